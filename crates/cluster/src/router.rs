@@ -47,15 +47,19 @@ use futures_util::stream::FuturesUnordered;
 use isomer_design::{
     Design, Footprint, KeyRange, Plan, RoutingTable, SITES_MAX, SiteId, Span, TableId, Time,
 };
-use isomer_site::{Body, Committed, Failure, Procedure, Published, Reply, Request, Timing};
+use isomer_log::LogError;
+use isomer_site::{
+    Body, Committed, Failure, Procedure, Published, Refusal, Reply, Request, Timing,
+};
 use isomer_strategy::{Measured, Place, Report, SiteLoad, Strategy, Verdict};
 use parking_lot::Mutex;
+use readmission::sites_of;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 
 /// A transaction that finds its keys elsewhere this often, with its partitions reserved, has found a
@@ -109,6 +113,9 @@ pub struct Ran {
     pub committed: Committed,
     /// How many changes were made for it.
     pub changes: usize,
+    /// The answer was lost: its rows have said that it has committed, and `place` is where these are. What its snapshot was is
+    /// not known, but that it was before the commit.
+    pub is_found: bool,
 }
 
 /// See the [module documentation](self).
@@ -134,9 +141,12 @@ pub struct Router<T> {
     returned: Backlog<SiteId>,
     /// The time of the latest commit that was ahead of the clock when it could be seen.
     latest: AtomicU64,
+    /// Somebody has written who holds no row locks.
+    has_procedures: AtomicBool,
 }
 
 /// How a transaction comes to the router.
+#[derive(Clone, Copy)]
 pub(crate) struct Call<'a> {
     /// Its number.
     pub(crate) ticket: u64,
@@ -215,6 +225,7 @@ impl<T: Transport> Router<T> {
             in_transit: Mutex::default(),
             returned: Backlog::new(usize::from(SITES_MAX)),
             latest: AtomicU64::new(0),
+            has_procedures: AtomicBool::new(false),
         }
     }
 
@@ -247,6 +258,11 @@ impl<T: Transport> Router<T> {
     /// that a site made ahead of it.
     pub fn present(&self) -> Time {
         self.transport.now().max(self.latest())
+    }
+
+    /// True if anybody has ever written rows without their row locks.
+    pub(crate) fn has_procedures(&self) -> bool {
+        self.has_procedures.load(Ordering::Relaxed)
     }
 
     pub(crate) fn latest(&self) -> Time {
@@ -297,6 +313,9 @@ impl<T: Transport> Router<T> {
         request: Request<'_>,
         published: Published<'_>,
     ) -> Result<(Ran, Vec<u8>), Error> {
+        if !request.footprint.is_read_only() && !self.has_procedures() {
+            self.has_procedures.store(true, Ordering::Relaxed);
+        }
         let (ticket, is_wanted) = self.ticket(session);
         let call = Call { ticket, is_wanted, before: None, over: NEVER };
         self.serve_until(session, request, published, call).await
@@ -449,6 +468,14 @@ impl<T: Transport> Router<T> {
                     reserved = None;
                     self.until_returned(site, why, asked.over).await?;
                 }
+                Err(Error::Change { change, refusal: Refusal::Log(LogError::Gone { what }) }) => {
+                    // The master has gone while it was asked to change something. There may be another by now.
+                    reserved = None;
+                    let (master, _) = sites_of(&self.design(), &change);
+                    let site = master.unwrap_or(place.site());
+                    unless(asked.over, self.transport.retry(site)).await.map_err(unwritten)?;
+                    self.until_returned(site, what.to_string(), asked.over).await?;
+                }
                 result => return result,
             }
         }
@@ -542,7 +569,7 @@ impl<T: Transport> Router<T> {
             }
             (_, measured) => self.tell(asked, site, changes, measured, now),
         }
-        Ok((Ran { place, committed, changes }, output))
+        Ok((Ran { place, committed, changes, is_found: false }, output))
     }
 
     async fn execute_at(

@@ -467,6 +467,9 @@ pub(crate) fn explain(error: OpenError) -> SqlError {
         OpenError::ReadChanged { .. } => {
             SqlError::new(code::SERIALIZATION, UNSERIALIZABLE).hint("Run the transaction again.")
         }
+        OpenError::Undone => {
+            SqlError::new(code::SERIALIZATION, error.to_string()).hint("Run the transaction again.")
+        }
         OpenError::TooLarge => SqlError::new(code::OUT_OF_MEMORY, error.to_string()),
         OpenError::Database(error) => database(error),
     }

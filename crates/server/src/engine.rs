@@ -24,10 +24,9 @@ use arc_swap::ArcSwap;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use isomer_cluster::{
-    Abort, ChangeEvent, CheckedWrite, CheckedWrites, Database, Expect, Gateway, Isolation,
-    LockMode, OpenError, Options,
+    ChangeEvent, Database, Expect, Gateway, Isolation, LockMode, OpenError, Options,
 };
-use isomer_design::{Direction, Footprint, Key, KeyRange, Schema, SiteId, TableId, Time, Value};
+use isomer_design::{Direction, Key, KeyRange, Schema, SiteId, TableId, Time, Value};
 use isomer_plan::learned::Mode;
 use isomer_sql::budget::Budget;
 use isomer_sql::catalog::{Catalog, FIRST_OID, Table};
@@ -411,11 +410,8 @@ impl Engine {
         let Some(first) = next else { return Ok(None) };
         let row = schema.encode_row(&[Value::from(name), Value::Int64(first + BLOCK)]);
         let (_, row) = row.expect("a name that was a key is one again");
-        let write = CheckedWrite { expect: locked.base, row: Some(row) };
-        match self.write_checked(table, BTreeMap::from([(key.clone(), write)])) {
-            Err(isomer_cluster::Error::Abort(Abort::Changed { .. })) => Err(OpenError::Changed),
-            written => Ok(written.map(|()| Some(first))?),
-        }
+        txn.put(table, key.clone(), locked.base, Some(row))?;
+        txn.commit().map(|_| Some(first))
     }
 
     /// Makes a sequence that begins at a number, or ends one.
@@ -434,32 +430,11 @@ impl Engine {
         table: TableId,
         rows: &[(Key, Option<Vec<u8>>)],
     ) -> Result<(), SqlError> {
-        let writes = rows.iter().map(|(key, row)| {
-            (key.clone(), CheckedWrite { expect: Expect::Anything, row: row.clone() })
-        });
-        self.write_checked(table, writes.collect()).map_err(database)
-    }
-
-    /// Writes rows that must be what is expected of them. As data: code could not be sent to a site at a node.
-    fn write_checked(
-        &self,
-        table: TableId,
-        rows: BTreeMap<Key, CheckedWrite>,
-    ) -> Result<(), isomer_cluster::Error> {
-        let mut footprint = Footprint::new();
-        if rows.len() < 16 {
-            for key in rows.keys() {
-                footprint = footprint.write(table, key.clone());
-            }
-        } else if let (Some((first, _)), Some((last, _))) =
-            (rows.first_key_value(), rows.last_key_value())
-        {
-            let range = KeyRange::new(first.clone(), Some(last.successor()));
-            footprint = footprint.write_range(table, range);
+        let mut txn = self.gateway.begin(Isolation::ReadCommitted, Arc::default());
+        for (key, row) in rows {
+            txn.put(table, key.clone(), Expect::Anything, row.clone()).map_err(explain)?;
         }
-        let mut session = self.database().session();
-        let writes = CheckedWrites::from([(table, rows)]);
-        self.database().write(&mut session, &footprint, &writes).map(drop)
+        txn.commit().map(drop).map_err(explain)
     }
 
     /// Shows all rows of a table of the store, as they are now.

@@ -93,6 +93,8 @@ pub(crate) struct Session {
     pub(crate) copying: Option<bool>,
     /// True while more than one statement of a simple query is at work: they are one transaction.
     is_one_of_many: bool,
+    /// The portal that a transaction began with, and has run nothing else: where what it gave begins.
+    alone: Option<(String, u64)>,
     seed: u64,
     /// After an error in the extended protocol: messages are passed over until the next Sync.
     skips: bool,
@@ -179,6 +181,7 @@ impl Session {
             modes: Modes::default(),
             copying: None,
             is_one_of_many: false,
+            alone: None,
             skips: false,
             last: None,
             given: Rc::default(),
@@ -289,9 +292,7 @@ impl Session {
             }
             b'S' => {
                 self.skips = false;
-                if let Err(error) = self.end_implicit() {
-                    out.error(&error);
-                }
+                self.sync(out, flush);
                 out.ready(self.status());
             }
             b'H' => {}
@@ -299,6 +300,8 @@ impl Session {
             b'd' | b'c' | b'f' => {}
             b'P' | b'B' | b'D' | b'E' | b'C' if self.skips => {}
             b'P' | b'B' | b'D' | b'E' | b'C' => {
+                // What comes behind its result is told with it.
+                self.alone = None;
                 let done = match tag {
                     b'P' => self.parse(&mut reader, out),
                     b'B' => self.bind(&mut reader, out),
@@ -373,17 +376,23 @@ impl Session {
 
     fn simple(&mut self, text: &str, out: &mut Out, flush: &mut dyn Flush) {
         self.cancel.renew();
-        let done = self.simple_statements(text, out, flush);
-        self.is_one_of_many = false;
-        if let Err(error) = done {
-            self.tell(error, out);
-        }
-        if self.copy.is_none() {
-            if let Err(error) = self.end_implicit() {
-                out.error(&error);
+        let mark = out.mark();
+        for run in 1.. {
+            let done = self.simple_statements(text, out, flush);
+            let is_alone = !std::mem::take(&mut self.is_one_of_many);
+            if let Err(error) = done {
+                self.tell(error, out);
             }
-            out.ready(self.status());
+            if self.copy.is_some() {
+                return;
+            }
+            let Err(error) = self.end_implicit() else { break };
+            if !(is_alone && may_run_again(&error, run) && out.back_to(mark)) {
+                out.error(&error);
+                break;
+            }
         }
+        out.ready(self.status());
     }
 
     fn simple_statements(
@@ -522,6 +531,12 @@ impl Session {
 }
 
 /// The end of a time that begins now; zero: none.
+/// True if the commit of a statement that was a transaction by itself may succeed when it is run anew: it was refused for
+/// what others did, or a site was lost.
+fn may_run_again(error: &SqlError, runs: u32) -> bool {
+    error.code == code::SERIALIZATION && runs < RUNS_MAX
+}
+
 fn until(ms: u64) -> Option<Instant> {
     (ms > 0).then(|| limits::now() + Duration::from_millis(ms))
 }

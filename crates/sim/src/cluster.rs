@@ -279,7 +279,7 @@ impl Cluster {
         let (opens, conflicts) = (self.opens.borrow().clone(), self.conflicts.borrow().clone());
         let copied = ledger::copied(logs.iter().map(|(site, log)| (*site, &**log)));
         let acks = self.acks.borrow().clone();
-        History {
+        let mut history = History {
             transactions,
             opens,
             conflicts,
@@ -288,7 +288,9 @@ impl Cluster {
             acks,
             copied,
             ..History::default()
-        }
+        };
+        history.locate();
+        history
     }
 
     /// The rows of a partition's copy at one site, not older than a time.

@@ -130,6 +130,8 @@ pub type Left = BTreeMap<(TableId, Key), (Option<Value>, Option<Time>)>;
 impl Open {
     /// Why a transaction had no effect that has met another one's write.
     pub const CHANGED: &str = "a row has changed";
+    /// Why it had none, though others may have seen it.
+    pub const UNDONE: &str = "it is gone with its site";
     /// Why it had none, though it has committed.
     pub const ONLY_READ: &str = "it only read";
 
@@ -291,6 +293,33 @@ impl Transaction {
 }
 
 impl History {
+    /// Where a transaction has committed of which only its rows have told, until it is [located](History::locate).
+    pub const NO_SITE: SiteId = SiteId(0);
+
+    /// Finds in the logs where transactions have committed that were told only when.
+    pub fn locate(&mut self) {
+        let opens = self.opens.iter_mut();
+        let mut open: BTreeMap<u64, _> = opens.map(|open| (u64::MAX - open.number, open)).collect();
+        for transaction in &mut self.transactions {
+            let writes = transaction.writes();
+            let Outcome::Committed { site, commit: Some(time), .. } = &mut transaction.outcome
+            else {
+                continue;
+            };
+            let found = |commit: &&Commit| commit.time == *time && commit.writes == writes;
+            let Some(commit) = self.commits.iter().find(found).filter(|_| *site == Self::NO_SITE)
+            else {
+                continue;
+            };
+            *site = commit.site;
+            let is_its_own = |ack: &&mut Ack| ack.site == Self::NO_SITE && ack.time == commit.time;
+            self.acks.iter_mut().filter(is_its_own).for_each(|ack| ack.site = commit.site);
+            if let Some(open) = open.get_mut(&transaction.session) {
+                open.outcome = transaction.outcome.clone();
+            }
+        }
+    }
+
     /// The newest write of a key at or before a time, and when it was.
     pub fn newest(&self, table: TableId, key: &Key, at: Time) -> Option<(Time, Option<Value>)> {
         let end = self.commits.partition_point(|commit| commit.time <= at);

@@ -9,7 +9,7 @@
 mod orders;
 
 use crate::cluster::Cluster;
-use crate::history::{Op, Open, OpenStep, Outcome, Transaction, Value};
+use crate::history::{History, Op, Open, OpenStep, Outcome, Transaction, Value};
 use crate::ledger;
 use crate::plant::Plant;
 use crate::world::SimTransport;
@@ -17,7 +17,7 @@ use isomer_cluster::open::{
     CancelToken, Isolation, LockMode, OpenError, OpenTransaction, Owner, Savepoint,
 };
 use isomer_cluster::{Expect, Ran};
-use isomer_design::{Direction, Key, KeyRange, TableId, Time};
+use isomer_design::{Direction, Key, KeyRange, SiteId, TableId, Time};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -176,20 +176,23 @@ impl Statements {
         self.cluster.update(self.at, &self.record);
         let result = txn.commit().await;
         self.record.outcome = match &result {
-            Ok(Some(Ran { place, committed, .. })) => Outcome::Committed {
-                site: place.site(),
+            // It is known to have committed, but not when.
+            Ok(Some(ran)) if ran.committed.commit.is_none() => Outcome::Unknown,
+            Ok(Some(ran @ Ran { committed, .. })) => Outcome::Committed {
+                site: site_of(ran),
                 snapshot: committed.snapshot,
                 commit: committed.commit,
             },
             Ok(None) => Outcome::Nothing(Open::ONLY_READ.into()),
             Err(OpenError::Database(error)) if error.is_unknown() => Outcome::Unknown,
             Err(OpenError::Changed) => Outcome::Nothing(Open::CHANGED.into()),
+            Err(OpenError::Undone) => Outcome::Nothing(Open::UNDONE.into()),
             Err(error) => Outcome::Nothing(error.to_string()),
         };
         if let Ok(Some(ran)) = &result {
             self.cluster.acknowledge(ran.committed.session());
             if let Some(time) = ran.committed.commit {
-                self.cluster.note_ack(ran.place.site(), time);
+                self.cluster.note_ack(site_of(ran), time);
             }
         }
         result
@@ -199,6 +202,11 @@ impl Statements {
     pub fn roll_back(mut self, why: &str) {
         self.record.outcome = Outcome::Nothing(why.into());
     }
+}
+
+/// Whose log has decided about a commit, if that was told.
+fn site_of(ran: &Ran) -> SiteId {
+    if ran.is_found { History::NO_SITE } else { ran.place.site() }
 }
 
 impl Drop for Statements {

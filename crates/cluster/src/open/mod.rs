@@ -27,6 +27,7 @@
 //! | [`workspace`] | the writes so far, and how to go back to a savepoint |
 //! | [`transaction`] | a transaction, from its first statement to its commit |
 //! | [`commit`] | what a commit writes, and where |
+//! | [`outcome`] | what became of a commit whose answer was lost |
 //! | [`reads`] | what it has read, for a strategy that learns |
 //!
 //! **Isolation.** READ COMMITTED: every statement has a snapshot of its own, and reads a row again
@@ -46,6 +47,7 @@ pub(crate) mod commit;
 pub(crate) mod gateway;
 mod history;
 pub(crate) mod locks;
+mod outcome;
 mod reads;
 pub(crate) mod snapshot;
 pub(crate) mod transaction;

@@ -18,6 +18,7 @@
 use super::commit::{footprint, logged_at};
 use super::gateway::{CancelReason, CancelToken, Gateway};
 use super::locks::{LockMode, Owner};
+use super::outcome::{Commit, NotCommitted};
 use super::reads::Reads;
 use super::snapshot::{LOOKS_MAX, Seen, Snapshot};
 use super::workspace::Workspace;
@@ -72,6 +73,11 @@ pub enum OpenError {
         /// The row that was changed; where rows are gone, what was read with them.
         span: Span,
     },
+    /// It had committed, and a site that was lost has taken that along: nobody else had it yet.
+    #[error(
+        "its commit was lost with a site that nobody else had heard of it from, and nothing of it remains"
+    )]
+    Undone,
     /// The transaction writes more than can be kept.
     #[error(
         "the transaction's writes take more than {} MB; commit in smaller portions",
@@ -486,25 +492,19 @@ impl<T: Transport> OpenTransaction<T> {
             false => Body::Validated { reads, writes },
         };
         let request = Request { is_asynchronous, ..Request::new(&footprint, body) };
-        let (router, session) = (gateway.router(), &mut self.session);
+        let session = &mut self.session;
         let Reads { ticket, is_wanted, .. } = self.noted;
         let call = Call { ticket, is_wanted, before: self.noted.heard(), over: &over };
-        let ran = match router.serve_until(session, request, &mut published, call).await {
-            Err(Error::Abort(Abort::Changed { .. })) => return Err(OpenError::Changed),
-            Err(Error::Abort(Abort::ReadChanged { table, span })) => {
-                return Err(OpenError::ReadChanged { table, span });
-            }
-            // It was dropped since.
-            Err(Error::Refused(Refused::UnknownTable(table))) if reads.has(table) => {
-                return Err(OpenError::ReadChanged { table, span: Span::Range(KeyRange::all()) });
-            }
-            Err(error) => {
+        let commit = Commit { gateway: &gateway, session, call, writes };
+        let ran = match commit.until_known(request, &mut published).await {
+            Ok(ran) => ran,
+            Err(NotCommitted::Undone) => return Err(OpenError::Undone),
+            Err(NotCommitted::Because(error)) => {
                 if error.is_unknown() {
                     gateway.note_unknown();
                 }
-                return Err(error.into());
+                return Err(refused(error, reads));
             }
-            Ok((ran, _)) => ran,
         };
         gateway.count(ran.place);
         // What was read where the commit is logged is durable with it.
@@ -633,6 +633,19 @@ impl<T: Transport> Drop for OpenTransaction<T> {
         self.end_snapshot();
         self.end_newest();
         self.gateway.release(self.owner, &self.locked);
+    }
+}
+
+/// Why a commit was refused, for whoever runs the transaction.
+fn refused(error: Error, reads: &ReadSet) -> OpenError {
+    match error {
+        Error::Abort(Abort::Changed { .. }) => OpenError::Changed,
+        Error::Abort(Abort::ReadChanged { table, span }) => OpenError::ReadChanged { table, span },
+        // It was dropped since.
+        Error::Refused(Refused::UnknownTable(table)) if reads.has(table) => {
+            OpenError::ReadChanged { table, span: Span::Range(KeyRange::all()) }
+        }
+        error => error.into(),
     }
 }
 

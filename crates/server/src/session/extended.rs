@@ -1,6 +1,6 @@
 //! The extended protocol: Parse, Bind, Describe, Execute, Close.
 
-use super::{Call, Flush, PlanAgain, Portal, Rest, Session, Statement, Written};
+use super::{Call, Flush, PlanAgain, Portal, Rest, Session, Statement, Written, may_run_again};
 use crate::wire::{Formats, Out, Reader, violation};
 use isomer_sql::budget::{Budget, Holding};
 use isomer_sql::catalog::Catalog;
@@ -217,6 +217,39 @@ impl Session {
         Ok(())
     }
 
+    /// The end of what belongs together. A statement that was alone is run again if its commit is refused.
+    pub(super) fn sync(&mut self, out: &mut Out, flush: &mut dyn Flush) {
+        let alone = self.alone.take().filter(|_| !self.in_block);
+        let alone = alone
+            .and_then(|(name, mark)| Some((self.portals.remove(&name)?, mark)))
+            .filter(|(portal, _)| portal.rest.is_none());
+        for run in 1.. {
+            let Err(error) = self.end_implicit() else { return };
+            let again = alone.as_ref().filter(|_| may_run_again(&error, run));
+            let Some((portal, _)) = again.filter(|(_, mark)| out.back_to(*mark)) else {
+                return out.error(&error);
+            };
+            if let Err(error) = self.run_again(portal, out, flush) {
+                self.tell(error, out);
+            }
+        }
+    }
+
+    fn run_again(
+        &mut self,
+        portal: &Portal,
+        out: &mut Out,
+        flush: &mut dyn Flush,
+    ) -> Result<(), SqlError> {
+        let mut statement = portal.statement.clone();
+        let Some(compiled) = self.compile(&mut statement)? else { return Ok(()) };
+        let budget = self.memory.statement.clone();
+        let again: PlanAgain<'_> = &|catalog| statement.planned_for(catalog, &budget);
+        let (params, formats) = (&portal.params[..], &portal.formats);
+        let call = Call { compiled: &compiled, again, params, formats, describes: false };
+        self.run(call, out, flush)
+    }
+
     pub(super) fn execute(
         &mut self,
         reader: &mut Reader<'_>,
@@ -227,11 +260,13 @@ impl Session {
         reader.end()?;
         self.cancel.renew();
         let mut portal = self.portals.remove(name).ok_or_else(|| no_portal(name))?;
+        let most = usize::try_from(most).unwrap_or(0);
+        let is_first = self.txn.is_none() && !self.in_block;
+        self.alone = (most == 0 && is_first).then(|| (name.to_owned(), out.mark()));
         let Some(compiled) = self.compile(&mut portal.statement)? else {
             out.empty(b'I');
             return Ok(());
         };
-        let most = usize::try_from(most).unwrap_or(0);
         let budget = self.memory.statement.clone();
         let again: PlanAgain<'_> = &|catalog| portal.statement.planned_for(catalog, &budget);
         let (params, formats) = (&portal.params[..], &portal.formats);

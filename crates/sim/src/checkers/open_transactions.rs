@@ -190,8 +190,12 @@ fn needless_conflict(history: &History, open: &Open) -> Result<(), String> {
         };
         // A crash may have undone what was written: then it is in no log.
         let is_undone = |other: &Transaction| {
-            other.outcome == Outcome::Unknown
-                && other.writes().iter().any(|write| is_row(write) && !committed(write))
+            let may_be = match &other.outcome {
+                Outcome::Unknown => true,
+                Outcome::Nothing(why) => why == Open::UNDONE,
+                Outcome::Committed { .. } => false,
+            };
+            may_be && other.writes().iter().any(|write| is_row(write) && !committed(write))
         };
         history.commits.iter().any(is_by_another) || history.transactions.iter().any(is_undone)
     });
