@@ -87,7 +87,7 @@ impl<T: Transport> Commit<'_, T> {
             let mut is_worth_a_look = true;
             if published_at.get().is_none() {
                 match self.ask(request.again(), &mut noted).await {
-                    Err(error) if is_lost(&error) => is_worth_a_look = false,
+                    Err(error) if is_lost(&error) || is_passing(&error) => is_worth_a_look = false,
                     // It has committed before, or somebody else has.
                     Err(Error::Abort(Abort::Changed { .. } | Abort::ReadChanged { .. })) => {}
                     Err(_) => break,
@@ -173,6 +173,11 @@ impl<T: Transport> Commit<'_, T> {
 /// True if the site was gone before it could answer.
 fn is_lost(error: &Error) -> bool {
     matches!(error, Error::Failure(Failure::Stopped(_) | Failure::Unknown(_)))
+}
+
+/// True if nothing was written, as a site that has a part of it was about to be lost or to come back.
+fn is_passing(error: &Error) -> bool {
+    matches!(error, Error::Failure(Failure::Participant(_) | Failure::Log(_)))
 }
 
 /// True if these writes cannot be made twice.

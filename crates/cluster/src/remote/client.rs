@@ -182,13 +182,12 @@ impl Remote {
     /// As [`Wire::returns`]. If others take over from the site meanwhile, that is worth asking again as well.
     pub(crate) async fn returns(&self, site: SiteId) -> bool {
         let is_taken_over = || self.taken_over.lock().contains(site);
-        if is_taken_over() {
-            return false;
-        }
+        // What nobody could take over waits for the site itself.
+        let was_taken_over = is_taken_over();
         let mut returns = self.wire.returns(site);
         // Each attempt to reach it wakes those who wait.
         poll_fn(|cx| match returns.as_mut().poll(cx) {
-            Poll::Pending if is_taken_over() => Poll::Ready(true),
+            Poll::Pending if !was_taken_over && is_taken_over() => Poll::Ready(true),
             returns => returns,
         })
         .await

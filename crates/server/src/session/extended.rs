@@ -246,7 +246,8 @@ impl Session {
         let budget = self.memory.statement.clone();
         let again: PlanAgain<'_> = &|catalog| statement.planned_for(catalog, &budget);
         let (params, formats) = (&portal.params[..], &portal.formats);
-        let call = Call { compiled: &compiled, again, params, formats, describes: false };
+        let call =
+            Call { compiled: &compiled, again, params, formats, describes: false, keeps: None };
         self.run(call, out, flush)
     }
 
