@@ -30,7 +30,7 @@ use isomer_site::{Abort, Body, Expect, Overlay, ReadSet, Request};
 use isomer_strategy::Refused;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Poll, Waker};
 
 /// A statement takes another snapshot this often, if nothing can be read in it.
 const SNAPSHOTS_MAX: usize = 8;
@@ -492,6 +492,11 @@ impl<T: Transport> OpenTransaction<T> {
             false => Body::Validated { reads, writes },
         };
         let request = Request { is_asynchronous, ..Request::new(&footprint, body) };
+        // A commit that is under way is not cut short where everybody has to go: they are waited for.
+        let over = |waker: &Waker| match cancel.poll_over(waker) {
+            Poll::Ready(CancelReason::Shutdown) => Poll::Pending,
+            over => over,
+        };
         let session = &mut self.session;
         let Reads { ticket, is_wanted, .. } = self.noted;
         let call = Call { ticket, is_wanted, before: self.noted.heard(), over: &over };
