@@ -23,7 +23,7 @@ use crate::system::SystemTable;
 use crate::transaction::LockKind;
 use crate::types::SqlType;
 use isomer_design::Direction;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -226,6 +226,9 @@ macro_rules! each_expr {
     }};
 }
 
+/// So many sources of a query are looked at, to see what it reads.
+const LOOKS_MAX: usize = 1_000;
+
 impl Select {
     /// Calls `visit` with each expression of the query, and of queries among its sources and beside it, which are
     /// given the same values. Queries inside of these expressions are visited by those who care.
@@ -244,26 +247,30 @@ impl Select {
             Source::Query(query) | Source::Lateral(_, query) => query.reads(table),
             Source::Named(named) => {
                 let term = named.recursion.as_ref().map(|recursion| &recursion.term);
-                named.query.reads(table) || term.is_some_and(|term| term.reads(table))
+                table(&step.source)
+                    || named.query.reads(table)
+                    || term.is_some_and(|term| term.reads(table))
             }
             source => table(source),
         };
         let mut found = self.steps.iter().any(reads);
-        found |= self.other.iter().any(|other| other.query.reads(table));
-        self.exprs(&mut |expr| found |= expr.reads(table));
+        found = found || self.other.iter().any(|other| other.query.reads(table));
+        self.exprs(&mut |expr| found = found || expr.reads(table));
         found
     }
 
-    /// The recursive queries of whose rows it reads those that were found last.
-    pub fn reads_found(&self) -> Vec<usize> {
-        let found = RefCell::new(Vec::new());
-        self.reads(&|source| {
+    /// The recursive queries of whose rows it reads those that were found last; `None` if that takes too long to tell, as
+    /// queries of WITH mention each other again and again.
+    pub fn reads_found(&self) -> Option<Vec<usize>> {
+        let (found, looks) = (RefCell::new(Vec::new()), Cell::new(0));
+        let is_too_long = self.reads(&|source| {
             if let Source::Found(number, _) = source {
                 found.borrow_mut().push(*number);
             }
-            false
+            looks.set(looks.get() + 1);
+            looks.get() > LOOKS_MAX
         });
-        found.into_inner()
+        (!is_too_long).then(|| found.into_inner())
     }
 
     /// True if it may answer otherwise the next time.

@@ -152,6 +152,13 @@ impl<'a> Exec<'a> {
         }
     }
 
+    /// The recursive queries of whose rows a query reads those that were found last; if that takes too long to tell, all
+    /// that have found any.
+    pub(super) fn reads_found(&self, query: &Select) -> Vec<usize> {
+        let all = || self.found.borrow().keys().copied().collect();
+        query.reads_found().unwrap_or_else(all)
+    }
+
     fn memory<T>(&self, inner: &Inner, look: impl FnOnce(&mut Memory<'a>) -> T) -> T {
         let mut answers = self.answers.borrow_mut();
         look(answers.entry(inner.number).or_insert_with(|| Memory {
@@ -160,7 +167,7 @@ impl<'a> Exec<'a> {
             bytes: 0,
             is_whole: false,
             is_single: false,
-            reads: inner.inside.query.reads_found(),
+            reads: self.reads_found(&inner.inside.query),
             cost: Cost::default(),
         }))
     }

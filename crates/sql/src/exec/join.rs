@@ -270,7 +270,7 @@ impl<'a> Exec<'a> {
             self.budget.back_to(mark);
             Ok(ControlFlow::Continue(()))
         })?;
-        let shared = Rc::new(Shared { rows, reads: named.query.reads_found(), _held: held });
+        let shared = Rc::new(Shared { rows, reads: self.reads_found(&named.query), _held: held });
         self.shared.borrow_mut().insert(named.number, shared.clone());
         Ok(shared)
     }
