@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | [`mod@file`] | the file that says who is in a cluster |
 //! | [`join`] | how a process takes part: flags, place, connections |
-//! | [`drain`] | the sites of a process are emptied |
+//! | [`mod@drain`] | the sites of a process are emptied |
 //! | [`up`] | several processes on this machine |
 //! | [`broker`] | a Kafka broker on this machine |
 

@@ -249,11 +249,11 @@ mod tests {
         CheckedWrite { expect: Expect::Version(expect.map(Time)), row }
     }
 
+    /// The version that was expected, the row that was to be written, and the time of what is found, and whether it is that.
+    type Row<'r> = (Option<u64>, Option<&'r str>, Option<(u64, bool)>);
+
     /// What rows prove that are found at these times, or not at all, as they were to be written or not.
-    fn proven(
-        published: Option<u64>,
-        rows: &[(Option<u64>, Option<&str>, Option<(u64, bool)>)],
-    ) -> Outcome {
+    fn proven(published: Option<u64>, rows: &[Row<'_>]) -> Outcome {
         let mut evidence = Evidence { published: published.map(Time), is_ours: true, at: None };
         let mut said = rows.iter().filter_map(|(expect, row, found)| {
             let found = found.map(|(time, is_ours)| (Time(time), is_ours));
