@@ -22,8 +22,9 @@
 //! ([`crate::Database::run`]). Where there have been any, a transaction that only inserts is not sent again.
 //!
 //! **What stays unknown.** A look at one time may come before a commit of a site that is ahead of the clock. So rows that are
-//! still as they were prove something only if the time is known; else it is looked again for a while. A commit that
-//! has only deleted is known by its rows, but not its time.
+//! still as they were prove something only if the time is known; else it is looked again for a while. Rows that were
+//! inserted and published, and are not there, were lost, or deleted since. A commit that has only deleted is known by its
+//! rows, but not its time; it counts as made, too, if what it deleted was itself lost with the site.
 
 use super::gateway::Gateway;
 use super::snapshot::{Seen, Snapshot};
