@@ -11,19 +11,21 @@
 //! locked against writers meanwhile, and read by everybody until its place is taken. A primary key alone comes [while
 //! the table is used](crate::reshard).
 //!
-//! Left out: keeping the partitions of rows that are written anew (they begin as one again), dropping a column of
-//! the primary key, and a column's rename where a CHECK looks at it.
+//! Left out: keeping the partitions of rows that are written anew (they begin as one again).
 
 mod columns;
+mod otherwise;
 mod rebuild;
 
 use crate::ddl::Definer;
+use crate::dependents::Dependent;
 use crate::engine::damaged;
 use crate::foreign::Rows;
 use crate::indexes::{free_name, index_name, sharding};
 use isomer_sql::catalog::{Catalog, Check, Table, TableColumn};
 use isomer_sql::datum::Datum;
 use isomer_sql::define::{self, NewIndex, plain_name};
+use isomer_sql::foreign::{ForeignKey, unique_over};
 use isomer_sql::parameters;
 use isomer_sql::parse::parse;
 use isomer_sql::statement::{Compiled, compile};
@@ -174,7 +176,7 @@ impl Definer<'_> {
             return self.drop_index(table, &name, cascade);
         }
         if table.has_key() && table.key_name == name {
-            return Err(SqlError::unsupported("dropping a primary key"));
+            return self.drop_key(table, cascade);
         }
         if table.has_constraint(&name) {
             if table.foreign_keys.iter().any(|key| key.name == name) {
@@ -224,7 +226,9 @@ impl Definer<'_> {
 
     fn rename_table(&mut self, table: &Arc<Table>, to: String) -> Result<(), SqlError> {
         self.check_free(&to)?;
-        self.replace(table, Table { name: to, ..Table::clone(table) });
+        let catalog = self.catalog();
+        let new = define::renamed(table, None, &to, &catalog, &self.around.budget)?;
+        self.replace(table, new);
         Ok(())
     }
 
@@ -241,6 +245,33 @@ impl Definer<'_> {
         let changed = Table { columns, key, key_name, ..Table::clone(table) };
         self.backend.lock_definition(table)?;
         self.rebuild(table, changed, &|old| Ok(old.to_vec()))
+    }
+
+    /// Takes the primary key from a table: its rows get row ids.
+    pub(super) fn drop_key(&mut self, table: &Arc<Table>, cascade: bool) -> Result<(), SqlError> {
+        let mut without = Table::clone(table);
+        without.key = Vec::new();
+        let needs_it = |key: &ForeignKey| unique_over(&without, &key.referenced).is_none();
+        let on = format!("index {}", table.key_name);
+        let keys = Dependent::keys(&self.catalog(), (table.oid, &on), |_, key| needs_it(key));
+        let what = format!("constraint {} on table {}", table.key_name, table.name);
+        self.drop_dependents(&what, &keys, cascade)?;
+        // It may have referred to itself.
+        let table = self.catalog().table(&table.name)?.clone();
+        self.backend.lock_definition(&table)?;
+        let mut changed = Table::clone(&table);
+        (changed.key, changed.key_name) = (Vec::new(), String::new());
+        self.rebuild(&table, changed, &|old| Ok(old.to_vec()))
+    }
+
+    /// Refuses generated columns of a table that are not the same whenever they are computed.
+    pub(crate) fn check_generated(&self, table: &Table) -> Result<(), SqlError> {
+        if table.columns.iter().all(|column| !column.is_generated) {
+            return Ok(());
+        }
+        let (table, catalog) = (Arc::new(table.clone()), self.catalog());
+        (0..table.columns.len())
+            .try_for_each(|at| define::check_generated(&table, at, &catalog, &self.around.budget))
     }
 
     /// Refuses a default that makes no value of a type.

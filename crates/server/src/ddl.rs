@@ -12,16 +12,18 @@ use crate::backend::{Backend, explain};
 use crate::dependents::Dependent;
 use crate::engine::Engine;
 use crate::foreign::Rows;
-use crate::indexes::{free_name, index_name};
+use crate::indexes::{free_name_but, index_name};
 use crate::limits;
 use crate::sequences::check_identity;
 use isomer_cluster::{Isolation, LockMode, OpenError};
 use isomer_design::{Schema, TableId, Time};
 use isomer_sql::catalog::{Catalog, Table, needs_index, place_of, row_schema};
+use isomer_sql::comment::Topic;
 use isomer_sql::define::{self, plain_name};
-use isomer_sql::parse::SequenceStatement;
+use isomer_sql::define::{NewTable, Part};
+use isomer_sql::parse::{AlterChange, Like, SequenceStatement};
 use isomer_sql::statement::Definition;
-use isomer_sql::system::row_id_sequence;
+use isomer_sql::system::{key_number, row_id_sequence};
 use isomer_sql::transaction::Surroundings;
 use isomer_sql::{SqlError, code};
 use sqlparser::ast::{AlterIndexOperation, AlterTableOperation, CreateTable, ObjectName};
@@ -62,6 +64,11 @@ impl<'a> Definer<'a> {
         match definition {
             Definition::Sequence(statement) => self.define_sequence(statement)?,
             Definition::Sql(statement) => self.define_table(statement)?,
+            Definition::Table(statement, likes) => match &**statement {
+                Statement::CreateTable(create) => self.create_table(create, likes)?,
+                other => return Err(SqlError::unsupported(other)),
+            },
+            Definition::Alter(alter) => self.alter_otherwise(alter)?,
             Definition::Reshard(_) => {
                 let message = "ALTER TABLE .. SHARD BY cannot run inside a transaction block";
                 return Err(SqlError::new(code::ACTIVE_TRANSACTION, message));
@@ -72,7 +79,7 @@ impl<'a> Definer<'a> {
 
     fn define_table(&mut self, statement: &Statement) -> Result<(), SqlError> {
         match statement {
-            Statement::CreateTable(create) => self.create_table(create)?,
+            Statement::CreateTable(create) => self.create_table(create, &[])?,
             Statement::CreateIndex(create) => self.create_index(create)?,
             Statement::CreateView(create) => self.create_view(create)?,
             Statement::Comment { object_type, object_name, comment, .. } => {
@@ -203,15 +210,16 @@ impl<'a> Definer<'a> {
         Err(of_snapshot("a definition over rows that are there"))
     }
 
-    fn create_table(&mut self, create: &CreateTable) -> Result<(), SqlError> {
-        let mut new = define::new_table(create)?;
+    fn create_table(&mut self, create: &CreateTable, likes: &[Like]) -> Result<(), SqlError> {
+        let named = plain_name(&create.name)?;
+        if create.if_not_exists && self.catalog().has_relation(&named) {
+            let message = format!("relation \"{named}\" already exists, skipping");
+            self.notices.push(SqlError::new(code::DUPLICATE_TABLE, message));
+            return Ok(());
+        }
+        let mut new = define::new_table_like(create, likes, &self.catalog())?;
         if self.catalog().has_relation(&new.name) {
             let message = format!("relation \"{}\" already exists", new.name);
-            if new.if_not_exists {
-                let message = format!("{message}, skipping");
-                self.notices.push(SqlError::new(code::DUPLICATE_TABLE, message));
-                return Ok(());
-            }
             let (catalog, error) = (self.catalog(), SqlError::new(code::DUPLICATE_TABLE, message));
             let there = catalog.tables.get(&new.name).map(|table| table.oid);
             if create.temporary && !there.is_some_and(|table| catalog.is_temporary(table)) {
@@ -234,7 +242,7 @@ impl<'a> Definer<'a> {
             let made = self.make_owned(owner, (&column.name, column.ty), identity.as_ref())?;
             column.default = Some(made);
         }
-        for column in &new.columns {
+        for column in new.columns.iter().filter(|column| !column.is_generated) {
             let default = column.default.as_ref();
             default.map_or(Ok(()), |default| self.check_default(default, column.ty))?;
         }
@@ -261,6 +269,7 @@ impl<'a> Definer<'a> {
             foreign_keys: Vec::new(),
             schema,
         };
+        self.check_generated(&table)?;
         if !table.has_key() {
             self.engine.set_sequence(&row_id_sequence(table.id), Some(1))?;
         }
@@ -269,16 +278,23 @@ impl<'a> Definer<'a> {
             index.readable = Some(Time(0));
             table.primary = Some(Arc::new(index));
         }
-        for unique in &new.unique {
-            let name = match &unique.name {
+        let unique = new.unique.iter().map(|index| (index, true));
+        for (wanted, is_constraint) in unique.chain(new.indexes.iter().map(|index| (index, false)))
+        {
+            let name = match &wanted.name {
                 Some(name) => name.clone(),
-                None => free_name(&self.catalog(), index_name(&table, unique, "key")),
+                None => {
+                    let ending = if is_constraint { "key" } else { "idx" };
+                    let is_its = |name: &str| table.indexes.iter().any(|index| index.name == name);
+                    free_name_but(&self.catalog(), index_name(&table, wanted, ending), is_its)
+                }
             };
             self.check_free(&name)?;
-            let mut index = self.make_index(&table, unique, name, true)?;
+            let mut index = self.make_index(&table, wanted, name, is_constraint)?;
             index.readable = Some(Time(0));
             table.indexes.push(Arc::new(index));
         }
+        let comments = comments_of(&new, &table);
         if let Some(backups) = new.backups {
             self.engine.set_backups(&table, backups)?;
         }
@@ -288,6 +304,7 @@ impl<'a> Definer<'a> {
                 let to_commit = matches!(create.on_commit, Some(OnCommit::Drop));
                 catalog.set_temporary(oid, to_commit);
             }
+            catalog.comments.extend(comments);
         });
         for key in &new.foreign_keys {
             self.add_foreign_key(&new.name, key, Rows::None)?;
@@ -342,10 +359,29 @@ fn of_snapshot(what: &str) -> SqlError {
         .hint("BEGIN ISOLATION LEVEL READ COMMITTED.")
 }
 
+/// What is said of the parts of a new table.
+fn comments_of(new: &NewTable, table: &Table) -> Vec<(Topic, Arc<str>)> {
+    let topic = |part: &Part| match part {
+        Part::Column(name) => (table.oid, name.clone()),
+        Part::Key => (key_number(table), String::new()),
+        Part::Unique(at) => (table.indexes[*at].oid, String::new()),
+        Part::Index(at) => (table.indexes[new.unique.len() + at].oid, String::new()),
+    };
+    new.comments.iter().map(|(part, said)| (topic(part), said.clone())).collect()
+}
+
 /// What a client is told of a definition.
 fn tag(definition: &Definition) -> Result<&'static str, SqlError> {
     let statement = match definition {
         Definition::Sql(statement) => statement,
+        Definition::Table(..) => return Ok("CREATE TABLE"),
+        Definition::Alter(alter) => {
+            return Ok(match alter.change {
+                AlterChange::RenameIndex(_) | AlterChange::IndexParameters => "ALTER INDEX",
+                AlterChange::RenameView(_) | AlterChange::RenameViewColumn(..) => "ALTER VIEW",
+                _ => "ALTER TABLE",
+            });
+        }
         Definition::Reshard(_) => return Ok("ALTER TABLE"),
         Definition::Sequence(statement) => {
             return Ok(match **statement {
@@ -374,6 +410,16 @@ fn tag(definition: &Definition) -> Result<&'static str, SqlError> {
 pub(crate) fn concerned(definition: &Definition, catalog: &Catalog) -> BTreeSet<String> {
     let statement = match definition {
         Definition::Sql(statement) => &**statement,
+        Definition::Table(..) => return BTreeSet::new(),
+        Definition::Alter(alter) => {
+            let of_index =
+                matches!(alter.change, AlterChange::RenameIndex(_) | AlterChange::IndexParameters);
+            let table = plain_name(&alter.name).ok().and_then(|name| match of_index {
+                true => catalog.index(&name).map(|(table, _)| table.name.clone()),
+                false => Some(name),
+            });
+            return table.into_iter().collect();
+        }
         Definition::Reshard(reshard) => {
             return plain_name(&reshard.table).into_iter().collect();
         }

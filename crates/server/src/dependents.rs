@@ -1,4 +1,5 @@
-//! What hangs on what is dropped: foreign keys on what they refer to, views on what they look at.
+//! What hangs on what is dropped: foreign keys on what they refer to, views on what they look at, columns on what they
+//! are computed of.
 //!
 //! Without CASCADE it is refused to drop that; with it, all of these go too, and the client is told.
 
@@ -8,6 +9,7 @@ use isomer_sql::catalog::{Catalog, Table};
 use isomer_sql::foreign::ForeignKey;
 use isomer_sql::view::{Used, View};
 use isomer_sql::{SqlError, code};
+use sqlparser::ast::Ident;
 use std::fmt;
 use std::sync::Arc;
 
@@ -20,6 +22,8 @@ pub(crate) struct Dependent {
 enum What {
     Key(Arc<Table>, Arc<ForeignKey>),
     View(Arc<View>),
+    /// A column that is computed.
+    Column(Arc<Table>, String),
 }
 
 impl fmt::Display for What {
@@ -27,6 +31,7 @@ impl fmt::Display for What {
         match self {
             What::Key(table, key) => write!(f, "constraint {} on table {}", key.name, table.name),
             What::View(view) => write!(f, "view {}", view.name),
+            What::Column(table, name) => write!(f, "column {name} of table {}", table.name),
         }
     }
 }
@@ -44,6 +49,12 @@ impl Dependent {
             Dependent { what, on: on.to_owned() }
         };
         keys.map(dependent).collect()
+    }
+
+    /// A column that is computed of another one.
+    pub(crate) fn column(table: &Arc<Table>, at: usize, on: &str) -> Dependent {
+        let what = What::Column(table.clone(), table.columns[at].name.clone());
+        Dependent { what, on: on.to_owned() }
     }
 
     /// The views that use a table or a view in a way of which this is true, and those that use these, and so on.
@@ -97,6 +108,10 @@ impl Definer<'_> {
             match &one.what {
                 What::View(view) => {
                     self.change(|catalog| drop(catalog.views.remove(&view.name)));
+                }
+                What::Column(table, name) => {
+                    let name = Ident::with_quote('"', name.clone());
+                    self.drop_column(&name, table, (false, true))?;
                 }
                 What::Key(child, key) => {
                     in_one_order(child)?;

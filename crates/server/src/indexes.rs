@@ -334,9 +334,18 @@ pub(crate) fn index_name(table: &Table, new: &NewIndex, ending: &str) -> String 
 }
 
 pub(crate) fn free_name(catalog: &Catalog, wanted: String) -> String {
+    free_name_but(catalog, wanted, |_| false)
+}
+
+/// As [`free_name`], and none of these.
+pub(crate) fn free_name_but(
+    catalog: &Catalog,
+    wanted: String,
+    is_taken: impl Fn(&str) -> bool,
+) -> String {
     let mut name = wanted.clone();
     let mut number = 0;
-    while catalog.has_relation(&name) {
+    while catalog.has_relation(&name) || is_taken(&name) {
         number += 1;
         name = format!("{wanted}{number}");
     }

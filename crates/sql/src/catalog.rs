@@ -140,6 +140,8 @@ pub struct TableColumn {
     pub default: Option<String>,
     /// If it is an identity column: its default takes from a sequence, and is nobody's to change.
     pub identity: Option<Identity>,
+    /// True if the default is what it always is: computed of the other columns of the row when that is written.
+    pub is_generated: bool,
     /// For a column that was added to the table as it was: what rows have there that are older.
     pub missing: Option<Value>,
 }
@@ -331,6 +333,26 @@ impl Table {
     }
 }
 
+impl TableColumn {
+    /// A column that accepts NULL and has no default.
+    pub fn plain(name: String, ty: SqlType) -> TableColumn {
+        TableColumn {
+            name,
+            ty,
+            not_null: false,
+            default: None,
+            identity: None,
+            is_generated: false,
+            missing: None,
+        }
+    }
+
+    /// What it is computed of, if it is a generated column.
+    pub fn generated(&self) -> Option<&str> {
+        self.default.as_deref().filter(|_| self.is_generated)
+    }
+}
+
 impl Table {
     /// Adds a column behind the others. Rows that are there are left as they are, and have `missing` in it.
     ///
@@ -485,6 +507,8 @@ impl Table {
             }
             if let Some(identity) = column.identity {
                 part.push_str(&format!(" GENERATED {} AS IDENTITY", identity.words()));
+            } else if let Some(expr) = column.generated() {
+                part.push_str(&format!(" GENERATED ALWAYS AS ({expr}) STORED"));
             } else if let Some(default) = &column.default {
                 part.push_str(&format!(" DEFAULT {default}"));
             }
@@ -580,8 +604,7 @@ mod tests {
     use isomer_design::Value;
 
     fn column(name: &str, ty: SqlType) -> TableColumn {
-        let (name, identity) = (name.to_owned(), None);
-        TableColumn { name, ty, not_null: false, default: None, identity, missing: None }
+        TableColumn::plain(name.to_owned(), ty)
     }
 
     #[test]

@@ -3,9 +3,11 @@
 //! is known ([`crate::foreign`]).
 
 use crate::bind::folded;
-use crate::catalog::{Check, Identity, Table, TableColumn};
+pub use crate::bind::{check_generated, computed_of, renamed};
+use crate::catalog::{Catalog, Check, Identity, Table, TableColumn};
 use crate::error::{SqlError, code, similar};
 use crate::parameters;
+use crate::parse::Like;
 use crate::parse::sequence_options as sequence_options_of;
 use crate::refuse;
 use crate::sequence::{SequenceOptions, normal};
@@ -16,6 +18,7 @@ use sqlparser::ast::{
     ForeignKeyConstraint, GeneratedAs, Ident, IndexColumn, ObjectName, TableConstraint,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 const TABLE_COLUMNS_MAX: usize = 1600;
 const INDEX_COLUMNS_MAX: usize = 32;
@@ -26,8 +29,6 @@ const INDEXES_MAX: usize = 256;
 pub struct NewTable {
     /// Its name.
     pub name: String,
-    /// True if it may be there already.
-    pub if_not_exists: bool,
     /// Its columns.
     pub columns: Vec<TableColumn>,
     /// The columns of its primary key.
@@ -40,6 +41,10 @@ pub struct NewTable {
     pub checks: Vec<Check>,
     /// Its unique constraints.
     pub unique: Vec<NewIndex>,
+    /// Its other indexes.
+    pub indexes: Vec<NewIndex>,
+    /// What is said of its parts, as it is of those that they are like.
+    pub comments: Vec<(Part, Arc<str>)>,
     /// Columns whose values come from a sequence of their own; for an identity, what is said of it.
     pub serial: Vec<(usize, Option<SequenceOptions>)>,
     /// How many backups it is to have, if that is said.
@@ -49,6 +54,19 @@ pub struct NewTable {
     /// The names of the checks, and for each wanted name the next number that may be free.
     check_names: BTreeSet<String>,
     check_numbers: BTreeMap<String, usize>,
+}
+
+/// A part of a new table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// A column.
+    Column(String),
+    /// The primary key.
+    Key,
+    /// A unique constraint, by its place among them.
+    Unique(usize),
+    /// An index, by its place among them.
+    Index(usize),
 }
 
 /// An index to be made.
@@ -84,14 +102,30 @@ pub fn plain_name(name: &ObjectName) -> Result<String, SqlError> {
 /// # Errors
 /// 42601, 42701, 42P16, 0A000.
 pub fn new_table(create: &CreateTable) -> Result<NewTable, SqlError> {
+    new_table_like(create, &[], &Catalog::default())
+}
+
+/// What a CREATE TABLE asks for whose columns are partly LIKE those of others.
+///
+/// # Errors
+/// As [`new_table`]; 42P01.
+pub fn new_table_like(
+    create: &CreateTable,
+    likes: &[Like],
+    catalog: &Catalog,
+) -> Result<NewTable, SqlError> {
     refuse::create_table(create)?;
     let mut table = NewTable::of(plain_name(&create.name)?);
-    table.if_not_exists = create.if_not_exists;
     if let CreateTableOptions::With(options) = &create.table_options {
         table.backups = parameters::backups(options)?;
     }
-    for column in &create.columns {
-        table.add_column(column)?;
+    for at in 0..=create.columns.len() {
+        for like in likes.iter().filter(|like| like.at == at) {
+            table.add_like(like, catalog)?;
+        }
+        if let Some(column) = create.columns.get(at) {
+            table.add_column(column)?;
+        }
     }
     for constraint in &create.constraints {
         table.add_constraint(constraint)?;
@@ -103,7 +137,7 @@ pub fn new_table(create: &CreateTable) -> Result<NewTable, SqlError> {
         let names = parameters::shard_by(options)?;
         table.shard = shard_columns(&table.columns, &table.name, &names)?;
     }
-    check_indexes(table.unique.len())?;
+    check_indexes(table.unique.len() + table.indexes.len())?;
     Ok(table)
 }
 
@@ -142,13 +176,14 @@ impl NewTable {
     fn of(name: String) -> NewTable {
         NewTable {
             name,
-            if_not_exists: false,
             columns: Vec::new(),
             key: Vec::new(),
             shard: Vec::new(),
             key_name: None,
             checks: Vec::new(),
             unique: Vec::new(),
+            indexes: Vec::new(),
+            comments: Vec::new(),
             serial: Vec::new(),
             backups: None,
             foreign_keys: Vec::new(),
@@ -157,21 +192,25 @@ impl NewTable {
         }
     }
 
-    fn add_column(&mut self, column: &ColumnDef) -> Result<(), SqlError> {
-        let name = folded(&column.name);
+    fn check_column(&self, name: &str) -> Result<(), SqlError> {
         if self.columns.iter().any(|other| other.name == name) {
             let message = format!("column \"{name}\" specified more than once");
             return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
         }
+        check_columns(self.columns.len() + 1)
+    }
+
+    fn add_column(&mut self, column: &ColumnDef) -> Result<(), SqlError> {
+        let name = folded(&column.name);
+        self.check_column(&name)?;
         let at = self.columns.len();
-        check_columns(at + 1)?;
         let ty = SqlType::parse(&column.data_type)?;
         let mut not_null = false;
         if is_serial(&column.data_type) {
             self.serial.push((at, None));
             not_null = true;
         }
-        let (mut default, mut identity) = (None, None);
+        let (mut default, mut identity, mut is_generated) = (None, None, false);
         for option in &column.options {
             refuse::column_option(&option.option)?;
             match &option.option {
@@ -205,9 +244,24 @@ impl NewTable {
                     self.serial.push((at, Some(said)));
                     not_null = true;
                 }
+                ColumnOption::Generated {
+                    generated_as: GeneratedAs::ExpStored,
+                    generation_expr: Some(expr),
+                    ..
+                } => {
+                    if let Some(what) = match (&default, &identity) {
+                        (_, Some(_)) => Some("both identity and generation expression"),
+                        (Some(_), _) if is_generated => Some("multiple generation clauses"),
+                        (Some(_), _) => Some("both default and generation expression"),
+                        _ => None,
+                    } {
+                        return Err(self.twice(what, &name));
+                    }
+                    (default, is_generated) = (Some(normal(&expr.to_string())), true);
+                }
                 ColumnOption::Check(check) => {
                     let named = option.name.as_ref().or(check.name.as_ref());
-                    self.add_check(named, &format!("{}_{name}_check", self.name), &check.expr);
+                    self.add_check(named, &format!("{}_{name}_check", self.name), &check.expr)?;
                 }
                 other => return Err(SqlError::unsupported(format!("the column option {other}"))),
             }
@@ -217,14 +271,105 @@ impl NewTable {
             > 1
         {
             let what = match identity {
+                Some(_) if is_generated => "both identity and generation expression",
                 Some(_) => "both default and identity",
+                None if is_generated => "both default and generation expression",
                 None => "multiple default values",
             };
-            let message =
-                format!("{what} specified for column \"{name}\" of table \"{}\"", self.name);
-            return Err(SqlError::new(code::SYNTAX, message));
+            return Err(self.twice(what, &name));
         }
-        self.columns.push(TableColumn { name, ty, not_null, default, identity, missing: None });
+        let missing = None;
+        self.columns.push(TableColumn {
+            name,
+            ty,
+            not_null,
+            default,
+            identity,
+            is_generated,
+            missing,
+        });
+        Ok(())
+    }
+
+    fn twice(&self, what: &str, column: &str) -> SqlError {
+        let message =
+            format!("{what} specified for column \"{column}\" of table \"{}\"", self.name);
+        SqlError::new(code::SYNTAX, message)
+    }
+
+    /// Adds the columns of another table or view, and what else is wanted of it.
+    fn add_like(&mut self, like: &Like, catalog: &Catalog) -> Result<(), SqlError> {
+        let name = plain_name(&like.name)?;
+        if let Some(view) = catalog.views.get(&name) {
+            return view.columns.iter().try_for_each(|(name, ty)| {
+                self.check_column(name)?;
+                self.columns.push(TableColumn::plain(name.clone(), *ty));
+                Ok(())
+            });
+        }
+        let (table, including) = (catalog.table(&name)?, like.including);
+        let first = self.columns.len();
+        for column in &table.columns {
+            self.check_column(&column.name)?;
+            let at = self.columns.len();
+            let mut copy = TableColumn::plain(column.name.clone(), column.ty);
+            copy.not_null = column.not_null;
+            let is_wanted = match (column.identity, column.is_generated) {
+                (Some(_), _) => false,
+                (_, true) => including.generated,
+                _ => including.defaults,
+            };
+            copy.default = column.default.clone().filter(|_| is_wanted);
+            copy.is_generated = column.is_generated && is_wanted;
+            let own = catalog.sequence_of(table.oid, &column.name);
+            if let (Some(identity), Some(own), true) = (column.identity, own, including.identity) {
+                copy.identity = Some(identity);
+                self.serial.push((at, Some(sequence_options_of(&own.to_string())?)));
+            }
+            let said = catalog.comment(table.oid, &column.name).filter(|_| including.comments);
+            let part = || Part::Column(column.name.clone());
+            self.comments.extend(said.map(|said| (part(), Arc::from(said))));
+            self.columns.push(copy);
+        }
+        if including.constraints {
+            for check in &table.checks {
+                let condition = crate::parse::parse_expression(&check.condition)?;
+                let name = Ident::with_quote('"', check.name.clone());
+                self.add_check(Some(&name), "", &condition)?;
+            }
+        }
+        if including.indexes {
+            self.add_indexes_like((table, first), including.comments, catalog)?;
+        }
+        Ok(())
+    }
+
+    /// Adds indexes, and constraints that are such, of another table, whose columns are those from a place on.
+    fn add_indexes_like(
+        &mut self,
+        (table, first): (&Table, usize),
+        with_comments: bool,
+        catalog: &Catalog,
+    ) -> Result<(), SqlError> {
+        let places = |columns: &[usize]| columns.iter().map(|at| first + at).collect();
+        let said =
+            |oid: u32| catalog.comment(oid, "").filter(|_| with_comments).map(Arc::<str>::from);
+        if table.has_key() {
+            self.set_key(places(&table.key), None)?;
+            let said = said(crate::system::key_oid(table) as u32);
+            self.comments.extend(said.map(|said| (Part::Key, said)));
+        }
+        for index in table.readable_indexes() {
+            let new =
+                NewIndex { name: None, columns: places(&index.columns), unique: index.unique };
+            let (all, part): (_, fn(usize) -> Part) = match index.constraint {
+                true => (&mut self.unique, Part::Unique),
+                false => (&mut self.indexes, Part::Index),
+            };
+            let part = part(all.len());
+            all.push(new);
+            self.comments.extend(said(index.oid).map(|said| (part, said)));
+        }
         Ok(())
     }
 
@@ -249,14 +394,22 @@ impl NewTable {
             TableConstraint::Check(check) => {
                 refuse::enforced(check.enforced)?;
                 let wanted = format!("{}_check", self.name);
-                self.add_check(check.name.as_ref(), &wanted, &check.expr);
-                Ok(())
+                self.add_check(check.name.as_ref(), &wanted, &check.expr)
             }
             other => Err(SqlError::unsupported(format!("the constraint {other}"))),
         }
     }
 
-    fn add_check(&mut self, name: Option<&Ident>, wanted: &str, condition: &Expr) {
+    fn add_check(
+        &mut self,
+        name: Option<&Ident>,
+        wanted: &str,
+        condition: &Expr,
+    ) -> Result<(), SqlError> {
+        if let Some(name) = name.map(folded).filter(|name| self.check_names.contains(name)) {
+            let message = format!("check constraint \"{name}\" already exists");
+            return Err(SqlError::new(code::DUPLICATE_OBJECT, message));
+        }
         let number = self.check_numbers.entry(wanted.to_owned()).or_default();
         let name = name.map(folded).unwrap_or_else(|| {
             let mut name = wanted.to_owned();
@@ -268,6 +421,7 @@ impl NewTable {
         });
         self.check_names.insert(name.clone());
         self.checks.push(Check { name, condition: condition.to_string() });
+        Ok(())
     }
 
     fn set_key(&mut self, columns: Vec<usize>, name: Option<String>) -> Result<(), SqlError> {

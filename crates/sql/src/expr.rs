@@ -244,6 +244,17 @@ impl Expr {
         })
     }
 
+    /// True if its value may be another one at another time, or in another session, for the same row.
+    pub fn is_mutable(&self) -> bool {
+        self.is_volatile()
+            || self.has(&|expr| match expr {
+                Expr::Call(func, args) => func.asks_around(args.len()),
+                // The zone of the session says when that is.
+                Expr::Cast(_, ty) => *ty == SqlType::TimestampTz,
+                _ => false,
+            })
+    }
+
     pub(crate) fn has(&self, what: &dyn Fn(&Expr) -> bool) -> bool {
         let mut found = what(self);
         self.children(&mut |child| found |= child.has(what));

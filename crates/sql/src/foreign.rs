@@ -30,7 +30,7 @@ use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::exec::Hasher;
 use crate::expr::Expr;
-use crate::plan::RowCheck;
+use crate::plan::RowRules;
 use crate::types::{Family, SqlType};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
@@ -257,8 +257,8 @@ pub struct Links {
 pub struct Linked {
     /// The table.
     pub table: Arc<Table>,
-    /// What a row that an action changes must fulfil.
-    pub checks: Vec<RowCheck>,
+    /// What the table makes of a row that an action changes, and wants of it.
+    pub rules: RowRules,
     /// Its keys.
     pub up: Vec<Arc<Link>>,
     /// The keys that refer to it.

@@ -309,6 +309,23 @@ pub fn number_rank(ty: SqlType) -> u8 {
     }
 }
 
+impl Func {
+    /// True if it answers by what is around, with so many arguments: the time, the session, the catalog.
+    pub(crate) fn asks_around(self, args: usize) -> bool {
+        use Func::*;
+        match self {
+            Instant | LocalTime => args < 2,
+            Now | ClockTime | CurrentDate | LocalNow | Version | CurrentDatabase
+            | CurrentSchema | CurrentSchemas | CurrentUser | BackendPid | CurrentSetting | Show
+            | SetConfig | FormatType | TableVisible | RelationSize | IndexDefinition
+            | ConstraintDefinition | ViewDefinition | ShowDefault | UserById | ToRegclass
+            | RegclassName | RegtypeName | PgTypeName | ToRegtype | SerialSequence
+            | Description | ColumnDescription | Regclass | ToChar => true,
+            _ => false,
+        }
+    }
+}
+
 /// True if the function has a result though an argument is NULL.
 fn takes_null(func: Func) -> bool {
     use Func::*;

@@ -22,8 +22,10 @@
 //! them, and there are no statistics. What would promise something that is not kept (GRANT ..) is refused
 //! ([`REFUSED`]).
 
+mod alter;
 mod cursor;
 mod design;
+mod like;
 mod rewrite;
 mod sequence;
 mod shard;
@@ -32,9 +34,11 @@ mod user;
 
 use crate::budget::Budget;
 use crate::error::{SqlError, clipped, code};
+pub use alter::{AlterChange, AlterStatement};
 pub use cursor::{CursorStatement, Declare, Fetch, FetchWay};
 pub use design::{DesignChange, DesignStatement, Reconfigure};
-use design::{alter, system};
+use design::{alter as alter_design, system};
+pub use like::{Including, Like};
 use rewrite::{as_table, drop_deferrable, has_partial_action, has_words, is_about_statistics};
 use rewrite::{overriding, plain_switches, whole_tables};
 pub use sequence::{IdentityChange, SequenceChange, SequenceStatement, sequence_options};
@@ -76,6 +80,10 @@ pub enum Parsed {
     Sql(Box<Statement>),
     /// INSERT .. OVERRIDING .. VALUE.
     Overriding(Box<Statement>, Overriding),
+    /// CREATE TABLE, with columns LIKE those of others.
+    Table(Box<Statement>, Vec<Like>),
+    /// A form of ALTER that the grammar does not know.
+    Alter(Box<AlterStatement>),
     /// A statement about sequences.
     Sequence(Box<SequenceStatement>),
     /// A statement about the design.
@@ -197,7 +205,7 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
         let words = tokens.iter().filter(|t| !matches!(t.token, Token::Whitespace(_)));
         words.map(|t| t.token.to_string().to_uppercase()).nth(at).unwrap_or_default()
     };
-    let (first, second) = (word(0), word(1));
+    let (first, second, third) = (word(0), word(1), word(2));
     if let Some((_, hint)) = REFUSED.iter().find(|(word, _)| *word == first) {
         return Err(SqlError::unsupported(first).hint(*hint));
     }
@@ -305,6 +313,19 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
     if let ("CREATE" | "ALTER", "TABLE") = (first.as_str(), second.as_str()) {
         sequence::put_in_order(&mut tokens).map_err(|error| refused(error, text))?;
     }
+    let creates_table = first == "CREATE"
+        && matches!(&*second, "TABLE" | "TEMP" | "TEMPORARY" | "UNLOGGED")
+        && (second == "TABLE" || third == "TABLE");
+    let mut likes = Vec::new();
+    if creates_table {
+        likes = like::take(&mut tokens).map_err(|error| refused(error, text))?;
+    }
+    if let ("ALTER", "TABLE" | "INDEX" | "VIEW") = (first.as_str(), second.as_str()) {
+        let mut own = parser().with_tokens_with_locations(tokens.clone());
+        if let Some(found) = alter::statement(&mut own).map_err(|error| refused(error, text))? {
+            return Ok(Parsed::Alter(Box::new(found)));
+        }
+    }
     if (first.as_str(), second.as_str()) == ("CREATE", "TABLE") {
         shard::as_parameter(&mut tokens).map_err(|error| refused(error, text))?;
     }
@@ -314,7 +335,7 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
             return Ok(Parsed::Reshard(Box::new(reshard)));
         }
         let mut own = parser().with_tokens_with_locations(tokens.clone());
-        if let Some(design) = alter(&mut own).map_err(|error| refused(error, text))? {
+        if let Some(design) = alter_design(&mut own).map_err(|error| refused(error, text))? {
             return Ok(Parsed::Design(design));
         }
     }
@@ -326,6 +347,7 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
         return Err(syntax(&format!("syntax error at or near \"{}\"", next.token), place, text));
     }
     Ok(match overriding {
+        _ if !likes.is_empty() => Parsed::Table(Box::new(parsed), likes),
         Some(overriding) => Parsed::Overriding(Box::new(parsed), overriding),
         None => Parsed::Sql(Box::new(parsed)),
     })

@@ -478,14 +478,30 @@ pub struct Insert {
     /// True if these are found in tables: all of them before any is written, so that none of the new ones is among
     /// them, nor what others commit while these wait for their locks.
     pub reads: bool,
-    /// What a row must fulfil.
-    pub checks: Vec<RowCheck>,
+    /// What the table makes of a row, and wants of it.
+    pub rules: RowRules,
     /// What is done with rows that are there already.
     pub conflict: Option<Conflict>,
     /// What foreign keys ask of it.
     pub links: Option<Arc<Links>>,
     /// What is shown of the new rows.
     pub returning: Option<Returning>,
+}
+
+/// What a table makes of a row that is written, and wants of it.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct RowRules {
+    /// Columns that are computed, over the row as it is otherwise.
+    pub computed: Assignments,
+    /// What must hold for the whole row.
+    pub checks: Vec<RowCheck>,
+}
+
+impl RowRules {
+    /// The columns that are computed.
+    pub fn computed_columns(&self) -> impl Iterator<Item = usize> + Clone {
+        self.computed.iter().map(|(at, _)| *at)
+    }
 }
 
 /// A condition on a table's row, which may be NULL.
@@ -545,8 +561,8 @@ pub struct Change {
     pub looked_at: Vec<bool>,
     /// What to set; none: the rows are deleted.
     pub set: Option<Assignments>,
-    /// What a changed row must fulfil.
-    pub checks: Vec<RowCheck>,
+    /// What the table makes of a changed row, and wants of it.
+    pub rules: RowRules,
     /// What foreign keys ask of it.
     pub links: Option<Arc<Links>>,
     /// How its rows are locked.

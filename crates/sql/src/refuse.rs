@@ -193,7 +193,6 @@ pub(crate) fn create_table(create: &CreateTable) -> Result<(), SqlError> {
     refuse(&[
         (create.query.is_some(), "CREATE TABLE AS"),
         (matches!(create.on_commit, Some(OnCommit::DeleteRows)), "ON COMMIT DELETE ROWS"),
-        (create.like.is_some(), "CREATE TABLE LIKE"),
         (create.inherits.is_some(), "INHERITS"),
         (create.partition_of.is_some() || create.partition_by.is_some(), "PARTITION BY"),
     ])?;
@@ -213,6 +212,7 @@ pub(crate) fn create_table(create: &CreateTable) -> Result<(), SqlError> {
         || create.order_by.is_some()
         || create.cluster_by.is_some()
         || create.clustered_by.is_some()
+        || create.like.is_some()
         || create.on_cluster.is_some();
     foreign(&[(is_foreign, "a clause of another database")])?;
     match &create.table_options {

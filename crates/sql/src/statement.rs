@@ -16,7 +16,7 @@ pub use crate::exec::Cost;
 use crate::exec::Exec;
 use crate::expr::Expr;
 use crate::foreign::{Check, Checks};
-use crate::parse::SequenceStatement;
+use crate::parse::{AlterStatement, Like, SequenceStatement};
 use crate::parse::{ConstraintsStatement, CursorStatement, Declare, Fetch, Parsed, Reshard};
 use crate::plan::{Change, Insert, OutputColumn, Select};
 use crate::transaction::{Sink, Surroundings, Transaction};
@@ -91,6 +91,10 @@ pub enum Cursor {
 pub enum Definition {
     /// Of tables and indexes.
     Sql(Box<Statement>),
+    /// Of a table with columns LIKE those of others.
+    Table(Box<Statement>, Vec<Like>),
+    /// ALTER, as the grammar does not know it.
+    Alter(Box<AlterStatement>),
     /// Of sequences.
     Sequence(Box<SequenceStatement>),
     /// Of the order in which a table's rows are kept.
@@ -269,6 +273,10 @@ pub fn compile(
         Parsed::User(statement) => Action::User(statement.clone()),
         Parsed::Constraints(statement) => Action::Control(Control::Constraints(statement.clone())),
         Parsed::Sequence(statement) => Action::Define(Definition::Sequence(statement.clone())),
+        Parsed::Table(statement, likes) => {
+            Action::Define(Definition::Table(statement.clone(), likes.clone()))
+        }
+        Parsed::Alter(statement) => Action::Define(Definition::Alter(statement.clone())),
         Parsed::Reshard(reshard) => Action::Define(Definition::Reshard(reshard.clone())),
         Parsed::Overriding(statement, overriding) => {
             binder.overriding = Some(*overriding);

@@ -388,6 +388,11 @@ pub(crate) fn key_oid(table: &Table) -> i64 {
     i64::from(table.oid) + KEY_OID
 }
 
+/// As clients know the index that a primary key counts as: its number.
+pub fn key_number(table: &Table) -> u32 {
+    key_oid(table) as u32
+}
+
 /// The number of a condition on the rows of a table.
 fn check_oid(table: &Table, number: usize) -> i64 {
     2 * KEY_OID + i64::from(table.oid) * 64 + number as i64

@@ -72,6 +72,11 @@ impl Definer<'_> {
         }
         let value = match &new.column.default {
             None => Datum::Null,
+            Some(expr) if new.column.is_generated => {
+                self.check_generated(&with_column(table, &new))?;
+                let value = format!("SELECT ({expr})::{ty}");
+                return self.add_drawn(table, new, &value);
+            }
             Some(default) => {
                 let catalog = self.catalog();
                 let value = format!("SELECT ({default})::{ty}");
@@ -116,7 +121,7 @@ impl Definer<'_> {
         self.rebuild(table, with(table, new), &|old| Ok([old, &[next()?]].concat()))
     }
 
-    pub(super) fn drop_column(
+    pub(crate) fn drop_column(
         &mut self,
         name: &Ident,
         table: &Arc<Table>,
@@ -134,7 +139,8 @@ impl Definer<'_> {
             found => found?,
         };
         if table.key.contains(&at) {
-            return Err(SqlError::unsupported("dropping a column of the primary key"));
+            self.drop_key(&table, cascade)?;
+            return self.drop_column(&Ident::with_quote('"', name), &table, (if_exists, cascade));
         }
         if table.shard.contains(&at) {
             return Err(SqlError::unsupported("dropping a column of the shard key")
@@ -152,8 +158,13 @@ impl Definer<'_> {
             key.referenced.contains(&at) && !goes
         });
         dependents.extend(Dependent::views(&catalog, of, |_, used| used.looked_at.contains(&at)));
+        for other in define::computed_of(&table, at, &catalog, &self.around.budget)? {
+            dependents.push(Dependent::column(&table, other, &what));
+        }
         self.drop_dependents(&what, &dependents, cascade)?;
         self.drop_owned(&table, Some(&name), cascade)?;
+        // The columns that were computed of it may have gone.
+        let at = self.catalog().table(&table.name)?.column(&name)?;
         // Its own default may have gone with a sequence.
         let table = self.catalog().table(&table.name)?.clone();
         let mut changed = Table::clone(&table);
@@ -197,6 +208,21 @@ impl Definer<'_> {
             {
                 return Err(of_identity());
             }
+            AlterColumnOperation::SetDefault { .. } | AlterColumnOperation::DropDefault
+                if column.is_generated =>
+            {
+                let message = format!(
+                    "column \"{}\" of relation \"{}\" is a generated column",
+                    column.name, table.name
+                );
+                let error = SqlError::new(code::SYNTAX, message);
+                return Err(match operation {
+                    AlterColumnOperation::DropDefault => {
+                        error.hint("Use ALTER TABLE ... ALTER COLUMN ... DROP EXPRESSION instead.")
+                    }
+                    _ => error,
+                });
+            }
             AlterColumnOperation::SetDefault { value } => {
                 let default = normal(&value.to_string());
                 self.check_default(&default, column.ty)?;
@@ -221,11 +247,20 @@ impl Definer<'_> {
             AlterColumnOperation::DropNotNull => column.not_null = false,
             AlterColumnOperation::SetDataType { data_type, using, .. } => {
                 made_by.clone_from(using);
+                if let Some(expr) = column.generated() {
+                    if using.is_some() {
+                        let message = "cannot specify USING when altering type of generated column";
+                        let detail = format!("Column \"{}\" is a generated column.", column.name);
+                        return Err(SqlError::new("42611", message).detail(detail));
+                    }
+                    made_by = Some(isomer_sql::parse::parse_expression(expr)?);
+                }
                 column.ty = SqlType::parse(data_type)?;
                 if column.ty != table.columns[at].ty {
                     self.check_not_linked(table, at)?;
                     self.check_not_looked_at(table, at)?;
                 }
+                self.check_not_computed_of(table, at)?;
                 if column.identity.is_some() {
                     check_identity(column.ty)?;
                     let own = self.catalog().sequence_of(table.oid, &column.name).cloned();
@@ -277,6 +312,16 @@ impl Definer<'_> {
         }
     }
 
+    /// Refuses another type of a column that others are computed of.
+    fn check_not_computed_of(&self, table: &Arc<Table>, at: usize) -> Result<(), SqlError> {
+        let others = define::computed_of(table, at, &self.catalog(), &self.around.budget)?;
+        let Some(&other) = others.first() else { return Ok(()) };
+        let (own, other) = (&table.columns[at].name, &table.columns[other].name);
+        let message = "cannot alter type of a column used by a generated column";
+        Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message)
+            .detail(format!("Column \"{own}\" is used by generated column \"{other}\".")))
+    }
+
     /// Refuses another type of a column that a view looks at.
     fn check_not_looked_at(&self, table: &Table, at: usize) -> Result<(), SqlError> {
         let catalog = self.catalog();
@@ -299,11 +344,8 @@ impl Definer<'_> {
             let message = format!("column \"{to}\" of relation \"{}\" already exists", table.name);
             return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
         }
-        if table.checks.iter().any(|check| mentions(&check.condition, from)) {
-            return Err(SqlError::unsupported("renaming a column that a CHECK looks at"));
-        }
-        let mut changed = Table::clone(table);
-        changed.columns[at].name.clone_from(&to);
+        let catalog = self.catalog();
+        let changed = define::renamed(table, Some(at), &to, &catalog, &self.around.budget)?;
         let said = self.catalog().comments.get(&(table.oid, from.to_owned())).cloned();
         self.replace(table, changed);
         if let Some(said) = said {
@@ -352,7 +394,13 @@ fn close_gap(catalog: &mut Catalog, table: u32, gone: usize) {
     }
 }
 
-/// The table with one more column.
+fn with_column(table: &Table, new: &NewColumn) -> Table {
+    let mut changed = Table::clone(table);
+    changed.columns.push(new.column.clone());
+    changed
+}
+
+/// The table with one more column, and its conditions.
 fn with(table: &Table, new: NewColumn) -> Table {
     let mut changed = Table::clone(table);
     changed.columns.push(new.column);

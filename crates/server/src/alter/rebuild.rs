@@ -72,8 +72,11 @@ impl Definer<'_> {
             let values = values_of(old, key, row)?;
             let mut filled = fill(&values[..old.columns.len()])?;
             if !new.has_key() {
-                filled.extend(values.last().cloned());
-                last_id = values.last().and_then(Datum::as_int).unwrap_or(0).max(last_id);
+                // Those of a table that had a key get one now.
+                let own = values.get(old.columns.len()).and_then(Datum::as_int);
+                let id = own.unwrap_or(last_id + 1);
+                filled.push(Datum::Int(id));
+                last_id = id.max(last_id);
             }
             let (key, row) = isomer_sql::catalog::row_of(new, &filled)?;
             rows.push((key, Some(row)));

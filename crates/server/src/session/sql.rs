@@ -142,7 +142,7 @@ impl Session {
     ) -> Result<(), SqlError> {
         let statement = match definition {
             Definition::Sql(statement) => Some(&**statement),
-            Definition::Sequence(_) | Definition::Reshard(_) => None,
+            _ => None,
         };
         if let Some(Sql::Truncate(truncate)) = statement {
             return self.truncate(truncate, out, flush);

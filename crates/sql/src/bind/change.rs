@@ -11,11 +11,11 @@
 use super::foreign::Event;
 use super::query::{changed_step, joined_rows};
 use super::{Binder, Scope, Typed, column_name, folded};
-use crate::catalog::{Identity, Table};
+use crate::catalog::{Identity, Table, TableColumn};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Expr, conjuncts};
-use crate::plan::{Change, OutputColumn, Returning, RowCheck, Source, Step};
+use crate::plan::{Change, OutputColumn, Returning, RowCheck, RowRules, Source, Step};
 use crate::refuse;
 use crate::transaction::LockKind;
 use crate::types::{Family, SqlType};
@@ -68,7 +68,9 @@ impl Binder<'_> {
 
     pub(super) fn default_of(&mut self, table: &Arc<Table>, at: usize) -> Result<Expr, SqlError> {
         let column = &table.columns[at];
-        let Some(default) = &column.default else { return Ok(Expr::Const(Datum::Null)) };
+        // What is computed has its value when the others have theirs.
+        let default = column.default.as_ref().filter(|_| !column.is_generated);
+        let Some(default) = default else { return Ok(Expr::Const(Datum::Null)) };
         self.budget.tick(default.len())?;
         let ast = crate::parse::parse_expression(default)?;
         let (expr, _) = self.within(Scope::default(), |binder| {
@@ -78,15 +80,21 @@ impl Binder<'_> {
         Ok(expr)
     }
 
-    /// What the rows of a table must fulfil.
-    pub(super) fn checks(&mut self, table: &Arc<Table>) -> Result<Vec<RowCheck>, SqlError> {
-        let bound = table.checks.iter().map(|check| {
+    /// What a table makes of a row that is written, and wants of it.
+    pub(super) fn rules(&mut self, table: &Arc<Table>) -> Result<RowRules, SqlError> {
+        let mut rules = RowRules::default();
+        for at in 0..table.columns.len() {
+            if let Some(value) = self.generated(table, at)? {
+                rules.computed.push((at, value));
+            }
+        }
+        for check in &table.checks {
             let condition = crate::parse::parse_expression(&check.condition)?;
             let scope = self.table_scope(table, &[&table.name])?;
             let (condition, _) = self.within(scope, |binder| binder.condition(&condition))?;
-            Ok(RowCheck { name: check.name.clone(), condition })
-        });
-        bound.collect()
+            rules.checks.push(RowCheck { name: check.name.clone(), condition });
+        }
+        Ok(rules)
     }
 
     /// The names of a table's row; with two aliases, of two rows side by side.
@@ -138,10 +146,15 @@ impl Binder<'_> {
                     return Err(self.at(SqlError::new(code::SYNTAX, message), ident));
                 }
                 let column = &table.columns[at];
-                if column.identity == Some(Identity::Always) && !is_default(value) {
+                let is_fixed = column.is_generated || column.identity == Some(Identity::Always);
+                if is_fixed && !is_default(value) {
                     let message =
                         format!("column \"{}\" can only be updated to DEFAULT", column.name);
-                    return Err(generated_always(message, &column.name));
+                    return Err(generated_always(message, column));
+                }
+                if column.is_generated {
+                    // It is computed whenever what it is computed of is set.
+                    continue;
                 }
                 let (expr, after) = self.assigned(table, at, value, scope)?;
                 scope = after;
@@ -196,8 +209,10 @@ impl Binder<'_> {
         let (returning, scope) = self.returning(scope, update.returning.as_deref())?;
         let mut change = self.target(&table, sources, update.selection.as_ref(), scope)?;
         change.returning = returning;
-        change.checks = self.checks(&table)?;
-        let columns: Vec<usize> = set.iter().map(|(at, _)| *at).collect();
+        change.rules = self.rules(&table)?;
+        let mut columns: Vec<usize> = set.iter().map(|(at, _)| *at).collect();
+        change.rules.computed.retain(|(_, value)| looks_at(value, &columns));
+        columns.extend(change.rules.computed_columns());
         change.links = self.links(&table, Event::Update(&columns))?;
         change.lock = self.lock_of(&table, &columns);
         change.set = Some(set);
@@ -285,7 +300,7 @@ impl Binder<'_> {
         step.used = used[..table.width()].to_vec();
         looked_at.iter_mut().zip(&step.used).for_each(|(at, used)| *at |= used);
         let step = changed_step(table, step, filter, self.budget)?;
-        let (table, checks) = (table.clone(), Vec::new());
+        let (table, rules) = (table.clone(), RowRules::default());
         Ok(Change {
             table,
             step,
@@ -293,7 +308,7 @@ impl Binder<'_> {
             reads_itself: false,
             looked_at,
             set: None,
-            checks,
+            rules,
             links: None,
             lock: LockKind::Exclusive,
             returning: None,
@@ -312,15 +327,22 @@ fn reads_itself(change: &Change) -> bool {
 /// Adds what the table itself makes a change look at: what is checked, the entries of indexes, foreign keys.
 fn look_at(change: &mut Change) {
     change.reads_itself = reads_itself(change);
-    let Change { table, looked_at, set, checks, links, .. } = change;
-    let is_set = |at: &usize| set.as_ref().is_none_or(|set| set.iter().any(|(to, _)| to == at));
+    let Change { table, looked_at, set, rules, links, .. } = change;
+    let is_set = |at: &usize| {
+        let mut all = set.iter().flatten().chain(&rules.computed);
+        set.is_none() || all.any(|(to, _)| to == at)
+    };
     let key = table.key_slots();
     // What is kept of it elsewhere is the whole row.
     if (set.is_some() && key.iter().any(is_set)) || table.beside.is_some() {
         return looked_at.fill(true);
     }
-    for check in checks {
+    for check in &rules.checks {
         check.condition.columns(&mut |slot| looked_at[slot] = true);
+    }
+    for (at, value) in &rules.computed {
+        looked_at[*at] = true;
+        value.columns(&mut |slot| looked_at[slot] = true);
     }
     for index in table.maintained().filter(|index| index.columns.iter().any(is_set)) {
         index.columns.iter().chain(&key).for_each(|&slot| looked_at[slot] = true);
@@ -347,15 +369,24 @@ pub(super) fn is_default(value: &ast::Expr) -> bool {
         if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default"))
 }
 
-pub(super) fn generated_always(message: String, column: &str) -> SqlError {
-    let detail = format!("Column \"{column}\" is an identity column defined as GENERATED ALWAYS.");
+/// True if an expression looks at one of these columns of its row.
+fn looks_at(value: &Expr, columns: &[usize]) -> bool {
+    let mut found = false;
+    value.columns(&mut |slot| found |= columns.contains(&slot));
+    found
+}
+
+/// 428C9: the value of a column is not the client's to give.
+pub(super) fn generated_always(message: String, column: &TableColumn) -> SqlError {
+    let kind = match column.is_generated {
+        true => "a generated column",
+        false => "an identity column defined as GENERATED ALWAYS",
+    };
+    let detail = format!("Column \"{}\" is {kind}.", column.name);
     SqlError::new(code::GENERATED_ALWAYS, message).detail(detail)
 }
 
-pub(super) fn check_assignable(
-    column: &crate::catalog::TableColumn,
-    ty: SqlType,
-) -> Result<(), SqlError> {
+pub(super) fn check_assignable(column: &TableColumn, ty: SqlType) -> Result<(), SqlError> {
     let (to, from) = (column.ty.family(), ty.family());
     if from == to || from == Family::Unknown || to == Family::Text {
         return Ok(());

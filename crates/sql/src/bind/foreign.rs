@@ -12,6 +12,7 @@ use super::Binder;
 use crate::catalog::Table;
 use crate::error::{SqlError, code};
 use crate::foreign::{Action, ForeignKey, Link, Linked, Links, Lookup, unique_over};
+use crate::plan::RowRules;
 use crate::transaction::LockKind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -89,8 +90,12 @@ impl Binder<'_> {
         wants_up: &dyn Fn(&ForeignKey) -> bool,
         wants_down: &dyn Fn(&ForeignKey) -> bool,
     ) -> Result<Linked, SqlError> {
-        let mut linked =
-            Linked { table: table.clone(), checks: Vec::new(), up: Vec::new(), down: Vec::new() };
+        let mut linked = Linked {
+            table: table.clone(),
+            rules: RowRules::default(),
+            up: Vec::new(),
+            down: Vec::new(),
+        };
         for key in table.foreign_keys.iter().filter(|key| wants_up(key)) {
             linked.up.push(self.link(table, key, planned)?);
         }
@@ -99,7 +104,7 @@ impl Binder<'_> {
             linked.down.push(self.link(child, key, planned)?);
         }
         if !linked.up.is_empty() || !linked.down.is_empty() {
-            linked.checks = self.checks(table)?;
+            linked.rules = self.rules(table)?;
         }
         Ok(linked)
     }

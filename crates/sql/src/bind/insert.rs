@@ -35,15 +35,17 @@ fn check_reads(
     Ok(())
 }
 
-/// Refuses values of columns that are always those of their sequence.
-fn check_identities(
+/// Refuses values of columns that are always those of their sequence, or computed.
+fn check_given(
     table: &Table,
     columns: &[usize],
     source: Option<&ast::Query>,
+    overriding: Option<Overriding>,
 ) -> Result<(), SqlError> {
     for (place, at) in columns.iter().enumerate() {
         let column = &table.columns[*at];
-        if column.identity != Some(Identity::Always) {
+        let is_always = column.identity == Some(Identity::Always) && overriding.is_none();
+        if !is_always && !column.is_generated {
             continue;
         }
         let is_default = match source.map(|query| &*query.body) {
@@ -55,11 +57,23 @@ fn check_identities(
         if !is_default {
             let message =
                 format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name);
-            return Err(generated_always(message, &column.name)
-                .hint("Use OVERRIDING SYSTEM VALUE to override."));
+            let error = generated_always(message, column);
+            return Err(match column.is_generated {
+                true => error,
+                false => error.hint("Use OVERRIDING SYSTEM VALUE to override."),
+            });
         }
     }
     Ok(())
+}
+
+/// Refuses computed columns in a COPY.
+fn check_copied(table: &Table, columns: &[usize]) -> Result<(), SqlError> {
+    let mut generated = columns.iter().filter(|at| table.columns[**at].is_generated);
+    let Some(&at) = generated.next() else { return Ok(()) };
+    let message = format!("column \"{}\" is a generated column", table.columns[at].name);
+    Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message)
+        .detail("Generated columns cannot be used in COPY."))
 }
 
 impl Binder<'_> {
@@ -85,9 +99,7 @@ impl Binder<'_> {
             return Err(SqlError::new(code::SYNTAX, message));
         }
         let overriding = self.overriding.take();
-        if overriding.is_none() {
-            check_identities(&table, &columns[..given], insert.source.as_deref())?;
-        }
+        check_given(&table, &columns[..given], insert.source.as_deref(), overriding)?;
         let mut filled = Vec::with_capacity(table.columns.len());
         for at in 0..table.columns.len() {
             let place = columns[..given].iter().position(|column| *column == at);
@@ -104,13 +116,15 @@ impl Binder<'_> {
         let conflict = self.conflict(&table, alias.as_deref(), insert.on.as_ref())?;
         let scope = self.table_scope(&table, &[alias.as_deref().unwrap_or(&table.name)])?;
         let (returning, _) = self.returning(scope, insert.returning.as_deref())?;
-        let checks = self.checks(&table)?;
+        let rules = self.rules(&table)?;
         check_reads(&table, conflict.as_ref(), returning.as_ref())?;
         let reads = source.reads(&|source| matches!(source, Source::Table(_)));
         let set = conflict.as_ref().and_then(|conflict| conflict.set.as_ref());
-        let set: Option<Vec<usize>> = set.map(|(set, _)| set.iter().map(|(at, _)| *at).collect());
+        let set: Option<Vec<usize>> = set.map(|(set, _)| {
+            set.iter().map(|(at, _)| *at).chain(rules.computed_columns()).collect()
+        });
         let links = self.links(&table, Event::Insert(set.as_deref()))?;
-        Ok(Insert { table, columns: filled, source, reads, checks, conflict, links, returning })
+        Ok(Insert { table, columns: filled, source, reads, rules, conflict, links, returning })
     }
 
     fn insert_columns(
@@ -270,7 +284,11 @@ impl Binder<'_> {
         let table = self.table_named(name)?;
         let names: Vec<ast::ObjectName> =
             columns.iter().map(|column| ast::ObjectName::from(column.clone())).collect();
-        let given = self.insert_columns(&table, &names)?;
+        let mut given = self.insert_columns(&table, &names)?;
+        match names.is_empty() {
+            true => given.retain(|&at| !table.columns[at].is_generated),
+            false => check_copied(&table, &given)?,
+        }
         let mut filled = Vec::with_capacity(table.columns.len());
         for at in 0..table.columns.len() {
             let place = given.iter().position(|column| *column == at);
@@ -288,10 +306,10 @@ impl Binder<'_> {
             })
             .collect();
         let source = of_values(Vec::new(), output);
-        let checks = self.checks(&table)?;
+        let rules = self.rules(&table)?;
         let (reads, conflict, returning) = (false, None, None);
         let links = self.links(&table, Event::Insert(None))?;
-        Ok(Insert { table, columns: filled, source, reads, checks, conflict, links, returning })
+        Ok(Insert { table, columns: filled, source, reads, rules, conflict, links, returning })
     }
 
     /// A query of the columns of a table.
@@ -309,10 +327,11 @@ impl Binder<'_> {
         let table = self.table_named(name)?;
         let mut shown: Vec<String> = columns.iter().map(folded).collect();
         if shown.is_empty() {
-            shown = table.columns.iter().map(|column| column.name.clone()).collect();
+            let given = table.columns.iter().filter(|column| !column.is_generated);
+            shown = given.map(|column| column.name.clone()).collect();
         }
         for name in &shown {
-            table.column(name)?;
+            check_copied(&table, &[table.column(name)?])?;
         }
         let always = |name: &String| format!("\"{}\"", name.replace('"', "\"\""));
         let shown: Vec<String> = shown.iter().map(always).collect();

@@ -14,6 +14,7 @@
 //! | [`view`] | views, where they are mentioned |
 //! | [`insert`], [`change`] | INSERT and COPY; UPDATE and DELETE |
 //! | [`foreign`] | what foreign keys ask of these |
+//! | [`generated`] | columns that are computed of others |
 //!
 //! **Types of parameters.** A parameter without a type gets the one it is compared with, added to or
 //! stored as, where it stands first: `abalance + $1` makes it an integer. So does a literal in quotes.
@@ -32,6 +33,7 @@ mod drivers;
 mod expr;
 mod foreign;
 mod from;
+mod generated;
 mod group;
 mod inner;
 mod insert;
@@ -59,6 +61,7 @@ use std::sync::Arc;
 
 pub(crate) use convert::{bare, retyped};
 pub(crate) use expr::Typed;
+pub use generated::{check_generated, computed_of, renamed};
 pub(crate) use name::column_name;
 pub(crate) use view::written;
 

@@ -124,6 +124,7 @@ impl Exec<'_> {
         let mut before = Vec::new();
         if let Some(set) = &plan.set {
             before = self.assign(set, &mut row)?;
+            before.extend(plan.rules.computed_columns().map(|at| (at, row[at].clone())));
             self.fit_changed(plan, &key, &old, &before, &mut row[..width])?;
         }
         let mut shown = None;
@@ -177,7 +178,7 @@ impl Exec<'_> {
             }
             show(&plan.table, &whole)
         };
-        self.fit_columns(&plan.table, columns.clone(), &plan.checks, values, &shown)
+        self.fit_columns(&plan.table, columns.clone(), &plan.rules, values, &shown)
     }
 
     /// The keys of the rows to change.

@@ -28,7 +28,7 @@ use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::Expr;
 use crate::foreign::{Action, Check, Checks, Link, Links, Lookup, Side};
-use crate::plan::{Access, SpanOf};
+use crate::plan::{Access, RowRules, SpanOf};
 use crate::transaction::LockKind;
 use isomer_design::{Key, KeyRange, TableId};
 use std::collections::VecDeque;
@@ -257,12 +257,15 @@ impl<'a> Exec<'a> {
             _ => vec![Datum::Null; columns.len()],
         };
         let set = columns.iter().zip(values);
-        let before: Vec<(usize, Datum)> =
+        let mut before: Vec<(usize, Datum)> =
             set.map(|(&at, value)| (at, std::mem::replace(&mut row[at], value))).collect();
-        let checks = noted.links.and_then(|links| links.tables.get(&child.oid));
-        let checks = checks.map_or(&[][..], |linked| &linked.checks);
+        let linked = noted.links.and_then(|links| links.tables.get(&child.oid));
+        let none = RowRules::default();
+        let rules = linked.map_or(&none, |linked| &linked.rules);
+        before.extend(rules.computed_columns().map(|at| (at, row[at].clone())));
         let shown = |values: &[Datum]| show(child, values);
-        self.fit_columns(child, columns.iter().copied(), checks, &mut row, &shown)?;
+        let changed = before.iter().map(|(at, _)| *at);
+        self.fit_columns(child, changed, rules, &mut row, &shown)?;
         self.replace(child, key, old, &before, &row)?;
         noted.updated(child, &before, &row)
     }

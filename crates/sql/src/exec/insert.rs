@@ -155,7 +155,7 @@ impl Exec<'_> {
                 Filled::Default(expr) => self.eval(expr, Row { values: &[], given: &[] })?,
             });
         }
-        self.fit(&plan.table, &plan.checks, &mut values)?;
+        self.fit(&plan.table, &plan.rules, &mut values)?;
         if let Some(sequence) = row_ids {
             values.push(Datum::Int(self.txn.borrow_mut().next_value(sequence)?));
         }
@@ -261,9 +261,10 @@ impl Exec<'_> {
         {
             return Ok(None);
         }
-        let before = self.assign(set, &mut row)?;
+        let mut before = self.assign(set, &mut row)?;
         row.truncate(width);
-        self.fit(table, &plan.checks, &mut row)?;
+        before.extend(plan.rules.computed_columns().map(|at| (at, row[at].clone())));
+        self.fit(table, &plan.rules, &mut row)?;
         self.replace(table, key, old, &before, &row)?;
         Ok(Some((before, row)))
     }

@@ -4,7 +4,7 @@ use super::{Exec, Row};
 use crate::catalog::{Beside, Copies, Index, Table};
 use crate::datum::{Datum, convert};
 use crate::error::{SqlError, code};
-use crate::plan::RowCheck;
+use crate::plan::RowRules;
 use crate::transaction::{Base, LockKind};
 use isomer_design::{Key, KeyRange, RowError, TableId, Value};
 use std::ops::ControlFlow;
@@ -30,17 +30,25 @@ fn refused(error: RowError) -> SqlError {
 /// How a row is shown in an error.
 type Shown<'s> = &'s dyn Fn(&[Datum]) -> String;
 
-/// Converts values of a row to the types of their columns, and checks NULL.
+/// Converts values of a row to the types of their columns.
 fn fit_types(
     table: &Table,
-    columns: impl Iterator<Item = usize> + Clone,
+    columns: impl Iterator<Item = usize>,
     values: &mut [Datum],
-    shown: Shown<'_>,
 ) -> Result<(), SqlError> {
-    for at in columns.clone() {
+    for at in columns {
         let given = std::mem::replace(&mut values[at], Datum::Null);
         values[at] = convert(given, table.columns[at].ty, false)?;
     }
+    Ok(())
+}
+
+fn check_nulls(
+    table: &Table,
+    columns: impl Iterator<Item = usize>,
+    values: &[Datum],
+    shown: Shown<'_>,
+) -> Result<(), SqlError> {
     for at in columns {
         let column = &table.columns[at];
         if values[at].is_null() && (column.not_null || table.is_in_key(at)) {
@@ -67,25 +75,30 @@ impl Exec<'_> {
     pub(super) fn fit(
         &self,
         table: &Table,
-        checks: &[RowCheck],
+        rules: &RowRules,
         values: &mut [Datum],
     ) -> Result<(), SqlError> {
         let columns = 0..table.columns.len();
-        self.fit_columns(table, columns, checks, values, &|values| show(table, values))
+        self.fit_columns(table, columns, rules, values, &|values| show(table, values))
     }
 
-    /// As [`Exec::fit`], where the other columns fit already.
+    /// As [`Exec::fit`], where the other columns fit already: those that are computed are among these.
     pub(super) fn fit_columns(
         &self,
         table: &Table,
         columns: impl Iterator<Item = usize> + Clone,
-        checks: &[RowCheck],
+        rules: &RowRules,
         values: &mut [Datum],
         shown: Shown<'_>,
     ) -> Result<(), SqlError> {
-        fit_types(table, columns, values, shown)?;
+        fit_types(table, columns.clone(), values)?;
+        for (at, value) in &rules.computed {
+            let value = self.eval(value, Row { values, given: &[] })?;
+            values[*at] = convert(value, table.columns[*at].ty, false)?;
+        }
+        check_nulls(table, columns, values, shown)?;
         let row = Row { values, given: &[] };
-        for check in checks {
+        for check in &rules.checks {
             if self.holds(&check.condition, row)? == Some(false) {
                 let message = format!(
                     "new row for relation \"{}\" violates check constraint \"{}\"",
@@ -397,6 +410,8 @@ pub(crate) fn parts_of_entry(
 /// See [`crate::catalog::row_of`].
 pub(crate) fn row_of(table: &Table, values: &[Datum]) -> Result<(Key, Vec<u8>), SqlError> {
     let mut values = values.to_vec();
-    fit_types(table, 0..table.columns.len(), &mut values, &|values| show(table, values))?;
+    let columns = 0..table.columns.len();
+    fit_types(table, columns.clone(), &mut values)?;
+    check_nulls(table, columns, &values, &|values| show(table, values))?;
     encode(table, &values)
 }

@@ -34,8 +34,7 @@ pub(super) fn information_columns(
 /// The columns of a view.
 pub(super) fn information_view_columns(view: &View, around: &Surroundings) -> Vec<Vec<Datum>> {
     let row = |(at, (name, ty)): (usize, &(String, SqlType))| {
-        let (name, ty, not_null, default, identity) = (name.clone(), *ty, false, None, None);
-        let column = TableColumn { name, ty, not_null, default, identity, missing: None };
+        let column = TableColumn::plain(name.clone(), *ty);
         information_column((&view.name, at), &column, true, None, around)
     };
     view.columns.iter().enumerate().map(row).collect()
@@ -68,7 +67,7 @@ fn information_column(
         text(relation),
         text(&column.name),
         int(at as i64 + 1),
-        shown_default(column).map_or(Datum::Null, text),
+        shown_default(column).filter(|_| !column.is_generated).map_or(Datum::Null, text),
         yes_or_no(nullable),
         text(&ty),
         length,
@@ -81,8 +80,8 @@ fn information_column(
         Datum::Text(crate::bind::bare(column.ty).catalog_name()),
         yes_or_no(column.identity.is_some()),
         column.identity.map_or(Datum::Null, |identity| text(identity.words())),
-        text("NEVER"),
-        Datum::Null,
+        text(if column.is_generated { "ALWAYS" } else { "NEVER" }),
+        column.generated().map_or(Datum::Null, text),
         yes_or_no(true),
         Datum::Null,
         identity(|of| of.start),

@@ -82,7 +82,9 @@ pub(super) fn attributes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
             None => "",
         };
         let more = (not_null, shown_default(column).is_some(), identity);
-        attribute(relation, number, &column.name, column.ty, more)
+        let mut row = attribute(relation, number, &column.name, column.ty, more);
+        row[9] = text(if column.is_generated { "s" } else { "" });
+        row
     };
     let mut rows: Vec<Vec<Datum>> =
         (0..table.columns.len()).map(|at| row(at, table.oid.into(), at + 1)).collect();

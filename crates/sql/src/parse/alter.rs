@@ -1,0 +1,134 @@
+//! Forms of ALTER that the grammar does not know:
+//!
+//! ```text
+//!   ALTER TABLE t ALTER c DROP EXPRESSION [IF EXISTS]
+//!   ALTER TABLE t ALTER CONSTRAINT name [NOT DEFERRABLE | DEFERRABLE] [INITIALLY DEFERRED | IMMEDIATE]
+//!   ALTER VIEW [IF EXISTS] v RENAME TO name | RENAME [COLUMN] c TO name
+//!   ALTER INDEX [IF EXISTS] i RENAME TO name | SET (..) | RESET (..)
+//! ```
+
+use super::sequence::{end, must, words};
+use crate::bind::folded;
+use sqlparser::ast::ObjectName;
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::Token;
+
+/// One of these statements.
+#[derive(Clone, PartialEq, Debug)]
+pub struct AlterStatement {
+    /// What is altered.
+    pub name: ObjectName,
+    /// True if it need not exist.
+    pub if_exists: bool,
+    /// How.
+    pub change: AlterChange,
+}
+
+/// What is changed.
+#[derive(Clone, PartialEq, Debug)]
+pub enum AlterChange {
+    /// A generated column becomes one as others are; true if it need not be one.
+    DropExpression(String, bool),
+    /// When a foreign key is checked; nothing is said of what is `None`.
+    Constraint {
+        /// Its name.
+        name: String,
+        /// [NOT] DEFERRABLE.
+        deferrable: Option<bool>,
+        /// INITIALLY DEFERRED; false: IMMEDIATE.
+        deferred: Option<bool>,
+    },
+    /// The name of an index.
+    RenameIndex(String),
+    /// Parameters of an index: where its pages are full.
+    IndexParameters,
+    /// The name of a view.
+    RenameView(String),
+    /// The name of a column of a view.
+    RenameViewColumn(String, String),
+}
+
+/// Reads one of these statements, if it is one.
+pub(super) fn statement(parser: &mut Parser<'_>) -> Result<Option<AlterStatement>, ParserError> {
+    if words(parser, &["ALTER", "INDEX"]) {
+        let if_exists = words(parser, &["IF", "EXISTS"]);
+        let name = parser.parse_object_name(false)?;
+        let change = index(parser)?;
+        return Ok(change.map(|change| AlterStatement { name, if_exists, change }));
+    }
+    if words(parser, &["ALTER", "VIEW"]) {
+        let if_exists = words(parser, &["IF", "EXISTS"]);
+        let name = parser.parse_object_name(false)?;
+        if !words(parser, &["RENAME"]) {
+            return Ok(None);
+        }
+        let change = if words(parser, &["TO"]) {
+            AlterChange::RenameView(folded(&parser.parse_identifier()?))
+        } else {
+            words(parser, &["COLUMN"]);
+            let from = folded(&parser.parse_identifier()?);
+            must(parser, &["TO"])?;
+            AlterChange::RenameViewColumn(from, folded(&parser.parse_identifier()?))
+        };
+        end(parser)?;
+        return Ok(Some(AlterStatement { name, if_exists, change }));
+    }
+    must(parser, &["ALTER", "TABLE"])?;
+    let if_exists = words(parser, &["IF", "EXISTS"]);
+    words(parser, &["ONLY"]);
+    let name = parser.parse_object_name(false)?;
+    let Some(change) = table(parser)? else { return Ok(None) };
+    end(parser)?;
+    Ok(Some(AlterStatement { name, if_exists, change }))
+}
+
+fn index(parser: &mut Parser<'_>) -> Result<Option<AlterChange>, ParserError> {
+    if words(parser, &["RENAME", "TO"]) {
+        let to = folded(&parser.parse_identifier()?);
+        end(parser)?;
+        return Ok(Some(AlterChange::RenameIndex(to)));
+    }
+    if !words(parser, &["SET"]) && !words(parser, &["RESET"]) {
+        return Ok(None);
+    }
+    if parser.peek_token().token != Token::LParen {
+        return Ok(None);
+    }
+    parser.next_token();
+    must(parser, &["FILLFACTOR"])?;
+    if parser.consume_token(&Token::Eq) {
+        super::sequence::number(parser)?;
+    }
+    parser.expect_token(&Token::RParen)?;
+    end(parser)?;
+    Ok(Some(AlterChange::IndexParameters))
+}
+
+fn table(parser: &mut Parser<'_>) -> Result<Option<AlterChange>, ParserError> {
+    if words(parser, &["ALTER", "CONSTRAINT"]) {
+        let name = folded(&parser.parse_identifier()?);
+        let (mut deferrable, mut deferred) = (None, None);
+        loop {
+            if words(parser, &["NOT", "DEFERRABLE"]) {
+                deferrable = Some(false);
+            } else if words(parser, &["DEFERRABLE"]) {
+                deferrable = Some(true);
+            } else if words(parser, &["INITIALLY", "DEFERRED"]) {
+                deferred = Some(true);
+            } else if words(parser, &["INITIALLY", "IMMEDIATE"]) {
+                deferred = Some(false);
+            } else {
+                return Ok(Some(AlterChange::Constraint { name, deferrable, deferred }));
+            }
+        }
+    }
+    if !words(parser, &["ALTER"]) {
+        return Ok(None);
+    }
+    words(parser, &["COLUMN"]);
+    let column = folded(&parser.parse_identifier()?);
+    if !words(parser, &["DROP", "EXPRESSION"]) {
+        return Ok(None);
+    }
+    Ok(Some(AlterChange::DropExpression(column, words(parser, &["IF", "EXISTS"]))))
+}
