@@ -124,8 +124,7 @@ fn inner_query(explain: &Explain<'_>, inner: &Inner, depth: usize, lines: &mut V
 fn own_exprs(plan: &Select) -> impl Iterator<Item = &Expr> {
     let sources = plan.steps.iter().flat_map(|step| match &step.source {
         Source::Values(rows) => rows.iter().flatten().collect(),
-        Source::Series(bounds) => bounds.iter().collect(),
-        Source::Elements(array, _) => vec![&**array],
+        Source::Set(call) => call.args.iter().collect(),
         Source::Lateral(args, _) => args.iter().collect(),
         _ => Vec::new(),
     });
@@ -255,8 +254,10 @@ fn step(explain: &Explain<'_>, step: &Step, depth: usize, lines: &mut Vec<String
         }
         Source::Found(..) => lines.push(format!("{pad}{join}Rows found last")),
         Source::Values(rows) => lines.push(format!("{pad}{join}Values, {} rows", rows.len())),
-        Source::Elements(..) => lines.push(format!("{pad}{join}Elements of an array")),
-        Source::Series(_) => lines.push(format!("{pad}{join}Series")),
+        Source::Set(call) => {
+            let shown: Vec<&str> = call.parts.iter().map(|part| part.func.shown()).collect();
+            lines.push(format!("{pad}{join}{}", shown.join(", ")));
+        }
     }
 }
 

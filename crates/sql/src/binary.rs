@@ -12,6 +12,8 @@ use crate::types::SqlType;
 const EPOCH_US: i64 = 946_684_800_000_000;
 const EPOCH_DAYS: i64 = 10_957;
 const NEGATIVE: u16 = 0x4000;
+/// What a `jsonb` begins with: the version of how it is written behind it, which is as a text.
+const JSONB_VERSION: u8 = 1;
 
 /// Appends a value that is not NULL.
 pub fn encode(value: &Datum, ty: SqlType, out: &mut Vec<u8>) {
@@ -33,6 +35,10 @@ pub fn encode(value: &Datum, ty: SqlType, out: &mut Vec<u8>) {
         (Datum::Text(array), SqlType::Array(_) | SqlType::Int2Vector) => {
             let element = ty.element().expect("an array has elements");
             crate::array::encode(array, element, out);
+        }
+        (Datum::Json(json), _) => {
+            out.push(JSONB_VERSION);
+            out.extend(json.as_bytes());
         }
         (Datum::Text(_) | Datum::Null, _) => {
             out.extend(crate::text::format(value, ty).as_bytes());
@@ -69,6 +75,11 @@ pub fn decode(bytes: &[u8], ty: SqlType) -> Result<Datum, SqlError> {
             Datum::Timestamp(micros.checked_add(EPOCH_US).ok_or_else(wrong)?)
         }
         SqlType::Numeric(_) => Datum::Numeric(decode_decimal(bytes).ok_or_else(wrong)?),
+        SqlType::Jsonb => match bytes.split_first() {
+            Some((&JSONB_VERSION, text)) => crate::text::parse(utf8(text)?, ty)?,
+            _ => return Err(wrong()),
+        },
+        SqlType::Json => crate::text::parse(utf8(bytes)?, ty)?,
         SqlType::Bytea => Datum::Bytes(bytes.to_vec()),
         SqlType::Uuid => Datum::Bytes(fixed::<16>(bytes).ok_or_else(wrong)?.to_vec()),
         SqlType::Array(_) | SqlType::Int2Vector => {
@@ -178,6 +189,8 @@ mod tests {
             (SqlType::Date, Datum::Int(20_000)),
             (SqlType::Text, Datum::text("ü")),
             (SqlType::Bytea, Datum::Bytes(vec![0, 1])),
+            (SqlType::Json, Datum::text("{ \"a\":1}")),
+            (SqlType::Jsonb, Datum::Json("{\"a\": 1}".to_owned())),
             (SqlType::Uuid, Datum::Bytes((0..16).collect())),
             (SqlType::Array(&SqlType::Text), Datum::text("{a,NULL,\"b c\"}")),
         ];

@@ -10,7 +10,7 @@
 
 use crate::error::{SqlError, code};
 use crate::numeric::Decimal;
-use crate::types::SqlType;
+use crate::types::{Family, SqlType};
 use isomer_design::Value;
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
@@ -32,6 +32,8 @@ pub enum Datum {
     Text(String),
     /// Of bytes.
     Bytes(Vec<u8>),
+    /// Of `jsonb`, in the one way in which it is [written](crate::json). A `json` is a text.
+    Json(String),
     /// Microseconds since 1970.
     Timestamp(i64),
 }
@@ -81,6 +83,7 @@ impl Datum {
             (Datum::Text(a), Datum::Text(b)) => a.as_bytes().cmp(b.as_bytes()),
             (Datum::Bool(a), Datum::Bool(b)) => a.cmp(b),
             (Datum::Bytes(a), Datum::Bytes(b)) => a.cmp(b),
+            (Datum::Json(a), Datum::Json(b)) => crate::json::compare(a, b),
             (Datum::Timestamp(a), Datum::Timestamp(b)) => a.cmp(b),
             (Datum::Timestamp(a), Datum::Int(days)) => a.cmp(&days.saturating_mul(DAY_US)),
             (Datum::Int(days), Datum::Timestamp(b)) => days.saturating_mul(DAY_US).cmp(b),
@@ -132,7 +135,7 @@ impl Datum {
     /// How much of that is not in the value itself.
     pub fn heap_bytes(&self) -> usize {
         match self {
-            Datum::Text(text) => text.len(),
+            Datum::Text(text) | Datum::Json(text) => text.len(),
             Datum::Bytes(bytes) => bytes.len(),
             _ => 0,
         }
@@ -146,6 +149,7 @@ impl Datum {
             Datum::Text(_) => 3,
             Datum::Bytes(_) => 4,
             Datum::Timestamp(_) => 5,
+            Datum::Json(_) => 6,
         }
     }
 
@@ -158,7 +162,7 @@ impl Datum {
             Datum::Float(value) => Value::Float64(value),
             Datum::Numeric(value) if ty == SqlType::Numeric(None) => Value::Text(value.to_string()),
             Datum::Numeric(value) => Value::Decimal(value.mantissa),
-            Datum::Text(text) => Value::Text(text),
+            Datum::Text(text) | Datum::Json(text) => Value::Text(text),
             Datum::Bytes(bytes) => Value::Bytes(bytes),
             Datum::Timestamp(micros) => Value::Timestamp(micros),
         }
@@ -178,6 +182,7 @@ impl Datum {
             (Value::Text(text), SqlType::Numeric(None)) => {
                 Decimal::parse(&text).map_or(Datum::Null, Datum::Numeric)
             }
+            (Value::Text(text), SqlType::Jsonb) => Datum::Json(text),
             (Value::Text(text), _) => Datum::Text(text),
             (Value::Bytes(bytes), _) => Datum::Bytes(bytes),
             (Value::Timestamp(micros), _) => Datum::Timestamp(micros),
@@ -217,6 +222,7 @@ impl Hash for Datum {
             }
             Datum::Text(text) => text.hash(state),
             Datum::Bytes(bytes) => bytes.hash(state),
+            Datum::Json(json) => crate::json::hash(json, state),
             Datum::Timestamp(micros) => state.write_u64((*micros as f64).to_bits()),
         }
     }
@@ -232,11 +238,14 @@ pub fn convert(value: Datum, to: SqlType, explicit: bool) -> Result<Datum, SqlEr
         (Datum::Null, _) => Ok(Datum::Null),
         (value, SqlType::Unknown) => Ok(value),
         (Datum::Text(text), to) => text_to(text, to, explicit),
+        (Datum::Json(json), SqlType::Jsonb) => Ok(Datum::Json(json)),
+        (Datum::Json(json), SqlType::Json) => Ok(Datum::Text(json)),
         (value, SqlType::Text | SqlType::Varchar(_) | SqlType::Char(_) | SqlType::Name) => {
             // The value's own type decides how it is written.
             let text = crate::text::format(&value, natural_type(&value)).into_owned();
             text_to(text, to, explicit)
         }
+        (Datum::Json(json), to) => json_to(&json, to),
         (value @ (Datum::Int(_) | Datum::Float(_) | Datum::Numeric(_)), to) => number_to(value, to),
         (Datum::Bool(truth), SqlType::Bool) => Ok(Datum::Bool(truth)),
         (Datum::Bool(truth), SqlType::Int4 | SqlType::Int8) if explicit => {
@@ -265,6 +274,7 @@ pub(crate) fn convert_bytes(value: &Datum, to: SqlType) -> usize {
             | SqlType::Name
             | SqlType::Unknown,
         ) => 0,
+        (Datum::Text(text), SqlType::Jsonb) => 8 * text.len(),
         (Datum::Text(text), _) => 2 * text.len(),
         (Datum::Bytes(bytes), to) if to != SqlType::Bytea => 2 * bytes.len() + 2,
         _ => 0,
@@ -281,6 +291,7 @@ fn natural_type(value: &Datum) -> SqlType {
         Datum::Text(_) => SqlType::Text,
         Datum::Bytes(_) => SqlType::Bytea,
         Datum::Timestamp(_) => SqlType::Timestamp,
+        Datum::Json(_) => SqlType::Jsonb,
     }
 }
 
@@ -298,6 +309,23 @@ fn text_to(text: String, to: SqlType, explicit: bool) -> Result<Datum, SqlError>
             cut(trim_blanks(text), length as usize, to, explicit).map(Datum::Text)
         }
         to => crate::text::parse(&text, to),
+    }
+}
+
+/// A number or a truth that is all of a `jsonb`.
+fn json_to(json: &str, to: SqlType) -> Result<Datum, SqlError> {
+    use crate::json::Node;
+    let node = Node::of(json);
+    match (node, to.family()) {
+        (Node::Number(digits), Family::Number) => {
+            let exact = || crate::text::parse(digits, SqlType::Numeric(None));
+            if to.is_float() { crate::text::parse(digits, to) } else { number_to(exact()?, to) }
+        }
+        (Node::Bool(truth), Family::Bool) => Ok(Datum::Bool(truth)),
+        _ => {
+            let message = format!("cannot cast jsonb {} to type {to}", node.kind());
+            Err(SqlError::new(code::INVALID_PARAMETER, message))
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! bound; running it calls it by its number. Unless a function says otherwise, NULL goes in and NULL
 //! comes out. What a result takes is asked of the [budget](crate::budget) before it is made.
 
+mod json;
 mod numbers;
 mod strings;
 mod times;
@@ -14,6 +15,8 @@ use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
 use crate::transaction::Surroundings;
 use crate::types::{Family, SqlType};
+pub use json::JsonFunc;
+pub(crate) use json::{argument as json_argument, json_text};
 use numbers::{float, number, power};
 use std::collections::BTreeSet;
 pub(crate) use strings::lower;
@@ -122,6 +125,9 @@ pub enum Func {
     LocalTime,
     DateTrunc,
     ToChar,
+    /// An array of its arguments, which are texts or NULL.
+    ArrayOf,
+    Json(JsonFunc),
 }
 
 /// What a name and a number of arguments mean: the function and its result's type, given the
@@ -258,7 +264,7 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("col_description", 2) => (ColumnDescription, SqlType::Text),
         ("acldefault", 2) => (DefaultAccess, SqlType::Array(&SqlType::Text)),
         ("array_remove", 2) if first == SqlType::Array(&SqlType::Text) => (ArrayRemove, first),
-        _ => return None,
+        _ => return json::find(name, args),
     })
 }
 
@@ -329,6 +335,9 @@ impl Func {
 /// True if the function has a result though an argument is NULL.
 fn takes_null(func: Func) -> bool {
     use Func::*;
+    if let Json(func) = func {
+        return json::takes_null(func);
+    }
     matches!(
         func,
         Concat
@@ -343,6 +352,7 @@ fn takes_null(func: Func) -> bool {
             | TypeOf
             | ArrayRemove
             | ArrayToString
+            | ArrayOf
     )
 }
 
@@ -527,6 +537,12 @@ pub fn call(
             let inner = text(0).replace('\\', "\\\\").replace('\'', "''");
             Datum::Text(format!("{escapes}'{inner}'"))
         }
+        ArrayOf => {
+            let bytes = |value: &Datum| 2 * value.as_text().map_or(4, str::len) + 3;
+            budget.charge(2 * args.iter().map(bytes).sum::<usize>())?;
+            Datum::Text(crate::array::format(args.iter().map(Datum::as_text)))
+        }
+        Json(func) => json::call(func, args, around)?,
         ToRegclass => {
             crate::system::regclass(catalog, &clipped(text(0))).map_or(Datum::Null, Datum::Int)
         }

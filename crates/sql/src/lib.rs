@@ -46,6 +46,7 @@ mod exec;
 pub mod expr;
 pub mod foreign;
 pub mod functions;
+mod json;
 pub mod numeric;
 pub mod parameters;
 pub mod parse;

@@ -197,8 +197,7 @@ macro_rules! each_expr {
             match & $($change)? step.source {
                 Source::Query(query) => $inside(query).$exprs($visit),
                 Source::Values(rows) => rows.$iter().flatten().for_each(&mut *$visit),
-                Source::Series(bounds) => bounds.$iter().for_each(&mut *$visit),
-                Source::Elements(array, _) => $visit(array),
+                Source::Set(call) => call.args.$iter().for_each(&mut *$visit),
                 Source::Lateral(args, _) => args.$iter().for_each(&mut *$visit),
                 Source::Table(_) | Source::System(_) | Source::Named(_) | Source::Found(..) => {}
             }
@@ -368,10 +367,61 @@ pub enum Source {
     Found(usize, Arc<[OutputColumn]>),
     /// Rows as they were written.
     Values(Vec<Vec<Expr>>),
+    /// What a function returns that returns rows.
+    Set(Box<SetCall>),
+}
+
+/// A call of functions that return rows.
+#[derive(Clone, Debug)]
+pub struct SetCall {
+    /// The functions. Of several, the rows stand side by side, and NULL where one has no more.
+    pub parts: Vec<SetPart>,
+    /// Their arguments, one function's behind the other's.
+    pub args: Vec<Expr>,
+    /// The columns, in the same way.
+    pub columns: Vec<(String, SqlType)>,
+}
+
+/// One of the functions of a [`SetCall`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SetPart {
+    /// The function.
+    pub func: SetFunc,
+    /// How many arguments it has.
+    pub args: usize,
+    /// How many columns it has.
+    pub columns: usize,
+}
+
+/// A function that returns rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SetFunc {
     /// The numbers from the first to the second, by steps of the third.
-    Series(Box<[Expr; 3]>),
-    /// The elements of an array, of this type.
-    Elements(Box<Expr>, SqlType),
+    Series,
+    /// The elements of an array.
+    Unnest,
+    /// The numbers of an array's elements.
+    Subscripts,
+    /// The elements of a JSON array; as texts, if it is true.
+    JsonElements(bool),
+    /// The members of a JSON object; their values as texts, if it is true.
+    JsonEach(bool),
+    /// The keys of a JSON object.
+    JsonKeys,
+}
+
+impl SetFunc {
+    /// What EXPLAIN says of it.
+    pub fn shown(self) -> &'static str {
+        match self {
+            SetFunc::Series => "Series",
+            SetFunc::Unnest => "Elements of an array",
+            SetFunc::Subscripts => "Numbers of the elements of an array",
+            SetFunc::JsonElements(_) => "Elements of a JSON array",
+            SetFunc::JsonEach(_) => "Members of a JSON object",
+            SetFunc::JsonKeys => "Keys of a JSON object",
+        }
+    }
 }
 
 impl Source {
@@ -379,8 +429,7 @@ impl Source {
     pub fn is_ready(&self, known: &dyn Fn(usize) -> bool) -> bool {
         let mut ready = true;
         let exprs: &[Expr] = match self {
-            Source::Series(bounds) => &bounds[..],
-            Source::Elements(array, _) => std::slice::from_ref(array),
+            Source::Set(call) => &call.args,
             Source::Lateral(args, _) => args,
             _ => &[],
         };
@@ -462,6 +511,8 @@ pub enum AggregateKind {
     Join(String),
     /// `array_agg`
     Array,
+    /// `json_agg` and `json_object_agg`, of values that are JSON already: the brackets, and what stands between.
+    Json([&'static str; 3]),
     /// The value of any row: of columns that the group's key decides.
     First,
 }

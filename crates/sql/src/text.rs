@@ -20,7 +20,7 @@ pub fn format(value: &Datum, ty: SqlType) -> Cow<'_, str> {
             }
             Cow::Owned(format!("{text}{:missing$}", ""))
         }
-        (Datum::Text(text), _) => Cow::Borrowed(text),
+        (Datum::Text(text) | Datum::Json(text), _) => Cow::Borrowed(text),
         (Datum::Bool(true), _) => Cow::Borrowed("t"),
         (Datum::Bool(false), _) => Cow::Borrowed("f"),
         (Datum::Int(days), SqlType::Date) => Cow::Owned(format_date(*days)),
@@ -57,7 +57,7 @@ pub fn format_in<'v>(value: &'v Datum, ty: SqlType, zone: &Zone) -> Cow<'v, str>
 /// How much memory that takes at most, for a value that is long.
 pub fn format_bytes(value: &Datum) -> usize {
     match value {
-        Datum::Text(text) => text.len(),
+        Datum::Text(text) | Datum::Json(text) => text.len(),
         Datum::Bytes(bytes) => 2 * bytes.len() + 2,
         _ => 64,
     }
@@ -155,6 +155,8 @@ pub fn parse(text: &str, ty: SqlType) -> Result<Datum, SqlError> {
             let (micros, offset) = moment(text)?;
             Ok(Datum::Timestamp(micros - offset.unwrap_or(0)))
         }
+        SqlType::Json => crate::json::check(text).map(|()| Datum::text(text)),
+        SqlType::Jsonb => crate::json::canonical(text).map(Datum::Json),
         SqlType::Uuid => parse_uuid(text).map(Datum::Bytes).ok_or_else(|| bad(text, ty)),
         SqlType::Array(element) => {
             // Each array is written in one way, so that equal ones are equal texts.

@@ -8,6 +8,7 @@
 //!   text, varchar(n), char(n), name          Text         char(n) without its trailing blanks
 //!   timestamp, timestamp with time zone      Timestamp
 //!   uuid                                     Bytes        sixteen
+//!   json, jsonb                              Text         not in keys
 //!   arrays                                   none         parameters, and what the catalog has
 //! ```
 
@@ -51,6 +52,10 @@ pub enum SqlType {
     TimestampTz,
     /// `uuid`
     Uuid,
+    /// `json`: as it was written.
+    Json,
+    /// `jsonb`: written in one way.
+    Jsonb,
     /// An array; its elements are of a type of [`ALL`].
     Array(&'static SqlType),
     /// `int2vector`: of the catalog.
@@ -74,6 +79,8 @@ pub enum Family {
     Bytes,
     /// Identifiers.
     Uuid,
+    /// `json` and `jsonb`.
+    Json,
     /// Arrays.
     Array,
     /// Dates and times.
@@ -109,6 +116,8 @@ impl SqlType {
             SqlType::Bytea => 17,
             SqlType::Int2Vector => 22,
             SqlType::Uuid => 2950,
+            SqlType::Json => 114,
+            SqlType::Jsonb => 3802,
             SqlType::Array(element) => element.array_oid(),
             SqlType::Name => 19,
             SqlType::Int8 => 20,
@@ -148,6 +157,8 @@ impl SqlType {
             SqlType::TimestampTz => 1185,
             SqlType::Numeric(_) => 1231,
             SqlType::Uuid => 2951,
+            SqlType::Json => 199,
+            SqlType::Jsonb => 3807,
             SqlType::Array(_) | SqlType::Int2Vector | SqlType::Unknown => 0,
         }
     }
@@ -218,6 +229,7 @@ impl SqlType {
             SqlType::Text | SqlType::Varchar(_) | SqlType::Char(_) | SqlType::Name => Family::Text,
             SqlType::Bytea => Family::Bytes,
             SqlType::Uuid => Family::Uuid,
+            SqlType::Json | SqlType::Jsonb => Family::Json,
             SqlType::Array(_) | SqlType::Int2Vector => Family::Array,
             SqlType::Date | SqlType::Timestamp | SqlType::TimestampTz => Family::Time,
             SqlType::Unknown => Family::Unknown,
@@ -252,7 +264,7 @@ impl SqlType {
 
     /// True if columns of the type can be in a key or an index.
     pub fn has_order(self) -> bool {
-        self != SqlType::Numeric(None)
+        !matches!(self.family(), Family::Json | Family::Array) && self != SqlType::Numeric(None)
     }
 
     /// The type of a name in a statement.
@@ -283,6 +295,8 @@ impl SqlType {
             }
             DataType::Bytea => SqlType::Bytea,
             DataType::Uuid => SqlType::Uuid,
+            DataType::JSON => SqlType::Json,
+            DataType::JSONB => SqlType::Jsonb,
             DataType::Date => SqlType::Date,
             DataType::Timestamp(_, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => {
                 SqlType::TimestampTz
@@ -309,6 +323,8 @@ impl SqlType {
         Some(match name {
             "name" => SqlType::Name,
             "uuid" => SqlType::Uuid,
+            "json" => SqlType::Json,
+            "jsonb" => SqlType::Jsonb,
             "oid" | "regclass" | "regtype" | "regproc" | "regnamespace" => SqlType::Oid,
             "char" | "cstring" => SqlType::Text,
             "bpchar" => SqlType::Char(None),
@@ -331,7 +347,7 @@ impl SqlType {
 }
 
 /// One of each, without modifiers.
-pub(crate) static ALL: [SqlType; 18] = [
+pub(crate) static ALL: [SqlType; 20] = [
     SqlType::Bool,
     SqlType::Int2,
     SqlType::Int4,
@@ -349,6 +365,8 @@ pub(crate) static ALL: [SqlType; 18] = [
     SqlType::TimestampTz,
     SqlType::Oid,
     SqlType::Uuid,
+    SqlType::Json,
+    SqlType::Jsonb,
     SqlType::Unknown,
 ];
 
@@ -361,7 +379,7 @@ const OTHERS: [&str; 12] = [
 fn unknown_type(name: &str) -> SqlError {
     SqlError::new(code::FEATURE_NOT_SUPPORTED, format!("type {name} is not supported")).hint(
         "there are smallint, integer, bigint, serial, real, double precision, numeric, boolean, \
-         text, varchar, char, bytea, uuid, date, timestamp and timestamptz",
+         text, varchar, char, bytea, uuid, json, jsonb, date, timestamp and timestamptz",
     )
 }
 
@@ -421,6 +439,8 @@ impl fmt::Display for SqlType {
             SqlType::TimestampTz => "timestamp with time zone",
             SqlType::Oid => "oid",
             SqlType::Uuid => "uuid",
+            SqlType::Json => "json",
+            SqlType::Jsonb => "jsonb",
             SqlType::Array(element) => return write!(f, "{element}[]"),
             SqlType::Int2Vector => "int2vector",
             SqlType::Unknown => "unknown",

@@ -66,3 +66,9 @@ declare c binary no scroll cursor with hold for select id, v from t order by id 
 fetch backward 3 from c
 move absolute -1 in c
 close all
+select '{"a": [1, {"b": null}]}'::jsonb -> 'a' -> 1 ->> 'b', '[1, 2]'::json #>> '{0}', '{"a": 1}'::jsonb ? 'a'
+select jsonb_set('{"a": [1, 2]}', '{a,-1}', '{"x": 1e3}', true) || '[1]' - 'x' #- '{a,0}', '{"a": 1}'::jsonb @> '{}'
+select json_build_object('k', 1, 'v', array[1, null], 't', now()), jsonb_pretty(jsonb_build_array('a', 1.5, '{}'::json))
+select jsonb_agg(t order by id), json_object_agg(id, name), jsonb_object_agg(name, v) over (order by id) from t where name is not null
+select key, value from jsonb_each_text('{"a": "\u0041", "b": [{}]}') union select k, null from json_object_keys('{"a": 1}') k
+select unnest(array['{"a": 1}', '[]']::jsonb[]) j, generate_series(1, 3), row_to_json(t) from t order by 1

@@ -2,14 +2,16 @@
 
 use super::convert::bare;
 use super::expr::typed;
-use super::operators::{beside, check_order};
+use super::json::as_type;
+use super::operators::{beside, check_equality, check_order};
 use super::query::sort_key;
+use super::sets::is_set_function;
 use super::window::is_window_function;
 use super::{Binder, Typed, folded};
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
 use crate::expr::Expr;
-use crate::functions::{self, Func};
+use crate::functions::{self, Func, JsonFunc};
 use crate::plan::{Aggregate, AggregateKind, Asks, SortKey};
 use crate::refuse;
 use crate::types::{Family, SqlType};
@@ -21,7 +23,16 @@ impl Binder<'_> {
         name: &str,
         args: &[&ast::Expr],
     ) -> Result<Typed, SqlError> {
+        if let ("row_to_json" | "to_json" | "to_jsonb", [row]) = (name, args)
+            && let Some(row) = self.json_row(row)?
+        {
+            let ty = if name == "to_jsonb" { SqlType::Jsonb } else { SqlType::Json };
+            return Ok(as_type(row, ty));
+        }
         let args = args.iter().map(|arg| self.expr(arg)).collect::<Result<Vec<_>, _>>()?;
+        if is_set_function(name) {
+            return self.listed_set(name, args);
+        }
         self.call(name, args)
     }
 
@@ -87,6 +98,9 @@ impl Binder<'_> {
         if let Some(found) = self.time_function(name, &args) {
             return found;
         }
+        if let Some(found) = self.json_function(name, &args) {
+            return found;
+        }
         if let "nextval" | "currval" | "setval" = name {
             self.name_sequence(args.first_mut())?;
         }
@@ -105,6 +119,9 @@ impl Binder<'_> {
             let hint = "No function matches the given name and argument types; add a cast.";
             return Err(if found.is_some() { error.hint(hint) } else { error });
         };
+        if let Func::Json(json) = func {
+            return self.json_call(name, (json, ty), args);
+        }
         if func == Func::TypeOf {
             let ty = bare(types[0]).to_string();
             return Ok(typed(Expr::Call(func, vec![Expr::Const(Datum::Text(ty))]), SqlType::Text));
@@ -206,7 +223,7 @@ impl Binder<'_> {
             let message = format!("aggregate function {name} is not allowed here");
             return Err(SqlError::new(code::GROUPING, message));
         }
-        let ty = aggregate.ty;
+        let ty = if name.starts_with("jsonb_") { SqlType::Jsonb } else { aggregate.ty };
         let found = self.scopes[at].aggregates.as_mut().expect("just looked");
         self.budget.tick(found.len())?;
         self.budget.charge(size_of::<Aggregate>())?;
@@ -219,7 +236,7 @@ impl Binder<'_> {
             0 => Expr::Aggregate(at),
             levels => Expr::OuterAggregate(levels, at),
         };
-        Ok(typed(found, ty))
+        Ok(as_type(found, ty))
     }
 
     pub(super) fn aggregate_parts(
@@ -239,12 +256,20 @@ impl Binder<'_> {
             SqlError::new(code::UNDEFINED_FUNCTION, message)
         };
         let first = args.first().ok_or_else(wrong)?;
+        if let "json_agg" | "jsonb_agg" = name
+            && let Some(row) = self.json_row(first)?
+        {
+            let of = Some(or_null(row));
+            let (kind, ty) = (AggregateKind::Json(["[", ", \n ", "]"]), SqlType::Json);
+            return Ok(Aggregate { kind, of, distinct, filter, order, ty });
+        }
         let value = match first {
             // count(distinct (x)) is a row of one.
             ast::Expr::Tuple(one) if one.len() == 1 => self.expr(&one[0])?,
             other => self.expr(other)?,
         };
-        if args.len() != 1 + usize::from(name == "string_agg") {
+        let has_two = matches!(name, "string_agg" | "json_object_agg" | "jsonb_object_agg");
+        if args.len() != 1 + usize::from(has_two) {
             return Err(wrong());
         }
         let ty = value.ty;
@@ -254,7 +279,8 @@ impl Binder<'_> {
             return Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message));
         }
         // Where the order is seen, values that are looked at once each are found sorted.
-        if distinct && order.is_empty() && matches!(name, "string_agg" | "array_agg") {
+        let is_seen = matches!(name, "string_agg" | "array_agg" | "json_agg" | "jsonb_agg");
+        if distinct && order.is_empty() && is_seen {
             check_order(ty)?;
             let by = SortKey { place: 0, descending: false, nulls_first: false };
             order.push((value.expr.clone(), by));
@@ -262,6 +288,9 @@ impl Binder<'_> {
         let number = ty.family() == Family::Number;
         if let "min" | "max" = name {
             check_order(ty)?;
+        }
+        if distinct {
+            check_equality(ty)?;
         }
         let (kind, result) = match name {
             "count" => (AggregateKind::Count, SqlType::Int8),
@@ -281,6 +310,20 @@ impl Binder<'_> {
                 };
                 let (kind, of) = (AggregateKind::Join(between), Some(self.as_text(value)?));
                 return Ok(Aggregate { kind, of, distinct, filter, order, ty: SqlType::Text });
+            }
+            "json_agg" | "jsonb_agg" => {
+                let between = if ty.family() == Family::Array { ", \n " } else { ", " };
+                let kind = AggregateKind::Json(["[", between, "]"]);
+                let of = Some(or_null(self.json_of(value)?));
+                return Ok(Aggregate { kind, of, distinct, filter, order, ty: SqlType::Json });
+            }
+            "json_object_agg" | "jsonb_object_agg" => {
+                let key = self.json_key(value)?;
+                let value = self.expr(args[1])?;
+                let member = vec![key, self.json_of(value)?];
+                let kind = AggregateKind::Json(["{ ", ", ", " }"]);
+                let of = Some(Expr::Call(Func::Json(JsonFunc::Member), member));
+                return Ok(Aggregate { kind, of, distinct, filter, order, ty: SqlType::Json });
             }
             "array_agg" => {
                 let array = beside(if ty == SqlType::Unknown { SqlType::Text } else { ty }).array();
@@ -312,6 +355,12 @@ impl Binder<'_> {
         }
         Ok(bound)
     }
+}
+
+/// JSON that stands for NULL where a value is NULL.
+fn or_null(value: Expr) -> Expr {
+    let written = Expr::Cast(Box::new(value), SqlType::Json);
+    Expr::Call(Func::Coalesce, vec![written, Expr::Const(Datum::text("null"))])
 }
 
 /// An aggregate as it is written.
@@ -428,5 +477,9 @@ pub(super) fn is_aggregate(name: &str) -> bool {
             | "every"
             | "string_agg"
             | "array_agg"
+            | "json_agg"
+            | "jsonb_agg"
+            | "json_object_agg"
+            | "jsonb_object_agg"
     )
 }

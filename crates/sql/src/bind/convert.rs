@@ -130,7 +130,9 @@ impl Binder<'_> {
         }
         let mut exprs = Vec::with_capacity(values.len());
         for value in values {
-            if value.ty != SqlType::Unknown && value.ty.family() != ty.family() {
+            let is_other_json = ty.family() == Family::Json && value.ty != ty;
+            let is_other = is_other_json || value.ty.family() != ty.family();
+            if value.ty != SqlType::Unknown && is_other {
                 let message =
                     format!("types {} and {} cannot be matched", bare(ty), bare(value.ty));
                 return Err(SqlError::new(code::DATATYPE_MISMATCH, message));
@@ -223,6 +225,7 @@ fn can_cast(from: SqlType, to: SqlType) -> bool {
         }
         (Family::Bool, Family::Number) => to == SqlType::Int4,
         (Family::Number, Family::Bool) => from == SqlType::Int4,
+        (Family::Json, Family::Number | Family::Bool) => from == SqlType::Jsonb,
         _ => a == b,
     }
 }

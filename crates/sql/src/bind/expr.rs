@@ -13,6 +13,7 @@
 //! expression. So running it decides nothing about types. Nesting is bounded, as the binder recurses.
 
 use super::convert::{constant, number};
+use super::json::is_json_operator;
 use super::operators::comparison;
 use super::operators::{all, any, named_operator, negate};
 use super::{Binder, DEPTH_MAX};
@@ -195,6 +196,9 @@ impl Binder<'_> {
         };
         if let Some(compare) = comparison(op) {
             return self.compare(compare, a, b);
+        }
+        if is_json_operator(op, a.ty, b.ty) {
+            return self.json_operator(op, a, b);
         }
         match op {
             Op::Plus => self.arith(Arith::Add, a, b),

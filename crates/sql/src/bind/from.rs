@@ -2,13 +2,14 @@
 
 use super::inner::{looks_out, shift_levels};
 use super::query::{not_locked, of_values};
+use super::sets::is_set_function;
 use super::view::Shape;
 use super::{Binder, ScopeColumn, Typed, folded};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Compare, Expr, conjuncts};
 use crate::functions::Func;
-use crate::plan::{Access, Named, OutputColumn, Select, Source, Step};
+use crate::plan::{Access, Named, OutputColumn, Select, SetCall, Source, Step};
 use crate::refuse;
 use crate::sequence::Sequence;
 use crate::system::SystemTable;
@@ -284,34 +285,19 @@ impl Binder<'_> {
         if let (Some(system), []) = (SystemTable::find(None, name), args) {
             return self.enter(Source::System(system), alias, name, steps);
         }
-        if let ("unnest", [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(array))]) =
-            (name, args)
-        {
-            let array = self.expr(array)?;
-            let ty = array.ty.element().ok_or_else(|| {
-                let message = format!("function unnest({}) does not exist", array.ty);
-                SqlError::new(code::UNDEFINED_FUNCTION, message)
-            })?;
-            return self.enter(Source::Elements(Box::new(array.expr), ty), alias, name, steps);
-        }
-        if name != "generate_series" || !(2..=3).contains(&args.len()) {
+        if !is_set_function(name) {
             return self.one_value(name, args, alias, steps);
         }
-        let mut bounds = Vec::new();
+        let mut bound = Vec::with_capacity(args.len());
         for arg in args {
-            let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) = arg else {
-                return Err(SqlError::unsupported("this argument of generate_series"));
+            let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(arg)) = arg else {
+                return Err(SqlError::unsupported(format!("this argument of {name}")));
             };
-            let value = self.expr(expr)?;
-            if !matches!(value.ty, SqlType::Int2 | SqlType::Int4 | SqlType::Int8 | SqlType::Unknown)
-            {
-                return Err(SqlError::unsupported(format!("generate_series of {}", value.ty)));
-            }
-            bounds.push(self.coerce(value, SqlType::Int8)?);
+            bound.push(self.expr(arg)?);
         }
-        bounds.resize(3, Expr::Const(Datum::Int(1)));
-        let bounds: [Expr; 3] = bounds.try_into().expect("there are three");
-        self.enter(Source::Series(Box::new(bounds)), alias, name, steps)
+        let mut call = SetCall { parts: Vec::new(), args: Vec::new(), columns: Vec::new() };
+        self.set_function(name, bound, &mut call)?;
+        self.enter(Source::Set(Box::new(call)), alias, name, steps)
     }
 
     /// A function that returns one value, as a source of one row.
@@ -361,8 +347,10 @@ impl Binder<'_> {
     ) -> Result<(), SqlError> {
         let shown = alias.map_or(name.to_owned(), |alias| folded(&alias.name));
         let mut columns = source_columns(&source);
-        if let Source::Series(_) | Source::Elements(..) = source {
-            columns[0].0.clone_from(&shown);
+        if let (Source::Set(_), [(column, ..)]) = (&source, columns.as_mut_slice())
+            && column == name
+        {
+            column.clone_from(&shown);
         }
         let seen = shape.map_or(columns.len(), <[String]>::len);
         for (column, then) in columns.iter_mut().zip(shape.unwrap_or_default()) {
@@ -398,6 +386,15 @@ impl Binder<'_> {
             // What the system adds to a row is shown to those who ask for it by its name.
             let (alias, slot, shown) = (shown.clone(), offset + at, origin.1 >= 0);
             self.scope().columns.push(ScopeColumn { alias, name, ty, slot, origin, shown });
+        }
+        if let (Source::Set(_), 1) = (&source, width) {
+            // Its one value is what the name of the source means as well.
+            let column = self.scope().columns.last().filter(|column| column.name != shown);
+            if let Some(column) = column.cloned() {
+                let origin = (0, TABLE_OID - 1);
+                let name = shown.clone();
+                self.scope().columns.push(ScopeColumn { name, origin, shown: false, ..column });
+            }
         }
         self.scope().used.resize(offset + width, false);
         steps.push(Step {
@@ -520,7 +517,8 @@ fn source_columns(source: &Source) -> Vec<(String, SqlType, (u32, i16))> {
             columns.iter().map(|column| (column.name.clone(), column.ty, (0, 0))).collect()
         }
         Source::Values(_) => Vec::new(),
-        Source::Elements(_, ty) => vec![("unnest".to_owned(), *ty, (0, 0))],
-        Source::Series(_) => vec![("generate_series".to_owned(), SqlType::Int8, (0, 0))],
+        Source::Set(call) => {
+            call.columns.iter().map(|(name, ty)| (name.clone(), *ty, (0, 0))).collect()
+        }
     }
 }

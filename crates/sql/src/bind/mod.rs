@@ -4,10 +4,10 @@
 //! | --- | --- |
 //! | [`expr`], [`operators`], [`convert`], [`call`], [`name`] | expressions: types, conversions; functions, aggregates; names |
 //! | [`query`], [`select`], [`from`], [`group`] | queries: sources, joins, grouping, order |
-//! | [`window`] | window functions |
+//! | [`window`], [`sets`] | window functions; functions that return rows |
 //! | [`inner`] | queries inside of expressions |
 //! | [`recursion`] | WITH RECURSIVE |
-//! | [`times`] | functions of times that mind the zone |
+//! | [`times`], [`json`] | functions of times that mind the zone; JSON |
 //! | [`arrange`], [`push`] | the order in which sources run; conditions on queries in FROM |
 //! | [`access`] | which key or index finds the rows that a condition means |
 //! | [`drivers`] | what only drivers write |
@@ -37,12 +37,14 @@ mod generated;
 mod group;
 mod inner;
 mod insert;
+mod json;
 mod name;
 mod operators;
 mod push;
 mod query;
 mod recursion;
 mod select;
+mod sets;
 mod times;
 mod view;
 mod window;
@@ -51,7 +53,7 @@ use crate::budget::Budget;
 use crate::catalog::Catalog;
 use crate::error::SqlError;
 use crate::parse::Overriding;
-use crate::plan::{Aggregate, Named, OutputColumn};
+use crate::plan::{Aggregate, Named, OutputColumn, SetCall};
 use crate::types::SqlType;
 use crate::view::{Used, View};
 use sqlparser::ast::{Cte, Ident};
@@ -140,6 +142,8 @@ struct Scope {
     in_aggregate: bool,
     /// Window functions found so far; none where they are not allowed.
     windows: Option<window::Windows>,
+    /// Functions that return rows found so far; none where they are not allowed.
+    sets: Option<SetCall>,
 }
 
 #[derive(Clone)]

@@ -36,6 +36,7 @@ impl Binder<'_> {
     /// Brings two values to types that compare.
     fn unify(&mut self, a: Typed, b: Typed, sign: &str) -> Result<(Expr, Expr), SqlError> {
         let (a_ty, b_ty) = match (a.ty, b.ty) {
+            (SqlType::Json, _) | (_, SqlType::Json) => return Err(no_operator(sign, a.ty, b.ty)),
             (SqlType::Unknown, SqlType::Unknown) => (SqlType::Text, SqlType::Text),
             (SqlType::Unknown, b) => (beside(b), b),
             (a, SqlType::Unknown) => (a, beside(a)),
@@ -186,14 +187,19 @@ impl Binder<'_> {
             _ => 0,
         };
         self.budget.charge(values.iter().map(bytes).sum())?;
+        let array = ty.array().ok_or_else(|| SqlError::unsupported(format!("an array of {ty}")))?;
         let texts = values.iter().map(|value| match value {
-            Expr::Const(Datum::Null) => Ok(None),
-            Expr::Const(value) => Ok(Some(crate::text::format(value, ty).into_owned())),
-            _ => Err(SqlError::unsupported("ARRAY with anything but literals")),
+            Expr::Const(Datum::Null) => Some(None),
+            Expr::Const(value) => Some(Some(crate::text::format(value, ty).into_owned())),
+            _ => None,
         });
-        let texts = texts.collect::<Result<Vec<_>, SqlError>>()?;
-        let array = crate::array::format(texts.iter().map(Option::as_deref));
-        Ok(typed(Expr::Const(Datum::Text(array)), ty.array().unwrap_or(SqlType::Text)))
+        if let Some(texts) = texts.collect::<Option<Vec<_>>>() {
+            let text = crate::array::format(texts.iter().map(Option::as_deref));
+            return Ok(typed(Expr::Const(Datum::Text(text)), array));
+        }
+        let shown = values.into_iter().map(|value| self.as_shown(typed(value, ty)));
+        let shown = shown.collect::<Result<_, _>>()?;
+        Ok(typed(Expr::Call(Func::ArrayOf, shown), array))
     }
 
     /// An element of an array; or the field of a record that drivers make of one.
@@ -341,12 +347,23 @@ impl Binder<'_> {
     }
 }
 
-/// Arrays are texts here, whose order is another one.
+/// Arrays are texts here, whose order is another one; a `json` has none.
 pub(super) fn check_order(ty: SqlType) -> Result<(), SqlError> {
+    check_equality(ty)?;
     match ty.family() {
         Family::Array => Err(SqlError::unsupported("the order of arrays")),
         _ => Ok(()),
     }
+}
+
+/// Refuses a type whose values are not said to be equal or not.
+pub(super) fn check_equality(ty: SqlType) -> Result<(), SqlError> {
+    if ty != SqlType::Json {
+        return Ok(());
+    }
+    let message = "could not identify an equality operator for type json";
+    let error = SqlError::new(code::UNDEFINED_FUNCTION, message);
+    Err(error.hint("Cast it to jsonb, which is compared by value."))
 }
 
 pub(super) fn no_operator(sign: &str, a: SqlType, b: SqlType) -> SqlError {

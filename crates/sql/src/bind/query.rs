@@ -11,7 +11,7 @@
 use super::access::choose;
 use super::arrange::arrange;
 use super::convert::bare;
-use super::operators::check_order;
+use super::operators::{check_equality, check_order};
 use super::{Binder, NamedQuery, Scope, Typed, folded};
 use crate::budget::Budget;
 use crate::catalog::Table;
@@ -217,6 +217,9 @@ fn together(left: Select, right: Select, with: SetOperator, all: bool) -> Result
                 return Err(SqlError::new(code::DATATYPE_MISMATCH, message));
             }
         });
+    }
+    if !all {
+        types.iter().try_for_each(|ty| check_equality(*ty))?;
     }
     let mut plan = of_types(left, &types);
     let query = of_types(right, &types);

@@ -7,14 +7,15 @@
 use super::arrange::{arrange, comes_sorted};
 use super::call::is_aggregate;
 use super::group::Grouped;
-use super::operators::check_order;
+use super::operators::{check_equality, check_order};
 use super::query::{of_values, output_place, sort_key};
+use super::sets::listed;
 use super::window::in_turn;
 use super::{Binder, Scope, ScopeColumn, Typed, column_name, folded};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Expr, conjuncts};
-use crate::plan::{Group, Lock, OutputColumn, Select, SortKey, Source, Step};
+use crate::plan::{Group, Lock, OutputColumn, Select, SetCall, SortKey, Source, Step};
 use crate::refuse;
 use crate::system::SystemTable;
 use crate::types::SqlType;
@@ -68,10 +69,18 @@ impl Binder<'_> {
             let filter = self.condition(filter)?;
             conjuncts(filter, &mut conditions);
         }
-        let width = self.scope().used.len();
+        let before_sets = self.scope().used.len();
+        self.scope().sets =
+            Some(SetCall { parts: Vec::new(), args: Vec::new(), columns: Vec::new() });
         self.scope().aggregates = Some(Vec::new());
         self.scope().windows = Some(self.named_windows(select)?);
         let (mut project, mut output) = self.projection(&select.projection, targets)?;
+        let sets = self.scope().sets.take().expect("it was put there");
+        let has_sets = !sets.parts.is_empty();
+        if has_sets {
+            steps.push(listed(sets, before_sets));
+        }
+        let width = self.scope().used.len();
         let mut group_keys = self.group_keys(&select.group_by, &project, &output)?;
         let windows = self.scope().windows.take();
         let having = select.having.as_ref().map(|having| self.condition(having)).transpose()?;
@@ -104,6 +113,10 @@ impl Binder<'_> {
             sort.push(sort_key(by, place)?);
         }
         let distinct_on = match &select.distinct {
+            Some(Distinct::Distinct) => {
+                output.iter().try_for_each(|column| check_equality(column.ty))?;
+                Vec::new()
+            }
             Some(Distinct::On(exprs)) => {
                 self.distinct_on(exprs, &output, &mut project, &mut sort)?
             }
@@ -114,6 +127,10 @@ impl Binder<'_> {
         let mut windows = in_turn(windows);
         let aggregates = self.scope().aggregates.take().expect("it was put there");
         let is_grouped = !group_keys.is_empty() || !aggregates.is_empty() || having.is_some();
+        if has_sets && (is_grouped || !windows.is_empty()) {
+            let what = "a function that returns rows beside grouping, aggregates or windows";
+            return Err(SqlError::unsupported(what).hint("Call it in FROM, or in a query around."));
+        }
         let mut group = None;
         if is_grouped {
             let mut having_parts = Vec::new();
@@ -345,10 +362,15 @@ impl Binder<'_> {
                 if is_number || !is_column { output_place(output, project, expr)? } else { None };
             let key = match place {
                 Some(place) => {
+                    check_equality(output[place].ty)?;
                     self.budget.charge(size_of::<Expr>() * project[place].size())?;
                     project[place].clone()
                 }
-                None => self.expr(expr)?.expr,
+                None => {
+                    let key = self.expr(expr)?;
+                    check_equality(key.ty)?;
+                    key.expr
+                }
             };
             if key.has(&|expr| matches!(expr, Expr::Window(_))) {
                 let message = "window functions are not allowed in GROUP BY";

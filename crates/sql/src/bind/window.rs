@@ -7,7 +7,7 @@
 //! Left out: EXCLUDE; RANGE with a distance between dates and times.
 
 use super::call::{Said, is_aggregate};
-use super::expr::typed;
+use super::json::as_type;
 use super::operators::check_order;
 use super::query::sort_key;
 use super::{Binder, Typed, folded};
@@ -128,7 +128,8 @@ impl Binder<'_> {
             windows.values += 1;
             windows.values - 1
         });
-        Ok(typed(Expr::Window(at), ty))
+        let ty = if name.starts_with("jsonb_") { SqlType::Jsonb } else { ty };
+        Ok(as_type(Expr::Window(at), ty))
     }
 
     /// A function, its arguments, and the type of its value.

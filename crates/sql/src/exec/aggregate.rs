@@ -212,16 +212,8 @@ impl State {
             AggregateKind::Any => {
                 Datum::Bool(before.as_bool() == Some(true) || value.as_bool() == Some(true))
             }
-            AggregateKind::Join(between) => match (before, &value) {
-                (Datum::Text(mut before), Datum::Text(value)) => {
-                    // A text that grows has room for as much again.
-                    held.add(2 * (between.len() + value.len()))?;
-                    before.push_str(between);
-                    before.push_str(value);
-                    Datum::Text(before)
-                }
-                (before, _) => before,
-            },
+            AggregateKind::Join(between) => joined(before, between, &value, held)?,
+            AggregateKind::Json([_, between, _]) => joined(before, between, &value, held)?,
             AggregateKind::Array => unreachable!("its values are kept"),
         });
         Ok(())
@@ -241,7 +233,29 @@ impl State {
             (AggregateKind::Sum, Some(sum)) if aggregate.ty == SqlType::Int8 => {
                 convert(sum, SqlType::Int8, false)
             }
+            (AggregateKind::Json([open, _, close]), Some(Datum::Text(mut text))) => {
+                text.insert_str(0, open);
+                text.push_str(close);
+                Ok(Datum::Text(text))
+            }
             (_, Some(value)) => Ok(value),
         }
     }
+}
+
+/// A text with another behind it.
+fn joined(
+    before: Datum,
+    between: &str,
+    value: &Datum,
+    held: &mut Held<'_>,
+) -> Result<Datum, SqlError> {
+    let (Datum::Text(mut text), Datum::Text(value)) = (before, value) else {
+        return Ok(Datum::Null);
+    };
+    // A text that grows has room for as much again.
+    held.add(2 * (between.len() + value.len()))?;
+    text.push_str(between);
+    text.push_str(value);
+    Ok(Datum::Text(text))
 }

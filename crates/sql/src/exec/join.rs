@@ -13,8 +13,7 @@ use super::select::{Counts, Emit, Hasher, is_new};
 use super::{Exec, Row, row_bytes};
 use crate::budget::Held;
 use crate::datum::Datum;
-use crate::error::{SqlError, code};
-use crate::expr::Expr;
+use crate::error::SqlError;
 use crate::plan::{Named, Select, Source, Step};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -225,16 +224,7 @@ impl<'a> Exec<'a> {
                 }
                 Ok(ControlFlow::Continue(()))
             }
-            Source::Series(bounds) => self.series(bounds, row, take),
-            Source::Elements(array, ty) => {
-                let array = self.eval(array, row)?;
-                for value in crate::array::values(array.as_text().unwrap_or("{}"), *ty) {
-                    if take(&mut vec![value?])?.is_break() {
-                        return Ok(ControlFlow::Break(()));
-                    }
-                }
-                Ok(ControlFlow::Continue(()))
-            }
+            Source::Set(call) => self.set_rows(call, row, take),
         }
     }
 
@@ -313,32 +303,6 @@ impl<'a> Exec<'a> {
             self.tick()?;
             query = &recursion.term;
         }
-    }
-
-    fn series(
-        &self,
-        bounds: &[Expr; 3],
-        row: Row<'_>,
-        take: super::find::TakeRow<'_>,
-    ) -> Result<ControlFlow<()>, SqlError> {
-        let values = bounds.iter().map(|expr| self.eval(expr, row));
-        let values: Vec<Datum> = values.collect::<Result<_, _>>()?;
-        let (Some(from), Some(to), Some(by)) =
-            (values[0].as_int(), values[1].as_int(), values[2].as_int())
-        else {
-            return Ok(ControlFlow::Continue(()));
-        };
-        if by == 0 {
-            return Err(SqlError::new(code::INVALID_PARAMETER, "step size cannot equal zero"));
-        }
-        let mut next = Some(from);
-        while let Some(value) = next.filter(|v| if by > 0 { *v <= to } else { *v >= to }) {
-            if take(&mut vec![Datum::Int(value)])?.is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-            next = value.checked_add(by);
-        }
-        Ok(ControlFlow::Continue(()))
     }
 
     fn kept(

@@ -15,6 +15,7 @@ mod insert;
 mod join;
 mod numbers;
 mod select;
+mod sets;
 mod window;
 mod write;
 

@@ -253,7 +253,9 @@ pub(super) fn type_row(ty: SqlType) -> Vec<Datum> {
         crate::types::Family::Number => "N",
         crate::types::Family::Text => "S",
         crate::types::Family::Time => "D",
-        crate::types::Family::Bytes | crate::types::Family::Uuid => "U",
+        crate::types::Family::Bytes | crate::types::Family::Uuid | crate::types::Family::Json => {
+            "U"
+        }
         crate::types::Family::Array => "A",
         crate::types::Family::Unknown => "X",
     };

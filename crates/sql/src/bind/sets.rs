@@ -1,0 +1,146 @@
+//! Functions that return rows: in FROM, and in the list of a SELECT.
+//!
+//! ```text
+//!   select k, unnest(a) from t      t, and beside each row of it the rows of unnest(t.a)
+//! ```
+//!
+//! One in the list is a source that comes last, and its value a place of the row. PostgreSQL calls it after grouping
+//! and windows, so a query that has these as well is refused.
+
+use super::expr::{Typed, typed};
+use super::json::unknown_function;
+use super::{Binder, ScopeColumn};
+use crate::datum::Datum;
+use crate::error::{SqlError, code};
+use crate::expr::Expr;
+use crate::plan::{Access, SetCall, SetFunc, SetPart, Source, Step};
+use crate::types::{Family, SqlType};
+
+/// True if a function of this name returns rows.
+pub(super) fn is_set_function(name: &str) -> bool {
+    let stem = name.strip_prefix("jsonb_").or_else(|| name.strip_prefix("json_"));
+    matches!(name, "generate_series" | "unnest" | "generate_subscripts")
+        || stem.is_some_and(|stem| {
+            matches!(
+                stem,
+                "array_elements" | "array_elements_text" | "each" | "each_text" | "object_keys"
+            )
+        })
+}
+
+impl Binder<'_> {
+    /// Puts a function into a call.
+    pub(super) fn set_function(
+        &mut self,
+        name: &str,
+        args: Vec<Typed>,
+        call: &mut SetCall,
+    ) -> Result<(), SqlError> {
+        let column = |name: &str, ty: SqlType| (name.to_owned(), ty);
+        let mut put = |func: SetFunc, args: Vec<Expr>, columns: Vec<(String, SqlType)>| {
+            call.parts.push(SetPart { func, args: args.len(), columns: columns.len() });
+            call.args.extend(args);
+            call.columns.extend(columns);
+        };
+        match (name, args.as_slice()) {
+            ("unnest", [_, ..]) => {
+                for array in args {
+                    let Some(ty) = array.ty.element() else {
+                        return Err(unknown_function(name, &[array]));
+                    };
+                    put(SetFunc::Unnest, vec![array.expr], vec![column(name, ty)]);
+                }
+            }
+            ("generate_series", [from, _] | [from, _, _]) => {
+                let types: Vec<SqlType> = args.iter().map(|arg| arg.ty).collect();
+                let whole = [SqlType::Int2, SqlType::Int4, SqlType::Int8, SqlType::Unknown];
+                if let Some(other) = types.iter().find(|ty| !whole.contains(ty)) {
+                    return Err(SqlError::unsupported(format!("generate_series of {other}")));
+                }
+                let is_small = from.ty != SqlType::Unknown && !types.contains(&SqlType::Int8);
+                let ty = if is_small { SqlType::Int4 } else { SqlType::Int8 };
+                let bounds = args.into_iter().map(|arg| self.coerce(arg, SqlType::Int8));
+                let mut bounds: Vec<Expr> = bounds.collect::<Result<_, _>>()?;
+                bounds.resize(3, Expr::Const(Datum::Int(1)));
+                put(SetFunc::Series, bounds, vec![column(name, ty)]);
+            }
+            ("generate_subscripts", [array, _] | [array, _, _])
+                if array.ty.family() == Family::Array =>
+            {
+                let mut bound = Vec::with_capacity(3);
+                for (at, arg) in args.into_iter().enumerate() {
+                    let ty = [arg.ty, SqlType::Int4, SqlType::Bool][at];
+                    bound.push(self.coerce(arg, ty)?);
+                }
+                put(SetFunc::Subscripts, bound, vec![column(name, SqlType::Int4)]);
+            }
+            (_, [value]) => {
+                let (ty, stem) = match name.strip_prefix("jsonb_") {
+                    Some(stem) => (SqlType::Jsonb, stem),
+                    None => (SqlType::Json, name.strip_prefix("json_").unwrap_or(name)),
+                };
+                if value.ty != ty && value.ty != SqlType::Unknown {
+                    return Err(unknown_function(name, &args));
+                }
+                let value = args.into_iter().next().expect("there is one");
+                let value = vec![self.coerce(value, ty)?];
+                let is_text = stem.ends_with("_text");
+                let shown = if is_text { SqlType::Text } else { ty };
+                match stem {
+                    "array_elements" | "array_elements_text" => {
+                        let columns = vec![column("value", shown)];
+                        put(SetFunc::JsonElements(is_text), value, columns);
+                    }
+                    "each" | "each_text" => {
+                        let columns = vec![column("key", SqlType::Text), column("value", shown)];
+                        put(SetFunc::JsonEach(is_text), value, columns);
+                    }
+                    _ => put(SetFunc::JsonKeys, value, vec![column(name, SqlType::Text)]),
+                }
+            }
+            _ => return Err(unknown_function(name, &args)),
+        }
+        Ok(())
+    }
+
+    /// A function that returns rows in the list of a SELECT: the place of its value.
+    pub(super) fn listed_set(&mut self, name: &str, args: Vec<Typed>) -> Result<Typed, SqlError> {
+        let Some(mut call) = self.scope().sets.take() else {
+            let message = "set-returning functions are not allowed here";
+            return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message)
+                .hint("Call it in FROM, or in the list of a SELECT."));
+        };
+        let before = call.columns.len();
+        let bound = self.set_function(name, args, &mut call);
+        let (slot, found) = (self.scope().used.len(), call.columns.split_off(before));
+        call.columns.extend(found.iter().cloned());
+        self.scope().sets = Some(call);
+        bound?;
+        let [(column, ty)] = found.as_slice() else {
+            return Err(SqlError::unsupported(format!("{name} in the list of a SELECT"))
+                .hint("Call it in FROM."));
+        };
+        let (alias, name, ty) = (String::new(), column.clone(), *ty);
+        let column = ScopeColumn { alias, name, ty, slot, origin: (0, 0), shown: false };
+        self.scope().columns.push(column);
+        self.scope().used.push(true);
+        Ok(typed(Expr::Column(slot), ty))
+    }
+}
+
+/// The source that functions in the list of a SELECT are, behind so many places.
+pub(super) fn listed(call: SetCall, offset: usize) -> Step {
+    let width = call.columns.len();
+    Step {
+        source: Source::Set(Box::new(call)),
+        alias: String::new(),
+        offset,
+        width,
+        used: Vec::new(),
+        access: Access::default(),
+        on: Vec::new(),
+        left: false,
+        right: false,
+        hash: Vec::new(),
+    }
+}

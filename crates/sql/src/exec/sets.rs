@@ -1,0 +1,176 @@
+//! Functions that return rows.
+//!
+//! One hands its rows on as it finds them. Several in one call stand side by side, so all but the first are kept
+//! until their turn comes:
+//!
+//! ```text
+//!   unnest('{1,2,3}'), unnest('{a}')       1  a
+//!                                          2  NULL
+//!                                          3  NULL
+//! ```
+
+use super::{Exec, Row};
+use crate::array;
+use crate::datum::Datum;
+use crate::error::{SqlError, code};
+use crate::functions::json_text;
+use crate::json::{self, Node};
+use crate::plan::{SetCall, SetFunc};
+use crate::types::SqlType;
+use std::ops::ControlFlow;
+
+type Take<'t> = &'t mut dyn FnMut(&[Datum]) -> Result<ControlFlow<()>, SqlError>;
+
+impl Exec<'_> {
+    /// The rows of a call, for the rows before.
+    pub(super) fn set_rows(
+        &self,
+        call: &SetCall,
+        row: Row<'_>,
+        take: super::find::TakeRow<'_>,
+    ) -> Result<ControlFlow<()>, SqlError> {
+        let args = call.args.iter().map(|arg| self.eval(arg, row));
+        let args: Vec<Datum> = args.collect::<Result<_, _>>()?;
+        let types = |from: usize, count: usize| -> Vec<SqlType> {
+            call.columns[from..from + count].iter().map(|(_, ty)| *ty).collect()
+        };
+        if let [only] = call.parts.as_slice() {
+            return self.each_row(only.func, &args, &types(0, only.columns), &mut |values| {
+                take(&mut values.to_vec())
+            });
+        }
+        let (mut held, mut found) = (self.budget.held(), Vec::new());
+        let (mut arg, mut column) = (0, 0);
+        for part in &call.parts {
+            let mut rows = Vec::new();
+            let (args, types) = (&args[arg..arg + part.args], types(column, part.columns));
+            let _ = self.each_row(part.func, args, &types, &mut |values| {
+                self.tick()?;
+                held.add_row(values)?;
+                rows.push(values.to_vec());
+                Ok(ControlFlow::Continue(()))
+            })?;
+            (arg, column) = (arg + part.args, column + part.columns);
+            found.push((rows, part.columns));
+        }
+        let most = found.iter().map(|(rows, _)| rows.len()).max().unwrap_or(0);
+        for at in 0..most {
+            let mut together = Vec::with_capacity(column);
+            for (rows, columns) in &mut found {
+                match rows.get_mut(at) {
+                    Some(values) => together.append(values),
+                    None => together.resize(together.len() + *columns, Datum::Null),
+                }
+            }
+            if take(&mut together)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn each_row(
+        &self,
+        func: SetFunc,
+        args: &[Datum],
+        types: &[SqlType],
+        take: Take<'_>,
+    ) -> Result<ControlFlow<()>, SqlError> {
+        if args.iter().any(Datum::is_null) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let text = || json_text(&args[0]);
+        // A part of a JSON value, of the type of its column.
+        let part = |value: &str, at: usize| -> Result<Datum, SqlError> {
+            self.budget.charge(2 * value.len())?;
+            Ok(match types[at] {
+                SqlType::Text => json::as_text(value)?.map_or(Datum::Null, Datum::text),
+                SqlType::Jsonb => Datum::Json(value.to_owned()),
+                _ => Datum::text(value),
+            })
+        };
+        match func {
+            SetFunc::Series => series(args, take),
+            SetFunc::Unnest => {
+                for value in array::values(text(), types[0]) {
+                    if take(&[value?])?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
+            }
+            SetFunc::Subscripts => {
+                let first = array::first_number(text());
+                if args.get(1).and_then(Datum::as_int) != Some(1) {
+                    return Ok(ControlFlow::Continue(()));
+                }
+                let count = array::elements(text()).count() as i64;
+                let is_back = args.get(2).and_then(Datum::as_bool) == Some(true);
+                let (from, to, by) = match is_back {
+                    true => (first + count - 1, first, -1),
+                    false => (first, first + count - 1, 1),
+                };
+                if count == 0 {
+                    return Ok(ControlFlow::Continue(()));
+                }
+                series(&[from, to, by].map(Datum::Int), take)
+            }
+            SetFunc::JsonElements(_) => {
+                let Node::Array(array) = Node::of(text()) else {
+                    let what = if Node::of(text()).is_scalar() { "a scalar" } else { "an object" };
+                    return Err(wrong(&format!("cannot extract elements from {what}")));
+                };
+                for item in json::items(array) {
+                    if take(&[part(item, 0)?])?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
+            }
+            SetFunc::JsonEach(_) | SetFunc::JsonKeys => {
+                let Node::Object(object) = Node::of(text()) else {
+                    let what = if Node::of(text()).is_scalar() { "a scalar" } else { "an array" };
+                    return Err(wrong(&match func {
+                        SetFunc::JsonKeys => format!("cannot call json_object_keys on {what}"),
+                        _ => format!("cannot deconstruct {what} as an object"),
+                    }));
+                };
+                for (key, value) in json::members(object) {
+                    let key = Datum::text(json::unquoted(key)?);
+                    let flow = match func {
+                        SetFunc::JsonKeys => take(&[key])?,
+                        _ => take(&[key, part(value, 1)?])?,
+                    };
+                    if flow.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
+            }
+        }
+    }
+}
+
+fn wrong(message: &str) -> SqlError {
+    SqlError::new(code::INVALID_PARAMETER, message)
+}
+
+/// The numbers from the first to the second, by steps of the third.
+fn series(bounds: &[Datum], take: Take<'_>) -> Result<ControlFlow<()>, SqlError> {
+    let (Some(from), Some(to), Some(by)) =
+        (bounds[0].as_int(), bounds[1].as_int(), bounds[2].as_int())
+    else {
+        return Ok(ControlFlow::Continue(()));
+    };
+    if by == 0 {
+        return Err(wrong("step size cannot equal zero"));
+    }
+    let mut next = Some(from);
+    while let Some(value) = next.filter(|v| if by > 0 { *v <= to } else { *v >= to }) {
+        if take(&[Datum::Int(value)])?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        next = value.checked_add(by);
+    }
+    Ok(ControlFlow::Continue(()))
+}

@@ -1,0 +1,399 @@
+//! Functions and operators of `json` and `jsonb`.
+//!
+//! What is found in a `json` is a `json`, and in a `jsonb` a `jsonb`. What is built is written as `json`; where a
+//! `jsonb` is asked for, a cast around the call makes it one.
+
+use crate::array;
+use crate::budget::Budget;
+use crate::datum::Datum;
+use crate::error::{SqlError, code};
+use crate::json::{self, Node, Put};
+use crate::transaction::Surroundings;
+use crate::types::{Family, SqlType};
+use std::borrow::Cow;
+
+/// A function of JSON.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "they are what SQL calls so")]
+pub enum JsonFunc {
+    /// `->`
+    Get,
+    /// `->>`
+    GetText,
+    /// `#>`
+    Path,
+    /// `#>>`
+    PathText,
+    Contains,
+    Exists,
+    ExistsAny,
+    ExistsAll,
+    Concat,
+    /// `-` with a text.
+    DeleteKey,
+    /// `-` with an array of texts.
+    DeleteKeys,
+    /// `-` with a number.
+    DeleteItem,
+    /// `#-`
+    DeletePath,
+    ArrayLength,
+    TypeOf,
+    Set,
+    Insert,
+    Pretty,
+    StripNulls,
+    /// A value of any type as JSON; behind it the number of its type, the modifier, and true if lines are broken.
+    Of,
+    /// An array of values that are JSON already; NULL is `null`.
+    BuildArray,
+    /// An object of keys and values that are JSON already.
+    BuildObject,
+    /// A row, of names and values that are JSON already.
+    Row,
+    /// A member of an object that an aggregate makes.
+    Member,
+    /// An object of an array of keys and values, or of two arrays.
+    Object,
+}
+
+/// What a name and a number of arguments mean, of those that take their arguments as they are.
+pub(super) fn find(name: &str, args: &[SqlType]) -> Option<(super::Func, SqlType)> {
+    use JsonFunc::*;
+    let first = args.first().copied()?;
+    let (stem, ty) = match name.strip_prefix("jsonb_") {
+        Some(stem) => (stem, SqlType::Jsonb),
+        None => (name.strip_prefix("json_")?, SqlType::Json),
+    };
+    if first != ty && first != SqlType::Unknown {
+        return None;
+    }
+    let (func, ty) = match (stem, args.len()) {
+        ("array_length", 1) => (ArrayLength, SqlType::Int4),
+        ("typeof", 1) => (TypeOf, SqlType::Text),
+        ("strip_nulls", 1) => (StripNulls, ty),
+        ("set", 3 | 4) if ty == SqlType::Jsonb => (Set, ty),
+        ("insert", 3 | 4) if ty == SqlType::Jsonb => (Insert, ty),
+        ("pretty", 1) if ty == SqlType::Jsonb => (Pretty, SqlType::Text),
+        ("contains", 2) if ty == SqlType::Jsonb => (Contains, SqlType::Bool),
+        ("exists", 2) if ty == SqlType::Jsonb => (Exists, SqlType::Bool),
+        ("exists_any", 2) if ty == SqlType::Jsonb => (ExistsAny, SqlType::Bool),
+        ("exists_all", 2) if ty == SqlType::Jsonb => (ExistsAll, SqlType::Bool),
+        _ => return None,
+    };
+    Some((super::Func::Json(func), ty))
+}
+
+/// The type of a literal or a parameter in this place.
+pub(crate) fn argument(func: JsonFunc, name: &str, at: usize) -> SqlType {
+    use JsonFunc::*;
+    match (func, at) {
+        (Set | Insert, 1) | (ExistsAny | ExistsAll, 1) => SqlType::Array(&SqlType::Text),
+        (Set | Insert, 3) => SqlType::Bool,
+        (Exists, 1) => SqlType::Text,
+        _ if name.starts_with("jsonb") => SqlType::Jsonb,
+        _ => SqlType::Json,
+    }
+}
+
+/// True if the function has a result though an argument is NULL.
+pub(super) fn takes_null(func: JsonFunc) -> bool {
+    use JsonFunc::*;
+    matches!(func, BuildArray | BuildObject | Row | Member)
+}
+
+/// Calls a function.
+///
+/// # Errors
+/// 22023, 22P02 and others, by the function.
+pub(super) fn call(
+    func: JsonFunc,
+    args: &[Datum],
+    around: &Surroundings,
+) -> Result<Datum, SqlError> {
+    use JsonFunc::*;
+    let budget = &*around.budget;
+    let value = args.first().map_or("", json_text);
+    let node = || Node::of(value);
+    let text = |at: usize| args.get(at).and_then(Datum::as_text).unwrap_or("");
+    // A part of a value, of the same type.
+    let part = |found: Option<&str>| -> Result<Datum, SqlError> {
+        let Some(found) = found else { return Ok(Datum::Null) };
+        budget.charge(found.len())?;
+        Ok(like(&args[0], found.to_owned()))
+    };
+    let shown = |found: Option<&str>| -> Result<Datum, SqlError> {
+        let Some(found) = found else { return Ok(Datum::Null) };
+        budget.charge(2 * found.len())?;
+        Ok(json::as_text(found)?.map_or(Datum::Null, Datum::text))
+    };
+    budget.tick(value.len() / 16)?;
+    Ok(match func {
+        Get | GetText => {
+            let found = match &args[1] {
+                Datum::Int(number) => json::item(node(), *number),
+                key => json::field(node(), key.as_text().unwrap_or(""))?,
+            };
+            if func == Get { part(found)? } else { shown(found)? }
+        }
+        Path | PathText => {
+            let path = texts(text(1), budget)?;
+            let found = json::at_path(value, &path)?;
+            if func == Path { part(found)? } else { shown(found)? }
+        }
+        Contains => Datum::Bool(json::contains(value, json_text(&args[1]), budget)?),
+        Exists => Datum::Bool(json::exists(value, text(1))),
+        ExistsAny | ExistsAll => {
+            let wanted = texts(text(1), budget)?;
+            let mut wanted = wanted.iter().flatten();
+            budget.tick(value.len() / 16)?;
+            Datum::Bool(match func {
+                ExistsAny => wanted.any(|key| json::exists(value, key)),
+                _ => wanted.all(|key| json::exists(value, key)),
+            })
+        }
+        Concat => {
+            let other = json_text(&args[1]);
+            room(value.len() + other.len(), budget)?;
+            Datum::Json(json::concat(value, other)?)
+        }
+        DeleteKey | DeleteKeys => {
+            let keys = match func {
+                DeleteKeys => texts(text(1), budget)?.into_iter().flatten().collect(),
+                _ => vec![text(1).to_owned()],
+            };
+            room(value.len(), budget)?;
+            budget.tick(value.len() / 16 * keys.len())?;
+            Datum::Json(json::delete_keys(value, &keys)?)
+        }
+        DeleteItem => {
+            room(value.len(), budget)?;
+            Datum::Json(json::delete_item(value, args[1].as_int().unwrap_or(0))?)
+        }
+        DeletePath => {
+            let path = texts(text(1), budget)?;
+            room(value.len() * path.len().max(1), budget)?;
+            Datum::Json(json::delete_path(value, &path)?)
+        }
+        Set | Insert => {
+            let (path, new) = (texts(text(1), budget)?, json_text(&args[2]));
+            room((value.len() + new.len()) * path.len().max(1), budget)?;
+            let flag = args.get(3).and_then(Datum::as_bool);
+            let how = match (func, flag) {
+                (Set, Some(false)) => Put::Replace,
+                (Set, _) => Put::Create,
+                (_, Some(true)) => Put::After,
+                _ => Put::Before,
+            };
+            Datum::Json(json::put(value, &path, new, how)?)
+        }
+        ArrayLength => match node() {
+            Node::Array(array) => Datum::Int(json::items(array).count() as i64),
+            Node::Object(_) => return Err(wrong("cannot get array length of a non-array")),
+            _ => return Err(wrong("cannot get array length of a scalar")),
+        },
+        TypeOf => Datum::text(node().kind()),
+        Pretty => {
+            let mut out = String::new();
+            budget.charge(2 * value.len())?;
+            json::pretty(value, 0, budget, &mut out)?;
+            Datum::Text(out)
+        }
+        StripNulls => {
+            let mut out = String::new();
+            budget.charge(2 * value.len())?;
+            json::strip_nulls(value, matches!(args[0], Datum::Json(_)), &mut out);
+            like(&args[0], out)
+        }
+        Of => {
+            let ty = args[1].as_int().and_then(|oid| SqlType::of_oid(oid as u32));
+            let modifier = args[2].as_int().unwrap_or(-1) as i32;
+            let ty = ty.unwrap_or(SqlType::Text).with_modifier(modifier);
+            let is_broken = args.get(3).and_then(Datum::as_bool) == Some(true);
+            let mut out = String::new();
+            write(&args[0], ty, is_broken, around, &mut out)?;
+            Datum::Text(out)
+        }
+        BuildArray => {
+            let mut out = String::from("[");
+            for (at, value) in args.iter().enumerate() {
+                let value = or_null(value);
+                budget.charge(2 * value.len() + 4)?;
+                out.push_str(if at > 0 { ", " } else { "" });
+                out.push_str(value);
+            }
+            out.push(']');
+            Datum::Text(out)
+        }
+        BuildObject => {
+            let mut out = String::from("{");
+            for (at, member) in args.chunks(2).enumerate() {
+                let [key, value] = member else {
+                    return Err(wrong("argument list must have even number of elements"));
+                };
+                let Some(key) = key.as_text() else {
+                    let number = 2 * at + 1;
+                    return Err(wrong(&format!("argument {number} cannot be null")));
+                };
+                out.push_str(if at > 0 { ", " } else { "" });
+                member_of(key, " : ", or_null(value), budget, &mut out)?;
+            }
+            out.push('}');
+            Datum::Text(out)
+        }
+        Row => {
+            // A row of a side that an outer join has left empty is none.
+            if args.iter().skip(1).step_by(2).all(Datum::is_null) {
+                return Ok(Datum::Null);
+            }
+            let mut out = String::from("{");
+            for (at, member) in args.chunks(2).enumerate() {
+                out.push_str(if at > 0 { "," } else { "" });
+                let name = member[0].as_text().unwrap_or("");
+                member_of(name, ":", member.get(1).map_or("null", or_null), budget, &mut out)?;
+            }
+            out.push('}');
+            Datum::Text(out)
+        }
+        Member => {
+            let Some(key) = args[0].as_text() else {
+                return Err(wrong("field name must not be null"));
+            };
+            let mut out = String::new();
+            member_of(key, " : ", or_null(&args[1]), budget, &mut out)?;
+            Datum::Text(out)
+        }
+        Object => object_of_texts(text(0), args.get(1).and_then(Datum::as_text), budget)?,
+    })
+}
+
+fn wrong(message: &str) -> SqlError {
+    SqlError::new(code::INVALID_PARAMETER, message)
+}
+
+/// Room for what a change writes: it copies its result once, and keeps a list of what it copies.
+fn room(bytes: usize, budget: &Budget) -> Result<(), SqlError> {
+    budget.charge(bytes.saturating_mul(12))
+}
+
+/// The text that a `json` or a `jsonb` is.
+pub(crate) fn json_text(value: &Datum) -> &str {
+    match value {
+        Datum::Json(text) | Datum::Text(text) => text,
+        _ => "",
+    }
+}
+
+fn or_null(value: &Datum) -> &str {
+    if value.is_null() { "null" } else { json_text(value) }
+}
+
+/// A text of JSON as a value of the type of another.
+fn like(value: &Datum, text: String) -> Datum {
+    if matches!(value, Datum::Json(_)) { Datum::Json(text) } else { Datum::Text(text) }
+}
+
+/// The elements of an array of texts.
+fn texts(array: &str, budget: &Budget) -> Result<Vec<Option<String>>, SqlError> {
+    budget.charge(array.len() + array.len() / 2 * size_of::<Option<String>>())?;
+    array::elements(array).map(|element| Ok(element?.map(Cow::into_owned))).collect()
+}
+
+fn member_of(
+    key: &str,
+    between: &str,
+    value: &str,
+    budget: &Budget,
+    out: &mut String,
+) -> Result<(), SqlError> {
+    // A sign may be one that takes six.
+    budget.charge(2 * (6 * key.len() + value.len() + 8))?;
+    json::quote(key, out);
+    out.push_str(between);
+    out.push_str(value);
+    Ok(())
+}
+
+/// Appends a value of a type as JSON.
+fn write(
+    value: &Datum,
+    ty: SqlType,
+    is_broken: bool,
+    around: &Surroundings,
+    out: &mut String,
+) -> Result<(), SqlError> {
+    let zone = around.settings.zone();
+    around.budget.charge(4 * crate::text::format_bytes(value))?;
+    let shown = || crate::text::format_in(value, ty, zone);
+    match (value, ty.family()) {
+        (Datum::Null, _) => out.push_str("null"),
+        (_, Family::Json) => out.push_str(json_text(value)),
+        (Datum::Bool(truth), _) => out.push_str(if *truth { "true" } else { "false" }),
+        (_, Family::Number) if ty != SqlType::Oid => {
+            let digits = shown();
+            let is_number = digits.ends_with(|c: char| c.is_ascii_digit());
+            if is_number { out.push_str(&digits) } else { json::quote(&digits, out) }
+        }
+        (Datum::Timestamp(_), _) => json::quote(&iso(&shown()), out),
+        (Datum::Text(array), Family::Array) => {
+            let element = ty.element().expect("an array has elements");
+            out.push('[');
+            for (at, value) in array::values(array, element).enumerate() {
+                let between = if is_broken { ",\n " } else { "," };
+                out.push_str(if at > 0 { between } else { "" });
+                write(&value?, element, false, around, out)?;
+            }
+            out.push(']');
+        }
+        _ => json::quote(&shown(), out),
+    }
+    Ok(())
+}
+
+/// A time with a T before the hours, and minutes in its zone.
+fn iso(shown: &str) -> String {
+    let shown = shown.replacen(' ', "T", 1);
+    let is_short = shown.len() > 3 && matches!(shown.as_bytes()[shown.len() - 3], b'+' | b'-');
+    if is_short && shown.contains('T') { format!("{shown}:00") } else { shown }
+}
+
+/// `json_object`: keys and values in turn, or in two arrays.
+fn object_of_texts(keys: &str, values: Option<&str>, budget: &Budget) -> Result<Datum, SqlError> {
+    let mut keys = texts(keys, budget)?;
+    let values = match values {
+        Some(values) => texts(values, budget)?,
+        None if keys.len() % 2 > 0 => {
+            return Err(SqlError::new("2202E", "array must have even number of elements"));
+        }
+        None => {
+            let mut values = Vec::with_capacity(keys.len() / 2);
+            let mut names = Vec::with_capacity(keys.len() / 2);
+            for (at, text) in keys.drain(..).enumerate() {
+                if at % 2 == 0 { names.push(text) } else { values.push(text) }
+            }
+            keys = names;
+            values
+        }
+    };
+    if keys.len() != values.len() {
+        return Err(SqlError::new("2202E", "mismatched array dimensions"));
+    }
+    let mut out = String::from("{");
+    for (at, (key, value)) in keys.iter().zip(&values).enumerate() {
+        let Some(key) = key else {
+            return Err(SqlError::new("22004", "null value not allowed for object key"));
+        };
+        let mut quoted = String::new();
+        match value {
+            Some(value) => {
+                budget.charge(6 * value.len() + 2)?;
+                json::quote(value, &mut quoted);
+            }
+            None => quoted.push_str("null"),
+        }
+        out.push_str(if at > 0 { ", " } else { "" });
+        member_of(key, " : ", &quoted, budget, &mut out)?;
+    }
+    out.push('}');
+    Ok(Datum::Text(out))
+}
