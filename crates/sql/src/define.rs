@@ -509,10 +509,7 @@ pub fn columns_of(
             let message = format!("column \"{name}\" appears twice in a key or an index");
             return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
         }
-        if !columns[at].ty.has_order() {
-            let error = SqlError::unsupported("numeric without a precision in a key or an index");
-            return Err(error.hint("Define the column as numeric(p, s)."));
-        }
+        check_order(columns[at].ty, "a key or an index")?;
         places.push(at);
     }
     Ok(places)
@@ -546,10 +543,7 @@ pub fn shard_columns(
             let message = format!("column \"{name}\" appears twice in a shard key");
             return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
         }
-        if !columns[at].ty.has_order() {
-            let error = SqlError::unsupported("numeric without a precision in a shard key");
-            return Err(error.hint("Define the column as numeric(p, s)."));
-        }
+        check_order(columns[at].ty, "a shard key")?;
         places.push(at);
     }
     Ok(places)
@@ -564,4 +558,16 @@ pub fn new_index(create: &CreateIndex, table: &Table) -> Result<NewIndex, SqlErr
     let name = create.name.as_ref().map(plain_name).transpose()?;
     let columns = columns_of(&table.columns, &table.name, &create.columns)?;
     Ok(NewIndex { name, columns, unique: create.unique })
+}
+
+/// Refuses a type whose values no key can be made of.
+fn check_order(ty: SqlType, what: &str) -> Result<(), SqlError> {
+    match ty {
+        ty if ty.has_order() => Ok(()),
+        SqlType::Numeric(None) => {
+            let error = SqlError::unsupported(format!("numeric without a precision in {what}"));
+            Err(error.hint("Define the column as numeric(p, s)."))
+        }
+        ty => Err(SqlError::unsupported(format!("type {ty} in {what}"))),
+    }
 }

@@ -15,9 +15,11 @@ pub(crate) enum Kind {
     Bool,
     Date,
     Time,
+    /// `jsonb`.
+    Json,
 }
 
-use Kind::{Bool, Char, Date, Float, Int, Numeric, Text, Time};
+use Kind::{Bool, Char, Date, Float, Int, Json, Numeric, Text, Time};
 
 const ZONES: [&str; 5] = ["UTC", "Asia/Kathmandu", "Europe/Berlin", "America/New_York", "EST5EDT"];
 const PATTERNS: [&str; 6] = [
@@ -29,7 +31,24 @@ const PATTERNS: [&str; 6] = [
     "yyyymmdd, mon DY -- day",
 ];
 
-pub(crate) const KINDS: [Kind; 8] = [Int, Numeric, Float, Text, Char, Bool, Date, Time];
+const JSONS: [&str; 12] = [
+    "{\"a\": 1, \"b\": [1.50, \"x\"]}",
+    "{\"bb\":2, \"a\": {\"a\":null}, \"bb\":3}",
+    "[1, 2.0, {\"a\": true}]",
+    "[\"a\", [ ], {}]",
+    "[]",
+    "{}",
+    "\"a\"",
+    "1.0",
+    "1",
+    "-1e3",
+    "true",
+    "null",
+];
+const KEYS: [&str; 5] = ["'a'", "'bb'", "0", "1", "-1"];
+const PATHS: [&str; 5] = ["{a}", "{a,a}", "{b,-1}", "{0}", "{1,0}"];
+
+pub(crate) const KINDS: [Kind; 9] = [Int, Numeric, Float, Text, Char, Bool, Date, Time, Json];
 
 /// The columns of a table.
 pub(crate) type Columns = &'static [(&'static str, Kind)];
@@ -72,6 +91,7 @@ impl Scope<'_> {
             Text | Char => self.chance.one(&["x", "y", "xy", "xyz", "", "Y", "x ", "7"]).to_owned(),
             Bool => self.chance.one(&["true", "false"]).to_owned(),
             Date => format!("2024-0{}-{}", 1 + self.below(3), 27 + self.below(3)),
+            Json => self.chance.one(&JSONS).to_owned(),
             // Clocks are changed on some of these days, in the zone of the sessions.
             Time => format!(
                 "2024-{} {:02}:30:0{}",
@@ -95,6 +115,7 @@ impl Scope<'_> {
             Int | Numeric | Bool => value,
             Float => format!("'{value}'::float8"),
             Text | Char => format!("'{value}'"),
+            Json => format!("'{value}'::jsonb"),
             Date => format!("date '{value}'"),
             Time => format!("timestamp '{value}'"),
         }
@@ -132,6 +153,7 @@ impl Scope<'_> {
             Bool => "bool",
             Date => "date",
             Time => "timestamp",
+            Json => "jsonb",
         };
         format!("{constant}::{name}")
     }
@@ -152,6 +174,7 @@ impl Scope<'_> {
             Char => unreachable!("it is a leaf"),
             Bool => self.condition(depth - 1),
             Date => self.date(depth),
+            Json => self.json(depth),
             Time => match self.below(6) {
                 1 => format!(
                     "date_trunc('{}', {})",
@@ -179,7 +202,11 @@ impl Scope<'_> {
     /// An expression whose equal values look equal: 1.0 and 1.00 would not.
     pub(crate) fn settled(&mut self, kind: Kind, depth: u32) -> String {
         let value = self.expression(kind, depth);
-        if kind == Numeric { format!("round({value}, 4)") } else { value }
+        match kind {
+            Numeric => format!("round({value}, 4)"),
+            Json => format!("({value}::text)"),
+            _ => value,
+        }
     }
 
     /// What there is for all types.
@@ -264,7 +291,7 @@ impl Scope<'_> {
 
     fn text(&mut self, depth: u32) -> String {
         let a = self.expression(Text, depth - 1);
-        match self.below(16) {
+        match self.below(17) {
             13 => format!("({}::timestamptz::text)", self.expression(Time, depth - 1)),
             14 => format!(
                 "to_char({}, '{}')",
@@ -287,7 +314,37 @@ impl Scope<'_> {
                 let kind = self.chance.one(&[Date, Bool, Float, Time, Char]);
                 format!("({}::text)", self.leaf(kind))
             }
+            15 => {
+                let key = self.chance.one(&KEYS);
+                format!("({} ->> {key})", self.expression(Json, depth - 1))
+            }
             _ => format!("({a} || {})", self.leaf(Int)),
+        }
+    }
+
+    fn json(&mut self, depth: u32) -> String {
+        let a = self.expression(Json, depth - 1);
+        let (key, path) = (self.chance.one(&KEYS), self.chance.one(&PATHS));
+        let kind = self.chance.one(&[Int, Numeric, Text, Bool, Date, Time]);
+        match self.below(12) {
+            0 | 1 => format!("({a} -> {key})"),
+            2 => format!("({a} #> '{path}')"),
+            3 => format!("({a} || {})", self.leaf(Json)),
+            4 => format!("jsonb_build_object('k', {a}, 'v', {})", self.leaf(kind)),
+            5 => format!("jsonb_build_array({a}, {})", self.leaf(kind)),
+            6 => format!("to_jsonb({})", self.leaf(kind)),
+            7 => format!("jsonb_strip_nulls({a})"),
+            // What is no object and no array is not changed, but refused.
+            8 => format!("(jsonb_build_array({a}) #- '{path}')"),
+            9 => {
+                let flag = self.chance.one(&["true", "false"]);
+                format!(
+                    "jsonb_set(jsonb_build_array({a}), '{{-1,a}}', {}, {flag})",
+                    self.leaf(Json)
+                )
+            }
+            10 => format!("(jsonb_build_object('a', {a}) - '{}')", self.chance.one(&["a", "b"])),
+            _ => self.of_any(Json, depth),
         }
     }
 
@@ -308,7 +365,7 @@ impl Scope<'_> {
         }
         let kind = self.chance.one(&KINDS);
         let a = self.leaf(kind);
-        match self.below(10) {
+        match self.below(12) {
             0 => format!("{a} is {} null", self.chance.one(&["not", ""])),
             1 => format!(
                 "{a} is {} distinct from {}",
@@ -338,6 +395,13 @@ impl Scope<'_> {
                     self.leaf(mixed)
                 )
             }
+            10 => format!(
+                "{} {} {}",
+                self.leaf(Json),
+                self.chance.one(&["@>", "<@"]),
+                self.leaf(Json)
+            ),
+            11 => format!("{} ? 'a'", self.leaf(Json)),
             7 => self.column(Bool).map_or_else(
                 || "true".to_owned(),
                 |q| format!("{q} {}", self.chance.one(&["", "is true", "is not true", "is false"])),

@@ -132,7 +132,15 @@ impl Binder<'_> {
             }
             "json_extract_path" | "json_extract_path_text" => (false, SqlType::Json),
             "jsonb_extract_path" | "jsonb_extract_path_text" => (false, SqlType::Jsonb),
-            _ => return None,
+            _ => {
+                let (_, stem) =
+                    name.split_once('_').filter(|(start, _)| start.starts_with("json"))?;
+                let makes_rows =
+                    stem.starts_with("populate_record") || stem.starts_with("to_record");
+                let is_known = makes_rows || stem.starts_with("path_");
+                return is_known
+                    .then(|| Err(SqlError::unsupported(format!("the function {name}"))));
+            }
         };
         let args = args.to_vec();
         Some(match built {
