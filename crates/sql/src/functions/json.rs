@@ -115,6 +115,7 @@ pub(super) fn call(
     let budget = &*around.budget;
     let value = args.first().map_or("", json_text);
     let node = || Node::of(value);
+    let is_jsonb = matches!(args.first(), Some(Datum::Json(_)));
     let text = |at: usize| args.get(at).and_then(Datum::as_text).unwrap_or("");
     // A part of a value, of the same type.
     let part = |found: Option<&str>| -> Result<Datum, SqlError> {
@@ -131,6 +132,8 @@ pub(super) fn call(
     Ok(match func {
         Get | GetText => {
             let found = match &args[1] {
+                // A jsonb that is in nothing counts as an array of one.
+                Datum::Int(0 | -1) if is_jsonb && node().is_scalar() => Some(value),
                 Datum::Int(number) => json::item(node(), *number),
                 key => json::field(node(), key.as_text().unwrap_or(""))?,
             };
@@ -202,7 +205,7 @@ pub(super) fn call(
         StripNulls => {
             let mut out = String::new();
             budget.charge(2 * value.len())?;
-            json::strip_nulls(value, matches!(args[0], Datum::Json(_)), &mut out);
+            json::strip_nulls(value, is_jsonb, &mut out);
             like(&args[0], out)
         }
         Of => {
