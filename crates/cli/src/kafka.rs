@@ -1,11 +1,13 @@
-//! Redo logs in Kafka, as the command line names them. A build without the feature `kafka` refuses them by name.
+//! Redo logs in Kafka, and checkpoints in an object store, as the command line names them. A build without the feature `kafka`
+//! refuses such logs by name.
 
 use crate::failure::Failure;
 use clap::Args;
-use isomer_cluster::Logs;
+use isomer_cluster::{CheckpointStore, Logs};
+use isomer_objects::Objects;
 use std::sync::Arc;
 
-/// Where the redo logs are, if not in the folder.
+/// Where redo logs and checkpoints are, if not in the folder.
 #[derive(Args, Debug, Clone, Default, PartialEq)]
 pub(crate) struct LogArgs {
     /// The redo logs are in a topic of Apache Kafka, and the folder has checkpoints only. Whoever opens them last has
@@ -15,6 +17,11 @@ pub(crate) struct LogArgs {
     /// An option of Kafka's client (librdkafka's CONFIGURATION.md), as sasl.username=me; as often as there are
     #[arg(long = "kafka-option", value_name = "NAME=VALUE", requires = "log")]
     pub(crate) options: Vec<String>,
+    /// Checkpoints are in an object store as well, for logs in Kafka: the process starts on any machine, in an empty folder. A
+    /// folder that all machines reach, or in a build with --features s3 a bucket: s3://BUCKET/PREFIX, with the settings of
+    /// the environment (AWS_ACCESS_KEY_ID, AWS_ENDPOINT and so on) [default: in the folder]
+    #[arg(long, value_name = "file:///FOLDER")]
+    pub(crate) checkpoints: Option<String>,
 }
 
 impl LogArgs {
@@ -24,6 +31,38 @@ impl LogArgs {
     /// If what was said makes no sense.
     pub(crate) fn logs(&self, name: Option<&str>) -> Result<Option<Arc<dyn Logs>>, Failure> {
         self.log.as_ref().map(|address| with_kafka(address, &self.options, name)).transpose()
+    }
+
+    /// Where checkpoints are, if not in the folder.
+    ///
+    /// # Errors
+    /// If what was said makes no sense.
+    pub(crate) fn store(&self) -> Result<Option<Arc<dyn CheckpointStore>>, Failure> {
+        let Some(place) = &self.checkpoints else { return Ok(None) };
+        if self.log.is_none() {
+            return Err(Failure::usage(format!(
+                "checkpoints at {place} are for redo logs in Kafka, and nothing says where that is (--log)"
+            )));
+        }
+        Ok(Some(Arc::new(Objects::at(place).map_err(Failure::usage)?)))
+    }
+
+    /// What the cluster's file says, with the flags for what it does not say.
+    ///
+    /// # Errors
+    /// If both say something.
+    pub(crate) fn with_flags(self, flags: &LogArgs) -> Result<LogArgs, Failure> {
+        let twice = |what: &str, said: &Option<String>, flag: &Option<String>, name: &str| {
+            let Some(said) = said.as_ref().filter(|_| flag.is_some()) else { return Ok(()) };
+            Err(Failure::usage(format!(
+                "the file says that the {what} are at {said}; leave {name} out"
+            )))
+        };
+        twice("logs", &self.log, &flags.log, "--log")?;
+        twice("checkpoints", &self.checkpoints, &flags.checkpoints, "--checkpoints")?;
+        let checkpoints = self.checkpoints.clone().or_else(|| flags.checkpoints.clone());
+        let logs = if self.log.is_some() { self } else { flags.clone() };
+        Ok(LogArgs { checkpoints, ..logs })
     }
 }
 

@@ -21,12 +21,14 @@ use std::time::Duration;
 /// Hosts sites of a database that `isomer serve` serves from another process
 ///
 /// All processes are told of each other, by one file (--config) or by flags (--peers); each has a folder of its own.
-/// A node may start before the others or after them. With its logs in Kafka it may start in an empty folder, as long as its
-/// logs still go back to their beginning: then it takes its sites from the process that has them.
+/// A node may start before the others or after them. With its logs in Kafka and its checkpoints in an object store it may start
+/// in an empty folder, and takes its sites from the process that has them; without that store, as long as its logs still go back
+/// to their beginning.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   isomer node --config cluster.toml --name b --data /var/lib/isomer/b
-  isomer node --config cluster.toml --name b --data /var/lib/isomer/b --log kafka://broker1:9092/shop
+  isomer node --config cluster.toml --name b --data /var/lib/isomer/b --log kafka://broker1:9092/shop \
+      --checkpoints file:///shared/shop
   isomer node --name b --sites 3,4 --node-listen 127.0.0.1:7434 --peers a=127.0.0.1:7433/1,2 --data b")]
 pub(crate) struct NodeArgs {
     /// The node's folder; a missing or empty one becomes that of a new node
@@ -99,9 +101,9 @@ pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
         return Err(Failure::usage(format!("the node `{name}` has no sites")));
     }
     let passage = passage(args, &place)?;
-    let logs = place.logs()?;
+    let (logs, store) = (place.logs()?, place.store()?);
     let belongs = match &logs {
-        Some(logs) => Belongs::by_logs(&args.data, role, &**logs, &stop)?,
+        Some(logs) => Belongs::by_logs(&args.data, role, &**logs, store.as_deref(), &stop)?,
         None => Some(Belongs::by_folder(&args.data, role, args.accept_loss)?),
     };
     // It was asked to stop before there was a database.
@@ -120,6 +122,10 @@ pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
         .elsewhere(net.clone());
     let options = match logs {
         Some(logs) => options.logs(logs),
+        None => options,
+    };
+    let options = match store {
+        Some(store) => options.checkpoints_in(store),
         None => options,
     };
     let options = match args.site_memory {

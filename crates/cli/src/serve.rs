@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::isolation::IsolationLevel;
 use crate::kafka::LogArgs;
 use clap::Args;
-use isomer_cluster::{Checkpointing, Durability, Logs, Options, Recovering};
+use isomer_cluster::{CheckpointStore, Checkpointing, Durability, Logs, Options, Recovering};
 use isomer_design::SiteId;
 use isomer_net::{Net, Role};
 use isomer_plan::learned::{Mode, Tuning};
@@ -163,12 +163,17 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     };
     let listen = listen.unwrap_or(LISTEN);
     let logs = place.as_ref().map_or_else(|| args.log.logs(None), Place::logs)?;
+    let store = place.as_ref().map_or_else(|| args.log.store(), Place::store)?;
     let net = match place {
-        Some(place) => join(args, place, logs.as_deref(), &stop)?,
+        Some(place) => join(args, place, logs.as_deref(), store.as_deref(), &stop)?,
         None => None,
     };
     let options = match logs {
         Some(logs) => options.logs(logs),
+        None => options,
+    };
+    let options = match store {
+        Some(store) => options.checkpoints_in(store),
         None => options,
     };
     let options = match &net {
@@ -261,10 +266,11 @@ fn join(
     args: &ServeArgs,
     place: Place,
     logs: Option<&dyn Logs>,
+    store: Option<&dyn CheckpointStore>,
     stop: &AtomicBool,
 ) -> Result<Option<Joined>, Failure> {
     let belongs = match logs {
-        Some(logs) => Belongs::by_logs(&args.data, Role::Router, logs, stop)?,
+        Some(logs) => Belongs::by_logs(&args.data, Role::Router, logs, store, stop)?,
         None => Some(Belongs::by_folder(&args.data, Role::Router, args.accept_loss)?),
     };
     let Some(belongs) = belongs else { return Ok(None) };

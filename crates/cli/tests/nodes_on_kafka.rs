@@ -66,6 +66,74 @@ fn processes_that_are_killed_come_back_where_they_were_or_in_empty_folders() {
     });
 }
 
+/// The first offset of each site's log that is there.
+fn first_offsets(cluster: &Cluster) -> Vec<u64> {
+    let shown = status(cluster);
+    let of = |site: u16| {
+        let line = shown.lines().find(|line| line.starts_with(&format!("s{site} ")));
+        let first = line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
+        first.unwrap_or_else(|| panic!("site {site} is missing: {shown}"))
+    };
+    PROCESSES.iter().map(|(_, site)| of(*site)).collect()
+}
+
+#[test]
+fn with_checkpoints_in_an_object_store_a_process_goes_on_without_its_folder() {
+    let Some(broker) = Broker::start() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let shared = folder.path().join("shared");
+    std::fs::create_dir(&shared).expect("a folder");
+    let (log, shared) = (broker.address("objects"), shared.display());
+    let keys =
+        format!("log = \"{log}\"\ncheckpoints = \"file://{shared}\"\nnode_wait_seconds = 60");
+    // Soon, and when there is little.
+    let often = ["--checkpoint-log-mb", "1", "--checkpoint-seconds", "1"];
+    let cluster = Cluster::new(folder.path(), &keys).with_flags(&often);
+    (0..3).rev().for_each(|at| cluster.start(at));
+    accounts(&cluster);
+    cluster.until_whole();
+    let mut client = cluster.client();
+    client
+        .batch_execute(
+            "create table big (id int primary key, v text not null);
+             insert into big select n, repeat('x', 1000) from generate_series(0, 2999) n;
+             alter table big split at (1000);
+             alter table big split at (2000);
+             alter table big remaster at (1000) to site 2;
+             alter table big remaster at (2000) to site 3;
+             update big set v = repeat('y', 1000)",
+        )
+        .expect("rows at three sites");
+    drop(client);
+    wait_for("logs that were cut", || first_offsets(&cluster).iter().all(|first| *first > 0));
+    // Without the store, they begin too late.
+    let alone = folder.path().join("alone.toml");
+    let text = std::fs::read_to_string(cluster.config()).expect("it is there");
+    let text = text.lines().filter(|line| !line.starts_with("checkpoints"));
+    std::fs::write(&alone, text.collect::<Vec<_>>().join("\n")).expect("a file");
+    let (alone, empty) = (alone.display().to_string(), folder.path().join("empty"));
+    let node =
+        ["node", "--config", &alone, "--name", "c", "--node-listen", "127.0.0.1:0", "--data"];
+    let refused = isomer(&[&node[..], &[&empty.display().to_string()]].concat());
+    assert!(refused.code != 0 && refused.err.contains("the object store"), "{}", refused.err);
+    let lose = |at: usize| {
+        cluster.kill(at);
+        std::fs::remove_dir_all(cluster.data(at)).expect("its folder");
+        cluster.move_away(at);
+        cluster.start(at);
+    };
+    while_working(&cluster, |more| {
+        for at in [2, 0, 1] {
+            more(30);
+            lose(at);
+            cluster.until_whole();
+        }
+        more(30);
+    });
+    let counted = cluster.client().query_one("select count(*) from big where v like 'y%'", &[]);
+    assert_eq!(counted.expect("all sites are there").get::<_, i64>(0), 3000);
+}
+
 /// One more process of a node's name, beside the one that there is.
 fn second(cluster: &Cluster, at: usize) -> Child {
     let (name, _) = PROCESSES[at];
@@ -140,6 +208,11 @@ fn what_does_not_fit_together_is_refused_by_name_and_takes_nothing() {
     let log = ["--log", "kafka://127.0.0.1:1/other"];
     let said = refused(&[&node[..], &[&empty], &log].concat());
     assert!(said.contains("the file says that the logs are at kafka://"), "{said}");
+    let checkpoints = ["--checkpoints", "gs://shop"];
+    let said = refused(&[&node[..], &[&empty], &checkpoints].concat());
+    assert!(said.contains("file:///shared/shop"), "{said}");
+    let said = refused(&["serve", "--data", &empty, "--checkpoints", "file:///tmp"]);
+    assert!(said.contains("nothing says where that is (--log)"), "{said}");
     // The folder of another process of the cluster is in use; that of a database with its logs in files is another thing.
     let of_b = cluster.data(1).display().to_string();
     let said = refused(&[&node[..], &[&of_b], &listen].concat());

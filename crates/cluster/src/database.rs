@@ -13,7 +13,7 @@ use crate::protocol;
 use crate::reconfiguration::{Control, Reconfiguration};
 use crate::remote::{Reach, Wire};
 use crate::router::{FailedOver, Job, Ran, Router, Session};
-use crate::storage::{Beside, InFolder, InMemory, Logs, Storage};
+use crate::storage::{Beside, CheckpointStore, InFolder, InMemory, Logs, Storage};
 use crate::transport::Transport;
 use isomer_design::{
     Backups, Change, Design, Direction, Footprint, Key, KeyRange, Placement, Plan, Schema, SiteId,
@@ -42,6 +42,7 @@ const REMEMBERED_EVERY: u64 = 500;
 pub struct Options {
     pub(crate) folder: Option<PathBuf>,
     pub(crate) logs: Option<Arc<dyn Logs>>,
+    pub(crate) store: Option<Arc<dyn CheckpointStore>>,
     pub(crate) sites: Vec<SiteId>,
     pub(crate) durability: Durability,
     strategy: Box<dyn Strategy>,
@@ -60,6 +61,7 @@ impl Options {
         Options {
             folder: None,
             logs: None,
+            store: None,
             sites: (1..=sites).map(SiteId).collect(),
             durability: Durability::None,
             strategy: Box::new(OnDemand::default()),
@@ -85,6 +87,13 @@ impl Options {
     /// logs ([`Fenced`](LogError::Fenced)).
     pub fn logs(mut self, logs: Arc<dyn Logs>) -> Options {
         self.logs = Some(logs);
+        self
+    }
+
+    /// Checkpoints are not in the folder either, but in a store that all machines reach: then a site starts anywhere. Only
+    /// with [logs](Options::logs) that are elsewhere: one in a folder needs its checkpoints beside it.
+    pub fn checkpoints_in(mut self, store: Arc<dyn CheckpointStore>) -> Options {
+        self.store = Some(store);
         self
     }
 
@@ -160,6 +169,16 @@ impl Options {
         self
     }
 
+    /// Refuses a store for checkpoints whose logs are in a folder, or nowhere.
+    pub(crate) fn check_store(&self) -> Result<(), OpenDatabaseError> {
+        match &self.store {
+            Some(store) if self.logs.is_none() || self.folder.is_none() => {
+                Err(OpenDatabaseError::OnlyCheckpointsElsewhere { place: store.place() })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// What decides where transactions run and what is changed for them. [`OnDemand`] if not set.
     pub fn strategy(mut self, strategy: impl Strategy + 'static) -> Options {
         self.strategy = Box::new(strategy);
@@ -221,6 +240,7 @@ impl Database {
     pub fn open(mut options: Options) -> Result<Database, Error> {
         // Whoever opens a log elsewhere has its site, whatever folders say.
         let can_be_taken = options.logs.is_some();
+        options.check_store()?;
         let log = log_options(options.durability, &options.checkpoints);
         let (storage, catalog) = open_storage(&mut options, log)?;
         let procedures = std::mem::take(&mut options.procedures);
@@ -921,7 +941,7 @@ fn open_storage(
         return Ok((Arc::new(InMemory), Catalog::of(sites)));
     };
     if let Some(logs) = options.logs.take() {
-        let (storage, catalog) = Beside::open(path, logs, log, &sites)?;
+        let (storage, catalog) = Beside::open(path, logs, options.store.take(), log, &sites)?;
         return Ok((Arc::new(storage), catalog));
     }
     let (folder, catalog) = Folder::open(path, &sites, Kind::Database)?;

@@ -218,6 +218,29 @@ pub enum OpenDatabaseError {
         /// The folder.
         path: PathBuf,
     },
+    /// Checkpoints were to be elsewhere, and the logs are not.
+    #[error(
+        "checkpoints at {place} are for redo logs in Kafka: a log in a folder has its checkpoints beside it; say where Kafka \
+         is as well (--log), or leave them in the folder"
+    )]
+    OnlyCheckpointsElsewhere {
+        /// Where they were to be.
+        place: String,
+    },
+    /// The store of checkpoints does not answer, or refuses.
+    #[error(transparent)]
+    Store(isomer_log::CheckpointError),
+    /// The store is not that of the process with the router.
+    #[error(
+        "the checkpoints of database {database} are not at {place}, where the process with the router would have left its mark: \
+         mount the folder that all machines reach, or name the same place at all processes"
+    )]
+    NoMark {
+        /// The store.
+        place: String,
+        /// The database.
+        database: DatabaseId,
+    },
     /// The logs are another database's.
     #[error(
         "the redo logs at {place} are those of database {found}, and {path} belongs to database {expected}; name the \

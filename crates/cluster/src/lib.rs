@@ -77,5 +77,7 @@ pub use reconfiguration::{Control, Progress, Reconfiguration};
 pub use remote::{Early, Reach, Unanswered, Wire};
 pub use router::{FailedOver, Job, Ran, Router, Session};
 pub use shell::{ClosedTables, Gateway, OpenTransaction};
-pub use storage::{DatabaseId, FoundLogs, LogOf, Logs, find_database, found_database};
+pub use storage::{
+    CheckpointStore, DatabaseId, FoundLogs, LogOf, Logs, find_database, found_database,
+};
 pub use transport::{Transport, load_of};

@@ -64,10 +64,13 @@ impl Node {
     /// [`OpenDatabaseError`].
     pub fn open(mut options: Options) -> Result<Node, OpenDatabaseError> {
         let can_be_taken = options.logs.is_some();
+        options.check_store()?;
         let usual = log_options(options.durability, &options.checkpoints);
         let log = isomer_log::Options { accept_loss: options.accept_loss, ..usual };
         let storage: Box<dyn Storage> = match (&options.folder, options.logs.take()) {
-            (Some(path), Some(logs)) => Box::new(Beside::of_node(path, logs, log)?),
+            (Some(path), Some(logs)) => {
+                Box::new(Beside::of_node(path, logs, options.store.take(), log)?)
+            }
             (Some(path), None) => {
                 let (folder, catalog) = Folder::open(path, &options.sites, Kind::Node)?;
                 if catalog.sites != options.sites {

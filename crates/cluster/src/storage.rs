@@ -4,8 +4,8 @@
 //!                catalog                  a site's log            its checkpoints     locked by
 //!   InMemory     –                        in memory               –                   –
 //!   InFolder     file `catalog`           site-N/log/             site-N/            the folder's lock
-//!   Beside       last frame of a log      wherever [`Logs`]       site-N/            whoever has opened the log last
-//!                of its own               keeps them
+//!   Beside       last frame of a log      wherever [`Logs`]       site-N/, or in a   whoever has opened the log last
+//!                of its own               keeps them              [`CheckpointStore`]
 //! ```
 //!
 //! **Logs elsewhere** ([`Logs`]) are opened by whoever comes: a log says itself who owns it, and ends for the owner
@@ -17,6 +17,12 @@
 //! Every record of such a log has the [number](DatabaseId) of its database, and the folder has it too, so that one
 //! database never takes the logs of another.
 //!
+//! **Checkpoints elsewhere** ([`CheckpointStore`]) go with such logs: then a database, or a site, starts anywhere, at any time. One
+//! that was kept in its folder before takes the newest of both, until there is a newer one in the store. The owner before may
+//! make one more, and cut the log, while a site is opened: so it is looked once more what there is when the log is claimed.
+//! The process with the router leaves a mark in the store, and a node without that mark in its own is refused: what all reach,
+//! as they say, is something else there, and a log would be cut for checkpoints that nobody finds.
+//!
 //! **Of a [node](crate::Node)** the folder is the same. It opens the logs of its own sites and no others, and only reads the
 //! catalog: the process with the router has that. Until that one [has made the database](found_database), nothing says
 //! whose the logs are, and a node waits.
@@ -27,8 +33,8 @@ use crate::error::OpenDatabaseError;
 use crate::folder::{Folder, database_of};
 use isomer_design::SiteId;
 use isomer_log::{
-    Checkpoints, DiskFaults, FileCheckpoints, FileLog, Log, LogError, MemoryLog, MemoryOptions,
-    OpenError, Options, Position,
+    CheckpointError, Checkpoints, DiskFaults, FileCheckpoints, FileLog, Log, LogError, MemoryLog,
+    MemoryOptions, MovedCheckpoints, OpenError, Options, Position,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -107,6 +113,40 @@ pub trait Logs: Send + Sync {
     /// # Errors
     /// [`OpenError`].
     fn last_frame(&self, database: DatabaseId, log: LogOf) -> Result<Option<Vec<u8>>, OpenError>;
+}
+
+/// Checkpoints that are not in the database's folder. See the [module documentation](self).
+pub trait CheckpointStore: Send + Sync {
+    /// Where they are, as a user writes it.
+    fn place(&self) -> String;
+
+    /// Those of a site, as they are now: nobody else need know that they are looked at.
+    ///
+    /// # Errors
+    /// [`CheckpointError`], also if the newest one is damaged.
+    fn open(
+        &self,
+        database: DatabaseId,
+        site: SiteId,
+    ) -> Result<Arc<dyn Checkpoints>, CheckpointError>;
+
+    /// Leaves the mark of a database, by which its other processes know the store.
+    ///
+    /// # Errors
+    /// [`CheckpointError`].
+    fn mark(&self, database: DatabaseId) -> Result<(), CheckpointError>;
+
+    /// Whether the mark of a database is there.
+    ///
+    /// # Errors
+    /// [`CheckpointError`].
+    fn has_mark(&self, database: DatabaseId) -> Result<bool, CheckpointError>;
+
+    /// Tries whether those of a site could be written.
+    ///
+    /// # Errors
+    /// [`CheckpointError`], if not.
+    fn try_to_write(&self, database: DatabaseId, site: SiteId) -> Result<(), CheckpointError>;
 }
 
 /// What [`Logs::find`] has found.
@@ -203,10 +243,10 @@ impl Storage for InFolder {
         }
         let torn = report.torn.map(|torn| format!("site {site}: {torn}"));
         let lost = report.lost.map(|lost| format!("site {site}: {lost}; that was accepted"));
-        let checkpoints = Some(checkpoints(&self.folder, site)?);
+        let checkpoints = FileCheckpoints::open(self.folder.site(site)?).map_err(recover(site))?;
         Ok(Stored {
             log: Arc::new(log),
-            checkpoints,
+            checkpoints: Some(Arc::new(checkpoints)),
             notes: torn.into_iter().chain(lost).collect(),
         })
     }
@@ -228,6 +268,8 @@ impl Storage for InFolder {
 pub(crate) struct Beside {
     folder: Folder,
     logs: Arc<dyn Logs>,
+    /// Where checkpoints are made, if not in the folder.
+    store: Option<Arc<dyn CheckpointStore>>,
     database: DatabaseId,
     options: Options,
     /// The catalog's log; a node does not have it.
@@ -241,12 +283,14 @@ impl Beside {
     pub(crate) fn open(
         path: &Path,
         logs: Arc<dyn Logs>,
+        store: Option<Arc<dyn CheckpointStore>>,
         options: Options,
         sites: &[SiteId],
     ) -> Result<(Beside, Catalog), OpenDatabaseError> {
         let (folder, expected) = Folder::open_beside(path)?;
         let found = find(path, &*logs, expected)?;
         let database = found.database;
+        mark(database, store.as_deref())?;
         let must_exist = Options { must_exist: !found.is_new, ..options };
         let opened = logs.open(database, LogOf::Catalog, None, Some(folder.note()), &must_exist);
         let (log, _) = opened.map_err(OpenDatabaseError::CatalogLog)?;
@@ -255,7 +299,9 @@ impl Beside {
             folder.write_logs(&logs.place(), database)?;
         }
         let known = catalog.as_ref().map_or_else(Vec::new, |catalog| catalog.sites.clone());
-        let beside = Beside { folder, logs, database, options, catalog: Some(log), sites: known };
+        let catalog_log = Some(log);
+        let beside =
+            Beside { folder, logs, store, database, options, catalog: catalog_log, sites: known };
         Ok((beside, catalog.unwrap_or_else(|| Catalog::of(sites.to_vec()))))
     }
 
@@ -263,6 +309,7 @@ impl Beside {
     pub(crate) fn of_node(
         path: &Path,
         logs: Arc<dyn Logs>,
+        store: Option<Arc<dyn CheckpointStore>>,
         options: Options,
     ) -> Result<Beside, OpenDatabaseError> {
         let (folder, expected) = Folder::open_beside(path)?;
@@ -270,12 +317,36 @@ impl Beside {
         if is_new {
             return Err(OpenDatabaseError::NoDatabase { place: logs.place() });
         }
+        if let Some(store) = &store
+            && !store.has_mark(database).map_err(OpenDatabaseError::Store)?
+        {
+            return Err(OpenDatabaseError::NoMark { place: store.place(), database });
+        }
         let sites = sites_by_catalog(&*logs, database)?;
         if expected.is_none() {
             folder.write_logs(&logs.place(), database)?;
         }
-        Ok(Beside { folder, logs, database, options, catalog: None, sites })
+        Ok(Beside { folder, logs, store, database, options, catalog: None, sites })
     }
+
+    /// The checkpoints of a site, as they are now.
+    fn checkpoints(&self, site: SiteId) -> Result<Arc<dyn Checkpoints>, OpenDatabaseError> {
+        let failed = recover(site);
+        let here = FileCheckpoints::open(self.folder.site(site)?).map_err(&failed)?;
+        let Some(store) = &self.store else { return Ok(Arc::new(here)) };
+        let there = store.open(self.database, site).map_err(&failed)?;
+        if here.newest().is_some() && position(&here) > position(&*there) {
+            return Ok(Arc::new(MovedCheckpoints::new(Arc::new(here), there)));
+        }
+        // What cannot be removed now is removed at the next start.
+        let _ = here.remove_all();
+        Ok(there)
+    }
+}
+
+/// From where on the log is needed.
+fn position(checkpoints: &dyn Checkpoints) -> Position {
+    checkpoints.newest().map_or(0, |newest| newest.position)
 }
 
 /// Whose the logs are, which a folder may belong to already.
@@ -301,16 +372,30 @@ fn find(
     }
 }
 
+fn mark(
+    database: DatabaseId,
+    store: Option<&dyn CheckpointStore>,
+) -> Result<(), OpenDatabaseError> {
+    let Some(store) = store else { return Ok(()) };
+    match store.has_mark(database).map_err(OpenDatabaseError::Store)? {
+        true => Ok(()),
+        false => store.mark(database).map_err(OpenDatabaseError::Store),
+    }
+}
+
 /// The number of the database whose logs these are, and its sites, for the process with the router, which may have a folder
-/// already. If there are none yet they are that one's from now on, and [nodes](crate::Node) can open theirs.
+/// already. If there are none yet they are that one's from now on, and [nodes](crate::Node) can open theirs; they find its mark
+/// in the store.
 ///
 /// # Errors
 /// [`OpenDatabaseError`], also if the folder is another database's.
 pub fn found_database(
     folder: &Path,
     logs: &dyn Logs,
+    store: Option<&dyn CheckpointStore>,
 ) -> Result<(DatabaseId, Vec<SiteId>), OpenDatabaseError> {
     let FoundLogs { database, is_new } = find(folder, logs, database_of(folder)?)?;
+    mark(database, store)?;
     if is_new {
         // The first record says whose they are. Whoever opens the database claims the log once more, and has the folder locked.
         let opened = logs.open(database, LogOf::Catalog, None, None, &Options::default());
@@ -353,12 +438,30 @@ impl Storage for Beside {
     fn site(&self, site: SiteId) -> Result<Stored, OpenDatabaseError> {
         let options = Options { must_exist: self.sites.contains(&site), ..self.options };
         // First what is here: where that does not reach the log's beginning, the log stays whose it is.
-        let checkpoints = checkpoints(&self.folder, site)?;
-        let needed = checkpoints.newest().map_or(0, |newest| newest.position);
-        let (of, note) = (LogOf::Site(site), Some(self.folder.note_of(site)?));
-        let opened = self.logs.open(self.database, of, Some(needed), note, &options);
-        let (log, notes) = opened.map_err(|error| OpenDatabaseError::Log { site, error })?;
-        Ok(Stored { log, checkpoints: Some(checkpoints), notes })
+        let mut needed = position(&*self.checkpoints(site)?);
+        let (log, mut notes) = loop {
+            let (of, note) = (LogOf::Site(site), Some(self.folder.note_of(site)?));
+            match self.logs.open(self.database, of, Some(needed), note, &options) {
+                Ok(opened) => break opened,
+                Err(error) => {
+                    // Its owner may have made another one since, and cut the log.
+                    let now = position(&*self.checkpoints(site)?);
+                    if now <= needed {
+                        return Err(OpenDatabaseError::Log { site, error });
+                    }
+                    needed = now;
+                }
+            }
+        };
+        let checkpoints = Some(self.checkpoints(site)?);
+        if let Some(Err(error)) =
+            self.store.as_ref().map(|store| store.try_to_write(self.database, site))
+        {
+            notes.push(format!(
+                "site {site}: its log grows until there can be checkpoints: {error}"
+            ));
+        }
+        Ok(Stored { log, checkpoints, notes })
     }
 
     fn is_new(&self) -> bool {
@@ -393,10 +496,8 @@ impl Storage for Beside {
     }
 }
 
-fn checkpoints(folder: &Folder, site: SiteId) -> Result<Arc<dyn Checkpoints>, OpenDatabaseError> {
-    let checkpoints = FileCheckpoints::open(folder.site(site)?)
-        .map_err(|error| OpenDatabaseError::Recover { site, error: error.into() })?;
-    Ok(Arc::new(checkpoints))
+fn recover(site: SiteId) -> impl Fn(CheckpointError) -> OpenDatabaseError {
+    move |error| OpenDatabaseError::Recover { site, error: error.into() }
 }
 
 fn last_frame(log: &dyn Log) -> Result<Option<Vec<u8>>, OpenDatabaseError> {

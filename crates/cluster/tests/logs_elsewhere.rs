@@ -1,92 +1,18 @@
 //! Databases whose logs are not in files of their folder: opened again, from an empty folder, by another process; and
 //! what is refused. The logs are in memory here, kept by a service that outlives the databases.
 
+#[path = "common/service.rs"]
+mod service;
+
 use isomer_cluster::{
-    ClaimNote, Database, DatabaseId, Error, FoundLogs, LogError, LogOf, Logs, Node, Options,
-    find_database, found_database,
+    Database, DatabaseId, Error, LogError, Node, Options, find_database, found_database,
 };
 use isomer_design::{Column, ColumnType, Footprint, Key, Schema, SiteId, TableId};
-use isomer_log::{Durability, Log, MemoryLog, MemoryOptions, OpenError, Position};
+use isomer_log::Durability;
 use isomer_site::Failure;
-use std::ops::ControlFlow;
+use service::Service;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
-
-/// Keeps logs in memory. Whoever opens one has it, and the owner before is fenced.
-struct Service {
-    database: DatabaseId,
-    logs: Mutex<Vec<(LogOf, Arc<MemoryLog>)>>,
-}
-
-impl Service {
-    fn new(database: u128) -> Arc<Service> {
-        Arc::new(Service { database: DatabaseId(database), logs: Mutex::default() })
-    }
-}
-
-impl Logs for Service {
-    fn place(&self) -> String {
-        format!("memory:{}", self.database.0)
-    }
-
-    fn find(&self) -> Result<FoundLogs, OpenError> {
-        let is_new = self.logs.lock().expect("no panic").is_empty();
-        Ok(FoundLogs { database: self.database, is_new })
-    }
-
-    fn open(
-        &self,
-        database: DatabaseId,
-        of: LogOf,
-        needed: Option<Position>,
-        _: Option<ClaimNote>,
-        options: &isomer_log::Options,
-    ) -> Result<(Arc<dyn Log>, Vec<String>), OpenError> {
-        assert_eq!(database, self.database);
-        let mut logs = self.logs.lock().expect("no panic");
-        let at = logs.iter().position(|(other, _)| *other == of);
-        if let (Some(at), Some(needed)) = (at, needed)
-            && logs[at].1.begin() > needed
-        {
-            let (place, what) = (self.place(), format!("{of:?} begins too late"));
-            return Err(OpenError::Elsewhere { place, what });
-        }
-        let found = at.map(|at| logs.remove(at).1);
-        let log = match found {
-            Some(before) => {
-                let now = before.crash(before.durable());
-                let (durable, what) = (before.durable(), "it was opened anew".into());
-                before.end_with(LogError::Fenced { durable, what });
-                now
-            }
-            None if options.must_exist => {
-                let (place, what) = (self.place(), format!("{of:?} has no log"));
-                return Err(OpenError::Elsewhere { place, what });
-            }
-            None => MemoryLog::new(MemoryOptions {
-                durability: options.durability,
-                ..MemoryOptions::default()
-            }),
-        };
-        let log = Arc::new(log);
-        logs.push((of, log.clone()));
-        Ok((log, Vec::new()))
-    }
-
-    fn last_frame(&self, database: DatabaseId, of: LogOf) -> Result<Option<Vec<u8>>, OpenError> {
-        assert_eq!(database, self.database);
-        let logs = self.logs.lock().expect("no panic");
-        let mut last = None;
-        if let Some((_, log)) = logs.iter().find(|(other, _)| *other == of) {
-            let read = log.read(log.begin(), &mut |_, frame| {
-                last = Some(frame.to_vec());
-                ControlFlow::Continue(())
-            });
-            read.expect("it is in memory");
-        }
-        Ok(last)
-    }
-}
+use std::sync::Arc;
 
 fn open(folder: &Path, logs: &Arc<Service>) -> Result<Database, Error> {
     let options = Options::in_folder(folder, 2).durability(Durability::Commit);
@@ -182,7 +108,7 @@ fn a_database_is_founded_once_and_a_node_opens_its_own_sites_alone() {
     let said = node(&of_node).err().expect("a refusal").to_string();
     assert!(said.contains("there is no database at memory:1 yet"), "{said}");
     for _ in 0..2 {
-        let founded = found_database(&of_router, &*logs).expect("it is ours");
+        let founded = found_database(&of_router, &*logs, None).expect("it is ours");
         assert_eq!(founded, (DatabaseId(1), Vec::new()));
     }
     assert_eq!(find_database(&of_node, &*logs).expect("it can be asked"), Some(DatabaseId(1)));
@@ -193,7 +119,7 @@ fn a_database_is_founded_once_and_a_node_opens_its_own_sites_alone() {
     let table = create(&db);
     write(&db, table, 7).expect("nobody has taken its sites");
     assert!(first.is_lost().is_none());
-    let (_, sites) = found_database(&of_router, &*logs).expect("it is there");
+    let (_, sites) = found_database(&of_router, &*logs, None).expect("it is there");
     assert_eq!(sites, [SiteId(1), SiteId(2)]);
     let second = node(&elsewhere).expect("the same sites, in an empty folder");
     let lost = first.is_lost().expect("its sites are another process's");
@@ -201,7 +127,7 @@ fn a_database_is_founded_once_and_a_node_opens_its_own_sites_alone() {
     write(&db, table, 8).expect("only those two were taken");
     drop(second);
 
-    let said = found_database(&of_router, &*Service::new(1)).expect_err("its logs are lost");
+    let said = found_database(&of_router, &*Service::new(1), None).expect_err("its logs are lost");
     assert!(said.to_string().contains("its logs are lost, or elsewhere"), "{said}");
     let said = find_database(&of_node, &*Service::new(9)).expect_err("they are nobody's");
     assert!(said.to_string().contains("its logs are lost, or elsewhere"), "{said}");

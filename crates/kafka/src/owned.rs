@@ -312,7 +312,8 @@ fn check_begin(reader: &Reader, needed: Position) -> Result<(), String> {
     }
     Err(format!(
         "it begins at position {begin:#x}, and is needed from {needed:#x} on: a checkpoint of what was removed is \
-         missing here; start where its owner ({}) has made them, or with a copy of that folder",
+         missing here; start where its owner ({}) has made them: with that folder, a copy of it, or the object store that it \
+         was told",
         reader.owner()
     ))
 }

@@ -14,7 +14,8 @@
 //! ```
 //!
 //! Like a log, this never knows what a frame means. [`FileCheckpoints`] keeps them in a folder,
-//! [`MemoryCheckpoints`] in memory, for a simulator that decides what a crash leaves.
+//! [`MemoryCheckpoints`] in memory, for a simulator that decides what a crash leaves. [`MovedCheckpoints`] takes those of an
+//! old place along to a new one.
 //!
 //! # Invariants
 //!
@@ -29,9 +30,11 @@
 
 mod file;
 mod memory;
+mod moved;
 
 pub use file::FileCheckpoints;
 pub use memory::MemoryCheckpoints;
+pub use moved::MovedCheckpoints;
 
 use crate::{LogError, OpenError, Position};
 use std::io;
@@ -116,6 +119,27 @@ pub enum CheckpointError {
         path: PathBuf,
         /// What the operating system said.
         source: io::Error,
+    },
+    /// What keeps them refused, or did not answer.
+    #[error("cannot {action} {object}: {what}")]
+    Store {
+        /// What was tried.
+        action: &'static str,
+        /// With what.
+        object: String,
+        /// What was said.
+        what: String,
+    },
+    /// One is not as it was written.
+    #[error(
+        "the checkpoint {checkpoint} is damaged: {what}; bring back what it had, or remove all of it, if the log still \
+         goes back to the one before"
+    )]
+    Damaged {
+        /// Which.
+        checkpoint: String,
+        /// What is wrong.
+        what: String,
     },
     /// The frames' own log could not be opened.
     #[error("checkpoint: {0}")]

@@ -75,6 +75,7 @@ mod memory;
 
 pub use checkpoints::{
     CheckpointError, Checkpoints, Draft, FileCheckpoints, Found, MemoryCheckpoints,
+    MovedCheckpoints,
 };
 pub use error::{Lack, LogError, OpenError};
 pub use file::{DiskFaults, FileLog, OpenReport, Options, TornTail};

@@ -8,6 +8,7 @@
 //! requests = 2048
 //! log = "kafka://broker1:9092/shop"         # redo logs in Kafka; not said: in the processes' folders
 //! kafka_options = ["sasl.username=me"]      # of its client; none: []
+//! checkpoints = "file:///shared/shop"       # where all machines reach them, or s3://bucket/shop; not said: in the folders
 //! node_tls_ca = "/etc/isomer/ca.pem"        # certificates between the processes; not said: nothing is encrypted
 //! node_tls_cert = "/etc/isomer/{name}.pem"  # {name}: each process's own
 //! node_tls_key = "/etc/isomer/{name}.key"
@@ -33,7 +34,7 @@ use std::time::Duration;
 use toml::{Table, Value};
 
 /// The keys of the file itself; those of a process.
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "node_wait_seconds",
     "failover_seconds",
     "silence_ms",
@@ -41,6 +42,7 @@ const KEYS: [&str; 11] = [
     "requests",
     "log",
     "kafka_options",
+    "checkpoints",
     "node_tls_ca",
     "node_tls_cert",
     "node_tls_key",
@@ -53,7 +55,7 @@ const PROCESS_KEYS: [&str; 5] = ["name", "address", "sites", "router", "clients"
 pub(crate) struct ClusterFile {
     pub(crate) processes: Vec<Process>,
     pub(crate) limits: Limits,
-    /// Where their redo logs are.
+    /// Where their redo logs and checkpoints are.
     pub(crate) log: LogArgs,
     /// The certificates between them.
     pub(crate) tls: TlsArgs,
@@ -162,16 +164,13 @@ impl ClusterFile {
 }
 
 fn log(table: &Table) -> Result<LogArgs, String> {
-    let log = match table.get("log") {
-        None => None,
-        Some(Value::String(text)) => Some(text.clone()),
-        Some(other) => {
-            return Err(format!(
-                "`log` is text as \"kafka://broker1:9092/shop\", and not {}",
-                shown(other)
-            ));
-        }
+    let text = |key: &str, like: &str| match table.get(key) {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(other) => Err(format!("`{key}` is text as \"{like}\", and not {}", shown(other))),
     };
+    let log = text("log", "kafka://broker1:9092/shop")?;
+    let checkpoints = text("checkpoints", "file:///shared/shop")?;
     let option = |value: &Value| match value {
         Value::String(text) => Ok(text.clone()),
         other => Err(format!("`kafka_options` has {}, which is no text", shown(other))),
@@ -186,7 +185,7 @@ fn log(table: &Table) -> Result<LogArgs, String> {
     if log.is_none() && !options.is_empty() {
         return Err("it has `kafka_options`, and no `log` that says where Kafka is".to_owned());
     }
-    Ok(LogArgs { log, options })
+    Ok(LogArgs { log, options, checkpoints })
 }
 
 fn tls(table: &Table) -> Result<TlsArgs, String> {
@@ -368,6 +367,12 @@ mod tests {
         let with = ClusterFile::read(&format!("{log}\n{FILE}")).expect("it is right");
         assert_eq!(with.log.log.as_deref(), Some("kafka://k:9092/shop"));
         assert_eq!(with.log.options, ["a=b"]);
+        let with = ClusterFile::read(&format!("checkpoints = \"file:///s\"\n{log}\n{FILE}"));
+        let with = with.expect("it is right").log;
+        assert_eq!(with.checkpoints.as_deref(), Some("file:///s"));
+        let flag = LogArgs { checkpoints: Some("file:///t".to_owned()), ..LogArgs::default() };
+        let said = with.with_flags(&flag).err().map(|failure| format!("{failure:?}"));
+        assert!(said.is_some_and(|said| said.contains("at file:///s; leave --checkpoints out")));
         let (own, others) = file.split("b").expect("it is there");
         assert_eq!((own.role, own.member.sites), (Role::Node, [SiteId(3)].into()));
         assert_eq!(others, [read_member("a=10.0.0.1:7433/1,2").expect("it is right")]);
@@ -383,7 +388,7 @@ mod tests {
             wrong("silence_ms", "silence_msec"),
             "the file has a key `silence_msec`, which is not known; the nearest is `silence_ms`, and there are: \
              node_wait_seconds, failover_seconds, silence_ms, queue_mb, requests, log, kafka_options, \
-             node_tls_ca, node_tls_cert, node_tls_key, process"
+             checkpoints, node_tls_ca, node_tls_cert, node_tls_key, process"
         );
         assert_eq!(
             wrong("sites = [3]", "site = [3]"),

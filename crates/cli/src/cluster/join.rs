@@ -5,7 +5,10 @@ use crate::clock;
 use crate::failure::Failure;
 use crate::kafka::LogArgs;
 use clap::Args;
-use isomer_cluster::{Logs, find_database, found_database, join_cluster, read_cluster, sites_of};
+use isomer_cluster::{
+    CheckpointStore, DatabaseId, Logs, OpenDatabaseError, find_database, found_database,
+    join_cluster, read_cluster, sites_of,
+};
 use isomer_design::SiteId;
 use isomer_net::{Member, Net, NodeTls, PeerState, Role};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -77,7 +80,7 @@ pub(crate) struct Place {
     others: Vec<Member>,
     limits: Limits,
     listen: String,
-    /// Where the redo logs are.
+    /// Where redo logs and checkpoints are.
     pub(crate) log: LogArgs,
     /// Where the process that serves listens for clients, if a file says so.
     pub(crate) serves_at: Option<String>,
@@ -109,15 +112,7 @@ impl PeerArgs {
                 )));
             }
             let listen = listen(&own.member.address);
-            let log = match (&file.log.log, &log.log) {
-                (Some(said), Some(_)) => {
-                    return Err(Failure::usage(format!(
-                        "the file says that the logs are at {said}; leave --log out"
-                    )));
-                }
-                (Some(_), None) => file.log.clone(),
-                (None, _) => log.clone(),
-            };
+            let log = file.log.clone().with_flags(log)?;
             let serves_at = file.router().clients.clone();
             let limits = file.limits;
             let tls = if self.tls.ca.is_some() { self.tls.clone() } else { file.tls };
@@ -173,28 +168,45 @@ impl Belongs {
         folder: &Path,
         role: Role,
         logs: &dyn Logs,
+        store: Option<&dyn CheckpointStore>,
         stop: &AtomicBool,
     ) -> Result<Option<Belongs>, Failure> {
         if role == Role::Router {
-            let (database, known) = found_database(folder, logs).map_err(Failure::failed)?;
+            let founded = found_database(folder, logs, store).map_err(Failure::failed)?;
+            let (database, known) = founded;
             return Ok(Some(Belongs { cluster: Some(database.cluster()), known }));
         }
         let mut told = None;
         while !stop.load(Ordering::SeqCst) {
-            if let Some(database) = find_database(folder, logs).map_err(Failure::failed)? {
-                return Ok(Some(Belongs { cluster: Some(database.cluster()), known: Vec::new() }));
-            }
+            let lacking = match find_database(folder, logs).map_err(Failure::failed)? {
+                None => format!("there is no database at {} yet", logs.place()),
+                Some(database) => match lacking_mark(store, database)? {
+                    None => {
+                        let cluster = Some(database.cluster());
+                        return Ok(Some(Belongs { cluster, known: Vec::new() }));
+                    }
+                    Some(lacking) => lacking,
+                },
+            };
             if told.is_none_or(|told| clock::now_us() - told >= TOLD_US) {
                 told = Some(clock::now_us());
-                eprintln!(
-                    "waiting for the process with the router: there is no database at {} yet",
-                    logs.place()
-                );
+                eprintln!("waiting for the process with the router: {lacking}");
             }
             clock::sleep(ASKED_AGAIN);
         }
         Ok(None)
     }
+}
+
+/// What is to be said where the process with the router has not left its mark.
+fn lacking_mark(
+    store: Option<&dyn CheckpointStore>,
+    database: DatabaseId,
+) -> Result<Option<String>, Failure> {
+    let Some(store) = store else { return Ok(None) };
+    let has_mark = store.has_mark(database).map_err(Failure::failed)?;
+    Ok((!has_mark)
+        .then(|| OpenDatabaseError::NoMark { place: store.place(), database }.to_string()))
 }
 
 impl Place {
@@ -211,6 +223,11 @@ impl Place {
     /// The redo logs, if they are not in the folder.
     pub(crate) fn logs(&self) -> Result<Option<Arc<dyn Logs>>, Failure> {
         self.log.logs(Some(&self.own.member.name))
+    }
+
+    /// Where checkpoints are, if they are not in the folder.
+    pub(crate) fn store(&self) -> Result<Option<Arc<dyn CheckpointStore>>, Failure> {
+        self.log.store()
     }
 
     /// The sites of this process.

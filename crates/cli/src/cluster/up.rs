@@ -245,7 +245,13 @@ fn file(args: &UpArgs, broker: Option<&Broker>) -> Result<String, Failure> {
     let mut text = "# A cluster of `isomer cluster up`: who is in it, and where.\n".to_owned();
     text += &args.keys;
     if let Some(broker) = broker {
-        writeln!(text, "log = \"{}\"", broker.log()).expect("text can be written to");
+        // What all processes reach: they are on one machine.
+        let data = args.data.canonicalize().map_err(Failure::failed)?;
+        let checkpoints = data.join("checkpoints");
+        std::fs::create_dir_all(&checkpoints).map_err(Failure::failed)?;
+        let checkpoints = format!("file://{}", checkpoints.display());
+        writeln!(text, "log = \"{}\"\ncheckpoints = {checkpoints:?}", broker.log())
+            .expect("text can be written to");
     }
     // Held until all are known: none is given twice.
     let mut held = Vec::new();

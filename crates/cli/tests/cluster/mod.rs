@@ -24,6 +24,8 @@ pub(crate) struct Cluster {
     folder: PathBuf,
     /// Where each process has its files.
     data: Mutex<Vec<PathBuf>>,
+    /// Further flags of each process.
+    flags: Vec<String>,
     processes: Mutex<Vec<Option<Child>>>,
 }
 
@@ -51,7 +53,13 @@ impl Cluster {
         std::fs::write(folder.join("cluster.toml"), text).expect("a file");
         let processes = Mutex::new(PROCESSES.map(|_| None).into());
         let data = Mutex::new(PROCESSES.map(|(name, _)| folder.join(name)).into());
-        Cluster { folder: folder.to_owned(), data, processes }
+        Cluster { folder: folder.to_owned(), data, flags: Vec::new(), processes }
+    }
+
+    /// Each process is started with these flags as well.
+    pub(crate) fn with_flags(mut self, flags: &[&str]) -> Cluster {
+        self.flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        self
     }
 
     /// Where a process has its files.
@@ -76,7 +84,7 @@ impl Cluster {
         let mut command = Command::new(env!("CARGO_BIN_EXE_isomer"));
         command.arg(if at == 0 { "serve" } else { "node" });
         command.args(["--config", &self.config(), "--name", name, "--data"]);
-        command.arg(self.data(at));
+        command.arg(self.data(at)).args(&self.flags);
         if at == 0 {
             command.args(["--listen", "127.0.0.1:0"]).stdout(Stdio::piped());
         } else {

@@ -51,6 +51,14 @@ impl FileCheckpoints {
         };
         Ok(FileCheckpoints { folder, newest: Arc::new(Mutex::new(newest)), room })
     }
+
+    /// Removes all of them: there are newer ones in another place.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Io`].
+    pub fn remove_all(self) -> Result<(), CheckpointError> {
+        list(&self.folder)?.into_iter().try_for_each(|one| remove(&self.folder.join(name(one))))
+    }
 }
 
 impl Checkpoints for FileCheckpoints {
