@@ -103,3 +103,21 @@ INSERT INTO ticket (account_id, state, body) SELECT n, CASE WHEN n % 2 = 0 THEN 
 INSERT INTO ticket_tag SELECT number, 'tag' || number % 7 FROM ticket;
 INSERT INTO event_log VALUES ('2024-02-03 04:05:06.7+00', '', 1), (NULL, NULL, NULL), (NULL, NULL, NULL);
 SELECT nextval('countdown'), nextval('countdown');
+
+-- A part of it in a schema of its own, that refers to the others and is looked at from there.
+CREATE SCHEMA "help desk";
+COMMENT ON SCHEMA "help desk" IS 'who waits for what';
+CREATE TABLE "help desk".visit (
+    id serial PRIMARY KEY,
+    account_id integer REFERENCES account ON DELETE CASCADE,
+    minutes integer NOT NULL DEFAULT 5 CHECK (minutes > 0),
+    price numeric(8, 2) NOT NULL,
+    total numeric(12, 2) GENERATED ALWAYS AS (price * minutes) STORED,
+    title text GENERATED ALWAYS AS (upper('visit of ' || minutes::text || ' minutes')) STORED
+);
+CREATE SEQUENCE "help desk".numbers START 5;
+CREATE INDEX ON "help desk".visit (total);
+CREATE VIEW "help desk".long_visits AS SELECT v.id, a.email, v.total FROM "help desk".visit v LEFT JOIN account a ON a.id = v.account_id WHERE v.minutes > 10;
+INSERT INTO "help desk".visit (account_id, minutes, price) SELECT min(id), 12, 1.25 FROM account;
+INSERT INTO "help desk".visit (price) VALUES (2), (0.5);
+SELECT nextval('"help desk".numbers');

@@ -22,12 +22,13 @@ use crate::dependents::Dependent;
 use crate::engine::damaged;
 use crate::foreign::Rows;
 use crate::indexes::{free_name, index_name, sharding};
-use isomer_sql::catalog::{Catalog, Check, Table, TableColumn};
+use isomer_sql::catalog::{Catalog, Check, Name, Named, Relation, Table, TableColumn};
 use isomer_sql::datum::Datum;
 use isomer_sql::define::{self, NewIndex, plain_name};
 use isomer_sql::foreign::{ForeignKey, unique_over};
 use isomer_sql::parameters;
 use isomer_sql::parse::parse;
+use isomer_sql::sequence::bound;
 use isomer_sql::statement::{Compiled, compile};
 use isomer_sql::system::OWNER;
 use isomer_sql::{SqlError, SqlType, code};
@@ -45,7 +46,11 @@ impl Definer<'_> {
         operation: &AlterTableOperation,
     ) -> Result<(), SqlError> {
         use AlterTableOperation as Operation;
-        let table = self.catalog().table(&plain_name(name)?)?.clone();
+        let named = Named::of(name)?;
+        if let Some(done) = self.alter_other_relation(&named, operation)? {
+            return Ok(done);
+        }
+        let table = self.catalog().table(&named)?.clone();
         in_one_order(&table)?;
         match operation {
             Operation::AddConstraint { constraint, not_valid } => {
@@ -99,10 +104,15 @@ impl Definer<'_> {
 
     /// OWNER TO, of a table, a view or a sequence: all of them are the first user's, and stay so.
     pub(crate) fn set_owner(&self, name: &ObjectName, owner: &Owner) -> Result<(), SqlError> {
-        let (name, catalog) = (plain_name(name)?, self.catalog());
-        if !catalog.sequences.contains_key(&name) && !catalog.views.contains_key(&name) {
+        let (name, catalog) = (Named::of(name)?, self.catalog());
+        if let None | Some(Relation::Index(..) | Relation::Key(_)) = catalog.lookup(&name) {
             catalog.table(&name)?;
         }
+        self.check_owner(owner)
+    }
+
+    /// Refuses another owner than the first user.
+    pub(crate) fn check_owner(&self, owner: &Owner) -> Result<(), SqlError> {
         let owner = match owner {
             Owner::Ident(name) => folded(name),
             _ => self.around.user.to_string(),
@@ -142,7 +152,7 @@ impl Definer<'_> {
             }
             TableConstraint::ForeignKey(key) => {
                 let rows = if not_valid { Rows::Later } else { Rows::All };
-                self.add_foreign_key(&table.name, key, rows)
+                self.add_foreign_key(table.oid, key, rows)
             }
             TableConstraint::Check(check) => {
                 self.backend.lock_definition(table)?;
@@ -160,9 +170,10 @@ impl Definer<'_> {
 
     fn add_unique(&mut self, table: &Arc<Table>, new: NewIndex) -> Result<(), SqlError> {
         let wanted = || free_name(&self.catalog(), index_name(table, &new, "key"));
-        let name = new.name.clone().unwrap_or_else(wanted);
+        let named = new.name.clone().map(|name| Name { name, ..table.full_name() });
+        let name = named.unwrap_or_else(wanted);
         self.check_free(&name)?;
-        self.add_index(table, &new, name, true)
+        self.add_index(table, &new, name.name, true)
     }
 
     fn drop_constraint(
@@ -205,7 +216,8 @@ impl Definer<'_> {
     ) -> Result<(), SqlError> {
         let is_unique = table.indexes.iter().any(|index| index.constraint && index.name == from);
         if is_unique || (table.has_key() && table.key_name == from) {
-            return self.rename_index(from, to);
+            let name = Name { name: from.to_owned(), ..table.full_name() };
+            return self.rename_index(&Named::from(&name), to);
         }
         let mut changed = Table::clone(table);
         if let Some(key) = changed.foreign_keys.iter_mut().find(|key| key.name == from) {
@@ -225,7 +237,7 @@ impl Definer<'_> {
     }
 
     fn rename_table(&mut self, table: &Arc<Table>, to: String) -> Result<(), SqlError> {
-        self.check_free(&to)?;
+        self.check_free(&Name { name: to.clone(), ..table.full_name() })?;
         let catalog = self.catalog();
         let new = define::renamed(table, None, &to, &catalog, &self.around.budget)?;
         self.replace(table, new);
@@ -257,7 +269,7 @@ impl Definer<'_> {
         let what = format!("constraint {} on table {}", table.key_name, table.name);
         self.drop_dependents(&what, &keys, cascade)?;
         // It may have referred to itself.
-        let table = self.catalog().table(&table.name)?.clone();
+        let table = self.catalog().table_numbered(table.oid)?.clone();
         self.backend.lock_definition(&table)?;
         let mut changed = Table::clone(&table);
         (changed.key, changed.key_name) = (Vec::new(), String::new());
@@ -276,16 +288,18 @@ impl Definer<'_> {
 
     /// Refuses a default that makes no value of a type.
     pub(crate) fn check_default(&self, default: &str, ty: SqlType) -> Result<(), SqlError> {
+        let default = bound(default);
         self.query(&format!("SELECT ({default})::{ty}"), &self.catalog()).map(drop)
     }
 
     /// Refuses rows of a table, as it is about to be, that do not fulfil these conditions.
     fn check_rows(&mut self, table: &Table, checks: &[Check]) -> Result<(), SqlError> {
         let mut catalog = Catalog::clone(&self.catalog());
-        catalog.tables.insert(table.name.clone(), Arc::new(table.clone()));
+        catalog.tables.insert(table.full_name(), Arc::new(table.clone()));
         for Check { name, condition } in checks {
+            let from = table.full_name().written();
             let table = &table.name;
-            let broken = format!("SELECT 1 FROM {} WHERE NOT ({condition}) LIMIT 1", quoted(table));
+            let broken = format!("SELECT 1 FROM {from} WHERE NOT ({condition}) LIMIT 1");
             if !self.values(&self.query(&broken, &catalog)?, &catalog)?.is_empty() {
                 let message = format!(
                     "check constraint \"{name}\" of relation \"{table}\" is violated by some row"
@@ -323,7 +337,7 @@ pub(crate) fn check_key(
         return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
     }
     let name = name.unwrap_or_else(|| format!("{}_pkey", table.name));
-    match catalog.has_relation(&name) {
+    match catalog.has_relation(&Name { name: name.clone(), ..table.full_name() }) {
         true => Err(taken(&name)),
         false => Ok(name),
     }
@@ -368,8 +382,4 @@ fn check_name(table: &Table, wanted: Option<&Ident>) -> Result<String, SqlError>
 
 pub(crate) fn folded(name: &Ident) -> String {
     if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
-}
-
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }

@@ -17,11 +17,13 @@ use crate::limits;
 use crate::sequences::check_identity;
 use isomer_cluster::{Isolation, LockMode, OpenError};
 use isomer_design::{Schema, TableId, Time};
-use isomer_sql::catalog::{Catalog, Table, needs_index, place_of, row_schema};
+use isomer_sql::catalog::{Catalog, Name, Named, Relation, TEMPORARY, Table};
+use isomer_sql::catalog::{needs_index, place_of, row_schema};
 use isomer_sql::comment::Topic;
 use isomer_sql::define::{self, plain_name};
 use isomer_sql::define::{NewTable, Part};
 use isomer_sql::parse::{AlterChange, Like, SequenceStatement};
+use isomer_sql::sequence::kept;
 use isomer_sql::statement::Definition;
 use isomer_sql::system::{key_number, row_id_sequence};
 use isomer_sql::transaction::Surroundings;
@@ -90,6 +92,15 @@ impl<'a> Definer<'a> {
                     None => drop(catalog.comments.remove(&topic)),
                 });
             }
+            Statement::CreateSchema { schema_name, if_not_exists, .. } => {
+                self.create_schema(schema_name, *if_not_exists)?;
+            }
+            Statement::AlterSchema(alter) => self.alter_schema(alter)?,
+            Statement::Drop {
+                object_type: ObjectType::Schema, if_exists, names, cascade, ..
+            } => {
+                self.drop_schemas(names, *if_exists, *cascade)?;
+            }
             Statement::Drop {
                 object_type: ObjectType::View, if_exists, names, cascade, ..
             } => {
@@ -105,11 +116,11 @@ impl<'a> Definer<'a> {
             }
             Statement::AlterIndex { name, operation } => {
                 let AlterIndexOperation::RenameIndex { index_name } = operation;
-                self.rename_index(&plain_name(name)?, plain_name(index_name)?)?;
+                self.rename_index(&Named::of(name)?, plain_name(index_name)?)?;
             }
             Statement::AlterTable(alter) if alter.if_exists && !self.has_table(&alter.name)? => {
                 let message =
-                    format!("relation \"{}\" does not exist, skipping", plain_name(&alter.name)?);
+                    format!("relation \"{}\" does not exist, skipping", Named::of(&alter.name)?);
                 self.notices.push(SqlError::new("00000", message));
             }
             Statement::AlterTable(alter)
@@ -129,7 +140,8 @@ impl<'a> Definer<'a> {
     }
 
     fn has_table(&self, name: &ObjectName) -> Result<bool, SqlError> {
-        Ok(self.catalog().tables.contains_key(&plain_name(name)?))
+        let named = Named::of(name)?;
+        Ok(self.catalog().lookup(&named).is_some())
     }
 
     /// Waits until no index of the tables is being built, nor their shard key changes, and for the turn.
@@ -140,13 +152,13 @@ impl<'a> Definer<'a> {
             // may read as it was before.
             let waits = self.backend.draft.is_none() && self.backend.txn.fixed_time().is_none();
             for name in &names {
-                let (table, key) = self.engine.row_of("table", name)?;
+                let (table, key) = self.engine.row_of("table", &name.kept())?;
                 let locked = self
                     .backend
                     .resting(|backend| backend.txn.lock(table, &key, LockMode::Exclusive, waits));
                 locked.map_err(|error| match error {
                     OpenError::Locked => {
-                        let message = format!("could not obtain lock on relation \"{name}\"");
+                        let message = format!("could not obtain lock on relation \"{}\"", name.name);
                         SqlError::new(code::LOCK_NOT_AVAILABLE, message)
                             .hint("It is being defined by somebody else; begin with the definition of this table, which waits.")
                     }
@@ -171,9 +183,9 @@ impl<'a> Definer<'a> {
     }
 
     /// Refuses a name that a relation has.
-    pub(crate) fn check_free(&self, name: &str) -> Result<(), SqlError> {
+    pub(crate) fn check_free(&self, name: &Name) -> Result<(), SqlError> {
         match self.catalog().has_relation(name) {
-            true => Err(taken(name)),
+            true => Err(taken(&name.name)),
             false => Ok(()),
         }
     }
@@ -186,8 +198,8 @@ impl<'a> Definer<'a> {
     /// Puts a changed table in the place of another.
     pub(crate) fn replace(&mut self, old: &Table, new: Table) {
         self.change(|catalog| {
-            catalog.tables.remove(&old.name);
-            catalog.tables.insert(new.name.clone(), Arc::new(new));
+            catalog.tables.remove(&old.full_name());
+            catalog.tables.insert(new.full_name(), Arc::new(new));
         });
     }
 
@@ -211,22 +223,21 @@ impl<'a> Definer<'a> {
     }
 
     fn create_table(&mut self, create: &CreateTable, likes: &[Like]) -> Result<(), SqlError> {
-        let named = plain_name(&create.name)?;
-        if create.if_not_exists && self.catalog().has_relation(&named) {
-            let message = format!("relation \"{named}\" already exists, skipping");
+        let full = self.catalog().made(&Named::of(&create.name)?, create.temporary)?;
+        if create.on_commit.is_some() && full.schema != TEMPORARY {
+            let message = "ON COMMIT can only be used on temporary tables";
+            return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
+        }
+        let is_there = self.catalog().has_relation(&full);
+        let message = format!("relation \"{}\" already exists", full.name);
+        if is_there && create.if_not_exists {
+            let message = format!("{message}, skipping");
             self.notices.push(SqlError::new(code::DUPLICATE_TABLE, message));
             return Ok(());
         }
         let mut new = define::new_table_like(create, likes, &self.catalog())?;
-        if self.catalog().has_relation(&new.name) {
-            let message = format!("relation \"{}\" already exists", new.name);
-            let (catalog, error) = (self.catalog(), SqlError::new(code::DUPLICATE_TABLE, message));
-            let there = catalog.tables.get(&new.name).map(|table| table.oid);
-            if create.temporary && !there.is_some_and(|table| catalog.is_temporary(table)) {
-                let what = "a temporary table with the name of another relation";
-                return Err(SqlError::unsupported(what));
-            }
-            return Err(error);
+        if is_there {
+            return Err(SqlError::new(code::DUPLICATE_TABLE, message));
         }
         if self.backend.txn.fixed_time().is_some() {
             // What it sees is from before the table was made.
@@ -238,11 +249,13 @@ impl<'a> Definer<'a> {
             if identity.is_some() {
                 check_identity(column.ty)?;
             }
-            let owner = (&*new.name, oid);
+            let owner = (&full, oid);
             let made = self.make_owned(owner, (&column.name, column.ty), identity.as_ref())?;
             column.default = Some(made);
         }
-        for column in new.columns.iter().filter(|column| !column.is_generated) {
+        let catalog = self.catalog();
+        for column in new.columns.iter_mut().filter(|column| !column.is_generated) {
+            column.default = column.default.take().map(|default| kept(&default, &catalog));
             let default = column.default.as_ref();
             default.map_or(Ok(()), |default| self.check_default(default, column.ty))?;
         }
@@ -256,6 +269,7 @@ impl<'a> Definer<'a> {
         let mut table = Table {
             id,
             oid,
+            schema_name: full.schema.clone(),
             name: new.name.clone(),
             columns: new.columns.clone(),
             key: new.key.clone(),
@@ -282,7 +296,7 @@ impl<'a> Definer<'a> {
         for (wanted, is_constraint) in unique.chain(new.indexes.iter().map(|index| (index, false)))
         {
             let name = match &wanted.name {
-                Some(name) => name.clone(),
+                Some(name) => Name { name: name.clone(), ..full.clone() },
                 None => {
                     let ending = if is_constraint { "key" } else { "idx" };
                     let is_its = |name: &str| table.indexes.iter().any(|index| index.name == name);
@@ -290,7 +304,7 @@ impl<'a> Definer<'a> {
                 }
             };
             self.check_free(&name)?;
-            let mut index = self.make_index(&table, wanted, name, is_constraint)?;
+            let mut index = self.make_index(&table, wanted, name.name, is_constraint)?;
             index.readable = Some(Time(0));
             table.indexes.push(Arc::new(index));
         }
@@ -299,15 +313,14 @@ impl<'a> Definer<'a> {
             self.engine.set_backups(&table, backups)?;
         }
         self.change(|catalog| {
-            catalog.tables.insert(table.name.clone(), Arc::new(table));
-            if create.temporary {
-                let to_commit = matches!(create.on_commit, Some(OnCommit::Drop));
-                catalog.set_temporary(oid, to_commit);
+            catalog.tables.insert(full, Arc::new(table));
+            if matches!(create.on_commit, Some(OnCommit::Drop)) {
+                catalog.to_commit.insert(oid);
             }
             catalog.comments.extend(comments);
         });
         for key in &new.foreign_keys {
-            self.add_foreign_key(&new.name, key, Rows::None)?;
+            self.add_foreign_key(oid, key, Rows::None)?;
         }
         Ok(())
     }
@@ -321,23 +334,35 @@ impl<'a> Definer<'a> {
         let catalog = self.catalog();
         let mut tables: Vec<Arc<Table>> = Vec::new();
         for name in names {
-            let name = plain_name(name)?;
-            match catalog.table(&name) {
-                Ok(table) => tables.push(table.clone()),
-                Err(error) if error.code == code::WRONG_OBJECT => {
-                    return Err(error.hint("Use DROP VIEW to remove a view."));
+            let name = Named::of(name)?;
+            match catalog.lookup(&name) {
+                Some(Relation::Table(table)) => tables.push(table.clone()),
+                Some(other) => {
+                    let kind = other.kind();
+                    let error = catalog.no_relation(&name, "table");
+                    let hint = format!("Use DROP {} to remove a {kind}.", kind.to_uppercase());
+                    return Err(error.hint(hint.replace("a index", "an index")));
                 }
-                Err(_) if if_exists => {
+                None if if_exists => {
                     let message = format!("table \"{name}\" does not exist, skipping");
                     self.notices.push(SqlError::new("00000", message));
                 }
-                Err(_) => {
+                None => {
                     let message = format!("table \"{name}\" does not exist");
                     return Err(SqlError::new(code::UNDEFINED_TABLE, message));
                 }
             }
         }
-        for table in &tables {
+        self.drop_found_tables(&tables, cascade)
+    }
+
+    /// Drops tables, and what hangs on them, if that may go.
+    pub(crate) fn drop_found_tables(
+        &mut self,
+        tables: &[Arc<Table>],
+        cascade: bool,
+    ) -> Result<(), SqlError> {
+        for table in tables {
             let is_left = |child: &Table| tables.iter().all(|table| table.oid != child.oid);
             let (catalog, what) = (self.catalog(), format!("table {}", table.name));
             let of = (table.oid, &*what);
@@ -348,7 +373,7 @@ impl<'a> Definer<'a> {
             self.drop_owned(table, None, cascade)?;
         }
         self.change(|catalog| {
-            tables.iter().for_each(|table| drop(catalog.tables.remove(&table.name)))
+            tables.iter().for_each(|table| drop(catalog.tables.remove(&table.full_name())))
         });
         Ok(())
     }
@@ -379,6 +404,7 @@ fn tag(definition: &Definition) -> Result<&'static str, SqlError> {
             return Ok(match alter.change {
                 AlterChange::RenameIndex(_) | AlterChange::IndexParameters => "ALTER INDEX",
                 AlterChange::RenameView(_) | AlterChange::RenameViewColumn(..) => "ALTER VIEW",
+                AlterChange::SetSchema(kind, _) => kind,
                 _ => "ALTER TABLE",
             });
         }
@@ -399,6 +425,9 @@ fn tag(definition: &Definition) -> Result<&'static str, SqlError> {
         Statement::Comment { .. } => "COMMENT",
         Statement::Drop { object_type: ObjectType::Table, .. } => "DROP TABLE",
         Statement::Drop { object_type: ObjectType::View, .. } => "DROP VIEW",
+        Statement::Drop { object_type: ObjectType::Schema, .. } => "DROP SCHEMA",
+        Statement::CreateSchema { .. } => "CREATE SCHEMA",
+        Statement::AlterSchema(_) => "ALTER SCHEMA",
         Statement::Drop { .. } => "DROP INDEX",
         Statement::AlterTable(_) => "ALTER TABLE",
         Statement::AlterIndex { .. } => "ALTER INDEX",
@@ -407,29 +436,38 @@ fn tag(definition: &Definition) -> Result<&'static str, SqlError> {
 }
 
 /// The tables that a definition changes, or may change, by name.
-pub(crate) fn concerned(definition: &Definition, catalog: &Catalog) -> BTreeSet<String> {
+pub(crate) fn concerned(definition: &Definition, catalog: &Catalog) -> BTreeSet<Name> {
+    // The table that is named, or that has the index or the key that is.
+    let of = |name: &Named, of_index: bool| match catalog.lookup(name)? {
+        Relation::Table(table) if !of_index => Some(table.full_name()),
+        Relation::Index(table, _) | Relation::Key(table) if of_index => Some(table.full_name()),
+        _ => None,
+    };
+    let named = |name: &ObjectName, of_index| of(&Named::of(name).ok()?, of_index);
     let statement = match definition {
         Definition::Sql(statement) => &**statement,
         Definition::Table(..) => return BTreeSet::new(),
         Definition::Alter(alter) => {
             let of_index =
                 matches!(alter.change, AlterChange::RenameIndex(_) | AlterChange::IndexParameters);
-            let table = plain_name(&alter.name).ok().and_then(|name| match of_index {
-                true => catalog.index(&name).map(|(table, _)| table.name.clone()),
-                false => Some(name),
-            });
-            return table.into_iter().collect();
+            return named(&alter.name, of_index).into_iter().collect();
         }
         Definition::Reshard(reshard) => {
-            return plain_name(&reshard.table).into_iter().collect();
+            return named(&reshard.table, false).into_iter().collect();
         }
         Definition::Sequence(statement) => {
             return match &**statement {
-                SequenceStatement::Identity { table, .. } => BTreeSet::from([table.clone()]),
+                SequenceStatement::Identity { table, .. } => of(table, false).into_iter().collect(),
                 _ => BTreeSet::new(),
             };
         }
     };
+    if let Statement::Drop { object_type: ObjectType::Schema, names, .. } = statement {
+        let schemas: Vec<String> = names.iter().filter_map(|name| plain_name(name).ok()).collect();
+        let mut inside: BTreeSet<Name> = catalog.tables.keys().cloned().collect();
+        inside.retain(|name| schemas.contains(&name.schema));
+        return inside;
+    }
     let names = match statement {
         Statement::CreateIndex(create) => std::slice::from_ref(&create.table_name),
         Statement::AlterTable(alter) => std::slice::from_ref(&alter.name),
@@ -441,17 +479,12 @@ pub(crate) fn concerned(definition: &Definition, catalog: &Catalog) -> BTreeSet<
         statement,
         Statement::Drop { object_type: ObjectType::Index, .. } | Statement::AlterIndex { .. }
     );
-    let table = |name: String| match of_index {
-        true => catalog.index(&name).map(|(table, _)| table.name.clone()),
-        false => Some(name),
-    };
-    let names = names.iter().filter_map(|name| plain_name(name).ok()).filter_map(table);
-    let mut names: BTreeSet<String> = names.collect();
+    let mut names: BTreeSet<Name> = names.iter().filter_map(|name| named(name, of_index)).collect();
     // Foreign keys that refer to them may go with what they refer to.
     let tables = names.iter().filter_map(|name| catalog.tables.get(name));
-    let children: Vec<String> = tables
+    let children: Vec<Name> = tables
         .flat_map(|table| catalog.referring(table.oid))
-        .map(|(child, _)| child.name.clone())
+        .map(|(child, _)| child.full_name())
         .collect();
     names.extend(children);
     names

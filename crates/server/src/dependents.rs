@@ -107,7 +107,7 @@ impl Definer<'_> {
         for one in dependents {
             match &one.what {
                 What::View(view) => {
-                    self.change(|catalog| drop(catalog.views.remove(&view.name)));
+                    self.change(|catalog| drop(catalog.views.remove(&view.full_name())));
                 }
                 What::Column(table, name) => {
                     let name = Ident::with_quote('"', name.clone());
@@ -116,7 +116,7 @@ impl Definer<'_> {
                 What::Key(child, key) => {
                     in_one_order(child)?;
                     self.backend.lock_definition(child)?;
-                    let child = self.catalog().table(&child.name)?.clone();
+                    let child = self.catalog().table_numbered(child.oid)?.clone();
                     let mut changed = Table::clone(&child);
                     changed.foreign_keys.retain(|other| other.oid != key.oid);
                     self.replace(&child, changed);
@@ -141,7 +141,7 @@ impl Definer<'_> {
             self.drop_dependents(&what, &dependents, cascade)?;
         }
         self.change(|catalog| {
-            views.iter().for_each(|view| drop(catalog.views.remove(&view.name)));
+            views.iter().for_each(|view| drop(catalog.views.remove(&view.full_name())));
         });
         Ok(())
     }

@@ -6,9 +6,8 @@ use crate::engine::{Engine, damaged};
 use crate::size::read_site_memory;
 use isomer_cluster::Reach;
 use isomer_design::{Backups, Change, Design, Key, Placement, SiteId, TableId, Time, Value};
-use isomer_sql::catalog::{Catalog, Table};
+use isomer_sql::catalog::{Catalog, Named, Table};
 use isomer_sql::datum::{Datum, convert};
-use isomer_sql::define::plain_name;
 use isomer_sql::parse::{DesignChange, DesignStatement};
 use isomer_sql::sequence::Sequence;
 use isomer_sql::system::{DesignView, Role};
@@ -28,7 +27,7 @@ impl Engine {
             DesignStatement::Show(_) => return Ok(()),
         };
         let catalog = self.catalog();
-        let table = catalog.table(&plain_name(table)?)?.clone();
+        let table = catalog.table(&Named::of(table)?)?.clone();
         let id = table.id;
         match change {
             DesignChange::Sharding(control) => self.control_sharding(&table, *control),
@@ -213,7 +212,7 @@ impl Engine {
             masters.sort();
             masters.dedup();
             Some(vec![
-                Datum::text(&*table.name),
+                Datum::Text(table.full_name().label()),
                 Datum::Int(partitions as i64),
                 Datum::Text(masters.join(" ")),
                 Datum::Int(table.columns.len() as i64),
@@ -232,7 +231,7 @@ impl Engine {
         let design = self.database().design();
         let relations = catalog.tables.values().flat_map(|table| {
             let indexes = table.maintained().map(|index| (index.id, index.name.clone()));
-            indexes.chain([(table.id, table.name.clone())])
+            indexes.chain([(table.id, table.full_name().label())])
         });
         let mut rows = Vec::new();
         for (id, name) in relations {

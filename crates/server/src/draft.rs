@@ -31,7 +31,7 @@ use crate::temporary::Temporaries;
 use isomer_cluster::{Expect, LockMode, OpenTransaction, Ran};
 use isomer_design::{Schema, TableId};
 use isomer_sql::SqlError;
-use isomer_sql::catalog::{Catalog, Table};
+use isomer_sql::catalog::{Catalog, Namespace, Table};
 use isomer_sql::comment::Topic;
 use isomer_sql::sequence::Sequence;
 use isomer_sql::view::View;
@@ -89,6 +89,13 @@ impl Draft {
         self.numbers.push(state);
     }
 
+    /// Lets the session look for names elsewhere.
+    pub(crate) fn set_path(&mut self, path: Arc<[String]>) {
+        if self.catalog.path != path {
+            self.change(|catalog| catalog.path = path);
+        }
+    }
+
     /// Makes the next catalog.
     pub(crate) fn change(&mut self, change: impl FnOnce(&mut Catalog)) {
         let mut catalog = Catalog::clone(&self.catalog);
@@ -105,6 +112,7 @@ impl Draft {
 
     pub(crate) fn back_to(&mut self, mark: &DraftMark) {
         self.catalog = mark.catalog.clone();
+        self.set_path(self.temporaries.path());
         let since = self.made.split_off(mark.made);
         self.engine.forget_made(&since);
         self.forget_numbers(mark.numbers);
@@ -186,6 +194,8 @@ pub(crate) struct Difference {
     pub(crate) new_sequences: Vec<Arc<Sequence>>,
     pub(crate) old_views: Vec<Arc<View>>,
     pub(crate) new_views: Vec<Arc<View>>,
+    /// Schemas that came, changed or went; true: it is there.
+    pub(crate) schemas: Vec<(Arc<Namespace>, bool)>,
     /// What is said by now of what somebody has said something else of, or nothing.
     pub(crate) comments: Vec<(Topic, Option<Arc<str>>)>,
 }
@@ -194,7 +204,7 @@ impl Difference {
     pub(crate) fn of(old: &Catalog, new: &Catalog) -> Difference {
         let only = |of: &Catalog, other: &Catalog| {
             let differs = |table: &&Arc<Table>| {
-                other.tables.get(&table.name).is_none_or(|other| !Arc::ptr_eq(table, other))
+                other.tables.get(&table.full_name()).is_none_or(|other| !Arc::ptr_eq(table, other))
             };
             of.tables.values().filter(differs).cloned().collect()
         };
@@ -202,14 +212,14 @@ impl Difference {
             let differs = |sequence: &&Arc<Sequence>| {
                 other
                     .sequences
-                    .get(&sequence.name)
+                    .get(&sequence.full_name())
                     .is_none_or(|other| !Arc::ptr_eq(sequence, other))
             };
             of.sequences.values().filter(differs).cloned().collect()
         };
         let views = |of: &Catalog, other: &Catalog| {
             let differs = |view: &&Arc<View>| {
-                other.views.get(&view.name).is_none_or(|other| !Arc::ptr_eq(view, other))
+                other.views.get(&view.full_name()).is_none_or(|other| !Arc::ptr_eq(view, other))
             };
             of.views.values().filter(differs).cloned().collect()
         };
@@ -218,8 +228,18 @@ impl Difference {
             new.comments.iter().filter(|(topic, said)| old.comments.get(topic) != Some(said));
         let said = said.map(|(topic, said)| (topic.clone(), Some(said.clone())));
         let comments = gone.map(|topic| (topic.clone(), None)).chain(said).collect();
+        let schemas = |of: &Catalog, other: &Catalog| -> Vec<Arc<Namespace>> {
+            let differs =
+                |schema: &&Arc<Namespace>| other.schemas.get(&schema.name) != Some(schema);
+            of.schemas.values().filter(differs).cloned().collect()
+        };
+        // One that has another number is there: what is written last counts.
+        let went = schemas(old, new).into_iter().map(|schema| (schema, false));
+        let came = schemas(new, old).into_iter().map(|schema| (schema, true));
+        let schemas = went.chain(came).collect();
         Difference {
             comments,
+            schemas,
             old: only(old, new),
             new: only(new, old),
             old_sequences: sequences(old, new),
@@ -239,7 +259,7 @@ impl Difference {
         let tables = self.old.is_empty() && self.new.is_empty();
         let sequences = self.old_sequences.is_empty() && self.new_sequences.is_empty();
         let views = self.old_views.is_empty() && self.new_views.is_empty();
-        tables && sequences && views && self.comments.is_empty()
+        tables && sequences && views && self.schemas.is_empty() && self.comments.is_empty()
     }
 
     fn old_parts(&self) -> impl Iterator<Item = (TableId, &Arc<Schema>)> + Clone {

@@ -29,7 +29,7 @@ use isomer_cluster::{
 use isomer_design::{Direction, Key, KeyRange, Schema, SiteId, TableId, Time, Value};
 use isomer_plan::learned::Mode;
 use isomer_sql::budget::Budget;
-use isomer_sql::catalog::{Catalog, FIRST_OID, Table};
+use isomer_sql::catalog::{Catalog, FIRST_OID, Name, Table};
 use isomer_sql::parse::Parsed;
 use isomer_sql::statement::{Compiled, compile};
 use isomer_sql::{SqlError, SqlType, code};
@@ -236,7 +236,7 @@ impl Engine {
     /// Returns its version.
     pub(crate) fn replace_catalog(
         &self,
-        change: impl FnOnce(&mut BTreeMap<String, Arc<Table>>),
+        change: impl FnOnce(&mut BTreeMap<Name, Arc<Table>>),
     ) -> u64 {
         let mut catalog = Catalog::clone(&self.catalog.load());
         change(&mut catalog.tables);

@@ -7,9 +7,8 @@
 use crate::alter::in_one_order;
 use crate::ddl::Definer;
 use crate::dependents::Dependent;
-use isomer_sql::catalog::{Table, quoted};
+use isomer_sql::catalog::{Named, Table, quoted};
 use isomer_sql::datum::Datum;
-use isomer_sql::define::plain_name;
 use isomer_sql::foreign::{ForeignKey, shown, unique_over};
 use isomer_sql::{SqlError, code};
 use sqlparser::ast::ForeignKeyConstraint;
@@ -30,13 +29,13 @@ impl Definer<'_> {
     /// Adds a foreign key to a table.
     pub(crate) fn add_foreign_key(
         &mut self,
-        child: &str,
+        child: u32,
         asked: &ForeignKeyConstraint,
         rows: Rows,
     ) -> Result<(), SqlError> {
         let catalog = self.catalog();
-        let child = catalog.table(child)?.clone();
-        let parent = catalog.table(&plain_name(&asked.foreign_table)?)?.clone();
+        let child = catalog.table_numbered(child)?.clone();
+        let parent = catalog.table(&Named::of(&asked.foreign_table)?)?.clone();
         if catalog.is_temporary(child.oid) != catalog.is_temporary(parent.oid) {
             let kind = if catalog.is_temporary(child.oid) { "temporary" } else { "permanent" };
             let message = format!("constraints on {kind} tables may reference only {kind} tables");
@@ -112,15 +111,18 @@ impl Definer<'_> {
         let all = |what: &str| {
             own.iter().map(|own| format!("{own} {what}")).collect::<Vec<_>>().join(" AND ")
         };
-        let from = format!("SELECT {} FROM {} AS c", own.join(", "), quoted(&child.name));
+        let name = child.full_name().written();
+        let from = format!("SELECT {} FROM {name} AS c", own.join(", "));
         let broken = |detail: String| {
             let message = format!(
                 "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
                 child.name, key.name
             );
-            Err(SqlError::new(code::FOREIGN_KEY_VIOLATION, message)
-                .detail(detail)
-                .about(&child.name, &key.name))
+            Err(SqlError::new(code::FOREIGN_KEY_VIOLATION, message).detail(detail).about(
+                &child.schema_name,
+                &child.name,
+                &key.name,
+            ))
         };
         if key.full {
             let (none, every) = (all("IS NULL"), all("IS NOT NULL"));
@@ -137,7 +139,7 @@ impl Definer<'_> {
         let missing = format!(
             "{from} WHERE {} AND NOT EXISTS (SELECT 1 FROM {} AS p WHERE {}) LIMIT 1",
             all("IS NOT NULL"),
-            quoted(&parent.name),
+            parent.full_name().written(),
             equal.join(" AND ")
         );
         match self.first_row(&missing)? {

@@ -13,8 +13,8 @@ use crate::engine::{Engine, values_of};
 pub(crate) use build::{Build, Builder, Target, sharding};
 use isomer_cluster::{CancelToken, Isolation, LockMode, OpenTransaction};
 use isomer_design::{Direction, Key, KeyRange, SiteId};
-use isomer_sql::catalog::{Catalog, Index, Table, entry_key, entry_schema};
-use isomer_sql::define::{self, NewIndex, plain_name};
+use isomer_sql::catalog::{Catalog, Index, Name, Named, Relation, Table, entry_key, entry_schema};
+use isomer_sql::define::{self, NewIndex};
 use isomer_sql::statement::Definition;
 use isomer_sql::{SqlError, code};
 use sqlparser::ast::{CreateIndex, ObjectName, Statement};
@@ -28,7 +28,7 @@ const BATCH_ENTRIES: usize = 20_000;
 const LOOK: Duration = Duration::from_millis(1);
 
 /// What a CREATE INDEX asks for: the table, the index, its name. None if it is there, and may be.
-type Wanted = Option<(Arc<Table>, NewIndex, String)>;
+type Wanted = Option<(Arc<Table>, NewIndex, Name)>;
 
 /// Looks at the key and the bytes of a row.
 pub(crate) type EachRow<'v> = &'v mut dyn FnMut(&[u8], &[u8]) -> Result<(), SqlError>;
@@ -38,12 +38,13 @@ fn wanted(
     catalog: &Catalog,
     notices: &mut Vec<SqlError>,
 ) -> Result<Wanted, SqlError> {
-    let table = catalog.table(&plain_name(&create.table_name)?)?.clone();
+    let table = catalog.table(&Named::of(&create.table_name)?)?.clone();
     in_one_order(&table)?;
     let new = define::new_index(create, &table)?;
-    let name = match &new.name {
-        Some(name) if catalog.has_relation(name) => {
-            let message = format!("relation \"{name}\" already exists");
+    let named = new.name.as_ref().map(|name| Name { name: name.clone(), ..table.full_name() });
+    let name = match named {
+        Some(name) if catalog.has_relation(&name) => {
+            let message = format!("relation \"{}\" already exists", name.name);
             if create.if_not_exists {
                 let message = format!("{message}, skipping");
                 notices.push(SqlError::new(code::DUPLICATE_TABLE, message));
@@ -51,7 +52,7 @@ fn wanted(
             }
             return Err(SqlError::new(code::DUPLICATE_TABLE, message));
         }
-        Some(name) => name.clone(),
+        Some(name) => name,
         None => free_name(catalog, index_name(&table, &new, "idx")),
     };
     define::check_indexes(table.indexes.len() + 1)?;
@@ -71,7 +72,7 @@ impl Engine {
         let mut alone = self.gateway().begin(Isolation::ReadCommitted, cancel.clone());
         let definition = Definition::Sql(Box::new(Statement::CreateIndex(create.clone())));
         for name in concerned(&definition, &self.catalog()) {
-            let (table, key) = self.row_of("table", &name)?;
+            let (table, key) = self.row_of("table", &name.kept())?;
             alone.lock(table, &key, LockMode::Exclusive, true).map_err(explain)?;
         }
         // From here on the turn is given back by going back.
@@ -80,7 +81,7 @@ impl Engine {
         let Some((table, new, name)) = wanted(create, &self.catalog(), notices)? else {
             return Ok(());
         };
-        let mut index = self.store_index(&table, &new, name, false)?;
+        let mut index = self.store_index(&table, &new, name.name, false)?;
         index.is_entered = false;
         let with = |index: &Index| {
             let mut changed = Table::clone(&table);
@@ -181,7 +182,7 @@ impl Definer<'_> {
             return Err(SqlError::new(code::ACTIVE_TRANSACTION, message));
         }
         match wanted(create, &self.catalog(), self.notices)? {
-            Some((table, new, name)) => self.add_index(&table, &new, name, false),
+            Some((table, new, name)) => self.add_index(&table, &new, name.name, false),
             None => Ok(()),
         }
     }
@@ -263,9 +264,20 @@ impl Definer<'_> {
         cascade: bool,
     ) -> Result<(), SqlError> {
         for name in names {
-            let name = plain_name(name)?;
+            let name = Named::of(name)?;
             let catalog = self.catalog();
-            let Some((table, _)) = catalog.index(&name) else {
+            let Some((table, index)) = catalog.index(&name) else {
+                if let Some(Relation::Key(table)) = catalog.lookup(&name) {
+                    let (key, table) = (&table.key_name, &table.name);
+                    let message = format!(
+                        "cannot drop index {key} because constraint {key} on table {table} requires it"
+                    );
+                    let hint = format!("You can drop constraint {key} on table {table} instead.");
+                    return Err(SqlError::new(code::DEPENDENT_OBJECTS, message).hint(hint));
+                }
+                if catalog.lookup(&name).is_some() {
+                    return Err(catalog.no_relation(&name, "index"));
+                }
                 if !if_exists {
                     let message = format!("index \"{name}\" does not exist");
                     return Err(SqlError::new(code::UNDEFINED_OBJECT, message));
@@ -274,26 +286,24 @@ impl Definer<'_> {
                 self.notices.push(SqlError::new("00000", message));
                 continue;
             };
-            self.drop_index(table, &name, cascade)?;
+            self.drop_index(table, &index.name, cascade)?;
         }
         Ok(())
     }
 
     /// Gives an index another name, also that of a key or a unique constraint, which is then called so too.
-    pub(crate) fn rename_index(&mut self, name: &str, to: String) -> Result<(), SqlError> {
+    pub(crate) fn rename_index(&mut self, name: &Named, to: String) -> Result<(), SqlError> {
         let catalog = self.catalog();
-        let is_its = |table: &&Arc<Table>| {
-            table.indexes.iter().any(|index| index.name == name)
-                || (table.has_key() && table.key_name == name)
-        };
-        let Some(table) = catalog.tables.values().find(is_its) else {
-            let message = format!("relation \"{name}\" does not exist");
-            return Err(SqlError::new(code::UNDEFINED_TABLE, message));
+        let (table, index) = match catalog.lookup(name) {
+            Some(Relation::Index(table, index)) => (table, Some(index)),
+            Some(Relation::Key(table)) => (table, None),
+            _ => return Err(catalog.no_relation(name, "index")),
         };
         in_one_order(table)?;
-        self.check_free(&to)?;
+        self.check_free(&Name { name: to.clone(), ..table.full_name() })?;
         let mut changed = Table::clone(table);
-        match changed.indexes.iter_mut().find(|index| index.name == name) {
+        let is_it = |other: &&mut Arc<Index>| index.is_some_and(|index| index.oid == other.oid);
+        match changed.indexes.iter_mut().find(is_it) {
             Some(index) => Arc::make_mut(index).name = to,
             None => {
                 changed.primary.iter_mut().for_each(|index| Arc::make_mut(index).name = to.clone());
@@ -314,7 +324,7 @@ impl Definer<'_> {
         self.release_index(table, name, cascade)?;
         self.backend.lock_definition(table)?;
         // It may have referred to itself.
-        let table = self.catalog().table(&table.name)?.clone();
+        let table = self.catalog().table_numbered(table.oid)?.clone();
         let mut changed = Table::clone(&table);
         changed.indexes.retain(|index| index.name != name);
         self.replace(&table, changed);
@@ -327,27 +337,28 @@ pub(crate) fn key_index(table: &Table) -> NewIndex {
     NewIndex { name: None, columns: table.key.clone(), unique: true }
 }
 
-pub(crate) fn index_name(table: &Table, new: &NewIndex, ending: &str) -> String {
+pub(crate) fn index_name(table: &Table, new: &NewIndex, ending: &str) -> Name {
     let columns: Vec<&str> =
         new.columns.iter().map(|&at| table.columns[at].name.as_str()).collect();
-    format!("{}_{}_{ending}", table.name, columns.join("_"))
+    let name = format!("{}_{}_{ending}", table.name, columns.join("_"));
+    Name { name, ..table.full_name() }
 }
 
-pub(crate) fn free_name(catalog: &Catalog, wanted: String) -> String {
+pub(crate) fn free_name(catalog: &Catalog, wanted: Name) -> Name {
     free_name_but(catalog, wanted, |_| false)
 }
 
 /// As [`free_name`], and none of these.
 pub(crate) fn free_name_but(
     catalog: &Catalog,
-    wanted: String,
+    wanted: Name,
     is_taken: impl Fn(&str) -> bool,
-) -> String {
+) -> Name {
     let mut name = wanted.clone();
     let mut number = 0;
-    while catalog.has_relation(&name) || is_taken(&name) {
+    while catalog.has_relation(&name) || is_taken(&name.name) {
         number += 1;
-        name = format!("{wanted}{number}");
+        name.name = format!("{}{number}", wanted.name);
     }
     name
 }

@@ -60,6 +60,7 @@ mod pilot;
 mod process;
 mod reconfigure;
 mod reshard;
+mod schemas;
 mod scram;
 mod sequences;
 mod server;

@@ -51,11 +51,8 @@ impl Engine {
     fn stored_names(&self, design: &Design, plan: &str) -> String {
         let catalog = self.catalog();
         let stored = |name: &str| {
-            let indexes = || catalog.tables.values().flat_map(|table| table.maintained());
-            let id = match catalog.tables.get(name) {
-                Some(table) => table.id,
-                None => indexes().find(|index| &*index.name == name)?.id,
-            };
+            let mut tables = catalog.tables.values();
+            let id = tables.find_map(|table| table.part_labelled(name))?;
             design.table(id).ok().map(|table| table.name().to_owned())
         };
         let line = |line: &str| {

@@ -48,8 +48,8 @@ use crate::indexes::{Build, Builder, Target, key_index, sharding};
 use isomer_cluster::reorder::{Came, Reorder, Step};
 use isomer_cluster::{CancelReason, CancelToken, Isolation, LockMode, OpenError, OpenTransaction};
 use isomer_design::{Key, SiteId, TableId};
-use isomer_sql::catalog::{Beside, Index, Table, needs_index, place_of, quoted, row_schema};
-use isomer_sql::define::{NewIndex, plain_name, shard_columns};
+use isomer_sql::catalog::{Beside, Index, Named, Table, needs_index, place_of, quoted, row_schema};
+use isomer_sql::define::{NewIndex, shard_columns};
 use isomer_sql::parse::{Reshard, ShardControl};
 use isomer_sql::system::row_id_sequence;
 use isomer_sql::{SqlError, code};
@@ -97,26 +97,28 @@ impl Engine {
     ) -> Result<(), SqlError> {
         self.discard_retired();
         let mut alone = self.gateway().begin(Isolation::ReadCommitted, cancel.clone());
-        let name = plain_name(&reshard.table)?;
-        let (catalog, key) = self.row_of("table", &name)?;
+        let named = Named::of(&reshard.table)?;
+        let full = self.catalog().table(&named)?.full_name();
+        let (catalog, key) = self.row_of("table", &full.kept())?;
         match alone.lock(catalog, &key, LockMode::Exclusive, false) {
             Err(OpenError::Locked) => {
-                self.check_not_sharding(&name)?;
+                self.check_not_sharding(&named)?;
                 alone.lock(catalog, &key, LockMode::Exclusive, true).map_err(explain)?;
             }
             locked => locked.map_err(explain)?,
         }
-        let table = self.catalog().table(&name)?.clone();
-        let shard = shard_columns(&table.columns, &name, &reshard.columns)?;
+        let table = self.catalog().table(&named)?.clone();
+        let shard = shard_columns(&table.columns, &table.name, &reshard.columns)?;
         Resharding { engine: self, cancel, alone }.run(&table, shard, reshard, notices)
     }
 }
 
 impl Engine {
     /// Refuses a second change of a table that is being changed; other definitions are waited for.
-    fn check_not_sharding(&self, name: &str) -> Result<(), SqlError> {
+    fn check_not_sharding(&self, named: &Named) -> Result<(), SqlError> {
         let catalog = self.catalog();
-        let table = catalog.table(name)?;
+        let table = catalog.table(named)?;
+        let name = &table.name;
         let Some(build) = self.sharding_of(table) else { return Ok(()) };
         let message = format!("table \"{name}\" is being sharded: {}", build.statement);
         Err(SqlError::new(code::OBJECT_IN_USE, message).hint(format!(
@@ -258,7 +260,7 @@ impl Resharding<'_> {
         let never = Arc::default();
         let mut last = self.engine.gateway().begin(Isolation::ReadCommitted, Arc::clone(&never));
         self.engine.take_turn(&mut last, &never)?;
-        let now = self.engine.catalog().table(&before.name)?.clone();
+        let now = self.engine.catalog().table_numbered(before.oid)?.clone();
         self.engine.put_in_place(&now, before.clone())?;
         drop(last);
         let stays = |id| before.parts().any(|(other, _)| other == id);

@@ -4,7 +4,7 @@
 //! begins other numbers, which the catalog has from the commit on; another increment goes on from the last number.
 
 use crate::ddl::Definer;
-use isomer_sql::catalog::{Catalog, Identity, Table};
+use isomer_sql::catalog::{Catalog, Identity, Name, Named, Table};
 use isomer_sql::parse::{IdentityChange, SequenceChange, SequenceStatement};
 use isomer_sql::sequence::{Owner, Sequence, SequenceOptions, renamed, takes_from};
 use isomer_sql::{SqlError, SqlType, code};
@@ -16,7 +16,8 @@ impl Definer<'_> {
         statement: &SequenceStatement,
     ) -> Result<(), SqlError> {
         match statement {
-            SequenceStatement::Create { name, if_not_exists, options } => {
+            SequenceStatement::Create { name, temporary, if_not_exists, options } => {
+                let name = self.catalog().made(name, *temporary)?;
                 self.create_sequence(name, *if_not_exists, options)
             }
             SequenceStatement::Alter { name, if_exists, change } => {
@@ -53,7 +54,7 @@ impl Definer<'_> {
     /// A sequence by its name; none if it need not exist.
     fn found_sequence(
         &mut self,
-        name: &str,
+        name: &Named,
         if_exists: bool,
         what: &str,
     ) -> Result<Option<Arc<Sequence>>, SqlError> {
@@ -74,11 +75,11 @@ impl Definer<'_> {
 
     fn create_sequence(
         &mut self,
-        name: &str,
+        name: Name,
         if_not_exists: bool,
         options: &SequenceOptions,
     ) -> Result<(), SqlError> {
-        match self.check_free(name) {
+        match self.check_free(&name) {
             Err(error) if if_not_exists => {
                 let message = format!("{}, skipping", error.message);
                 self.notices.push(SqlError::new(error.code, message));
@@ -87,23 +88,27 @@ impl Definer<'_> {
             free => free?,
         }
         let owner = match &options.owned_by {
-            Some(Some((table, column))) => Some(self.owner(table, column)?),
+            Some(Some((table, column))) => Some(self.owner(table, column, &name)?),
             _ => None,
         };
-        self.make_sequence(name.to_owned(), SqlType::Int8, options, owner).map(drop)
+        self.make_sequence(name, SqlType::Int8, options, owner).map(drop)
     }
 
-    fn owner(&self, table: &str, column: &str) -> Result<Owner, SqlError> {
+    fn owner(&self, table: &Named, column: &str, of: &Name) -> Result<Owner, SqlError> {
         let catalog = self.catalog();
         let table = catalog.table(table)?;
         table.column(column)?;
+        if table.schema_name != of.schema {
+            let message = "sequence must be in same schema as table it is linked to";
+            return Err(SqlError::new(code::NOT_READY, message));
+        }
         Ok(Owner { table: table.oid, column: column.to_owned(), is_identity: false })
     }
 
     /// Makes a sequence and its numbers, which are forgotten unless the catalog has it in the end.
     pub(crate) fn make_sequence(
         &mut self,
-        name: String,
+        name: Name,
         ty: SqlType,
         options: &SequenceOptions,
         owner: Option<Owner>,
@@ -114,7 +119,7 @@ impl Definer<'_> {
         self.begin_numbers(&sequence, sequence.start, false)?;
         let sequence = Arc::new(sequence);
         let made = sequence.clone();
-        self.change(|catalog| drop(catalog.sequences.insert(made.name.clone(), made)));
+        self.change(|catalog| drop(catalog.sequences.insert(made.full_name(), made)));
         Ok(sequence)
     }
 
@@ -132,16 +137,22 @@ impl Definer<'_> {
     /// The sequence of a column that is made, and its default.
     pub(crate) fn make_owned(
         &mut self,
-        table: (&str, u32),
+        table: (&Name, u32),
         (column, ty): (&str, SqlType),
         identity: Option<&SequenceOptions>,
     ) -> Result<String, SqlError> {
-        let wanted = format!("{}_{column}_seq", table.0);
+        let wanted = Name { name: format!("{}_{column}_seq", table.0.name), ..table.0.clone() };
         let name = crate::indexes::free_name(&self.catalog(), wanted);
         let is_identity = identity.is_some();
         let owner = Owner { table: table.1, column: column.to_owned(), is_identity };
         let options = SequenceOptions { ty: Some(ty), ..identity.cloned().unwrap_or_default() };
-        let name = options.name.clone().unwrap_or(name);
+        let name = match &options.name {
+            Some(said) => {
+                let schema = said.schema.clone().unwrap_or(name.schema);
+                Name { schema, name: said.name.clone() }
+            }
+            None => name,
+        };
         self.check_free(&name)?;
         self.make_sequence(name, ty, &options, Some(owner)).map(|sequence| sequence.default())
     }
@@ -160,7 +171,7 @@ impl Definer<'_> {
                 return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message).detail(detail));
             }
             new.owner = match owned_by {
-                Some((table, column)) => Some(self.owner(table, column)?),
+                Some((table, column)) => Some(self.owner(table, column, &sequence.full_name())?),
                 None => None,
             };
         }
@@ -179,38 +190,37 @@ impl Definer<'_> {
                 return Err(SqlError::new(code::INVALID_PARAMETER, message));
             }
         }
-        self.change(|catalog| drop(catalog.sequences.insert(new.name.clone(), Arc::new(new))));
+        self.change(|catalog| drop(catalog.sequences.insert(new.full_name(), Arc::new(new))));
         Ok(())
     }
 
     /// Lets the sequences of a table begin anew.
-    pub(crate) fn restart(&mut self, table: &str) -> Result<(), SqlError> {
+    pub(crate) fn restart(&mut self, table: u32) -> Result<(), SqlError> {
         let options = SequenceOptions { restart: Some(None), ..SequenceOptions::default() };
         self.backend.begin_definition()?;
         let catalog = self.catalog();
-        let owned = catalog.owned(catalog.table(table)?.oid);
+        let owned = catalog.owned(table);
         owned.iter().try_for_each(|sequence| self.alter_sequence(sequence, &options))
     }
 
-    fn rename_sequence(&mut self, sequence: &Arc<Sequence>, to: &str) -> Result<(), SqlError> {
-        self.check_free(to)?;
-        let from = sequence.name.clone();
-        let new = Sequence { name: to.to_owned(), ..Sequence::clone(sequence) };
-        self.change(|catalog| {
-            catalog.sequences.remove(&from);
-            catalog.sequences.insert(new.name.clone(), Arc::new(new));
-            for table in catalog.tables.values_mut().filter(|table| takes(table, &from)) {
-                for column in &mut Arc::make_mut(table).columns {
-                    let default = column.default.take();
-                    column.default = default.map(|default| renamed(&default, &from, to));
-                }
-            }
-        });
+    pub(crate) fn rename_sequence(
+        &mut self,
+        sequence: &Arc<Sequence>,
+        to: &str,
+    ) -> Result<(), SqlError> {
+        let to = Name { name: to.to_owned(), ..sequence.full_name() };
+        self.check_free(&to)?;
+        self.change(|catalog| call_sequence(catalog, sequence, to));
         Ok(())
     }
 
-    fn drop_sequence(&mut self, sequence: &Arc<Sequence>, cascade: bool) -> Result<(), SqlError> {
-        let (catalog, name) = (self.catalog(), &sequence.name);
+    pub(crate) fn drop_sequence(
+        &mut self,
+        sequence: &Arc<Sequence>,
+        cascade: bool,
+    ) -> Result<(), SqlError> {
+        let (catalog, full) = (self.catalog(), sequence.full_name());
+        let name = &sequence.name;
         if let Some(owner) = sequence.owner.as_ref().filter(|owner| owner.is_identity) {
             let table = catalog.tables.values().find(|table| table.oid == owner.table);
             let table = table.map_or("", |table| &table.name);
@@ -219,7 +229,7 @@ impl Definer<'_> {
             let hint = format!("You can drop {column} instead.");
             return Err(SqlError::new(code::DEPENDENT_OBJECTS, message).hint(hint));
         }
-        let dependents = defaults_of(&catalog, name, None);
+        let dependents = defaults_of(&catalog, &full, None);
         if !cascade && !dependents.is_empty() {
             let message = format!("cannot drop sequence {name} because other objects depend on it");
             return Err(SqlError::new(code::DEPENDENT_OBJECTS, message)
@@ -227,7 +237,7 @@ impl Definer<'_> {
                 .hint("Use DROP ... CASCADE to drop the dependent objects too."));
         }
         self.tell_cascade(dependents);
-        self.change(|catalog| forget_sequence(catalog, name));
+        self.change(|catalog| forget_sequence(catalog, &full));
         Ok(())
     }
 
@@ -261,7 +271,7 @@ impl Definer<'_> {
                 continue;
             }
             let catalog = self.catalog();
-            let others = defaults_of(&catalog, &sequence.name, Some((table.oid, column)));
+            let others = defaults_of(&catalog, &sequence.full_name(), Some((table.oid, column)));
             if !cascade && !others.is_empty() {
                 let what = match column {
                     Some(column) => format!("column {column} of table {}", table.name),
@@ -273,7 +283,7 @@ impl Definer<'_> {
                     .hint("Use DROP ... CASCADE to drop the dependent objects too."));
             }
             self.tell_cascade(others);
-            self.change(|catalog| forget_sequence(catalog, &sequence.name));
+            self.change(|catalog| forget_sequence(catalog, &sequence.full_name()));
         }
         Ok(())
     }
@@ -302,8 +312,11 @@ impl Definer<'_> {
                     return Err(is("must be declared NOT NULL before identity can be added"));
                 }
                 check_identity(column.ty)?;
-                let made =
-                    self.make_owned((&table.name, table.oid), (name, column.ty), Some(options))?;
+                let made = self.make_owned(
+                    (&table.full_name(), table.oid),
+                    (name, column.ty),
+                    Some(options),
+                )?;
                 changed.columns[at].default = Some(made);
                 changed.columns[at].identity = Some(Identity::of(*always));
             }
@@ -318,7 +331,7 @@ impl Definer<'_> {
             (IdentityChange::Drop(_), Some(sequence)) => {
                 changed.columns[at].default = None;
                 changed.columns[at].identity = None;
-                self.change(|catalog| drop(catalog.sequences.remove(&sequence.name)));
+                self.change(|catalog| drop(catalog.sequences.remove(&sequence.full_name())));
             }
             (IdentityChange::Drop(true), None) => {
                 let message = format!("{}, skipping", is("is not an identity column").message);
@@ -341,13 +354,17 @@ pub(crate) fn check_identity(ty: SqlType) -> Result<(), SqlError> {
     Err(SqlError::new(code::INVALID_PARAMETER, message))
 }
 
-fn takes(table: &Table, sequence: &str) -> bool {
+fn takes(table: &Table, sequence: &Name) -> bool {
     let mut defaults = table.columns.iter().filter_map(|column| column.default.as_ref());
     defaults.any(|default| takes_from(default, sequence))
 }
 
 /// The defaults that take from a sequence, in words; but for those of a table, or of one of its columns.
-fn defaults_of(catalog: &Catalog, sequence: &str, but: Option<(u32, Option<&str>)>) -> Vec<String> {
+fn defaults_of(
+    catalog: &Catalog,
+    sequence: &Name,
+    but: Option<(u32, Option<&str>)>,
+) -> Vec<String> {
     let mut found = Vec::new();
     for table in catalog.tables.values() {
         for column in &table.columns {
@@ -371,8 +388,23 @@ fn depends(dependents: &[String], sequence: &str) -> String {
     dependents.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
+/// Gives a sequence another name, also in the defaults that take from it.
+pub(crate) fn call_sequence(catalog: &mut Catalog, sequence: &Sequence, to: Name) {
+    let from = sequence.full_name();
+    let Name { schema, name } = to.clone();
+    let new = Sequence { schema, name, ..sequence.clone() };
+    catalog.sequences.remove(&from);
+    catalog.sequences.insert(to.clone(), Arc::new(new));
+    for table in catalog.tables.values_mut().filter(|table| takes(table, &from)) {
+        for column in &mut Arc::make_mut(table).columns {
+            let default = column.default.take();
+            column.default = default.map(|default| renamed(&default, &from, &to));
+        }
+    }
+}
+
 /// Takes a sequence out of a catalog, and the defaults that take from it.
-fn forget_sequence(catalog: &mut Catalog, name: &str) {
+fn forget_sequence(catalog: &mut Catalog, name: &Name) {
     catalog.sequences.remove(name);
     for table in catalog.tables.values_mut().filter(|table| takes(table, name)) {
         for column in &mut Arc::make_mut(table).columns {

@@ -66,9 +66,9 @@ pub(crate) struct Session {
     /// What the settings will be after the block.
     pub(crate) kept_settings: Option<Kept>,
     pub(crate) copy: Option<CopyIn>,
-    txn: Option<Backend>,
+    pub(crate) txn: Option<Backend>,
     /// Tables of its own. They go after its transaction.
-    temporaries: Rc<Temporaries>,
+    pub(crate) temporaries: Rc<Temporaries>,
     /// True between BEGIN and its end.
     in_block: bool,
     failed: bool,
@@ -153,7 +153,7 @@ impl Session {
         (memory, options): (Memory, &ServerOptions),
     ) -> Session {
         cancel.set_lock_limit(settings.limits.lock);
-        Session {
+        let mut session = Session {
             reader: engine.readers.enter(),
             temporaries: Rc::new(Temporaries::new(engine.clone())),
             engine,
@@ -186,7 +186,9 @@ impl Session {
             last: None,
             given: Rc::default(),
             last_commit: None,
-        }
+        };
+        session.look_in_path();
+        session
     }
 
     /// `I`, `T` or `E`, as ReadyForQuery says it.
@@ -444,7 +446,7 @@ impl Session {
 
     /// True if its catalog is not that of all.
     fn has_own_catalog(&self) -> bool {
-        !self.temporaries.is_empty() || self.txn.as_ref().is_some_and(|txn| txn.draft.is_some())
+        !self.temporaries.is_plain() || self.txn.as_ref().is_some_and(|txn| txn.draft.is_some())
     }
 
     /// A statement that was compiled before, for the catalog as it is here.

@@ -18,6 +18,7 @@ use crate::session::{Call, Session};
 use crate::size::show_site_memory;
 use crate::socket::Socket;
 use crate::wire::Out;
+use isomer_sql::catalog::TEMPORARY;
 use isomer_sql::statement::{Level, Setting};
 use isomer_sql::system::SettingsView;
 use isomer_sql::zone::Zone;
@@ -364,7 +365,6 @@ impl Settings {
                 self.values.insert(name, self.zone.name().to_owned());
                 return Ok(None);
             }
-            "search_path" => check_search_path(value.as_deref())?,
             "session_authorization" if value.is_none() => return Ok(None),
             _ if is_own(&name) => return Err(unknown(&name)),
             _ => {}
@@ -398,6 +398,18 @@ impl Settings {
             not_possible(name, level, right)
         })?;
         Ok(())
+    }
+
+    /// The schemas in which names are looked for that say none, but for those of the system.
+    pub(crate) fn path(&self) -> Arc<[String]> {
+        let path = self.get("search_path").unwrap_or_default();
+        let named = names_in(&path).into_iter().map(|name| match name.as_str() {
+            "$user" => self.user.to_string(),
+            _ => name,
+        });
+        let own =
+            named.filter(|name| name != "pg_catalog" && name != TEMPORARY && !name.is_empty());
+        own.collect()
     }
 
     /// Sets all to their defaults.
@@ -457,15 +469,20 @@ fn switch(name: &str, value: &str) -> Result<bool, SqlError> {
     }
 }
 
-/// Tables are in the schema public, so a path that passes it by would not find them.
-fn check_search_path(path: Option<&str>) -> Result<(), SqlError> {
-    let Some(path) = path else { return Ok(()) };
-    let mut schemas = path.split(',').map(|schema| schema.trim().trim_matches('"'));
-    if path.trim().trim_matches('"').is_empty() || schemas.any(|schema| schema == "public") {
-        return Ok(());
+/// The names in a list, some of them in quotes.
+fn names_in(list: &str) -> Vec<String> {
+    let (mut names, mut name, mut is_quoted) = (Vec::new(), String::new(), false);
+    for sign in list.chars() {
+        match sign {
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => names.push(std::mem::take(&mut name)),
+            sign if is_quoted => name.push(sign),
+            sign if sign.is_whitespace() => {}
+            sign => name.extend(sign.to_lowercase()),
+        }
     }
-    Err(SqlError::unsupported(format!("the search_path {path}"))
-        .hint("Tables are in the schema public, and there is no other for them."))
+    names.push(name);
+    names
 }
 
 fn check_only(name: &str, value: &str, only: &[&str]) -> Result<(), SqlError> {
@@ -539,6 +556,18 @@ impl Session {
         }
     }
 
+    /// Looks for names where the settings say.
+    pub(crate) fn look_in_path(&mut self) {
+        let path = self.settings.path();
+        if self.temporaries.path() == path {
+            return;
+        }
+        self.temporaries.set_path(path.clone());
+        if let Some(draft) = self.txn.as_mut().and_then(|backend| backend.draft.as_mut()) {
+            draft.set_path(path);
+        }
+    }
+
     /// Changes settings, in a block so that its end can take them back.
     pub(crate) fn change_settings<T>(
         &mut self,
@@ -575,7 +604,8 @@ impl Session {
         }
     }
 
-    fn settings_changed(&self, before: &Settings, out: &mut Out) {
+    fn settings_changed(&mut self, before: &Settings, out: &mut Out) {
+        self.look_in_path();
         if self.settings.keep_alive != before.keep_alive {
             // The system has taken them before.
             let _ = self.settings.keep_alive_over(&self.socket);
@@ -623,7 +653,7 @@ mod tests {
             ("extra_float_digits", "0", "0A000"),
             ("standard_conforming_strings", "off", "0A000"),
             ("search_path", "app, public", "set"),
-            ("search_path", "app", "0A000"),
+            ("search_path", "app", "set"),
             ("search_path", "", "set"),
             ("work_mem", "1GB", "01000"),
             ("enable_seqscan", "off", "01000"),

@@ -1,12 +1,13 @@
-//! Temporary tables: relations that one session alone knows.
+//! Temporary tables, views and sequences: relations that one session alone knows.
 //!
 //! Their rows are in tables of the store like any other, which the catalog has as *unused*: so nothing of a session is
 //! written to it, and what a crash leaves is dropped at the next start. The session has their definitions, and its
 //! statements are compiled for the catalog of all with these ([`isomer_sql::catalog`]). They are made, altered and
 //! dropped as parts of transactions, in the same [drafts](crate::draft) as what all sessions see.
 //!
-//! Left out: ON COMMIT DELETE ROWS; temporary views, and sequences that belong to no column; a temporary table that has
-//! the name of a relation that is there already.
+//! They are in a schema of their own, which is looked into before all others.
+//!
+//! Left out: ON COMMIT DELETE ROWS.
 
 use crate::engine::Engine;
 use isomer_sql::catalog::Catalog;
@@ -17,23 +18,43 @@ use std::sync::Arc;
 pub(crate) struct Temporaries {
     engine: Arc<Engine>,
     own: RefCell<Arc<Catalog>>,
+    /// Where the session looks for names without a schema, whether there are such schemas or not.
+    path: RefCell<Arc<[String]>>,
     /// The catalog for the session's statements, and the version of that of all in it.
     both: RefCell<Option<(u64, Arc<Catalog>)>>,
 }
 
 impl Temporaries {
     pub(crate) fn new(engine: Arc<Engine>) -> Temporaries {
-        Temporaries { engine, own: RefCell::default(), both: RefCell::default() }
+        let path = RefCell::new(isomer_sql::catalog::public_path());
+        Temporaries { engine, own: RefCell::default(), path, both: RefCell::default() }
     }
 
     /// True if there are none.
     pub(crate) fn is_empty(&self) -> bool {
-        self.own.borrow().tables.is_empty()
+        !self.own.borrow().has_own()
+    }
+
+    /// True if the session sees what all see, in the same way.
+    pub(crate) fn is_plain(&self) -> bool {
+        let (path, all) = (self.path.borrow(), self.engine.catalog());
+        let there = path.iter().filter(|schema| all.has_schema(schema));
+        self.is_empty() && there.eq(all.path.iter())
+    }
+
+    /// Where it looks for names without a schema from now on.
+    pub(crate) fn set_path(&self, path: Arc<[String]>) {
+        *self.path.borrow_mut() = path;
+        *self.both.borrow_mut() = None;
+    }
+
+    pub(crate) fn path(&self) -> Arc<[String]> {
+        self.path.borrow().clone()
     }
 
     /// The catalog as the session's statements see it, outside of what its transaction has defined.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
-        if self.is_empty() {
+        if self.is_plain() {
             return self.engine.catalog();
         }
         loop {
@@ -46,7 +67,8 @@ impl Temporaries {
                 return both.clone();
             }
             if all.version < version {
-                let both = Catalog { version, ..all.with(&self.own.borrow()) };
+                let path = self.path.borrow().clone();
+                let both = Catalog { version, path, ..all.with(&self.own.borrow()) };
                 let both = Arc::new(both);
                 *self.both.borrow_mut() = Some((all.version, both.clone()));
                 return both;

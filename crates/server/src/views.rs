@@ -1,7 +1,7 @@
 //! Definitions of views, carried out.
 
 use crate::ddl::Definer;
-use isomer_sql::define::plain_name;
+use isomer_sql::catalog::{Named, Relation, TEMPORARY};
 use isomer_sql::view::View;
 use isomer_sql::{SqlError, code};
 use sqlparser::ast::{CreateView, ObjectName};
@@ -11,17 +11,25 @@ impl Definer<'_> {
     pub(crate) fn create_view(&mut self, create: &CreateView) -> Result<(), SqlError> {
         let catalog = self.catalog();
         let mut view = View::wanted(create, &catalog, &self.around.budget)?;
-        match catalog.views.get(&view.name) {
+        let name = view.full_name();
+        if name.schema == TEMPORARY
+            && !create.temporary
+            && Named::of(&create.name)?.schema.is_none()
+        {
+            let message = format!("view \"{}\" will be a temporary view", view.name);
+            self.notices.push(SqlError::new("00000", message));
+        }
+        match catalog.views.get(&name) {
             Some(old) if create.or_replace => {
                 view.check_replaces(old, &catalog)?;
                 view.oid = old.oid;
             }
             _ => {
-                self.check_free(&view.name)?;
+                self.check_free(&name)?;
                 view.oid = self.engine.fresh_oid();
             }
         }
-        self.change(|catalog| drop(catalog.views.insert(view.name.clone(), Arc::new(view))));
+        self.change(|catalog| drop(catalog.views.insert(name, Arc::new(view))));
         Ok(())
     }
 
@@ -33,11 +41,11 @@ impl Definer<'_> {
     ) -> Result<(), SqlError> {
         let (catalog, mut views) = (self.catalog(), Vec::new());
         for name in names {
-            let name = plain_name(name)?;
-            match catalog.views.get(&name) {
-                Some(view) => views.push(view.clone()),
-                None if catalog.has_relation(&name) => {
-                    let message = format!("\"{name}\" is not a view");
+            let name = Named::of(name)?;
+            match catalog.lookup(&name) {
+                Some(Relation::View(view)) => views.push(view.clone()),
+                Some(_) => {
+                    let message = format!("\"{}\" is not a view", name.name);
                     return Err(SqlError::new(code::WRONG_OBJECT, message));
                 }
                 None if if_exists => {

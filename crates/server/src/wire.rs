@@ -224,7 +224,7 @@ impl Out {
                 field(b'H', hint);
             }
             if let Some(about) = &error.about {
-                field(b's', "public");
+                field(b's', &about.schema);
                 field(b't', &about.table);
                 field(b'n', &about.constraint);
             }

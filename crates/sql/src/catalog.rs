@@ -23,10 +23,13 @@
 //! A catalog is a value: whoever changes it replaces it, and statements in progress keep theirs.
 
 mod layout;
+mod schema;
 mod temporary;
 
 pub use layout::{Beside, needs_index, place_of};
-pub use temporary::Temporary;
+pub use schema::public_path;
+pub use schema::{Name, Named, Namespace, PUBLIC, Relation, SYSTEM, TEMPORARY};
+pub use temporary::ToCommit;
 
 use crate::comment::Comments;
 use crate::datum::Datum;
@@ -42,21 +45,25 @@ use std::sync::Arc;
 /// The first number for objects that are not the system's own.
 pub const FIRST_OID: u32 = 16_384;
 
-/// All tables, by name.
+/// All relations, by name.
 #[derive(Clone, Default, Debug)]
 pub struct Catalog {
     /// Grows with every change: what was compiled for another version is compiled again.
     pub version: u64,
     /// The tables.
-    pub tables: BTreeMap<String, Arc<Table>>,
+    pub tables: BTreeMap<Name, Arc<Table>>,
     /// The sequences.
-    pub sequences: BTreeMap<String, Arc<Sequence>>,
+    pub sequences: BTreeMap<Name, Arc<Sequence>>,
     /// The views.
-    pub views: BTreeMap<String, Arc<View>>,
+    pub views: BTreeMap<Name, Arc<View>>,
+    /// The schemas, by name.
+    pub schemas: BTreeMap<String, Arc<Namespace>>,
+    /// Where names without a schema are looked for: the path of a session.
+    pub path: Arc<[String]>,
     /// What is said of all these.
     pub comments: Comments,
-    /// Which of these are the session's own.
-    pub temporary: Temporary,
+    /// Which of the session's own tables go at the end of the transaction.
+    pub to_commit: ToCommit,
     /// True if it finds the rows of a table in an order that is not the present one ([`Catalog::seen_at`]).
     pub is_of_earlier: bool,
 }
@@ -92,6 +99,8 @@ pub struct Table {
     pub id: TableId,
     /// Its number for clients.
     pub oid: u32,
+    /// The schema that it is in.
+    pub schema_name: String,
     /// Its name.
     pub name: String,
     /// Its columns, without the row id.
@@ -175,27 +184,37 @@ impl Catalog {
     /// A table by its name.
     ///
     /// # Errors
-    /// 42P01, with a name that is like it; 42809 if it is a view.
-    pub fn table(&self, name: &str) -> Result<&Arc<Table>, SqlError> {
-        self.tables.get(name).ok_or_else(|| {
-            if self.views.contains_key(name) {
-                let message = format!("\"{name}\" is a view, and not a table");
-                return SqlError::new(code::WRONG_OBJECT, message);
-            }
-            let message = format!("relation \"{name}\" does not exist");
-            let error = SqlError::new(code::UNDEFINED_TABLE, message);
-            match similar(name, self.tables.keys().map(String::as_str)) {
-                Some(other) => error.hint(format!("Perhaps you meant \"{other}\".")),
-                None => error,
-            }
-        })
+    /// 42P01, with a name that is like it; 42809 if it is something else.
+    pub fn table(&self, named: &Named) -> Result<&Arc<Table>, SqlError> {
+        match self.lookup(named) {
+            Some(Relation::Table(table)) => Ok(table),
+            _ => Err(self.no_relation(named, "table")),
+        }
+    }
+
+    /// A table by its number for clients.
+    ///
+    /// # Errors
+    /// XX000 if it has gone.
+    pub fn table_numbered(&self, oid: u32) -> Result<&Arc<Table>, SqlError> {
+        let gone = || SqlError::new(code::INTERNAL, format!("there is no table {oid}"));
+        self.table_of(oid).ok_or_else(gone)
+    }
+
+    /// A view by its name, if it is one.
+    pub fn view(&self, named: &Named) -> Option<&Arc<View>> {
+        match self.lookup(named) {
+            Some(Relation::View(view)) => Some(view),
+            _ => None,
+        }
     }
 
     /// An index by its name, and its table.
-    pub fn index(&self, name: &str) -> Option<(&Arc<Table>, &Arc<Index>)> {
-        let of = |table: &'_ Arc<Table>| table.indexes.iter().position(|i| i.name == name);
-        let table = self.tables.values().find(|table| of(table).is_some())?;
-        Some((table, &table.indexes[of(table)?]))
+    pub fn index(&self, named: &Named) -> Option<(&Arc<Table>, &Arc<Index>)> {
+        match self.lookup(named) {
+            Some(Relation::Index(table, index)) => Some((table, index)),
+            _ => None,
+        }
     }
 
     /// The catalog as a transaction may use it that sees only what was committed before a time, if that is
@@ -240,14 +259,18 @@ impl Catalog {
     ///
     /// # Errors
     /// 42P01 if there is nothing of this name, 42809 if it is something else.
-    pub fn sequence(&self, name: &str) -> Result<&Arc<Sequence>, SqlError> {
-        self.sequences.get(name).ok_or_else(|| match self.has_relation(name) {
-            true => SqlError::new(code::WRONG_OBJECT, format!("\"{name}\" is not a sequence")),
-            false => {
-                let message = format!("relation \"{name}\" does not exist");
-                SqlError::new(code::UNDEFINED_TABLE, message)
+    pub fn sequence(&self, named: &Named) -> Result<&Arc<Sequence>, SqlError> {
+        match self.lookup(named) {
+            Some(Relation::Sequence(sequence)) => Ok(sequence),
+            Some(_) => {
+                let message = format!("\"{}\" is not a sequence", named.name);
+                Err(SqlError::new(code::WRONG_OBJECT, message))
             }
-        })
+            None => {
+                let message = format!("relation \"{named}\" does not exist");
+                Err(SqlError::new(code::UNDEFINED_TABLE, message))
+            }
+        }
     }
 
     /// The sequence that belongs to a column.
@@ -267,13 +290,15 @@ impl Catalog {
     }
 
     /// True if a table, an index, a key, a sequence or a view has this name.
-    pub fn has_relation(&self, name: &str) -> bool {
-        let key = |table: &Arc<Table>| table.key_name == name && table.has_key();
-        self.tables.contains_key(name)
-            || self.sequences.contains_key(name)
-            || self.views.contains_key(name)
-            || self.index(name).is_some()
-            || self.tables.values().any(key)
+    pub fn has_relation(&self, name: &Name) -> bool {
+        self.relation_at(name).is_some()
+    }
+}
+
+impl Table {
+    /// Its name, with its schema.
+    pub fn full_name(&self) -> Name {
+        Name { schema: self.schema_name.clone(), name: self.name.clone() }
     }
 }
 
@@ -527,7 +552,11 @@ impl Table {
             Some(columns) => format!(" WITH (shard_by = '{}')", columns.replace('\'', "''")),
             None => String::new(),
         };
-        format!("CREATE TABLE {} ({}){shard}", always(&self.name), parts.join(", "))
+        let schema = match self.schema_name == PUBLIC {
+            true => String::new(),
+            false => format!("{}.", always(&self.schema_name)),
+        };
+        format!("CREATE TABLE {schema}{} ({}){shard}", always(&self.name), parts.join(", "))
     }
 }
 
@@ -537,10 +566,10 @@ impl Index {
         let columns: Vec<String> =
             self.columns.iter().map(|&at| quoted(&table.columns[at].name)).collect();
         format!(
-            "CREATE {}INDEX {} ON public.{} USING btree ({})",
+            "CREATE {}INDEX {} ON {} USING btree ({})",
             if self.unique { "UNIQUE " } else { "" },
             quoted(&self.name),
-            quoted(&table.name),
+            table.full_name().written(),
             columns.join(", ")
         )
     }
@@ -614,6 +643,7 @@ mod tests {
         let made = Table {
             id: TableId(1),
             oid: FIRST_OID,
+            schema_name: PUBLIC.to_owned(),
             name: "t".to_owned(),
             columns,
             key: Vec::new(),

@@ -9,10 +9,9 @@
 //!
 //! Left out: comments on constraints, and on what Isomer does not have.
 
-use crate::catalog::{Catalog, Table};
-use crate::define::plain_name;
+use crate::catalog::{Catalog, Named};
 use crate::error::{SqlError, code};
-use crate::system::{PUBLIC, key_oid};
+use crate::system::key_oid;
 use sqlparser::ast::{CommentObject, ObjectName};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,55 +34,46 @@ impl Catalog {
             let (Some(column), false) = (column, parts.is_empty()) else {
                 return Err(SqlError::new(code::SYNTAX, "column name must be qualified"));
             };
-            return self.column_topic(&plain_name(&ObjectName(parts))?, column);
+            return self.column_topic(&Named::of(&ObjectName(parts))?, column);
         }
         if object == CommentObject::Schema {
             let schema = name.0.last().and_then(|part| part.as_ident()).map(crate::bind::folded);
-            return match schema.as_deref() {
-                Some("public") => Ok((PUBLIC as u32, String::new())),
-                _ => {
-                    let message = format!("schema \"{name}\" does not exist");
-                    Err(SqlError::new(code::INVALID_SCHEMA, message))
-                }
+            let schema = schema.unwrap_or_default();
+            return match self.schemas.get(&schema) {
+                Some(found) => Ok((found.oid, String::new())),
+                None => Err(self.no_schema(&schema)),
             };
         }
-        let name = plain_name(name)?;
-        let found = match object {
-            CommentObject::Table => self.tables.get(&name).map(|table| table.oid),
-            CommentObject::View => self.views.get(&name).map(|view| view.oid),
-            CommentObject::Sequence => self.sequences.get(&name).map(|sequence| sequence.oid),
-            CommentObject::Index => self.index_number(&name),
-            other => return Err(SqlError::unsupported(format!("COMMENT ON {other}"))),
-        };
-        found.map(|oid| (oid, String::new())).ok_or_else(|| match self.has_relation(&name) {
-            true => {
-                let kind = object.to_string().to_lowercase();
-                SqlError::new(code::WRONG_OBJECT, format!("\"{name}\" is not a {kind}"))
+        let name = Named::of(name)?;
+        let kind = object.to_string().to_lowercase();
+        if !matches!(kind.as_str(), "table" | "view" | "sequence" | "index") {
+            return Err(SqlError::unsupported(format!("COMMENT ON {object}")));
+        }
+        match self.lookup(&name) {
+            Some(found) if found.kind() == kind => Ok((found.oid(), String::new())),
+            Some(_) => {
+                let message = format!("\"{}\" is not a {kind}", name.name);
+                Err(SqlError::new(code::WRONG_OBJECT, message))
             }
-            false => {
+            None => {
                 let message = format!("relation \"{name}\" does not exist");
-                SqlError::new(code::UNDEFINED_TABLE, message)
+                Err(SqlError::new(code::UNDEFINED_TABLE, message))
             }
-        })
+        }
     }
 
-    fn column_topic(&self, relation: &str, column: String) -> Result<Topic, SqlError> {
-        if let Some(view) = self.views.get(relation) {
+    fn column_topic(&self, relation: &Named, column: String) -> Result<Topic, SqlError> {
+        if let Some(view) = self.view(relation) {
             if view.columns.iter().any(|(name, _)| *name == column) {
                 return Ok((view.oid, column));
             }
-            let message = format!("column \"{column}\" of relation \"{relation}\" does not exist");
+            let message =
+                format!("column \"{column}\" of relation \"{}\" does not exist", view.name);
             return Err(SqlError::new(code::UNDEFINED_COLUMN, message));
         }
         let table = self.table(relation)?;
         table.column(&column)?;
         Ok((table.oid, column))
-    }
-
-    fn index_number(&self, name: &str) -> Option<u32> {
-        let of_key = |table: &&Arc<Table>| table.has_key() && table.key_name == name;
-        let key = self.tables.values().find(of_key).map(|table| key_oid(table) as u32);
-        key.or_else(|| self.index(name).map(|(_, index)| index.oid))
     }
 
     /// What is said of something.
@@ -116,7 +106,7 @@ impl Catalog {
         if self.comments.is_empty() {
             return;
         }
-        let mut known = BTreeSet::from([(PUBLIC as u32, String::new())]);
+        let mut known = BTreeSet::new();
         let mut knows = |oid: u32, columns: &mut dyn Iterator<Item = &String>| {
             known.insert((oid, String::new()));
             known.extend(columns.map(|name| (oid, name.clone())));
@@ -127,6 +117,7 @@ impl Catalog {
             knows(key_oid(table) as u32, &mut none());
             table.indexes.iter().for_each(|index| knows(index.oid, &mut none()));
         }
+        self.schemas.values().for_each(|schema| knows(schema.oid, &mut none()));
         for view in self.views.values() {
             knows(view.oid, &mut view.columns.iter().map(|(name, _)| name));
         }

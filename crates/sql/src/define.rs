@@ -4,13 +4,13 @@
 
 use crate::bind::folded;
 pub use crate::bind::{check_generated, computed_of, renamed};
-use crate::catalog::{Catalog, Check, Identity, Table, TableColumn};
+use crate::catalog::{Catalog, Check, Identity, Named, Table, TableColumn};
 use crate::error::{SqlError, code, similar};
 use crate::parameters;
 use crate::parse::Like;
 use crate::parse::sequence_options as sequence_options_of;
 use crate::refuse;
-use crate::sequence::{SequenceOptions, normal};
+use crate::sequence::{SequenceOptions, bound, normal};
 use crate::types::SqlType;
 use isomer_design::Backups;
 use sqlparser::ast::{
@@ -27,6 +27,8 @@ const INDEXES_MAX: usize = 256;
 /// A table to be made.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NewTable {
+    /// Its schema, if that is said.
+    pub schema: Option<String>,
     /// Its name.
     pub name: String,
     /// Its columns.
@@ -80,20 +82,14 @@ pub struct NewIndex {
     pub unique: bool,
 }
 
-/// The last part of a name, if the schema is `public`.
+/// A name that has no schema of its own.
 ///
 /// # Errors
-/// 3F000 for other schemas.
+/// 42601 if it says one.
 pub fn plain_name(name: &ObjectName) -> Result<String, SqlError> {
-    let parts: Vec<&Ident> = name.0.iter().filter_map(|part| part.as_ident()).collect();
-    match parts.as_slice() {
-        [name] => Ok(folded(name)),
-        [schema, name] if folded(schema) == "public" => Ok(folded(name)),
-        _ => {
-            let message =
-                format!("{name} is not in the schema public, which is the one for tables");
-            Err(SqlError::new("3F000", message))
-        }
+    match Named::of(name)? {
+        Named { schema: None, name } => Ok(name),
+        Named { .. } => Err(SqlError::new(code::SYNTAX, "syntax error at or near \".\"")),
     }
 }
 
@@ -115,7 +111,7 @@ pub fn new_table_like(
     catalog: &Catalog,
 ) -> Result<NewTable, SqlError> {
     refuse::create_table(create)?;
-    let mut table = NewTable::of(plain_name(&create.name)?);
+    let mut table = NewTable::of(Named::of(&create.name)?);
     if let CreateTableOptions::With(options) = &create.table_options {
         table.backups = parameters::backups(options)?;
     }
@@ -162,7 +158,7 @@ pub struct NewColumn {
 /// # Errors
 /// As [`new_table`].
 pub fn new_column(table: &str, column: &ColumnDef) -> Result<NewColumn, SqlError> {
-    let mut alone = NewTable::of(table.to_owned());
+    let mut alone = NewTable::of(Named::plain(table));
     alone.add_column(column)?;
     let key = (!alone.key.is_empty()).then(|| alone.key_name.take());
     let unique = alone.unique.drain(..).map(|unique| unique.name).collect();
@@ -173,9 +169,10 @@ pub fn new_column(table: &str, column: &ColumnDef) -> Result<NewColumn, SqlError
 }
 
 impl NewTable {
-    fn of(name: String) -> NewTable {
+    fn of(named: Named) -> NewTable {
         NewTable {
-            name,
+            schema: named.schema,
+            name: named.name,
             columns: Vec::new(),
             key: Vec::new(),
             shard: Vec::new(),
@@ -299,8 +296,8 @@ impl NewTable {
 
     /// Adds the columns of another table or view, and what else is wanted of it.
     fn add_like(&mut self, like: &Like, catalog: &Catalog) -> Result<(), SqlError> {
-        let name = plain_name(&like.name)?;
-        if let Some(view) = catalog.views.get(&name) {
+        let name = Named::of(&like.name)?;
+        if let Some(view) = catalog.view(&name) {
             return view.columns.iter().try_for_each(|(name, ty)| {
                 self.check_column(name)?;
                 self.columns.push(TableColumn::plain(name.clone(), *ty));
@@ -319,7 +316,8 @@ impl NewTable {
                 (_, true) => including.generated,
                 _ => including.defaults,
             };
-            copy.default = column.default.clone().filter(|_| is_wanted);
+            let default = column.default.as_deref().filter(|_| is_wanted);
+            copy.default = default.map(bound);
             copy.is_generated = column.is_generated && is_wanted;
             let own = catalog.sequence_of(table.oid, &column.name);
             if let (Some(identity), Some(own), true) = (column.identity, own, including.identity) {

@@ -23,7 +23,9 @@ pub struct SqlError {
 /// What an error is about, so that programs need not read its message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct About {
-    /// A table.
+    /// The schema of a table.
+    pub schema: String,
+    /// The table.
     pub table: String,
     /// A constraint of it.
     pub constraint: String,
@@ -82,6 +84,8 @@ pub mod code {
     pub const WRONG_OBJECT: &str = "42809";
     /// There is no such schema.
     pub const INVALID_SCHEMA: &str = "3F000";
+    pub const DUPLICATE_SCHEMA: &str = "42P06";
+    pub const INSUFFICIENT_PRIVILEGE: &str = "42501";
     /// A query of WITH RECURSIVE mentions itself where it must not.
     pub const INVALID_RECURSION: &str = "42P19";
     pub const GENERATED_ALWAYS: &str = "428C9";
@@ -125,9 +129,9 @@ impl SqlError {
 
     /// About a constraint of a table.
     #[must_use]
-    pub fn about(mut self, table: &str, constraint: &str) -> SqlError {
-        let (table, constraint) = (table.to_owned(), constraint.to_owned());
-        self.about = Some(Box::new(About { table, constraint }));
+    pub fn about(mut self, schema: &str, table: &str, constraint: &str) -> SqlError {
+        let [schema, table, constraint] = [schema, table, constraint].map(str::to_owned);
+        self.about = Some(Box::new(About { schema, table, constraint }));
         self
     }
 

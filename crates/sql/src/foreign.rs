@@ -105,16 +105,15 @@ pub struct ForeignKey {
 
 impl ForeignKey {
     /// What the key says, as `pg_get_constraintdef` shows it.
-    pub fn definition(&self, child: &Table, parent: &Table, with_schema: bool) -> String {
+    pub fn definition(&self, child: &Table, parent: &Table, catalog: &Catalog) -> String {
         let named = |table: &Table, columns: &[usize]| {
             let names = columns.iter().map(|&at| quoted(&table.columns[at].name));
             names.collect::<Vec<_>>().join(", ")
         };
         let mut said = format!(
-            "FOREIGN KEY ({}) REFERENCES {}{}({})",
+            "FOREIGN KEY ({}) REFERENCES {}({})",
             named(child, &self.columns),
-            if with_schema { "public." } else { "" },
-            quoted(&parent.name),
+            catalog.shown(&parent.full_name()),
             named(parent, &self.referenced)
         );
         if self.full {
@@ -397,7 +396,11 @@ impl Link {
             "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
             self.child.name, self.key.name
         );
-        SqlError::new(code::FOREIGN_KEY_VIOLATION, message).about(&self.child.name, &self.key.name)
+        SqlError::new(code::FOREIGN_KEY_VIOLATION, message).about(
+            &self.child.schema_name,
+            &self.child.name,
+            &self.key.name,
+        )
     }
 
     /// 23503: children name the parent that has gone.
@@ -408,9 +411,11 @@ impl Link {
         );
         let shown = shown(&self.parent, &self.key.referenced, values);
         let detail = format!("Key {shown} is still referenced from table \"{}\".", self.child.name);
-        SqlError::new(code::FOREIGN_KEY_VIOLATION, message)
-            .detail(detail)
-            .about(&self.child.name, &self.key.name)
+        SqlError::new(code::FOREIGN_KEY_VIOLATION, message).detail(detail).about(
+            &self.child.schema_name,
+            &self.child.name,
+            &self.key.name,
+        )
     }
 }
 

@@ -205,14 +205,14 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("random", 0) => (Random, SqlType::Float8),
         ("format_type", 2) => (FormatType, SqlType::Text),
         ("has_column_privilege" | "pg_has_role", 2..=4) => (True, SqlType::Bool),
+        ("pg_table_is_visible", 1) => (TableVisible, SqlType::Bool),
         (
-            "pg_table_is_visible"
-            | "pg_type_is_visible"
+            "pg_type_is_visible"
             | "pg_function_is_visible"
             | "pg_opclass_is_visible"
             | "pg_collation_is_visible",
             1,
-        ) => (TableVisible, SqlType::Bool),
+        ) => (True, SqlType::Bool),
         ("has_table_privilege" | "has_schema_privilege" | "has_database_privilege", 2 | 3) => {
             (True, SqlType::Bool)
         }
@@ -457,7 +457,7 @@ pub fn call(
         }
         Version => Datum::text(version()),
         CurrentDatabase => Datum::text(&*around.database),
-        CurrentSchema => Datum::text("public"),
+        CurrentSchema => catalog.first_schema().map_or(Datum::Null, Datum::text),
         CurrentUser => Datum::text(&*around.user),
         UserById => Datum::Text(crate::system::role_name(around, int(0))),
         BackendPid => Datum::Int(around.process.into()),
@@ -466,7 +466,8 @@ pub fn call(
         Extract => extract(text(0), &args[1])?,
         FormatType => format_type(args),
         TypeOf => copy(text(0), budget)?,
-        TableVisible | True => Datum::Bool(true),
+        TableVisible => Datum::Bool(crate::system::is_visible(catalog, int(0))),
+        True => Datum::Bool(true),
         Zero => Datum::Int(0),
         // Rows of several tables share the memory of a site, so a table has no size of its own.
         RelationSize => Datum::Null,
@@ -474,8 +475,7 @@ pub fn call(
         NullText => Datum::Null,
         ShowDefault => {
             budget.charge(2 * text(0).len())?;
-            let with_schema = !around.sees_public();
-            Datum::Text(crate::system::default_definition(catalog, text(0), with_schema))
+            Datum::Text(crate::sequence::shown(text(0), catalog))
         }
         Description | ColumnDescription => {
             let oid = u32::try_from(int(0)).unwrap_or(0);
@@ -520,12 +520,8 @@ pub fn call(
         IndexDefinition => {
             crate::system::index_definition(catalog, int(0), args.get(1).map_or(0, |_| int(1)))
         }
-        ConstraintDefinition => {
-            crate::system::constraint_definition(catalog, int(0), !around.sees_public())
-        }
-        ViewDefinition => {
-            crate::system::view_definition(catalog, int(0), !around.sees_public(), budget)?
-        }
+        ConstraintDefinition => crate::system::constraint_definition(catalog, int(0)),
+        ViewDefinition => crate::system::view_definition(catalog, int(0), budget)?,
         // Each sign may be one that is doubled.
         QuoteIdent => {
             budget.charge(2 * text(0).len() + 2)?;
@@ -558,9 +554,7 @@ pub fn call(
             Datum::Text(shown)
         }
         LikeEscape => strings::like_escape(text(0), text(1), budget)?,
-        RegclassName => {
-            Datum::Text(crate::system::relation_name(catalog, int(0), !around.sees_public()))
-        }
+        RegclassName => Datum::Text(crate::system::relation_name(catalog, int(0))),
         RegtypeName | PgTypeName => {
             let oid = u32::try_from(int(0)).unwrap_or(0);
             Datum::Text(SqlType::of_oid(oid).map_or("-".to_owned(), |ty| ty.to_string()))
@@ -595,11 +589,18 @@ pub fn call(
             }
             Datum::Text(joined)
         }
-        CurrentSchemas => Datum::text(if args[0].as_bool() == Some(true) {
-            "{pg_catalog,public}"
-        } else {
-            "{public}"
-        }),
+        CurrentSchemas => {
+            let path = catalog.path.iter().map(String::as_str);
+            let path = path.filter(|schema| catalog.has_schema(schema));
+            let implied = [crate::catalog::TEMPORARY, "pg_catalog"];
+            let from = match args[0].as_bool() {
+                Some(true) if catalog.has_own() => 0,
+                Some(true) => 1,
+                _ => 2,
+            };
+            let all = implied[from..].iter().copied().chain(path);
+            Datum::Text(crate::array::format(all.map(Some)))
+        }
         CurrentSetting => match around.settings.setting(&clipped(text(0))) {
             Some(value) => Datum::Text(value),
             None if args.get(1).and_then(Datum::as_bool) == Some(true) => Datum::Null,

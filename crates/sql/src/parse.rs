@@ -220,6 +220,13 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
     {
         return Err(SqlError::unsupported("EXCLUDE in a window"));
     }
+    if first == "CREATE"
+        && second == "SCHEMA"
+        && (count_of(&tokens, "CREATE") > 1 || count_of(&tokens, "GRANT") > 0)
+    {
+        return Err(SqlError::unsupported("a definition inside of CREATE SCHEMA")
+            .hint("Write it as a statement of its own, with the schema before its name."));
+    }
     if first == "CREATE" && second == "RECURSIVE" {
         return Err(SqlError::unsupported("a recursive view"));
     }
@@ -300,6 +307,12 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
     let overriding =
         if matches!(&*first, "INSERT" | "WITH") { overriding(&mut tokens) } else { None };
     let parser = || Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
+    if let ("ALTER", "TABLE" | "INDEX" | "VIEW" | "SEQUENCE") = (first.as_str(), second.as_str()) {
+        let mut own = parser().with_tokens_with_locations(tokens.clone());
+        if let Some(found) = alter::statement(&mut own).map_err(|error| refused(error, text))? {
+            return Ok(Parsed::Alter(Box::new(found)));
+        }
+    }
     if let ("ALTER" | "DROP", "SEQUENCE")
     | ("CREATE", "SEQUENCE" | "TEMP" | "TEMPORARY" | "UNLOGGED")
     | ("ALTER", "TABLE") = (first.as_str(), second.as_str())
@@ -319,12 +332,6 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
     let mut likes = Vec::new();
     if creates_table {
         likes = like::take(&mut tokens).map_err(|error| refused(error, text))?;
-    }
-    if let ("ALTER", "TABLE" | "INDEX" | "VIEW") = (first.as_str(), second.as_str()) {
-        let mut own = parser().with_tokens_with_locations(tokens.clone());
-        if let Some(found) = alter::statement(&mut own).map_err(|error| refused(error, text))? {
-            return Ok(Parsed::Alter(Box::new(found)));
-        }
     }
     if (first.as_str(), second.as_str()) == ("CREATE", "TABLE") {
         shard::as_parameter(&mut tokens).map_err(|error| refused(error, text))?;
@@ -351,6 +358,15 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
         Some(overriding) => Parsed::Overriding(Box::new(parsed), overriding),
         None => Parsed::Sql(Box::new(parsed)),
     })
+}
+
+/// How often a word stands among tokens.
+fn count_of(tokens: &[TokenWithSpan], wanted: &str) -> usize {
+    let is_it = |token: &&TokenWithSpan| {
+        matches!(&token.token, Token::Word(word)
+            if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted))
+    };
+    tokens.iter().filter(is_it).count()
 }
 
 fn constraints(parser: &mut Parser<'_>) -> Result<ConstraintsStatement, ParserError> {

@@ -196,10 +196,6 @@ pub(crate) fn create_table(create: &CreateTable) -> Result<(), SqlError> {
         (create.inherits.is_some(), "INHERITS"),
         (create.partition_of.is_some() || create.partition_by.is_some(), "PARTITION BY"),
     ])?;
-    if create.on_commit.is_some() && !create.temporary {
-        let message = "ON COMMIT can only be used on temporary tables";
-        return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
-    }
     let is_foreign = create.or_replace
         || create.external
         || create.transient

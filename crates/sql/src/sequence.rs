@@ -10,7 +10,7 @@
 //! [state](Sequence::state), and are no part of a transaction: what was given is given, and a number is given once.
 //! RESTART begins another state, so that it is undone with its transaction.
 
-use crate::catalog::quoted;
+use crate::catalog::{Catalog, Name, Named, PUBLIC, quoted};
 use crate::error::{SqlError, code};
 use crate::types::SqlType;
 use std::fmt;
@@ -20,6 +20,8 @@ use std::fmt;
 pub struct Sequence {
     /// Its number for clients.
     pub oid: u32,
+    /// The schema that it is in.
+    pub schema: String,
     /// Its name.
     pub name: String,
     /// Under which number its numbers are kept. No other sequence has, or had, the same.
@@ -68,9 +70,9 @@ pub struct SequenceOptions {
     pub cache: Option<i64>,
     pub cycle: Option<bool>,
     /// `Some(None)`: NONE.
-    pub owned_by: Option<Option<(String, String)>>,
+    pub owned_by: Option<Option<(Named, String)>>,
     /// The name of an identity's sequence.
-    pub name: Option<String>,
+    pub name: Option<Named>,
 }
 
 fn wrong(message: String) -> SqlError {
@@ -91,14 +93,15 @@ impl Sequence {
     /// # Errors
     /// 22023.
     pub fn new(
-        name: String,
+        name: Name,
         (oid, state): (u32, u32),
         ty: SqlType,
         options: &SequenceOptions,
     ) -> Result<Sequence, SqlError> {
         let blank = Sequence {
             oid,
-            name,
+            schema: name.schema,
+            name: name.name,
             state,
             ty,
             increment: 1,
@@ -227,15 +230,58 @@ impl Sequence {
         Err(SqlError::new(code::OUT_OF_RANGE, message))
     }
 
+    /// Its name, with its schema.
+    pub fn full_name(&self) -> Name {
+        Name { schema: self.schema.clone(), name: self.name.clone() }
+    }
+
     /// The default of a column that takes its numbers.
     pub fn default(&self) -> String {
-        default_of(&self.name)
+        format!("nextval('{}'::regclass)", in_default(&self.full_name()).replace('\'', "''"))
     }
 }
 
-/// The default of a column that takes the numbers of the sequence with this name.
-pub fn default_of(name: &str) -> String {
-    format!("nextval('{}'::regclass)", quoted(name).replace('\'', "''"))
+/// The name of a sequence as it is kept in a default: one of public is named without its schema.
+fn in_default(name: &Name) -> String {
+    match name.schema == PUBLIC {
+        true => quoted(&name.name),
+        false => name.written(),
+    }
+}
+
+/// A default with other names for the sequences that it takes numbers from.
+fn with_names(default: &str, name: impl Fn(Named) -> Option<String>) -> String {
+    let mut text = default.to_owned();
+    for at in written(default).into_iter().rev() {
+        if let Some(name) = name(Named::read(&default[at.clone()].replace("''", "'"))) {
+            text.replace_range(at, &name.replace('\'', "''"));
+        }
+    }
+    text
+}
+
+/// A default as it is kept, of one as a statement has it: its sequences are those that its path means.
+pub fn kept(default: &str, catalog: &Catalog) -> String {
+    with_names(&normal(default), |named| {
+        let found = catalog.sequence(&named).ok()?;
+        Some(in_default(&found.full_name()))
+    })
+}
+
+/// A kept default as it means the same whatever the path is.
+pub fn bound(default: &str) -> String {
+    with_names(default, |named| Some(named.kept().written()))
+}
+
+/// A kept default as a client is shown it.
+pub fn shown(default: &str, catalog: &Catalog) -> String {
+    with_names(default, |named| Some(catalog.shown(&named.kept())))
+}
+
+/// The sequences that a kept default takes numbers from.
+pub fn taken_from(default: &str) -> Vec<Name> {
+    let named = |at: std::ops::Range<usize>| Named::read(&default[at].replace("''", "'")).kept();
+    written(default).into_iter().map(named).collect()
 }
 
 /// The names in a default from which it takes numbers, as they are written there, with their places.
@@ -273,30 +319,15 @@ pub fn normal(default: &str) -> String {
     text
 }
 
-/// The name of a relation, out of a text such as `public."Odd"`.
-pub fn plain(text: &str) -> String {
-    let text = text.strip_prefix("public.").unwrap_or(text);
-    match text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
-        Some(inner) => inner.replace("\"\"", "\""),
-        None => text.to_lowercase(),
-    }
+/// True if a kept default takes numbers from this sequence.
+pub fn takes_from(default: &str, sequence: &Name) -> bool {
+    taken_from(default).contains(sequence)
 }
 
-/// True if a default takes numbers from this sequence.
-pub fn takes_from(default: &str, sequence: &str) -> bool {
-    written(default).into_iter().any(|at| plain(&default[at].replace("''", "'")) == sequence)
-}
-
-/// The default, with another name for a sequence.
+/// A kept default, with another name for a sequence.
 #[must_use]
-pub fn renamed(default: &str, from: &str, to: &str) -> String {
-    let mut text = default.to_owned();
-    for at in written(default).into_iter().rev() {
-        if plain(&default[at.clone()].replace("''", "'")) == from {
-            text.replace_range(at, &quoted(to).replace('\'', "''"));
-        }
-    }
-    text
+pub fn renamed(default: &str, from: &Name, to: &Name) -> String {
+    with_names(default, |named| (named.kept() == *from).then(|| in_default(to)))
 }
 
 /// The options that make it, as a statement says them.
@@ -316,7 +347,7 @@ mod tests {
     use super::*;
 
     fn of(options: &SequenceOptions) -> Result<Sequence, SqlError> {
-        Sequence::new("s".to_owned(), (1, 1), SqlType::Int8, options)
+        Sequence::new(Name::public("s"), (1, 1), SqlType::Int8, options)
     }
 
     #[test]
@@ -345,13 +376,25 @@ mod tests {
 
     #[test]
     fn names_are_found_in_defaults() {
+        let other = Name::public("other");
         for name in ["plain", "Odd", "it's", "a\"b"] {
-            let default = format!("1 + {}", default_of(name));
-            assert!(takes_from(&default, name), "{default}");
-            assert!(!takes_from(&default, "other"));
-            assert_eq!(renamed(&default, name, "New one"), "1 + nextval('\"New one\"'::regclass)");
+            for schema in ["public", "A.b"] {
+                let name = Name { schema: schema.to_owned(), name: name.to_owned() };
+                let sequence = Sequence {
+                    schema: name.schema.clone(),
+                    name: name.name.clone(),
+                    ..of(&SequenceOptions::default()).expect("a sequence")
+                };
+                let default = format!("1 + {}", sequence.default());
+                assert!(takes_from(&default, &name), "{default}");
+                assert!(takes_from(&bound(&default), &name), "{default}");
+                assert!(!takes_from(&default, &other));
+                let new = renamed(&default, &name, &Name::public("New one"));
+                assert_eq!(new, "1 + nextval('\"New one\"'::regclass)");
+            }
         }
-        assert!(takes_from("NEXTVAL('public.s') + 1", "s"));
+        assert!(takes_from("NEXTVAL('public.s') + 1", &Name::public("s")));
+        assert_eq!(bound("nextval('s'::regclass)"), "nextval('public.s'::regclass)");
         assert_eq!(normal("nextval('s'::REGCLASS) + 1"), "nextval('s'::regclass) + 1");
         assert_eq!(normal("nextval('it''s')"), "nextval('it''s'::regclass)");
         assert_eq!(normal("'::REGCLASS'"), "'::REGCLASS'");

@@ -398,9 +398,12 @@ fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlE
         | Statement::AlterIndex { .. }
         | Statement::Truncate(_)
         | Statement::CreateView(_)
+        | Statement::CreateSchema { .. }
+        | Statement::AlterSchema(_)
         | Statement::Comment { .. }
         | Statement::Drop {
-            object_type: ObjectType::Table | ObjectType::Index | ObjectType::View,
+            object_type:
+                ObjectType::Table | ObjectType::Index | ObjectType::View | ObjectType::Schema,
             ..
         } => Action::Define(Definition::Sql(Box::new(statement.clone()))),
         other => {

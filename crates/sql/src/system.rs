@@ -10,7 +10,7 @@ mod information;
 mod rows;
 mod tables;
 
-use crate::catalog::{Catalog, Table};
+use crate::catalog::{Catalog, Name, SYSTEM, TEMPORARY, Table};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::sequence::Sequence;
@@ -19,7 +19,7 @@ use crate::types::{ALL, SqlType};
 use crate::view::View;
 use crate::zone::Zone;
 use definitions::index_definitions;
-pub(crate) use definitions::{constraint_definition, default_access, default_definition};
+pub(crate) use definitions::{constraint_definition, default_access, is_visible};
 pub(crate) use definitions::{index_definition, regclass, regtype, relation_name};
 pub(crate) use definitions::{serial_sequence, view_definition};
 use information::{constraints_of, information_columns, information_view_columns};
@@ -35,6 +35,8 @@ use tables::{Definition, TABLES, VOID};
 const PG_CATALOG: i64 = 11;
 pub(crate) const PUBLIC: i64 = 2200;
 const INFORMATION: i64 = 2202;
+/// The schema of what a session has for itself.
+pub(crate) const OWN: i64 = 11_000;
 const HEAP: i64 = 2;
 const BTREE: i64 = 403;
 /// The user that a new database has; there are no rights to tables, so all of them are its.
@@ -112,14 +114,6 @@ pub trait SettingsView: Send + Sync {
     fn checked(&self, name: &str, value: &str) -> Result<String, SqlError>;
 }
 
-impl Surroundings {
-    /// True if relations of the schema public are known without it.
-    pub(crate) fn sees_public(&self) -> bool {
-        let path = self.settings.setting("search_path").unwrap_or_default();
-        path.split(',').any(|schema| schema.trim().trim_matches('"') == "public")
-    }
-}
-
 /// Who is connected.
 pub trait SessionsView: Send + Sync {
     /// The numbers of all connections, and their users.
@@ -153,9 +147,7 @@ impl SystemTable {
         catalog: &Catalog,
         around: &Surroundings,
     ) -> Result<Vec<Vec<Datum>>, SqlError> {
-        let with_schema = !around.sees_public();
-        let shown =
-            |view: &View| view_definition(catalog, view.oid.into(), with_schema, &around.budget);
+        let shown = |view: &View| view_definition(catalog, view.oid.into(), &around.budget);
         let rows = match (self.of.schema, self.of.name) {
             ("isomer", name) => around.design.rows(name, catalog),
             ("pg_catalog", "pg_namespace") => {
@@ -172,10 +164,17 @@ impl SystemTable {
                 // The schema isomer is not shown: those who dump what there is would dump it.
                 let all = [
                     (PG_CATALOG, "pg_catalog", OWNER),
-                    (PUBLIC, "public", DATABASE_OWNER),
                     (INFORMATION, "information_schema", OWNER),
+                    (OWN, TEMPORARY, OWNER),
                 ];
-                all.map(row).to_vec()
+                let made = catalog.schemas.values();
+                let owner = |oid| if oid == PUBLIC { DATABASE_OWNER } else { OWNER };
+                let made = made.map(|schema| {
+                    let oid = i64::from(schema.oid);
+                    (oid, &*schema.name, owner(oid))
+                });
+                let is_there = |&(oid, ..): &(i64, &str, i64)| oid != OWN || catalog.has_own();
+                all.into_iter().filter(is_there).chain(made).map(row).collect()
             }
             ("pg_catalog", "pg_cursors") => {
                 let row = |cursor: &CursorShown| {
@@ -188,9 +187,10 @@ impl SystemTable {
                 around.cursors.borrow().iter().map(row).collect()
             }
             ("pg_catalog", "pg_class") => {
-                let sequences = catalog.sequences.values().map(|sequence| sequence_class(sequence));
+                let sequences =
+                    catalog.sequences.values().map(|sequence| sequence_class(sequence, catalog));
                 let tables = catalog.tables.values().flat_map(|table| classes(table, catalog));
-                let views = catalog.views.values().map(|view| view_class(view));
+                let views = catalog.views.values().map(|view| view_class(view, catalog));
                 tables.chain(sequences).chain(views).collect()
             }
             ("pg_catalog", "pg_sequence") => {
@@ -281,22 +281,24 @@ impl SystemTable {
             ("pg_catalog", "pg_stat_activity") => sessions(around),
             ("pg_catalog", "pg_tables") => {
                 let owner = role_name(around, OWNER);
-                let row =
-                    |table: &Arc<Table>| vec![text("public"), text(&table.name), text(&owner)];
+                let row = |table: &Arc<Table>| {
+                    vec![text(&table.schema_name), text(&table.name), text(&owner)]
+                };
                 catalog.tables.values().map(row).collect()
             }
             ("pg_catalog", "pg_views") => {
                 let owner = role_name(around, OWNER);
                 let row = |view: &Arc<View>| {
                     let query = shown(view)?;
-                    Ok(vec![text("public"), text(&view.name), text(&owner), query])
+                    Ok(vec![text(&view.schema), text(&view.name), text(&owner), query])
                 };
                 catalog.views.values().map(row).collect::<Result<_, SqlError>>()?
             }
             ("pg_catalog", "pg_indexes") => {
                 let row = |table: &Arc<Table>| -> Vec<Vec<Datum>> {
                     let definition = |(name, definition): (String, String)| {
-                        vec![text("public"), text(&table.name), text(&name), text(&definition)]
+                        let schema = text(&table.schema_name);
+                        vec![schema, text(&table.name), text(&name), text(&definition)]
                     };
                     index_definitions(table)
                         .into_iter()
@@ -313,19 +315,20 @@ impl SystemTable {
                 sqlparser::keywords::ALL_KEYWORDS.iter().map(row).collect()
             }
             ("information_schema", "tables") => {
-                let row = |name: &String, kind: &str| {
-                    vec![text(&around.database), text("public"), text(name), text(kind)]
+                let row = |name: &Name, kind: &str| {
+                    vec![text(&around.database), text(&name.schema), text(&name.name), text(kind)]
                 };
-                let kind = |oid| match catalog.is_temporary(oid) {
+                let kind = |name: &Name| match name.schema == TEMPORARY {
                     true => "LOCAL TEMPORARY",
                     false => "BASE TABLE",
                 };
-                let tables = catalog.tables.values().map(|table| row(&table.name, kind(table.oid)));
+                let tables = catalog.tables.keys().map(|name| row(name, kind(name)));
                 tables.chain(catalog.views.keys().map(|name| row(name, "VIEW"))).collect()
             }
             ("information_schema", "views") => {
                 let row = |view: &Arc<View>| {
-                    let mut row = vec![text(&around.database), text("public"), text(&view.name)];
+                    let mut row =
+                        vec![text(&around.database), text(&view.schema), text(&view.name)];
                     row.extend([shown(view)?, text("NONE")]);
                     row.extend(["NO"; 5].map(text));
                     Ok(row)
@@ -335,7 +338,7 @@ impl SystemTable {
             ("information_schema", "columns") => {
                 let rows = |table: &Arc<Table>| information_columns(table, catalog, around);
                 let views = catalog.views.values();
-                let views = views.flat_map(|view| information_view_columns(view, around));
+                let views = views.flat_map(|view| information_view_columns(view, catalog, around));
                 catalog.tables.values().flat_map(rows).chain(views).collect()
             }
             ("information_schema", "table_constraints") => {
@@ -356,9 +359,15 @@ impl SystemTable {
             ("information_schema", "sequences") => {
                 catalog.sequences.values().filter_map(|one| sequences(one, around)).collect()
             }
-            ("information_schema", "schemata") => ["public", "isomer", "pg_catalog"]
-                .map(|name| vec![text(&around.database), text(name)])
-                .to_vec(),
+            ("information_schema", "schemata") => {
+                let owner = role_name(around, OWNER);
+                let row = |name: &str| vec![text(&around.database), text(name), text(&owner)];
+                SYSTEM
+                    .into_iter()
+                    .chain(catalog.schemas.keys().map(String::as_str))
+                    .map(row)
+                    .collect()
+            }
             _ => Vec::new(),
         };
         let table = regclass(catalog, &format!("{}.{}", self.of.schema, self.of.name));
@@ -381,6 +390,14 @@ fn text(value: &str) -> Datum {
 
 fn yes(truth: bool) -> Datum {
     Datum::Bool(truth)
+}
+
+/// The number of a schema.
+fn schema_oid(catalog: &Catalog, name: &str) -> i64 {
+    match name {
+        TEMPORARY => OWN,
+        name => catalog.schemas.get(name).map_or(0, |schema| schema.oid.into()),
+    }
 }
 
 /// The number of the index that a primary key counts as.

@@ -16,13 +16,12 @@
 //! A view uses only what was there before it, and one that is replaced must not come to use itself: there are no
 //! circles.
 //!
-//! Left out: views that can be written to, WITH CHECK OPTION, materialized, recursive and temporary ones; views over
+//! Left out: views that can be written to, WITH CHECK OPTION, materialized and recursive ones; views over
 //! sequences. What a sequence or a function is called in the text it is called there for ever.
 
 use crate::bind::{Binder, folded};
 use crate::budget::Budget;
-use crate::catalog::Catalog;
-use crate::define::plain_name;
+use crate::catalog::{Catalog, Name, Named};
 use crate::error::{SqlError, code};
 use crate::parse::{Parsed, parse};
 use crate::types::SqlType;
@@ -36,6 +35,8 @@ use std::sync::Arc;
 pub struct View {
     /// Its number for clients.
     pub oid: u32,
+    /// The schema that it is in.
+    pub schema: String,
     /// Its name.
     pub name: String,
     /// Its columns, and their types.
@@ -51,6 +52,8 @@ pub struct View {
 pub struct Used {
     /// Its number for clients.
     pub oid: u32,
+    /// The schema that the text says, if it says one.
+    pub schema: Option<String>,
     /// What the text calls it.
     pub name: String,
     /// Its columns, as the text calls them; it may have more by now.
@@ -78,9 +81,9 @@ impl View {
             return Err(SqlError::new(code::UNDEFINED_PARAMETER, "there is no parameter $1"));
         }
         let uses = binder.uses.take().unwrap_or_default();
-        if uses.iter().any(|used| catalog.is_temporary(used.oid)) {
-            return Err(SqlError::unsupported("a view of a temporary table"));
-        }
+        let is_temporary =
+            create.temporary || uses.iter().any(|used| catalog.is_temporary(used.oid));
+        let Name { schema, name } = catalog.made(&Named::of(&create.name)?, is_temporary)?;
         if create.columns.len() > bound.output.len() {
             let message = "CREATE VIEW specifies more column names than columns";
             return Err(SqlError::new(code::SYNTAX, message));
@@ -95,7 +98,7 @@ impl View {
             }
             columns.push((name, column.ty));
         }
-        Ok(View { oid: 0, name: plain_name(&create.name)?, columns, query, uses })
+        Ok(View { oid: 0, schema, name, columns, query, uses })
     }
 
     /// Refuses to take the place of another view whose columns would not be the first of this one.
@@ -140,16 +143,21 @@ impl View {
         Err(SqlError::new(code::INTERNAL, format!("view \"{}\" has no query", self.name)))
     }
 
+    /// Its name, with its schema.
+    pub fn full_name(&self) -> Name {
+        Name { schema: self.schema.clone(), name: self.name.clone() }
+    }
+
     /// What a name in its text means.
-    pub fn used(&self, name: &str) -> Option<&Used> {
-        self.uses.iter().find(|used| used.name == name)
+    pub fn used(&self, named: &Named) -> Option<&Used> {
+        self.uses.iter().find(|used| used.schema == named.schema && used.name == named.name)
     }
 
     /// What is kept of it beside its name and its number, a line for each thing; the query is the rest.
     ///
     /// ```text
     ///   column <tab> integer <tab> 'id'
-    ///   use <tab> 16384 <tab> 'staff'
+    ///   use <tab> 16384 <tab> 'staff'          and <tab> 'people', if the text says this schema
     ///   looked at <tab> 'id'                   a column of that
     ///   column of it <tab> 'room'              one that is not looked at
     ///   as <tab> SELECT ..
@@ -161,7 +169,9 @@ impl View {
             lines.push(format!("{COLUMN}\t{ty}\t{}", quoted(name)));
         }
         for used in &self.uses {
-            lines.push(format!("{USE}\t{}\t{}", used.oid, quoted(&used.name)));
+            let schema = used.schema.as_ref().map(|schema| format!("\t{}", quoted(schema)));
+            let schema = schema.unwrap_or_default();
+            lines.push(format!("{USE}\t{}\t{}{schema}", used.oid, quoted(&used.name)));
             for (at, name) in used.columns.iter().enumerate() {
                 let what = if used.looked_at.contains(&at) { LOOKED_AT } else { OTHER };
                 lines.push(format!("{what}\t{}", quoted(name)));
@@ -172,7 +182,7 @@ impl View {
     }
 
     /// Reads what was [kept](View::kept).
-    pub fn read(name: &str, oid: u32, kept: &str) -> Option<View> {
+    pub fn read(name: &Name, oid: u32, kept: &str) -> Option<View> {
         let plain = |text: &str| match ColumnType::Text.parse(text)? {
             Value::Text(name) => Some(name),
             _ => None,
@@ -181,8 +191,8 @@ impl View {
         loop {
             let (what, after) = rest.split_once('\t')?;
             if what == AS {
-                let (name, query) = (name.to_owned(), after.to_owned());
-                return Some(View { oid, name, columns, query, uses });
+                let (Name { schema, name }, query) = (name.clone(), after.to_owned());
+                return Some(View { oid, schema, name, columns, query, uses });
             }
             let (line, next) = after.split_once('\n')?;
             rest = next;
@@ -192,10 +202,14 @@ impl View {
                     columns.push((plain(name)?, type_named(ty)?));
                 }
                 USE => {
-                    let (oid, name) = line.split_once('\t')?;
-                    let (oid, name) = (oid.parse().ok()?, plain(name)?);
+                    let mut parts = line.split('\t');
+                    let (oid, name) = (parts.next()?.parse().ok()?, plain(parts.next()?)?);
+                    let schema = match parts.next() {
+                        Some(schema) => Some(plain(schema)?),
+                        None => None,
+                    };
                     let (columns, looked_at) = (Vec::new(), BTreeSet::new());
-                    uses.push(Used { oid, name, columns, looked_at });
+                    uses.push(Used { oid, schema, name, columns, looked_at });
                 }
                 LOOKED_AT | OTHER => {
                     let used = uses.last_mut()?;
@@ -226,7 +240,6 @@ fn type_named(name: &str) -> Option<SqlType> {
 fn check(create: &CreateView) -> Result<(), SqlError> {
     for (is_said, what) in [
         (create.materialized, "a materialized view"),
-        (create.temporary, "a temporary view"),
         (!matches!(create.options, CreateTableOptions::None), "an option of a view"),
     ] {
         if is_said {
@@ -279,25 +292,31 @@ mod tests {
     fn a_view_is_read_as_it_was_kept() {
         let used = Used {
             oid: 16_384,
+            schema: None,
             name: "two\nlines\tand 'more'".to_owned(),
             columns: vec!["a".to_owned(), "b\n".to_owned()],
             looked_at: BTreeSet::from([1]),
         };
         let view = View {
             oid: 7,
+            schema: "public".to_owned(),
             name: "v".to_owned(),
             columns: vec![
                 ("x\t".to_owned(), SqlType::Numeric(Some((5, 2)))),
                 ("y".to_owned(), SqlType::TimestampTz),
             ],
             query: "SELECT 1 AS x,\n 2\tAS y".to_owned(),
-            uses: vec![used.clone(), Used { oid: 1, columns: Vec::new(), ..used }],
+            uses: vec![
+                used.clone(),
+                Used { oid: 1, schema: Some("a\tb".to_owned()), columns: Vec::new(), ..used },
+            ],
         };
         let mut view = view;
         view.uses[1].looked_at.clear();
-        assert_eq!(View::read("v", 7, &view.kept()), Some(view));
+        let name = Name::public("v");
+        assert_eq!(View::read(&name, 7, &view.kept()), Some(view));
         for damaged in ["", "as", "column\tinteger", "use\tx\t'a'\nas\t", "looked at\t'a'\nas\t"] {
-            assert_eq!(View::read("v", 7, damaged), None, "{damaged}");
+            assert_eq!(View::read(&name, 7, damaged), None, "{damaged}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! ALTER TABLE: columns that come, go, change and are renamed.
 
-use super::{folded, in_one_order, quoted};
+use super::{folded, in_one_order};
 use crate::ddl::Definer;
 use crate::dependents::Dependent;
 use crate::engine::damaged;
@@ -10,7 +10,7 @@ use isomer_sql::catalog::{Catalog, Table};
 use isomer_sql::datum::{Datum, convert};
 use isomer_sql::define::{self, NewColumn, NewIndex};
 use isomer_sql::foreign::ForeignKey;
-use isomer_sql::sequence::{Owner, SequenceOptions, normal};
+use isomer_sql::sequence::{Owner, SequenceOptions, bound, kept};
 use isomer_sql::{SqlError, SqlType, code};
 use sqlparser::ast::{AlterColumnOperation, ColumnDef, Ident};
 use std::cell::RefCell;
@@ -40,23 +40,23 @@ impl Definer<'_> {
         let foreign_keys = std::mem::take(&mut new.foreign_keys);
         self.add_plain_column(table, new)?;
         if let Some(key_name) = key {
-            let (table, columns) = self.table_with(&table.name, &name)?;
+            let (table, columns) = self.table_with(table.oid, &name)?;
             self.set_key(&table, columns, key_name)?;
         }
         for constraint in unique {
-            let (table, columns) = self.table_with(&table.name, &name)?;
+            let (table, columns) = self.table_with(table.oid, &name)?;
             let new = NewIndex { name: constraint, columns, unique: true };
             self.add_unique(&table, new)?;
         }
         for asked in &foreign_keys {
-            self.add_foreign_key(&table.name, asked, Rows::All)?;
+            self.add_foreign_key(table.oid, asked, Rows::All)?;
         }
         Ok(())
     }
 
     /// A table as it is now, and the place of a column.
-    fn table_with(&self, table: &str, column: &str) -> Result<(Arc<Table>, Vec<usize>), SqlError> {
-        let table = self.catalog().table(table)?.clone();
+    fn table_with(&self, table: u32, column: &str) -> Result<(Arc<Table>, Vec<usize>), SqlError> {
+        let table = self.catalog().table_numbered(table)?.clone();
         let at = table.column(column)?;
         Ok((table, vec![at]))
     }
@@ -67,8 +67,13 @@ impl Definer<'_> {
             if identity.is_some() {
                 check_identity(ty)?;
             }
-            let made = self.make_owned((&table.name, table.oid), (&name, ty), identity.as_ref())?;
+            let made =
+                self.make_owned((&table.full_name(), table.oid), (&name, ty), identity.as_ref())?;
             new.column.default = Some(made);
+        }
+        if !new.column.is_generated {
+            let default = new.column.default.take();
+            new.column.default = default.map(|default| kept(&default, &self.catalog()));
         }
         let value = match &new.column.default {
             None => Datum::Null,
@@ -79,7 +84,7 @@ impl Definer<'_> {
             }
             Some(default) => {
                 let catalog = self.catalog();
-                let value = format!("SELECT ({default})::{ty}");
+                let value = format!("SELECT ({})::{ty}", bound(default));
                 let query = self.query(&value, &catalog)?;
                 if query.is_volatile() {
                     return self.add_drawn(table, new, &value);
@@ -115,7 +120,8 @@ impl Definer<'_> {
     ) -> Result<(), SqlError> {
         self.backend.lock_definition(table)?;
         let catalog = self.catalog();
-        let query = self.query(&format!("{value} FROM {}", quoted(&table.name)), &catalog)?;
+        let query =
+            self.query(&format!("{value} FROM {}", table.full_name().written()), &catalog)?;
         let values = RefCell::new(self.values(&query, &catalog)?.into_iter());
         let next = || values.borrow_mut().next().ok_or_else(|| damaged("a locked table has grown"));
         self.rebuild(table, with(table, new), &|old| Ok([old, &[next()?]].concat()))
@@ -128,7 +134,7 @@ impl Definer<'_> {
         (if_exists, cascade): (bool, bool),
     ) -> Result<(), SqlError> {
         // An operation before this one may have changed the table.
-        let table = self.catalog().table(&table.name)?.clone();
+        let table = self.catalog().table_numbered(table.oid)?.clone();
         let name = folded(name);
         let at = match table.column(&name) {
             Err(error) if if_exists => {
@@ -164,9 +170,9 @@ impl Definer<'_> {
         self.drop_dependents(&what, &dependents, cascade)?;
         self.drop_owned(&table, Some(&name), cascade)?;
         // The columns that were computed of it may have gone.
-        let at = self.catalog().table(&table.name)?.column(&name)?;
+        let at = self.catalog().table_numbered(table.oid)?.column(&name)?;
         // Its own default may have gone with a sequence.
-        let table = self.catalog().table(&table.name)?.clone();
+        let table = self.catalog().table_numbered(table.oid)?.clone();
         let mut changed = Table::clone(&table);
         changed.columns.remove(at);
         changed.checks.retain(|check| !mentions(&check.condition, &name));
@@ -224,7 +230,7 @@ impl Definer<'_> {
                 });
             }
             AlterColumnOperation::SetDefault { value } => {
-                let default = normal(&value.to_string());
+                let default = kept(&value.to_string(), &self.catalog());
                 self.check_default(&default, column.ty)?;
                 column.default = Some(default);
                 self.replace(table, changed);
@@ -276,7 +282,7 @@ impl Definer<'_> {
         self.backend.lock_definition(table)?;
         if let Some(using) = made_by {
             let catalog = self.catalog();
-            let query = format!("SELECT ({using})::{ty} FROM {}", quoted(&table.name));
+            let query = format!("SELECT ({using})::{ty} FROM {}", table.full_name().written());
             let query = self.query(&query, &catalog)?;
             let drawn = RefCell::new(self.values(&query, &catalog)?.into_iter());
             let next =
@@ -355,7 +361,7 @@ impl Definer<'_> {
         let own = self.catalog().sequence_of(table.oid, from).cloned();
         if let Some(mut own) = own.as_deref().cloned() {
             own.owner = own.owner.map(|owner| Owner { column: to, ..owner });
-            self.change(|catalog| drop(catalog.sequences.insert(own.name.clone(), Arc::new(own))));
+            self.change(|catalog| drop(catalog.sequences.insert(own.full_name(), Arc::new(own))));
         }
         Ok(())
     }
@@ -364,13 +370,17 @@ impl Definer<'_> {
 /// A column of a table has gone: foreign keys and views have those behind it one place before.
 fn close_gap(catalog: &mut Catalog, table: u32, gone: usize) {
     for view in catalog.views.values_mut() {
-        let Some(place) = view.uses.iter().position(|used| used.oid == table) else { continue };
-        let used = &mut Arc::make_mut(view).uses[place];
-        // One that came later is not known to the view.
-        if gone < used.columns.len() {
-            used.columns.remove(gone);
-            let place = |at: &usize| at - usize::from(*at > gone);
-            used.looked_at = used.looked_at.iter().map(place).collect();
+        if view.uses.iter().all(|used| used.oid != table) {
+            continue;
+        }
+        let uses = Arc::make_mut(view).uses.iter_mut();
+        for used in uses.filter(|used| used.oid == table) {
+            // One that came later is not known to the view.
+            if gone < used.columns.len() {
+                used.columns.remove(gone);
+                let place = |at: &usize| at - usize::from(*at > gone);
+                used.looked_at = used.looked_at.iter().map(place).collect();
+            }
         }
     }
     let close = |columns: &mut [usize]| {

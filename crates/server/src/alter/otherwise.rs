@@ -2,64 +2,103 @@
 
 use super::in_one_order;
 use crate::ddl::Definer;
-use isomer_sql::catalog::Table;
+use isomer_sql::catalog::{Name, Named, Relation, Table};
 use isomer_sql::define::plain_name;
 use isomer_sql::parse::{AlterChange, AlterStatement};
 use isomer_sql::view::View;
 use isomer_sql::{SqlError, code};
+use sqlparser::ast::{AlterTableOperation, RenameTableNameKind};
 use std::sync::Arc;
 
 impl Definer<'_> {
     pub(crate) fn alter_otherwise(&mut self, alter: &AlterStatement) -> Result<(), SqlError> {
-        let (name, catalog) = (plain_name(&alter.name)?, self.catalog());
-        if alter.if_exists && !catalog.has_relation(&name) {
-            let message = format!("relation \"{name}\" does not exist, skipping");
+        let (named, catalog) = (Named::of(&alter.name)?, self.catalog());
+        if alter.if_exists && catalog.lookup(&named).is_none() {
+            let message = format!("relation \"{named}\" does not exist, skipping");
             self.notices.push(SqlError::new("00000", message));
             return Ok(());
         }
         match &alter.change {
-            AlterChange::RenameIndex(to) => self.rename_index(&name, to.clone()),
-            AlterChange::IndexParameters => self.check_index(&name),
-            AlterChange::RenameView(to) => {
-                let mut view = View::clone(self.view(&name)?.as_ref());
-                self.check_free(to)?;
-                view.name.clone_from(to);
-                self.change(|catalog| {
-                    catalog.views.remove(&name);
-                    catalog.views.insert(view.name.clone(), Arc::new(view));
-                });
-                Ok(())
-            }
-            AlterChange::RenameViewColumn(from, to) => self.rename_view_column(&name, from, to),
+            AlterChange::RenameIndex(to) => self.rename_index(&named, to.clone()),
+            AlterChange::IndexParameters => match catalog.lookup(&named) {
+                Some(Relation::Index(..) | Relation::Key(_)) => Ok(()),
+                _ => Err(catalog.no_relation(&named, "index")),
+            },
+            AlterChange::RenameView(to) => self.rename_view(&named, to),
+            AlterChange::RenameViewColumn(from, to) => self.rename_view_column(&named, from, to),
+            AlterChange::SetSchema(_, to) => match catalog.lookup(&named) {
+                Some(Relation::Table(table)) => {
+                    in_one_order(table)?;
+                    self.set_schema(&table.full_name(), to)
+                }
+                Some(Relation::View(view)) => self.set_schema(&view.full_name(), to),
+                Some(Relation::Sequence(sequence)) => self.set_schema(&sequence.full_name(), to),
+                _ => Err(catalog.no_relation(&named, "table")),
+            },
             AlterChange::DropExpression(column, if_exists) => {
-                let table = catalog.table(&name)?;
+                let table = catalog.table(&named)?;
                 in_one_order(table)?;
                 self.drop_expression(table, column, *if_exists)
             }
             AlterChange::Constraint { name: constraint, deferrable, deferred } => {
-                let table = catalog.table(&name)?;
+                let table = catalog.table(&named)?;
                 in_one_order(table)?;
                 self.alter_constraint(table, constraint, (*deferrable, *deferred))
             }
         }
     }
 
-    fn view(&self, name: &str) -> Result<Arc<View>, SqlError> {
+    /// ALTER TABLE, of a view or a sequence: it renames them too.
+    pub(super) fn alter_other_relation(
+        &mut self,
+        named: &Named,
+        operation: &AlterTableOperation,
+    ) -> Result<Option<()>, SqlError> {
         let catalog = self.catalog();
-        catalog.views.get(name).cloned().ok_or_else(|| match catalog.has_relation(name) {
-            true => SqlError::new(code::WRONG_OBJECT, format!("\"{name}\" is not a view")),
-            false => {
-                let message = format!("relation \"{name}\" does not exist");
+        let to = match operation {
+            AlterTableOperation::RenameTable {
+                table_name: RenameTableNameKind::As(to) | RenameTableNameKind::To(to),
+            } => plain_name(to)?,
+            _ => return Ok(None),
+        };
+        match catalog.lookup(named) {
+            Some(Relation::View(_)) => self.rename_view(named, &to).map(Some),
+            Some(Relation::Sequence(sequence)) => self.rename_sequence(sequence, &to).map(Some),
+            Some(Relation::Index(..) | Relation::Key(_)) => self.rename_index(named, to).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn rename_view(&mut self, named: &Named, to: &str) -> Result<(), SqlError> {
+        let mut view = View::clone(self.view(named)?.as_ref());
+        let from = view.full_name();
+        self.check_free(&Name { name: to.to_owned(), ..from.clone() })?;
+        to.clone_into(&mut view.name);
+        self.change(|catalog| {
+            catalog.views.remove(&from);
+            catalog.views.insert(view.full_name(), Arc::new(view));
+        });
+        Ok(())
+    }
+
+    fn view(&self, named: &Named) -> Result<Arc<View>, SqlError> {
+        let catalog = self.catalog();
+        catalog.view(named).cloned().ok_or_else(|| match catalog.lookup(named) {
+            Some(_) => {
+                SqlError::new(code::WRONG_OBJECT, format!("\"{}\" is not a view", named.name))
+            }
+            None => {
+                let message = format!("relation \"{named}\" does not exist");
                 SqlError::new(code::UNDEFINED_TABLE, message)
             }
         })
     }
 
     /// The text of other views calls the column what it did.
-    fn rename_view_column(&mut self, name: &str, from: &str, to: &str) -> Result<(), SqlError> {
-        let mut view = View::clone(self.view(name)?.as_ref());
+    fn rename_view_column(&mut self, named: &Named, from: &str, to: &str) -> Result<(), SqlError> {
+        let mut view = View::clone(self.view(named)?.as_ref());
         if view.columns.iter().any(|(other, _)| other == to) {
-            let message = format!("column \"{to}\" of relation \"{name}\" already exists");
+            let message = format!("column \"{to}\" of relation \"{}\" already exists", view.name);
             return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
         }
         let Some(column) = view.columns.iter_mut().find(|(other, _)| other == from) else {
@@ -70,26 +109,10 @@ impl Definer<'_> {
         let said = self.catalog().comments.get(&(view.oid, from.to_owned())).cloned();
         let topic = (view.oid, to.to_owned());
         self.change(|catalog| {
-            catalog.views.insert(view.name.clone(), Arc::new(view));
+            catalog.views.insert(view.full_name(), Arc::new(view));
             catalog.comments.extend(said.map(|said| (topic, said)));
         });
         Ok(())
-    }
-
-    fn check_index(&self, name: &str) -> Result<(), SqlError> {
-        let catalog = self.catalog();
-        let is_key = catalog.tables.values().any(|table| table.has_key() && table.key_name == name);
-        match is_key || catalog.index(name).is_some() {
-            true => Ok(()),
-            false if catalog.has_relation(name) => {
-                let message = format!("\"{name}\" is not an index");
-                Err(SqlError::new(code::WRONG_OBJECT, message))
-            }
-            false => {
-                let message = format!("relation \"{name}\" does not exist");
-                Err(SqlError::new(code::UNDEFINED_TABLE, message))
-            }
-        }
     }
 
     fn drop_expression(

@@ -10,6 +10,7 @@
 //!                      'foreign', '16384 t_of_fkey' → 0, 16390, '16384', false, '1 16384 0 s a c n v'
 //!                      'sequence', 't_id_seq' → 3 (of its table, for clients), 16386, 'id', false, '16387 AS integer ..'
 //!                      'view', 'busy' → 0, 16391, '', false, 'column .. as SELECT ..' (isomer_sql::view has all of it)
+//!                      'schema', 'app' → 0, 16392, '', false, '' (what is in it has its name and a zero byte before its own)
 //!                      'comment', '16384 id' → 0, 16384, '', false, 'who it is' (of a column; '16384 ' of all of it)
 //!                      'setting', 'autopilot' → 0, 0, '', false, 'auto'
 //!                      'setting', 'site_memory' → 0, 0, '', false, '4GB'
@@ -33,7 +34,7 @@ use crate::size::{read_site_memory, show_site_memory};
 use isomer_cluster::Database;
 use isomer_design::{Column, ColumnType, Key, Schema, TableId, Time, Value};
 use isomer_plan::learned::Mode;
-use isomer_sql::catalog::{Beside, Catalog, Index, Table};
+use isomer_sql::catalog::{Beside, Catalog, Index, Name, Namespace, PUBLIC, Table};
 use isomer_sql::comment::Topic;
 use isomer_sql::define::NewIndex;
 use isomer_sql::foreign::ForeignKey;
@@ -55,6 +56,10 @@ const SEQUENCE: &str = "sequence";
 const FOREIGN: &str = "foreign";
 /// The kind of a view.
 const VIEW: &str = "view";
+/// The kind of a schema.
+const SCHEMA: &str = "schema";
+/// The number of a schema that is there no more, though a database begins with it.
+const GONE: u32 = 0;
 /// The kind of a comment. Its name is the number of what it is about, and the column.
 const COMMENT: &str = "comment";
 /// The kind of a table of the store that nothing uses: not yet, or no more.
@@ -65,10 +70,22 @@ const SITE_MEMORY: &str = "site_memory";
 
 impl Engine {
     pub(super) fn read_catalog(&self) -> Result<Catalog, SqlError> {
-        let (entries, mut catalog) = (self.entries()?, Catalog::default());
+        let entries = self.entries()?;
+        let mut catalog = Catalog { path: Arc::new([PUBLIC.to_owned()]), ..Catalog::default() };
+        let public = Namespace::public();
+        catalog.schemas.insert(public.name.clone(), Arc::new(public));
+        for entry in entries.iter().filter(|entry| entry.kind == SCHEMA) {
+            let (name, oid) = (entry.name.clone(), entry.oid);
+            match oid {
+                GONE => drop(catalog.schemas.remove(&name)),
+                oid => {
+                    drop(catalog.schemas.insert(name.clone(), Arc::new(Namespace { oid, name })))
+                }
+            }
+        }
         for entry in entries.iter().filter(|entry| entry.kind == SEQUENCE) {
             let sequence = sequence_of(entry)?;
-            catalog.sequences.insert(entry.name.clone(), Arc::new(sequence));
+            catalog.sequences.insert(sequence.full_name(), Arc::new(sequence));
         }
         let owned: Vec<Arc<Sequence>> = catalog.sequences.values().cloned().collect();
         let mut besides = self.read_tables(&entries, &BESIDE, &owned)?;
@@ -76,13 +93,14 @@ impl Engine {
             let layout = besides.remove(&name).map(Arc::new);
             let beside = |layout| Beside { layout, is_kept: true, is_entered: true };
             table.beside = layout.map(beside);
-            catalog.tables.insert(name, Arc::new(table));
+            catalog.tables.insert(Name::read(&name), Arc::new(table));
         }
         for entry in entries.iter().filter(|entry| entry.kind == VIEW) {
-            let view = View::read(&entry.name, entry.oid, &entry.definition);
+            let name = Name::read(&entry.name);
+            let view = View::read(&name, entry.oid, &entry.definition);
             let wrong =
                 || damaged(format!("the catalog has no definition of view {:?}", entry.name));
-            catalog.views.insert(entry.name.clone(), Arc::new(view.ok_or_else(wrong)?));
+            catalog.views.insert(name, Arc::new(view.ok_or_else(wrong)?));
         }
         for entry in entries.iter().filter(|entry| entry.kind == COMMENT) {
             let wrong = || damaged(format!("the catalog has a comment on {:?}", entry.name));
@@ -126,7 +144,8 @@ impl Engine {
         }
         for entry in of(kinds.index) {
             let Some(table) = tables.get_mut(&entry.of) else { continue };
-            let index = self.index(entry, &entry.name, new_index(entry, table)?)?;
+            let name = Name::read(&entry.name).name;
+            let index = self.index(entry, &name, new_index(entry, table)?)?;
             table.indexes.push(Arc::new(index));
         }
         tables.values_mut().for_each(|table| set_identities(table, owned));
@@ -192,6 +211,7 @@ impl Engine {
         Ok(Table {
             id: entry.table,
             oid: entry.oid,
+            schema_name: new.schema.unwrap_or_else(|| PUBLIC.to_owned()),
             name: new.name,
             columns: new.columns,
             key: new.key,
@@ -239,6 +259,14 @@ impl Engine {
             let (key, row) = self.catalog_row(&view_entry(view))?;
             rows.insert(key, Some(row));
         }
+        for (schema, is_there) in &difference.schemas {
+            // A database begins with public, so what is written is that it has gone.
+            let is_first = **schema == Namespace::public();
+            let oid = if is_first { GONE } else { schema.oid };
+            let entry = Entry { oid, ..Entry::new(SCHEMA, &schema.name, String::new()) };
+            let (key, row) = self.catalog_row(&entry)?;
+            rows.insert(key, (*is_there != is_first).then_some(row));
+        }
         for (topic, said) in &difference.comments {
             let (key, row) = self.catalog_row(&comment_entry(topic, said.as_deref()))?;
             rows.insert(key, said.is_some().then_some(row));
@@ -274,8 +302,8 @@ impl Engine {
         self.write(self.catalog_table.0, &self.changed_rows(&difference)?)?;
         let id = new.id;
         let version = self.replace_catalog(|tables| {
-            tables.remove(&old.name);
-            tables.insert(new.name.clone(), new);
+            tables.remove(&old.full_name());
+            tables.insert(new.full_name(), new);
         });
         // Who waits for the table has planned without it.
         self.set_redefined(id, version);
@@ -326,7 +354,8 @@ fn sequence_of(entry: &Entry) -> Result<Sequence, SqlError> {
     let (state, options) = entry.definition.split_once(' ').ok_or_else(wrong)?;
     let numbers = (entry.oid, state.parse().map_err(damaged)?);
     let options = sequence_options(options)?;
-    let mut sequence = Sequence::new(entry.name.clone(), numbers, SqlType::Int8, &options)?;
+    let name = Name::read(&entry.name);
+    let mut sequence = Sequence::new(name, numbers, SqlType::Int8, &options)?;
     if entry.table.0 > 0 {
         let (table, column) = (entry.table.0, entry.of.clone());
         sequence.owner = Some(Owner { table, column, is_identity: entry.constraint });
@@ -372,18 +401,19 @@ fn entries_of(table: &Table) -> Vec<Entry> {
 }
 
 fn entries_as(kinds: &Kinds, table: &Table) -> Vec<Entry> {
+    let name = table.full_name().kept();
     let mut entries = vec![Entry {
         table: table.id,
         oid: table.oid,
-        ..Entry::new(kinds.table, &table.name, table.definition())
+        ..Entry::new(kinds.table, &name, table.definition())
     }];
     let missing = table.missing_values();
-    entries.extend(missing.map(|values| Entry::new(kinds.added, &table.name, values)));
+    entries.extend(missing.map(|values| Entry::new(kinds.added, &name, values)));
     entries.extend(table.primary.iter().map(|index| Entry {
         table: index.id,
         oid: index.oid,
         constraint: true,
-        ..Entry::new(kinds.primary, &table.name, String::new())
+        ..Entry::new(kinds.primary, &name, String::new())
     }));
     let index = |index: &Arc<Index>| index_entry(kinds.index, table, index);
     entries.extend(table.readable_indexes().map(index));
@@ -407,7 +437,7 @@ fn foreign_entry(table: &Table, key: &ForeignKey) -> Entry {
 }
 
 fn view_entry(view: &View) -> Entry {
-    Entry { oid: view.oid, ..Entry::new(VIEW, &view.name, view.kept()) }
+    Entry { oid: view.oid, ..Entry::new(VIEW, &view.full_name().kept(), view.kept()) }
 }
 
 fn comment_entry((oid, column): &Topic, said: Option<&str>) -> Entry {
@@ -431,7 +461,11 @@ fn sequence_entry(sequence: &Sequence) -> Entry {
         oid: sequence.oid,
         of: owner.map(|owner| owner.column.clone()).unwrap_or_default(),
         constraint: owner.is_some_and(|owner| owner.is_identity),
-        ..Entry::new(SEQUENCE, &sequence.name, format!("{} {sequence}", sequence.state))
+        ..Entry::new(
+            SEQUENCE,
+            &sequence.full_name().kept(),
+            format!("{} {sequence}", sequence.state),
+        )
     }
 }
 
@@ -440,12 +474,13 @@ fn unused(stored: &str) -> Entry {
 }
 
 fn index_entry(kind: &'static str, table: &Table, index: &Index) -> Entry {
+    let name = Name { schema: table.schema_name.clone(), name: index.name.clone() };
     Entry {
         table: index.id,
         oid: index.oid,
-        of: table.name.clone(),
+        of: table.full_name().kept(),
         constraint: index.constraint,
-        ..Entry::new(kind, &index.name, index.definition(table))
+        ..Entry::new(kind, &name.kept(), index.definition(table))
     }
 }
 
@@ -498,7 +533,7 @@ impl Entry {
         let mut kinds = all(&OWN)
             .into_iter()
             .chain(all(&BESIDE))
-            .chain([FOREIGN, SEQUENCE, VIEW, COMMENT, "setting", UNUSED]);
+            .chain([FOREIGN, SEQUENCE, VIEW, SCHEMA, COMMENT, "setting", UNUSED]);
         let kind = kinds.find(|known| *known == kind).ok_or_else(|| {
             damaged(format!("the catalog has a row of the unknown kind {kind:?}"))
         })?;

@@ -24,8 +24,8 @@ use crate::draft::Made;
 use crate::engine::Engine;
 use isomer_cluster::{CancelToken, Isolation, LockMode};
 use isomer_sql::SqlError;
-use isomer_sql::catalog::Table;
-use isomer_sql::define::{self, NewIndex, plain_name};
+use isomer_sql::catalog::{Named, Table};
+use isomer_sql::define::{self, NewIndex};
 use sqlparser::ast::{ObjectName, PrimaryKeyConstraint, TableConstraint};
 use std::sync::Arc;
 
@@ -40,13 +40,14 @@ impl Engine {
         define::check_constraint(&TableConstraint::PrimaryKey(key.clone()))?;
         self.discard_retired();
         let mut alone = self.gateway().begin(Isolation::ReadCommitted, cancel.clone());
-        let name = plain_name(table)?;
-        let (catalog, row) = self.row_of("table", &name)?;
+        let named = Named::of(table)?;
+        let full = self.catalog().table(&named)?.full_name();
+        let (catalog, row) = self.row_of("table", &full.kept())?;
         alone.lock(catalog, &row, LockMode::Exclusive, true).map_err(explain)?;
         let catalog = self.catalog();
-        let table = catalog.table(&name)?;
+        let table = catalog.table(&named)?;
         in_one_order(table)?;
-        let columns = define::columns_of(&table.columns, &name, &key.columns)?;
+        let columns = define::columns_of(&table.columns, &table.name, &key.columns)?;
         let key_name = check_key(&catalog, table, key.name.as_ref().map(folded))?;
         define::check_indexes(table.indexes.len() + 1)?;
         let wanted = Wanted { key: columns, key_name, shard: table.shard.clone() };
@@ -69,7 +70,7 @@ impl Resharding<'_> {
             Ok(layout) => layout,
             Err(error) => return self.put_back(table).and(Err(error)),
         };
-        let guarded = self.engine.catalog().table(&table.name)?.clone();
+        let guarded = self.engine.catalog().table_numbered(table.oid)?.clone();
         let wishes = Wishes { keeps_old: false, rows_s: None };
         self.build((&guarded, table), layout, survey.rows, wishes)
     }

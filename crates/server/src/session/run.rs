@@ -7,9 +7,8 @@ use crate::limits::{self, Limited};
 use crate::settings::Settings;
 use crate::wire::{Formats, Out};
 use isomer_cluster::{CancelReason, Isolation, LockMode};
-use isomer_sql::catalog::Catalog;
+use isomer_sql::catalog::{Catalog, Named};
 use isomer_sql::datum::Datum;
-use isomer_sql::define::plain_name;
 use isomer_sql::parse::{DesignStatement, UserStatement};
 use isomer_sql::plan::OutputColumn;
 use isomer_sql::statement::{Action, Compiled, Control, Explains};
@@ -124,7 +123,13 @@ impl Session {
                 }
                 // The design is no part of a transaction; what was defined before outside of a block is there.
                 self.end_implicit()?;
-                self.engine.change_design(statement)?;
+                match &**statement {
+                    DesignStatement::Alter { table, change } => {
+                        let (table, change) = (self.resolved(table), change.clone());
+                        self.engine.change_design(&DesignStatement::Alter { table, change })?;
+                    }
+                    other => self.engine.change_design(other)?,
+                }
                 out.complete(match **statement {
                     DesignStatement::Autopilot(_)
                     | DesignStatement::SiteMemory(_)
@@ -163,7 +168,7 @@ impl Session {
         };
         for target in &lock.tables {
             let catalog = self.catalog();
-            let table = catalog.table(&plain_name(&target.name)?)?.clone();
+            let table = catalog.table(&Named::of(&target.name)?)?.clone();
             let backend = self.backend();
             backend.planned_for = catalog.version;
             backend.lock_table(&table, mode, !lock.nowait)?;

@@ -5,15 +5,15 @@ use crate::ddl::Definer;
 use crate::settings::Settings;
 use crate::wire::{Formats, Out};
 use isomer_cluster::{Isolation, LockMode};
-use isomer_sql::catalog::{Table, quoted};
+use isomer_sql::catalog::{Name, Named, TEMPORARY, Table, quoted};
 use isomer_sql::datum::Datum;
-use isomer_sql::parse::{Parsed, parse};
+use isomer_sql::parse::{Parsed, Reshard, parse};
 use isomer_sql::statement::{Definition, Level, Modes, Prepared, compile};
 use isomer_sql::system::SettingsView;
 use isomer_sql::{SqlError, SqlType, code};
 use sqlparser::ast::{
-    AlterTableOperation, CascadeOption, CreateTable, ObjectName, OnCommit, PrimaryKeyConstraint,
-    Query, Statement as Sql, TableConstraint, TruncateIdentityOption,
+    AlterTableOperation, CascadeOption, CreateIndex, CreateTable, ObjectName, OnCommit,
+    PrimaryKeyConstraint, Query, Statement as Sql, TableConstraint, TruncateIdentityOption,
 };
 use std::sync::Arc;
 
@@ -114,24 +114,40 @@ impl Session {
     /// Drops the session's own tables.
     fn drop_temporaries(&mut self, flush: &mut dyn Flush) -> Result<(), SqlError> {
         let catalog = self.catalog();
-        let own = catalog.tables.values().filter(|table| catalog.is_temporary(table.oid));
-        let names: Vec<String> = own.map(|table| quoted(&table.name)).collect();
-        if names.is_empty() {
-            return Ok(());
+        for (kind, names) in [
+            ("TABLE", catalog.tables.keys().collect::<Vec<_>>()),
+            ("VIEW", catalog.views.keys().collect()),
+            ("SEQUENCE", catalog.sequences.keys().collect()),
+        ] {
+            for name in names.into_iter().filter(|name| name.schema == TEMPORARY) {
+                // One before may have taken it with it.
+                let drop = format!("DROP {kind} IF EXISTS {} CASCADE", name.written());
+                let drop = match parse(&drop)?.pop() {
+                    Some(Parsed::Sql(drop)) => Definition::Sql(drop),
+                    Some(Parsed::Sequence(drop)) => Definition::Sequence(drop),
+                    _ => return Err(crate::engine::damaged("a statement that drops is none")),
+                };
+                self.define(&drop, &mut Out::default(), flush)?;
+            }
         }
-        let Some(Parsed::Sql(drop)) =
-            parse(&format!("DROP TABLE {} CASCADE", names.join(", ")))?.pop()
-        else {
-            return Err(crate::engine::damaged("a statement that drops tables is none"));
-        };
-        self.define(&Definition::Sql(drop), &mut Out::default(), flush)
+        Ok(())
+    }
+
+    /// The table that a statement names.
+    pub(crate) fn full_name(&self, name: &ObjectName) -> Option<Name> {
+        let catalog = self.catalog();
+        catalog.table(&Named::of(name).ok()?).ok().map(|table| table.full_name())
+    }
+
+    /// A table as everybody finds it, if there is one of this name.
+    pub(super) fn resolved(&self, name: &ObjectName) -> ObjectName {
+        self.full_name(name).map_or_else(|| name.clone(), |name| name.object_name())
     }
 
     /// True if a table is the session's own.
     fn is_temporary(&self, name: &ObjectName) -> bool {
-        let (catalog, name) = (self.catalog(), isomer_sql::define::plain_name(name));
-        let table = name.ok().and_then(|name| catalog.tables.get(&name).cloned());
-        table.is_some_and(|table| catalog.is_temporary(table.oid))
+        let full = self.full_name(name);
+        full.is_some_and(|name| name.schema == TEMPORARY)
     }
 
     pub(super) fn define(
@@ -167,13 +183,17 @@ impl Session {
         let is_alone = is_first && !is_own;
         let mut notices = Vec::new();
         let tag = if let (Some(Sql::CreateIndex(create)), true) = (statement, is_alone) {
-            self.engine.create_index_online(create, &self.cancel, &mut notices)?;
+            let table_name = self.resolved(&create.table_name);
+            let create = CreateIndex { table_name, ..create.clone() };
+            self.engine.create_index_online(&create, &self.cancel, &mut notices)?;
             "CREATE INDEX"
         } else if let (Some((table, key)), true) = (statement.and_then(late_key), is_alone) {
-            self.engine.add_key(table, key, &self.cancel)?;
+            self.engine.add_key(&self.resolved(table), key, &self.cancel)?;
             "ALTER TABLE"
         } else if let (Definition::Reshard(reshard), true) = (definition, is_alone) {
-            self.engine.reshard(reshard, &self.cancel, &mut notices)?;
+            let table = self.resolved(&reshard.table);
+            let reshard = Reshard { table, ..Reshard::clone(reshard) };
+            self.engine.reshard(&reshard, &self.cancel, &mut notices)?;
             "ALTER TABLE"
         } else {
             self.begin_definition()?;
@@ -202,7 +222,8 @@ impl Session {
         flush: &mut dyn Flush,
     ) -> Result<(), SqlError> {
         isomer_sql::refuse::create_table_as(create)?;
-        let (name, text) = (isomer_sql::define::plain_name(&create.name)?, query.to_string());
+        let name = self.catalog().made(&Named::of(&create.name)?, create.temporary)?;
+        let text = query.to_string();
         let budget = self.memory.statement.clone();
         let parsed = parse(&text)?.pop().expect("it is one statement");
         let shown = compile(&parsed, &text, &self.catalog(), &[], &budget)?;
@@ -219,19 +240,19 @@ impl Session {
             Some(OnCommit::PreserveRows) => " ON COMMIT PRESERVE ROWS",
             _ => "",
         };
-        let made = format!("CREATE {kind}TABLE {may}{} ({columns}){end}", quoted(&name));
+        let made = format!("CREATE {kind}TABLE {may}{} ({columns}){end}", name.written());
         let Some(Parsed::Sql(made)) = parse(&made)?.pop() else {
             return Err(crate::engine::damaged("a definition of a table is none"));
         };
         let is_there = self.catalog().has_relation(&name);
         self.define(&Definition::Sql(made), &mut Out::default(), flush)?;
         if is_there {
-            let message = format!("relation \"{name}\" already exists, skipping");
+            let message = format!("relation \"{}\" already exists, skipping", name.name);
             out.notice("NOTICE", &SqlError::new(code::DUPLICATE_TABLE, message));
             out.complete("CREATE TABLE AS");
             return Ok(());
         }
-        let text = format!("INSERT INTO {} {text}", quoted(&name));
+        let text = format!("INSERT INTO {} {text}", name.written());
         let parsed = parse(&text)?.pop().expect("it is one statement");
         let again: PlanAgain<'_> =
             &|catalog| compile(&parsed, &text, catalog, &[], &budget).map(Arc::new);
@@ -254,9 +275,8 @@ impl Session {
         let cascade = matches!(truncate.cascade, Some(CascadeOption::Cascade));
         let tables = self.truncated(truncate, cascade, out)?;
         self.close_linked(&tables)?;
-        let names: Vec<String> = tables.iter().map(|table| table.name.clone()).collect();
-        for name in &names {
-            let text = format!("DELETE FROM \"{}\"", name.replace('"', "\"\""));
+        for table in &tables {
+            let text = format!("DELETE FROM {}", table.full_name().written());
             let budget = self.memory.statement.clone();
             let parsed = parse(&text)?.pop().expect("it is one statement");
             // Whatever refers to the rows goes too.
@@ -274,7 +294,7 @@ impl Session {
             self.begin_definition()?;
             let (around, mut notices) = (self.surroundings(), Vec::new());
             let mut definer = Definer::new(self.backend(), &around, &mut notices, true);
-            names.iter().try_for_each(|name| definer.restart(name))?;
+            tables.iter().try_for_each(|table| definer.restart(table.oid))?;
         }
         out.complete("TRUNCATE TABLE");
         Ok(())
@@ -290,7 +310,7 @@ impl Session {
         let catalog = self.catalog();
         let mut tables: Vec<&Arc<Table>> = Vec::new();
         for target in &truncate.table_names {
-            let table = catalog.table(&isomer_sql::define::plain_name(&target.name)?)?;
+            let table = catalog.table(&Named::of(&target.name)?)?;
             if tables.iter().all(|other| other.oid != table.oid) {
                 tables.push(table);
             }

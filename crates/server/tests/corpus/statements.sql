@@ -72,3 +72,16 @@ select json_build_object('k', 1, 'v', array[1, null], 't', now()), jsonb_pretty(
 select jsonb_agg(t order by id), json_object_agg(id, name), jsonb_object_agg(name, v) over (order by id) from t where name is not null
 select key, value from jsonb_each_text('{"a": "\u0041", "b": [{}]}') union select k, null from json_object_keys('{"a": 1}') k
 select unnest(array['{"a": 1}', '[]']::jsonb[]) j, generate_series(1, 3), row_to_json(t) from t order by 1
+create table if not exists app.g (id serial primary key, a int check (a < g.b), b int, c text generated always as (lower(b || 'x')) stored not null unique)
+create table l (like t including all excluding indexes, z int default 1, like app.g including generated including comments)
+update app.g set c = default, a = 3 where b > 1 returning c
+alter table app.g rename column b to "B", alter column c drop expression, drop column a cascade
+alter table if exists app.g alter constraint g_pkey not deferrable initially immediate
+alter index if exists app.g_pkey set (fillfactor = 70)
+create schema if not exists app authorization isomer
+alter schema app rename to other
+alter table app.g set schema public
+set search_path = app, "$user", public, "Odd one"
+select current_schema(), current_schemas(true), to_regclass('app.g'), pg_table_is_visible('app.g'::regclass) from app.g
+drop schema if exists app, other cascade
+create or replace temp view pg_temp.seen (a, b) as select id, c from app.g

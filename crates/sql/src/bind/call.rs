@@ -8,6 +8,7 @@ use super::query::sort_key;
 use super::sets::is_set_function;
 use super::window::is_window_function;
 use super::{Binder, Typed, folded};
+use crate::catalog::Named;
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
 use crate::expr::Expr;
@@ -165,14 +166,13 @@ impl Binder<'_> {
         if let Expr::Const(Datum::Text(name)) = &arg.expr
             && name.parse::<u32>().is_err()
         {
-            let name = crate::sequence::plain(&clipped(name));
-            return self.catalog.sequence(&name).map(drop);
+            return self.catalog.sequence(&Named::read(&clipped(name))).map(drop);
         }
         let Expr::Const(Datum::Int(oid)) = arg.expr else { return Ok(()) };
         self.budget.tick(self.catalog.sequences.len())?;
         let mut all = self.catalog.sequences.values();
         if let Some(found) = all.find(|sequence| i64::from(sequence.oid) == oid) {
-            let name = Datum::Text(crate::catalog::quoted(&found.name));
+            let name = Datum::Text(found.full_name().written());
             *arg = typed(Expr::Const(name), SqlType::Text);
         }
         Ok(())

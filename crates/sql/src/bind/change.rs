@@ -11,12 +11,13 @@
 use super::foreign::Event;
 use super::query::{changed_step, joined_rows};
 use super::{Binder, Scope, Typed, column_name, folded};
-use crate::catalog::{Identity, Table, TableColumn};
+use crate::catalog::{Identity, Named, Relation, Table, TableColumn};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Expr, conjuncts};
 use crate::plan::{Change, OutputColumn, Returning, RowCheck, RowRules, Source, Step};
 use crate::refuse;
+use crate::system::SystemTable;
 use crate::transaction::LockKind;
 use crate::types::{Family, SqlType};
 use sqlparser::ast::{
@@ -26,20 +27,24 @@ use std::sync::Arc;
 
 impl Binder<'_> {
     pub(crate) fn table_named(&self, name: &ast::ObjectName) -> Result<Arc<Table>, SqlError> {
-        let parts: Vec<&ast::Ident> = name.0.iter().filter_map(|part| part.as_ident()).collect();
-        let Some(last) = parts.last() else {
+        let first = name.0.iter().find_map(|part| part.as_ident());
+        let Some(first) = first else {
             return Err(SqlError::new(code::INVALID_NAME, "a table has no name"));
         };
-        if parts.len() > 1 && folded(parts[parts.len() - 2]) != "public" {
-            let message = format!("relation \"{name}\" cannot be changed: it is the system's");
-            return Err(self.at(SqlError::new("42809", message), last));
+        let named = Named::of(name).map_err(|error| self.at(error, first))?;
+        match self.catalog.lookup(&named) {
+            Some(Relation::Table(table)) => Ok(table.clone()),
+            Some(Relation::View(view)) => {
+                let what = format!("changing rows through view \"{}\"", view.name);
+                let error = SqlError::unsupported(what);
+                Err(self.at(error.hint("Change the table that it shows."), first))
+            }
+            None if SystemTable::find(named.schema.as_deref(), &named.name).is_some() => {
+                let message = format!("relation \"{name}\" cannot be changed: it is the system's");
+                Err(self.at(SqlError::new("42809", message), first))
+            }
+            _ => Err(self.at(self.catalog.no_relation(&named, "table"), first)),
         }
-        let name = folded(last);
-        if self.catalog.views.contains_key(&name) {
-            let error = SqlError::unsupported(format!("changing rows through view \"{name}\""));
-            return Err(self.at(error.hint("Change the table that it shows."), last));
-        }
-        self.catalog.table(&name).cloned().map_err(|error| self.at(error, last))
     }
 
     /// A value that becomes that of a column; the word DEFAULT is one.
@@ -72,7 +77,7 @@ impl Binder<'_> {
         let default = column.default.as_ref().filter(|_| !column.is_generated);
         let Some(default) = default else { return Ok(Expr::Const(Datum::Null)) };
         self.budget.tick(default.len())?;
-        let ast = crate::parse::parse_expression(default)?;
+        let ast = crate::parse::parse_expression(&crate::sequence::bound(default))?;
         let (expr, _) = self.within(Scope::default(), |binder| {
             let value = binder.expr(&ast)?;
             binder.coerce(value, column.ty)

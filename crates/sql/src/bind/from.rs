@@ -5,6 +5,7 @@ use super::query::{not_locked, of_values};
 use super::sets::is_set_function;
 use super::view::Shape;
 use super::{Binder, ScopeColumn, Typed, folded};
+use crate::catalog::{self, Relation};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Compare, Expr, conjuncts};
@@ -139,14 +140,13 @@ impl Binder<'_> {
         match factor {
             TableFactor::Table { name, alias, args: None, .. } => {
                 let parts: Vec<&ast::Ident> = name.0.iter().filter_map(|p| p.as_ident()).collect();
-                let Some(last) = parts.last() else {
+                let ([first, ..], [.., last]) = (&*parts, &*parts) else {
                     return Err(SqlError::new(code::INVALID_NAME, "a table has no name"));
                 };
-                let schema = (parts.len() > 1).then(|| folded(parts[parts.len() - 2]));
-                let wanted = folded(last);
-                let (source, shape) = self.named_source(schema.as_deref(), &wanted, last)?;
+                let named = catalog::Named::of(name).map_err(|error| self.at(error, first))?;
+                let (source, shape) = self.named_source(&named, (first, last))?;
                 self.note_alias(last, alias.is_some());
-                self.enter_as(source, shape.as_deref(), (alias.as_ref(), &wanted), steps)
+                self.enter_as(source, shape.as_deref(), (alias.as_ref(), &named.name), steps)
             }
             TableFactor::Table { name, alias, args: Some(args), .. } => {
                 self.table_function(&name.to_string(), &args.args, alias.as_ref(), steps)
@@ -236,40 +236,30 @@ impl Binder<'_> {
 
     fn named_source(
         &mut self,
-        schema: Option<&str>,
-        name: &str,
-        ident: &ast::Ident,
+        named: &catalog::Named,
+        words: (&ast::Ident, &ast::Ident),
     ) -> Result<(Source, Shape), SqlError> {
         self.budget.tick(self.named.len())?;
+        let catalog::Named { schema, name } = named;
         if schema.is_none()
-            && let Some(at) = self.named.iter().rposition(|known| known.name == name)
+            && let Some(at) = self.named.iter().rposition(|known| known.name == *name)
         {
             return Ok((self.mentioned(at)?, None));
         }
-        let own = schema.is_none_or(|schema| schema == "public");
-        if own && let Some(found) = self.relation(name)? {
-            if schema.is_none() {
-                self.mention(name, ident);
-            }
+        if let Some(found) = self.relation(named)? {
+            self.mention(named, words);
             return Ok(found);
         }
-        if own && let Some(sequence) = self.catalog.sequences.get(name) {
+        if let Some(Relation::Sequence(sequence)) = self.catalog.lookup(named) {
             if self.uses.is_some() {
                 return Err(SqlError::unsupported("a view over a sequence"));
             }
             return Ok((of_sequence(sequence), None));
         }
-        if let Some(system) = SystemTable::find(schema, name) {
+        if let Some(system) = SystemTable::find(schema.as_deref(), name) {
             return Ok((Source::System(system), None));
         }
-        if own {
-            return match self.catalog.table(name) {
-                Ok(table) => Ok((Source::Table(table.clone()), None)),
-                Err(error) => Err(self.at(error, ident)),
-            };
-        }
-        let message = format!("relation \"{}.{name}\" does not exist", schema.unwrap_or("public"));
-        Err(self.at(SqlError::new(code::UNDEFINED_TABLE, message), ident))
+        Err(self.at(self.catalog.no_relation(named, "table"), words.0))
     }
 
     /// A table function, whose arguments may look at the sources before it, but not out of a query.
@@ -415,7 +405,7 @@ impl Binder<'_> {
 
 /// A sequence as a source: the row that it is at PostgreSQL.
 fn of_sequence(sequence: &Sequence) -> Source {
-    let name = || Expr::Const(Datum::Text(crate::catalog::quoted(&sequence.name)));
+    let name = || Expr::Const(Datum::Text(sequence.full_name().written()));
     let call = |func| Expr::Call(func, vec![name()]);
     let columns = [
         ("last_value", SqlType::Int8, call(Func::SequenceLast)),
@@ -501,7 +491,7 @@ fn columns_of(query: &Select) -> Vec<(String, SqlType, (u32, i16))> {
 fn source_columns(source: &Source) -> Vec<(String, SqlType, (u32, i16))> {
     match source {
         Source::Table(table) => {
-            let column = |(at, column): (usize, &crate::catalog::TableColumn)| {
+            let column = |(at, column): (usize, &catalog::TableColumn)| {
                 (column.name.clone(), column.ty, (table.oid, at as i16 + 1))
             };
             table.columns.iter().enumerate().map(column).collect()

@@ -7,7 +7,7 @@ use super::change::{check_assignable, generated_always, is_default};
 use super::foreign::Event;
 use super::query::{of_types, of_values};
 use super::{Binder, Scope, folded};
-use crate::catalog::{Identity, Index, Table};
+use crate::catalog::{Identity, Index, Named, Table};
 use crate::error::{SqlError, code};
 use crate::parse::Overriding;
 use crate::plan::{Conflict, Filled, Insert, OutputColumn, Returning, Select, Source};
@@ -318,10 +318,9 @@ impl Binder<'_> {
         name: &ast::ObjectName,
         columns: &[ast::Ident],
     ) -> Result<Select, SqlError> {
-        let view = crate::define::plain_name(name).ok();
-        if let Some(view) = view.filter(|view| self.catalog.views.contains_key(view)) {
-            let error =
-                SqlError::new(code::WRONG_OBJECT, format!("cannot copy from view \"{view}\""));
+        if let Some(view) = self.catalog.view(&Named::of(name)?) {
+            let message = format!("cannot copy from view \"{}\"", view.name);
+            let error = SqlError::new(code::WRONG_OBJECT, message);
             return Err(error.hint("Try the COPY (SELECT ...) TO variant."));
         }
         let table = self.table_named(name)?;
@@ -335,7 +334,7 @@ impl Binder<'_> {
         }
         let always = |name: &String| format!("\"{}\"", name.replace('"', "\"\""));
         let shown: Vec<String> = shown.iter().map(always).collect();
-        let text = format!("SELECT {} FROM {}", shown.join(", "), always(&table.name));
+        let text = format!("SELECT {} FROM {}", shown.join(", "), table.full_name().written());
         match crate::parse::parse(&text)?.pop() {
             Some(crate::parse::Parsed::Sql(statement)) => match *statement {
                 ast::Statement::Query(query) => self.query(&query),

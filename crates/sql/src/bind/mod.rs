@@ -50,14 +50,14 @@ mod view;
 mod window;
 
 use crate::budget::Budget;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Name};
 use crate::error::SqlError;
 use crate::parse::Overriding;
 use crate::plan::{Aggregate, Named, OutputColumn, SetCall};
 use crate::types::SqlType;
 use crate::view::{Used, View};
 use sqlparser::ast::{Cte, Ident};
-use sqlparser::tokenizer::Span;
+use sqlparser::tokenizer::{Location, Span};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -93,15 +93,17 @@ pub(crate) struct Binder<'a> {
     view: Option<Arc<View>>,
     /// What the text names, while a view is made.
     pub(crate) uses: Option<Vec<Used>>,
-    /// Where the text of a view names relations without their schema, while it is written with them.
+    /// Where the text of a view names relations, while it is written as they are found now.
     mentions: Option<Vec<Mention>>,
     pub(crate) budget: &'a Budget,
 }
 
-/// A relation in the text of a view, without its schema: where it is named, and what it is called by now.
+/// A relation in the text of a view: where it is named, what it is called there, and by now.
 struct Mention {
+    start: Location,
     span: Span,
-    name: String,
+    then: String,
+    name: Name,
     has_alias: bool,
 }
 

@@ -4,7 +4,7 @@
 use super::query::{not_locked, tree_bytes};
 use super::{Binder, Mention, Scope};
 use crate::budget::Budget;
-use crate::catalog::{Catalog, Table, quoted};
+use crate::catalog::{Catalog, Named, Relation, quoted};
 use crate::error::SqlError;
 use crate::plan::Source;
 use crate::view::{Used, View};
@@ -17,9 +17,9 @@ pub(super) type Shape = Option<Vec<String>>;
 
 impl Binder<'_> {
     /// A table or a view, by what the text that is bound calls it.
-    pub(super) fn relation(&mut self, name: &str) -> Result<Option<(Source, Shape)>, SqlError> {
+    pub(super) fn relation(&mut self, named: &Named) -> Result<Option<(Source, Shape)>, SqlError> {
         if let Some(inside) = self.view.clone() {
-            let Some(used) = inside.used(name) else { return Ok(None) };
+            let Some(used) = inside.used(named) else { return Ok(None) };
             let shape = Some(used.columns.clone());
             if let Some(table) = self.catalog.table_of(used.oid) {
                 return Ok(Some((Source::Table(table.clone()), shape)));
@@ -29,14 +29,19 @@ impl Binder<'_> {
                 None => Ok(None),
             };
         }
-        if let Some(table) = self.catalog.tables.get(name).cloned() {
-            self.note_table(&table);
-            return Ok(Some((Source::Table(table), None)));
+        match self.catalog.lookup(named) {
+            Some(Relation::Table(table)) => {
+                let columns = || table.columns.iter().map(|column| column.name.clone()).collect();
+                self.note(table.oid, named, columns);
+                Ok(Some((Source::Table(table.clone()), None)))
+            }
+            Some(Relation::View(view)) => {
+                let columns = || view.columns.iter().map(|(name, _)| name.clone()).collect();
+                self.note(view.oid, named, columns);
+                Ok(Some((self.mentioned_view(view)?, None)))
+            }
+            _ => Ok(None),
         }
-        let Some(view) = self.catalog.views.get(name).cloned() else { return Ok(None) };
-        let columns = || view.columns.iter().map(|(name, _)| name.clone()).collect();
-        self.note(view.oid, name, columns);
-        Ok(Some((self.mentioned_view(&view)?, None)))
     }
 
     fn mentioned_view(&mut self, view: &Arc<View>) -> Result<Source, SqlError> {
@@ -62,13 +67,16 @@ impl Binder<'_> {
         Ok(Source::Query(Arc::new(bound)))
     }
 
-    /// While the text of a view is written with schemas: it names this relation here.
-    pub(super) fn mention(&mut self, name: &str, ident: &Ident) {
+    /// While the text of a view is written as it is found now: it names this relation here, from one word to another.
+    pub(super) fn mention(&mut self, named: &Named, (first, last): (&Ident, &Ident)) {
         let (Some(_), Some(view)) = (&self.mentions, &self.view) else { return };
-        let Some(used) = view.used(name) else { return };
-        let table = self.catalog.table_of(used.oid).map(|table| table.name.clone());
-        let name = table.or_else(|| Some(self.catalog.view_of(used.oid)?.name.clone()));
-        let mention = |name| Mention { span: ident.span, name, has_alias: false };
+        let Some(used) = view.used(named) else { return };
+        let table = self.catalog.table_of(used.oid).map(|table| table.full_name());
+        let name = table.or_else(|| Some(self.catalog.view_of(used.oid)?.full_name()));
+        let mention = |name| {
+            let then = named.name.clone();
+            Mention { start: first.span.start, span: last.span, name, then, has_alias: false }
+        };
         if let Some(mentions) = &mut self.mentions {
             mentions.extend(name.map(mention));
         }
@@ -82,17 +90,14 @@ impl Binder<'_> {
         }
     }
 
-    fn note_table(&mut self, table: &Table) {
-        let columns = || table.columns.iter().map(|column| column.name.clone()).collect();
-        self.note(table.oid, &table.name, columns);
-    }
-
     /// While a view is made: its text names this.
-    fn note(&mut self, oid: u32, name: &str, columns: impl FnOnce() -> Vec<String>) {
+    fn note(&mut self, oid: u32, named: &Named, columns: impl FnOnce() -> Vec<String>) {
         let Some(uses) = &mut self.uses else { return };
-        if uses.iter().all(|used| used.oid != oid) {
+        let Named { schema, name } = named;
+        if uses.iter().all(|used| used.oid != oid || used.schema != *schema || used.name != *name) {
             let (columns, looked_at) = (columns(), BTreeSet::new());
-            uses.push(Used { oid, name: name.to_owned(), columns, looked_at });
+            let (schema, name) = (schema.clone(), name.clone());
+            uses.push(Used { oid, schema, name, columns, looked_at });
         }
     }
 
@@ -108,14 +113,14 @@ impl Binder<'_> {
     }
 }
 
-/// The query of a view as it is to be written: its columns have their names, and relations their schema, if they need it.
+/// The query of a view as it is to be written: its columns have their names, and relations theirs of now, with their
+/// schema, if they need it.
 ///
 /// # Errors
 /// XX000 if the view has no query.
 pub(crate) fn written(
     view: &Arc<View>,
     catalog: &Catalog,
-    with_schema: bool,
     budget: &Budget,
 ) -> Result<String, SqlError> {
     let query = view.parsed()?;
@@ -123,14 +128,12 @@ pub(crate) fn written(
     (binder.view, binder.mentions) = (Some(view.clone()), Some(Vec::new()));
     let bound = binder.query(&query)?;
     let mut text = view.query.clone();
-    if with_schema {
-        let mut mentions = binder.mentions.take().unwrap_or_default();
-        // From the last on, so that places before stay where they are; a part of a text may be bound twice.
-        mentions.sort_by_key(|mention| std::cmp::Reverse(mention.span.start));
-        mentions.dedup_by_key(|mention| mention.span.start);
-        for mention in mentions {
-            qualify(&mut text, &mention);
-        }
+    let mut mentions = binder.mentions.take().unwrap_or_default();
+    // From the last on, so that places before stay where they are; a part of a text may be bound twice.
+    mentions.sort_by_key(|mention| std::cmp::Reverse(mention.start));
+    mentions.dedup_by_key(|mention| mention.start);
+    for mention in mentions {
+        rename(&mut text, &mention, &catalog.shown(&mention.name));
     }
     let names = bound.output.iter().map(|column| &column.name);
     if names.eq(view.columns.iter().map(|(name, _)| name)) {
@@ -140,20 +143,21 @@ pub(crate) fn written(
     Ok(format!("SELECT * FROM ({text}) AS {} ({})", quoted(&view.name), names.join(", ")))
 }
 
-/// Writes the schema before a relation that is named; and its name of now before that of the text, if it has another.
-fn qualify(text: &mut String, mention: &Mention) {
+/// Writes what a relation is found by now in the place of its name, which stays behind it if it was another.
+fn rename(text: &mut String, mention: &Mention, now: &str) {
     let place = |line, column| {
         let number = crate::parse::position(text, line, column)?;
         Some(text.char_indices().nth(number - 1).map_or(text.len(), |(at, _)| at))
     };
-    let (start, end) = (mention.span.start, mention.span.end);
+    let (start, end) = (mention.start, mention.span.end);
     let (Some(from), Some(to)) = (place(start.line, start.column), place(end.line, end.column))
     else {
         return;
     };
-    let Some(then) = text.get(from..to).map(str::to_owned) else { return };
-    let now = quoted(&mention.name);
-    let alias =
-        if then == now || mention.has_alias { String::new() } else { format!(" AS {then}") };
-    text.replace_range(from..to, &format!("public.{now}{alias}"));
+    if text.get(from..to).is_none_or(|then| then == now) {
+        return;
+    }
+    let is_same = mention.then == mention.name.name || mention.has_alias;
+    let alias = if is_same { String::new() } else { format!(" AS {}", quoted(&mention.then)) };
+    text.replace_range(from..to, &format!("{now}{alias}"));
 }

@@ -21,7 +21,7 @@
 //! **A late primary key** is such a change too: from the order of row ids to that of the key, where rows have no row id
 //! any more. Who writes a row then finds it in the order beside by the unique index that saw to the key's being one.
 
-use super::{Index, Table, TableColumn, quoted};
+use super::{Index, Name, Table, TableColumn, quoted};
 use isomer_design::{Schema, TableId, Time};
 use std::sync::Arc;
 
@@ -81,6 +81,15 @@ impl Table {
             (Some(at), _) => table.maintained().nth(at).map(|index| &*index.name),
             (None, is_it) => is_it.then_some(&*table.name),
         })
+    }
+
+    /// What the store keeps of the table under a number, by the [label](Name::label) of the table or an index.
+    pub fn part_labelled(&self, label: &str) -> Option<TableId> {
+        let labelled = |name: &str| Name { name: name.to_owned(), ..self.full_name() }.label();
+        if labelled(&self.name) == label {
+            return Some(self.id);
+        }
+        self.maintained().find(|index| labelled(&index.name) == label).map(|index| index.id)
     }
 
     /// The columns of the shard key, as a statement has them; none if rows are where the primary key puts them.

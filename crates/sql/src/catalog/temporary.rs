@@ -1,92 +1,83 @@
-//! What one session alone has in its catalog: temporary tables, with their indexes and the sequences of their columns.
+//! What one session alone has in its catalog: temporary tables, with their indexes and the sequences of their columns,
+//! and temporary views.
 //!
 //! ```text
-//!   of all      accounts, orders              what every session sees
-//!   own         picked                        what this one sees besides
-//!   of both     accounts, orders, picked      what its statements are compiled for
+//!   of all      public.accounts, public.orders     what every session sees
+//!   own         pg_temp.picked                     what this one sees besides
+//!   of both     all of these                       what its statements are compiled for
 //! ```
 //!
-//! A temporary table is first among those of its name; one that comes later to all sessions is *hidden* from this one.
+//! They are in a [schema](super::schema) of their own, which is looked into before all others.
 
-use super::{Catalog, Table};
+use super::{Catalog, Name, TEMPORARY, public_path};
 use crate::sequence::Sequence;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Which relations of a catalog are one session's own.
-#[derive(Clone, Default, Debug)]
-pub struct Temporary {
-    /// Its tables by their numbers, and whether they go at the end of the transaction.
-    tables: BTreeMap<u32, bool>,
-    hidden: Vec<Arc<Table>>,
-    hidden_sequences: Vec<Arc<Sequence>>,
-}
+/// Which tables of a session go at the end of the transaction, by their numbers.
+pub type ToCommit = BTreeSet<u32>;
 
 impl Catalog {
-    /// True if a table is one session's own.
-    pub fn is_temporary(&self, table: u32) -> bool {
-        self.temporary.tables.contains_key(&table)
+    /// True if a table or a view is one session's own.
+    pub fn is_temporary(&self, oid: u32) -> bool {
+        let is_own = |schema: &str, of: u32| schema == TEMPORARY && of == oid;
+        self.tables.iter().any(|(name, table)| is_own(&name.schema, table.oid))
+            || self.views.iter().any(|(name, view)| is_own(&name.schema, view.oid))
     }
 
-    /// Makes a table one session's own, to the end of the transaction or of the session.
-    pub fn set_temporary(&mut self, table: u32, to_commit: bool) {
-        self.temporary.tables.insert(table, to_commit);
+    /// True if the session has anything of its own.
+    pub fn has_own(&self) -> bool {
+        let is_own = |name: &Name| name.schema == TEMPORARY;
+        self.tables.keys().any(is_own)
+            || self.views.keys().any(is_own)
+            || self.sequences.keys().any(is_own)
     }
 
     /// The catalog of all, and one of what is a session's own.
     pub fn parted(&self) -> (Catalog, Catalog) {
-        let (mut all, mut own) =
-            (self.clone(), Catalog { version: self.version, ..Catalog::default() });
-        all.temporary = Temporary::default();
-        own.temporary.tables.clone_from(&self.temporary.tables);
-        let is_own = |table: u32| self.temporary.tables.contains_key(&table);
-        all.tables.retain(|_, table| !is_own(table.oid));
-        all.sequences.retain(|_, sequence| !self.is_own_sequence(sequence));
-        let mut hidden = self.temporary.hidden.iter();
-        all.tables.extend(hidden.by_ref().map(|table| (table.name.clone(), table.clone())));
-        let hidden = self.temporary.hidden_sequences.iter();
-        all.sequences.extend(hidden.map(|sequence| (sequence.name.clone(), sequence.clone())));
-        own.tables = self.tables.clone();
-        own.tables.retain(|_, table| is_own(table.oid));
-        own.sequences = self.sequences.clone();
-        own.sequences.retain(|_, sequence| self.is_own_sequence(sequence));
+        let mut all = Catalog { path: public_path(), ..self.clone() };
+        let mut own = Catalog { version: self.version, ..Catalog::default() };
+        own.tables = all.tables.extract_if(.., |name, _| name.schema == TEMPORARY).collect();
+        own.views = all.views.extract_if(.., |name, _| name.schema == TEMPORARY).collect();
+        own.sequences = all.sequences.extract_if(.., |name, _| name.schema == TEMPORARY).collect();
         own.comments.clone_from(&self.comments);
         all.forget_comments();
         own.forget_comments();
-        let present: Vec<u32> = own.tables.values().map(|table| table.oid).collect();
-        own.temporary.tables.retain(|table, _| present.contains(table));
+        own.to_commit = std::mem::take(&mut all.to_commit);
+        own.to_commit.retain(|oid| own.tables.values().any(|table| table.oid == *oid));
         (all, own)
-    }
-
-    fn is_own_sequence(&self, sequence: &Sequence) -> bool {
-        sequence.owner.as_ref().is_some_and(|owner| self.is_temporary(owner.table))
     }
 
     /// The catalog of all with what is a session's own.
     #[must_use]
     pub fn with(&self, own: &Catalog) -> Catalog {
         let mut both = self.clone();
-        both.temporary = own.temporary.clone();
-        for (name, table) in &own.tables {
-            both.temporary.hidden.extend(both.tables.insert(name.clone(), table.clone()));
-        }
-        for (name, sequence) in &own.sequences {
-            let hidden = both.sequences.insert(name.clone(), sequence.clone());
-            both.temporary.hidden_sequences.extend(hidden);
-        }
+        both.tables.extend(own.tables.clone());
+        both.views.extend(own.views.clone());
+        both.sequences.extend(own.sequences.clone());
         both.comments.extend(own.comments.clone());
+        both.to_commit.clone_from(&own.to_commit);
         both
     }
 
-    /// Forgets the tables that go at the end of the transaction, and their sequences.
+    /// Forgets the tables that go at the end of the transaction, their sequences, and the views of them.
     pub fn end_transaction(&mut self) {
-        let goes = |table: u32, of: &Temporary| of.tables.get(&table) == Some(&true);
-        let temporary = self.temporary.clone();
-        self.tables.retain(|_, table| !goes(table.oid, &temporary));
-        self.sequences.retain(|_, sequence| {
-            !sequence.owner.as_ref().is_some_and(|owner| goes(owner.table, &temporary))
-        });
-        self.temporary.tables.retain(|_, to_commit| !*to_commit);
+        let mut gone = std::mem::take(&mut self.to_commit);
+        self.tables.retain(|_, table| !gone.contains(&table.oid));
+        let goes = |sequence: &Arc<Sequence>, gone: &ToCommit| {
+            sequence.owner.as_ref().is_some_and(|owner| gone.contains(&owner.table))
+        };
+        self.sequences.retain(|_, sequence| !goes(sequence, &gone));
+        loop {
+            let users = self.views.values();
+            let users = users.filter(|view| view.uses.iter().any(|used| gone.contains(&used.oid)));
+            let users: Vec<u32> = users.map(|view| view.oid).collect();
+            if users.is_empty() {
+                break;
+            }
+            self.views.retain(|_, view| !users.contains(&view.oid));
+            gone.extend(users);
+        }
         self.forget_comments();
     }
 }

@@ -3,10 +3,11 @@
 //! `nextval` is the transaction's to answer, as all share its numbers; what a session was given last is its own.
 
 use super::Exec;
+use crate::catalog::Named;
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
 use crate::functions::Func;
-use crate::sequence::{Sequence, plain};
+use crate::sequence::Sequence;
 use std::sync::Arc;
 
 impl Exec<'_> {
@@ -54,7 +55,7 @@ impl Exec<'_> {
     /// A sequence by its name or its number.
     fn sequence(&self, name: &str) -> Result<Arc<Sequence>, SqlError> {
         let Ok(oid) = name.parse::<u32>() else {
-            return self.catalog.sequence(&plain(name)).cloned();
+            return self.catalog.sequence(&Named::read(name)).cloned();
         };
         self.budget.tick(self.catalog.sequences.len())?;
         let found = self.catalog.sequences.values().find(|sequence| sequence.oid == oid);

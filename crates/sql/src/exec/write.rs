@@ -105,7 +105,7 @@ impl Exec<'_> {
                     table.name, check.name
                 );
                 let error = failing(code::CHECK_VIOLATION, message, &shown(values));
-                return Err(error.about(&table.name, &check.name));
+                return Err(error.about(&table.schema_name, &table.name, &check.name));
             }
         }
         Ok(())
@@ -385,7 +385,11 @@ pub(crate) fn duplicate(
     let shown: Vec<_> = shown.collect();
     let message = format!("duplicate key value violates unique constraint \"{constraint}\"");
     let detail = format!("Key ({})=({}) already exists.", names.join(", "), shown.join(", "));
-    SqlError::new(code::UNIQUE_VIOLATION, message).detail(detail).about(&table.name, constraint)
+    SqlError::new(code::UNIQUE_VIOLATION, message).detail(detail).about(
+        &table.schema_name,
+        &table.name,
+        constraint,
+    )
 }
 
 /// See [`crate::catalog::parts_of_entry`].

@@ -3,6 +3,7 @@
 //! ```text
 //!   ALTER TABLE t ALTER c DROP EXPRESSION [IF EXISTS]
 //!   ALTER TABLE t ALTER CONSTRAINT name [NOT DEFERRABLE | DEFERRABLE] [INITIALLY DEFERRED | IMMEDIATE]
+//!   ALTER TABLE | VIEW | SEQUENCE [IF EXISTS] t SET SCHEMA name
 //!   ALTER VIEW [IF EXISTS] v RENAME TO name | RENAME [COLUMN] c TO name
 //!   ALTER INDEX [IF EXISTS] i RENAME TO name | SET (..) | RESET (..)
 //! ```
@@ -42,6 +43,8 @@ pub enum AlterChange {
     RenameIndex(String),
     /// Parameters of an index: where its pages are full.
     IndexParameters,
+    /// The schema; first, what the statement is called.
+    SetSchema(&'static str, String),
     /// The name of a view.
     RenameView(String),
     /// The name of a column of a view.
@@ -59,6 +62,9 @@ pub(super) fn statement(parser: &mut Parser<'_>) -> Result<Option<AlterStatement
     if words(parser, &["ALTER", "VIEW"]) {
         let if_exists = words(parser, &["IF", "EXISTS"]);
         let name = parser.parse_object_name(false)?;
+        if words(parser, &["SET", "SCHEMA"]) {
+            return set_schema(parser, (name, if_exists), "ALTER VIEW");
+        }
         if !words(parser, &["RENAME"]) {
             return Ok(None);
         }
@@ -73,13 +79,34 @@ pub(super) fn statement(parser: &mut Parser<'_>) -> Result<Option<AlterStatement
         end(parser)?;
         return Ok(Some(AlterStatement { name, if_exists, change }));
     }
+    if words(parser, &["ALTER", "SEQUENCE"]) {
+        let if_exists = words(parser, &["IF", "EXISTS"]);
+        let name = parser.parse_object_name(false)?;
+        return match words(parser, &["SET", "SCHEMA"]) {
+            true => set_schema(parser, (name, if_exists), "ALTER SEQUENCE"),
+            false => Ok(None),
+        };
+    }
     must(parser, &["ALTER", "TABLE"])?;
     let if_exists = words(parser, &["IF", "EXISTS"]);
     words(parser, &["ONLY"]);
     let name = parser.parse_object_name(false)?;
+    if words(parser, &["SET", "SCHEMA"]) {
+        return set_schema(parser, (name, if_exists), "ALTER TABLE");
+    }
     let Some(change) = table(parser)? else { return Ok(None) };
     end(parser)?;
     Ok(Some(AlterStatement { name, if_exists, change }))
+}
+
+fn set_schema(
+    parser: &mut Parser<'_>,
+    (name, if_exists): (ObjectName, bool),
+    kind: &'static str,
+) -> Result<Option<AlterStatement>, ParserError> {
+    let to = folded(&parser.parse_identifier()?);
+    end(parser)?;
+    Ok(Some(AlterStatement { name, if_exists, change: AlterChange::SetSchema(kind, to) }))
 }
 
 fn index(parser: &mut Parser<'_>) -> Result<Option<AlterChange>, ParserError> {

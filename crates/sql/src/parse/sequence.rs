@@ -9,7 +9,7 @@
 //! ```
 
 use crate::bind::folded;
-use crate::define::plain_name;
+use crate::catalog::Named;
 use crate::error::SqlError;
 use crate::sequence::SequenceOptions;
 use crate::types::SqlType;
@@ -24,7 +24,9 @@ pub enum SequenceStatement {
     /// CREATE SEQUENCE.
     Create {
         /// Its name.
-        name: String,
+        name: Named,
+        /// True if it is the session's own.
+        temporary: bool,
         /// True if it may be there already.
         if_not_exists: bool,
         /// What is said of it.
@@ -33,7 +35,7 @@ pub enum SequenceStatement {
     /// ALTER SEQUENCE.
     Alter {
         /// Its name.
-        name: String,
+        name: Named,
         /// True if it need not exist.
         if_exists: bool,
         /// What is changed.
@@ -42,7 +44,7 @@ pub enum SequenceStatement {
     /// DROP SEQUENCE.
     Drop {
         /// Their names.
-        names: Vec<String>,
+        names: Vec<Named>,
         /// True if they need not exist.
         if_exists: bool,
         /// True if defaults that take from them go with them.
@@ -51,7 +53,7 @@ pub enum SequenceStatement {
     /// ALTER TABLE .. ALTER COLUMN, of an identity.
     Identity {
         /// The table.
-        table: String,
+        table: Named,
         /// True if it need not exist.
         if_exists: bool,
         /// The column.
@@ -65,7 +67,7 @@ pub enum SequenceStatement {
 #[derive(Clone, PartialEq, Debug)]
 pub enum SequenceChange {
     /// What is said of it.
-    Options(SequenceOptions),
+    Options(Box<SequenceOptions>),
     /// Its name.
     Rename(String),
 }
@@ -181,19 +183,19 @@ fn generated(parser: &mut Parser<'_>) -> Result<bool, ParserError> {
     must(parser, &["BY", "DEFAULT"]).map(|()| false)
 }
 
-fn relation(parser: &mut Parser<'_>) -> Result<String, ParserError> {
+fn relation(parser: &mut Parser<'_>) -> Result<Named, ParserError> {
     let name = parser.parse_object_name(false)?;
-    plain_name(&name).map_err(|error| ParserError::ParserError(error.message))
+    Named::of(&name).map_err(|error| ParserError::ParserError(error.message))
 }
 
 /// A table and one of its columns.
-fn column(parser: &mut Parser<'_>) -> Result<(String, String), ParserError> {
+fn column(parser: &mut Parser<'_>) -> Result<(Named, String), ParserError> {
     let mut name = parser.parse_object_name(false)?;
     let column = name.0.pop().and_then(|part| part.as_ident().map(folded));
     let (Some(column), false) = (column, name.0.is_empty()) else {
         return Err(ParserError::ParserError("invalid OWNED BY option".to_owned()));
     };
-    let table = plain_name(&ObjectName(name.0));
+    let table = Named::of(&ObjectName(name.0));
     Ok((table.map_err(|error| ParserError::ParserError(error.message))?, column))
 }
 
@@ -210,23 +212,21 @@ pub(super) fn statement(
 ) -> Result<Option<Result<SequenceStatement, SqlError>>, ParserError> {
     let temporary = words(parser, &["CREATE", "TEMP", "SEQUENCE"])
         || words(parser, &["CREATE", "TEMPORARY", "SEQUENCE"]);
-    if temporary {
-        return Ok(Some(Err(SqlError::unsupported("a temporary sequence"))));
-    }
-    let found = if words(parser, &["CREATE", "SEQUENCE"])
+    let found = if temporary
+        || words(parser, &["CREATE", "SEQUENCE"])
         || words(parser, &["CREATE", "UNLOGGED", "SEQUENCE"])
     {
         let if_not_exists = words(parser, &["IF", "NOT", "EXISTS"]);
         let name = relation(parser)?;
         let (_, options) = options(parser, false)?;
-        SequenceStatement::Create { name, if_not_exists, options }
+        SequenceStatement::Create { name, temporary, if_not_exists, options }
     } else if words(parser, &["ALTER", "SEQUENCE"]) {
         let if_exists = words(parser, &["IF", "EXISTS"]);
         let name = relation(parser)?;
         let change = if words(parser, &["RENAME", "TO"]) {
             SequenceChange::Rename(folded(&parser.parse_identifier()?))
         } else {
-            SequenceChange::Options(options(parser, false)?.1)
+            SequenceChange::Options(Box::new(options(parser, false)?.1))
         };
         SequenceStatement::Alter { name, if_exists, change }
     } else if words(parser, &["DROP", "SEQUENCE"]) {

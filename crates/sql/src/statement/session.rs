@@ -59,8 +59,17 @@ pub(super) fn set_action(set: &Set) -> Result<Action, SqlError> {
     Ok(match set {
         Set::SingleAssignment { scope, variable, values, .. } => {
             let local = matches!(scope, Some(ast::ContextModifier::Local));
-            let value: Vec<String> = values.iter().map(setting_value).collect();
-            let value = value.join(", ");
+            let is_path = variable.to_string().eq_ignore_ascii_case("search_path");
+            let value = values.iter().map(|value| match value {
+                // Each is one name, whatever is in it.
+                ast::Expr::Value(name) if is_path => match &name.value {
+                    ast::Value::SingleQuotedString(name) if name.is_empty() => "\"\"".to_owned(),
+                    ast::Value::SingleQuotedString(name) => crate::catalog::quoted(name),
+                    _ => setting_value(value),
+                },
+                _ => setting_value(value),
+            });
+            let value = value.collect::<Vec<_>>().join(", ");
             // That of the transaction, not of the session.
             if variable.to_string().eq_ignore_ascii_case("transaction_isolation") {
                 return isolation(&value).map(|modes| Action::Control(Control::Set(modes, false)));

@@ -3,7 +3,7 @@
 use super::tables::OIDS;
 use super::{TABLES, check_oid, key_oid, text};
 use crate::budget::Budget;
-use crate::catalog::{Catalog, Table};
+use crate::catalog::{Catalog, Name, Named, Table};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::types::SqlType;
@@ -19,9 +19,9 @@ pub(super) fn index_definitions(table: &Table) -> Vec<(i64, String, String)> {
         let names: Vec<String> =
             table.key.iter().map(|&at| crate::catalog::quoted(&table.columns[at].name)).collect();
         let definition = format!(
-            "CREATE UNIQUE INDEX {} ON public.{} USING btree ({})",
+            "CREATE UNIQUE INDEX {} ON {} USING btree ({})",
             crate::catalog::quoted(&table.key_name),
-            crate::catalog::quoted(&table.name),
+            table.full_name().written(),
             names.join(", ")
         );
         all.push((key_oid(table), table.key_name.clone(), definition));
@@ -54,7 +54,7 @@ pub(crate) fn index_definition(catalog: &Catalog, oid: i64, column: i64) -> Datu
 }
 
 /// What a constraint says.
-pub(crate) fn constraint_definition(catalog: &Catalog, oid: i64, with_schema: bool) -> Datum {
+pub(crate) fn constraint_definition(catalog: &Catalog, oid: i64) -> Datum {
     let named = |table: &Table, columns: &[usize]| {
         let names: Vec<String> =
             columns.iter().map(|&at| crate::catalog::quoted(&table.columns[at].name)).collect();
@@ -70,7 +70,7 @@ pub(crate) fn constraint_definition(catalog: &Catalog, oid: i64, with_schema: bo
         if let Some(key) = table.foreign_keys.iter().find(|key| i64::from(key.oid) == oid) {
             let parent = catalog.table_of(key.parent);
             return parent
-                .map_or(Datum::Null, |to| Datum::Text(key.definition(table, to, with_schema)));
+                .map_or(Datum::Null, |to| Datum::Text(key.definition(table, to, catalog)));
         }
         let mut checks = table.checks.iter().enumerate();
         if let Some((_, check)) = checks.find(|(number, _)| check_oid(table, *number) == oid) {
@@ -84,23 +84,11 @@ pub(crate) fn constraint_definition(catalog: &Catalog, oid: i64, with_schema: bo
 pub(crate) fn view_definition(
     catalog: &Catalog,
     oid: i64,
-    with_schema: bool,
     budget: &Budget,
 ) -> Result<Datum, SqlError> {
     let view = u32::try_from(oid).ok().and_then(|oid| catalog.view_of(oid));
     let Some(view) = view else { return Ok(Datum::Null) };
-    Ok(Datum::Text(format!("{};", crate::bind::written(view, catalog, with_schema, budget)?)))
-}
-
-/// A default as it is to be written: the sequence in it has its schema, if it needs it.
-pub(crate) fn default_definition(catalog: &Catalog, default: &str, with_schema: bool) -> String {
-    match sequence_named(default) {
-        Some(name) if with_schema && regclass(catalog, name).is_some() => {
-            let rest = &default[NEXT_VALUE.len() + name.len()..];
-            format!("{NEXT_VALUE}public.{}{rest}", name.strip_prefix("public.").unwrap_or(name))
-        }
-        _ => default.to_owned(),
-    }
+    Ok(Datum::Text(format!("{};", crate::bind::written(view, catalog, budget)?)))
 }
 
 /// A condition without the parentheses around all of it, which more are written around.
@@ -112,13 +100,6 @@ fn within(condition: &str) -> String {
         inner = *nested;
     }
     inner.to_string()
-}
-
-const NEXT_VALUE: &str = "nextval('";
-
-/// The sequence that a default takes its values from, as it is written there.
-pub(super) fn sequence_named(default: &str) -> Option<&str> {
-    default.strip_prefix(NEXT_VALUE)?.split_once('\'').map(|(name, _)| name)
 }
 
 /// What everybody may do with an object of this kind, as `acldefault` has it; none: there is no such kind.
@@ -143,29 +124,18 @@ pub(crate) fn default_access(kind: &str, owner: &str) -> Option<String> {
     Some(crate::array::format(public.iter().chain([&own]).map(|one| Some(one.as_str()))))
 }
 
-/// The number of a table or an index.
+/// The number of a relation.
 pub(crate) fn regclass(catalog: &Catalog, name: &str) -> Option<i64> {
-    let name = name.strip_prefix("public.").unwrap_or(name);
-    let folded = name.to_lowercase();
-    let name = name.strip_prefix('"').and_then(|n| n.strip_suffix('"')).unwrap_or(&folded);
-    if let Some(table) = catalog.tables.get(name) {
-        return Some(table.oid.into());
+    let named = Named::read(name);
+    if let Some(found) = catalog.lookup(&named) {
+        return Some(found.oid().into());
     }
-    if let Some(sequence) = catalog.sequences.get(name) {
-        return Some(sequence.oid.into());
-    }
-    if let Some(view) = catalog.views.get(name) {
-        return Some(view.oid.into());
-    }
-    let (schema, plain) = name.rsplit_once('.').unwrap_or(("pg_catalog", name));
+    let (schema, plain) = (named.schema.as_deref().unwrap_or("pg_catalog"), &*named.name);
     if let Some((oid, _)) = OIDS.iter().find(|(_, name)| schema == "pg_catalog" && *name == plain) {
         return Some(*oid);
     }
-    if let Some(at) = TABLES.iter().position(|t| t.schema == schema && plain == t.name) {
-        return Some(FIRST_VIEW + at as i64);
-    }
-    let all = catalog.tables.values().flat_map(|table| index_definitions(table));
-    all.into_iter().find(|(_, found, _)| found == name).map(|(oid, ..)| oid)
+    let at = TABLES.iter().position(|t| t.schema == schema && plain == t.name)?;
+    Some(FIRST_VIEW + at as i64)
 }
 
 /// The number of a type.
@@ -181,41 +151,42 @@ pub(crate) fn serial_sequence(
     table: &str,
     column: &str,
 ) -> Result<Datum, SqlError> {
-    let table = table.strip_prefix("public.").unwrap_or(table);
-    let folded = table.to_lowercase();
-    let name = table.strip_prefix('"').and_then(|n| n.strip_suffix('"')).unwrap_or(&folded);
-    let table = catalog.table(name)?;
+    let table = catalog.table(&Named::read(table))?;
     table.column(column)?;
     let sequence = catalog.sequence_of(table.oid, column);
-    Ok(sequence.map_or(Datum::Null, |sequence| {
-        Datum::Text(format!("public.{}", crate::catalog::quoted(&sequence.name)))
-    }))
+    Ok(sequence.map_or(Datum::Null, |sequence| Datum::Text(sequence.full_name().written())))
 }
 
 /// The name of a relation, with its schema if it needs it.
-pub(crate) fn relation_name(catalog: &Catalog, oid: i64, with_schema: bool) -> String {
-    let name = found_name(catalog, oid);
-    match name {
-        Some(name) if with_schema => format!("public.{}", crate::catalog::quoted(&name)),
-        Some(name) => crate::catalog::quoted(&name),
+pub(crate) fn relation_name(catalog: &Catalog, oid: i64) -> String {
+    match found_name(catalog, oid) {
+        Some(name) => catalog.shown(&name),
         None => system_name(oid).map_or_else(|| oid.to_string(), str::to_owned),
     }
 }
 
-fn found_name(catalog: &Catalog, oid: i64) -> Option<String> {
+/// True if a relation is found by its name alone.
+pub(crate) fn is_visible(catalog: &Catalog, oid: i64) -> bool {
+    match found_name(catalog, oid) {
+        Some(name) => catalog.is_visible(&name),
+        None => system_name(oid).is_some(),
+    }
+}
+
+fn found_name(catalog: &Catalog, oid: i64) -> Option<Name> {
     for table in catalog.tables.values() {
         if i64::from(table.oid) == oid {
-            return Some(table.name.clone());
+            return Some(table.full_name());
         }
         if let Some((_, name, _)) = index_definitions(table).into_iter().find(|(o, ..)| *o == oid) {
-            return Some(name);
+            return Some(Name { schema: table.schema_name.clone(), name });
         }
     }
     if let Some(view) = u32::try_from(oid).ok().and_then(|oid| catalog.view_of(oid)) {
-        return Some(view.name.clone());
+        return Some(view.full_name());
     }
     let sequence = catalog.sequences.values().find(|sequence| i64::from(sequence.oid) == oid);
-    sequence.map(|sequence| sequence.name.clone())
+    sequence.map(|sequence| sequence.full_name())
 }
 
 fn system_name(oid: i64) -> Option<&'static str> {

@@ -2,16 +2,14 @@
 
 use super::rows::shown_default;
 use super::{int, text};
-use crate::catalog::{Catalog, Table, TableColumn};
+use crate::catalog::{Catalog, Name, Table, TableColumn};
 use crate::datum::Datum;
 use crate::foreign::{ForeignKey, unique_over};
-use crate::sequence::Sequence;
+use crate::sequence::{Sequence, shown};
 use crate::transaction::Surroundings;
 use crate::types::SqlType;
 use crate::view::View;
 use std::sync::Arc;
-
-const SCHEMA: &str = "public";
 
 fn yes_or_no(truth: bool) -> Datum {
     text(if truth { "YES" } else { "NO" })
@@ -26,25 +24,31 @@ pub(super) fn information_columns(
     let row = |(at, column): (usize, &TableColumn)| {
         let own = column.identity.and_then(|_| catalog.sequence_of(table.oid, &column.name));
         let nullable = !(column.not_null || table.key.contains(&at));
-        information_column((&table.name, at), column, nullable, own, around)
+        let place = (&table.full_name(), at);
+        information_column(place, column, nullable, (own, catalog), around)
     };
     table.columns.iter().enumerate().map(row).collect()
 }
 
 /// The columns of a view.
-pub(super) fn information_view_columns(view: &View, around: &Surroundings) -> Vec<Vec<Datum>> {
+pub(super) fn information_view_columns(
+    view: &View,
+    catalog: &Catalog,
+    around: &Surroundings,
+) -> Vec<Vec<Datum>> {
     let row = |(at, (name, ty)): (usize, &(String, SqlType))| {
         let column = TableColumn::plain(name.clone(), *ty);
-        information_column((&view.name, at), &column, true, None, around)
+        let place = (&view.full_name(), at);
+        information_column(place, &column, true, (None, catalog), around)
     };
     view.columns.iter().enumerate().map(row).collect()
 }
 
 fn information_column(
-    (relation, at): (&str, usize),
+    (relation, at): (&Name, usize),
     column: &TableColumn,
     nullable: bool,
-    own: Option<&Arc<Sequence>>,
+    (own, catalog): (Option<&Arc<Sequence>>, &Catalog),
     around: &Surroundings,
 ) -> Vec<Datum> {
     let identity =
@@ -56,6 +60,8 @@ fn information_column(
     let ty = crate::bind::bare(column.ty).to_string();
     let ty = if ty == "bpchar" { "character".to_owned() } else { ty };
     let (precision, radix, scale) = digits(column.ty);
+    let default = shown_default(column).filter(|_| !column.is_generated);
+    let default = default.map(|default| shown(default, catalog));
     let fraction = match column.ty {
         SqlType::Timestamp | SqlType::TimestampTz => int(6),
         SqlType::Date => int(0),
@@ -63,11 +69,11 @@ fn information_column(
     };
     vec![
         text(&around.database),
-        text(SCHEMA),
-        text(relation),
+        text(&relation.schema),
+        text(&relation.name),
         text(&column.name),
         int(at as i64 + 1),
-        shown_default(column).filter(|_| !column.is_generated).map_or(Datum::Null, text),
+        default.map_or(Datum::Null, Datum::Text),
         yes_or_no(nullable),
         text(&ty),
         length,
@@ -160,11 +166,11 @@ pub(super) fn constraints_of(catalog: &Catalog) -> impl Iterator<Item = Constrai
 
 impl Constraint<'_> {
     fn named(&self, around: &Surroundings) -> Vec<Datum> {
-        vec![text(&around.database), text(SCHEMA), text(self.name)]
+        vec![text(&around.database), text(&self.table.schema_name), text(self.name)]
     }
 
     fn of_table(&self, around: &Surroundings) -> Vec<Datum> {
-        vec![text(&around.database), text(SCHEMA), text(&self.table.name)]
+        vec![text(&around.database), text(&self.table.schema_name), text(&self.table.name)]
     }
 
     pub(super) fn row(&self, around: &Surroundings) -> Vec<Datum> {
@@ -204,7 +210,7 @@ impl Constraint<'_> {
             Some((key, parent)) => (parent, &*key.referenced),
         };
         let row = |at: &usize| {
-            let mut row = vec![text(&around.database), text(SCHEMA), text(&table.name)];
+            let mut row = vec![text(&around.database), text(&table.schema_name), text(&table.name)];
             row.push(text(&table.columns[*at].name));
             row.extend(self.named(around));
             row
@@ -221,7 +227,7 @@ impl Constraint<'_> {
         };
         let mut row = self.named(around);
         row.extend(match unique {
-            Some(name) => [text(&around.database), text(SCHEMA), text(name)],
+            Some(name) => [text(&around.database), text(&parent.schema_name), text(name)],
             None => [Datum::Null, Datum::Null, Datum::Null],
         });
         row.push(text(if key.full { "FULL" } else { "NONE" }));
@@ -245,7 +251,7 @@ pub(super) fn sequences(sequence: &Arc<Sequence>, around: &Surroundings) -> Opti
     let (bits, base, scale) = digits(sequence.ty);
     Some(vec![
         text(&around.database),
-        text(SCHEMA),
+        text(&sequence.schema),
         text(&sequence.name),
         Datum::Text(sequence.ty.to_string()),
         bits,

@@ -1,13 +1,13 @@
 //! The rows of the system's tables, made from the catalog each time they are read.
 
-use super::definitions::{regclass, sequence_named};
+use super::definitions::regclass;
 use super::{BTREE, HEAP, OWNER, PG_CATALOG, PUBLIC};
-use super::{check_oid, default_oid, int, key_oid, text, yes};
-use crate::catalog::{Catalog, Identity, Table, TableColumn};
+use super::{check_oid, default_oid, int, key_oid, schema_oid, text, yes};
+use crate::catalog::{Catalog, Identity, Namespace, TEMPORARY, Table, TableColumn};
 use crate::comment::Topic;
 use crate::datum::Datum;
 use crate::foreign::unique_over;
-use crate::sequence::Sequence;
+use crate::sequence::{Sequence, taken_from};
 use crate::types::SqlType;
 use crate::view::{Used, View};
 use std::collections::BTreeMap;
@@ -18,7 +18,6 @@ pub(super) fn classes(table: &Arc<Table>, catalog: &Catalog) -> Vec<Vec<Datum>> 
     let mut rows =
         vec![class(table.oid.into(), &table.name, "r", HEAP, table.columns.len(), has_index)];
     rows[0][17] = int(table.checks.len() as i64);
-    let is_temporary = catalog.is_temporary(table.oid);
     if let Some(columns) = table.shard_by() {
         rows[0][25] = text(&crate::array::format([Some(&*format!("shard_by={columns}"))]));
     }
@@ -31,10 +30,16 @@ pub(super) fn classes(table: &Arc<Table>, catalog: &Catalog) -> Vec<Vec<Datum>> 
     for index in &table.indexes {
         rows.push(class(index.oid.into(), &index.name, "i", BTREE, index.columns.len(), false));
     }
-    if is_temporary {
-        rows.iter_mut().for_each(|row| row[14] = text("t"));
+    rows.into_iter().map(|row| in_schema(row, &table.schema_name, catalog)).collect()
+}
+
+/// A relation of a schema.
+fn in_schema(mut row: Vec<Datum>, schema: &str, catalog: &Catalog) -> Vec<Datum> {
+    row[2] = int(schema_oid(catalog, schema));
+    if schema == TEMPORARY {
+        row[14] = text("t");
     }
-    rows
+    row
 }
 
 fn class(oid: i64, name: &str, kind: &str, am: i64, columns: usize, has_index: bool) -> Vec<Datum> {
@@ -98,8 +103,9 @@ pub(super) fn attributes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
 }
 
 /// A view as a relation.
-pub(super) fn view_class(view: &View) -> Vec<Datum> {
-    class(view.oid.into(), &view.name, "v", 0, view.columns.len(), false)
+pub(super) fn view_class(view: &View, catalog: &Catalog) -> Vec<Datum> {
+    let row = class(view.oid.into(), &view.name, "v", 0, view.columns.len(), false);
+    in_schema(row, &view.schema, catalog)
 }
 
 pub(super) fn view_attributes(view: &View) -> Vec<Vec<Datum>> {
@@ -152,8 +158,9 @@ pub(super) fn shown_default(column: &TableColumn) -> Option<&str> {
 }
 
 /// A sequence as a relation.
-pub(super) fn sequence_class(sequence: &Sequence) -> Vec<Datum> {
-    class(sequence.oid.into(), &sequence.name, "S", 0, 3, false)
+pub(super) fn sequence_class(sequence: &Sequence, catalog: &Catalog) -> Vec<Datum> {
+    let row = class(sequence.oid.into(), &sequence.name, "S", 0, 3, false);
+    in_schema(row, &sequence.schema, catalog)
 }
 
 pub(super) fn sequence_row(sequence: &Sequence) -> Vec<Datum> {
@@ -171,7 +178,7 @@ pub(super) fn sequence_row(sequence: &Sequence) -> Vec<Datum> {
 
 pub(super) fn sequences_row(sequence: &Sequence, owner: &str, last: Option<i64>) -> Vec<Datum> {
     vec![
-        text("public"),
+        text(&sequence.schema),
         text(&sequence.name),
         text(owner),
         Datum::Text(sequence.ty.to_string()),
@@ -208,9 +215,10 @@ pub(super) fn dependencies(catalog: &Catalog) -> Vec<Vec<Datum>> {
     }
     for table in catalog.tables.values() {
         for (at, column) in table.columns.iter().enumerate() {
-            let name = shown_default(column).and_then(sequence_named);
-            let Some(sequence) = name.and_then(|name| regclass(catalog, name)) else { continue };
-            let (default, sequence) = (int(default_oid(table, at)), int(sequence));
+            let name = shown_default(column).and_then(|default| taken_from(default).pop());
+            let sequence = name.and_then(|name| catalog.sequences.get(&name));
+            let Some(sequence) = sequence else { continue };
+            let (default, sequence) = (int(default_oid(table, at)), int(sequence.oid.into()));
             let (of, to) = (defaults.clone(), classes.clone());
             rows.push(vec![of, default, int(0), to, sequence, int(0), text("n")]);
         }
@@ -332,7 +340,7 @@ pub(super) fn constraints(table: &Arc<Table>, catalog: &Catalog) -> Vec<Vec<Datu
         vec![
             int(oid),
             text(name),
-            int(PUBLIC),
+            int(schema_oid(catalog, &table.schema_name)),
             text(kind),
             yes(false),
             yes(false),
@@ -387,12 +395,14 @@ pub(super) fn descriptions(catalog: &Catalog) -> Vec<Vec<Datum>> {
     let number = |name: &str| int(regclass(catalog, name).unwrap_or(0));
     let (classes, schemas) = (number("pg_class"), number("pg_namespace"));
     let of = |(topic, said): (&Topic, &Arc<str>)| {
-        let class = if i64::from(topic.0) == PUBLIC { &schemas } else { &classes };
+        let is_schema = catalog.schemas.values().any(|schema| schema.oid == topic.0);
+        let class = if is_schema { &schemas } else { &classes };
         let column = int(catalog.column_number(topic));
         vec![int(topic.0.into()), class.clone(), column, text(said)]
     };
     let mut rows: Vec<Vec<Datum>> = catalog.comments.iter().map(of).collect();
-    if catalog.comment(PUBLIC as u32, "").is_none() {
+    let is_public = |schema: &Arc<Namespace>| i64::from(schema.oid) == PUBLIC;
+    if catalog.schemas.values().any(is_public) && catalog.comment(PUBLIC as u32, "").is_none() {
         rows.push(vec![int(PUBLIC), schemas, int(0), text("standard public schema")]);
     }
     rows

@@ -140,7 +140,8 @@ pub(super) static TABLES: &[Definition] = tables! {
         "usename" NAME, "application_name" TEXT, "client_addr" TEXT, "xact_start" TSTZ,
         "query_start" TSTZ, "state" TEXT, "wait_event_type" TEXT, "wait_event" TEXT, "query" TEXT,
         "backend_type" TEXT)
-    "information_schema" "schemata" ("catalog_name" NAME, "schema_name" NAME)
+    "information_schema" "schemata" ("catalog_name" NAME, "schema_name" NAME,
+        "schema_owner" NAME)
     "isomer" "tables" ("name" TEXT, "partitions" I8, "masters" TEXT, "columns" I4, "indexes" I4,
         "backups" TEXT, "shard_by" TEXT)
     "isomer" "partitions" ("relation" TEXT, "first_key" TEXT, "end_key" TEXT, "master" TEXT,

@@ -1,0 +1,266 @@
+//! Definitions of schemas, and of relations that go from one to another.
+//!
+//! A relation is kept under its schema and its name, so one that goes elsewhere, or whose schema gets another name, is
+//! another entry of the catalog with the same number: what knows it by that (foreign keys, views, comments) stays.
+
+use crate::ddl::Definer;
+use crate::sequences::call_sequence;
+use isomer_sql::catalog::{Catalog, Name, Namespace, Relation, SYSTEM, TEMPORARY, Table};
+use isomer_sql::define::plain_name;
+use isomer_sql::sequence::Sequence;
+use isomer_sql::view::View;
+use isomer_sql::{SqlError, code};
+use sqlparser::ast::{AlterSchema, AlterSchemaOperation, Ident, ObjectName, Owner, SchemaName};
+use std::sync::Arc;
+
+impl Definer<'_> {
+    pub(crate) fn create_schema(
+        &mut self,
+        named: &SchemaName,
+        if_not_exists: bool,
+    ) -> Result<(), SqlError> {
+        let (name, owner) = match named {
+            SchemaName::Simple(name) => (plain_name(name)?, None),
+            SchemaName::UnnamedAuthorization(owner) => (crate::alter::folded(owner), Some(owner)),
+            SchemaName::NamedAuthorization(name, owner) => (plain_name(name)?, Some(owner)),
+        };
+        if let Some(owner) = owner {
+            self.check_owner(&Owner::Ident(Ident::clone(owner)))?;
+        }
+        match self.check_free_schema(&name) {
+            Err(error) if if_not_exists && error.code == code::DUPLICATE_SCHEMA => {
+                let message = format!("{}, skipping", error.message);
+                self.notices.push(SqlError::new(error.code, message));
+                return Ok(());
+            }
+            free => free?,
+        }
+        let oid = self.engine.fresh_oid();
+        let schema = Arc::new(Namespace { oid, name: name.clone() });
+        self.change(|catalog| drop(catalog.schemas.insert(name, schema)));
+        Ok(())
+    }
+
+    fn check_free_schema(&self, name: &str) -> Result<(), SqlError> {
+        if name.starts_with("pg_") {
+            let message = format!("unacceptable schema name \"{name}\"");
+            let detail = "The prefix \"pg_\" is reserved for system schemas.";
+            return Err(SqlError::new("42939", message).detail(detail));
+        }
+        if self.catalog().has_schema(name) || SYSTEM.contains(&name) {
+            let message = format!("schema \"{name}\" already exists");
+            return Err(SqlError::new(code::DUPLICATE_SCHEMA, message));
+        }
+        Ok(())
+    }
+
+    /// Schemas that are to be changed: those of the system are not.
+    fn schema(&self, name: &str) -> Result<Arc<Namespace>, SqlError> {
+        let catalog = self.catalog();
+        match catalog.schemas.get(name) {
+            Some(schema) => Ok(schema.clone()),
+            None if SYSTEM.contains(&name) || name == TEMPORARY => {
+                let message = format!("permission denied: schema {name} is the system's");
+                Err(SqlError::new(code::INSUFFICIENT_PRIVILEGE, message))
+            }
+            None => Err(catalog.no_schema(name)),
+        }
+    }
+
+    pub(crate) fn drop_schemas(
+        &mut self,
+        names: &[ObjectName],
+        if_exists: bool,
+        cascade: bool,
+    ) -> Result<(), SqlError> {
+        let mut schemas = Vec::new();
+        for name in names {
+            match self.schema(&plain_name(name)?) {
+                Err(error) if if_exists && error.code == code::INVALID_SCHEMA => {
+                    let message = format!("{}, skipping", error.message);
+                    self.notices.push(SqlError::new("00000", message));
+                }
+                found => schemas.push(found?),
+            }
+        }
+        for schema in schemas {
+            self.drop_schema(&schema, cascade)?;
+        }
+        Ok(())
+    }
+
+    fn drop_schema(&mut self, schema: &Namespace, cascade: bool) -> Result<(), SqlError> {
+        let (catalog, name) = (self.catalog(), &schema.name);
+        let inside = Inside::of(&catalog, name);
+        let all = inside.words(&catalog);
+        if !cascade && !all.is_empty() {
+            let line = |one: &String| format!("{one} depends on schema {name}");
+            let message = format!("cannot drop schema {name} because other objects depend on it");
+            return Err(SqlError::new(code::DEPENDENT_OBJECTS, message)
+                .detail(all.iter().map(line).collect::<Vec<_>>().join("\n"))
+                .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+        }
+        let told = self.notices.len();
+        self.drop_views(&inside.views, true)?;
+        // Those that other ones in here refer to, or that go with them, may have gone.
+        self.drop_found_tables(&inside.tables, true)?;
+        for sequence in &inside.sequences {
+            if self.catalog().sequences.contains_key(&sequence.full_name()) {
+                self.drop_sequence(sequence, true)?;
+            }
+        }
+        self.notices.truncate(told);
+        self.tell_cascade(all);
+        self.change(|catalog| drop(catalog.schemas.remove(name)));
+        Ok(())
+    }
+
+    pub(crate) fn alter_schema(&mut self, alter: &AlterSchema) -> Result<(), SqlError> {
+        let schema = match self.schema(&plain_name(&alter.name)?) {
+            Err(error) if alter.if_exists && error.code == code::INVALID_SCHEMA => {
+                let message = format!("{}, skipping", error.message);
+                self.notices.push(SqlError::new("00000", message));
+                return Ok(());
+            }
+            found => found?,
+        };
+        for operation in &alter.operations {
+            match operation {
+                AlterSchemaOperation::Rename { name } => {
+                    let to = plain_name(name)?;
+                    self.check_free_schema(&to)?;
+                    self.change(|catalog| rename_schema(catalog, &schema, to));
+                }
+                AlterSchemaOperation::OwnerTo { owner } => self.check_owner(owner)?,
+                other => return Err(SqlError::unsupported(format!("ALTER SCHEMA .. {other}"))),
+            }
+        }
+        Ok(())
+    }
+
+    /// SET SCHEMA, of a table with all that is its own, of a view or a sequence.
+    pub(crate) fn set_schema(&mut self, of: &Name, to: &str) -> Result<(), SqlError> {
+        let catalog = self.catalog();
+        catalog.check_schema(to)?;
+        if to == TEMPORARY || of.schema == TEMPORARY {
+            let message = "cannot move objects into or out of temporary schemas";
+            return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+        }
+        if of.schema == to {
+            return Ok(());
+        }
+        match catalog.relation_at(of) {
+            Some(Relation::Table(table)) => {
+                self.check_free_in(to, names_of(&catalog, table))?;
+                self.backend.lock_definition(table)?;
+                self.change(|catalog| move_table(catalog, table, to));
+                Ok(())
+            }
+            Some(Relation::View(view)) => {
+                self.check_free_in(to, vec![view.name.clone()])?;
+                self.change(|catalog| move_view(catalog, view, to));
+                Ok(())
+            }
+            Some(Relation::Sequence(sequence)) => {
+                if sequence.owner.is_some() {
+                    let message = "cannot move an owned sequence into another schema";
+                    let detail = "It goes with the table that it is linked to.";
+                    return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message).detail(detail));
+                }
+                self.check_free_in(to, vec![sequence.name.clone()])?;
+                let name = Name { schema: to.to_owned(), name: sequence.name.clone() };
+                self.change(|catalog| call_sequence(catalog, sequence, name));
+                Ok(())
+            }
+            _ => {
+                let message = format!("\"{}\" is not a table, view, or sequence", of.name);
+                Err(SqlError::new(code::WRONG_OBJECT, message))
+            }
+        }
+    }
+
+    fn check_free_in(&self, schema: &str, names: Vec<String>) -> Result<(), SqlError> {
+        let catalog = self.catalog();
+        let name = |name| Name { schema: schema.to_owned(), name };
+        match names.into_iter().map(name).find(|name| catalog.has_relation(name)) {
+            None => Ok(()),
+            Some(taken) => {
+                let message =
+                    format!("relation \"{}\" already exists in schema \"{schema}\"", taken.name);
+                Err(SqlError::new(code::DUPLICATE_TABLE, message))
+            }
+        }
+    }
+}
+
+/// All that is in a schema.
+struct Inside {
+    tables: Vec<Arc<Table>>,
+    views: Vec<Arc<View>>,
+    sequences: Vec<Arc<Sequence>>,
+}
+
+impl Inside {
+    fn of(catalog: &Catalog, schema: &str) -> Inside {
+        let is_in = |name: &Name| name.schema == schema;
+        let tables = catalog.tables.iter().filter(|(name, _)| is_in(name));
+        let views = catalog.views.iter().filter(|(name, _)| is_in(name));
+        let sequences = catalog.sequences.iter().filter(|(name, _)| is_in(name));
+        Inside {
+            tables: tables.map(|(_, table)| table.clone()).collect(),
+            views: views.map(|(_, view)| view.clone()).collect(),
+            sequences: sequences.map(|(_, sequence)| sequence.clone()).collect(),
+        }
+    }
+
+    /// What it is, in words; sequences that go with tables are not told.
+    fn words(&self, catalog: &Catalog) -> Vec<String> {
+        let word = |kind: &str, name: Name| format!("{kind} {}", catalog.shown(&name));
+        let tables = self.tables.iter().map(|table| word("table", table.full_name()));
+        let views = self.views.iter().map(|view| word("view", view.full_name()));
+        let sequences = self.sequences.iter().filter(|sequence| sequence.owner.is_none());
+        let sequences = sequences.map(|sequence| word("sequence", sequence.full_name()));
+        tables.chain(sequences).chain(views).collect()
+    }
+}
+
+/// The names that a table takes in its schema.
+fn names_of(catalog: &Catalog, table: &Table) -> Vec<String> {
+    let key = table.has_key().then(|| table.key_name.clone());
+    let indexes = table.indexes.iter().map(|index| index.name.clone());
+    let own = catalog.owned(table.oid).into_iter().map(|sequence| sequence.name.clone());
+    indexes.chain(own).chain(key).chain([table.name.clone()]).collect()
+}
+
+fn move_table(catalog: &mut Catalog, table: &Table, to: &str) {
+    for sequence in catalog.owned(table.oid) {
+        let name = Name { schema: to.to_owned(), name: sequence.name.clone() };
+        call_sequence(catalog, &sequence, name);
+    }
+    // Its defaults may be others by now.
+    if let Some(table) = catalog.tables.remove(&table.full_name()) {
+        let moved = Table { schema_name: to.to_owned(), ..Arc::unwrap_or_clone(table) };
+        catalog.tables.insert(moved.full_name(), Arc::new(moved));
+    }
+}
+
+fn move_view(catalog: &mut Catalog, view: &View, to: &str) {
+    catalog.views.remove(&view.full_name());
+    let moved = View { schema: to.to_owned(), ..view.clone() };
+    catalog.views.insert(moved.full_name(), Arc::new(moved));
+}
+
+fn rename_schema(catalog: &mut Catalog, schema: &Namespace, to: String) {
+    let inside = Inside::of(catalog, &schema.name);
+    inside.tables.iter().for_each(|table| move_table(catalog, table, &to));
+    inside.views.iter().for_each(|view| move_view(catalog, view, &to));
+    for sequence in &inside.sequences {
+        let name = Name { schema: to.clone(), name: sequence.name.clone() };
+        if catalog.sequences.contains_key(&sequence.full_name()) {
+            call_sequence(catalog, sequence, name);
+        }
+    }
+    catalog.schemas.remove(&schema.name);
+    let renamed = Namespace { oid: schema.oid, name: to.clone() };
+    catalog.schemas.insert(to, Arc::new(renamed));
+}

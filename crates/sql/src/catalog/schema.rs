@@ -1,0 +1,344 @@
+//! Schemas: where relations are, and in which of them a name is looked for that says none.
+//!
+//! ```text
+//!   search_path = app, public         orders        app.orders, if there is such a relation; else public.orders
+//!   a temporary table orders          orders        the session's own, before all of these
+//!   create table orders (..)                        in app: the first that there is
+//! ```
+//!
+//! What is *named* in a statement may say its schema; what there *is* has one. A catalog is handed to the binder with
+//! the path of the session whose statement it is, so plans are for a path as they are for a version.
+//!
+//! What is Isomer's own (`isomer`), and what the catalog shows (`pg_catalog`, `information_schema`), are no schemas in
+//! which anything can be made. Left out: definitions inside of CREATE SCHEMA.
+
+use super::{Catalog, Index, Table, quoted};
+use crate::error::{SqlError, code, similar};
+use crate::sequence::Sequence;
+use crate::system::PUBLIC as PUBLIC_OID;
+use crate::view::View;
+use sqlparser::ast::{Ident, ObjectName};
+use std::fmt;
+use std::sync::Arc;
+
+/// The schema that a database begins with.
+pub const PUBLIC: &str = "public";
+/// The schema of what a session has for itself.
+pub const TEMPORARY: &str = "pg_temp";
+/// Schemas of the system.
+pub const SYSTEM: [&str; 3] = ["pg_catalog", "information_schema", "isomer"];
+
+/// A schema.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Namespace {
+    /// Its number for clients.
+    pub oid: u32,
+    /// Its name.
+    pub name: String,
+}
+
+/// The name of a relation, and its schema.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Name {
+    /// Its schema.
+    pub schema: String,
+    /// What it is called there.
+    pub name: String,
+}
+
+/// A relation as a statement names it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Named {
+    /// The schema, if that is said.
+    pub schema: Option<String>,
+    /// The name.
+    pub name: String,
+}
+
+/// The path of a session that has not set another one.
+pub fn public_path() -> Arc<[String]> {
+    Arc::new([PUBLIC.to_owned()])
+}
+
+impl Namespace {
+    /// The schema public, as a database has it in the beginning.
+    pub fn public() -> Namespace {
+        Namespace { oid: PUBLIC_OID as u32, name: PUBLIC.to_owned() }
+    }
+}
+
+impl Name {
+    /// A relation of the schema public.
+    pub fn public(name: impl Into<String>) -> Name {
+        Name { schema: PUBLIC.to_owned(), name: name.into() }
+    }
+
+    /// As it must be written to be found whatever the path is.
+    pub fn written(&self) -> String {
+        format!("{}.{}", quoted(&self.schema), quoted(&self.name))
+    }
+
+    /// The same, as the grammar has it.
+    pub fn object_name(&self) -> ObjectName {
+        let word = |name: &String| Ident::with_quote('"', name.clone());
+        ObjectName::from(vec![word(&self.schema), word(&self.name)])
+    }
+
+    /// As people say it who know the path: nothing is said of public.
+    pub fn label(&self) -> String {
+        match self.schema == PUBLIC {
+            true => self.name.clone(),
+            false => format!("{}.{}", self.schema, self.name),
+        }
+    }
+
+    /// As the catalog is keyed by it: nothing is said of public, which was there before all others.
+    pub fn kept(&self) -> String {
+        match self.schema == PUBLIC {
+            true => self.name.clone(),
+            false => format!("{}\0{}", self.schema, self.name),
+        }
+    }
+
+    /// Reads what was [kept](Name::kept).
+    pub fn read(kept: &str) -> Name {
+        match kept.split_once('\0') {
+            Some((schema, name)) => Name { schema: schema.to_owned(), name: name.to_owned() },
+            None => Name::public(kept),
+        }
+    }
+}
+
+impl From<&Name> for Named {
+    fn from(name: &Name) -> Named {
+        Named { schema: Some(name.schema.clone()), name: name.name.clone() }
+    }
+}
+
+/// As messages have it.
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.schema {
+            Some(schema) => write!(f, "{schema}.{}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+impl Named {
+    /// A name without a schema.
+    pub fn plain(name: impl Into<String>) -> Named {
+        Named { schema: None, name: name.into() }
+    }
+
+    /// The name of a relation in a statement.
+    ///
+    /// # Errors
+    /// 0A000 for a database before the schema, 42601 for more.
+    pub fn of(name: &ObjectName) -> Result<Named, SqlError> {
+        let parts: Vec<&Ident> = name.0.iter().filter_map(|part| part.as_ident()).collect();
+        let folded = crate::bind::folded;
+        match parts.as_slice() {
+            [name] => Ok(Named::plain(folded(name))),
+            [schema, name] => Ok(Named { schema: Some(folded(schema)), name: folded(name) }),
+            [_, _, _] => {
+                let message = format!("cross-database references are not implemented: \"{name}\"");
+                Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message))
+            }
+            _ => {
+                let message = format!("improper qualified name (too many dotted names): {name}");
+                Err(SqlError::new(code::SYNTAX, message))
+            }
+        }
+    }
+
+    /// Reads a name out of a text such as `public."Odd"`.
+    pub fn read(text: &str) -> Named {
+        let (mut parts, mut part, mut is_quoted) = (Vec::new(), String::new(), false);
+        let mut signs = text.trim().chars().peekable();
+        while let Some(sign) = signs.next() {
+            match sign {
+                '"' if is_quoted && signs.peek() == Some(&'"') => part.extend(signs.next()),
+                '"' => is_quoted = !is_quoted,
+                '.' if !is_quoted => parts.push(std::mem::take(&mut part)),
+                sign if is_quoted => part.push(sign),
+                sign => part.extend(sign.to_lowercase()),
+            }
+        }
+        Named { schema: parts.pop(), name: part }
+    }
+
+    /// The relation of public that is meant where no path is known.
+    pub fn kept(&self) -> Name {
+        let schema = self.schema.clone().unwrap_or_else(|| PUBLIC.to_owned());
+        Name { schema, name: self.name.clone() }
+    }
+}
+
+/// A relation.
+#[derive(Clone, Copy, Debug)]
+pub enum Relation<'c> {
+    /// A table.
+    Table(&'c Arc<Table>),
+    /// A view.
+    View(&'c Arc<View>),
+    /// A sequence.
+    Sequence(&'c Arc<Sequence>),
+    /// An index of a table.
+    Index(&'c Arc<Table>, &'c Arc<Index>),
+    /// The primary key of a table.
+    Key(&'c Arc<Table>),
+}
+
+impl Relation<'_> {
+    /// What it is, as messages have it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Relation::Table(_) => "table",
+            Relation::View(_) => "view",
+            Relation::Sequence(_) => "sequence",
+            Relation::Index(..) | Relation::Key(_) => "index",
+        }
+    }
+
+    /// Its number for clients.
+    pub fn oid(&self) -> u32 {
+        match self {
+            Relation::Table(table) => table.oid,
+            Relation::View(view) => view.oid,
+            Relation::Sequence(sequence) => sequence.oid,
+            Relation::Index(_, index) => index.oid,
+            Relation::Key(table) => crate::system::key_number(table),
+        }
+    }
+}
+
+impl Catalog {
+    /// True if there is a schema of this name in which relations can be.
+    pub fn has_schema(&self, name: &str) -> bool {
+        name == TEMPORARY || self.schemas.contains_key(name)
+    }
+
+    /// What has a name.
+    pub fn relation_at(&self, name: &Name) -> Option<Relation<'_>> {
+        if let Some(table) = self.tables.get(name) {
+            return Some(Relation::Table(table));
+        }
+        if let Some(view) = self.views.get(name) {
+            return Some(Relation::View(view));
+        }
+        if let Some(sequence) = self.sequences.get(name) {
+            return Some(Relation::Sequence(sequence));
+        }
+        let mut tables = self.tables.values().filter(|table| table.schema_name == name.schema);
+        tables.find_map(|table| {
+            let index = table.indexes.iter().find(|index| index.name == name.name);
+            let key = || {
+                let is_it = table.has_key() && table.key_name == name.name;
+                is_it.then_some(Relation::Key(table))
+            };
+            index.map(|index| Relation::Index(table, index)).or_else(key)
+        })
+    }
+
+    /// The schemas in which a name is looked for, in this order.
+    fn looked_in<'a>(&'a self, named: &'a Named) -> impl Iterator<Item = &'a str> {
+        let temporary = std::iter::once(TEMPORARY).filter(|_| named.schema.is_none());
+        let path = self.path.iter().map(String::as_str).filter(|_| named.schema.is_none());
+        named.schema.as_deref().into_iter().chain(temporary).chain(path)
+    }
+
+    /// What a statement names.
+    pub fn lookup(&self, named: &Named) -> Option<Relation<'_>> {
+        self.looked_in(named).find_map(|schema| {
+            self.relation_at(&Name { schema: schema.to_owned(), name: named.name.clone() })
+        })
+    }
+
+    /// True if a relation is what its name alone means.
+    pub fn is_visible(&self, name: &Name) -> bool {
+        let own = self.relation_at(name).map(|relation| relation.oid());
+        let meant = self.lookup(&Named::plain(name.name.as_str()));
+        own.is_some() && meant.map(|relation| relation.oid()) == own
+    }
+
+    /// A relation as it must be written to be found.
+    pub fn shown(&self, name: &Name) -> String {
+        match self.is_visible(name) {
+            true => quoted(&name.name),
+            false => name.written(),
+        }
+    }
+
+    /// The name of a relation that is made.
+    ///
+    /// # Errors
+    /// 3F000 if there is no such schema, 42501 for those of the system, 42P16.
+    pub fn made(&self, named: &Named, is_temporary: bool) -> Result<Name, SqlError> {
+        let name = named.name.clone();
+        let schema = match &named.schema {
+            Some(schema) if is_temporary && schema != TEMPORARY => {
+                let message = "cannot create temporary relation in non-temporary schema";
+                return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
+            }
+            Some(schema) => {
+                self.check_schema(schema)?;
+                schema.clone()
+            }
+            None if is_temporary => TEMPORARY.to_owned(),
+            None => self.first_schema()?.to_owned(),
+        };
+        Ok(Name { schema, name })
+    }
+
+    /// The schema in which things are made that say none.
+    ///
+    /// # Errors
+    /// 3F000.
+    pub fn first_schema(&self) -> Result<&str, SqlError> {
+        let first = self.path.iter().find(|schema| self.has_schema(schema));
+        first.map(String::as_str).ok_or_else(|| {
+            let message = "no schema has been selected to create in";
+            SqlError::new(code::INVALID_SCHEMA, message)
+        })
+    }
+
+    /// Refuses a schema in which nothing can be made.
+    ///
+    /// # Errors
+    /// 3F000, 42501.
+    pub fn check_schema(&self, schema: &str) -> Result<(), SqlError> {
+        if self.has_schema(schema) {
+            return Ok(());
+        }
+        if SYSTEM.contains(&schema) {
+            let message = format!("permission denied for schema {schema}");
+            return Err(SqlError::new(code::INSUFFICIENT_PRIVILEGE, message));
+        }
+        Err(self.no_schema(schema))
+    }
+
+    /// 3F000 for a schema that there is not.
+    pub fn no_schema(&self, schema: &str) -> SqlError {
+        let message = format!("schema \"{schema}\" does not exist");
+        SqlError::new(code::INVALID_SCHEMA, message)
+    }
+
+    /// 42P01 for a relation that there is not, with a name that is like it; 42809 if it is something else than this.
+    pub fn no_relation(&self, named: &Named, wanted: &str) -> SqlError {
+        if let Some(other) = self.lookup(named) {
+            let kind = other.kind();
+            let article = if kind == "index" { "an" } else { "a" };
+            let message = format!("\"{}\" is {article} {kind}, and not a {wanted}", named.name);
+            return SqlError::new(code::WRONG_OBJECT, message);
+        }
+        let message = format!("relation \"{named}\" does not exist");
+        let error = SqlError::new(code::UNDEFINED_TABLE, message);
+        let visible =
+            self.tables.keys().filter(|name| self.looked_in(named).any(|s| s == name.schema));
+        match similar(&named.name, visible.map(|name| name.name.as_str())) {
+            Some(other) => error.hint(format!("Perhaps you meant \"{other}\".")),
+            None => error,
+        }
+    }
+}
