@@ -46,9 +46,9 @@ fn folder(url: &str, path: &Path) -> Result<Store, String> {
 
 #[cfg(feature = "s3")]
 fn s3(url: &str, bucket: &str, prefix: &str) -> Result<Store, String> {
-    use object_store::aws::AmazonS3Builder;
+    use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
     use object_store::prefix::PrefixStore;
-    use object_store::{ClientOptions, RetryConfig};
+    use object_store::{ClientConfigKey, RetryConfig};
     use std::time::Duration;
 
     // A checkpoint that was refused is tried again anyway, and its thread has other sites to look after.
@@ -59,9 +59,10 @@ fn s3(url: &str, bucket: &str, prefix: &str) -> Result<Store, String> {
     };
     // Whoever has installed one already has chosen it.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let client = ClientOptions::new().with_timeout(Duration::from_secs(20));
+    let timeout = AmazonS3ConfigKey::Client(ClientConfigKey::Timeout);
+    // What the environment says of the client stays: `AWS_ALLOW_HTTP`, say.
     let builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
-    let opened = builder.with_retry(retry).with_client_options(client).build();
+    let opened = builder.with_retry(retry).with_config(timeout, "20 seconds").build();
     let objects = opened.map_err(|error| format!("{url}: {error}"))?;
     let prefix =
         object_store::path::Path::parse(prefix).map_err(|error| format!("{url}: {error}"))?;
