@@ -12,6 +12,7 @@
 //!   ALTER TABLE t ADD | DROP REPLICA [AT (key)] ON SITE n
 //!   CREATE TABLE t (..) SHARD BY (columns)    ALTER TABLE t SHARD BY ..: see the module of shard keys
 //!   CREATE | ALTER | DROP SEQUENCE ..         identity columns: see the module of sequences
+//!   CREATE TABLE t (.., LIKE other ..)        forms of ALTER: see the modules of these
 //!   CREATE | ALTER USER name [PASSWORD 'text' | NULL] [[NO]SUPERUSER] [[NO]LOGIN]
 //!   DROP USER [IF EXISTS] name
 //!   DECLARE c CURSOR ..   FETCH   MOVE   CLOSE  see the module of cursors

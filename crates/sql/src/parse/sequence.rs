@@ -1,7 +1,7 @@
 //! Statements about sequences and identity columns, whose options come in any order:
 //!
 //! ```text
-//!   CREATE SEQUENCE [IF NOT EXISTS] s ..      ALTER SEQUENCE [IF EXISTS] s ..      DROP SEQUENCE [IF EXISTS] s, ..
+//!   CREATE [TEMP] SEQUENCE [IF NOT EXISTS] s ..      ALTER SEQUENCE [IF EXISTS] s ..      DROP SEQUENCE [IF EXISTS] s, ..
 //!   ALTER TABLE t ALTER c ADD GENERATED ALWAYS | BY DEFAULT AS IDENTITY [(..)]
 //!   ALTER TABLE t ALTER c SET GENERATED .. | SET option | RESTART [WITH n] ..      ALTER TABLE t ALTER c DROP IDENTITY
 //!   AS type   INCREMENT [BY] n   [NO] MINVALUE [n]   [NO] MAXVALUE [n]   START [WITH] n   RESTART [[WITH] n]
