@@ -11,6 +11,7 @@
 use crate::session::{Call, Flush, Session};
 use crate::wire::{Out, Reader, violation};
 use isomer_sql::budget::Holding;
+use isomer_sql::dates::TimeStyle;
 use isomer_sql::datum::Datum;
 use isomer_sql::foreign::Checks;
 use isomer_sql::statement::{Action, Compiled, Copy, CopyDirection, settle};
@@ -181,7 +182,7 @@ impl Session {
             copy.kept.more(line_bytes(line, columns.len()))?;
             copy.rows_bytes += line_bytes(line, columns.len());
             let types = columns.iter().map(|column| column.ty);
-            let row = read_line(options, line, types, self.settings.zone());
+            let row = read_line(options, line, types, self.settings.times());
             copy.rows.push(row.map_err(|error| located(error, &plan.table.name, copy.lines))?);
             if copy.rows.len() >= BATCH_ROWS || copy.rows_bytes >= BATCH_BYTES {
                 self.copy_rows(copy, options)?;
@@ -244,7 +245,7 @@ fn read_line(
     copy: &Copy,
     line: &[u8],
     types: impl ExactSizeIterator<Item = SqlType>,
-    zone: &Zone,
+    times: &TimeStyle,
 ) -> Result<Vec<Datum>, SqlError> {
     let line = binary::utf8(line)?;
     let expected = types.len();
@@ -263,9 +264,9 @@ fn read_line(
             return Ok(Datum::Null);
         }
         if field.contains('\\') {
-            text::parse_in(&unescape(field), ty, zone)
+            text::parse_in(&unescape(field), ty, times)
         } else {
-            text::parse_in(field, ty, zone)
+            text::parse_in(field, ty, times)
         }
     };
     fields.into_iter().zip(types).map(read).collect()

@@ -19,6 +19,7 @@ use crate::size::show_site_memory;
 use crate::socket::Socket;
 use crate::wire::Out;
 use isomer_sql::catalog::TEMPORARY;
+use isomer_sql::dates::{Order, TimeStyle};
 use isomer_sql::statement::{Level, Setting};
 use isomer_sql::system::SettingsView;
 use isomer_sql::zone::Zone;
@@ -44,7 +45,7 @@ pub(crate) struct Settings {
     pub(crate) read_only: bool,
     /// `synchronous_commit` is off: who commits is told before it is durable.
     hasty: bool,
-    zone: Zone,
+    times: TimeStyle,
     values: BTreeMap<String, String>,
     defaults: Arc<[(String, String)]>,
 }
@@ -101,7 +102,7 @@ const FIXED: [&str; 7] = [
 
 /// Settings whose values change nothing, as they are how things are anyway; other values are
 /// refused. In small letters; `*` stands for all.
-const ONLY: [(&str, &[&str]); 35] = [
+const ONLY: [(&str, &[&str]); 34] = [
     ("application_name", &["*"]),
     (
         "client_min_messages",
@@ -111,9 +112,7 @@ const ONLY: [(&str, &[&str]); 35] = [
         ],
     ),
     ("client_encoding", &["utf8", "utf-8", "utf_8", "unicode", "sql_ascii"]),
-    ("datestyle", &["iso", "iso, mdy", "iso, dmy", "iso, ymd", "iso,mdy", "iso,dmy", "iso,ymd"]),
-    // No type is an interval.
-    ("intervalstyle", &["postgres", "postgres_verbose", "iso_8601", "sql_standard"]),
+    ("intervalstyle", &["postgres"]),
     ("standard_conforming_strings", &["on", "true", "yes", "1"]),
     ("backslash_quote", &["safe_encoding", "off", "false", "no", "0"]),
     ("escape_string_warning", &["*"]),
@@ -211,7 +210,7 @@ impl Settings {
             level: Level::default(),
             read_only: false,
             hasty: false,
-            zone: Zone::utc(),
+            times: TimeStyle::default(),
             values: BTreeMap::new(),
             defaults,
         };
@@ -353,8 +352,21 @@ impl Settings {
                     }
                 };
             }
+            "datestyle" => {
+                self.times.order = match value.as_deref() {
+                    Some(style) => order_of(style)?.unwrap_or(self.times.order),
+                    None => Order::default(),
+                };
+                let order = match self.times.order {
+                    Order::Mdy => "MDY",
+                    Order::Dmy => "DMY",
+                    Order::Ymd => "YMD",
+                };
+                self.values.insert(name, format!("ISO, {order}"));
+                return Ok(None);
+            }
             "timezone" => {
-                self.zone = match value.as_deref() {
+                self.times.zone = match value.as_deref() {
                     None => Zone::utc(),
                     Some(named) => Zone::named(named).ok_or_else(|| {
                         let right = "Zones are named as Europe/Berlin, UTC, EST5EDT or <+02>-02; or by hours east, \
@@ -362,7 +374,7 @@ impl Settings {
                         not_possible("TimeZone", named, right)
                     })?,
                 };
-                self.values.insert(name, self.zone.name().to_owned());
+                self.values.insert(name, self.times.zone.name().to_owned());
                 return Ok(None);
             }
             "session_authorization" if value.is_none() => return Ok(None),
@@ -423,15 +435,15 @@ impl Settings {
         self.level = Level::default();
         self.read_only = false;
         self.hasty = false;
-        self.zone = Zone::utc();
+        self.times = TimeStyle::default();
         let defaults = self.defaults.clone();
         defaults.iter().try_for_each(|(name, value)| self.set(name, Some(value.clone())).map(drop))
     }
 }
 
 impl SettingsView for Settings {
-    fn zone(&self) -> &Zone {
-        &self.zone
+    fn times(&self) -> &TimeStyle {
+        &self.times
     }
 
     fn checked(&self, name: &str, value: &str) -> Result<String, SqlError> {
@@ -485,13 +497,38 @@ fn names_in(list: &str) -> Vec<String> {
     names
 }
 
+/// The order of a date's numbers that a style says; it is written as ISO 8601 has it.
+fn order_of(style: &str) -> Result<Option<Order>, SqlError> {
+    let mut order = None;
+    for word in style.split(',').map(|word| word.trim().trim_matches('\'').to_lowercase()) {
+        match word.as_str() {
+            "iso" => {}
+            "mdy" | "us" | "noneuro" | "noneuropean" => order = Some(Order::Mdy),
+            "dmy" | "euro" | "european" => order = Some(Order::Dmy),
+            "ymd" => order = Some(Order::Ymd),
+            "default" => order = Some(Order::default()),
+            "sql" | "postgres" | "german" => {
+                return Err(SqlError::unsupported(format!("the style {word} of DateStyle"))
+                    .hint("Dates are written as ISO 8601 has them."));
+            }
+            _ => {
+                return Err(not_possible(
+                    "DateStyle",
+                    style,
+                    "Available values: ISO, and MDY, DMY or YMD.",
+                ));
+            }
+        }
+    }
+    Ok(order)
+}
+
 fn check_only(name: &str, value: &str, only: &[&str]) -> Result<(), SqlError> {
     let plain = value.trim().trim_matches('\'').to_lowercase();
     if only.iter().any(|allowed| *allowed == "*" || *allowed == plain) {
         return Ok(());
     }
     let hint = match name {
-        "datestyle" => "Dates are written and read as ISO 8601 has them.".to_owned(),
         _ => format!("Available values: {}.", only.join(", ")),
     };
     Err(SqlError::unsupported(format!("the value \"{value}\" of the parameter \"{name}\""))

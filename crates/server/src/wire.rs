@@ -306,7 +306,7 @@ fn put_text(body: &mut Vec<u8>, text: &str) {
 /// A value as text; whole numbers without a detour.
 fn put_value(body: &mut Vec<u8>, value: &Datum, ty: SqlType, zone: &Zone) {
     match (value, ty) {
-        (Datum::Int(number), ty) if ty != SqlType::Date => {
+        (Datum::Int(number), ty) if ty.is_integer() => {
             use std::io::Write;
             write!(body, "{number}").expect("a vector takes what it is given");
         }

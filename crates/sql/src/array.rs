@@ -5,9 +5,9 @@
 //!   3 5 7                      a vector of the catalog: between blanks, counted from 0
 //! ```
 //!
-//! An array is kept as this text, since nothing but a parameter, a literal or the catalog has one: there
-//! are no columns of arrays, and one that is looked into is read once for each row. Left out: arrays of
-//! more than one dimension.
+//! An array is kept as this text, in memory and in the store: each is written in one way, and one that is looked into is
+//! read once for each row. Comparisons read both, element by element (`functions/arrays.rs`). Left out: more than one
+//! dimension, bounds other than 1, and their order in ORDER BY, keys and indexes.
 
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};

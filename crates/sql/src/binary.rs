@@ -5,6 +5,7 @@
 
 use crate::datum::{Datum, convert};
 use crate::error::{SqlError, code};
+use crate::interval::Interval;
 use crate::numeric::Decimal;
 use crate::types::SqlType;
 
@@ -24,9 +25,20 @@ pub fn encode(value: &Datum, ty: SqlType, out: &mut Vec<u8>) {
             out.extend((*value as i32).to_be_bytes());
         }
         (Datum::Int(days), SqlType::Date) => {
-            out.extend(((days - EPOCH_DAYS) as i32).to_be_bytes());
+            let days = match *days {
+                i64::MIN => i32::MIN,
+                i64::MAX => i32::MAX,
+                days => (days - EPOCH_DAYS) as i32,
+            };
+            out.extend(days.to_be_bytes());
         }
         (Datum::Int(value), _) => out.extend(value.to_be_bytes()),
+        (Datum::TimeTz(within, ahead), _) => {
+            out.extend(within.to_be_bytes());
+            out.extend((-ahead).to_be_bytes());
+        }
+        (Datum::Interval(span), _) => out.extend(span.bytes()),
+        (Datum::Timestamp(micros @ (i64::MIN | i64::MAX)), _) => out.extend(micros.to_be_bytes()),
         (Datum::Float(value), SqlType::Float4) => out.extend((*value as f32).to_be_bytes()),
         (Datum::Float(value), _) => out.extend(value.to_be_bytes()),
         (Datum::Numeric(value), _) => encode_decimal(*value, out),
@@ -66,13 +78,32 @@ pub fn decode(bytes: &[u8], ty: SqlType) -> Result<Datum, SqlError> {
         SqlType::Int8 => Datum::Int(i64::from_be_bytes(fixed(bytes).ok_or_else(wrong)?)),
         SqlType::Float4 => Datum::Float(f32::from_be_bytes(fixed(bytes).ok_or_else(wrong)?).into()),
         SqlType::Float8 => Datum::Float(f64::from_be_bytes(fixed(bytes).ok_or_else(wrong)?)),
-        SqlType::Date => {
-            let days = i32::from_be_bytes(fixed(bytes).ok_or_else(wrong)?);
-            Datum::Int(i64::from(days) + EPOCH_DAYS)
+        SqlType::Date => Datum::Int(match i32::from_be_bytes(fixed(bytes).ok_or_else(wrong)?) {
+            i32::MIN => i64::MIN,
+            i32::MAX => i64::MAX,
+            days => i64::from(days) + EPOCH_DAYS,
+        }),
+        SqlType::Time => {
+            let within = i64::from_be_bytes(fixed(bytes).ok_or_else(wrong)?);
+            Datum::Int(Some(within).filter(is_within_day).ok_or_else(wrong)?)
+        }
+        SqlType::TimeTz => {
+            let (within, behind) = bytes.split_first_chunk::<8>().ok_or_else(wrong)?;
+            let within = i64::from_be_bytes(*within);
+            let behind = i32::from_be_bytes(fixed(behind).ok_or_else(wrong)?);
+            let is_there = is_within_day(&within) && behind.unsigned_abs() < 16 * 3600;
+            Datum::TimeTz(within, if is_there { -behind } else { return Err(wrong()) })
+        }
+        SqlType::Interval => {
+            let bytes = fixed::<16>(bytes).ok_or_else(wrong)?;
+            Datum::Interval(Interval::of_bytes(&bytes).ok_or_else(wrong)?)
         }
         SqlType::Timestamp | SqlType::TimestampTz => {
             let micros = i64::from_be_bytes(fixed(bytes).ok_or_else(wrong)?);
-            Datum::Timestamp(micros.checked_add(EPOCH_US).ok_or_else(wrong)?)
+            match micros {
+                i64::MIN | i64::MAX => Datum::Timestamp(micros),
+                micros => Datum::Timestamp(micros.checked_add(EPOCH_US).ok_or_else(wrong)?),
+            }
         }
         SqlType::Numeric(_) => Datum::Numeric(decode_decimal(bytes).ok_or_else(wrong)?),
         SqlType::Jsonb => match bytes.split_first() {
@@ -107,6 +138,11 @@ pub fn utf8(bytes: &[u8]) -> Result<&str, SqlError> {
             format!("invalid byte sequence for encoding \"UTF8\": 0x{byte:02x} at byte {at}");
         SqlError::new("22021", message)
     })
+}
+
+/// True for microseconds since midnight that a day has.
+fn is_within_day(micros: &i64) -> bool {
+    (0..=86_400_000_000).contains(micros)
 }
 
 fn fixed<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
@@ -187,6 +223,11 @@ mod tests {
             (SqlType::Numeric(None), number("0.12345")),
             (SqlType::Timestamp, Datum::Timestamp(1)),
             (SqlType::Date, Datum::Int(20_000)),
+            (SqlType::Date, Datum::Int(i64::MAX)),
+            (SqlType::Timestamp, Datum::Timestamp(i64::MIN)),
+            (SqlType::Time, Datum::Int(86_400_000_000)),
+            (SqlType::TimeTz, Datum::TimeTz(1, -3600)),
+            (SqlType::Interval, Datum::Interval(Interval { months: -1, days: 2, micros: 3 })),
             (SqlType::Text, Datum::text("ü")),
             (SqlType::Bytea, Datum::Bytes(vec![0, 1])),
             (SqlType::Json, Datum::text("{ \"a\":1}")),

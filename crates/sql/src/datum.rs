@@ -9,6 +9,7 @@
 //! that a group does not depend on how its key was written.
 
 use crate::error::{SqlError, code};
+use crate::interval::Interval;
 use crate::numeric::Decimal;
 use crate::types::{Family, SqlType};
 use isomer_design::Value;
@@ -22,7 +23,7 @@ pub enum Datum {
     Null,
     /// Of a boolean.
     Bool(bool),
-    /// Of whole numbers, and of dates: days since 1970.
+    /// Of whole numbers; of dates: days since 1970; of times of a day: microseconds since midnight.
     Int(i64),
     /// Of binary numbers.
     Float(f64),
@@ -34,8 +35,12 @@ pub enum Datum {
     Bytes(Vec<u8>),
     /// Of `jsonb`, in the one way in which it is [written](crate::json). A `json` is a text.
     Json(String),
-    /// Microseconds since 1970.
+    /// Microseconds since 1970; the least and the most are before and after all times.
     Timestamp(i64),
+    /// Microseconds since midnight, and how many seconds the zone is ahead of UTC.
+    TimeTz(i64, i32),
+    /// Of intervals.
+    Interval(Interval),
 }
 
 /// The least date and time, in microseconds.
@@ -85,6 +90,11 @@ impl Datum {
             (Datum::Bytes(a), Datum::Bytes(b)) => a.cmp(b),
             (Datum::Json(a), Datum::Json(b)) => crate::json::compare(a, b),
             (Datum::Timestamp(a), Datum::Timestamp(b)) => a.cmp(b),
+            (Datum::Interval(a), Datum::Interval(b)) => a.order(*b),
+            (Datum::TimeTz(a, a_ahead), Datum::TimeTz(b, b_ahead)) => {
+                let sorted = |within: i64, ahead: i32| (in_utc(within, ahead), -ahead);
+                sorted(*a, *a_ahead).cmp(&sorted(*b, *b_ahead))
+            }
             (Datum::Timestamp(a), Datum::Int(days)) => a.cmp(&days.saturating_mul(DAY_US)),
             (Datum::Int(days), Datum::Timestamp(b)) => days.saturating_mul(DAY_US).cmp(b),
             (Datum::Float(_), _) | (_, Datum::Float(_)) => {
@@ -150,6 +160,8 @@ impl Datum {
             Datum::Bytes(_) => 4,
             Datum::Timestamp(_) => 5,
             Datum::Json(_) => 6,
+            Datum::TimeTz(..) => 7,
+            Datum::Interval(_) => 8,
         }
     }
 
@@ -165,6 +177,8 @@ impl Datum {
             Datum::Text(text) | Datum::Json(text) => Value::Text(text),
             Datum::Bytes(bytes) => Value::Bytes(bytes),
             Datum::Timestamp(micros) => Value::Timestamp(micros),
+            Datum::TimeTz(within, ahead) => Value::Bytes(time_bytes(within, ahead)),
+            Datum::Interval(span) => Value::Bytes(span.bytes().to_vec()),
         }
     }
 
@@ -184,10 +198,35 @@ impl Datum {
             }
             (Value::Text(text), SqlType::Jsonb) => Datum::Json(text),
             (Value::Text(text), _) => Datum::Text(text),
+            (Value::Bytes(bytes), SqlType::TimeTz) => time_of_bytes(&bytes),
+            (Value::Bytes(bytes), SqlType::Interval) => {
+                Interval::of_bytes(&bytes).map_or(Datum::Null, Datum::Interval)
+            }
             (Value::Bytes(bytes), _) => Datum::Bytes(bytes),
             (Value::Timestamp(micros), _) => Datum::Timestamp(micros),
         }
     }
+}
+
+/// When a time of a day with a zone is there in UTC.
+fn in_utc(within: i64, ahead: i32) -> i64 {
+    within - i64::from(ahead) * 1_000_000
+}
+
+/// A time of a day with a zone as the store keeps it: in the order of these times.
+fn time_bytes(within: i64, ahead: i32) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(12);
+    bytes.extend(((in_utc(within, ahead) as u64) ^ (1 << 63)).to_be_bytes());
+    bytes.extend(((-ahead) as u32 ^ (1 << 31)).to_be_bytes());
+    bytes
+}
+
+fn time_of_bytes(bytes: &[u8]) -> Datum {
+    let Some((utc, behind)) = bytes.split_first_chunk::<8>() else { return Datum::Null };
+    let Ok(behind) = <[u8; 4]>::try_from(behind) else { return Datum::Null };
+    let utc = (u64::from_be_bytes(*utc) ^ (1 << 63)) as i64;
+    let ahead = -((u32::from_be_bytes(behind) ^ (1 << 31)) as i32);
+    Datum::TimeTz(utc + i64::from(ahead) * 1_000_000, ahead)
 }
 
 fn float_order(a: f64, b: f64) -> Ordering {
@@ -224,6 +263,11 @@ impl Hash for Datum {
             Datum::Bytes(bytes) => bytes.hash(state),
             Datum::Json(json) => crate::json::hash(json, state),
             Datum::Timestamp(micros) => state.write_u64((*micros as f64).to_bits()),
+            Datum::TimeTz(within, ahead) => {
+                state.write_i64(*within);
+                state.write_i32(*ahead);
+            }
+            Datum::Interval(span) => state.write_i128(span.length()),
         }
     }
 }
@@ -246,7 +290,15 @@ pub fn convert(value: Datum, to: SqlType, explicit: bool) -> Result<Datum, SqlEr
             text_to(text, to, explicit)
         }
         (Datum::Json(json), to) => json_to(&json, to),
+        (Datum::Int(within), SqlType::Time) => Ok(Datum::Int(within)),
+        (Datum::Int(within), SqlType::Interval) => Ok(Datum::Interval(Interval::micros(within))),
         (value @ (Datum::Int(_) | Datum::Float(_) | Datum::Numeric(_)), to) => number_to(value, to),
+        (Datum::TimeTz(within, ahead), SqlType::TimeTz) => Ok(Datum::TimeTz(within, ahead)),
+        (Datum::TimeTz(within, _), SqlType::Time) => Ok(Datum::Int(within)),
+        (Datum::Interval(span), SqlType::Interval) => Ok(Datum::Interval(span)),
+        (Datum::Interval(span), SqlType::Time) => Ok(Datum::Int(span.micros.rem_euclid(DAY_US))),
+        (Datum::Timestamp(micros), SqlType::Time) => Ok(Datum::Int(micros.rem_euclid(DAY_US))),
+        (Datum::Timestamp(micros @ (i64::MIN | i64::MAX)), SqlType::Date) => Ok(Datum::Int(micros)),
         (Datum::Bool(truth), SqlType::Bool) => Ok(Datum::Bool(truth)),
         (Datum::Bool(truth), SqlType::Int4 | SqlType::Int8) if explicit => {
             Ok(Datum::Int(i64::from(truth)))
@@ -292,6 +344,8 @@ fn natural_type(value: &Datum) -> SqlType {
         Datum::Bytes(_) => SqlType::Bytea,
         Datum::Timestamp(_) => SqlType::Timestamp,
         Datum::Json(_) => SqlType::Jsonb,
+        Datum::TimeTz(..) => SqlType::TimeTz,
+        Datum::Interval(_) => SqlType::Interval,
     }
 }
 

@@ -4,8 +4,10 @@
 //! bound; running it calls it by its number. Unless a function says otherwise, NULL goes in and NULL
 //! comes out. What a result takes is asked of the [budget](crate::budget) before it is made.
 
+mod arrays;
 mod json;
 mod numbers;
+mod spans;
 mod strings;
 mod times;
 
@@ -15,9 +17,12 @@ use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
 use crate::transaction::Surroundings;
 use crate::types::{Family, SqlType};
+pub use arrays::ArrayFunc;
 pub use json::JsonFunc;
 pub(crate) use json::{argument as json_argument, json_text};
 use numbers::{float, number, power};
+pub use spans::TimeFunc;
+pub(crate) use spans::{later, moment_later};
 use std::collections::BTreeSet;
 pub(crate) use strings::lower;
 use strings::{cased_bytes, copy, join, pad, repeat, replace, substring, take};
@@ -116,7 +121,6 @@ pub enum Func {
     SerialSequence,
     SetConfig,
     DefaultAccess,
-    ArrayRemove,
     Description,
     ColumnDescription,
     Regclass,
@@ -128,6 +132,8 @@ pub enum Func {
     /// An array of its arguments, which are texts or NULL.
     ArrayOf,
     Json(JsonFunc),
+    Time(TimeFunc),
+    Array(ArrayFunc),
 }
 
 /// What a name and a number of arguments mean: the function and its result's type, given the
@@ -188,6 +194,8 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
             (Now, SqlType::TimestampTz)
         }
         ("localtimestamp", 0) => (LocalNow, SqlType::Timestamp),
+        ("current_time", 0) => (Time(TimeFunc::CurrentTime), SqlType::TimeTz),
+        ("localtime", 0) => (Time(TimeFunc::LocalTimeOfDay), SqlType::Time),
         ("clock_timestamp" | "statement_timestamp", 0) => (ClockTime, SqlType::TimestampTz),
         ("current_date", 0) => (CurrentDate, SqlType::Date),
         ("version", 0) => (Version, SqlType::Text),
@@ -263,7 +271,6 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("obj_description", 1 | 2) => (Description, SqlType::Text),
         ("col_description", 2) => (ColumnDescription, SqlType::Text),
         ("acldefault", 2) => (DefaultAccess, SqlType::Array(&SqlType::Text)),
-        ("array_remove", 2) if first == SqlType::Array(&SqlType::Text) => (ArrayRemove, first),
         _ => return json::find(name, args),
     })
 }
@@ -290,6 +297,7 @@ pub fn common(types: &[SqlType]) -> SqlType {
             (SqlType::Varchar(_), SqlType::Varchar(_) | SqlType::Text) => SqlType::Varchar(None),
             (a, b) if a.family() == Family::Text && b.family() == Family::Text => SqlType::Text,
             (SqlType::Date, later) | (later, SqlType::Date) => later,
+            (SqlType::Time, SqlType::TimeTz) | (SqlType::TimeTz, SqlType::Time) => SqlType::TimeTz,
             (a, SqlType::TimestampTz) if a.family() == Family::Time => SqlType::TimestampTz,
             (a, _) => a,
         };
@@ -335,8 +343,10 @@ impl Func {
 /// True if the function has a result though an argument is NULL.
 fn takes_null(func: Func) -> bool {
     use Func::*;
-    if let Json(func) = func {
-        return json::takes_null(func);
+    match func {
+        Json(func) => return json::takes_null(func),
+        Array(func) => return arrays::takes_null(func),
+        _ => {}
     }
     matches!(
         func,
@@ -350,7 +360,6 @@ fn takes_null(func: Func) -> bool {
             | True
             | FormatType
             | TypeOf
-            | ArrayRemove
             | ArrayToString
             | ArrayOf
     )
@@ -504,19 +513,6 @@ pub fn call(
                 }
             }
         }
-        ArrayRemove => {
-            let Some(array) = args[0].as_text() else { return Ok(Datum::Null) };
-            let removed = args[1].as_text();
-            budget.charge(2 * array.len())?;
-            let mut left = crate::array::Writer::default();
-            for element in crate::array::elements(array) {
-                let element = element?;
-                if element.as_deref() != removed {
-                    left.push(element.as_deref());
-                }
-            }
-            Datum::Text(left.end())
-        }
         IndexDefinition => {
             crate::system::index_definition(catalog, int(0), args.get(1).map_or(0, |_| int(1)))
         }
@@ -539,6 +535,8 @@ pub fn call(
             Datum::Text(crate::array::format(args.iter().map(Datum::as_text)))
         }
         Json(func) => json::call(func, args, around)?,
+        Time(func) => spans::call(func, args, around)?,
+        Array(func) => arrays::call(func, args, budget)?,
         ToRegclass => {
             crate::system::regclass(catalog, &clipped(text(0))).map_or(Datum::Null, Datum::Int)
         }
@@ -571,7 +569,8 @@ pub fn call(
                 element?;
                 count += 1;
             }
-            if count == 0 && func == ArrayLength { Datum::Null } else { Datum::Int(count) }
+            let is_none = count == 0 || int(1) != 1;
+            if is_none && func == ArrayLength { Datum::Null } else { Datum::Int(count) }
         }
         ArrayToString if args[..2].iter().any(Datum::is_null) => Datum::Null,
         ArrayToString => {

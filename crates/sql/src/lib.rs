@@ -30,8 +30,7 @@
 //! A query inside of an expression is a function of what it is given, and runs as seldom as it can: its head
 //! (`bind/inner.rs`) has an example.
 //!
-//! Left out: sockets, threads, clocks (time comes in with [`transaction::Surroundings`]); columns of arrays,
-//! triggers.
+//! Left out: sockets, threads, clocks (time comes in with [`transaction::Surroundings`]); triggers.
 
 mod array;
 pub mod binary;
@@ -39,6 +38,7 @@ mod bind;
 pub mod budget;
 pub mod catalog;
 pub mod comment;
+pub mod dates;
 pub mod datum;
 pub mod define;
 pub mod error;
@@ -46,6 +46,7 @@ mod exec;
 pub mod expr;
 pub mod foreign;
 pub mod functions;
+pub mod interval;
 mod json;
 pub mod numeric;
 pub mod parameters;

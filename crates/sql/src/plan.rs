@@ -398,6 +398,8 @@ pub struct SetPart {
 pub enum SetFunc {
     /// The numbers from the first to the second, by steps of the third.
     Series,
+    /// The times from the first to the second, by steps of the third.
+    Times,
     /// The elements of an array.
     Unnest,
     /// The numbers of an array's elements.
@@ -414,7 +416,7 @@ impl SetFunc {
     /// What EXPLAIN says of it.
     pub fn shown(self) -> &'static str {
         match self {
-            SetFunc::Series => "Series",
+            SetFunc::Series | SetFunc::Times => "Series",
             SetFunc::Unnest => "Elements of an array",
             SetFunc::Subscripts => "Numbers of the elements of an array",
             SetFunc::JsonElements(_) => "Elements of a JSON array",

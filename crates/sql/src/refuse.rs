@@ -96,9 +96,6 @@ pub(crate) fn source(factor: &TableFactor) -> Result<(), SqlError> {
             foreign(&[(is_foreign, "what stands behind a table")])
         }
         TableFactor::Derived { sample, .. } => refuse(&[(sample.is_some(), "TABLESAMPLE")]),
-        TableFactor::UNNEST { array_exprs, .. } if array_exprs.len() != 1 => {
-            Err(SqlError::unsupported("unnest of several arrays"))
-        }
         TableFactor::UNNEST { with_offset: true, .. } => foreign(&[(true, "\"WITH OFFSET\"")]),
         TableFactor::Function { with_ordinality: true, .. }
         | TableFactor::UNNEST { with_ordinality: true, .. } => {

@@ -11,6 +11,7 @@ mod rows;
 mod tables;
 
 use crate::catalog::{Catalog, Name, SYSTEM, TEMPORARY, Table};
+use crate::dates::TimeStyle;
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::sequence::Sequence;
@@ -104,8 +105,13 @@ pub trait SettingsView: Send + Sync {
     /// All settings and their values.
     fn settings(&self) -> Vec<(String, String)>;
 
+    /// How times are written and read.
+    fn times(&self) -> &TimeStyle;
+
     /// The time zone.
-    fn zone(&self) -> &Zone;
+    fn zone(&self) -> &Zone {
+        &self.times().zone
+    }
 
     /// What the value of a setting will be, once it is set.
     ///

@@ -1,7 +1,9 @@
 //! Values as text: what clients read and write unless they ask for bytes.
 
+use crate::dates::{self, Beside, Moment, TimeStyle, civil};
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
+use crate::interval::{Interval, Unit};
 use crate::numeric::Decimal;
 use crate::types::SqlType;
 use crate::zone::Zone;
@@ -23,7 +25,11 @@ pub fn format(value: &Datum, ty: SqlType) -> Cow<'_, str> {
         (Datum::Text(text) | Datum::Json(text), _) => Cow::Borrowed(text),
         (Datum::Bool(true), _) => Cow::Borrowed("t"),
         (Datum::Bool(false), _) => Cow::Borrowed("f"),
-        (Datum::Int(days), SqlType::Date) => Cow::Owned(format_date(*days)),
+        (Datum::Int(days), SqlType::Date) => Cow::Owned(match infinity(*days) {
+            Some(word) => word.to_owned(),
+            None => with_era(format_date(*days), *days),
+        }),
+        (Datum::Int(within), SqlType::Time) => Cow::Owned(format_clock(*within)),
         (Datum::Int(value), _) => Cow::Owned(value.to_string()),
         (Datum::Float(value), SqlType::Float4) => Cow::Owned(format_float(*value, true)),
         (Datum::Float(value), _) => Cow::Owned(format_float(*value, false)),
@@ -36,10 +42,14 @@ pub fn format(value: &Datum, ty: SqlType) -> Cow<'_, str> {
             Cow::Owned(digits)
         }
         (Datum::Bytes(bytes), _) => Cow::Owned(hexadecimal("\\x", bytes)),
-        (Datum::Timestamp(micros), SqlType::TimestampTz) => {
-            Cow::Owned(format!("{}+00", format_timestamp(*micros)))
+        (Datum::TimeTz(within, ahead), _) => {
+            Cow::Owned(format_clock(*within) + &crate::zone::suffix((*ahead).into()))
         }
-        (Datum::Timestamp(micros), _) => Cow::Owned(format_timestamp(*micros)),
+        (Datum::Interval(span), _) => Cow::Owned(span.to_string()),
+        (Datum::Timestamp(micros), _) => {
+            let suffix = if ty == SqlType::TimestampTz { "+00" } else { "" };
+            Cow::Owned(format_timestamp(*micros, suffix))
+        }
     }
 }
 
@@ -47,8 +57,7 @@ pub fn format(value: &Datum, ty: SqlType) -> Cow<'_, str> {
 pub fn format_in<'v>(value: &'v Datum, ty: SqlType, zone: &Zone) -> Cow<'v, str> {
     match (value, ty) {
         (Datum::Timestamp(micros), SqlType::TimestampTz) => {
-            let shown = format_timestamp(zone.local(*micros));
-            Cow::Owned(shown + &zone.suffix(*micros))
+            Cow::Owned(format_timestamp(zone.local(*micros), &zone.suffix(*micros)))
         }
         _ => format(value, ty),
     }
@@ -75,27 +84,104 @@ fn hexadecimal(before: &str, bytes: &[u8]) -> String {
     text
 }
 
-/// As [`parse`], where moments that are written without a zone are what the wall shows in this one.
+/// As [`parse`], as a session reads times: what is written without a zone is in its, and the numbers of a date are in
+/// its order.
 ///
 /// # Errors
 /// As [`parse`].
-pub fn parse_in(text: &str, ty: SqlType, zone: &Zone) -> Result<Datum, SqlError> {
+pub fn parse_in(text: &str, ty: SqlType, style: &TimeStyle) -> Result<Datum, SqlError> {
+    parse_at(text, ty, style, None)
+}
+
+/// As [`parse_in`]; words that mean the time that it is (`now`, `today`) are known if that is.
+pub(crate) fn parse_at(
+    text: &str,
+    ty: SqlType,
+    style: &TimeStyle,
+    now: Option<i64>,
+) -> Result<Datum, SqlError> {
     match ty {
-        SqlType::TimestampTz => {
-            let (local, offset) = moment(text)?;
-            let known = |offset| local - offset;
-            Ok(Datum::Timestamp(offset.map_or_else(|| zone.instant(local), known)))
+        SqlType::Date | SqlType::Timestamp | SqlType::TimestampTz => {
+            let read = dates::moment(text, style.order).map_err(|wrong| wrong.error(text, ty))?;
+            if let (Moment::At(day, ..), SqlType::Date) = (&read, ty) {
+                return Ok(Datum::Int(*day));
+            }
+            let micros = in_zone(read, ty, &style.zone, now, text)?;
+            let is_infinite = matches!(micros, i64::MIN | i64::MAX);
+            Ok(match ty {
+                SqlType::Date if is_infinite => Datum::Int(micros),
+                SqlType::Date => Datum::Int(micros.div_euclid(DAY_US)),
+                _ => Datum::Timestamp(micros),
+            })
+        }
+        SqlType::Time | SqlType::TimeTz => {
+            let (within, beside, day) =
+                dates::time_of_day(text).map_err(|wrong| wrong.error(text, ty))?;
+            if ty == SqlType::Time {
+                return Ok(Datum::Int(within));
+            }
+            let of_zone = |zone: &Zone, moment: i64| (zone.ahead(moment) / 1_000_000) as i32;
+            let ahead = match (beside, day, now) {
+                (Some(Beside::Offset(ahead)), ..) => (ahead / 1_000_000) as i32,
+                (Some(Beside::Zone(zone)), Some(day), _) => {
+                    of_zone(&zone, zone.instant(day * DAY_US + within))
+                }
+                (_, Some(day), _) => {
+                    of_zone(&style.zone, style.zone.instant(day * DAY_US + within))
+                }
+                (_, None, Some(now)) => of_zone(&style.zone, now),
+                (_, None, None) if style.zone.is_fixed() => of_zone(&style.zone, 0),
+                _ => {
+                    let what = "a time with time zone without its zone, in a parameter or COPY,";
+                    return Err(SqlError::unsupported(what));
+                }
+            };
+            Ok(Datum::TimeTz(within, ahead))
         }
         ty => parse(text, ty),
     }
 }
 
-/// What the wall shows at a moment that is written, and how far that is ahead of UTC, if it says so.
-///
-/// # Errors
-/// As [`parse`].
-pub(crate) fn moment(text: &str) -> Result<(i64, Option<i64>), SqlError> {
-    parse_timestamp(text.trim()).map_err(|wrong| wrong.error(text, SqlType::TimestampTz))
+/// What was read, as a time of a type: what the wall shows, or a moment.
+fn in_zone(
+    read: Moment,
+    ty: SqlType,
+    zone: &Zone,
+    now: Option<i64>,
+    text: &str,
+) -> Result<i64, SqlError> {
+    let is_moment = ty == SqlType::TimestampTz;
+    let now = || {
+        let shown = clipped(text);
+        now.ok_or_else(|| SqlError::unsupported(format!("\"{shown}\" in a parameter or COPY")))
+    };
+    let micros = match read {
+        Moment::Infinity { is_later } => return Ok(if is_later { i64::MAX } else { i64::MIN }),
+        Moment::Epoch => 0,
+        Moment::Now if is_moment => now()?,
+        Moment::Now => zone.local(now()?),
+        Moment::Today(after, within) => {
+            let today = zone.local(now()?).div_euclid(DAY_US);
+            let wall = (today + after) * DAY_US + within;
+            if is_moment { zone.instant(wall) } else { wall }
+        }
+        Moment::At(day, within, beside) => {
+            let wall = day.checked_mul(DAY_US).and_then(|wall| wall.checked_add(within));
+            let wall = wall.unwrap_or(i64::MAX);
+            match beside {
+                _ if !is_moment => wall,
+                None => zone.instant(wall),
+                Some(Beside::Offset(ahead)) => wall.saturating_sub(ahead),
+                Some(Beside::Zone(zone)) => zone.instant(wall),
+            }
+        }
+    };
+    // What a clock shows may be a day that there is where the moment is none.
+    if !dates::DAYS.contains(&micros.div_euclid(DAY_US)) || matches!(micros, i64::MIN | i64::MAX) {
+        let message = format!("timestamp out of range: \"{}\"", clipped(text));
+        return Err(SqlError::new(code::DATETIME_OVERFLOW, message));
+    }
+    Ok(micros)
 }
 
 /// Reads a value of a type. Moments that are written without a zone are in UTC.
@@ -143,18 +229,12 @@ pub fn parse(text: &str, ty: SqlType) -> Result<Datum, SqlError> {
             crate::datum::fit(number, modifier).map(Datum::Numeric)
         }
         SqlType::Bytea => parse_bytes(text).map(Datum::Bytes).ok_or_else(|| bad(text, ty)),
-        SqlType::Date => {
-            let (micros, _) = parse_timestamp(trimmed).map_err(|wrong| wrong.error(text, ty))?;
-            Ok(Datum::Int(micros.div_euclid(DAY_US)))
-        }
-        SqlType::Timestamp => {
-            let (micros, _) = parse_timestamp(trimmed).map_err(|wrong| wrong.error(text, ty))?;
-            Ok(Datum::Timestamp(micros))
-        }
-        SqlType::TimestampTz => {
-            let (micros, offset) = moment(text)?;
-            Ok(Datum::Timestamp(micros - offset.unwrap_or(0)))
-        }
+        SqlType::Date
+        | SqlType::Timestamp
+        | SqlType::TimestampTz
+        | SqlType::Time
+        | SqlType::TimeTz => parse_in(text, ty, &TimeStyle::default()),
+        SqlType::Interval => Interval::parse(text, Unit::Second).map(Datum::Interval),
         SqlType::Json => crate::json::check(text).map(|()| Datum::text(text)),
         SqlType::Jsonb => crate::json::canonical(text).map(Datum::Json),
         SqlType::Uuid => parse_uuid(text).map(Datum::Bytes).ok_or_else(|| bad(text, ty)),
@@ -180,36 +260,6 @@ fn bad(text: &str, ty: SqlType) -> SqlError {
     let (ty, text) = (without_modifier(ty), clipped(text));
     let message = format!("invalid input syntax for type {ty}: \"{text}\"");
     SqlError::new(code::INVALID_TEXT, message)
-}
-
-/// What is wrong with a date or a time.
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum WrongTime {
-    /// It is not written as one.
-    Form,
-    /// There is no such month, day, hour.
-    Field,
-    /// There is no such time zone.
-    Zone,
-}
-
-impl WrongTime {
-    fn error(self, text: &str, ty: SqlType) -> SqlError {
-        let shown = clipped(text);
-        let (code, message) = match self {
-            WrongTime::Form => {
-                (code::INVALID_DATETIME, format!("invalid input syntax for type {ty}: \"{shown}\""))
-            }
-            WrongTime::Field => (
-                code::DATETIME_OVERFLOW,
-                format!("date/time field value out of range: \"{shown}\""),
-            ),
-            WrongTime::Zone => {
-                ("22009", format!("time zone displacement out of range: \"{shown}\""))
-            }
-        };
-        SqlError::new(code, message).hint("Write it as 2026-11-21 09:30:00.5, the year first.")
-    }
 }
 
 fn without_modifier(ty: SqlType) -> SqlType {
@@ -309,144 +359,42 @@ fn parse_uuid(text: &str) -> Option<Vec<u8>> {
     rest.next().is_none().then_some(bytes)
 }
 
-/// Year, month and day of a day since 1970, in the Gregorian calendar.
-pub(crate) fn civil(days: i64) -> (i64, u32, u32) {
-    // Counted from the first of March of the year 0, so that the leap day is a year's last.
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month as u32, day as u32)
+/// What is before or after all times.
+fn infinity(value: i64) -> Option<&'static str> {
+    match value {
+        i64::MAX => Some("infinity"),
+        i64::MIN => Some("-infinity"),
+        _ => None,
+    }
 }
 
-/// The day since 1970.
-pub(crate) fn days(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + day - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
-}
-
+/// A day, without its era: that is the last of what is written.
 fn format_date(day: i64) -> String {
     let (year, month, day) = civil(day);
+    let year = if year > 0 { year } else { 1 - year };
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-fn format_timestamp(micros: i64) -> String {
-    let (day, within) = (micros.div_euclid(DAY_US), micros.rem_euclid(DAY_US));
+fn with_era(shown: String, day: i64) -> String {
+    if civil(day).0 > 0 { shown } else { shown + " BC" }
+}
+
+fn format_clock(within: i64) -> String {
     let (seconds, fraction) = (within / 1_000_000, within % 1_000_000);
     let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
-    let mut text = format!("{} {hours:02}:{minutes:02}:{:02}", format_date(day), seconds % 60);
+    let mut text = format!("{hours:02}:{minutes:02}:{:02}", seconds % 60);
     if fraction > 0 {
         text.push_str(format!(".{fraction:06}").trim_end_matches('0'));
     }
     text
 }
 
-/// Microseconds since 1970 as written, and the offset of the time zone, if there is one.
-fn parse_timestamp(text: &str) -> Result<(i64, Option<i64>), WrongTime> {
-    let (date, time) = match text.find([' ', 'T']) {
-        Some(at) => (&text[..at], text[at + 1..].trim()),
-        None => (text, ""),
-    };
-    let (time, offset) = split_zone(time)?;
-    Ok((parse_date(date)? * DAY_US + parse_time(time)?, offset))
-}
-
-/// The day since 1970. The year comes first, or the order would be a matter of `DateStyle`: what begins with one
-/// or two digits is no year, so `99-01-08` has a month 99.
-fn parse_date(text: &str) -> Result<i64, WrongTime> {
-    let mut parts = [""; 3];
-    if text.len() == 8 && is_number(text) {
-        parts = [&text[..4], &text[4..6], &text[6..]];
-    } else {
-        let mut rest = text.split('-');
-        parts.fill_with(|| rest.next().unwrap_or_default());
-        if rest.next().is_some() {
-            return Err(WrongTime::Form);
-        }
+fn format_timestamp(micros: i64, suffix: &str) -> String {
+    if let Some(word) = infinity(micros) {
+        return word.to_owned();
     }
-    let mut fields = [0i64; 3];
-    for (field, part) in fields.iter_mut().zip(parts) {
-        *field = number(part)?;
-    }
-    let [year, month, day] = fields;
-    if parts[0].len() < 3 {
-        return Err(if year > 12 { WrongTime::Field } else { WrongTime::Form });
-    }
-    if !(1..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return Err(WrongTime::Field);
-    }
-    let date = days(year, month, day);
-    let is_there = civil(date) == (year, month as u32, day as u32);
-    if is_there { Ok(date) } else { Err(WrongTime::Field) }
-}
-
-fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-fn number(text: &str) -> Result<i64, WrongTime> {
-    if !is_number(text) {
-        return Err(WrongTime::Form);
-    }
-    text.parse().map_err(|_| WrongTime::Field)
-}
-
-fn split_zone(time: &str) -> Result<(&str, Option<i64>), WrongTime> {
-    let lower = time.to_ascii_lowercase();
-    for utc in ["z", "utc", "gmt"] {
-        if lower.ends_with(utc) {
-            return Ok((time[..time.len() - utc.len()].trim_end(), Some(0)));
-        }
-    }
-    let Some(at) = time.rfind(['+', '-']) else { return Ok((time, None)) };
-    let zone = &time[at + 1..];
-    let (hours, minutes) = match zone.split_once(':') {
-        Some((hours, minutes)) => (hours, minutes),
-        None if zone.len() == 4 && is_number(zone) => zone.split_at(2),
-        None => (zone, "0"),
-    };
-    let (hours, minutes) = (number(hours)?, number(minutes)?);
-    if hours > 15 || minutes > 59 {
-        return Err(WrongTime::Zone);
-    }
-    let sign = if time[at..].starts_with('-') { -1 } else { 1 };
-    Ok((time[..at].trim_end(), Some(sign * (hours * 60 + minutes) * 60_000_000)))
-}
-
-/// Microseconds since midnight, which ends a day as 24:00.
-fn parse_time(text: &str) -> Result<i64, WrongTime> {
-    if text.is_empty() {
-        return Ok(0);
-    }
-    let (hours, rest) = text.split_once(':').ok_or(WrongTime::Form)?;
-    let (minutes, seconds) = rest.split_once(':').unwrap_or((rest, "0"));
-    let (seconds, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
-    let (hours, minutes, seconds) = (number(hours)?, number(minutes)?, number(seconds)?);
-    if hours > 24 || minutes > 59 || seconds > 60 {
-        return Err(WrongTime::Field);
-    }
-    let micros = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + micros_of(fraction)?;
-    if micros > DAY_US { Err(WrongTime::Field) } else { Ok(micros) }
-}
-
-/// The nearest number of microseconds to the digits behind the point of a second.
-fn micros_of(fraction: &str) -> Result<i64, WrongTime> {
-    if fraction.is_empty() {
-        return Ok(0);
-    }
-    if !is_number(fraction) {
-        return Err(WrongTime::Form);
-    }
-    let seven: String = format!("{fraction:0<7}").chars().take(7).collect();
-    Ok((number(&seven)? + 5) / 10)
+    let (day, within) = (micros.div_euclid(DAY_US), micros.rem_euclid(DAY_US));
+    with_era(format!("{} {}{suffix}", format_date(day), format_clock(within)), day)
 }
 
 #[cfg(test)]
@@ -487,10 +435,12 @@ mod tests {
             (SqlType::Numeric(Some((4, 2))), "100", code::OUT_OF_RANGE),
             (SqlType::Timestamp, "2026-02-30", code::DATETIME_OVERFLOW),
             (SqlType::Timestamp, "2026-02-03 24:00:01", code::DATETIME_OVERFLOW),
-            (SqlType::Timestamp, "2026-02-03 12", code::INVALID_DATETIME),
+            (SqlType::Timestamp, "2026-02-03 x", code::INVALID_DATETIME),
             (SqlType::TimestampTz, "2026-02-03 12:00+16", "22009"),
             (SqlType::Date, "99-01-08", code::DATETIME_OVERFLOW),
-            (SqlType::Date, "1-2-3", code::INVALID_DATETIME),
+            (SqlType::Time, "25:00", code::DATETIME_OVERFLOW),
+            (SqlType::Time, "", code::INVALID_DATETIME),
+            (SqlType::Date, "0-2-3", code::DATETIME_OVERFLOW),
             (SqlType::Date, "1999-01", code::INVALID_DATETIME),
             (SqlType::Varchar(Some(3)), "abcd", code::STRING_TOO_LONG),
             (SqlType::Bytea, "\\x0", code::INVALID_TEXT),
@@ -511,6 +461,27 @@ mod tests {
             (SqlType::Timestamp, "2026-01-01 24:00:00", "2026-01-02 00:00:00"),
             (SqlType::Timestamp, "2026-01-01 12:00:00.9999996", "2026-01-01 12:00:01"),
             (SqlType::Date, "20260101", "2026-01-01"),
+            (SqlType::Date, "1/8/1999", "1999-01-08"),
+            (SqlType::Date, "1/18/1999", "1999-01-18"),
+            (SqlType::Date, "January 8, 99 BC", "0099-01-08 BC"),
+            (SqlType::Date, "08-Jan-99", "1999-01-08"),
+            (SqlType::Date, "Jan-08-1999", "1999-01-08"),
+            (SqlType::Date, "1999.008", "1999-01-08"),
+            (SqlType::Date, "J2451187", "1999-01-08"),
+            (SqlType::Date, "infinity", "infinity"),
+            (SqlType::Timestamp, "Mon Feb 10 17:32:01 1997 PST", "1997-02-10 17:32:01"),
+            (SqlType::TimestampTz, "Feb 10 1997 5:32PM PST", "1997-02-11 01:32:00+00"),
+            (SqlType::TimestampTz, "19970210 173201 America/New_York", "1997-02-10 22:32:01+00"),
+            (SqlType::Timestamp, "2011-01-01T10:20:30.5Z", "2011-01-01 10:20:30.5"),
+            (SqlType::Timestamp, "20111227T040506", "2011-12-27 04:05:06"),
+            (SqlType::TimestampTz, "2011-12-27 04:05:06.789-08", "2011-12-27 12:05:06.789+00"),
+            (SqlType::Timestamp, "epoch", "1970-01-01 00:00:00"),
+            (SqlType::Timestamp, "-infinity", "-infinity"),
+            (SqlType::Time, "04:05 PM", "16:05:00"),
+            (SqlType::Time, "040506", "04:05:06"),
+            (SqlType::TimeTz, "04:05:06.789 EST", "04:05:06.789-05"),
+            (SqlType::TimeTz, "2003-07-07 15:36:39 America/New_York", "15:36:39-04"),
+            (SqlType::Interval, "1 day ago", "-1 days"),
             (SqlType::Array(&SqlType::Int4), "{ 1, 02 ,null}", "{1,2,NULL}"),
             (SqlType::Date, "099-1-8", "0099-01-08"),
             (

@@ -7,14 +7,17 @@
 //!   numeric                                  Text         not in keys: its digits have no fixed place
 //!   text, varchar(n), char(n), name          Text         char(n) without its trailing blanks
 //!   timestamp, timestamp with time zone      Timestamp
+//!   time                                     Int64        microseconds since midnight
+//!   time with time zone                      Bytes        when it is there in UTC, and the zone: they sort
+//!   interval                                 Bytes        not in keys: equal ones are written in many ways
 //!   uuid                                     Bytes        sixteen
 //!   json, jsonb                              Text         not in keys
-//!   arrays                                   none         parameters, and what the catalog has
+//!   arrays                                   Text         not in keys
 //! ```
 
 use crate::error::{SqlError, code};
 use isomer_design::{ColumnType, DECIMAL_SCALE_MAX};
-use sqlparser::ast::{CharacterLength, DataType, ExactNumberInfo, TimezoneInfo};
+use sqlparser::ast::{ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, TimezoneInfo};
 use std::fmt;
 
 /// A type of SQL, with its modifier.
@@ -50,6 +53,12 @@ pub enum SqlType {
     Timestamp,
     /// `timestamp with time zone`: a moment, kept in UTC.
     TimestampTz,
+    /// `time without time zone`
+    Time,
+    /// `time with time zone`
+    TimeTz,
+    /// `interval`
+    Interval,
     /// `uuid`
     Uuid,
     /// `json`: as it was written.
@@ -85,6 +94,10 @@ pub enum Family {
     Array,
     /// Dates and times.
     Time,
+    /// Times of a day.
+    Clock,
+    /// Distances between times.
+    Interval,
     /// Anything.
     Unknown,
 }
@@ -103,6 +116,8 @@ impl SqlType {
             SqlType::Bool => "bool",
             SqlType::Timestamp => "timestamp",
             SqlType::TimestampTz => "timestamptz",
+            SqlType::Time => "time",
+            SqlType::TimeTz => "timetz",
             SqlType::Numeric(_) => "numeric",
             other => return other.to_string(),
         }
@@ -131,6 +146,9 @@ impl SqlType {
             SqlType::Char(_) => 1042,
             SqlType::Varchar(_) => 1043,
             SqlType::Date => 1082,
+            SqlType::Time => 1083,
+            SqlType::Interval => 1186,
+            SqlType::TimeTz => 1266,
             SqlType::Timestamp => 1114,
             SqlType::TimestampTz => 1184,
             SqlType::Numeric(_) => 1700,
@@ -154,6 +172,9 @@ impl SqlType {
             SqlType::Oid => 1028,
             SqlType::Timestamp => 1115,
             SqlType::Date => 1182,
+            SqlType::Time => 1183,
+            SqlType::Interval => 1187,
+            SqlType::TimeTz => 1270,
             SqlType::TimestampTz => 1185,
             SqlType::Numeric(_) => 1231,
             SqlType::Uuid => 2951,
@@ -190,6 +211,9 @@ impl SqlType {
             SqlType::Int2 => 2,
             SqlType::Int4 | SqlType::Float4 | SqlType::Oid | SqlType::Date => 4,
             SqlType::Int8 | SqlType::Float8 | SqlType::Timestamp | SqlType::TimestampTz => 8,
+            SqlType::Time => 8,
+            SqlType::TimeTz => 12,
+            SqlType::Interval => 16,
             SqlType::Name => 64,
             SqlType::Uuid => 16,
             SqlType::Unknown => -2,
@@ -232,6 +256,8 @@ impl SqlType {
             SqlType::Json | SqlType::Jsonb => Family::Json,
             SqlType::Array(_) | SqlType::Int2Vector => Family::Array,
             SqlType::Date | SqlType::Timestamp | SqlType::TimestampTz => Family::Time,
+            SqlType::Time | SqlType::TimeTz => Family::Clock,
+            SqlType::Interval => Family::Interval,
             SqlType::Unknown => Family::Unknown,
             _ => Family::Number,
         }
@@ -254,9 +280,12 @@ impl SqlType {
             SqlType::Int2 | SqlType::Int4 | SqlType::Int8 | SqlType::Oid | SqlType::Date => {
                 ColumnType::Int64
             }
+            SqlType::Time => ColumnType::Int64,
             SqlType::Float4 | SqlType::Float8 => ColumnType::Float64,
             SqlType::Numeric(Some((_, scale))) => ColumnType::Decimal { scale },
-            SqlType::Bytea | SqlType::Uuid => ColumnType::Bytes,
+            SqlType::Bytea | SqlType::Uuid | SqlType::TimeTz | SqlType::Interval => {
+                ColumnType::Bytes
+            }
             SqlType::Timestamp | SqlType::TimestampTz => ColumnType::Timestamp,
             _ => ColumnType::Text,
         }
@@ -264,7 +293,8 @@ impl SqlType {
 
     /// True if columns of the type can be in a key or an index.
     pub fn has_order(self) -> bool {
-        !matches!(self.family(), Family::Json | Family::Array) && self != SqlType::Numeric(None)
+        !matches!(self.family(), Family::Json | Family::Array | Family::Interval)
+            && self != SqlType::Numeric(None)
     }
 
     /// The type of a name in a statement.
@@ -302,8 +332,25 @@ impl SqlType {
                 SqlType::TimestampTz
             }
             DataType::Timestamp(..) => SqlType::Timestamp,
-            DataType::Custom(name, _) => {
+            DataType::Time(Some(_), _) => {
+                return Err(SqlError::unsupported("time with a number of digits"));
+            }
+            DataType::Time(None, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => SqlType::TimeTz,
+            DataType::Time(None, _) => SqlType::Time,
+            DataType::Interval { fields: None, precision: None } => SqlType::Interval,
+            DataType::Interval { .. } => {
+                return Err(SqlError::unsupported("interval with fields or a number of digits"));
+            }
+            DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => {
+                let of = SqlType::parse(element)?;
+                of.array().ok_or_else(|| unknown_type(&ty.to_string().to_lowercase()))?
+            }
+            DataType::Custom(name, digits) => {
                 let name = name.to_string();
+                let found = SqlType::of_name(&name).map(SqlType::family);
+                if !digits.is_empty() && matches!(found, Some(Family::Interval | Family::Clock)) {
+                    return Err(SqlError::unsupported(format!("{name} with a number of digits")));
+                }
                 return SqlType::of_name(&name).ok_or_else(|| match OTHERS.contains(&&*name) {
                     true => unknown_type(&name),
                     false => {
@@ -332,6 +379,9 @@ impl SqlType {
             "bigserial" | "serial8" | "int8" | "bigint" => SqlType::Int8,
             "smallserial" | "serial2" | "int2" | "smallint" => SqlType::Int2,
             "timestamptz" => SqlType::TimestampTz,
+            "timetz" => SqlType::TimeTz,
+            "time" => SqlType::Time,
+            "interval" => SqlType::Interval,
             "timestamp" => SqlType::Timestamp,
             "text" => SqlType::Text,
             "varchar" => SqlType::Varchar(None),
@@ -347,7 +397,7 @@ impl SqlType {
 }
 
 /// One of each, without modifiers.
-pub(crate) static ALL: [SqlType; 20] = [
+pub(crate) static ALL: [SqlType; 23] = [
     SqlType::Bool,
     SqlType::Int2,
     SqlType::Int4,
@@ -363,6 +413,9 @@ pub(crate) static ALL: [SqlType; 20] = [
     SqlType::Date,
     SqlType::Timestamp,
     SqlType::TimestampTz,
+    SqlType::Time,
+    SqlType::TimeTz,
+    SqlType::Interval,
     SqlType::Oid,
     SqlType::Uuid,
     SqlType::Json,
@@ -379,7 +432,8 @@ const OTHERS: [&str; 12] = [
 fn unknown_type(name: &str) -> SqlError {
     SqlError::new(code::FEATURE_NOT_SUPPORTED, format!("type {name} is not supported")).hint(
         "there are smallint, integer, bigint, serial, real, double precision, numeric, boolean, \
-         text, varchar, char, bytea, uuid, json, jsonb, date, timestamp and timestamptz",
+         text, varchar, char, bytea, uuid, json, jsonb, date, time, timetz, timestamp, \
+         timestamptz, interval, and arrays of these",
     )
 }
 
@@ -437,6 +491,9 @@ impl fmt::Display for SqlType {
             SqlType::Date => "date",
             SqlType::Timestamp => "timestamp without time zone",
             SqlType::TimestampTz => "timestamp with time zone",
+            SqlType::Time => "time without time zone",
+            SqlType::TimeTz => "time with time zone",
+            SqlType::Interval => "interval",
             SqlType::Oid => "oid",
             SqlType::Uuid => "uuid",
             SqlType::Json => "json",

@@ -80,7 +80,7 @@ impl Zone {
     }
 
     /// How many microseconds the wall is ahead of UTC at a moment.
-    fn offset(&self, micros: i64) -> i64 {
+    pub(crate) fn ahead(&self, micros: i64) -> i64 {
         let Some(rules) = &self.rules else { return 0 };
         let (least, most) = (Timestamp::MIN.as_microsecond(), Timestamp::MAX.as_microsecond());
         // Of years that no rule knows of, the first and the last that one does.
@@ -91,19 +91,22 @@ impl Zone {
 
     /// What the wall shows at a moment: microseconds since 1970 there.
     pub fn local(&self, micros: i64) -> i64 {
-        micros.saturating_add(self.offset(micros))
+        if matches!(micros, i64::MIN | i64::MAX) {
+            return micros;
+        }
+        micros.saturating_add(self.ahead(micros))
     }
 
     /// The moment when the wall shows this. What it shows twice is the second time; where it leaves something out,
     /// the time before counts on.
     pub fn instant(&self, local: i64) -> i64 {
-        if self.rules.is_none() {
+        if self.rules.is_none() || matches!(local, i64::MIN | i64::MAX) {
             return local;
         }
-        let before = self.offset(local.saturating_sub(DAY_US));
-        let after = self.offset(local.saturating_add(DAY_US));
+        let before = self.ahead(local.saturating_sub(DAY_US));
+        let after = self.ahead(local.saturating_add(DAY_US));
         let moment = |offset: i64| local.saturating_sub(offset);
-        let is_right = |offset: i64| self.offset(moment(offset)) == offset;
+        let is_right = |offset: i64| self.ahead(moment(offset)) == offset;
         if is_right(after) { moment(after) } else { moment(before) }
     }
 
@@ -111,6 +114,10 @@ impl Zone {
     pub fn retyped(&self, value: Datum, from: SqlType, to: SqlType) -> Datum {
         let is_moment = |ty| ty == SqlType::TimestampTz;
         match value {
+            Datum::Timestamp(moment) if is_moment(from) && to == SqlType::TimeTz => {
+                let within = self.local(moment).rem_euclid(DAY_US);
+                Datum::TimeTz(within, (self.ahead(moment) / SECOND_US) as i32)
+            }
             Datum::Timestamp(moment) if is_moment(from) && !is_moment(to) => {
                 Datum::Timestamp(self.local(moment))
             }
@@ -126,10 +133,19 @@ impl Zone {
 
     /// What stands behind a moment: `+02`, `-03:30`.
     pub(crate) fn suffix(&self, micros: i64) -> String {
-        let seconds = self.offset(micros) / SECOND_US;
-        let sign = if seconds < 0 { '-' } else { '+' };
-        format!("{sign}{}", hours(seconds.abs()))
+        suffix(self.ahead(micros) / SECOND_US)
     }
+
+    /// True if it is as far ahead of UTC at all times.
+    pub(crate) fn is_fixed(&self) -> bool {
+        self.rules.as_ref().is_none_or(|rules| rules.to_fixed_offset().is_ok())
+    }
+}
+
+/// So many seconds ahead of UTC, as that is written: `+02`, `-03:30`.
+pub(crate) fn suffix(seconds: i64) -> String {
+    let sign = if seconds < 0 { '-' } else { '+' };
+    format!("{sign}{}", hours(seconds.abs()))
 }
 
 /// Seconds as hours, and minutes and seconds if there are any.

@@ -4,12 +4,12 @@ use super::{Call, Flush, PlanAgain, Portal, Rest, Session, Statement, Written, m
 use crate::wire::{Formats, Out, Reader, violation};
 use isomer_sql::budget::{Budget, Holding};
 use isomer_sql::catalog::Catalog;
+use isomer_sql::dates::TimeStyle;
 use isomer_sql::datum::Datum;
 use isomer_sql::parse::read;
 use isomer_sql::plan::OutputColumn;
 use isomer_sql::statement::{Action, Compiled, Cursor, Prepared, compile};
 use isomer_sql::system::SettingsView;
-use isomer_sql::zone::Zone;
 use isomer_sql::{SqlError, SqlType, binary, code, text};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -137,7 +137,7 @@ impl Session {
         let kept = self.memory.session.keep(bytes)?;
         let mut params = Vec::with_capacity(count);
         for (at, ty) in types.iter().enumerate() {
-            params.push(parameter(reader, *ty, formats.is_binary(at), self.settings.zone())?);
+            params.push(parameter(reader, *ty, formats.is_binary(at), self.settings.times())?);
         }
         let formats = Formats::read(reader)?;
         reader.end()?;
@@ -372,7 +372,7 @@ fn parameter(
     reader: &mut Reader<'_>,
     ty: SqlType,
     is_binary: bool,
-    zone: &Zone,
+    times: &TimeStyle,
 ) -> Result<Datum, SqlError> {
     let length = reader.i32()?;
     let Ok(length) = usize::try_from(length) else {
@@ -381,6 +381,6 @@ fn parameter(
     let bytes = reader.bytes(length)?;
     match is_binary {
         true => binary::decode(bytes, ty),
-        false => text::parse_in(binary::utf8(bytes)?, ty, zone),
+        false => text::parse_in(binary::utf8(bytes)?, ty, times),
     }
 }

@@ -68,8 +68,8 @@ impl Session {
                 let typed = values.iter().zip(&compiled.params);
                 let params = typed
                     .map(|(value, ty)| match value {
-                        Datum::Text(text) if *ty == SqlType::TimestampTz => {
-                            isomer_sql::text::parse_in(text, *ty, self.settings.zone())
+                        Datum::Text(text) => {
+                            isomer_sql::text::parse_in(text, *ty, self.settings.times())
                         }
                         value => isomer_sql::datum::convert(value.clone(), *ty, false),
                     })

@@ -57,13 +57,22 @@ impl Binder<'_> {
                 let distinct =
                     matches!(list.duplicate_treatment, Some(ast::DuplicateTreatment::Distinct));
                 let mut args = Vec::new();
-                let mut star = false;
+                let (mut star, mut named) = (false, Vec::new());
                 for arg in &list.args {
                     match arg {
                         FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => args.push(expr),
                         FunctionArg::Unnamed(FunctionArgExpr::Wildcard) => star = true,
+                        FunctionArg::Named { name, arg: FunctionArgExpr::Expr(arg), .. }
+                        | FunctionArg::ExprNamed {
+                            name: ast::Expr::Identifier(name),
+                            arg: FunctionArgExpr::Expr(arg),
+                            ..
+                        } => named.push((folded(name), arg)),
                         _ => return Err(SqlError::unsupported("an argument with a name")),
                     }
+                }
+                if !named.is_empty() {
+                    return self.named_arguments(&name, &args, &named);
                 }
                 (args, distinct, star)
             }
@@ -94,12 +103,39 @@ impl Binder<'_> {
         self.named_call(&name, &args)
     }
 
+    /// A function whose arguments have names: `make_interval(days => 10)`.
+    fn named_arguments(
+        &mut self,
+        name: &str,
+        args: &[&ast::Expr],
+        named: &[(String, &ast::Expr)],
+    ) -> Result<Typed, SqlError> {
+        const PARTS: [&str; 7] = ["years", "months", "weeks", "days", "hours", "mins", "secs"];
+        if name != "make_interval" {
+            return Err(SqlError::unsupported("an argument with a name"));
+        }
+        let zero = ast::Expr::value(ast::Value::Number("0".to_owned(), false));
+        let mut all: Vec<&ast::Expr> = args.to_vec();
+        all.resize(PARTS.len().max(args.len()), &zero);
+        for (part, value) in named {
+            let Some(at) = PARTS.iter().position(|known| known == part) else {
+                let message = format!("function make_interval({part} => ..) does not exist");
+                return Err(SqlError::new(code::UNDEFINED_FUNCTION, message));
+            };
+            all[at] = value;
+        }
+        self.named_call(name, &all)
+    }
+
     pub(super) fn call(&mut self, name: &str, args: Vec<Typed>) -> Result<Typed, SqlError> {
         let mut args = args;
         if let Some(found) = self.time_function(name, &args) {
             return found;
         }
         if let Some(found) = self.json_function(name, &args) {
+            return found;
+        }
+        if let Some(found) = self.array_function(name, &args) {
             return found;
         }
         if let "nextval" | "currval" | "setval" = name {
@@ -272,6 +308,12 @@ impl Binder<'_> {
         if args.len() != 1 + usize::from(has_two) {
             return Err(wrong());
         }
+        // Times of a day are added as intervals.
+        let is_clock = value.ty == SqlType::Time && matches!(name, "sum" | "avg");
+        let value = match is_clock {
+            true => typed(self.coerce(value, SqlType::Interval)?, SqlType::Interval),
+            false => value,
+        };
         let ty = value.ty;
         if distinct && order.iter().any(|(by, _)| *by != value.expr) {
             let message = "in an aggregate with DISTINCT, ORDER BY expressions must appear in \
@@ -285,7 +327,7 @@ impl Binder<'_> {
             let by = SortKey { place: 0, descending: false, nulls_first: false };
             order.push((value.expr.clone(), by));
         }
-        let number = ty.family() == Family::Number;
+        let (number, is_span) = (ty.family() == Family::Number, ty == SqlType::Interval);
         if let "min" | "max" = name {
             check_order(ty)?;
         }
@@ -294,7 +336,8 @@ impl Binder<'_> {
         }
         let (kind, result) = match name {
             "count" => (AggregateKind::Count, SqlType::Int8),
-            "sum" if number => (AggregateKind::Sum, sum_type(ty)),
+            "sum" if number || is_span => (AggregateKind::Sum, sum_type(ty)),
+            "avg" if is_span => (AggregateKind::Avg, SqlType::Interval),
             "avg" if number => {
                 let float = ty.is_float();
                 (AggregateKind::Avg, if float { SqlType::Float8 } else { SqlType::Numeric(None) })
@@ -381,6 +424,7 @@ fn sum_type(ty: SqlType) -> SqlType {
         SqlType::Int2 | SqlType::Int4 => SqlType::Int8,
         SqlType::Float4 => SqlType::Float4,
         SqlType::Float8 => SqlType::Float8,
+        SqlType::Interval => SqlType::Interval,
         _ => SqlType::Numeric(None),
     }
 }

@@ -65,7 +65,9 @@ impl Binder<'_> {
             match (value.ty.family(), column.ty.family()) {
                 (Family::Unknown, _) => binder.coerce(value, column.ty),
                 (_, Family::Text) => binder.as_text(value),
-                (_, Family::Time) => binder.coerce(value, column.ty),
+                (_, Family::Time | Family::Clock | Family::Interval) => {
+                    binder.coerce(value, column.ty)
+                }
                 _ => Ok(value.expr),
             }
         })
@@ -393,7 +395,13 @@ pub(super) fn generated_always(message: String, column: &TableColumn) -> SqlErro
 
 pub(super) fn check_assignable(column: &TableColumn, ty: SqlType) -> Result<(), SqlError> {
     let (to, from) = (column.ty.family(), ty.family());
-    if from == to || from == Family::Unknown || to == Family::Text {
+    let is_array = from == Family::Array && to == Family::Array && column.ty != ty;
+    let is_one = from == to && !is_array;
+    if is_one
+        || from == Family::Unknown
+        || to == Family::Text
+        || super::convert::are_times(ty, column.ty)
+    {
         return Ok(());
     }
     let message = format!(

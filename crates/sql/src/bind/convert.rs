@@ -5,10 +5,11 @@
 
 use super::Binder;
 use super::expr::{EXPR_BYTES, Typed, boolean, typed};
+use crate::dates::{self, Moment};
 use crate::datum::{Datum, convert};
 use crate::error::{SqlError, clipped, code};
 use crate::expr::Expr;
-use crate::functions::{Func, common};
+use crate::functions::{Func, TimeFunc, common};
 use crate::numeric::Decimal;
 use crate::types::{Family, SqlType};
 use sqlparser::ast;
@@ -89,13 +90,7 @@ impl Binder<'_> {
         if name == "regtype" && value.ty.family() == Family::Number {
             return Ok(typed(Expr::Call(Func::RegtypeName, vec![value.expr]), SqlType::Text));
         }
-        let ty = match ty {
-            ast::DataType::Array(ast::ArrayElemTypeDef::SquareBracket(element, _)) => {
-                let element = SqlType::parse(element)?;
-                element.array().ok_or_else(|| SqlError::unsupported(format!("type {name}")))?
-            }
-            ty => SqlType::parse(ty)?,
-        };
+        let ty = SqlType::parse(ty)?;
         if value.ty == ty {
             return Ok(value);
         }
@@ -176,11 +171,7 @@ impl Binder<'_> {
             (expr, from) if from.is_float() != ty.is_float() && ty.is_float() => {
                 Ok(Expr::Cast(Box::new(expr), ty))
             }
-            (expr, from)
-                if (from.family(), ty.family()) == (Family::Time, Family::Time) && from != ty =>
-            {
-                Ok(retyped(expr, from, ty))
-            }
+            (expr, from) if from != ty && are_times(from, ty) => Ok(retyped(expr, from, ty)),
             (expr, _) => Ok(expr),
         }
     }
@@ -188,12 +179,48 @@ impl Binder<'_> {
 
 /// A literal of a type. One of a moment that says no zone is what the wall shows in that of whoever runs the statement.
 pub(super) fn constant(literal: Datum, ty: SqlType, explicit: bool) -> Result<Expr, SqlError> {
-    if let (Datum::Text(text), SqlType::TimestampTz) = (&literal, ty)
-        && let (local, None) = crate::text::moment(text)?
-    {
-        return Ok(Expr::Call(Func::Instant, vec![Expr::Const(Datum::Timestamp(local))]));
+    match literal {
+        Datum::Text(text) if matches!(ty.family(), Family::Time | Family::Clock) => {
+            time_constant(text, ty)
+        }
+        literal => convert(literal, ty, explicit).map(Expr::Const),
     }
-    convert(literal, ty, explicit).map(Expr::Const)
+}
+
+/// A time that is written. What it means is known now, unless that is another thing in other sessions, or each time:
+/// then it is read when the statement runs.
+fn time_constant(text: String, ty: SqlType) -> Result<Expr, SqlError> {
+    let is_known = match ty {
+        _ if dates::is_of_now(&text) => false,
+        SqlType::Time => true,
+        SqlType::TimeTz => !matches!(dates::time_of_day(&text), Ok((_, None, _))),
+        _ => match dates::plain_moment(&text) {
+            Some(Ok(Moment::At(_, _, None))) if ty == SqlType::TimestampTz => {
+                let wall = crate::text::parse(&text, SqlType::Timestamp)?;
+                return Ok(Expr::Call(Func::Instant, vec![Expr::Const(wall)]));
+            }
+            plain => plain.is_some(),
+        },
+    };
+    if is_known {
+        return crate::text::parse(&text, ty).map(Expr::Const);
+    }
+    let oid = Expr::Const(Datum::Int(ty.oid().into()));
+    Ok(Expr::Call(Func::Time(TimeFunc::Read), vec![Expr::Const(Datum::Text(text)), oid]))
+}
+
+/// True for types of times of which one becomes the other where it is wanted.
+pub(super) fn are_times(from: SqlType, to: SqlType) -> bool {
+    use Family::{Clock, Interval, Time};
+    match (from.family(), to.family()) {
+        (Time, Time) | (Clock, Clock) => true,
+        (Time, Clock) => {
+            from == SqlType::TimestampTz || (from, to) == (SqlType::Timestamp, SqlType::Time)
+        }
+        (Clock, Interval) => from == SqlType::Time,
+        (Interval, Clock) => to == SqlType::Time,
+        _ => false,
+    }
 }
 
 /// A value of a type as one of another; between moments and what the wall shows by the session's zone.
@@ -204,6 +231,10 @@ pub(crate) fn retyped(expr: Expr, from: SqlType, to: SqlType) -> Expr {
         (TimestampTz, Timestamp) => Expr::Call(Func::LocalTime, vec![expr]),
         (TimestampTz, Date) => cast(Expr::Call(Func::LocalTime, vec![expr]), Date),
         (Timestamp, TimestampTz) => Expr::Call(Func::Instant, vec![expr]),
+        (TimestampTz, SqlType::Time) => cast(Expr::Call(Func::LocalTime, vec![expr]), to),
+        (TimestampTz | SqlType::Time, SqlType::TimeTz) => {
+            Expr::Call(Func::Time(TimeFunc::ZonedClock), vec![expr])
+        }
         (Date, TimestampTz) => Expr::Call(Func::Instant, vec![cast(expr, Timestamp)]),
         _ => cast(expr, to),
     }
@@ -226,7 +257,7 @@ fn can_cast(from: SqlType, to: SqlType) -> bool {
         (Family::Bool, Family::Number) => to == SqlType::Int4,
         (Family::Number, Family::Bool) => from == SqlType::Int4,
         (Family::Json, Family::Number | Family::Bool) => from == SqlType::Jsonb,
-        _ => a == b,
+        _ => a == b || are_times(from, to),
     }
 }
 

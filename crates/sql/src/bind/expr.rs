@@ -20,6 +20,7 @@ use super::{Binder, DEPTH_MAX};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Arith, Compare, Expr};
+use crate::functions::{Func, TimeFunc};
 use crate::plan::Asks;
 use crate::types::{Family, SqlType};
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
@@ -116,6 +117,7 @@ impl Binder<'_> {
                 let text = string.value.value.clone().into_string().unwrap_or_default();
                 Ok(typed(constant(Datum::Text(text), ty, true)?, ty))
             }
+            ast::Expr::Interval(interval) => self.interval(interval),
             ast::Expr::Case { operand, conditions, else_result, .. } => {
                 self.case(operand.as_deref(), conditions, else_result.as_deref())
             }
@@ -197,6 +199,10 @@ impl Binder<'_> {
         if let Some(compare) = comparison(op) {
             return self.compare(compare, a, b);
         }
+        let has_array = a.ty.family() == Family::Array || b.ty.family() == Family::Array;
+        if has_array && matches!(op, Op::AtArrow | Op::ArrowAt | Op::PGOverlap) {
+            return self.array_operator(op, a, b);
+        }
         if is_json_operator(op, a.ty, b.ty) {
             return self.json_operator(op, a, b);
         }
@@ -230,6 +236,10 @@ impl Binder<'_> {
                     return number(&format!("-{digits}"));
                 }
                 let value = self.expr(inner)?;
+                if value.ty == SqlType::Interval {
+                    let negated = Expr::Call(Func::Time(TimeFunc::Negated), vec![value.expr]);
+                    return Ok(typed(negated, SqlType::Interval));
+                }
                 let ty = if value.ty.family() == Family::Number { value.ty } else { SqlType::Int4 };
                 let zero = typed(Expr::Const(Datum::Int(0)), ty);
                 self.arith(Arith::Sub, zero, value)

@@ -20,7 +20,7 @@ use crate::functions::{Func, JsonFunc};
 use crate::types::{Family, SqlType};
 use sqlparser::ast::{self, BinaryOperator};
 
-const TEXTS: SqlType = SqlType::Array(&SqlType::Text);
+pub(super) const TEXTS: SqlType = SqlType::Array(&SqlType::Text);
 
 /// True if an operator is one of JSON, with sides of these types.
 pub(super) fn is_json_operator(op: &BinaryOperator, a: SqlType, b: SqlType) -> bool {

@@ -7,7 +7,7 @@
 //! | [`window`], [`sets`] | window functions; functions that return rows |
 //! | [`inner`] | queries inside of expressions |
 //! | [`recursion`] | WITH RECURSIVE |
-//! | [`times`], [`json`] | functions of times that mind the zone; JSON |
+//! | [`times`], [`json`], [`arrays`] | functions of times that mind the zone; JSON; arrays |
 //! | [`arrange`], [`push`] | the order in which sources run; conditions on queries in FROM |
 //! | [`access`] | which key or index finds the rows that a condition means |
 //! | [`drivers`] | what only drivers write |
@@ -26,6 +26,7 @@
 
 mod access;
 mod arrange;
+mod arrays;
 mod call;
 mod change;
 mod convert;

@@ -137,6 +137,8 @@ fn is_bare_function(name: &str) -> bool {
         name,
         "current_timestamp"
             | "localtimestamp"
+            | "current_time"
+            | "localtime"
             | "current_date"
             | "current_user"
             | "session_user"

@@ -11,10 +11,11 @@ use super::Binder;
 use super::convert::bare;
 use super::expr::{Typed, boolean, typed};
 use super::folded;
+use super::json::TEXTS;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Arith, Compare, Expr};
-use crate::functions::{self, Func};
+use crate::functions::{self, ArrayFunc, Func};
 use crate::types::{Family, SqlType};
 use sqlparser::ast::{self, BinaryOperator};
 
@@ -25,9 +26,8 @@ impl Binder<'_> {
         a: Typed,
         b: Typed,
     ) -> Result<Typed, SqlError> {
-        if !matches!(compare, Compare::Eq | Compare::Ne) {
-            check_order(a.ty)?;
-            check_order(b.ty)?;
+        if a.ty.family() == Family::Array || b.ty.family() == Family::Array {
+            return self.compare_arrays(compare, a, b);
         }
         let (a, b) = self.unify(a, b, compare.sign())?;
         Ok(boolean(Expr::Compare(compare, Box::new([a, b]))))
@@ -43,6 +43,11 @@ impl Binder<'_> {
             (a, b) if a.family() == b.family() => match a.family() {
                 Family::Number if a.is_float() != b.is_float() => {
                     (SqlType::Float8, SqlType::Float8)
+                }
+                Family::Clock if a != b => (SqlType::TimeTz, SqlType::TimeTz),
+                Family::Array => {
+                    check_equality(a)?;
+                    (a, b)
                 }
                 Family::Time if a != b => {
                     let is_moment = a == SqlType::TimestampTz || b == SqlType::TimestampTz;
@@ -218,8 +223,25 @@ impl Binder<'_> {
             let column = ast::Expr::CompoundIdentifier(vec![table.clone(), name.clone()]);
             return self.access(&column, rest);
         }
+        if let [first @ AccessExpr::Subscript(_), rest @ ..] = chain
+            && !rest.is_empty()
+        {
+            // One step after the other.
+            let inner = ast::Expr::CompoundFieldAccess {
+                root: Box::new(root.clone()),
+                access_chain: vec![first.clone()],
+            };
+            return self.access(&inner, rest);
+        }
         let root = self.expr(root)?;
         match chain {
+            [AccessExpr::Subscript(Subscript::Index { index })] if root.ty == SqlType::Jsonb => {
+                // A subscript is a path of one step.
+                let key = self.expr(index)?;
+                let key = self.as_text(key)?;
+                let path = typed(Expr::Call(Func::ArrayOf, vec![key]), TEXTS);
+                self.json_operator(&BinaryOperator::HashArrow, root, path)
+            }
             [AccessExpr::Subscript(Subscript::Index { index })] => {
                 let index = self.expr(index)?;
                 if root.ty == SqlType::Name {
@@ -230,12 +252,31 @@ impl Binder<'_> {
                 }
                 self.element(vec![root, index], true)
             }
+            [
+                AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride: None }),
+            ] if matches!(root.ty, SqlType::Array(_)) => {
+                let ty = root.ty;
+                let mut args = vec![root.expr];
+                for bound in [lower_bound, upper_bound] {
+                    args.push(match bound {
+                        Some(bound) => {
+                            let bound = self.expr(bound)?;
+                            self.coerce(bound, SqlType::Int4)?
+                        }
+                        None => Expr::Const(Datum::Null),
+                    });
+                }
+                Ok(typed(Expr::Call(Func::Array(ArrayFunc::Slice), args), ty))
+            }
             [AccessExpr::Dot(ast::Expr::Identifier(field))] if folded(field) == "x" => Ok(root),
             _ => Err(SqlError::unsupported("a part of a value like this")),
         }
     }
 
     pub(super) fn arith(&mut self, op: Arith, a: Typed, b: Typed) -> Result<Typed, SqlError> {
+        if let Some(found) = self.time_arith(op, &a, &b)? {
+            return Ok(found);
+        }
         let (a_ty, b_ty) = match (a.ty, b.ty) {
             (SqlType::Unknown, SqlType::Unknown) => (SqlType::Float8, SqlType::Float8),
             (SqlType::Unknown, b) => (beside(b), b),
@@ -245,7 +286,11 @@ impl Binder<'_> {
         let ty = match (a_ty.family(), b_ty.family()) {
             (Family::Number, Family::Number) => arith_type(a_ty, b_ty),
             (Family::Time, Family::Number) if a_ty == SqlType::Date => SqlType::Date,
-            (Family::Time, Family::Time) if a_ty == b_ty && a_ty == SqlType::Date => SqlType::Int4,
+            (Family::Time, Family::Time)
+                if a_ty == b_ty && a_ty == SqlType::Date && op == Arith::Sub =>
+            {
+                SqlType::Int4
+            }
             _ => {
                 let sign = match op {
                     Arith::Add => "+",
@@ -285,9 +330,19 @@ impl Binder<'_> {
         Ok(typed(Expr::Arith(Arith::Concat, ty, Box::new(both)), ty))
     }
 
-    /// `||` of two arrays of one type; where one is NULL, the other.
-    fn concat_arrays(&mut self, a: Typed, b: Typed) -> Result<Typed, SqlError> {
+    /// `||` of two arrays of one type; where one is NULL, the other. Or of an array and an element.
+    pub(super) fn concat_arrays(&mut self, a: Typed, b: Typed) -> Result<Typed, SqlError> {
         let ty = if a.ty.family() == Family::Array { a.ty } else { b.ty };
+        let is_element = |side: &Typed| {
+            let same = ty.element().is_some_and(|of| of.family() == side.ty.family());
+            same && side.ty.family() != Family::Array
+        };
+        if is_element(&b) {
+            return self.array_call(ArrayFunc::Append, ty, vec![a, b]);
+        }
+        if is_element(&a) {
+            return self.array_call(ArrayFunc::Prepend, ty, vec![b, a]);
+        }
         let is_one = |side: &Typed| side.ty == ty || side.ty.family() == Family::Unknown;
         if !matches!(ty, SqlType::Array(_)) || !is_one(&a) || !is_one(&b) {
             return Err(SqlError::unsupported("the operator || with an array and something else"));
@@ -358,6 +413,14 @@ pub(super) fn check_order(ty: SqlType) -> Result<(), SqlError> {
 
 /// Refuses a type whose values are not said to be equal or not.
 pub(super) fn check_equality(ty: SqlType) -> Result<(), SqlError> {
+    if let Some(element) = ty.element() {
+        // These are equal though they are written otherwise.
+        let varies = element.is_float()
+            || matches!(element, SqlType::Numeric(_) | SqlType::Jsonb | SqlType::Interval);
+        if varies {
+            return Err(SqlError::unsupported(format!("grouping and lists of type {}", bare(ty))));
+        }
+    }
     if ty != SqlType::Json {
         return Ok(());
     }

@@ -51,6 +51,17 @@ impl Binder<'_> {
                     put(SetFunc::Unnest, vec![array.expr], vec![column(name, ty)]);
                 }
             }
+            ("generate_series", [from, to, by])
+                if matches!(by.ty, SqlType::Interval | SqlType::Unknown)
+                    && (from.ty.family() == Family::Time || to.ty.family() == Family::Time) =>
+            {
+                let plain = |ty| matches!(ty, SqlType::Timestamp | SqlType::Unknown);
+                let is_plain = plain(from.ty) && plain(to.ty);
+                let ty = if is_plain { SqlType::Timestamp } else { SqlType::TimestampTz };
+                let types = [ty, ty, SqlType::Interval];
+                let bounds = args.into_iter().zip(types).map(|(arg, ty)| self.coerce(arg, ty));
+                put(SetFunc::Times, bounds.collect::<Result<_, _>>()?, vec![column(name, ty)]);
+            }
             ("generate_series", [from, _] | [from, _, _]) => {
                 let types: Vec<SqlType> = args.iter().map(|arg| arg.ty).collect();
                 let whole = [SqlType::Int2, SqlType::Int4, SqlType::Int8, SqlType::Unknown];

@@ -10,14 +10,28 @@ use super::expr::{Typed, typed};
 use super::{Binder, bare};
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
-use crate::expr::Expr;
-use crate::functions::Func;
+use crate::expr::{Arith, Expr};
+use crate::functions::{Func, TimeFunc};
+use crate::interval::Unit;
 use crate::types::{Family, SqlType};
+use sqlparser::ast;
 
 impl Binder<'_> {
     /// `extract(field from value)`, and `date_part`.
     pub(super) fn extract(&mut self, field: &str, value: Typed) -> Result<Typed, SqlError> {
         let field = clipped(field).to_lowercase();
+        let by_field = |func: TimeFunc, field: String, value: Expr| {
+            let args = vec![Expr::Const(Datum::Text(field)), value];
+            typed(Expr::Call(Func::Time(func), args), SqlType::Numeric(None))
+        };
+        if let Family::Clock | Family::Interval = value.ty.family() {
+            return Ok(by_field(TimeFunc::Field, field, value.expr));
+        }
+        if value.ty == SqlType::TimestampTz
+            && let "timezone" | "timezone_hour" | "timezone_minute" = &*field
+        {
+            return Ok(by_field(TimeFunc::ZoneField, field, value.expr));
+        }
         if value.ty == SqlType::Date {
             if is_of_day(&field) {
                 let message = format!("unit \"{field}\" not supported for type date");
@@ -69,6 +83,10 @@ impl Binder<'_> {
                 }),
                 _ => Err(SqlError::unsupported("a field that is no literal")),
             },
+            ("date_trunc", [field, value]) if value.ty == SqlType::Interval => {
+                let field = self.as_text(field.clone());
+                field.map(|field| span_call(TimeFunc::Trunc, vec![field, value.expr.clone()]))
+            }
             ("date_trunc", [field, value]) => self.truncated(field.clone(), value.clone(), None),
             ("date_trunc", [field, value, zone]) => {
                 self.truncated(field.clone(), value.clone(), Some(zone.clone()))
@@ -78,8 +96,171 @@ impl Binder<'_> {
             {
                 self.shown_as(value.clone(), pattern.clone())
             }
-            _ => return None,
+            _ => return self.span_function(name, args),
         })
+    }
+
+    /// A function of intervals and times of a day.
+    fn span_function(&mut self, name: &str, args: &[Typed]) -> Option<Result<Typed, SqlError>> {
+        use SqlType::{Date, Float8, Int4, Interval, Time, Timestamp, TimestampTz};
+        use TimeFunc::*;
+        let is_moment = args.iter().any(|arg| arg.ty == TimestampTz);
+        let (func, wanted, ty): (_, &[SqlType], _) = match (name, args.len()) {
+            ("age", 1) if is_moment => (Age, &[Timestamp], Interval),
+            ("age", 1 | 2) => (Age, &[Timestamp, Timestamp], Interval),
+            ("justify_days", 1) => (JustifyDays, &[Interval], Interval),
+            ("justify_hours", 1) => (JustifyHours, &[Interval], Interval),
+            ("justify_interval", 1) => (JustifyInterval, &[Interval], Interval),
+            ("make_interval", 0..=7) => {
+                (MakeInterval, &[Int4, Int4, Int4, Int4, Int4, Int4, Float8], Interval)
+            }
+            ("make_time", 3) => (MakeTime, &[Int4, Int4, Float8], Time),
+            ("make_date", 3) => (MakeDate, &[Int4, Int4, Int4], Date),
+            ("make_timestamp" | "make_timestamptz", 6) => {
+                (MakeTimestamp, &[Int4, Int4, Int4, Int4, Int4, Float8], Timestamp)
+            }
+            ("to_timestamp", 1) => (ToTimestamp, &[Float8], TimestampTz),
+            ("isfinite", 1) if matches!(args[0].ty.family(), Family::Time | Family::Interval) => {
+                let finite = Expr::Call(Func::Time(IsFinite), vec![args[0].expr.clone()]);
+                return Some(Ok(typed(finite, SqlType::Bool)));
+            }
+            _ => return None,
+        };
+        let fits = |(arg, wanted): (&Typed, &SqlType)| {
+            let same = arg.ty.family() == wanted.family() || arg.ty == SqlType::Unknown;
+            let is_narrow =
+                *wanted != Int4 || matches!(arg.ty, SqlType::Int2 | Int4 | SqlType::Unknown);
+            (same && is_narrow) || (*wanted == Interval && arg.ty == Time)
+        };
+        if !args.iter().zip(wanted).all(fits) {
+            return Some(Err(super::json::unknown_function(name, args)));
+        }
+        let given = args.iter().cloned().zip(wanted);
+        let given = given.map(|(arg, wanted)| self.coerce(arg, *wanted));
+        let call = match given.collect::<Result<Vec<_>, _>>() {
+            Ok(given) => typed(Expr::Call(Func::Time(func), given), ty),
+            Err(error) => return Some(Err(error)),
+        };
+        Some(match name {
+            "make_timestamptz" => {
+                self.coerce(call, TimestampTz).map(|moment| typed(moment, TimestampTz))
+            }
+            _ => Ok(call),
+        })
+    }
+
+    /// `+`, `-`, `*` and `/` of times and intervals, if that is what these are.
+    pub(super) fn time_arith(
+        &mut self,
+        op: Arith,
+        a: &Typed,
+        b: &Typed,
+    ) -> Result<Option<Typed>, SqlError> {
+        use SqlType::{Date, Interval, Time, TimeTz, Timestamp, TimestampTz, Unknown};
+        let is_number = |ty: SqlType| ty.family() == Family::Number || ty == Unknown;
+        let (a, b) = (a.clone(), b.clone());
+        Ok(Some(match (op, a.ty, b.ty) {
+            (Arith::Add, Interval | Unknown, Timestamp | TimestampTz)
+            | (Arith::Add, Interval, Date | Time | TimeTz)
+            | (Arith::Add, Time | TimeTz, Date) => return self.time_arith(op, &b, &a),
+            (Arith::Add, Timestamp | TimestampTz, Unknown)
+            | (Arith::Add | Arith::Sub, Timestamp | TimestampTz | Date | Time | TimeTz, Interval) => {
+                self.shifted(a, b, op == Arith::Sub)?
+            }
+            (Arith::Add, number, Date) if number.is_integer() => {
+                return self.arith(op, b, a).map(Some);
+            }
+            (Arith::Add, Date, Unknown) | (Arith::Add, Unknown, Date) => {
+                let sides = if a.ty == Date { "date + unknown" } else { "unknown + date" };
+                let message = format!("operator is not unique: {sides}");
+                return Err(SqlError::new("42725", message).hint("Add a cast."));
+            }
+            (Arith::Add | Arith::Sub, Timestamp | TimestampTz, Time) => {
+                self.shifted(a, b, op == Arith::Sub)?
+            }
+            (Arith::Add, Time, Timestamp | TimestampTz) => self.shifted(b, a, false)?,
+            (Arith::Add, Date, Time | TimeTz) => {
+                let ty = if b.ty == Time { Timestamp } else { TimestampTz };
+                let day = self.coerce(a, Timestamp)?;
+                typed(Expr::Call(Func::Time(TimeFunc::Together), vec![day, b.expr]), ty)
+            }
+            (Arith::Sub, Date, Date | Unknown) | (Arith::Sub, Unknown, Date) => return Ok(None),
+            (
+                Arith::Sub,
+                Timestamp | TimestampTz | Date | Unknown,
+                Timestamp | TimestampTz | Date,
+            )
+            | (Arith::Sub, Timestamp | TimestampTz, Unknown) => {
+                let is_moment = a.ty == TimestampTz || b.ty == TimestampTz;
+                let ty = if is_moment { TimestampTz } else { Timestamp };
+                let both = vec![self.coerce(a, ty)?, self.coerce(b, ty)?];
+                span_call(TimeFunc::Between, both)
+            }
+            (Arith::Sub, Time, Time | Unknown) | (Arith::Sub, Unknown, Time) => {
+                let both = vec![self.coerce(a, Time)?, self.coerce(b, Time)?];
+                span_call(TimeFunc::ClockBetween, both)
+            }
+            (Arith::Add | Arith::Sub, Interval | Unknown, Interval)
+            | (Arith::Add | Arith::Sub, Interval, Unknown | Time) => {
+                let func = if op == Arith::Add { TimeFunc::Sum } else { TimeFunc::Difference };
+                let both = vec![self.coerce(a, Interval)?, self.coerce(b, Interval)?];
+                span_call(func, both)
+            }
+            (Arith::Mul, other, Interval) if is_number(other) => {
+                return self.time_arith(op, &b, &a);
+            }
+            (Arith::Mul | Arith::Div, Interval, other) if is_number(other) => {
+                let func = if op == Arith::Mul { TimeFunc::Times } else { TimeFunc::Over };
+                let factor = self.coerce(b, SqlType::Float8)?;
+                span_call(func, vec![a.expr, factor])
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    /// A time, and an interval before or after it.
+    fn shifted(&mut self, time: Typed, span: Typed, is_minus: bool) -> Result<Typed, SqlError> {
+        let (func, ty) = match time.ty {
+            SqlType::TimestampTz => (TimeFunc::PlusMoment, time.ty),
+            SqlType::Time | SqlType::TimeTz => (TimeFunc::PlusClock, time.ty),
+            _ => (TimeFunc::Plus, SqlType::Timestamp),
+        };
+        let (time, span) = (self.coerce(time, ty)?, self.coerce(span, SqlType::Interval)?);
+        let args = vec![time, span, Expr::Const(Datum::Bool(is_minus))];
+        Ok(typed(Expr::Call(Func::Time(func), args), ty))
+    }
+
+    /// `INTERVAL '1 day'`, `INTERVAL '1' YEAR`.
+    pub(super) fn interval(&mut self, interval: &ast::Interval) -> Result<Typed, SqlError> {
+        let is_ranged = interval.last_field.is_some()
+            || interval.leading_precision.is_some()
+            || interval.fractional_seconds_precision.is_some();
+        let unit = match &interval.leading_field {
+            None => Some(Unit::Second),
+            Some(field) => match field.to_string().to_lowercase().as_str() {
+                "year" => Some(Unit::Year),
+                "month" => Some(Unit::Month),
+                "day" => Some(Unit::Day),
+                "hour" => Some(Unit::Hour),
+                "minute" => Some(Unit::Minute),
+                "second" => Some(Unit::Second),
+                _ => None,
+            },
+        };
+        let value = self.expr(&interval.value)?;
+        match (value, unit) {
+            (Typed { expr: Expr::Const(Datum::Text(text)), ty: SqlType::Unknown }, Some(unit))
+                if !is_ranged =>
+            {
+                let mut span = crate::interval::Interval::parse(&text, unit)?;
+                // Fields that are smaller than the one named are left out.
+                if interval.leading_field.is_some() {
+                    span = span.down_to(unit);
+                }
+                Ok(typed(Expr::Const(Datum::Interval(span)), SqlType::Interval))
+            }
+            _ => Err(SqlError::unsupported(format!("the expression {interval}"))),
+        }
     }
 
     fn truncated(
@@ -119,6 +300,10 @@ fn is_of_day(field: &str) -> bool {
     let units =
         ["hour", "h", "minute", "min", "second", "sec", "millisecond", "ms", "microsecond", "us"];
     units.contains(&field.strip_suffix('s').unwrap_or(field)) || matches!(field, "ms" | "us")
+}
+
+fn span_call(func: TimeFunc, args: Vec<Expr>) -> Typed {
+    typed(Expr::Call(Func::Time(func), args), SqlType::Interval)
 }
 
 fn check_time(function: &str, ty: SqlType) -> Result<(), SqlError> {

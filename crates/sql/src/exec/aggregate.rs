@@ -227,6 +227,9 @@ impl State {
             (AggregateKind::Avg, Some(Datum::Float(sum))) => {
                 Ok(Datum::Float(sum / self.count as f64))
             }
+            (AggregateKind::Avg, Some(Datum::Interval(sum))) => {
+                sum.over(self.count as f64).map(Datum::Interval)
+            }
             (AggregateKind::Avg, Some(sum)) => {
                 sum.to_decimal().over(Decimal::int(self.count)).map(Datum::Numeric)
             }

@@ -19,7 +19,7 @@ use crate::error::{SqlError, code};
 use crate::expr::{Arith, Expr};
 use crate::functions::{self, Func};
 use crate::pattern;
-use crate::types::SqlType;
+use crate::types::{Family, SqlType};
 use std::time::Duration;
 
 /// The longest that `pg_sleep` sleeps: a year.
@@ -52,8 +52,11 @@ impl Exec<'_> {
                 let value = self.eval(inner, row)?;
                 self.budget.charge(crate::datum::convert_bytes(&value, *ty))?;
                 match (&value, ty) {
-                    (Datum::Text(text), SqlType::TimestampTz) => {
-                        crate::text::parse_in(text, *ty, self.around.settings.zone())?
+                    (Datum::Text(text), ty)
+                        if matches!(ty.family(), Family::Time | Family::Clock) =>
+                    {
+                        let (style, now) = (self.around.settings.times(), self.around.begun_us);
+                        crate::text::parse_at(text, *ty, style, Some(now))?
                     }
                     _ => convert(value, *ty, true)?,
                 }
@@ -69,7 +72,11 @@ impl Exec<'_> {
                         return Ok(Datum::Text(array::joined(a, b)));
                     }
                 }
-                ranged(arith(*op, &a, &b)?, *ty)?
+                match (ty, &a) {
+                    // What is before or after all days stays there.
+                    (SqlType::Date, Datum::Int(i64::MIN | i64::MAX)) => a,
+                    _ => ranged(arith(*op, &a, &b)?, *ty)?,
+                }
             }
             Expr::Compare(..) | Expr::Not(_) | Expr::And(_) | Expr::Or(_) | Expr::In(..) => {
                 truth(self.holds(expr, row)?)
@@ -229,6 +236,9 @@ fn truth(holds: Option<bool>) -> Datum {
 fn ranged(value: Datum, ty: SqlType) -> Result<Datum, SqlError> {
     match value {
         Datum::Int(value) if ty.is_integer() => check_int(value, ty).map(Datum::Int),
+        Datum::Int(day) if ty == SqlType::Date && !crate::dates::DAYS.contains(&day) => {
+            Err(SqlError::new(code::DATETIME_OVERFLOW, "date out of range"))
+        }
         value => Ok(value),
     }
 }
@@ -242,7 +252,10 @@ pub(crate) fn arith(op: Arith, a: &Datum, b: &Datum) -> Result<Datum, SqlError> 
         (Datum::Int(a), Datum::Int(b)) => int_arith(op, *a, *b).map(Datum::Int),
         (Datum::Text(a), Datum::Text(b)) => Ok(Datum::Text([a.as_str(), b].concat())),
         (Datum::Bytes(a), Datum::Bytes(b)) => Ok(Datum::Bytes([a.as_slice(), b].concat())),
-        (Datum::Timestamp(a), Datum::Timestamp(b)) => Ok(Datum::Int(a.wrapping_sub(*b))),
+        (Datum::Interval(a), Datum::Interval(b)) => {
+            let b = if op == Arith::Sub { b.negated()? } else { *b };
+            a.plus(b).map(Datum::Interval)
+        }
         (Datum::Float(_), _) | (_, Datum::Float(_)) => {
             float_arith(op, a.to_f64(), b.to_f64()).map(Datum::Float)
         }

@@ -13,7 +13,8 @@ use super::{Exec, Row};
 use crate::array;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
-use crate::functions::json_text;
+use crate::functions::{json_text, later, moment_later};
+use crate::interval::Interval;
 use crate::json::{self, Node};
 use crate::plan::{SetCall, SetFunc};
 use crate::types::SqlType;
@@ -69,6 +70,34 @@ impl Exec<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
+    /// The times from the first to the second, by steps of the third.
+    fn times(
+        &self,
+        args: &[Datum],
+        ty: SqlType,
+        take: Take<'_>,
+    ) -> Result<ControlFlow<()>, SqlError> {
+        let [Datum::Timestamp(from), Datum::Timestamp(to), Datum::Interval(by)] = args else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        let way = by.order(Interval::default());
+        if way.is_eq() {
+            return Err(wrong("step size cannot equal zero"));
+        }
+        let zone = self.around.settings.zone();
+        let mut next = *from;
+        while if way.is_gt() { next <= *to } else { next >= *to } {
+            if take(&[Datum::Timestamp(next)])?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            next = match ty {
+                SqlType::TimestampTz => moment_later(next, *by, zone)?,
+                _ => later(next, *by)?,
+            };
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
     fn each_row(
         &self,
         func: SetFunc,
@@ -91,6 +120,7 @@ impl Exec<'_> {
         };
         match func {
             SetFunc::Series => series(args, take),
+            SetFunc::Times => self.times(args, types[0], take),
             SetFunc::Unnest => {
                 for value in array::values(text(), types[0]) {
                     if take(&[value?])?.is_break() {

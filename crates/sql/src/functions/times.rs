@@ -1,9 +1,10 @@
 //! Functions of dates and times, over what the wall shows: microseconds since 1970 there.
 
+use super::spans::is_infinite;
+use crate::dates::{civil, days};
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
 use crate::numeric::Decimal;
-use crate::text::{civil, days};
 use crate::zone::Zone;
 
 const DAY_US: i64 = 86_400_000_000;
@@ -91,12 +92,26 @@ fn unknown_unit(unit: &str) -> SqlError {
 
 pub(super) fn extract(field: &str, value: &Datum) -> Result<Datum, SqlError> {
     let Datum::Timestamp(micros) = *value else { return Ok(Datum::Null) };
+    if is_infinite(micros) {
+        return match field {
+            "year" | "decade" | "century" | "millennium" | "isoyear" | "epoch" | "julian" => {
+                Err(SqlError::unsupported("infinity as a number"))
+            }
+            _ => Ok(Datum::Null),
+        };
+    }
     let parts = Parts::of(micros);
+    // There is no year 0 among those that people count.
+    let counted = |year: i64| if year > 0 { year } else { year - 1 };
+    let in_hundreds = |length: i64| match parts.year {
+        year @ 1.. => (year + length - 1) / length,
+        year => -((length - year) / length),
+    };
     let exact = |mantissa: i64, scale| Datum::Numeric(Decimal { mantissa: mantissa.into(), scale });
     let whole = |value: i64| Datum::Numeric(Decimal::int(value));
     let in_minute = parts.second * SECOND_US + parts.micros;
     Ok(match clipped(field).to_lowercase().as_str() {
-        "year" | "years" | "y" => whole(parts.year),
+        "year" | "years" | "y" => whole(counted(parts.year)),
         "month" | "months" | "mon" => whole(parts.month),
         "day" | "days" | "d" => whole(parts.day),
         "hour" | "hours" | "h" => whole(parts.hour),
@@ -109,11 +124,16 @@ pub(super) fn extract(field: &str, value: &Datum) -> Result<Datum, SqlError> {
         "isodow" => whole((parts.weekday() + 6).rem_euclid(7) + 1),
         "doy" => whole(parts.day_of_year()),
         "week" => whole(parts.week().1),
-        "isoyear" => whole(parts.week().0),
+        "isoyear" => whole(counted(parts.week().0)),
+        "julian" => {
+            let day = Decimal::int(parts.day_number + 2_440_588);
+            let within = Decimal::int(micros.rem_euclid(DAY_US)).over(Decimal::int(DAY_US))?;
+            Datum::Numeric(if within.mantissa == 0 { day } else { day.plus(within)? })
+        }
         "quarter" => whole((parts.month - 1) / 3 + 1),
         "decade" => whole(parts.year.div_euclid(10)),
-        "century" => whole((parts.year - 1).div_euclid(100) + 1),
-        "millennium" => whole((parts.year - 1).div_euclid(1000) + 1),
+        "century" => whole(in_hundreds(100)),
+        "millennium" => whole(in_hundreds(1000)),
         other => return Err(unknown_unit(other)),
     })
 }
@@ -121,6 +141,9 @@ pub(super) fn extract(field: &str, value: &Datum) -> Result<Datum, SqlError> {
 /// `date_trunc`: the beginning of the year, the month and so on.
 pub(super) fn truncate(unit: &str, value: &Datum) -> Result<Datum, SqlError> {
     let Datum::Timestamp(micros) = *value else { return Ok(Datum::Null) };
+    if is_infinite(micros) {
+        return Ok(Datum::Timestamp(micros));
+    }
     let parts = Parts::of(micros);
     let to = |length: i64| micros - micros.rem_euclid(length);
     let begin = |year: i64, month: i64| days(year, month, 1) * DAY_US;
@@ -152,6 +175,9 @@ const PATTERNS: [&str; 37] = [
 /// A time in the form of a pattern: `YYYY-MM-DD HH24:MI:SS`, `FMDay, DD "of" Month`.
 pub(super) fn to_char(value: &Datum, pattern: &str) -> Result<Datum, SqlError> {
     let Datum::Timestamp(micros) = *value else { return Ok(Datum::Null) };
+    if is_infinite(micros) {
+        return Ok(Datum::Null);
+    }
     let parts = Parts::of(micros);
     let (mut text, mut rest) = (String::new(), pattern);
     while let Some(sign) = rest.chars().next() {

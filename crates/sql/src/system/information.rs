@@ -64,6 +64,7 @@ fn information_column(
     let default = default.map(|default| shown(default, catalog));
     let fraction = match column.ty {
         SqlType::Timestamp | SqlType::TimestampTz => int(6),
+        SqlType::Time | SqlType::TimeTz | SqlType::Interval => int(6),
         SqlType::Date => int(0),
         _ => Datum::Null,
     };

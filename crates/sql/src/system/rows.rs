@@ -260,7 +260,8 @@ pub(super) fn type_row(ty: SqlType) -> Vec<Datum> {
         crate::types::Family::Bool => "B",
         crate::types::Family::Number => "N",
         crate::types::Family::Text => "S",
-        crate::types::Family::Time => "D",
+        crate::types::Family::Time | crate::types::Family::Clock => "D",
+        crate::types::Family::Interval => "T",
         crate::types::Family::Bytes | crate::types::Family::Uuid | crate::types::Family::Json => {
             "U"
         }

@@ -1,0 +1,174 @@
+//! Functions of arrays, which are texts that are read an element at a time.
+//!
+//! An element among the arguments is a text too, as it is written in an array; where elements are compared, the number
+//! of their type stands behind.
+
+use crate::array::{self, Writer};
+use crate::budget::Budget;
+use crate::datum::Datum;
+use crate::error::SqlError;
+use crate::types::SqlType;
+use std::cmp::Ordering;
+
+/// A function of arrays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "they are what SQL calls so")]
+pub enum ArrayFunc {
+    Append,
+    Prepend,
+    Position,
+    Positions,
+    Remove,
+    Replace,
+    Contains,
+    Overlap,
+    /// Less than, equal to or greater than 0.
+    Order,
+    Lower,
+    Dimensions,
+    Shown,
+    Slice,
+    Trim,
+    /// `string_to_array`: a text, what stands between its parts, and what stands for NULL.
+    Split,
+}
+
+/// True if the function has a result though an argument is NULL.
+pub(super) fn takes_null(func: ArrayFunc) -> bool {
+    use ArrayFunc::*;
+    matches!(func, Append | Prepend | Position | Positions | Remove | Replace | Slice | Split)
+}
+
+/// Calls a function.
+///
+/// # Errors
+/// 22P02 for what is no array, 2202E and others, by the function.
+pub(super) fn call(func: ArrayFunc, args: &[Datum], budget: &Budget) -> Result<Datum, SqlError> {
+    use ArrayFunc::*;
+    let text = |at: usize| args.get(at).and_then(Datum::as_text);
+    let bytes = |value: &Datum| 2 * value.heap_bytes() + 8;
+    budget.charge(2 * args.iter().map(bytes).sum::<usize>())?;
+    budget.tick(args[0].heap_bytes() / 16)?;
+    let ty = || {
+        let oid = args.last().and_then(Datum::as_int).unwrap_or(0);
+        SqlType::of_oid(oid as u32).unwrap_or(SqlType::Text)
+    };
+    let Some(array) = text(0) else {
+        return Ok(match func {
+            // What is added to nothing is all there is.
+            Append | Prepend => Datum::Text(array::format([text(1)])),
+            _ => Datum::Null,
+        });
+    };
+    Ok(match func {
+        Append => Datum::Text(array::joined(array, &array::format([text(1)]))),
+        Prepend => Datum::Text(array::joined(&array::format([text(1)]), array)),
+        Position | Positions => {
+            let wanted = one(text(1), ty())?;
+            let from = args.get(2).filter(|_| args.len() > 3).and_then(Datum::as_int);
+            let mut found = Vec::new();
+            for (at, value) in array::values(array, ty()).enumerate() {
+                let number = at as i64 + array::first_number(array);
+                if value? == wanted && from.is_none_or(|from| number >= from) {
+                    if func == Position {
+                        return Ok(Datum::Int(number));
+                    }
+                    found.push(number.to_string());
+                }
+            }
+            match func {
+                Position => Datum::Null,
+                _ => Datum::Text(array::format(found.iter().map(|at| Some(at.as_str())))),
+            }
+        }
+        Remove | Replace => {
+            let wanted = one(text(1), ty())?;
+            let mut left = Writer::default();
+            for (element, value) in array::elements(array).zip(array::values(array, ty())) {
+                let (element, is_wanted) = (element?, value? == wanted);
+                match func {
+                    Replace if is_wanted => left.push(text(2)),
+                    Remove if is_wanted => {}
+                    _ => left.push(element.as_deref()),
+                }
+            }
+            Datum::Text(left.end())
+        }
+        Contains | Overlap => {
+            let (whole, part) = (all(array, ty())?, all(text(1).unwrap_or("{}"), ty())?);
+            budget.tick(whole.len() * part.len())?;
+            let is_there = |value: &Datum| !value.is_null() && whole.contains(value);
+            Datum::Bool(match func {
+                Contains => part.iter().all(is_there),
+                _ => part.iter().any(is_there),
+            })
+        }
+        Order => {
+            let (a, b) = (all(array, ty())?, all(text(1).unwrap_or("{}"), ty())?);
+            let mut pairs = a.iter().zip(&b).map(|(a, b)| a.order(b));
+            let first = pairs.find(|order| order.is_ne());
+            Datum::Int(match first.unwrap_or_else(|| a.len().cmp(&b.len())) {
+                Ordering::Less => -1,
+                Ordering::Equal => 0,
+                Ordering::Greater => 1,
+            })
+        }
+        Lower | Dimensions | Shown => {
+            let (first, count) =
+                (array::first_number(array), array::elements(array).count() as i64);
+            match func {
+                _ if count == 0 => Datum::Null,
+                Lower if args.get(1).and_then(Datum::as_int) != Some(1) => Datum::Null,
+                Lower => Datum::Int(first),
+                Dimensions => Datum::Int(1),
+                _ => Datum::Text(format!("[{first}:{}]", first + count - 1)),
+            }
+        }
+        Slice => {
+            let bound = |at: usize, default: i64| args[at].as_int().unwrap_or(default);
+            let (from, to) = (bound(1, i64::MIN), bound(2, i64::MAX));
+            let mut left = Writer::default();
+            for (at, element) in array::elements(array).enumerate() {
+                let (number, element) = (at as i64 + array::first_number(array), element?);
+                if (from..=to).contains(&number) {
+                    left.push(element.as_deref());
+                }
+            }
+            Datum::Text(left.end())
+        }
+        Trim => {
+            let gone = args[1].as_int().unwrap_or(0);
+            let count = array::elements(array).count() as i64;
+            if !(0..=count).contains(&gone) {
+                let message = format!("number of elements to trim must be between 0 and {count}");
+                return Err(SqlError::new("2202E", message));
+            }
+            let mut left = Writer::default();
+            for element in array::elements(array).take((count - gone) as usize) {
+                left.push(element?.as_deref());
+            }
+            Datum::Text(left.end())
+        }
+        Split => {
+            let mut parts = Writer::default();
+            let null = text(2);
+            let mut push = |part: &str| parts.push((null != Some(part)).then_some(part));
+            match text(1) {
+                _ if array.is_empty() => {}
+                None => array.chars().for_each(|sign| push(sign.encode_utf8(&mut [0; 4]))),
+                Some("") => push(array),
+                Some(between) => array.split(between).for_each(push),
+            }
+            Datum::Text(parts.end())
+        }
+    })
+}
+
+/// An element that is written as a text.
+fn one(text: Option<&str>, ty: SqlType) -> Result<Datum, SqlError> {
+    text.map_or(Ok(Datum::Null), |text| crate::text::parse(text, ty))
+}
+
+fn all(array: &str, ty: SqlType) -> Result<Vec<Datum>, SqlError> {
+    array::values(array, ty).collect()
+}

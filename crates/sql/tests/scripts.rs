@@ -1,0 +1,220 @@
+//! Golden scripts of queries over no tables: what expressions and functions make of values, with no server around.
+//!
+//! `> select ..` shows the rows, or the error with its code. The clock stands at 2026-11-26 09:30 UTC, the zone is that
+//! of New York.
+
+use goldenscript::{Command, Context, Runner};
+use isomer_design::{Direction, Key, KeyRange, TableId};
+use isomer_sql::budget::Budget;
+use isomer_sql::catalog::Catalog;
+use isomer_sql::dates::{Order, TimeStyle};
+use isomer_sql::foreign::Check;
+use isomer_sql::sequence::Sequence;
+use isomer_sql::system::{DesignView, Role, SessionsView, SettingsView};
+use isomer_sql::transaction::{Base, LockKind, LockedRow, Surroundings, Transaction, Visit};
+use isomer_sql::zone::Zone;
+use isomer_sql::{Datum, SqlError};
+use std::error::Error;
+use std::fmt::Write;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// 2026-11-26 09:30 UTC.
+const NOW_US: i64 = 1_795_685_400_000_000;
+
+/// A world without tables.
+struct Nothing {
+    times: TimeStyle,
+}
+
+fn none<T>() -> Result<T, SqlError> {
+    Err(SqlError::unsupported("a table"))
+}
+
+impl Transaction for Nothing {
+    fn get(&mut self, _: TableId, _: &Key, _: &mut dyn FnMut(&[u8])) -> Result<bool, SqlError> {
+        none()
+    }
+
+    fn scan(
+        &mut self,
+        _: TableId,
+        _: &KeyRange,
+        _: Direction,
+        _: Visit<'_>,
+    ) -> Result<(), SqlError> {
+        none()
+    }
+
+    fn scan_newest(&mut self, _: TableId, _: &KeyRange, _: Visit<'_>) -> Result<(), SqlError> {
+        none()
+    }
+
+    fn lock(&mut self, _: TableId, _: &Key, _: LockKind, _: bool) -> Result<bool, SqlError> {
+        none()
+    }
+
+    fn wait_for_holders(&mut self, _: TableId, _: &Key) -> Result<(), SqlError> {
+        none()
+    }
+
+    fn look_again(&mut self) {}
+
+    fn get_locked(
+        &mut self,
+        _: TableId,
+        _: &Key,
+        _: &mut dyn FnMut(&[u8]),
+    ) -> Result<LockedRow, SqlError> {
+        none()
+    }
+
+    fn put(&mut self, _: TableId, _: Key, _: Base, _: Option<Vec<u8>>) -> Result<(), SqlError> {
+        none()
+    }
+
+    fn hold(&mut self, _: TableId) -> Result<(), SqlError> {
+        none()
+    }
+
+    fn put_off(&mut self, _: &Check) -> Result<bool, SqlError> {
+        none()
+    }
+
+    fn next_value(&mut self, _: &str) -> Result<i64, SqlError> {
+        none()
+    }
+
+    fn next_number(&mut self, _: &Sequence) -> Result<i64, SqlError> {
+        none()
+    }
+
+    fn set_number(&mut self, _: &Sequence, _: i64, _: bool) -> Result<(), SqlError> {
+        none()
+    }
+
+    fn check_cancel(&self) -> Result<(), SqlError> {
+        Ok(())
+    }
+
+    fn pause(&self, _: Duration) -> Result<(), SqlError> {
+        none()
+    }
+}
+
+impl SettingsView for Nothing {
+    fn setting(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    fn times(&self) -> &TimeStyle {
+        &self.times
+    }
+
+    fn checked(&self, _: &str, _: &str) -> Result<String, SqlError> {
+        none()
+    }
+}
+
+impl DesignView for Nothing {
+    fn rows(&self, _: &str, _: &Catalog) -> Vec<Vec<Datum>> {
+        Vec::new()
+    }
+
+    fn roles(&self) -> Vec<Role> {
+        Vec::new()
+    }
+
+    fn last_number(&self, _: &Sequence) -> Result<(i64, bool), SqlError> {
+        none()
+    }
+}
+
+impl SessionsView for Nothing {
+    fn sessions(&self) -> Vec<(i32, String)> {
+        Vec::new()
+    }
+}
+
+impl Nothing {
+    fn new() -> Nothing {
+        let zone = Zone::named("America/New_York").expect("a zone");
+        Nothing { times: TimeStyle { zone, order: Order::Mdy } }
+    }
+}
+
+/// What a query shows.
+fn shown(text: &str) -> Result<String, SqlError> {
+    let (catalog, budget) = (Catalog::default(), Budget::unlimited());
+    let parsed = isomer_sql::parse::parse(text)?.pop().expect("a statement");
+    let compiled = isomer_sql::statement::compile(&parsed, text, &catalog, &[], &budget)?;
+    let around = Surroundings {
+        settings: Arc::new(Nothing::new()),
+        begun_us: NOW_US,
+        now_us: NOW_US,
+        user: Arc::from("isomer"),
+        database: Arc::from("isomer"),
+        process: 1,
+        budget,
+        design: Arc::new(Nothing::new()),
+        seed: 1,
+        sessions: Arc::new(Nothing::new()),
+        wanted: Rc::default(),
+        given: Rc::default(),
+        cursors: Rc::default(),
+    };
+    let output = compiled.output.clone().unwrap_or_default();
+    let zone = around.settings.zone().clone();
+    let mut rows = String::new();
+    let mut sink = |values: &[Datum]| {
+        let one = |(value, column): (&Datum, &isomer_sql::plan::OutputColumn)| match value {
+            Datum::Null => "NULL".to_owned(),
+            value => isomer_sql::text::format_in(value, column.ty, &zone).into_owned(),
+        };
+        let row: Vec<String> = values.iter().zip(&output).map(one).collect();
+        writeln!(rows, "{}", row.join(" | ")).expect("a text takes what it is given");
+        Ok(())
+    };
+    compiled.run(&mut Nothing::new(), &[], &around, &catalog, &mut sink)?;
+    Ok(rows)
+}
+
+struct Scripts;
+
+impl Runner for Scripts {
+    type Command = Command;
+
+    fn run(&mut self, command: &Command, _: &Context) -> Result<String, Box<dyn Error>> {
+        Ok(shown(&command.name)
+            .unwrap_or_else(|error| format!("{}: {}\n", error.code, error.message)))
+    }
+}
+
+#[test]
+fn scripts() {
+    let folder = std::path::Path::new("scripts");
+    let mut names: Vec<_> = std::fs::read_dir(folder).expect("scripts").collect();
+    names.sort_by_key(|entry| entry.as_ref().map(std::fs::DirEntry::path).ok());
+    for entry in names {
+        goldenscript::run(&mut Scripts, entry.expect("a script").path()).expect("it is as it was");
+    }
+}
+
+/// Statements of a file that is named, one a line, with what they show: to look at beside another database.
+#[test]
+#[ignore = "it is asked for by name, with ISOMER_QUERIES"]
+fn queries_of_a_file() {
+    let path = std::env::var("ISOMER_QUERIES").expect("a file");
+    for line in std::fs::read_to_string(path).expect("it can be read").lines() {
+        println!("=== {line}");
+        print!(
+            "{}",
+            shown(line).unwrap_or_else(|error| format!("{} {}\n", error.code, error.message))
+        );
+    }
+}
