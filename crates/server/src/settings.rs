@@ -528,9 +528,7 @@ fn check_only(name: &str, value: &str, only: &[&str]) -> Result<(), SqlError> {
     if only.iter().any(|allowed| *allowed == "*" || *allowed == plain) {
         return Ok(());
     }
-    let hint = match name {
-        _ => format!("Available values: {}.", only.join(", ")),
-    };
+    let hint = format!("Available values: {}.", only.join(", "));
     Err(SqlError::unsupported(format!("the value \"{value}\" of the parameter \"{name}\""))
         .hint(hint))
 }

@@ -321,7 +321,7 @@ fn month(word: &str) -> Option<i64> {
     let fits = |name: &&str| {
         **name == word || name[..3] == word || (word == "sept" && name.starts_with("sept"))
     };
-    MONTHS.iter().position(|name| fits(&name)).map(|at| at as i64 + 1)
+    MONTHS.iter().position(fits).map(|at| at as i64 + 1)
 }
 
 fn is_weekday(word: &str) -> bool {

@@ -217,9 +217,11 @@ impl NewTable {
                     if value.value == sqlparser::ast::Value::Null => {}
                 ColumnOption::Default(expr) => default = Some(normal(&expr.to_string())),
                 ColumnOption::PrimaryKey(_) => {
+                    check_order(ty, "a key or an index")?;
                     self.set_key(vec![at], option.name.as_ref().map(folded))?;
                 }
                 ColumnOption::Unique(_) => {
+                    check_order(ty, "a key or an index")?;
                     let name = option.name.as_ref().map(folded);
                     self.unique.push(NewIndex { name, columns: vec![at], unique: true });
                 }

@@ -10,7 +10,7 @@ use isomer_sql::datum::Datum;
 use isomer_sql::parse::{Parsed, Reshard, parse};
 use isomer_sql::statement::{Definition, Level, Modes, Prepared, compile};
 use isomer_sql::system::SettingsView;
-use isomer_sql::{SqlError, SqlType, code};
+use isomer_sql::{SqlError, code};
 use sqlparser::ast::{
     AlterTableOperation, CascadeOption, CreateIndex, CreateTable, ObjectName, OnCommit,
     PrimaryKeyConstraint, Query, Statement as Sql, TableConstraint, TruncateIdentityOption,

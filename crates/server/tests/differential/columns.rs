@@ -7,7 +7,7 @@ use super::statements::Statement;
 pub(crate) const TABLE: &str = "create table g (id int primary key)";
 
 /// Types, values of columns of them, and some that do not fit.
-const TYPES: [(&str, &[&str], &[&str]); 8] = [
+const TYPES: [(&str, &[&str], &[&str]); 9] = [
     ("int", &["7", "1 + 2 * 3", "'12'", "null", "length('abc')"], &["1 / 0", "'x'"]),
     (
         "text",
@@ -19,6 +19,7 @@ const TYPES: [(&str, &[&str], &[&str]); 8] = [
     ("timestamp", &["'2020-02-29 12:00'", "'2024-01-01'"], &["'never'"]),
     ("bigint", &["9000000000", "coalesce(null, 4)"], &["'9223372036854775808'"]),
     ("float8", &["0.5", "'1e10'"], &["'0.5.5'"]),
+    ("time", &["'10:00'", "'11:59:59.5 PM'", "null"], &["'25:00'"]),
     ("varchar(4)", &["'ab'", "null"], &["repeat('x', 1 / 0)"]),
 ];
 

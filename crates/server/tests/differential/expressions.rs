@@ -17,9 +17,11 @@ pub(crate) enum Kind {
     Time,
     /// `jsonb`.
     Json,
+    /// `interval`.
+    Span,
 }
 
-use Kind::{Bool, Char, Date, Float, Int, Json, Numeric, Text, Time};
+use Kind::{Bool, Char, Date, Float, Int, Json, Numeric, Span, Text, Time};
 
 const ZONES: [&str; 5] = ["UTC", "Asia/Kathmandu", "Europe/Berlin", "America/New_York", "EST5EDT"];
 const PATTERNS: [&str; 6] = [
@@ -45,10 +47,21 @@ const JSONS: [&str; 12] = [
     "true",
     "null",
 ];
+const SPANS: [&str; 8] = [
+    "1 month",
+    "30 days",
+    "-1 day 02:30",
+    "1 year 2 months 3 days 04:05:06.7",
+    "24 hours",
+    "@ 90 minutes ago",
+    "P1W",
+    "0",
+];
 const KEYS: [&str; 5] = ["'a'", "'bb'", "0", "1", "-1"];
 const PATHS: [&str; 5] = ["{a}", "{a,a}", "{b,-1}", "{0}", "{1,0}"];
 
-pub(crate) const KINDS: [Kind; 9] = [Int, Numeric, Float, Text, Char, Bool, Date, Time, Json];
+pub(crate) const KINDS: [Kind; 10] =
+    [Int, Numeric, Float, Text, Char, Bool, Date, Time, Json, Span];
 
 /// The columns of a table.
 pub(crate) type Columns = &'static [(&'static str, Kind)];
@@ -92,6 +105,7 @@ impl Scope<'_> {
             Bool => self.chance.one(&["true", "false"]).to_owned(),
             Date => format!("2024-0{}-{}", 1 + self.below(3), 27 + self.below(3)),
             Json => self.chance.one(&JSONS).to_owned(),
+            Span => self.chance.one(&SPANS).to_owned(),
             // Clocks are changed on some of these days, in the zone of the sessions.
             Time => format!(
                 "2024-{} {:02}:30:0{}",
@@ -116,6 +130,7 @@ impl Scope<'_> {
             Float => format!("'{value}'::float8"),
             Text | Char => format!("'{value}'"),
             Json => format!("'{value}'::jsonb"),
+            Span => format!("interval '{value}'"),
             Date => format!("date '{value}'"),
             Time => format!("timestamp '{value}'"),
         }
@@ -154,6 +169,7 @@ impl Scope<'_> {
             Date => "date",
             Time => "timestamp",
             Json => "jsonb",
+            Span => "interval",
         };
         format!("{constant}::{name}")
     }
@@ -175,7 +191,15 @@ impl Scope<'_> {
             Bool => self.condition(depth - 1),
             Date => self.date(depth),
             Json => self.json(depth),
-            Time => match self.below(6) {
+            Span => self.span(depth),
+            Time => match self.below(8) {
+                5 => {
+                    let sign = self.chance.one(&["+", "-"]);
+                    format!("({} {sign} {})", self.expression(Time, depth - 1), self.leaf(Span))
+                }
+                6 => {
+                    format!("(({}::timestamptz + {})::timestamp)", self.leaf(Time), self.leaf(Span))
+                }
                 1 => format!(
                     "date_trunc('{}', {})",
                     self.chance.one(&["hour", "day", "week", "month", "quarter", "century"]),
@@ -204,7 +228,7 @@ impl Scope<'_> {
         let value = self.expression(kind, depth);
         match kind {
             Numeric => format!("round({value}, 4)"),
-            Json => format!("({value}::text)"),
+            Json | Span => format!("({value}::text)"),
             _ => value,
         }
     }
@@ -345,6 +369,24 @@ impl Scope<'_> {
             }
             10 => format!("(jsonb_build_object('a', {a}) - '{}')", self.chance.one(&["a", "b"])),
             _ => self.of_any(Json, depth),
+        }
+    }
+
+    fn span(&mut self, depth: u32) -> String {
+        let a = self.expression(Span, depth - 1);
+        match self.below(9) {
+            0 => format!("({} - {})", self.leaf(Time), self.expression(Time, depth - 1)),
+            1 => format!("age({}, {})", self.leaf(Time), self.leaf(Time)),
+            2 => format!("({a} {} {})", self.chance.one(&["+", "-"]), self.leaf(Span)),
+            3 => format!("({a} * {})", self.chance.one(&["2", "0.5", "-3"])),
+            4 => format!("({a} / {})", 1 + self.below(7)),
+            5 => {
+                let what = self.chance.one(&["days", "hours", "interval"]);
+                format!("justify_{what}({a})")
+            }
+            6 => format!("date_trunc('{}', {a})", self.chance.one(&["month", "day", "hour"])),
+            7 => format!("(- {a})"),
+            _ => self.of_any(Span, depth),
         }
     }
 
