@@ -45,13 +45,14 @@
 //! **Left out.** A reply to what was read at a replica rests on the master and that replica only, however many
 //! backups the table asks for.
 
-use crate::error::Refusal;
+use crate::error::{Failure, Refusal};
 use crate::failover::PATIENCE_NS;
 use crate::frame::FrameKind;
 use crate::message::Message;
 use crate::partition::{SitePartition, Table};
 use crate::record::{Event, FrameWriter, Record};
 use crate::site::Site;
+use futures_util::future::{Either, select};
 use isomer_design::{Backups, Key, SiteId, SiteSet, TableId, Time, Version};
 use isomer_log::{LogError, Position};
 use parking_lot::Mutex;
@@ -59,6 +60,7 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
@@ -264,6 +266,26 @@ impl Site {
         self.ship();
         self.acknowledged(own).await?;
         self.acknowledged_up_to(seen.ticket).await
+    }
+
+    /// As [`Site::safe`], for whoever has only read. It waits for what others have written, and nothing is lost if it is
+    /// refused: so it is, when nobody knows any more whether that is the newest.
+    ///
+    /// # Errors
+    /// [`Failure::Log`] if the log does not [serve](isomer_log::Log::serving); [`Failure::Unknown`] if it has failed.
+    pub(crate) async fn safe_to_show(&self, seen: Seen) -> Result<(), Failure> {
+        let refused = async {
+            loop {
+                self.next_tick().await;
+                if let Err(error) = self.confirmed().await {
+                    return error;
+                }
+            }
+        };
+        match select(pin!(self.safe(seen, &[])), pin!(refused)).await {
+            Either::Left((safe, _)) => safe.map_err(Failure::Unknown),
+            Either::Right((error, _)) => Err(Failure::Log(error)),
+        }
     }
 
     /// Ready when backups have acknowledged these events.

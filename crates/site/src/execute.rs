@@ -103,8 +103,10 @@ impl Site {
             }
         };
         drop(hold);
-        if !request.is_asynchronous {
-            self.safe(seen, &own).await.map_err(Failure::Unknown)?;
+        match committed.commit {
+            _ if request.is_asynchronous => {}
+            Some(_) => self.safe(seen, &own).await.map_err(Failure::Unknown)?,
+            None => self.safe_to_show(seen).await?,
         }
         if committed.commit.is_none() {
             self.confirmed().await?;

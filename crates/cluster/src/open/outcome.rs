@@ -12,6 +12,9 @@
 //!   published @95              the locks are released, so it only looks
 //!     ├─ 7 is 30 @95           committed
 //!     └─ 7 is 40 @90           it is gone with s2: the client runs it again
+//!
+//!   published, only inserts    they stay locked until the answer is there (nobody waits for rows that are new), so
+//!     └─ 8 is not there        it is gone with s2, and not deleted since
 //! ```
 //!
 //! **Why asking again is safe.** A request is sent again where the rows are, and whoever has them by then has done with the
@@ -19,12 +22,14 @@
 //! over only when they hear no more of what it does. If the first one has committed, some version is not the expected one.
 //!
 //! **Rows that were to be inserted** are no such proof where somebody deletes them without a row lock: procedures do
-//! ([`crate::Database::run`]). Where there have been any, a transaction that only inserts is not sent again.
+//! ([`crate::Database::run`]). Where there have been any, a transaction that only inserts is not sent again, and rows of it
+//! that are not there prove nothing.
 //!
 //! **What stays unknown.** A look at one time may come before a commit of a site that is ahead of the clock. So rows that are
-//! still as they were prove something only if the time is known; else it is looked again for a while. Rows that were
-//! inserted and published, and are not there, were lost, or deleted since. A commit that has only deleted is known by its
-//! rows, but not its time; it counts as made, too, if what it deleted was itself lost with the site.
+//! still as they were prove something only if the time is known; else it is looked again for a while. A published commit
+//! that has changed a row which is not there now was lost with what it had changed, or somebody has deleted it since. A commit
+//! that has only deleted is known by its rows, but not its time; it counts as made, too, if what it deleted was itself lost
+//! with the site.
 
 use super::gateway::Gateway;
 use super::snapshot::{Seen, Snapshot};
@@ -155,7 +160,8 @@ impl<T: Transport> Commit<'_, T> {
         snapshot: &mut Snapshot<T>,
         published: Option<Time>,
     ) -> Result<Outcome, Error> {
-        let mut evidence = Evidence { published, is_ours: true, at: None };
+        let is_locked = only_inserts(self.writes) && self.is_proof();
+        let mut evidence = Evidence { published, is_locked, is_ours: true, at: None };
         let mut outcome = None;
         for (table, key, write) in rows(self.writes) {
             let mut found = None;
@@ -181,6 +187,11 @@ fn is_passing(error: &Error) -> bool {
     matches!(error, Error::Failure(Failure::Participant(_) | Failure::Log(_)))
 }
 
+/// True if rows are inserted, and nothing else: they stay locked until the answer is there.
+pub(super) fn only_inserts(writes: &CheckedWrites) -> bool {
+    rows(writes).all(|(.., write)| write.expect == Expect::Version(None) && write.row.is_some())
+}
+
 /// True if these writes cannot be made twice.
 fn is_proof(writes: &CheckedWrites, has_procedures: bool) -> bool {
     rows(writes).any(|(.., write)| match write.expect {
@@ -197,6 +208,8 @@ fn rows(writes: &CheckedWrites) -> impl Iterator<Item = (TableId, &Key, &Checked
 /// What rows have said so far.
 struct Evidence {
     published: Option<Time>,
+    /// Nobody else can have written them since.
+    is_locked: bool,
     /// Each is as it was to be written, and all have one time.
     is_ours: bool,
     at: Option<Time>,
@@ -212,7 +225,8 @@ impl Evidence {
             return Some(Outcome::Undone);
         }
         if let Some(published) = self.published {
-            let is_expected = time.is_some() && write.expect == Expect::Version(time);
+            let is_expected = write.expect == Expect::Version(time);
+            let is_expected = is_expected && (time.is_some() || self.is_locked);
             return match time {
                 Some(time) if time == published => Some(Outcome::Committed(Some(time))),
                 _ if is_expected => Some(Outcome::Undone),
@@ -255,7 +269,12 @@ mod tests {
 
     /// What rows prove that are found at these times, or not at all, as they were to be written or not.
     fn proven(published: Option<u64>, rows: &[Row<'_>]) -> Outcome {
-        let mut evidence = Evidence { published: published.map(Time), is_ours: true, at: None };
+        proven_if(false, published, rows)
+    }
+
+    fn proven_if(is_locked: bool, published: Option<u64>, rows: &[Row<'_>]) -> Outcome {
+        let published = published.map(Time);
+        let mut evidence = Evidence { published, is_locked, is_ours: true, at: None };
         let mut said = rows.iter().filter_map(|(expect, row, found)| {
             let found = found.map(|(time, is_ours)| (Time(time), is_ours));
             evidence.add(&write(*expect, *row), found)
@@ -292,8 +311,11 @@ mod tests {
         // The version that it was to replace was lost, too.
         assert_eq!(proven(Some(95), &[(Some(90), Some("30"), Some((80, false)))]), Outcome::Undone);
         assert_eq!(proven(None, &[(Some(90), Some("30"), Some((80, false)))]), Outcome::Undone);
-        // It may have been deleted since, or never have been there.
-        assert_eq!(proven(Some(95), &[(None, Some("new"), None)]), Outcome::Unknown);
+        // It may have been deleted since, or never have been there, unless it has been locked ever since.
+        let inserted = (None, Some("new"), None);
+        assert_eq!(proven(Some(95), &[inserted]), Outcome::Unknown);
+        assert_eq!(proven_if(true, Some(95), &[inserted]), Outcome::Undone);
+        assert_eq!(proven_if(true, Some(95), &[kept]), committed);
     }
 
     #[test]

@@ -18,7 +18,7 @@
 use super::commit::{footprint, logged_at};
 use super::gateway::{CancelReason, CancelToken, Gateway};
 use super::locks::{LockMode, Owner};
-use super::outcome::{Commit, NotCommitted};
+use super::outcome::{Commit, NotCommitted, only_inserts};
 use super::reads::Reads;
 use super::snapshot::{LOOKS_MAX, Seen, Snapshot};
 use super::workspace::Workspace;
@@ -481,10 +481,19 @@ impl<T: Transport> OpenTransaction<T> {
         // Row locks are released at publication, before the commit is durable: whoever reads its rows waits
         // for the same log before its own client is told, so a row that many want costs each of them its
         // statements, not a disk. In this order: whoever gets a lock takes a snapshot that is not before.
-        let (owner, locked) = (self.owner, &mut self.locked);
+        // Rows that are all new are kept: nobody wants them yet, and should the answer be lost, it can be said what
+        // became of them.
+        let (owner, locked, keeps_rows) = (self.owner, &mut self.locked, only_inserts(writes));
         let mut published = |time| {
             gateway.router().has_committed(time);
-            gateway.release(owner, &std::mem::take(locked));
+            let is_new = |(table, key): &mut (TableId, Key)| {
+                writes.get(table).is_some_and(|rows| rows.contains_key(key))
+            };
+            let released = match keeps_rows {
+                true => locked.extract_if(.., |place| !is_new(place)).collect(),
+                false => std::mem::take(locked),
+            };
+            gateway.release(owner, &released);
         };
         let is_asynchronous = self.is_asynchronous;
         let body = match reads.is_empty() {

@@ -134,14 +134,14 @@ impl Site {
     /// Ready when everything that a read has seen is as durable as the log promises.
     ///
     /// # Errors
-    /// [`Failure::Stopped`] if the run has ended in which that was read: it may be lost;
-    /// [`Failure::Unknown`] if the log has failed.
+    /// [`Failure::Stopped`] if the run has ended in which that was read: it may be lost; [`Failure::Log`] if nobody knows
+    /// any more whether it is the newest; [`Failure::Unknown`] if the log has failed.
     pub async fn until_durable(&self, seen: SeenUpTo) -> Result<(), Failure> {
         if seen.run != self.incarnation {
             return Err(Failure::Stopped(self.id));
         }
         let SeenUpTo { position, ticket, .. } = seen;
-        self.safe(Seen { position, ticket }, &[]).await.map_err(Failure::Unknown)
+        self.safe_to_show(Seen { position, ticket }).await
     }
 
     fn attempt_at(
