@@ -147,7 +147,7 @@ impl<T: Transport> Commit<'_, T> {
         Ran { place: Place::At(self.home()), committed, changes: 0, is_found: true }
     }
 
-    /// What the rows say now, as far as that is durable.
+    /// What the rows say now, at their masters, as far as that is durable, and at the backups.
     async fn look(&self, published: Option<Time>) -> Result<Outcome, Error> {
         let mut snapshot = Snapshot::take(self.gateway).await?;
         let looked = self.look_in(&mut snapshot, published).await;
@@ -166,7 +166,7 @@ impl<T: Transport> Commit<'_, T> {
         for (table, key, write) in rows(self.writes) {
             let mut found = None;
             let visit = |row: &[u8], time| found = Some((time, write.row.as_deref() == Some(row)));
-            snapshot.get(self.gateway, table, key, visit).await?;
+            snapshot.get_at_master(self.gateway, table, key, visit).await?;
             outcome = evidence.add(write, found);
             if outcome.is_some() {
                 break;

@@ -166,6 +166,20 @@ impl<T: Transport> Snapshot<T> {
         Err(Error::Gone)
     }
 
+    /// As [`Snapshot::get`], at the row's master alone: once that is durable, the backups that its table asks for have it.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if the master cannot say: it is another one by now, or has just come back.
+    pub(super) async fn get_at_master(
+        &mut self,
+        gateway: &Gateway<T>,
+        table: TableId,
+        key: &Key,
+        mut visit: impl FnMut(&[u8], Time),
+    ) -> Result<bool, Error> {
+        self.look(gateway, table, key, 0, &mut visit).await?.ok_or(Error::Gone)
+    }
+
     /// As [`Snapshot::get`], at one of the row's holders: the master, if it has not been looked for before;
     /// `None` if that has not what was there.
     pub(super) async fn look(
