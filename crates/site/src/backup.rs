@@ -465,6 +465,12 @@ impl Site {
         }
     }
 
+    /// True if a follower of a partition has no copy yet, or is about to lose it.
+    pub(crate) fn is_learner(&self, partition: &SitePartition, site: SiteId) -> bool {
+        let waits = self.backups.waits.lock();
+        waits.books.get(&place(partition)).is_some_and(|book| book.learners.contains(site))
+    }
+
     /// A step of another change: those before it are complete, so whoever follows the partition has its copy,
     /// whether or not it has been heard of.
     pub(crate) fn end_all_learning(&self, partition: &SitePartition) {
@@ -472,6 +478,8 @@ impl Site {
         if let Some(book) = waits.books.get_mut(&place(partition)) {
             book.learners = SiteSet::EMPTY;
         }
+        drop(waits);
+        self.begin_keeping(partition);
     }
 
     /// A site has a copy of these partitions.
@@ -480,15 +488,12 @@ impl Site {
         site: SiteId,
         partitions: impl Iterator<Item = &'p Arc<SitePartition>>,
     ) {
-        let mut waits = self.backups.waits.lock();
-        if waits.books.is_empty() {
-            return;
-        }
-        for partition in partitions {
-            let place = place(partition);
-            if let Some(book) = waits.books.get_mut(&place) {
-                book.learners = book.learners.without(site);
-            }
+        for partition in partitions.filter(|partition| self.is_learner(partition, site)) {
+            let mut waits = self.backups.waits.lock();
+            let book = waits.books.entry(place(partition)).or_default();
+            book.learners = book.learners.without(site);
+            drop(waits);
+            self.begin_keeping(partition);
         }
     }
 

@@ -253,8 +253,10 @@ impl Site {
     /// Who follows a partition with backups is to keep the tail.
     pub(crate) fn begin_keeping(&self, partition: &SitePartition) {
         if self.is_backed(partition.table) {
+            let followers = partition.followers();
+            let heard: SiteSet = followers.iter().filter(|site| !self.is_fenced(*site)).collect();
             let mut links = self.links.outgoing.lock();
-            for site in partition.followers().iter() {
+            for site in heard.iter() {
                 links.entry(site).or_default().keeps_tail = true;
             }
         }
@@ -268,15 +270,21 @@ impl Site {
         self.ticked.wake();
     }
 
-    /// A site may follow something else now: whether it is to keep the tail.
+    /// A site may follow something else now: whether it is to keep the tail. Who has no copy yet, and no stream, need not:
+    /// its copy may never come, and this site may hold what is waited for.
     pub(crate) fn review_keeping(&self, site: SiteId) {
+        let tail_begun_in = |link: &Link| link.tail_begun_in;
+        let has_tail = self.links.outgoing.lock().get(&site).and_then(tail_begun_in).is_some();
+        let is_backed_by = |partition: &SitePartition| {
+            partition.is_master()
+                && partition.followers().contains(site)
+                && (has_tail || !self.is_learner(partition, site))
+        };
         let tables = self.tables();
         let is_backer = tables.iter().filter(|table| table.is_backed()).any(|table| {
-            let map = table.partitions.load();
-            let mut masters = map.iter().filter(|(_, partition)| partition.is_master());
-            masters.any(|(_, partition)| partition.followers().contains(site))
+            table.partitions.load().iter().any(|(_, partition)| is_backed_by(partition))
         });
-        match is_backer {
+        match is_backer && !self.is_fenced(site) {
             true => self.links.outgoing.lock().entry(site).or_default().keeps_tail = true,
             false => self.stop_keeping(site),
         }
