@@ -1,0 +1,321 @@
+//! At the site itself: its own tail, what of it is settled, and who has it.
+
+use super::{Tail, Unended};
+use crate::backup::{Place, Ticket};
+use crate::frame::TxnId;
+use crate::message::{FeedItem, Message, TailItem};
+use crate::partition::{SitePartition, Table};
+use crate::record::{Event, read_any_frame, read_frame};
+use crate::site::{Outgoing, Site};
+use isomer_design::{SiteId, SiteSet, Time, Version};
+use isomer_log::{LogError, Position};
+use std::collections::{BTreeMap, VecDeque};
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+/// A tail with more frames than fit into so many bytes begins anew.
+const TAIL_BYTES_MAX: usize = 64 << 20;
+
+/// At the site itself: its own tail, as the others are to have it.
+#[derive(Default)]
+pub(crate) struct OwnTail {
+    tail: Tail,
+    /// The frames of the tail, with the last ticket when all of their own were open; `None`: not yet.
+    marks: VecDeque<(Position, Option<Ticket>)>,
+    /// Changes of the design that followers may lack.
+    unheard: Vec<Unheard>,
+    /// When followers were asked for those last.
+    asked: Time,
+    /// Somebody keeps it.
+    is_kept: bool,
+    /// Others are sent the tail once backups have acknowledged up to here.
+    begins_after: Ticket,
+    has_begun: bool,
+}
+
+/// A change of the design that all followers of its partition are to hear of.
+struct Unheard {
+    /// Of its frame; 0: of an earlier run.
+    position: Position,
+    place: Place,
+    /// The version that it leads the partition to.
+    version: Version,
+    by: SiteSet,
+}
+
+/// What became known of the site's own tail when it was extended.
+#[derive(Default)]
+pub(crate) struct TailNews {
+    pub(crate) finished: Vec<TxnId>,
+    pub(crate) settled: Position,
+    /// It is sent to others.
+    pub(crate) has_begun: bool,
+}
+
+impl Site {
+    /// True if somebody follows, with a partition that has backups, something in this frame.
+    pub(crate) fn has_backers(&self, outgoing: &Outgoing) -> bool {
+        let (_, records) = read_any_frame(&outgoing.frame).expect("the site wrote it");
+        let mut records = records.iter().zip(&outgoing.followers);
+        records.any(|(record, followers)| !followers.is_empty() && self.is_backed(record.table))
+    }
+
+    /// Adds frames to the site's own tail, which comes up to a position with them, and settles what is settled.
+    pub(crate) fn extend_tail<'f>(
+        &self,
+        frames: impl Iterator<Item = &'f Outgoing>,
+        up_to: Position,
+    ) -> TailNews {
+        let mut own = self.links.own_tail.lock();
+        let own = &mut *own;
+        if !std::mem::replace(&mut own.is_kept, true) {
+            self.begin_tail(own);
+        }
+        if own.unheard.is_empty() {
+            own.asked = self.time.now();
+        }
+        for outgoing in frames {
+            own.tail.push(outgoing.position, &outgoing.frame);
+            own.marks.push_back((outgoing.position, None));
+            self.note_unheard(&mut own.unheard, outgoing);
+        }
+        own.tail.received = up_to;
+        self.settle_tail(own);
+        if own.tail.bytes > TAIL_BYTES_MAX {
+            let end = own.tail.received;
+            own.tail.settle(end);
+            own.marks.clear();
+            own.unheard.iter_mut().for_each(|change| change.position = 0);
+            (own.has_begun, own.begins_after) = (false, self.last_ticket());
+        }
+        let is_known = own.unheard.first().is_none_or(|change| change.position > 0);
+        own.has_begun = own.has_begun || is_known && self.is_acknowledged(own.begins_after);
+        let finished = self.finished(&mut own.tail);
+        TailNews { finished, settled: own.tail.settled, has_begun: own.has_begun }
+    }
+
+    /// Up to where the site's own tail is settled.
+    pub(crate) fn tail_settled(&self) -> Position {
+        self.links.own_tail.lock().tail.settled
+    }
+
+    /// Notes the changes of the design in a frame, which is the next one of the log.
+    fn note_unheard(&self, unheard: &mut Vec<Unheard>, outgoing: &Outgoing) {
+        let (_, records) = read_frame(&outgoing.frame).expect("the site wrote it");
+        for (record, followers) in records.iter().zip(&outgoing.followers) {
+            let place = (record.table, record.start.clone());
+            match &record.event {
+                Event::Write(_) => continue,
+                // Who has the merged partition has all of both.
+                Event::Merge { right, .. } => {
+                    let ended = (record.table, right.clone());
+                    for change in unheard.iter_mut().filter(|change| change.place == ended) {
+                        (change.place, change.version) = (place.clone(), record.version);
+                    }
+                }
+                Event::Unfollow(site) => {
+                    let of = unheard.iter_mut().filter(|change| change.place == place);
+                    of.for_each(|change| change.by = change.by.without(*site));
+                }
+                _ => {}
+            }
+            let by = match &record.event {
+                // It has no copy any more, or not yet.
+                Event::Unfollow(site) | Event::Follow(site) => followers.without(*site),
+                _ => followers.clone(),
+            };
+            if !by.is_empty() && self.is_backed(record.table) {
+                self.expect_acks_of(&place);
+                let (position, version) = (outgoing.position, record.version);
+                unheard.push(Unheard { position, place, version, by });
+            }
+        }
+    }
+
+    /// Followers that are heard, and may lack a change of the design.
+    fn lacking(&self, change: &Unheard) -> SiteSet {
+        let (table, start) = &change.place;
+        let is_here = |table: Arc<Table>| Table::find(&table.partitions.load(), start).is_some();
+        if !self.table(*table).is_some_and(is_here) {
+            return SiteSet::EMPTY; // It was discarded before the frame was sent.
+        }
+        let lacking = &change.by - &self.acknowledged_by(&change.place, change.version);
+        &lacking - &self.links.other_tails.lock().fenced
+    }
+
+    /// Asks followers of whose changes of the design nothing was heard, now and then. Part of a tick.
+    pub(crate) fn ask_for_unheard(&self) {
+        let mut own = self.links.own_tail.lock();
+        let now = self.time.now();
+        if own.unheard.is_empty() || now.0.saturating_sub(own.asked.0) < self.link_timeouts.gap_ns {
+            return;
+        }
+        own.asked = now;
+        let mut asked: BTreeMap<SiteId, Vec<Place>> = BTreeMap::new();
+        for change in &own.unheard {
+            for site in self.lacking(change).iter() {
+                asked.entry(site).or_default().push(change.place.clone());
+            }
+        }
+        drop(own);
+        for (site, partitions) in asked {
+            self.send(site, Message::AskAck { partitions });
+        }
+    }
+
+    fn settle_tail(&self, own: &mut OwnTail) {
+        own.unheard.retain(|change| !self.lacking(change).is_empty());
+        let heard = own.unheard.first().map_or(Position::MAX, |change| change.position);
+        while let Some((position, ticket)) = own.marks.front_mut() {
+            let frame = own.tail.frames.get(position).expect("marks are of frames");
+            if ticket.is_none() && self.is_installed(frame) {
+                *ticket = Some(self.last_ticket());
+            }
+            let position = *position;
+            if position >= heard || !ticket.is_some_and(|ticket| self.is_acknowledged(ticket)) {
+                break;
+            }
+            own.marks.pop_front();
+            own.tail.settle(position);
+        }
+        if own.marks.is_empty() {
+            let end = own.tail.received;
+            own.tail.settle(end);
+        }
+    }
+
+    /// True if the events of a frame have their tickets: those are opened before an event is installed.
+    fn is_installed(&self, frame: &[u8]) -> bool {
+        let (_, records) = read_frame(frame).expect("the site wrote it");
+        records.iter().all(|record| {
+            let held = self.table(record.table).and_then(|table| table.starting_at(&record.start));
+            held.is_none_or(|partition| partition.version() >= record.version)
+        })
+    }
+
+    /// Decisions of which all have heard.
+    fn finished(&self, tail: &mut Tail) -> Vec<TxnId> {
+        if tail.unended.is_empty() {
+            return Vec::new();
+        }
+        let is_over = |txn: &TxnId, how: &mut Unended| {
+            matches!(how, Unended::Decided(_)) && !self.is_decided(*txn)
+        };
+        tail.unended.extract_if(.., is_over).map(|(txn, _)| txn).collect()
+    }
+
+    /// For who keeps the tail, and has all frames of it: up to where it has come. That can be said with what is settled, or
+    /// with the whole tail.
+    pub(crate) fn tail_up_to_now(&self) -> Vec<FeedItem> {
+        let (settled, received) = {
+            let own = self.links.own_tail.lock();
+            (own.tail.settled, own.tail.received)
+        };
+        match settled == received {
+            true => vec![FeedItem::Tail(TailItem::Settled(settled))],
+            false => self.whole_tail(),
+        }
+    }
+
+    /// The tail from its beginning, for a stream that has begun.
+    pub(crate) fn whole_tail(&self) -> Vec<FeedItem> {
+        let own = self.links.own_tail.lock();
+        let (received, settled, before) = (own.tail.received, own.tail.settled, own.tail.before());
+        let begins = TailItem::Begins { received, settled, before };
+        let frames = own.tail.frames.iter().map(|(position, frame)| TailItem::Frame {
+            from: self.id,
+            position: *position,
+            frame: frame.clone(),
+        });
+        std::iter::once(begins).chain(frames).map(FeedItem::Tail).collect()
+    }
+
+    /// Nobody keeps the site's tail any more.
+    pub(crate) fn end_tail(&self) {
+        let mut own = self.links.own_tail.lock();
+        if own.is_kept {
+            let (end, unheard) = (own.tail.received, std::mem::take(&mut own.unheard));
+            *own = OwnTail { unheard, ..OwnTail::default() };
+            own.tail.settle(end);
+        }
+    }
+
+    /// Somebody is to keep the tail, and nobody has before: in this run, or at all. What has happened before is known only by
+    /// what is left of it, so nobody is sent a tail before backups have acknowledged all.
+    fn begin_tail(&self, own: &mut OwnTail) {
+        own.unheard.iter_mut().for_each(|change| change.position = 0);
+        own.tail.unended = self.unended().into_iter().collect();
+        for table in self.tables().iter() {
+            let map = table.partitions.load();
+            let mastered = map.iter().filter(|(_, partition)| partition.is_master());
+            let place = |p: &SitePartition| (p.table, p.range.start.clone());
+            own.tail.versions.extend(mastered.map(|(_, p)| (place(p), p.version())));
+        }
+        own.begins_after = self.last_ticket();
+    }
+
+    /// Expects followers to acknowledge what this site masters of a table, or has released: nobody knows which changes of
+    /// the design they have heard of.
+    pub(crate) fn expect_heard(&self, table: &Table) {
+        if !table.is_backed() {
+            return;
+        }
+        let map = table.partitions.load();
+        let unheard: Vec<Unheard> =
+            map.iter().filter_map(|(_, partition)| self.unheard_of(partition)).collect();
+        self.links.own_tail.lock().unheard.splice(0..0, unheard);
+    }
+
+    /// A partition has left the site: nobody waits for it here any more.
+    pub(crate) fn end_unheard(&self, partition: &SitePartition) {
+        let place = (partition.table, partition.range.start.clone());
+        self.links.own_tail.lock().unheard.retain(|change| change.place != place);
+    }
+
+    /// What others may lack of a partition that this site masters, or has released.
+    fn unheard_of(&self, partition: &SitePartition) -> Option<Unheard> {
+        let by = match (partition.is_master(), partition.released_to()) {
+            (true, _) => partition.followers(),
+            (false, Some(to)) if to != self.id => SiteSet::of(to),
+            (false, _) => return None,
+        };
+        let place = (partition.table, partition.range.start.clone());
+        self.expect_acks_of(&place);
+        let version = partition.version();
+        (!by.is_empty()).then_some(Unheard { position: 0, place, version, by })
+    }
+
+    /// Ready when the sites that keep this site's tail have it up to a position: as many as there are to be backups.
+    ///
+    /// # Errors
+    /// [`LogError::Gone`]: others have taken over from this site meanwhile, and hear nothing of it.
+    pub(crate) async fn tailed(&self, position: Position) -> Result<(), LogError> {
+        self.ship();
+        let mut asked = self.time.now();
+        poll_fn(|cx| {
+            if self.is_tailed(position) {
+                return Poll::Ready(Ok(()));
+            }
+            if self.is_replaced() {
+                let what = "others had taken over from it";
+                return Poll::Ready(Err(LogError::Gone { what: what.into() }));
+            }
+            self.ticked.register(cx.waker());
+            let now = self.time.now();
+            if now.0.saturating_sub(asked.0) >= self.link_timeouts.gap_ns {
+                asked = now;
+                self.ask_for_tails(position);
+            }
+            if self.is_tailed(position) { Poll::Ready(Ok(())) } else { Poll::Pending }
+        })
+        .await
+    }
+
+    fn is_tailed(&self, position: Position) -> bool {
+        let tables = self.tables();
+        let needed = tables.iter().map(|table| usize::from(table.backups().count)).max();
+        let (keeping, have) = self.tail_keepers(position);
+        !self.links.own_tail.lock().has_begun || have >= keeping.min(needed.unwrap_or(0))
+    }
+}
