@@ -105,6 +105,7 @@ async fn add_replica<T: Transport>(
     };
     let (range, rows) = (snapshot.range.clone(), snapshot.rows());
     let installed = ask(transport, site, Step::Install(snapshot)).await;
+    let is_in_the_way = matches!(installed, Err(Refusal::Unfit { .. }));
     let backed = match installed {
         // Before it counts as a backup, it has all that was acknowledged without it.
         Ok(_) if is_backed => {
@@ -114,6 +115,11 @@ async fn add_replica<T: Transport>(
     };
     let Err(refusal) = backed else { return Ok(rows) };
     passing_by(transport, master, Step::Unfollow(table, start.clone(), site)).await?;
+    if is_in_the_way {
+        // An older copy is there, which follows somebody else. It goes when that one is back, as it may have what nobody else
+        // has ([`Router`](crate::Router), `readmission`).
+        return Err(refusal);
+    }
     let end = match transport.failure(master) {
         None => Step::Drop(table, range),
         // Nobody tells the copy that it has been let go.
