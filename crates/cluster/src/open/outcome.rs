@@ -167,8 +167,9 @@ impl<T: Transport> Commit<'_, T> {
             let mut found = None;
             let visit = |row: &[u8], time| found = Some((time, write.row.as_deref() == Some(row)));
             snapshot.get_at_master(self.gateway, table, key, visit).await?;
-            outcome = evidence.add(write, found);
-            if outcome.is_some() {
+            outcome = outcome.or(evidence.add(write, found));
+            // One row proves it, but backups are to have all of them before it is told.
+            if outcome == Some(Outcome::Undone) {
                 break;
             }
         }
