@@ -7,11 +7,11 @@
 //!   $1 = int8          $1 is an int8    who has no type takes the other's
 //! ```
 
-use super::Binder;
 use super::convert::bare;
-use super::expr::{Typed, boolean, typed};
+use super::expr::{EXPR_BYTES, Typed, boolean, typed};
 use super::folded;
 use super::json::TEXTS;
+use super::{Binder, DEPTH_MAX};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Arith, Compare, Expr};
@@ -213,7 +213,7 @@ impl Binder<'_> {
         root: &ast::Expr,
         chain: &[ast::AccessExpr],
     ) -> Result<Typed, SqlError> {
-        use ast::{AccessExpr, Subscript};
+        use ast::AccessExpr;
         // `t.column[1]` is read as a part of a part of `t`.
         if let (
             ast::Expr::Identifier(table),
@@ -223,26 +223,33 @@ impl Binder<'_> {
             let column = ast::Expr::CompoundIdentifier(vec![table.clone(), name.clone()]);
             return self.access(&column, rest);
         }
-        if let [first @ AccessExpr::Subscript(_), rest @ ..] = chain
-            && !rest.is_empty()
-        {
-            // One step after the other.
-            let inner = ast::Expr::CompoundFieldAccess {
-                root: Box::new(root.clone()),
-                access_chain: vec![first.clone()],
-            };
-            return self.access(&inner, rest);
+        if chain.len() > DEPTH_MAX {
+            return Err(SqlError::new(code::TOO_COMPLEX, "the expression is too deeply nested"));
         }
-        let root = self.expr(root)?;
-        match chain {
-            [AccessExpr::Subscript(Subscript::Index { index })] if root.ty == SqlType::Jsonb => {
+        let mut value = self.expr(root)?;
+        let is_subscript = |step: &&AccessExpr| matches!(step, AccessExpr::Subscript(_));
+        if value.ty.element().is_some() && chain.iter().filter(is_subscript).count() > 1 {
+            return Err(SqlError::unsupported("an array of several dimensions"));
+        }
+        for step in chain {
+            self.budget.charge(EXPR_BYTES)?;
+            value = self.part(value, step)?;
+        }
+        Ok(value)
+    }
+
+    /// One step into a value.
+    fn part(&mut self, root: Typed, step: &ast::AccessExpr) -> Result<Typed, SqlError> {
+        use ast::{AccessExpr, Subscript};
+        match step {
+            AccessExpr::Subscript(Subscript::Index { index }) if root.ty == SqlType::Jsonb => {
                 // A subscript is a path of one step.
                 let key = self.expr(index)?;
                 let key = self.as_text(key)?;
                 let path = typed(Expr::Call(Func::ArrayOf, vec![key]), TEXTS);
                 self.json_operator(&BinaryOperator::HashArrow, root, path)
             }
-            [AccessExpr::Subscript(Subscript::Index { index })] => {
+            AccessExpr::Subscript(Subscript::Index { index }) => {
                 let index = self.expr(index)?;
                 if root.ty == SqlType::Name {
                     // A name is an array of signs too, which are counted from 0.
@@ -252,9 +259,9 @@ impl Binder<'_> {
                 }
                 self.element(vec![root, index], true)
             }
-            [
-                AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride: None }),
-            ] if matches!(root.ty, SqlType::Array(_)) => {
+            AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride: None })
+                if matches!(root.ty, SqlType::Array(_)) =>
+            {
                 let ty = root.ty;
                 let mut args = vec![root.expr];
                 for bound in [lower_bound, upper_bound] {
@@ -268,7 +275,7 @@ impl Binder<'_> {
                 }
                 Ok(typed(Expr::Call(Func::Array(ArrayFunc::Slice), args), ty))
             }
-            [AccessExpr::Dot(ast::Expr::Identifier(field))] if folded(field) == "x" => Ok(root),
+            AccessExpr::Dot(ast::Expr::Identifier(field)) if folded(field) == "x" => Ok(root),
             _ => Err(SqlError::unsupported("a part of a value like this")),
         }
     }
