@@ -62,8 +62,8 @@ pub(crate) enum Moment {
     Epoch,
     /// When the transaction began.
     Now,
-    /// So many days after that, so many microseconds after midnight.
-    Today(i64, i64),
+    /// So many days after that, so many microseconds after midnight; and where, if that is said.
+    Today(i64, i64, Option<Beside>),
 }
 
 /// What is wrong with a date or a time.
@@ -108,10 +108,12 @@ pub(crate) fn moment(text: &str, order: Order) -> Result<Moment, WrongTime> {
     let within = reader.within_day()?;
     match reader.special {
         // A day may have a time beside it; the others stand alone.
-        Some(Moment::Today(after, _)) if !reader.date_is_there() => {
-            Ok(Moment::Today(after, within.unwrap_or(0)))
+        Some(Moment::Today(after, ..)) if !reader.date_is_there() => {
+            Ok(Moment::Today(after, within.unwrap_or(0), reader.zone))
         }
-        Some(word) if !reader.date_is_there() && within.is_none() => Ok(word),
+        Some(word) if !reader.date_is_there() && within.is_none() && reader.zone.is_none() => {
+            Ok(word)
+        }
         Some(_) => Err(WrongTime::Form),
         None => {
             let day = reader.day()?;
@@ -354,8 +356,8 @@ fn abbreviation(word: &str) -> Option<f64> {
         "z" | "zulu" | "utc" | "ut" | "gmt" | "uct" | "wet" => 0.0,
         "bst" | "cet" | "met" | "wat" | "west" => 1.0,
         "cest" | "eet" | "mest" | "mesz" | "sast" | "cat" => 2.0,
-        "eest" | "msk" | "eat" => 3.0,
-        "msd" | "gst" => 4.0,
+        "eest" | "eat" => 3.0,
+        "gst" => 4.0,
         "pkt" => 5.0,
         "ist" => 2.0,
         "npt" => 5.75,
@@ -690,9 +692,14 @@ impl Reader {
             "-infinity" => once(&mut self.special, Moment::Infinity { is_later: false }),
             "epoch" => once(&mut self.special, Moment::Epoch),
             "now" => once(&mut self.special, Moment::Now),
-            "today" => once(&mut self.special, Moment::Today(0, 0)),
-            "tomorrow" => once(&mut self.special, Moment::Today(1, 0)),
-            "yesterday" => once(&mut self.special, Moment::Today(-1, 0)),
+            "today" => once(&mut self.special, Moment::Today(0, 0, None)),
+            "tomorrow" => once(&mut self.special, Moment::Today(1, 0, None)),
+            "yesterday" => once(&mut self.special, Moment::Today(-1, 0, None)),
+            // These were another offset in other years.
+            "msk" | "msd" => {
+                let zone = Zone::named("Europe/Moscow").ok_or(WrongTime::Zone)?;
+                once(&mut self.zone, Beside::Zone(zone))
+            }
             word => {
                 let zone = match abbreviation(word) {
                     Some(hours) => Beside::Offset((hours * HOUR_US as f64) as i64),

@@ -267,6 +267,7 @@ impl Interval {
             None => sum.words(&trimmed.to_ascii_lowercase(), unit),
         };
         match read {
+            Ok(()) if !sum.fits() => Err(large()),
             Ok(()) => sum.interval().ok_or_else(out_of_range),
             Err(Wrong::Form) => Err(bad()),
             Err(Wrong::Size) => Err(large()),
@@ -323,6 +324,7 @@ enum Wrong {
 /// What was read so far.
 #[derive(Default)]
 struct Sum {
+    years: i128,
     months: i128,
     days: i128,
     micros: i128,
@@ -338,14 +340,21 @@ fn digits(text: &str) -> Result<(bool, i128, &str), Wrong> {
     if whole.len() + fraction.len() == 0 || !is_number(whole) || !is_number(fraction) {
         return Err(Wrong::Form);
     }
-    let value = if whole.is_empty() { 0 } else { whole.parse::<i64>().map_err(|_| Wrong::Size)? };
+    let value = if whole.is_empty() { 0 } else { whole.parse::<u64>().map_err(|_| Wrong::Size)? };
     Ok((text.starts_with('-'), value.into(), fraction))
 }
 
 impl Sum {
+    /// True if each part is one that there is; years and months together may be too many even then.
+    fn fits(&self) -> bool {
+        let small = |part: i128| i32::try_from(part).is_ok();
+        let is_small = small(self.years) && small(self.months) && small(self.days);
+        is_small && i64::try_from(self.micros).is_ok()
+    }
+
     fn interval(&self) -> Option<Interval> {
         Some(Interval {
-            months: self.months.try_into().ok()?,
+            months: (self.years * 12 + self.months).try_into().ok()?,
             days: self.days.try_into().ok()?,
             micros: self.micros.try_into().ok()?,
         })
@@ -354,9 +363,6 @@ impl Sum {
     /// Adds a number of a unit. What is behind the point goes to smaller units.
     fn add(&mut self, number: &str, unit: Unit) -> Result<(), Wrong> {
         let (is_below, whole, behind) = digits(number)?;
-        if whole > i32::MAX.into() && !matches!(unit, Unit::Micros | Unit::Millis | Unit::Second) {
-            return Err(Wrong::Size);
-        }
         let sign = if is_below { -1 } else { 1 };
         let fraction: f64 = format!("0.{behind}0").parse().map_err(|_| Wrong::Form)?;
         let rounded = |value: f64| value.round_ties_even() as i128;
@@ -389,7 +395,8 @@ impl Sum {
                     _ => 1000,
                 };
                 let more = rounded(fraction * 12.0 * length as f64);
-                self.months += sign * (whole * 12 * length + more);
+                self.years += sign * whole * length;
+                self.months += sign * more;
             }
         }
         Ok(())
@@ -439,8 +446,9 @@ impl Sum {
         if months > 11 {
             return Err(Wrong::Size);
         }
-        let all = years * 12 + months;
-        self.months += if text.starts_with('-') { -all } else { all };
+        let sign = if text.starts_with('-') { -1 } else { 1 };
+        self.years += sign * years;
+        self.months += sign * months;
         Ok(())
     }
 
@@ -480,7 +488,8 @@ impl Sum {
             return Err(Wrong::Form);
         }
         if is_ago {
-            (self.months, self.days, self.micros) = (-self.months, -self.days, -self.micros);
+            (self.years, self.months) = (-self.years, -self.months);
+            (self.days, self.micros) = (-self.days, -self.micros);
         }
         Ok(())
     }

@@ -155,25 +155,24 @@ fn in_zone(
         let shown = clipped(text);
         now.ok_or_else(|| SqlError::unsupported(format!("\"{shown}\" in a parameter or COPY")))
     };
+    let of_wall = |wall: i64, beside: Option<Beside>| match beside {
+        _ if !is_moment => wall,
+        None => zone.instant(wall),
+        Some(Beside::Offset(ahead)) => wall.saturating_sub(ahead),
+        Some(Beside::Zone(zone)) => zone.instant(wall),
+    };
     let micros = match read {
         Moment::Infinity { is_later } => return Ok(if is_later { i64::MAX } else { i64::MIN }),
         Moment::Epoch => 0,
         Moment::Now if is_moment => now()?,
         Moment::Now => zone.local(now()?),
-        Moment::Today(after, within) => {
+        Moment::Today(after, within, beside) => {
             let today = zone.local(now()?).div_euclid(DAY_US);
-            let wall = (today + after) * DAY_US + within;
-            if is_moment { zone.instant(wall) } else { wall }
+            of_wall((today + after) * DAY_US + within, beside)
         }
         Moment::At(day, within, beside) => {
             let wall = day.checked_mul(DAY_US).and_then(|wall| wall.checked_add(within));
-            let wall = wall.unwrap_or(i64::MAX);
-            match beside {
-                _ if !is_moment => wall,
-                None => zone.instant(wall),
-                Some(Beside::Offset(ahead)) => wall.saturating_sub(ahead),
-                Some(Beside::Zone(zone)) => zone.instant(wall),
-            }
+            of_wall(wall.unwrap_or(i64::MAX), beside)
         }
     };
     // What a clock shows may be a day that there is where the moment is none.

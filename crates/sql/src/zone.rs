@@ -17,6 +17,8 @@ use std::sync::Arc;
 
 const SECOND_US: i64 = 1_000_000;
 const DAY_US: i64 = 86_400 * SECOND_US;
+/// 400 years.
+const CYCLE_US: i64 = 146_097 * DAY_US;
 
 /// A time zone.
 #[derive(Clone, PartialEq, Debug)]
@@ -82,9 +84,12 @@ impl Zone {
     /// How many microseconds the wall is ahead of UTC at a moment.
     pub(crate) fn ahead(&self, micros: i64) -> i64 {
         let Some(rules) = &self.rules else { return 0 };
-        let (least, most) = (Timestamp::MIN.as_microsecond(), Timestamp::MAX.as_microsecond());
-        // Of years that no rule knows of, the first and the last that one does.
-        let moment = Timestamp::from_microsecond(micros.clamp(least, most));
+        // Rules end in the year 9999, some days short of its end, but go on as before: days of the week and leap years
+        // come again after 400 years. Before the first year that they know, nothing changes.
+        let least = Timestamp::MIN.as_microsecond() + 2 * DAY_US;
+        let most = Timestamp::MAX.as_microsecond() - 2 * DAY_US;
+        let cycles = if micros > most { (micros - most) / CYCLE_US + 1 } else { 0 };
+        let moment = Timestamp::from_microsecond((micros - cycles * CYCLE_US).max(least));
         let seconds = moment.map_or(0, |moment| rules.to_offset(moment).seconds());
         i64::from(seconds) * SECOND_US
     }
@@ -180,6 +185,8 @@ mod tests {
             ("2026-03-29 03:00", "2026-03-29 01:00", "+02"),
             ("2026-10-25 02:30", "2026-10-25 01:30", "+01"),
             ("1880-01-01 00:00", "1879-12-31 23:06:32", "+00:53:28"),
+            ("205000-07-10 17:32", "205000-07-10 15:32", "+02"),
+            ("205000-01-10 17:32", "205000-01-10 16:32", "+01"),
         ] {
             assert_eq!(berlin.instant(at(wall)), at(moment), "{wall}");
             assert_eq!(berlin.local(at(moment)), at(wall), "{moment}");

@@ -42,8 +42,12 @@ impl Binder<'_> {
         let name = last.map(folded).unwrap_or_default();
         if let (FunctionArguments::Subquery(query), "array") = (&function.args, name.as_str()) {
             let (inner, ty) = self.inner(Asks::Array, query)?;
-            let ty = ty.array().unwrap_or(SqlType::Text);
-            return Ok(typed(Expr::Inner(Box::new(inner)), ty));
+            let array = match ty {
+                SqlType::Unknown => Some(SqlType::Array(&SqlType::Text)),
+                ty => beside(ty).array(),
+            };
+            let what = || SqlError::unsupported(format!("an array of values of type {}", bare(ty)));
+            return Ok(typed(Expr::Inner(Box::new(inner)), array.ok_or_else(what)?));
         }
         refuse::function(function)?;
         let mut order: &[ast::OrderByExpr] = &[];

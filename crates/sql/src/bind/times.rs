@@ -247,6 +247,9 @@ impl Binder<'_> {
                 _ => None,
             },
         };
+        if self.has_digits(&interval.value) {
+            return Err(SqlError::unsupported("interval with a number of digits"));
+        }
         let value = self.expr(&interval.value)?;
         match (value, unit) {
             (Typed { expr: Expr::Const(Datum::Text(text)), ty: SqlType::Unknown }, Some(unit))
@@ -261,6 +264,17 @@ impl Binder<'_> {
             }
             _ => Err(SqlError::unsupported(format!("the expression {interval}"))),
         }
+    }
+
+    /// True for the text of `INTERVAL (2) '1 day'`: the grammar says nothing of the digits.
+    fn has_digits(&self, value: &ast::Expr) -> bool {
+        let ast::Expr::Value(value) = value else { return false };
+        let Some(position) = self.position(value.span) else { return false };
+        let before = self.text.chars().take(position.saturating_sub(1));
+        let before: String = before.filter(|sign| !sign.is_whitespace()).collect();
+        let digits = before.strip_suffix(')').map(|rest| rest.trim_end_matches(char::is_numeric));
+        let word = digits.and_then(|rest| rest.strip_suffix('(')).unwrap_or_default();
+        word.to_lowercase().ends_with("interval")
     }
 
     fn truncated(
