@@ -34,7 +34,7 @@ pub enum AlterChange {
     Constraint {
         /// Its name.
         name: String,
-        /// [NOT] DEFERRABLE.
+        /// `[NOT] DEFERRABLE`.
         deferrable: Option<bool>,
         /// INITIALLY DEFERRED; false: IMMEDIATE.
         deferred: Option<bool>,
