@@ -177,7 +177,7 @@ impl Statements {
         let result = txn.commit().await;
         self.record.outcome = match &result {
             // It is known to have committed, but not when.
-            Ok(Some(ran)) if ran.committed.commit.is_none() => Outcome::Unknown,
+            Ok(Some(ran)) if ran.is_found && ran.committed.commit.is_none() => Outcome::Unknown,
             Ok(Some(ran @ Ran { committed, .. })) => Outcome::Committed {
                 site: site_of(ran),
                 snapshot: committed.snapshot,
