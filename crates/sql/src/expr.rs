@@ -248,6 +248,7 @@ impl Expr {
     pub fn is_mutable(&self) -> bool {
         self.is_volatile()
             || self.has(&|expr| match expr {
+                Expr::Call(Func::Show, args) => is_shown_by_session(args),
                 Expr::Call(func, args) => func.asks_around(args.len()),
                 // The zone of the session says when that is.
                 Expr::Cast(_, ty) => *ty == SqlType::TimestampTz,
@@ -299,6 +300,15 @@ impl Expr {
         }
         self.children(&mut |child| child.columns(visit));
     }
+}
+
+/// True if the session says how a value of this type is written (the value, the type's number, its modifier): a date, and a
+/// list of dates.
+fn is_shown_by_session(args: &[Expr]) -> bool {
+    const LISTS: [i64; 3] = [1115, 1182, 1185];
+    let dates = [SqlType::Date, SqlType::Timestamp, SqlType::TimestampTz];
+    let is_date = |oid: i64| dates.iter().any(|ty| i64::from(ty.oid()) == oid);
+    !matches!(args.get(1), Some(Expr::Const(Datum::Int(oid))) if !is_date(*oid) && !LISTS.contains(oid))
 }
 
 /// Splits a condition into those that must all hold.

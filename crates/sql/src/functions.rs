@@ -330,7 +330,7 @@ impl Func {
         match self {
             Instant | LocalTime => args < 2,
             Now | ClockTime | CurrentDate | LocalNow | Version | CurrentDatabase
-            | CurrentSchema | CurrentSchemas | CurrentUser | BackendPid | CurrentSetting | Show
+            | CurrentSchema | CurrentSchemas | CurrentUser | BackendPid | CurrentSetting
             | SetConfig | FormatType | TableVisible | RelationSize | IndexDefinition
             | ConstraintDefinition | ViewDefinition | ShowDefault | UserById | ToRegclass
             | RegclassName | RegtypeName | PgTypeName | ToRegtype | SerialSequence
