@@ -349,6 +349,24 @@ pub struct Step {
     pub hash: Vec<(Expr, Expr)>,
 }
 
+impl Step {
+    /// A source with these columns from a place of the row on, of which nothing is known yet but what it is.
+    pub(crate) fn of(source: Source, alias: String, offset: usize, width: usize) -> Step {
+        Step {
+            source,
+            alias,
+            offset,
+            width,
+            used: Vec::new(),
+            access: Access::default(),
+            on: Vec::new(),
+            left: false,
+            right: false,
+            hash: Vec::new(),
+        }
+    }
+}
+
 /// What gives rows.
 #[derive(Clone, Debug)]
 pub enum Source {

@@ -10,7 +10,7 @@ use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Compare, Expr, conjuncts};
 use crate::functions::Func;
-use crate::plan::{Access, Named, OutputColumn, Select, SetCall, Source, Step};
+use crate::plan::{Named, OutputColumn, Select, SetCall, Source, Step};
 use crate::refuse;
 use crate::sequence::Sequence;
 use crate::system::SystemTable;
@@ -387,18 +387,7 @@ impl Binder<'_> {
             }
         }
         self.scope().used.resize(offset + width, false);
-        steps.push(Step {
-            source,
-            alias: shown,
-            offset,
-            width,
-            used: Vec::new(),
-            access: Access::default(),
-            on: Vec::new(),
-            left: false,
-            right: false,
-            hash: Vec::new(),
-        });
+        steps.push(Step::of(source, shown, offset, width));
         Ok(())
     }
 }

@@ -13,7 +13,7 @@ use super::{Binder, ScopeColumn};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::Expr;
-use crate::plan::{Access, SetCall, SetFunc, SetPart, Source, Step};
+use crate::plan::{SetCall, SetFunc, SetPart, Source, Step};
 use crate::types::{Family, SqlType};
 
 /// True if a function of this name returns rows.
@@ -142,16 +142,5 @@ impl Binder<'_> {
 /// The source that functions in the list of a SELECT are, behind so many places.
 pub(super) fn listed(call: SetCall, offset: usize) -> Step {
     let width = call.columns.len();
-    Step {
-        source: Source::Set(Box::new(call)),
-        alias: String::new(),
-        offset,
-        width,
-        used: Vec::new(),
-        access: Access::default(),
-        on: Vec::new(),
-        left: false,
-        right: false,
-        hash: Vec::new(),
-    }
+    Step::of(Source::Set(Box::new(call)), String::new(), offset, width)
 }
