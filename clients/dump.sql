@@ -3,12 +3,19 @@
 CREATE SEQUENCE ticket_number START 1000 INCREMENT 10 MINVALUE 1000 CACHE 5;
 CREATE SEQUENCE countdown AS smallint INCREMENT -1 MAXVALUE 100 START 100 CYCLE;
 
+CREATE TYPE standing AS ENUM ('new', 'it''s "good"', 'gone');
+ALTER TYPE standing ADD VALUE 'late' BEFORE 'gone';
+COMMENT ON TYPE standing IS 'how somebody pays';
+
 CREATE TABLE organisation (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name varchar(80) NOT NULL UNIQUE,
     "country code" char(2) NOT NULL DEFAULT 'de',
-    created_at timestamptz NOT NULL DEFAULT now()
+    created_at timestamptz NOT NULL DEFAULT now(),
+    standing standing NOT NULL DEFAULT 'new',
+    stood standing[]
 );
+CREATE INDEX organisation_standing ON organisation (standing);
 COMMENT ON TABLE organisation IS 'Who pays; it''s "theirs"';
 COMMENT ON COLUMN organisation."country code" IS 'ISO 3166, two letters';
 

@@ -157,7 +157,8 @@ impl Definer<'_> {
             TableConstraint::Check(check) => {
                 self.backend.lock_definition(table)?;
                 let name = check_name(table, check.name.as_ref())?;
-                let check = Check { name, condition: check.expr.to_string() };
+                let condition = self.catalog().with_kept_types(&check.expr.to_string());
+                let check = Check { name, condition };
                 self.check_rows(table, std::slice::from_ref(&check))?;
                 let mut changed = Table::clone(table);
                 changed.checks.push(check);
@@ -288,8 +289,9 @@ impl Definer<'_> {
 
     /// Refuses a default that makes no value of a type.
     pub(crate) fn check_default(&self, default: &str, ty: SqlType) -> Result<(), SqlError> {
-        let default = bound(default);
-        self.query(&format!("SELECT ({default})::{ty}"), &self.catalog()).map(drop)
+        let (default, catalog) = (bound(default), self.catalog());
+        let query = format!("SELECT ({default})::{}", catalog.type_shown(ty));
+        self.query(&query, &catalog).map(drop)
     }
 
     /// Refuses rows of a table, as it is about to be, that do not fulfil these conditions.

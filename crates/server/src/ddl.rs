@@ -96,6 +96,15 @@ impl<'a> Definer<'a> {
                 self.create_schema(schema_name, *if_not_exists)?;
             }
             Statement::AlterSchema(alter) => self.alter_schema(alter)?,
+            Statement::CreateType { name, representation } => {
+                self.create_type(name, representation.as_ref())?;
+            }
+            Statement::AlterType(alter) => self.alter_type(alter)?,
+            Statement::Drop {
+                object_type: ObjectType::Type, if_exists, names, cascade, ..
+            } => {
+                self.drop_types(names, *if_exists, *cascade)?;
+            }
             Statement::Drop {
                 object_type: ObjectType::Schema, if_exists, names, cascade, ..
             } => {
@@ -190,6 +199,17 @@ impl<'a> Definer<'a> {
         }
     }
 
+    /// Refuses the name of a type for a relation, whose rows would be of a type of this name.
+    pub(crate) fn check_no_type(&self, name: &Name) -> Result<(), SqlError> {
+        if !self.catalog().types.contains_key(name) {
+            return Ok(());
+        }
+        let message = format!("type \"{}\" already exists", name.name);
+        let hint = "A relation has an associated type of the same name, so you must use a name \
+                    that doesn't conflict with any existing type.";
+        Err(SqlError::new(code::DUPLICATE_OBJECT, message).hint(hint))
+    }
+
     /// Makes another catalog.
     pub(crate) fn change(&mut self, change: impl FnOnce(&mut Catalog)) {
         self.backend.draft.as_mut().expect("a definition has begun").change(change);
@@ -239,6 +259,7 @@ impl<'a> Definer<'a> {
         if is_there {
             return Err(SqlError::new(code::DUPLICATE_TABLE, message));
         }
+        self.check_no_type(&full)?;
         if self.backend.txn.fixed_time().is_some() {
             // What it sees is from before the table was made.
             return Err(of_snapshot("CREATE TABLE after a query"));
@@ -405,6 +426,7 @@ fn tag(definition: &Definition) -> Result<&'static str, SqlError> {
                 AlterChange::RenameIndex(_) | AlterChange::IndexParameters => "ALTER INDEX",
                 AlterChange::RenameView(_) | AlterChange::RenameViewColumn(..) => "ALTER VIEW",
                 AlterChange::SetSchema(kind, _) => kind,
+                AlterChange::TypeOwner(_) => "ALTER TYPE",
                 _ => "ALTER TABLE",
             });
         }
@@ -426,6 +448,9 @@ fn tag(definition: &Definition) -> Result<&'static str, SqlError> {
         Statement::Drop { object_type: ObjectType::Table, .. } => "DROP TABLE",
         Statement::Drop { object_type: ObjectType::View, .. } => "DROP VIEW",
         Statement::Drop { object_type: ObjectType::Schema, .. } => "DROP SCHEMA",
+        Statement::Drop { object_type: ObjectType::Type, .. } => "DROP TYPE",
+        Statement::CreateType { .. } => "CREATE TYPE",
+        Statement::AlterType(_) => "ALTER TYPE",
         Statement::CreateSchema { .. } => "CREATE SCHEMA",
         Statement::AlterSchema(_) => "ALTER SCHEMA",
         Statement::Drop { .. } => "DROP INDEX",
@@ -448,6 +473,10 @@ pub(crate) fn concerned(definition: &Definition, catalog: &Catalog) -> BTreeSet<
         Definition::Sql(statement) => &**statement,
         Definition::Table(..) => return BTreeSet::new(),
         Definition::Alter(alter) => {
+            if let AlterChange::SetSchema("ALTER TYPE", _) = alter.change {
+                let name = std::slice::from_ref(&alter.name);
+                return crate::enums::concerned(catalog, name).into_iter().collect();
+            }
             let of_index =
                 matches!(alter.change, AlterChange::RenameIndex(_) | AlterChange::IndexParameters);
             return named(&alter.name, of_index).into_iter().collect();
@@ -467,6 +496,14 @@ pub(crate) fn concerned(definition: &Definition, catalog: &Catalog) -> BTreeSet<
         let mut inside: BTreeSet<Name> = catalog.tables.keys().cloned().collect();
         inside.retain(|name| schemas.contains(&name.schema));
         return inside;
+    }
+    let types = match statement {
+        Statement::AlterType(alter) => std::slice::from_ref(&alter.name),
+        Statement::Drop { object_type: ObjectType::Type, names, .. } => names,
+        _ => &[],
+    };
+    if !types.is_empty() {
+        return crate::enums::concerned(catalog, types).into_iter().collect();
     }
     let names = match statement {
         Statement::CreateIndex(create) => std::slice::from_ref(&create.table_name),

@@ -5,7 +5,8 @@
 
 use crate::alter::in_one_order;
 use crate::ddl::Definer;
-use isomer_sql::catalog::{Catalog, Table};
+use isomer_sql::catalog::{Catalog, Table, is_of};
+use isomer_sql::enums::EnumType;
 use isomer_sql::foreign::ForeignKey;
 use isomer_sql::view::{Used, View};
 use isomer_sql::{SqlError, code};
@@ -51,7 +52,20 @@ impl Dependent {
         keys.map(dependent).collect()
     }
 
-    /// A column that is computed of another one.
+    /// The columns of an enum, and the views that name it.
+    pub(crate) fn of_type(catalog: &Catalog, labels: &EnumType, on: &str) -> Vec<Dependent> {
+        let mut found = Vec::new();
+        for table in catalog.tables.values() {
+            let mut columns = table.columns.iter().enumerate();
+            while let Some((at, _)) = columns.find(|(_, column)| is_of(column.ty, labels)) {
+                found.push(Dependent::column(table, at, on));
+            }
+        }
+        found.extend(Dependent::views(catalog, (labels.of.oid, on), |_, _| true));
+        found
+    }
+
+    /// A column that hangs on something.
     pub(crate) fn column(table: &Arc<Table>, at: usize, on: &str) -> Dependent {
         let what = What::Column(table.clone(), table.columns[at].name.clone());
         Dependent { what, on: on.to_owned() }

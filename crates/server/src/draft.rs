@@ -33,6 +33,7 @@ use isomer_design::{Schema, TableId};
 use isomer_sql::SqlError;
 use isomer_sql::catalog::{Catalog, Namespace, Table};
 use isomer_sql::comment::Topic;
+use isomer_sql::enums::EnumType;
 use isomer_sql::sequence::Sequence;
 use isomer_sql::view::View;
 use std::collections::BTreeSet;
@@ -196,6 +197,8 @@ pub(crate) struct Difference {
     pub(crate) new_views: Vec<Arc<View>>,
     /// Schemas that came, changed or went; true: it is there.
     pub(crate) schemas: Vec<(Arc<Namespace>, bool)>,
+    /// Enums that came, changed or went; true: it is there.
+    pub(crate) types: Vec<(&'static EnumType, bool)>,
     /// What is said by now of what somebody has said something else of, or nothing.
     pub(crate) comments: Vec<(Topic, Option<Arc<str>>)>,
 }
@@ -237,9 +240,19 @@ impl Difference {
         let went = schemas(old, new).into_iter().map(|schema| (schema, false));
         let came = schemas(new, old).into_iter().map(|schema| (schema, true));
         let schemas = went.chain(came).collect();
+        let types = |of: &Catalog, other: &Catalog| -> Vec<&'static EnumType> {
+            let is_other = |labels: &&&'static EnumType| {
+                let found = other.types.get(&labels.of.name);
+                found.is_none_or(|found| !std::ptr::eq(**labels, *found))
+            };
+            of.types.values().filter(is_other).copied().collect()
+        };
+        let went = types(old, new).into_iter().map(|labels| (labels, false));
+        let types = went.chain(types(new, old).into_iter().map(|labels| (labels, true))).collect();
         Difference {
             comments,
             schemas,
+            types,
             old: only(old, new),
             new: only(new, old),
             old_sequences: sequences(old, new),
@@ -259,7 +272,8 @@ impl Difference {
         let tables = self.old.is_empty() && self.new.is_empty();
         let sequences = self.old_sequences.is_empty() && self.new_sequences.is_empty();
         let views = self.old_views.is_empty() && self.new_views.is_empty();
-        tables && sequences && views && self.schemas.is_empty() && self.comments.is_empty()
+        let types = self.schemas.is_empty() && self.types.is_empty();
+        tables && sequences && views && types && self.comments.is_empty()
     }
 
     fn old_parts(&self) -> impl Iterator<Item = (TableId, &Arc<Schema>)> + Clone {

@@ -47,6 +47,7 @@ mod dependents;
 mod design;
 mod draft;
 mod engine;
+mod enums;
 mod explain;
 mod foreign;
 mod guesses;

@@ -7,6 +7,7 @@ use crate::ddl::Definer;
 use crate::sequences::call_sequence;
 use isomer_sql::catalog::{Catalog, Name, Namespace, Relation, SYSTEM, TEMPORARY, Table};
 use isomer_sql::define::plain_name;
+use isomer_sql::enums::{Definition, EnumType};
 use isomer_sql::sequence::Sequence;
 use isomer_sql::view::View;
 use isomer_sql::{SqlError, code};
@@ -109,7 +110,12 @@ impl Definer<'_> {
                 self.drop_sequence(sequence, true)?;
             }
         }
+        // Tables elsewhere may have types of this schema.
+        let (left, types) = (self.notices.len(), &inside.types);
+        types.iter().try_for_each(|labels| self.drop_type(labels, true))?;
+        let elsewhere = self.notices.split_off(left);
         self.notices.truncate(told);
+        self.notices.extend(elsewhere);
         self.tell_cascade(all);
         self.change(|catalog| drop(catalog.schemas.remove(name)));
         Ok(())
@@ -129,6 +135,11 @@ impl Definer<'_> {
                 AlterSchemaOperation::Rename { name } => {
                     let to = plain_name(name)?;
                     self.check_free_schema(&to)?;
+                    let inside = Inside::of(&self.catalog(), &schema.name);
+                    for labels in inside.types {
+                        let name = Name { schema: to.clone(), ..labels.of.name.clone() };
+                        self.redefine_type(labels, &Definition { name, ..labels.of.clone() })?;
+                    }
                     self.change(|catalog| rename_schema(catalog, &schema, to));
                 }
                 AlterSchemaOperation::OwnerTo { owner } => self.check_owner(owner)?,
@@ -198,6 +209,7 @@ struct Inside {
     tables: Vec<Arc<Table>>,
     views: Vec<Arc<View>>,
     sequences: Vec<Arc<Sequence>>,
+    types: Vec<&'static EnumType>,
 }
 
 impl Inside {
@@ -206,7 +218,9 @@ impl Inside {
         let tables = catalog.tables.iter().filter(|(name, _)| is_in(name));
         let views = catalog.views.iter().filter(|(name, _)| is_in(name));
         let sequences = catalog.sequences.iter().filter(|(name, _)| is_in(name));
+        let types = catalog.types.iter().filter(|(name, _)| is_in(name));
         Inside {
+            types: types.map(|(_, labels)| *labels).collect(),
             tables: tables.map(|(_, table)| table.clone()).collect(),
             views: views.map(|(_, view)| view.clone()).collect(),
             sequences: sequences.map(|(_, sequence)| sequence.clone()).collect(),
@@ -220,7 +234,9 @@ impl Inside {
         let views = self.views.iter().map(|view| word("view", view.full_name()));
         let sequences = self.sequences.iter().filter(|sequence| sequence.owner.is_none());
         let sequences = sequences.map(|sequence| word("sequence", sequence.full_name()));
-        tables.chain(sequences).chain(views).collect()
+        let types = self.types.iter();
+        let types = types.map(|labels| format!("type {}", catalog.type_shown(*labels.ty())));
+        types.chain(tables).chain(sequences).chain(views).collect()
     }
 }
 

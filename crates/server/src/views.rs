@@ -26,6 +26,7 @@ impl Definer<'_> {
             }
             _ => {
                 self.check_free(&name)?;
+                self.check_no_type(&name)?;
                 view.oid = self.engine.fresh_oid();
             }
         }

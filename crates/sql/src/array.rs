@@ -249,7 +249,8 @@ pub(crate) fn decode(bytes: &[u8], ty: SqlType) -> Result<String, SqlError> {
     if dimensions > 1 {
         return Err(SqlError::unsupported("an array of several dimensions"));
     }
-    let of = SqlType::of_oid(of as u32).ok_or_else(wrong)?;
+    let is_own = of as u32 == ty.oid();
+    let of = if is_own { ty } else { SqlType::of_oid(of as u32).ok_or_else(wrong)? };
     let count = if dimensions == 1 { number(take(4)?) } else { 0 };
     if dimensions == 1 {
         take(4)?;

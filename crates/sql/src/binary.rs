@@ -43,6 +43,7 @@ pub fn encode(value: &Datum, ty: SqlType, out: &mut Vec<u8>) {
         (Datum::Float(value), _) => out.extend(value.to_be_bytes()),
         (Datum::Numeric(value), _) => encode_decimal(*value, out),
         (Datum::Timestamp(micros), _) => out.extend((micros - EPOCH_US).to_be_bytes()),
+        (Datum::Bytes(key), SqlType::Enum(labels)) => out.extend(labels.label(key).as_bytes()),
         (Datum::Bytes(bytes), _) => out.extend(bytes),
         (Datum::Text(array), SqlType::Array(_) | SqlType::Int2Vector) => {
             let element = ty.element().expect("an array has elements");
@@ -110,7 +111,7 @@ pub fn decode(bytes: &[u8], ty: SqlType) -> Result<Datum, SqlError> {
             Some((&JSONB_VERSION, text)) => crate::text::parse(utf8(text)?, ty)?,
             _ => return Err(wrong()),
         },
-        SqlType::Json => crate::text::parse(utf8(bytes)?, ty)?,
+        SqlType::Json | SqlType::Enum(_) => crate::text::parse(utf8(bytes)?, ty)?,
         SqlType::Bytea => Datum::Bytes(bytes.to_vec()),
         SqlType::Uuid => Datum::Bytes(fixed::<16>(bytes).ok_or_else(wrong)?.to_vec()),
         SqlType::Array(_) | SqlType::Int2Vector => {

@@ -18,21 +18,25 @@
 //! A column that a table gets when it has rows changes none of them: they have its *missing value* there, which
 //! the catalog keeps ([`Table::add_column`]). Rows that are written from then on have their own.
 //!
-//! A session may have [tables of its own](temporary).
+//! A session may have [tables of its own](temporary). There are [types](types) that were made.
 //!
 //! A catalog is a value: whoever changes it replaces it, and statements in progress keep theirs.
 
 mod layout;
 mod schema;
 mod temporary;
+mod types;
 
 pub use layout::{Beside, needs_index, place_of};
 pub use schema::public_path;
 pub use schema::{Name, Named, Namespace, PUBLIC, Relation, SYSTEM, TEMPORARY};
 pub use temporary::ToCommit;
+pub(crate) use types::type_by;
+pub use types::{does_mention, does_name, is_of};
 
 use crate::comment::Comments;
 use crate::datum::Datum;
+use crate::enums::EnumType;
 use crate::error::{SqlError, code, similar};
 use crate::foreign::ForeignKey;
 use crate::sequence::{Owner, Sequence};
@@ -56,6 +60,8 @@ pub struct Catalog {
     pub sequences: BTreeMap<Name, Arc<Sequence>>,
     /// The views.
     pub views: BTreeMap<Name, Arc<View>>,
+    /// The enums.
+    pub types: BTreeMap<Name, &'static EnumType>,
     /// The schemas, by name.
     pub schemas: BTreeMap<String, Arc<Namespace>>,
     /// Where names without a schema are looked for: the path of a session.
@@ -252,7 +258,8 @@ impl Catalog {
         };
         let sequences = self.sequences.values().flat_map(|sequence| [sequence.oid, sequence.state]);
         let views = self.views.values().map(|view| view.oid);
-        self.tables.values().flat_map(of).chain(sequences).chain(views)
+        let types = self.types.values().flat_map(|labels| [labels.of.oid, labels.of.array_oid]);
+        self.tables.values().flat_map(of).chain(sequences).chain(views).chain(types)
     }
 
     /// A sequence by its name.
@@ -526,7 +533,7 @@ impl Table {
         let always = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
         let mut parts: Vec<String> = Vec::new();
         for column in &self.columns {
-            let mut part = format!("{} {}", always(&column.name), column.ty);
+            let mut part = format!("{} {}", always(&column.name), column.ty.kept());
             if column.not_null {
                 part.push_str(" NOT NULL");
             }

@@ -45,6 +45,13 @@ impl Catalog {
             };
         }
         let name = Named::of(name)?;
+        if object == CommentObject::Type {
+            let labels = self.enum_named(&name).ok_or_else(|| {
+                let message = format!("type \"{name}\" does not exist");
+                SqlError::new(code::UNDEFINED_OBJECT, message)
+            })?;
+            return Ok((labels.of.oid, String::new()));
+        }
         let kind = object.to_string().to_lowercase();
         if !matches!(kind.as_str(), "table" | "view" | "sequence" | "index") {
             return Err(SqlError::unsupported(format!("COMMENT ON {object}")));
@@ -122,6 +129,7 @@ impl Catalog {
             knows(view.oid, &mut view.columns.iter().map(|(name, _)| name));
         }
         self.sequences.values().for_each(|sequence| knows(sequence.oid, &mut none()));
+        self.types.values().for_each(|labels| knows(labels.of.oid, &mut none()));
         self.comments.retain(|topic, _| known.contains(topic));
     }
 }

@@ -307,7 +307,9 @@ pub fn convert(value: Datum, to: SqlType, explicit: bool) -> Result<Datum, SqlEr
             Ok(Datum::Timestamp(micros))
         }
         (Datum::Timestamp(micros), SqlType::Date) => Ok(Datum::Int(micros.div_euclid(DAY_US))),
-        (Datum::Bytes(bytes), SqlType::Bytea | SqlType::Uuid) => Ok(Datum::Bytes(bytes)),
+        (Datum::Bytes(bytes), SqlType::Bytea | SqlType::Uuid | SqlType::Enum(_)) => {
+            Ok(Datum::Bytes(bytes))
+        }
         (value, to) => {
             let message = format!("cannot cast type {} to {to}", natural_type(&value));
             Err(SqlError::new(code::CANNOT_COERCE, message))

@@ -97,8 +97,8 @@ pub fn plain_name(name: &ObjectName) -> Result<String, SqlError> {
 ///
 /// # Errors
 /// 42601, 42701, 42P16, 0A000.
-pub fn new_table(create: &CreateTable) -> Result<NewTable, SqlError> {
-    new_table_like(create, &[], &Catalog::default())
+pub fn new_table(create: &CreateTable, catalog: &Catalog) -> Result<NewTable, SqlError> {
+    new_table_like(create, &[], catalog)
 }
 
 /// What a CREATE TABLE asks for whose columns are partly LIKE those of others.
@@ -120,12 +120,13 @@ pub fn new_table_like(
             table.add_like(like, catalog)?;
         }
         if let Some(column) = create.columns.get(at) {
-            table.add_column(column)?;
+            table.add_column(column, catalog)?;
         }
     }
     for constraint in &create.constraints {
         table.add_constraint(constraint)?;
     }
+    keep_types(&mut table.columns, &mut table.checks, catalog);
     if table.columns.is_empty() {
         return Err(SqlError::unsupported("a table without columns"));
     }
@@ -157,15 +158,28 @@ pub struct NewColumn {
 ///
 /// # Errors
 /// As [`new_table`].
-pub fn new_column(table: &str, column: &ColumnDef) -> Result<NewColumn, SqlError> {
+pub fn new_column(
+    table: &str,
+    column: &ColumnDef,
+    catalog: &Catalog,
+) -> Result<NewColumn, SqlError> {
     let mut alone = NewTable::of(Named::plain(table));
-    alone.add_column(column)?;
+    alone.add_column(column, catalog)?;
+    keep_types(&mut alone.columns, &mut alone.checks, catalog);
     let key = (!alone.key.is_empty()).then(|| alone.key_name.take());
     let unique = alone.unique.drain(..).map(|unique| unique.name).collect();
     let column = alone.columns.pop().expect("it was just added");
     let serial = alone.serial.pop().map(|(_, options)| options);
     let foreign_keys = alone.foreign_keys;
     Ok(NewColumn { column, checks: alone.checks, serial, key, unique, foreign_keys })
+}
+
+/// What a table computes and checks means the same types whatever the path is.
+fn keep_types(columns: &mut [TableColumn], checks: &mut [Check], catalog: &Catalog) {
+    let keep = |text: &mut String| *text = catalog.with_kept_types(text);
+    let computed = columns.iter_mut().filter(|column| column.is_generated);
+    computed.filter_map(|column| column.default.as_mut()).for_each(keep);
+    checks.iter_mut().for_each(|check| keep(&mut check.condition));
 }
 
 impl NewTable {
@@ -197,11 +211,11 @@ impl NewTable {
         check_columns(self.columns.len() + 1)
     }
 
-    fn add_column(&mut self, column: &ColumnDef) -> Result<(), SqlError> {
+    fn add_column(&mut self, column: &ColumnDef, catalog: &Catalog) -> Result<(), SqlError> {
         let name = folded(&column.name);
         self.check_column(&name)?;
         let at = self.columns.len();
-        let ty = SqlType::parse(&column.data_type)?;
+        let ty = catalog.type_of(&column.data_type)?;
         let mut not_null = false;
         if is_serial(&column.data_type) {
             self.serial.push((at, None));

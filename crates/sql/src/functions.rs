@@ -84,6 +84,10 @@ pub enum Func {
     Neg,
     FormatType,
     TableVisible,
+    /// The labels from one to another, each of which may be missing, of an enum.
+    EnumRange,
+    /// Whether a type is found by its name alone.
+    TypeVisible,
     TypeOf,
     RelationSize,
     PrettySize,
@@ -214,13 +218,10 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("format_type", 2) => (FormatType, SqlType::Text),
         ("has_column_privilege" | "pg_has_role", 2..=4) => (True, SqlType::Bool),
         ("pg_table_is_visible", 1) => (TableVisible, SqlType::Bool),
-        (
-            "pg_type_is_visible"
-            | "pg_function_is_visible"
-            | "pg_opclass_is_visible"
-            | "pg_collation_is_visible",
-            1,
-        ) => (True, SqlType::Bool),
+        ("pg_type_is_visible", 1) => (TypeVisible, SqlType::Bool),
+        ("pg_function_is_visible" | "pg_opclass_is_visible" | "pg_collation_is_visible", 1) => {
+            (True, SqlType::Bool)
+        }
         ("has_table_privilege" | "has_schema_privilege" | "has_database_privilege", 2 | 3) => {
             (True, SqlType::Bool)
         }
@@ -331,9 +332,9 @@ impl Func {
             Instant | LocalTime => args < 2,
             Now | ClockTime | CurrentDate | LocalNow | Version | CurrentDatabase
             | CurrentSchema | CurrentSchemas | CurrentUser | BackendPid | CurrentSetting
-            | SetConfig | FormatType | TableVisible | RelationSize | IndexDefinition
-            | ConstraintDefinition | ViewDefinition | ShowDefault | UserById | ToRegclass
-            | RegclassName | RegtypeName | PgTypeName | ToRegtype | SerialSequence
+            | SetConfig | FormatType | TableVisible | TypeVisible | RelationSize
+            | IndexDefinition | ConstraintDefinition | ViewDefinition | ShowDefault | UserById
+            | ToRegclass | RegclassName | RegtypeName | PgTypeName | ToRegtype | SerialSequence
             | Description | ColumnDescription | Regclass | ToChar => true,
             _ => false,
         }
@@ -362,6 +363,7 @@ fn takes_null(func: Func) -> bool {
             | TypeOf
             | ArrayToString
             | ArrayOf
+            | EnumRange
     )
 }
 
@@ -473,8 +475,22 @@ pub fn call(
         EncodingName => Datum::text("UTF8"),
         Random => random(around.seed),
         Extract => extract(text(0), &args[1])?,
-        FormatType => format_type(args),
+        FormatType => format_type(args, catalog),
         TypeOf => copy(text(0), budget)?,
+        EnumRange => match SqlType::numbered(int(2)) {
+            Some(SqlType::Enum(labels)) => {
+                let key = |at: usize| match &args[at] {
+                    Datum::Bytes(key) => Some(key.as_slice()),
+                    _ => None,
+                };
+                let range = labels.range(key(0), key(1));
+                let text = crate::array::format(range.map(Some));
+                budget.charge(2 * text.len())?;
+                Datum::Text(text)
+            }
+            _ => Datum::Null,
+        },
+        TypeVisible => Datum::Bool(crate::system::is_visible_type(catalog, int(0))),
         TableVisible => Datum::Bool(crate::system::is_visible(catalog, int(0))),
         True => Datum::Bool(true),
         Zero => Datum::Int(0),
@@ -540,7 +556,9 @@ pub fn call(
         ToRegclass => {
             crate::system::regclass(catalog, &clipped(text(0))).map_or(Datum::Null, Datum::Int)
         }
-        ToRegtype => crate::system::regtype(&clipped(text(0))).map_or(Datum::Null, Datum::Int),
+        ToRegtype => {
+            crate::system::regtype(catalog, &clipped(text(0))).map_or(Datum::Null, Datum::Int)
+        }
         SerialSequence => {
             crate::system::serial_sequence(catalog, &clipped(text(0)), &clipped(text(1)))?
         }
@@ -554,11 +572,11 @@ pub fn call(
         LikeEscape => strings::like_escape(text(0), text(1), budget)?,
         RegclassName => Datum::Text(crate::system::relation_name(catalog, int(0))),
         RegtypeName | PgTypeName => {
-            let oid = u32::try_from(int(0)).unwrap_or(0);
-            Datum::Text(SqlType::of_oid(oid).map_or("-".to_owned(), |ty| ty.to_string()))
+            let ty = u32::try_from(int(0)).ok().and_then(|oid| catalog.type_numbered(oid));
+            Datum::Text(ty.map_or("-".to_owned(), |ty| catalog.type_shown(ty)))
         }
         Element => {
-            let ty = u32::try_from(int(2)).ok().and_then(SqlType::of_oid);
+            let ty = SqlType::numbered(int(2));
             // As the function, all count from 1; as a subscript, as the array does.
             let first = args.get(3).map_or(1, |_| crate::array::first_number(text(0)));
             crate::array::element(text(0), int(1), first, ty.unwrap_or(SqlType::Text))?
@@ -611,7 +629,7 @@ pub fn call(
         },
         // What a type is written as: the value, the type's number, its modifier.
         Show => {
-            let ty = u32::try_from(int(1)).ok().and_then(SqlType::of_oid);
+            let ty = SqlType::numbered(int(1));
             let ty = ty.unwrap_or(SqlType::Text).with_modifier(int(2) as i32);
             budget.charge(2 * crate::text::format_bytes(&args[0]))?;
             let zone = around.settings.zone();
@@ -653,11 +671,11 @@ fn mix(seed: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-fn format_type(args: &[Datum]) -> Datum {
+fn format_type(args: &[Datum], catalog: &Catalog) -> Datum {
     let Some(oid) = args[0].as_int() else { return Datum::Null };
-    let ty = u32::try_from(oid).ok().and_then(SqlType::of_oid);
+    let ty = u32::try_from(oid).ok().and_then(|oid| catalog.type_numbered(oid));
     let modifier = args[1].as_int().and_then(|m| i32::try_from(m).ok()).unwrap_or(-1);
     Datum::Text(ty.map_or("???".to_owned(), |ty| {
-        if modifier >= 0 { ty.with_modifier(modifier).to_string() } else { ty.to_string() }
+        catalog.type_shown(if modifier >= 0 { ty.with_modifier(modifier) } else { ty })
     }))
 }

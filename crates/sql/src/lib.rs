@@ -19,6 +19,7 @@
 //! | `exec` | running them |
 //! | [`budget`] | memory and time of a statement |
 //! | [`types`], [`datum`], [`numeric`], [`text`], [`binary`] | values, and how clients write them |
+//! | [`enums`] | types of labels |
 //! | [`zone`] | time zones |
 //! | [`system`] | the catalog as tables |
 //! | [`statement`] | a compiled statement, and how to run it |
@@ -41,6 +42,7 @@ pub mod comment;
 pub mod dates;
 pub mod datum;
 pub mod define;
+pub mod enums;
 pub mod error;
 mod exec;
 pub mod expr;

@@ -308,7 +308,9 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
     let overriding =
         if matches!(&*first, "INSERT" | "WITH") { overriding(&mut tokens) } else { None };
     let parser = || Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
-    if let ("ALTER", "TABLE" | "INDEX" | "VIEW" | "SEQUENCE") = (first.as_str(), second.as_str()) {
+    if let ("ALTER", "TABLE" | "INDEX" | "VIEW" | "SEQUENCE" | "TYPE") =
+        (first.as_str(), second.as_str())
+    {
         let mut own = parser().with_tokens_with_locations(tokens.clone());
         if let Some(found) = alter::statement(&mut own).map_err(|error| refused(error, text))? {
             return Ok(Parsed::Alter(Box::new(found)));

@@ -260,12 +260,13 @@ fn with_names(default: &str, name: impl Fn(Named) -> Option<String>) -> String {
     text
 }
 
-/// A default as it is kept, of one as a statement has it: its sequences are those that its path means.
+/// A default as it is kept, of one as a statement has it: its sequences and types are those that its path means.
 pub fn kept(default: &str, catalog: &Catalog) -> String {
-    with_names(&normal(default), |named| {
+    let default = with_names(&normal(default), |named| {
         let found = catalog.sequence(&named).ok()?;
         Some(in_default(&found.full_name()))
-    })
+    });
+    catalog.with_kept_types(&default)
 }
 
 /// A kept default as it means the same whatever the path is.
@@ -275,7 +276,7 @@ pub fn bound(default: &str) -> String {
 
 /// A kept default as a client is shown it.
 pub fn shown(default: &str, catalog: &Catalog) -> String {
-    with_names(default, |named| Some(catalog.shown(&named.kept())))
+    catalog.with_shown_types(&with_names(default, |named| Some(catalog.shown(&named.kept()))))
 }
 
 /// The sequences that a kept default takes numbers from.

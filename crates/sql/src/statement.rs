@@ -244,6 +244,9 @@ pub fn compile(
     budget: &Budget,
 ) -> Result<Compiled, SqlError> {
     let before = budget.mark();
+    // A statement that was prepared knows an enum as it was then.
+    let as_now = |ty: &SqlType| catalog.type_as_now(*ty);
+    let params: &[SqlType] = &params.iter().map(as_now).collect::<Vec<_>>();
     let mut binder = Binder::new(catalog, text, params, budget);
     let action = match parsed {
         Parsed::Nothing(tag) => Action::Nothing(tag),
@@ -378,7 +381,7 @@ fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlE
             ast::DiscardObject::TEMP => Action::Prepared(Prepared::DiscardTemporary),
         },
         Statement::Prepare { name, data_types, statement } => {
-            let types = data_types.iter().map(SqlType::parse).collect::<Result<_, _>>()?;
+            let types = data_types.iter().map(|ty| binder.type_of(ty)).collect::<Result<_, _>>()?;
             Action::Prepared(Prepared::Prepare(folded(name), types, statement.clone()))
         }
         Statement::Execute { name: Some(name), parameters, .. } => Action::Prepared(
@@ -400,10 +403,16 @@ fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlE
         | Statement::CreateView(_)
         | Statement::CreateSchema { .. }
         | Statement::AlterSchema(_)
+        | Statement::CreateType { .. }
+        | Statement::AlterType(_)
         | Statement::Comment { .. }
         | Statement::Drop {
             object_type:
-                ObjectType::Table | ObjectType::Index | ObjectType::View | ObjectType::Schema,
+                ObjectType::Table
+                | ObjectType::Index
+                | ObjectType::View
+                | ObjectType::Schema
+                | ObjectType::Type,
             ..
         } => Action::Define(Definition::Sql(Box::new(statement.clone()))),
         other => {

@@ -20,6 +20,7 @@ use crate::types::{ALL, SqlType};
 use crate::view::View;
 use crate::zone::Zone;
 use definitions::index_definitions;
+pub(crate) use definitions::is_visible_type;
 pub(crate) use definitions::{constraint_definition, default_access, is_visible};
 pub(crate) use definitions::{index_definition, regclass, regtype, relation_name};
 pub(crate) use definitions::{serial_sequence, view_definition};
@@ -28,7 +29,7 @@ use information::{sequences, sessions};
 use isomer_design::TableId;
 use rows::{attributes, classes, constraints, defaults, indexes, type_row};
 use rows::{dependencies, descriptions, sequence_class, sequence_row, sequences_row};
-use rows::{view_attributes, view_class};
+use rows::{enum_rows, label_rows, view_attributes, view_class};
 use std::fmt;
 use std::sync::Arc;
 use tables::{Definition, TABLES, VOID};
@@ -219,7 +220,11 @@ impl SystemTable {
             ("pg_catalog", "pg_attrdef") => catalog.tables.values().flat_map(defaults).collect(),
             ("pg_catalog", "pg_type") => {
                 let arrays = ALL.iter().filter_map(|ty| ty.array());
-                ALL.iter().copied().chain(arrays).map(type_row).collect()
+                let made = catalog.types.values().flat_map(|labels| enum_rows(labels, catalog));
+                ALL.iter().copied().chain(arrays).map(type_row).chain(made).collect()
+            }
+            ("pg_catalog", "pg_enum") => {
+                catalog.types.values().flat_map(|labels| label_rows(labels)).collect()
             }
             ("pg_catalog", "pg_index") => catalog.tables.values().flat_map(indexes).collect(),
             ("pg_catalog", "pg_constraint") => {

@@ -41,6 +41,7 @@ pub fn format(value: &Datum, ty: SqlType) -> Cow<'_, str> {
             }
             Cow::Owned(digits)
         }
+        (Datum::Bytes(key), SqlType::Enum(labels)) => Cow::Borrowed(labels.label(key)),
         (Datum::Bytes(bytes), _) => Cow::Owned(hexadecimal("\\x", bytes)),
         (Datum::TimeTz(within, ahead), _) => {
             Cow::Owned(format_clock(*within) + &crate::zone::suffix((*ahead).into()))
@@ -246,6 +247,7 @@ pub fn parse(text: &str, ty: SqlType) -> Result<Datum, SqlError> {
             }
             Ok(Datum::Text(written.end()))
         }
+        SqlType::Enum(labels) => labels.key(text).map(|key| Datum::Bytes(key.to_vec())),
         SqlType::Int2Vector => Ok(Datum::text(trimmed)),
         SqlType::Char(_)
         | SqlType::Text

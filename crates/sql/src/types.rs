@@ -13,8 +13,10 @@
 //!   uuid                                     Bytes        sixteen
 //!   json, jsonb                              Text         not in keys
 //!   arrays                                   Text         not in keys
+//!   enums                                    Bytes        the sort key of the label
 //! ```
 
+use crate::enums::EnumType;
 use crate::error::{SqlError, code};
 use isomer_design::{ColumnType, DECIMAL_SCALE_MAX};
 use sqlparser::ast::{ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, TimezoneInfo};
@@ -65,7 +67,9 @@ pub enum SqlType {
     Json,
     /// `jsonb`: written in one way.
     Jsonb,
-    /// An array; its elements are of a type of [`ALL`].
+    /// A type of labels.
+    Enum(&'static EnumType),
+    /// An array; its elements are of a type of [`ALL`], or an enum.
     Array(&'static SqlType),
     /// `int2vector`: of the catalog.
     Int2Vector,
@@ -98,6 +102,8 @@ pub enum Family {
     Clock,
     /// Distances between times.
     Interval,
+    /// The values of one enum, by its number.
+    Enum(u32),
     /// Anything.
     Unknown,
 }
@@ -119,6 +125,7 @@ impl SqlType {
             SqlType::Time => "time",
             SqlType::TimeTz => "timetz",
             SqlType::Numeric(_) => "numeric",
+            SqlType::Enum(labels) => &labels.of.name.name,
             other => return other.to_string(),
         }
         .to_owned()
@@ -152,6 +159,7 @@ impl SqlType {
             SqlType::Timestamp => 1114,
             SqlType::TimestampTz => 1184,
             SqlType::Numeric(_) => 1700,
+            SqlType::Enum(labels) => labels.of.oid,
         }
     }
 
@@ -180,11 +188,30 @@ impl SqlType {
             SqlType::Uuid => 2951,
             SqlType::Json => 199,
             SqlType::Jsonb => 3807,
+            SqlType::Enum(labels) => labels.of.array_oid,
             SqlType::Array(_) | SqlType::Int2Vector | SqlType::Unknown => 0,
         }
     }
 
-    /// The type that clients know by a number.
+    /// The number by which functions know the type while a statement runs.
+    pub(crate) fn number(self) -> i64 {
+        match self {
+            SqlType::Enum(labels) => labels.number(),
+            SqlType::Array(SqlType::Enum(labels)) => labels.number() + 1,
+            other => other.oid().into(),
+        }
+    }
+
+    /// The type of a [number](SqlType::number).
+    pub(crate) fn numbered(number: i64) -> Option<SqlType> {
+        match EnumType::numbered(number) {
+            Some((labels, true)) => Some(SqlType::Array(labels.ty())),
+            Some((labels, false)) => Some(*labels.ty()),
+            None => SqlType::of_oid(u32::try_from(number).ok()?),
+        }
+    }
+
+    /// The type of the system that clients know by a number.
     pub fn of_oid(oid: u32) -> Option<SqlType> {
         let array = || ALL.iter().find(|ty| ty.array_oid() == oid && oid > 0).map(SqlType::Array);
         ALL.iter().copied().find(|ty| ty.oid() == oid).or_else(array)
@@ -192,6 +219,9 @@ impl SqlType {
 
     /// The type of arrays of this one, without its modifier.
     pub fn array(self) -> Option<SqlType> {
+        if let SqlType::Enum(labels) = self {
+            return Some(SqlType::Array(labels.ty()));
+        }
         SqlType::of_oid(self.array_oid()).filter(|_| self.array_oid() > 0)
     }
 
@@ -204,12 +234,22 @@ impl SqlType {
         }
     }
 
+    /// The enum that it is, or arrays of which it is.
+    pub fn labels(self) -> Option<&'static EnumType> {
+        match self {
+            SqlType::Enum(labels) => Some(labels),
+            SqlType::Array(SqlType::Enum(labels)) => Some(*labels),
+            _ => None,
+        }
+    }
+
     /// The bytes of a value, or -1.
     pub fn width(self) -> i16 {
         match self {
             SqlType::Bool => 1,
             SqlType::Int2 => 2,
             SqlType::Int4 | SqlType::Float4 | SqlType::Oid | SqlType::Date => 4,
+            SqlType::Enum(_) => 4,
             SqlType::Int8 | SqlType::Float8 | SqlType::Timestamp | SqlType::TimestampTz => 8,
             SqlType::Time => 8,
             SqlType::TimeTz => 12,
@@ -258,6 +298,7 @@ impl SqlType {
             SqlType::Date | SqlType::Timestamp | SqlType::TimestampTz => Family::Time,
             SqlType::Time | SqlType::TimeTz => Family::Clock,
             SqlType::Interval => Family::Interval,
+            SqlType::Enum(labels) => Family::Enum(labels.of.oid),
             SqlType::Unknown => Family::Unknown,
             _ => Family::Number,
         }
@@ -283,9 +324,11 @@ impl SqlType {
             SqlType::Time => ColumnType::Int64,
             SqlType::Float4 | SqlType::Float8 => ColumnType::Float64,
             SqlType::Numeric(Some((_, scale))) => ColumnType::Decimal { scale },
-            SqlType::Bytea | SqlType::Uuid | SqlType::TimeTz | SqlType::Interval => {
-                ColumnType::Bytes
-            }
+            SqlType::Bytea
+            | SqlType::Uuid
+            | SqlType::TimeTz
+            | SqlType::Interval
+            | SqlType::Enum(_) => ColumnType::Bytes,
             SqlType::Timestamp | SqlType::TimestampTz => ColumnType::Timestamp,
             _ => ColumnType::Text,
         }
@@ -297,7 +340,7 @@ impl SqlType {
             && self != SqlType::Numeric(None)
     }
 
-    /// The type of a name in a statement.
+    /// The type of a name in a statement, if it is the system's.
     ///
     /// # Errors
     /// 0A000 for types that there are not here, 42704 for those that there are nowhere.
@@ -354,6 +397,7 @@ impl SqlType {
                 return SqlType::of_name(&name).ok_or_else(|| match OTHERS.contains(&&*name) {
                     true => unknown_type(&name),
                     false => {
+                        let name = crate::catalog::Named::read(&name);
                         let message = format!("type \"{name}\" does not exist");
                         SqlError::new(code::UNDEFINED_OBJECT, message)
                     }
@@ -365,7 +409,8 @@ impl SqlType {
 
     /// The type of a name that is not a keyword.
     pub fn of_name(name: &str) -> Option<SqlType> {
-        let lower = name.to_lowercase();
+        // A name in quotes is another one if it has capitals.
+        let lower = if name.contains('"') { name.to_owned() } else { name.to_lowercase() };
         let name = lower.strip_prefix("pg_catalog.").unwrap_or(&lower).trim_matches('"');
         Some(match name {
             "name" => SqlType::Name,
@@ -498,6 +543,7 @@ impl fmt::Display for SqlType {
             SqlType::Uuid => "uuid",
             SqlType::Json => "json",
             SqlType::Jsonb => "jsonb",
+            SqlType::Enum(labels) => return f.write_str(&labels.of.name.said()),
             SqlType::Array(element) => return write!(f, "{element}[]"),
             SqlType::Int2Vector => "int2vector",
             SqlType::Unknown => "unknown",

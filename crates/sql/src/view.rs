@@ -148,9 +148,14 @@ impl View {
         Name { schema: self.schema.clone(), name: self.name.clone() }
     }
 
-    /// What a name in its text means.
-    pub fn used(&self, named: &Named) -> Option<&Used> {
-        self.uses.iter().find(|used| used.schema == named.schema && used.name == named.name)
+    /// What a name in its text may mean: a relation, or a type.
+    pub fn uses_of(&self, named: &Named) -> impl Iterator<Item = &Used> {
+        self.uses.iter().filter(|used| used.schema == named.schema && used.name == named.name)
+    }
+
+    /// What a name in its text means, of a kind that is found by its number.
+    pub fn used_of<T>(&self, named: &Named, find: impl Fn(u32) -> Option<T>) -> Option<T> {
+        self.uses_of(named).find_map(|used| find(used.oid))
     }
 
     /// What is kept of it beside its name and its number, a line for each thing; the query is the rest.
@@ -166,7 +171,7 @@ impl View {
         let quoted = |name: &String| ColumnType::Text.format(&Value::from(name.as_str()));
         let mut lines: Vec<String> = Vec::new();
         for (name, ty) in &self.columns {
-            lines.push(format!("{COLUMN}\t{ty}\t{}", quoted(name)));
+            lines.push(format!("{COLUMN}\t{}\t{}", ty.kept(), quoted(name)));
         }
         for used in &self.uses {
             let schema = used.schema.as_ref().map(|schema| format!("\t{}", quoted(schema)));
@@ -182,7 +187,7 @@ impl View {
     }
 
     /// Reads what was [kept](View::kept).
-    pub fn read(name: &Name, oid: u32, kept: &str) -> Option<View> {
+    pub fn read(name: &Name, oid: u32, kept: &str, catalog: &Catalog) -> Option<View> {
         let plain = |text: &str| match ColumnType::Text.parse(text)? {
             Value::Text(name) => Some(name),
             _ => None,
@@ -199,7 +204,7 @@ impl View {
             match what {
                 COLUMN => {
                     let (ty, name) = line.split_once('\t')?;
-                    columns.push((plain(name)?, type_named(ty)?));
+                    columns.push((plain(name)?, type_named(ty, catalog)?));
                 }
                 USE => {
                     let mut parts = line.split('\t');
@@ -230,10 +235,10 @@ const LOOKED_AT: &str = "looked at";
 const OTHER: &str = "column of it";
 const AS: &str = "as";
 
-fn type_named(name: &str) -> Option<SqlType> {
+fn type_named(name: &str, catalog: &Catalog) -> Option<SqlType> {
     let cast = crate::parse::parse_expression(&format!("NULL::{name}")).ok()?;
     let sqlparser::ast::Expr::Cast { data_type, .. } = cast else { return None };
-    SqlType::parse(&data_type).ok()
+    catalog.type_of(&data_type).ok()
 }
 
 /// Refuses what is said of a view and not kept.
@@ -314,9 +319,9 @@ mod tests {
         let mut view = view;
         view.uses[1].looked_at.clear();
         let name = Name::public("v");
-        assert_eq!(View::read(&name, 7, &view.kept()), Some(view));
+        assert_eq!(View::read(&name, 7, &view.kept(), &Catalog::default()), Some(view));
         for damaged in ["", "as", "column\tinteger", "use\tx\t'a'\nas\t", "looked at\t'a'\nas\t"] {
-            assert_eq!(View::read(&name, 7, damaged), None, "{damaged}");
+            assert_eq!(View::read(&name, 7, damaged, &Catalog::default()), None, "{damaged}");
         }
     }
 }

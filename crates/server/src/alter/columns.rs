@@ -6,11 +6,12 @@ use crate::dependents::Dependent;
 use crate::engine::damaged;
 use crate::foreign::Rows;
 use crate::sequences::check_identity;
-use isomer_sql::catalog::{Catalog, Table};
+use isomer_sql::catalog::{Catalog, Table, quoted};
 use isomer_sql::datum::{Datum, convert};
 use isomer_sql::define::{self, NewColumn, NewIndex};
 use isomer_sql::foreign::ForeignKey;
 use isomer_sql::sequence::{Owner, SequenceOptions, bound, kept};
+use isomer_sql::types::Family;
 use isomer_sql::{SqlError, SqlType, code};
 use sqlparser::ast::{AlterColumnOperation, ColumnDef, Ident};
 use std::cell::RefCell;
@@ -35,7 +36,7 @@ impl Definer<'_> {
             return Ok(());
         }
         define::check_columns(table.columns.len() + 1)?;
-        let mut new = define::new_column(&table.name, column)?;
+        let mut new = define::new_column(&table.name, column, &self.catalog())?;
         let (key, unique) = (new.key.take(), std::mem::take(&mut new.unique));
         let foreign_keys = std::mem::take(&mut new.foreign_keys);
         self.add_plain_column(table, new)?;
@@ -79,12 +80,13 @@ impl Definer<'_> {
             None => Datum::Null,
             Some(expr) if new.column.is_generated => {
                 self.check_generated(&with_column(table, &new))?;
+                let ty = self.catalog().type_shown(ty);
                 let value = format!("SELECT ({expr})::{ty}");
                 return self.add_drawn(table, new, &value);
             }
             Some(default) => {
                 let catalog = self.catalog();
-                let value = format!("SELECT ({})::{ty}", bound(default));
+                let value = format!("SELECT ({})::{}", bound(default), catalog.type_shown(ty));
                 let query = self.query(&value, &catalog)?;
                 if query.is_volatile() {
                     return self.add_drawn(table, new, &value);
@@ -261,7 +263,11 @@ impl Definer<'_> {
                     }
                     made_by = Some(isomer_sql::parse::parse_expression(expr)?);
                 }
-                column.ty = SqlType::parse(data_type)?;
+                column.ty = self.catalog().type_of(data_type)?;
+                let was = table.columns[at].ty;
+                if was != column.ty && was.labels().or(column.ty.labels()).is_some() {
+                    made_by = Some(self.cast_of_labels(table, at, column.ty, made_by)?);
+                }
                 if column.ty != table.columns[at].ty {
                     self.check_not_linked(table, at)?;
                     self.check_not_looked_at(table, at)?;
@@ -282,7 +288,8 @@ impl Definer<'_> {
         self.backend.lock_definition(table)?;
         if let Some(using) = made_by {
             let catalog = self.catalog();
-            let query = format!("SELECT ({using})::{ty} FROM {}", table.full_name().written());
+            let (ty, from) = (catalog.type_shown(ty), table.full_name().written());
+            let query = format!("SELECT ({using})::{ty} FROM {from}");
             let query = self.query(&query, &catalog)?;
             let drawn = RefCell::new(self.values(&query, &catalog)?.into_iter());
             let next =
@@ -301,6 +308,28 @@ impl Definer<'_> {
             Ok(values)
         };
         self.rebuild(table, changed, &fill)
+    }
+
+    /// What a column of an enum is made of when it gets another type, or one that becomes an enum: a label is a text
+    /// where that is wanted, and a text is a label where USING says so.
+    fn cast_of_labels(
+        &self,
+        table: &Table,
+        at: usize,
+        to: SqlType,
+        using: Option<sqlparser::ast::Expr>,
+    ) -> Result<sqlparser::ast::Expr, SqlError> {
+        let column = &table.columns[at];
+        if let Some(using) = using {
+            return Ok(using);
+        }
+        if to.family() == Family::Text && matches!(column.ty, SqlType::Enum(_)) {
+            return isomer_sql::parse::parse_expression(&quoted(&column.name));
+        }
+        let (name, to) = (&column.name, self.catalog().type_shown(to));
+        let message = format!("column \"{name}\" cannot be cast automatically to type {to}");
+        let hint = format!("You might need to specify \"USING {}::{to}\".", quoted(name));
+        Err(SqlError::new(code::DATATYPE_MISMATCH, message).hint(hint))
     }
 
     /// Refuses another type of a column that a foreign key has, or refers to.

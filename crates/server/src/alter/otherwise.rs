@@ -13,6 +13,14 @@ use std::sync::Arc;
 impl Definer<'_> {
     pub(crate) fn alter_otherwise(&mut self, alter: &AlterStatement) -> Result<(), SqlError> {
         let (named, catalog) = (Named::of(&alter.name)?, self.catalog());
+        match &alter.change {
+            AlterChange::SetSchema("ALTER TYPE", to) => return self.set_type_schema(&named, to),
+            AlterChange::TypeOwner(owner) => {
+                crate::enums::found(&catalog, &named)?;
+                return self.check_owner(owner);
+            }
+            _ => {}
+        }
         if alter.if_exists && catalog.lookup(&named).is_none() {
             let message = format!("relation \"{named}\" does not exist, skipping");
             self.notices.push(SqlError::new("00000", message));
@@ -35,6 +43,7 @@ impl Definer<'_> {
                 Some(Relation::Sequence(sequence)) => self.set_schema(&sequence.full_name(), to),
                 _ => Err(catalog.no_relation(&named, "table")),
             },
+            AlterChange::TypeOwner(_) => unreachable!("a type is no relation"),
             AlterChange::DropExpression(column, if_exists) => {
                 let table = catalog.table(&named)?;
                 in_one_order(table)?;

@@ -11,6 +11,7 @@
 //!                      'sequence', 't_id_seq' → 3 (of its table, for clients), 16386, 'id', false, '16387 AS integer ..'
 //!                      'view', 'busy' → 0, 16391, '', false, 'column .. as SELECT ..' (isomer_sql::view has all of it)
 //!                      'schema', 'app' → 0, 16392, '', false, '' (what is in it has its name and a zero byte before its own)
+//!                      'type', 'mood' → 0, 16393, '', false, 'enum ..' (isomer_sql::enums has all of it)
 //!                      'comment', '16384 id' → 0, 16384, '', false, 'who it is' (of a column; '16384 ' of all of it)
 //!                      'setting', 'autopilot' → 0, 0, '', false, 'auto'
 //!                      'setting', 'site_memory' → 0, 0, '', false, '4GB'
@@ -37,6 +38,7 @@ use isomer_plan::learned::Mode;
 use isomer_sql::catalog::{Beside, Catalog, Index, Name, Namespace, PUBLIC, Table};
 use isomer_sql::comment::Topic;
 use isomer_sql::define::NewIndex;
+use isomer_sql::enums::Definition;
 use isomer_sql::foreign::ForeignKey;
 use isomer_sql::parse::{Parsed, parse, sequence_options};
 use isomer_sql::sequence::{Owner, Sequence};
@@ -60,6 +62,8 @@ const VIEW: &str = "view";
 const SCHEMA: &str = "schema";
 /// The number of a schema that is there no more, though a database begins with it.
 const GONE: u32 = 0;
+/// The kind of a type.
+const TYPE: &str = "type";
 /// The kind of a comment. Its name is the number of what it is about, and the column.
 const COMMENT: &str = "comment";
 /// The kind of a table of the store that nothing uses: not yet, or no more.
@@ -83,13 +87,19 @@ impl Engine {
                 }
             }
         }
+        for entry in entries.iter().filter(|entry| entry.kind == TYPE) {
+            let found = Definition::read(Name::read(&entry.name), entry.oid, &entry.definition);
+            let wrong =
+                || damaged(format!("the catalog has no definition of type {:?}", entry.name));
+            catalog.put_type(None, found.ok_or_else(wrong)?.known());
+        }
         for entry in entries.iter().filter(|entry| entry.kind == SEQUENCE) {
             let sequence = sequence_of(entry)?;
             catalog.sequences.insert(sequence.full_name(), Arc::new(sequence));
         }
         let owned: Vec<Arc<Sequence>> = catalog.sequences.values().cloned().collect();
-        let mut besides = self.read_tables(&entries, &BESIDE, &owned)?;
-        for (name, mut table) in self.read_tables(&entries, &OWN, &owned)? {
+        let mut besides = self.read_tables((&entries, &catalog), &BESIDE, &owned)?;
+        for (name, mut table) in self.read_tables((&entries, &catalog), &OWN, &owned)? {
             let layout = besides.remove(&name).map(Arc::new);
             let beside = |layout| Beside { layout, is_kept: true, is_entered: true };
             table.beside = layout.map(beside);
@@ -97,7 +107,7 @@ impl Engine {
         }
         for entry in entries.iter().filter(|entry| entry.kind == VIEW) {
             let name = Name::read(&entry.name);
-            let view = View::read(&name, entry.oid, &entry.definition);
+            let view = View::read(&name, entry.oid, &entry.definition, &catalog);
             let wrong =
                 || damaged(format!("the catalog has no definition of view {:?}", entry.name));
             catalog.views.insert(name, Arc::new(view.ok_or_else(wrong)?));
@@ -125,14 +135,14 @@ impl Engine {
     /// The tables that entries of these kinds are of.
     fn read_tables(
         &self,
-        entries: &[Entry],
+        (entries, catalog): (&[Entry], &Catalog),
         kinds: &Kinds,
         owned: &[Arc<Sequence>],
     ) -> Result<BTreeMap<String, Table>, SqlError> {
         let of = |kind: &'static str| entries.iter().filter(move |entry| entry.kind == kind);
         let mut tables = BTreeMap::new();
         for entry in of(kinds.table) {
-            tables.insert(entry.name.clone(), self.table_of(entry)?);
+            tables.insert(entry.name.clone(), self.table_of(entry, catalog)?);
         }
         for entry in of(kinds.added) {
             let Some(table) = tables.get_mut(&entry.name) else { continue };
@@ -200,14 +210,14 @@ impl Engine {
         Ok(table.schema().clone())
     }
 
-    fn table_of(&self, entry: &Entry) -> Result<Table, SqlError> {
+    fn table_of(&self, entry: &Entry, catalog: &Catalog) -> Result<Table, SqlError> {
         let Some(Parsed::Sql(statement)) = parse(&entry.definition)?.pop() else {
             return Err(damaged("the catalog has no definition"));
         };
         let Statement::CreateTable(create) = *statement else {
             return Err(damaged("the catalog has another definition"));
         };
-        let new = define::new_table(&create)?;
+        let new = define::new_table(&create, catalog)?;
         Ok(Table {
             id: entry.table,
             oid: entry.oid,
@@ -266,6 +276,10 @@ impl Engine {
             let entry = Entry { oid, ..Entry::new(SCHEMA, &schema.name, String::new()) };
             let (key, row) = self.catalog_row(&entry)?;
             rows.insert(key, (*is_there != is_first).then_some(row));
+        }
+        for (labels, is_there) in &difference.types {
+            let (key, row) = self.catalog_row(&type_entry(&labels.of))?;
+            rows.insert(key, is_there.then_some(row));
         }
         for (topic, said) in &difference.comments {
             let (key, row) = self.catalog_row(&comment_entry(topic, said.as_deref()))?;
@@ -440,6 +454,10 @@ fn view_entry(view: &View) -> Entry {
     Entry { oid: view.oid, ..Entry::new(VIEW, &view.full_name().kept(), view.kept()) }
 }
 
+fn type_entry(of: &Definition) -> Entry {
+    Entry { oid: of.oid, ..Entry::new(TYPE, &of.name.kept(), of.kept()) }
+}
+
 fn comment_entry((oid, column): &Topic, said: Option<&str>) -> Entry {
     let name = format!("{oid} {column}");
     Entry { oid: *oid, ..Entry::new(COMMENT, &name, said.unwrap_or_default().to_owned()) }
@@ -533,7 +551,7 @@ impl Entry {
         let mut kinds = all(&OWN)
             .into_iter()
             .chain(all(&BESIDE))
-            .chain([FOREIGN, SEQUENCE, VIEW, SCHEMA, COMMENT, "setting", UNUSED]);
+            .chain([FOREIGN, SEQUENCE, VIEW, SCHEMA, TYPE, COMMENT, "setting", UNUSED]);
         let kind = kinds.find(|known| *known == kind).ok_or_else(|| {
             damaged(format!("the catalog has a row of the unknown kind {kind:?}"))
         })?;

@@ -20,10 +20,11 @@ const PREPARED_MAX: usize = 10_000;
 impl Session {
     pub(super) fn parse(&mut self, reader: &mut Reader<'_>, out: &mut Out) -> Result<(), SqlError> {
         let (name, text) = (reader.text()?, reader.text()?);
+        let catalog = self.catalog();
         let mut given = Vec::new();
         for _ in 0..reader.count()? {
             let oid = reader.i32()? as u32;
-            given.push(if oid == 0 { SqlType::Unknown } else { type_of(oid)? });
+            given.push(if oid == 0 { SqlType::Unknown } else { type_of(oid, &catalog)? });
         }
         reader.end()?;
         if !name.is_empty() && self.statements.contains_key(name) {
@@ -362,8 +363,8 @@ fn no_portal(name: &str) -> SqlError {
     SqlError::new("34000", format!("portal \"{name}\" does not exist"))
 }
 
-fn type_of(oid: u32) -> Result<SqlType, SqlError> {
-    SqlType::of_oid(oid).ok_or_else(|| {
+fn type_of(oid: u32, catalog: &Catalog) -> Result<SqlType, SqlError> {
+    catalog.type_numbered(oid).ok_or_else(|| {
         SqlError::unsupported(format!("a parameter of the type with the number {oid}"))
     })
 }

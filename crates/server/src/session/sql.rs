@@ -231,7 +231,9 @@ impl Session {
             return Err(SqlError::new(code::UNDEFINED_PARAMETER, "there is no parameter $1"));
         }
         let columns = shown.output.iter().flatten();
-        let columns = columns.map(|column| format!("{} {}", quoted(&column.name), column.ty));
+        let catalog = self.catalog();
+        let column = |name: &str, ty| format!("{} {}", quoted(name), catalog.type_shown(ty));
+        let columns = columns.map(|shown| column(&shown.name, shown.ty));
         let columns = columns.collect::<Vec<_>>().join(", ");
         let may = if create.if_not_exists { "IF NOT EXISTS " } else { "" };
         let kind = if create.temporary { "TEMPORARY " } else { "" };

@@ -30,7 +30,7 @@ impl Binder<'_> {
         let (Some(element), true) = (ty.element(), is_one(a.ty) && is_one(b.ty)) else {
             return Err(no_operator(sign, a.ty, b.ty));
         };
-        let oid = Expr::Const(Datum::Int(element.oid().into()));
+        let oid = Expr::Const(Datum::Int(element.number()));
         Ok(vec![self.coerce(a, ty)?, self.coerce(b, ty)?, oid])
     }
 
@@ -82,7 +82,7 @@ impl Binder<'_> {
             let value = if is_known { Expr::Cast(Box::new(value), element) } else { value };
             bound.push(self.as_shown(typed(value, element))?);
         }
-        bound.push(Expr::Const(Datum::Int(element.oid().into())));
+        bound.push(Expr::Const(Datum::Int(element.number())));
         Ok(typed(call(func, bound), ty))
     }
 

@@ -142,6 +142,9 @@ impl Binder<'_> {
         if let Some(found) = self.array_function(name, &args) {
             return found;
         }
+        if let Some(found) = self.enum_function(name, &args) {
+            return found;
+        }
         if let "nextval" | "currval" | "setval" = name {
             self.name_sequence(args.first_mut())?;
         }
@@ -164,7 +167,7 @@ impl Binder<'_> {
             return self.json_call(name, (json, ty), args);
         }
         if func == Func::TypeOf {
-            let ty = bare(types[0]).to_string();
+            let ty = self.catalog.type_shown(bare(types[0]));
             return Ok(typed(Expr::Call(func, vec![Expr::Const(Datum::Text(ty))]), SqlType::Text));
         }
         if func == Func::Element {
@@ -200,6 +203,48 @@ impl Binder<'_> {
         Ok(typed(if is_ranged { Expr::Cast(Box::new(call), ty) } else { call }, ty))
     }
 
+    /// `enum_first`, `enum_last` and `enum_range` ask for the type of what they are given, and for no value of it but
+    /// where a range begins and ends.
+    fn enum_function(&mut self, name: &str, args: &[Typed]) -> Option<Result<Typed, SqlError>> {
+        let wanted = match name {
+            "enum_first" | "enum_last" => 1..=1,
+            "enum_range" => 1..=2,
+            _ => return None,
+        };
+        let labels = args.iter().find_map(|arg| match arg.ty {
+            SqlType::Enum(labels) => Some(labels),
+            _ => None,
+        });
+        let fits = |arg: &Typed| matches!(arg.ty, SqlType::Enum(_) | SqlType::Unknown);
+        let (Some(labels), true, true) =
+            (labels, wanted.contains(&args.len()), args.iter().all(fits))
+        else {
+            return Some(Err(super::json::unknown_function(name, args)));
+        };
+        let all = &labels.of.labels;
+        let end = if name == "enum_first" { all.first() } else { all.last() };
+        if name != "enum_range" {
+            let none = || {
+                let message = format!("enum {} contains no values", labels.of.name.name);
+                SqlError::new(code::NOT_READY, message)
+            };
+            let value = end.map(|label| Expr::Const(Datum::Bytes(label.key.clone())));
+            return Some(value.ok_or_else(none).map(|value| typed(value, *labels.ty())));
+        }
+        let array = SqlType::Array(labels.ty());
+        let [from, to] = args else {
+            let all = crate::array::format(labels.range(None, None).map(Some));
+            return Some(Ok(typed(Expr::Const(Datum::Text(all)), array)));
+        };
+        let ends = [from, to].map(|end| self.coerce(end.clone(), *labels.ty()));
+        let [from, to] = match ends {
+            [Ok(from), Ok(to)] => [from, to],
+            [Err(error), _] | [_, Err(error)] => return Some(Err(error)),
+        };
+        let number = Expr::Const(Datum::Int(labels.ty().number()));
+        Some(Ok(typed(Expr::Call(Func::EnumRange, vec![from, to, number]), array)))
+    }
+
     /// A sequence that is a constant is known by its name, whichever way it is written.
     fn name_sequence(&self, arg: Option<&mut Typed>) -> Result<(), SqlError> {
         let Some(arg) = arg else { return Ok(()) };
@@ -232,7 +277,7 @@ impl Binder<'_> {
             return Err(SqlError::new(code::DATATYPE_MISMATCH, message));
         };
         let number = self.coerce(number, SqlType::Int4)?;
-        let oid = Expr::Const(Datum::Int(ty.oid().into()));
+        let oid = Expr::Const(Datum::Int(ty.number()));
         let mut args = vec![array.expr, number, oid];
         args.extend(is_subscript.then_some(Expr::Const(Datum::Bool(true))));
         Ok(typed(Expr::Call(Func::Element, args), ty))

@@ -90,7 +90,18 @@ impl Binder<'_> {
         if name == "regtype" && value.ty.family() == Family::Number {
             return Ok(typed(Expr::Call(Func::RegtypeName, vec![value.expr]), SqlType::Text));
         }
-        let ty = SqlType::parse(ty)?;
+        if let ("regtype", SqlType::Unknown, Expr::Const(Datum::Text(text))) =
+            (name, value.ty, &value.expr)
+            && text.parse::<u32>().is_err()
+        {
+            let text = clipped(text);
+            let oid = crate::system::regtype(self.catalog, &text).ok_or_else(|| {
+                let message = format!("type \"{text}\" does not exist");
+                SqlError::new(code::UNDEFINED_OBJECT, message)
+            })?;
+            return Ok(typed(Expr::Const(Datum::Int(oid)), SqlType::Oid));
+        }
+        let ty = self.type_of(ty)?;
         if value.ty == ty {
             return Ok(value);
         }
@@ -205,7 +216,7 @@ fn time_constant(text: String, ty: SqlType) -> Result<Expr, SqlError> {
     if is_known {
         return crate::text::parse(&text, ty).map(Expr::Const);
     }
-    let oid = Expr::Const(Datum::Int(ty.oid().into()));
+    let oid = Expr::Const(Datum::Int(ty.number()));
     Ok(Expr::Call(Func::Time(TimeFunc::Read), vec![Expr::Const(Datum::Text(text)), oid]))
 }
 
@@ -243,7 +254,7 @@ pub(crate) fn retyped(expr: Expr, from: SqlType, to: SqlType) -> Expr {
 /// A value written as its type is; a date is a number otherwise.
 fn show(value: Typed) -> Expr {
     let number = |number: i64| Expr::Const(Datum::Int(number));
-    let (oid, modifier) = (number(value.ty.oid().into()), number(value.ty.modifier().into()));
+    let (oid, modifier) = (number(value.ty.number()), number(value.ty.modifier().into()));
     Expr::Call(Func::Show, vec![value.expr, oid, modifier])
 }
 

@@ -113,7 +113,7 @@ impl Binder<'_> {
             }
             ast::Expr::Cast { expr, data_type, .. } => self.cast(expr, data_type),
             ast::Expr::TypedString(string) => {
-                let ty = SqlType::parse(&string.data_type)?;
+                let ty = self.type_of(&string.data_type)?;
                 let text = string.value.value.clone().into_string().unwrap_or_default();
                 Ok(typed(constant(Datum::Text(text), ty, true)?, ty))
             }

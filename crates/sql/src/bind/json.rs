@@ -245,7 +245,7 @@ impl Binder<'_> {
             return Ok(value);
         }
         let number = |number: i64| Expr::Const(Datum::Int(number));
-        Ok(call(JsonFunc::Of, vec![value, number(ty.oid().into()), number(ty.modifier().into())]))
+        Ok(call(JsonFunc::Of, vec![value, number(ty.number()), number(ty.modifier().into())]))
     }
 
     /// A row as JSON, if this is one: the name of a source, or `ROW (..)`.

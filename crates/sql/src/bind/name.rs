@@ -58,11 +58,18 @@ fn kind_name(ast: &ast::Expr) -> Option<String> {
     match ast {
         ast::Expr::Nested(inner) => kind_name(inner),
         ast::Expr::Case { .. } => Some("case".to_owned()),
-        ast::Expr::Cast { data_type, .. } => {
-            SqlType::parse(data_type).ok().map(SqlType::catalog_name)
-        }
-        ast::Expr::TypedString(string) => {
-            SqlType::parse(&string.data_type).ok().map(SqlType::catalog_name)
+        ast::Expr::Cast { data_type, .. } => type_name(data_type),
+        ast::Expr::TypedString(string) => type_name(&string.data_type),
+        _ => None,
+    }
+}
+
+/// What a type is called, without its schema.
+fn type_name(ty: &ast::DataType) -> Option<String> {
+    match (SqlType::parse(ty), ty) {
+        (Ok(ty), _) => Some(ty.catalog_name()),
+        (Err(_), ast::DataType::Custom(name, _)) => {
+            name.0.last().and_then(|part| part.as_ident()).map(folded)
         }
         _ => None,
     }

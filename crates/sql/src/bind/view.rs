@@ -4,11 +4,12 @@
 use super::query::{not_locked, tree_bytes};
 use super::{Binder, Mention, Scope};
 use crate::budget::Budget;
-use crate::catalog::{Catalog, Named, Relation, quoted};
+use crate::catalog::{Catalog, Named, Relation, quoted, type_by};
 use crate::error::SqlError;
 use crate::plan::Source;
+use crate::types::SqlType;
 use crate::view::{Used, View};
-use sqlparser::ast::Ident;
+use sqlparser::ast::{ArrayElemTypeDef, DataType, Ident};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -19,15 +20,16 @@ impl Binder<'_> {
     /// A table or a view, by what the text that is bound calls it.
     pub(super) fn relation(&mut self, named: &Named) -> Result<Option<(Source, Shape)>, SqlError> {
         if let Some(inside) = self.view.clone() {
-            let Some(used) = inside.used(named) else { return Ok(None) };
-            let shape = Some(used.columns.clone());
-            if let Some(table) = self.catalog.table_of(used.oid) {
-                return Ok(Some((Source::Table(table.clone()), shape)));
+            for used in inside.uses_of(named) {
+                let shape = Some(used.columns.clone());
+                if let Some(table) = self.catalog.table_of(used.oid) {
+                    return Ok(Some((Source::Table(table.clone()), shape)));
+                }
+                if let Some(view) = self.catalog.view_of(used.oid).cloned() {
+                    return Ok(Some((self.mentioned_view(&view)?, shape)));
+                }
             }
-            return match self.catalog.view_of(used.oid).cloned() {
-                Some(view) => Ok(Some((self.mentioned_view(&view)?, shape))),
-                None => Ok(None),
-            };
+            return Ok(None);
         }
         match self.catalog.lookup(named) {
             Some(Relation::Table(table)) => {
@@ -41,6 +43,40 @@ impl Binder<'_> {
                 Ok(Some((self.mentioned_view(view)?, None)))
             }
             _ => Ok(None),
+        }
+    }
+
+    /// A type, by what the text that is bound calls it.
+    pub(crate) fn type_of(&mut self, ty: &DataType) -> Result<SqlType, SqlError> {
+        let mut found = None;
+        let found_type = type_by(ty, &mut |named| {
+            let labels = match &self.view {
+                Some(view) => view.used_of(named, |oid| self.catalog.enum_numbered(oid)),
+                None => self.catalog.enum_named(named),
+            };
+            found = labels.map(|labels| (labels.of.oid, named.clone()));
+            labels
+        })?;
+        let Some((oid, named)) = found else { return Ok(found_type) };
+        match &self.view {
+            Some(_) => self.mention_type(ty, &named),
+            None => self.note(oid, &named, Vec::new),
+        }
+        Ok(found_type)
+    }
+
+    /// While the text of a view is written as it is found now: it names this type here.
+    fn mention_type(&mut self, ty: &DataType, named: &Named) {
+        let name = match ty {
+            DataType::Custom(name, _) => name,
+            DataType::Array(ArrayElemTypeDef::SquareBracket(of, _)) => {
+                return self.mention_type(of, named);
+            }
+            _ => return,
+        };
+        let parts: Vec<&Ident> = name.0.iter().filter_map(|part| part.as_ident()).collect();
+        if let [first, ..] = parts[..] {
+            self.mention(named, (first, parts[parts.len() - 1]));
         }
     }
 
@@ -70,12 +106,19 @@ impl Binder<'_> {
     /// While the text of a view is written as it is found now: it names this relation here, from one word to another.
     pub(super) fn mention(&mut self, named: &Named, (first, last): (&Ident, &Ident)) {
         let (Some(_), Some(view)) = (&self.mentions, &self.view) else { return };
-        let Some(used) = view.used(named) else { return };
-        let table = self.catalog.table_of(used.oid).map(|table| table.full_name());
-        let name = table.or_else(|| Some(self.catalog.view_of(used.oid)?.full_name()));
+        let catalog = self.catalog;
+        let name = |oid: u32| {
+            let table = catalog.table_of(oid).map(|table| table.full_name());
+            table.or_else(|| Some(catalog.view_of(oid)?.full_name()))
+        };
+        let ty = || view.used_of(named, |oid| catalog.enum_numbered(oid));
+        let (name, has_alias) = match view.used_of(named, name) {
+            Some(name) => (Some(name), false),
+            None => (ty().map(|labels| labels.of.name.clone()), true),
+        };
         let mention = |name| {
             let then = named.name.clone();
-            Mention { start: first.span.start, span: last.span, name, then, has_alias: false }
+            Mention { start: first.span.start, span: last.span, name, then, has_alias }
         };
         if let Some(mentions) = &mut self.mentions {
             mentions.extend(name.map(mention));
@@ -133,7 +176,12 @@ pub(crate) fn written(
     mentions.sort_by_key(|mention| std::cmp::Reverse(mention.start));
     mentions.dedup_by_key(|mention| mention.start);
     for mention in mentions {
-        rename(&mut text, &mention, &catalog.shown(&mention.name));
+        // A relation is shown, or a type.
+        let now = match catalog.types.get(&mention.name) {
+            Some(labels) => catalog.type_shown(*labels.ty()),
+            None => catalog.shown(&mention.name),
+        };
+        rename(&mut text, &mention, &now);
     }
     let names = bound.output.iter().map(|column| &column.name);
     if names.eq(view.columns.iter().map(|(name, _)| name)) {

@@ -92,6 +92,11 @@ impl Name {
         }
     }
 
+    /// As a type is called in messages: a name that may have to be in quotes.
+    pub fn said(&self) -> String {
+        if self.schema == PUBLIC { quoted(&self.name) } else { self.written() }
+    }
+
     /// As the catalog is keyed by it: nothing is said of public, which was there before all others.
     pub fn kept(&self) -> String {
         match self.schema == PUBLIC {
@@ -242,7 +247,7 @@ impl Catalog {
     }
 
     /// The schemas in which a name is looked for, in this order.
-    fn looked_in<'a>(&'a self, named: &'a Named) -> impl Iterator<Item = &'a str> {
+    pub(super) fn looked_in<'a>(&'a self, named: &'a Named) -> impl Iterator<Item = &'a str> {
         let temporary = std::iter::once(TEMPORARY).filter(|_| named.schema.is_none());
         let path = self.path.iter().map(String::as_str).filter(|_| named.schema.is_none());
         named.schema.as_deref().into_iter().chain(temporary).chain(path)

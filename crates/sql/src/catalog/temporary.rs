@@ -10,7 +10,9 @@
 //! They are in a [schema](super::schema) of their own, which is looked into before all others.
 
 use super::{Catalog, Name, TEMPORARY, public_path};
+use crate::enums::EnumType;
 use crate::sequence::Sequence;
+use crate::types::SqlType;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -57,7 +59,24 @@ impl Catalog {
         both.sequences.extend(own.sequences.clone());
         both.comments.extend(own.comments.clone());
         both.to_commit.clone_from(&own.to_commit);
+        // Others may have changed types that only they knew to be in tables.
+        for now in self.types.values() {
+            both.put_in_own(now);
+        }
         both
+    }
+
+    /// Puts an enum as it is in the session's own tables and views that have it as it was.
+    fn put_in_own(&mut self, now: &'static EnumType) {
+        let is_older = |then: &&'static EnumType| *then == now && !std::ptr::eq(*then, now);
+        let own = self.tables.iter().filter(|(name, _)| name.schema == TEMPORARY);
+        let of_tables = own.flat_map(|(_, table)| table.columns.iter().map(|column| column.ty));
+        let own = self.views.iter().filter(|(name, _)| name.schema == TEMPORARY);
+        let of_views = own.flat_map(|(_, view)| view.columns.iter().map(|(_, ty)| *ty));
+        let older = of_tables.chain(of_views).filter_map(SqlType::labels).find(is_older);
+        if let Some(then) = older {
+            self.put_type(Some(then), now);
+        }
     }
 
     /// Forgets the tables that go at the end of the transaction, their sequences, and the views of them.

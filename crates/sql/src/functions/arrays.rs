@@ -50,8 +50,8 @@ pub(super) fn call(func: ArrayFunc, args: &[Datum], budget: &Budget) -> Result<D
     budget.charge(2 * args.iter().map(bytes).sum::<usize>())?;
     budget.tick(args[0].heap_bytes() / 16)?;
     let ty = || {
-        let oid = args.last().and_then(Datum::as_int).unwrap_or(0);
-        SqlType::of_oid(oid as u32).unwrap_or(SqlType::Text)
+        let number = args.last().and_then(Datum::as_int);
+        number.and_then(SqlType::numbered).unwrap_or(SqlType::Text)
     };
     let Some(array) = text(0) else {
         return Ok(match func {

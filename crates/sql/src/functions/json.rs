@@ -209,7 +209,7 @@ pub(super) fn call(
             like(&args[0], out)
         }
         Of => {
-            let ty = args[1].as_int().and_then(|oid| SqlType::of_oid(oid as u32));
+            let ty = args[1].as_int().and_then(SqlType::numbered);
             let modifier = args[2].as_int().unwrap_or(-1) as i32;
             let ty = ty.unwrap_or(SqlType::Text).with_modifier(modifier);
             let is_broken = args.get(3).and_then(Datum::as_bool) == Some(true);

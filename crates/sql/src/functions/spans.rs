@@ -182,7 +182,7 @@ pub(super) fn call(
     };
     Ok(match func {
         Read => {
-            let ty = SqlType::of_oid(int(1) as u32).unwrap_or(SqlType::Timestamp);
+            let ty = SqlType::numbered(int(1)).unwrap_or(SqlType::Timestamp);
             crate::text::parse_at(text(0), ty, style, Some(around.begun_us))?
         }
         ZonedClock => {

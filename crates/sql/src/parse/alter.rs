@@ -10,7 +10,7 @@
 
 use super::sequence::{end, must, words};
 use crate::bind::folded;
-use sqlparser::ast::ObjectName;
+use sqlparser::ast::{ObjectName, Owner};
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::Token;
 
@@ -28,6 +28,8 @@ pub struct AlterStatement {
 /// What is changed.
 #[derive(Clone, PartialEq, Debug)]
 pub enum AlterChange {
+    /// Whose a type is.
+    TypeOwner(Owner),
     /// A generated column becomes one as others are; true if it need not be one.
     DropExpression(String, bool),
     /// When a foreign key is checked; nothing is said of what is `None`.
@@ -86,6 +88,18 @@ pub(super) fn statement(parser: &mut Parser<'_>) -> Result<Option<AlterStatement
             true => set_schema(parser, (name, if_exists), "ALTER SEQUENCE"),
             false => Ok(None),
         };
+    }
+    if words(parser, &["ALTER", "TYPE"]) {
+        let name = parser.parse_object_name(false)?;
+        if words(parser, &["SET", "SCHEMA"]) {
+            return set_schema(parser, (name, false), "ALTER TYPE");
+        }
+        if !words(parser, &["OWNER", "TO"]) {
+            return Ok(None);
+        }
+        let change = AlterChange::TypeOwner(parser.parse_owner()?);
+        end(parser)?;
+        return Ok(Some(AlterStatement { name, if_exists: false, change }));
     }
     must(parser, &["ALTER", "TABLE"])?;
     let if_exists = words(parser, &["IF", "EXISTS"]);

@@ -74,7 +74,10 @@ pub(crate) fn constraint_definition(catalog: &Catalog, oid: i64) -> Datum {
         }
         let mut checks = table.checks.iter().enumerate();
         if let Some((_, check)) = checks.find(|(number, _)| check_oid(table, *number) == oid) {
-            return Datum::Text(format!("CHECK (({}))", within(&check.condition)));
+            return Datum::Text(format!(
+                "CHECK (({}))",
+                within(&catalog.with_shown_types(&check.condition))
+            ));
         }
     }
     Datum::Null
@@ -139,10 +142,10 @@ pub(crate) fn regclass(catalog: &Catalog, name: &str) -> Option<i64> {
 }
 
 /// The number of a type.
-pub(crate) fn regtype(name: &str) -> Option<i64> {
+pub(crate) fn regtype(catalog: &Catalog, name: &str) -> Option<i64> {
     let cast = crate::parse::parse_expression(&format!("NULL::{name}")).ok()?;
     let Expr::Cast { data_type, .. } = cast else { return None };
-    SqlType::parse(&data_type).ok().map(|ty| ty.oid().into())
+    catalog.type_of(&data_type).ok().map(|ty| ty.oid().into())
 }
 
 /// The sequence that belongs to a column.
@@ -163,6 +166,13 @@ pub(crate) fn relation_name(catalog: &Catalog, oid: i64) -> String {
         Some(name) => catalog.shown(&name),
         None => system_name(oid).map_or_else(|| oid.to_string(), str::to_owned),
     }
+}
+
+/// True if a type is found by its name alone.
+pub(crate) fn is_visible_type(catalog: &Catalog, oid: i64) -> bool {
+    let found = u32::try_from(oid).ok().and_then(|oid| catalog.type_numbered(oid));
+    let made = found.and_then(SqlType::labels);
+    found.is_some() && made.is_none_or(|labels| catalog.is_visible_type(labels))
 }
 
 /// True if a relation is found by its name alone.

@@ -57,7 +57,19 @@ fn information_column(
         SqlType::Varchar(Some(length)) | SqlType::Char(Some(length)) => int(length.into()),
         _ => Datum::Null,
     };
-    let ty = crate::bind::bare(column.ty).to_string();
+    let ty = match column.ty {
+        SqlType::Enum(_) => "USER-DEFINED".to_owned(),
+        SqlType::Array(_) => "ARRAY".to_owned(),
+        ty => crate::bind::bare(ty).to_string(),
+    };
+    let (udt_schema, udt_name) = match column.ty {
+        SqlType::Enum(labels) => (&*labels.of.name.schema, labels.of.name.name.clone()),
+        SqlType::Array(SqlType::Enum(labels)) => {
+            (&*labels.of.name.schema, format!("_{}", labels.of.name.name))
+        }
+        SqlType::Array(element) => ("pg_catalog", format!("_{}", element.catalog_name())),
+        ty => ("pg_catalog", crate::bind::bare(ty).catalog_name()),
+    };
     let ty = if ty == "bpchar" { "character".to_owned() } else { ty };
     let (precision, radix, scale) = digits(column.ty);
     let default = shown_default(column).filter(|_| !column.is_generated);
@@ -83,8 +95,8 @@ fn information_column(
         scale,
         fraction,
         text(&around.database),
-        text("pg_catalog"),
-        Datum::Text(crate::bind::bare(column.ty).catalog_name()),
+        text(udt_schema),
+        Datum::Text(udt_name),
         yes_or_no(column.identity.is_some()),
         column.identity.map_or(Datum::Null, |identity| text(identity.words())),
         text(if column.is_generated { "ALWAYS" } else { "NEVER" }),

@@ -6,6 +6,7 @@ use super::{check_oid, default_oid, int, key_oid, schema_oid, text, yes};
 use crate::catalog::{Catalog, Identity, Namespace, TEMPORARY, Table, TableColumn};
 use crate::comment::Topic;
 use crate::datum::Datum;
+use crate::enums::{EnumType, Label};
 use crate::foreign::unique_over;
 use crate::sequence::{Sequence, taken_from};
 use crate::types::SqlType;
@@ -243,6 +244,29 @@ pub(super) fn defaults(table: &Arc<Table>) -> Vec<Vec<Datum>> {
     table.columns.iter().enumerate().filter_map(of).collect()
 }
 
+/// An enum, and its arrays.
+pub(super) fn enum_rows(labels: &'static EnumType, catalog: &Catalog) -> [Vec<Datum>; 2] {
+    let ty = *labels.ty();
+    [ty, SqlType::Array(labels.ty())].map(|ty| {
+        let mut row = type_row(ty);
+        row[2] = int(schema_oid(catalog, &labels.of.name.schema));
+        if let SqlType::Enum(_) = ty {
+            (row[5], row[10], row[18]) = (text("e"), text("enum_in"), text("enum_out"));
+        }
+        row
+    })
+}
+
+/// The labels of an enum, with numbers that are theirs alone.
+pub(super) fn label_rows(labels: &EnumType) -> Vec<Vec<Datum>> {
+    let row = |(at, label): (usize, &Label)| {
+        let number = (i64::from(labels.of.oid) * 1024 + at as i64) & i64::from(u32::MAX);
+        let order = Datum::Float(at as f64 + 1.0);
+        vec![int(number), int(labels.of.oid.into()), order, text(&label.name)]
+    };
+    labels.of.labels.iter().enumerate().map(row).collect()
+}
+
 pub(super) fn type_row(ty: SqlType) -> Vec<Datum> {
     if let Some(element) = ty.element() {
         let mut row = type_row(element);
@@ -266,6 +290,7 @@ pub(super) fn type_row(ty: SqlType) -> Vec<Datum> {
             "U"
         }
         crate::types::Family::Array => "A",
+        crate::types::Family::Enum(_) => "E",
         crate::types::Family::Unknown => "X",
     };
     let collation = i64::from(ty.family() == crate::types::Family::Text) * 100;
@@ -395,9 +420,14 @@ pub(super) fn constraints(table: &Arc<Table>, catalog: &Catalog) -> Vec<Vec<Datu
 pub(super) fn descriptions(catalog: &Catalog) -> Vec<Vec<Datum>> {
     let number = |name: &str| int(regclass(catalog, name).unwrap_or(0));
     let (classes, schemas) = (number("pg_class"), number("pg_namespace"));
+    let types = number("pg_type");
     let of = |(topic, said): (&Topic, &Arc<str>)| {
         let is_schema = catalog.schemas.values().any(|schema| schema.oid == topic.0);
-        let class = if is_schema { &schemas } else { &classes };
+        let class = match catalog.enum_numbered(topic.0) {
+            Some(_) => &types,
+            None if is_schema => &schemas,
+            None => &classes,
+        };
         let column = int(catalog.column_number(topic));
         vec![int(topic.0.into()), class.clone(), column, text(said)]
     };

@@ -20,6 +20,7 @@ const VECTORS: SqlType = SqlType::Array(&SqlType::Int2);
 const TEXTS: SqlType = SqlType::Array(&SqlType::Text);
 const TSTZ: SqlType = SqlType::TimestampTz;
 const BOOL: SqlType = SqlType::Bool;
+const F4: SqlType = SqlType::Float4;
 const F8: SqlType = SqlType::Float8;
 
 macro_rules! tables {
@@ -80,7 +81,8 @@ pub(super) static TABLES: &[Definition] = tables! {
         "collisdeterministic" BOOL, "collowner" OID)
     "pg_catalog" "pg_description" ("objoid" OID, "classoid" OID, "objsubid" I4, "description" TEXT)
     "pg_catalog" "pg_range" ("rngtypid" OID, "rngsubtype" OID, "rngmultitypid" OID)
-    "pg_catalog" "pg_enum" ("oid" OID, "enumtypid" OID, "enumlabel" NAME)
+    "pg_catalog" "pg_enum" ("oid" OID, "enumtypid" OID, "enumsortorder" F4,
+        "enumlabel" NAME)
     "pg_catalog" "pg_proc" ("oid" OID, "proname" NAME, "pronamespace" OID, "prokind" TEXT, "pronargs" I2,
         "proargtypes" VECTOR, "prorettype" OID, "proretset" BOOL, "prolang" OID, "proacl" TEXTS,
         "proargnames" TEXT, "proargmodes" TEXT, "proallargtypes" TEXT, "proowner" OID)

@@ -1,0 +1,254 @@
+//! Definitions of enums.
+//!
+//! Each makes another [definition](isomer_sql::enums) of the type, which takes the place of the one before in all tables
+//! that have it. So these are locked as for a definition of their own: no plan that knows the labels of before meets a
+//! row with a new one. No row is looked at, and none is written.
+
+use crate::alter::{folded, in_one_order};
+use crate::ddl::Definer;
+use crate::dependents::Dependent;
+use isomer_sql::catalog::{Catalog, Name, Named, TEMPORARY, Table, does_mention, is_of};
+use isomer_sql::enums::{Definition, EnumType, Place};
+use isomer_sql::{SqlError, SqlType, code};
+use sqlparser::ast::{AlterType, AlterTypeAddValue, AlterTypeAddValuePosition, AlterTypeOperation};
+use sqlparser::ast::{Ident, ObjectName, UserDefinedTypeRepresentation};
+use std::sync::Arc;
+
+/// A label, which is a text.
+fn label(written: &Ident) -> Result<&str, SqlError> {
+    match written.quote_style {
+        Some('\'') => Ok(&written.value),
+        _ => {
+            let message = format!("syntax error at or near \"{written}\"");
+            Err(SqlError::new(code::SYNTAX, message).hint("A label is a text in quotes."))
+        }
+    }
+}
+
+/// The enum that a statement names.
+pub(crate) fn found(catalog: &Catalog, named: &Named) -> Result<&'static EnumType, SqlError> {
+    if let Some(labels) = catalog.enum_named(named) {
+        return Ok(labels);
+    }
+    match SqlType::of_name(&named.to_string()) {
+        Some(ty) => {
+            let message = format!("{ty} is not an enum");
+            Err(SqlError::new(code::WRONG_OBJECT, message))
+        }
+        None => {
+            let message = format!("type \"{named}\" does not exist");
+            Err(SqlError::new(code::UNDEFINED_OBJECT, message))
+        }
+    }
+}
+
+/// The tables that have an enum, or name it.
+fn users(catalog: &Catalog, labels: &EnumType) -> Vec<Arc<Table>> {
+    catalog.tables.values().filter(|table| table.has_type(labels)).cloned().collect()
+}
+
+/// The tables that the named enums are of.
+pub(crate) fn concerned(catalog: &Catalog, names: &[ObjectName]) -> Vec<Name> {
+    let types = names.iter().filter_map(|name| catalog.enum_named(&Named::of(name).ok()?));
+    let tables = types.flat_map(|labels| users(catalog, labels));
+    tables.map(|table| table.full_name()).collect()
+}
+
+impl Definer<'_> {
+    pub(crate) fn create_type(
+        &mut self,
+        name: &ObjectName,
+        of: Option<&UserDefinedTypeRepresentation>,
+    ) -> Result<(), SqlError> {
+        let labels = match of {
+            Some(UserDefinedTypeRepresentation::Enum { labels }) => labels,
+            Some(UserDefinedTypeRepresentation::Composite { .. }) => {
+                return Err(SqlError::unsupported("a composite type"));
+            }
+            Some(UserDefinedTypeRepresentation::Range { .. }) => {
+                return Err(SqlError::unsupported("a range type"));
+            }
+            _ => return Err(SqlError::unsupported("a base type")),
+        };
+        let labels = labels.iter().map(|one| Ok(label(one)?.to_owned()));
+        let labels = labels.collect::<Result<Vec<String>, SqlError>>()?;
+        let name = self.catalog().made(&Named::of(name)?, false)?;
+        self.check_free_type(&name)?;
+        let oids = (self.engine.fresh_oid(), self.engine.fresh_oid());
+        let made = Definition::new(oids, name, &labels)?.define()?;
+        self.change(|catalog| catalog.put_type(None, made));
+        Ok(())
+    }
+
+    /// Refuses a name that a type has, or a relation, whose rows would be of a type of this name.
+    pub(crate) fn check_free_type(&self, name: &Name) -> Result<(), SqlError> {
+        if name.schema == TEMPORARY {
+            return Err(SqlError::unsupported("a temporary type"));
+        }
+        let catalog = self.catalog();
+        if !catalog.types.contains_key(name) && !catalog.has_relation(name) {
+            return Ok(());
+        }
+        let message = format!("type \"{}\" already exists", name.name);
+        Err(SqlError::new(code::DUPLICATE_OBJECT, message))
+    }
+
+    pub(crate) fn alter_type(&mut self, alter: &AlterType) -> Result<(), SqlError> {
+        let now = found(&self.catalog(), &Named::of(&alter.name)?)?;
+        let new = match &alter.operation {
+            AlterTypeOperation::Rename(rename) => {
+                let name = Name { name: folded(&rename.new_name), ..now.of.name.clone() };
+                self.check_free_type(&name)?;
+                Definition { name, ..now.of.clone() }
+            }
+            AlterTypeOperation::AddValue(add) => match self.with_value(now, add)? {
+                Some(new) => new,
+                None => return Ok(()),
+            },
+            AlterTypeOperation::RenameValue(rename) => {
+                let new = now.of.with_renamed(label(&rename.from)?, label(&rename.to)?)?;
+                self.check_no_arrays(now)?;
+                self.redefine_type(now, &new)?;
+                return self.rename_in_defaults(now, label(&rename.from)?, label(&rename.to)?);
+            }
+        };
+        self.redefine_type(now, &new)
+    }
+
+    fn with_value(
+        &mut self,
+        now: &EnumType,
+        add: &AlterTypeAddValue,
+    ) -> Result<Option<Definition>, SqlError> {
+        let place = match &add.position {
+            None => Place::Last,
+            Some(AlterTypeAddValuePosition::Before(other)) => Place::Before(label(other)?),
+            Some(AlterTypeAddValuePosition::After(other)) => Place::After(label(other)?),
+        };
+        match now.of.with_label(label(&add.value)?, place) {
+            Err(error) if add.if_not_exists && error.code == code::DUPLICATE_OBJECT => {
+                let message = format!("{}, skipping", error.message);
+                self.notices.push(SqlError::new(error.code, message));
+                Ok(None)
+            }
+            new => new.map(Some),
+        }
+    }
+
+    /// In an array, a value is its label.
+    fn check_no_arrays(&self, labels: &EnumType) -> Result<(), SqlError> {
+        let catalog = self.catalog();
+        let is_array = |ty| matches!(ty, SqlType::Array(_)) && is_of(ty, labels);
+        for table in catalog.tables.values() {
+            if let Some(column) = table.columns.iter().find(|column| is_array(column.ty)) {
+                let (column, table) = (&column.name, &table.name);
+                let what = format!(
+                    "RENAME VALUE of an enum of which \"{column}\" of table \"{table}\" has arrays"
+                );
+                return Err(SqlError::unsupported(what)
+                    .hint("Add a value, and write it in the place of the other one."));
+            }
+        }
+        Ok(())
+    }
+
+    /// Defaults that are a label call it as it is called now. Where else it is mentioned, renaming it is refused.
+    fn rename_in_defaults(
+        &mut self,
+        labels: &EnumType,
+        from: &str,
+        to: &str,
+    ) -> Result<(), SqlError> {
+        let catalog = self.catalog();
+        let refused = |what: String| {
+            let what = format!("RENAME VALUE of a label that {what} mentions");
+            SqlError::unsupported(what).hint("Drop what mentions it, and make it again.")
+        };
+        for table in users(&catalog, labels) {
+            let new = table.with_label(labels, from, to);
+            let what = || format!("an expression of table \"{}\"", table.name);
+            self.replace(&table, new.ok_or_else(|| refused(what()))?);
+        }
+        let is_of_type = |oid: u32| {
+            let view = || catalog.view_of(oid).map(|view| view.columns.iter().map(|(_, ty)| *ty));
+            oid == labels.of.oid
+                || catalog.table_of(oid).is_some_and(|table| table.has_type(labels))
+                || view().is_some_and(|mut types| types.any(|ty| is_of(ty, labels)))
+        };
+        for view in catalog.views.values() {
+            if view.uses.iter().any(|used| is_of_type(used.oid)) && does_mention(&view.query, from)
+            {
+                return Err(refused(format!("view \"{}\"", view.name)));
+            }
+        }
+        Ok(())
+    }
+
+    /// SET SCHEMA of a type.
+    pub(crate) fn set_type_schema(&mut self, named: &Named, to: &str) -> Result<(), SqlError> {
+        let catalog = self.catalog();
+        let now = found(&catalog, named)?;
+        catalog.check_schema(to)?;
+        let name = Name { schema: to.to_owned(), ..now.of.name.clone() };
+        if name == now.of.name {
+            return Ok(());
+        }
+        self.check_free_type(&name)?;
+        self.redefine_type(now, &Definition { name, ..now.of.clone() })
+    }
+
+    pub(crate) fn redefine_type(
+        &mut self,
+        now: &'static EnumType,
+        new: &Definition,
+    ) -> Result<(), SqlError> {
+        for table in users(&self.catalog(), now) {
+            in_one_order(&table)?;
+            self.backend.lock_definition(&table)?;
+        }
+        let new = new.define()?;
+        self.change(|catalog| catalog.put_type(Some(now), new));
+        Ok(())
+    }
+
+    pub(crate) fn drop_types(
+        &mut self,
+        names: &[ObjectName],
+        if_exists: bool,
+        cascade: bool,
+    ) -> Result<(), SqlError> {
+        let mut types = Vec::new();
+        for name in names {
+            match found(&self.catalog(), &Named::of(name)?) {
+                Err(error) if if_exists && error.code == code::UNDEFINED_OBJECT => {
+                    let message = format!("{}, skipping", error.message);
+                    self.notices.push(SqlError::new("00000", message));
+                }
+                labels => types.push(labels?),
+            }
+        }
+        types.into_iter().try_for_each(|labels| self.drop_type(labels, cascade))
+    }
+
+    pub(crate) fn drop_type(
+        &mut self,
+        labels: &'static EnumType,
+        cascade: bool,
+    ) -> Result<(), SqlError> {
+        let catalog = self.catalog();
+        let what = format!("type {}", catalog.type_shown(*labels.ty()));
+        let dependents = Dependent::of_type(&catalog, labels, &what);
+        self.drop_dependents(&what, &dependents, cascade)?;
+        if let Some(table) = users(&self.catalog(), labels).first() {
+            let message = format!("cannot drop {what} because other objects depend on it");
+            let detail = format!("an expression of table {} depends on {what}", table.name);
+            return Err(SqlError::new(code::DEPENDENT_OBJECTS, message)
+                .detail(detail)
+                .hint("Drop the default or the constraint before."));
+        }
+        self.change(|catalog| {
+            catalog.types.remove(&labels.of.name);
+        });
+        Ok(())
+    }
+}
