@@ -8,6 +8,8 @@ use isomer_cluster::Options;
 use isomer_design::{Change, SiteId};
 use postgres::Client;
 use postgres::error::SqlState;
+use postgres::types::private::BytesMut;
+use postgres::types::{FromSql, IsNull, Kind, ToSql, Type, to_sql_checked};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -28,8 +30,7 @@ fn prepared_statements_infer_their_types_and_show_binary_values() {
     for id in 0..10i32 {
         let big = i64::from(id) << 33;
         let owner = format!("owner {id}");
-        let row: [&(dyn postgres::types::ToSql + Sync); 6] =
-            [&id, &owner, &0.5f64, &(id % 2 == 0), &"ab", &big];
+        let row: [&(dyn ToSql + Sync); 6] = [&id, &owner, &0.5f64, &(id % 2 == 0), &"ab", &big];
         assert_eq!(client.execute(&insert, &row).expect("a new row"), 1);
     }
     let row = client
@@ -45,6 +46,73 @@ fn prepared_statements_infer_their_types_and_show_binary_values() {
         .expect("one row")
         .get(0);
     assert_eq!(count, 3);
+}
+
+#[test]
+fn a_driver_finds_the_labels_of_an_enum_and_a_prepared_statement_knows_those_that_come() {
+    let fixture = Fixture::new();
+    let (mut client, mut other) = (fixture.client(), fixture.client());
+    client
+        .batch_execute(
+            "create schema app; create type app.mood as enum ('sad', 'happy');
+             create table people (id int primary key, m app.mood, all_of app.mood[])",
+        )
+        .expect("a new type");
+    let insert = client.prepare("insert into people values ($1, $2, $3)").expect("a statement");
+    let mood = insert.params()[1].clone();
+    let labels = |ty: &Type| match ty.kind() {
+        Kind::Enum(labels) => labels.join(" "),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((mood.schema(), mood.name(), &*labels(&mood)), ("app", "mood", "sad happy"));
+    assert_eq!(insert.params()[2].kind(), &Kind::Array(mood.clone()));
+    let given = |label: &'static str| Label(label.to_owned());
+    let all = || vec![given("happy"), given("sad")];
+    client.execute(&insert, &[&1i32, &given("happy"), &all()]).expect("a row");
+    other.batch_execute("alter type app.mood add value 'ok' before 'happy'").expect("a label");
+    client.execute(&insert, &[&2i32, &given("ok"), &vec![given("ok")]]).expect("a row");
+    let refused = client.execute(&insert, &[&3i32, &given("glad"), &all()]);
+    assert_eq!(code(refused), SqlState::INVALID_TEXT_REPRESENTATION);
+    let rows = client
+        .query("select id, m, all_of from people where m > $1 order by m desc", &[&given("sad")])
+        .expect("rows");
+    let shown = rows.iter().map(|row| (row.get(0), row.get::<_, Label>(1).0));
+    let shown: Vec<(i32, String)> = shown.collect();
+    assert_eq!(shown, [(1, "happy".to_owned()), (2, "ok".to_owned())]);
+    assert_eq!(rows[0].get::<_, Vec<Label>>(2), all());
+    let typed = other.prepare_typed("select $1 < 'happy'", &[mood]).expect("a statement");
+    assert!(other.query_one(&typed, &[&given("ok")]).expect("a row").get::<_, bool>(0));
+}
+
+/// A label, as a program has it.
+#[derive(PartialEq, Debug)]
+struct Label(String);
+
+impl ToSql for Label {
+    fn to_sql(
+        &self,
+        _: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        out.extend_from_slice(self.0.as_bytes());
+        Ok(IsNull::No)
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        matches!(ty.kind(), Kind::Enum(_))
+    }
+
+    to_sql_checked!();
+}
+
+impl FromSql<'_> for Label {
+    fn from_sql(_: &Type, raw: &[u8]) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
+        Ok(Label(String::from_utf8(raw.to_vec())?))
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        matches!(ty.kind(), Kind::Enum(_))
+    }
 }
 
 #[test]

@@ -123,6 +123,7 @@ pub fn decode(bytes: &[u8], ty: SqlType) -> Result<Datum, SqlError> {
         | SqlType::Varchar(_)
         | SqlType::Char(_)
         | SqlType::Name
+        | SqlType::Letter
         | SqlType::Unknown => convert(Datum::Text(utf8(bytes)?.to_owned()), ty, false)?,
     })
 }

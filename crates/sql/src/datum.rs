@@ -284,7 +284,7 @@ pub fn convert(value: Datum, to: SqlType, explicit: bool) -> Result<Datum, SqlEr
         (Datum::Text(text), to) => text_to(text, to, explicit),
         (Datum::Json(json), SqlType::Jsonb) => Ok(Datum::Json(json)),
         (Datum::Json(json), SqlType::Json) => Ok(Datum::Text(json)),
-        (value, SqlType::Text | SqlType::Varchar(_) | SqlType::Char(_) | SqlType::Name) => {
+        (value, to) if to.family() == Family::Text => {
             // The value's own type decides how it is written.
             let text = crate::text::format(&value, natural_type(&value)).into_owned();
             text_to(text, to, explicit)
@@ -357,6 +357,11 @@ fn text_to(text: String, to: SqlType, explicit: bool) -> Result<Datum, SqlError>
         SqlType::Name => {
             let mut text = text;
             text.truncate(text.floor_char_boundary(crate::parse::NAME_BYTES_MAX));
+            Ok(Datum::Text(text))
+        }
+        SqlType::Letter => {
+            let mut text = text;
+            text.truncate(text.chars().next().map_or(0, char::len_utf8));
             Ok(Datum::Text(text))
         }
         SqlType::Char(None) => Ok(Datum::Text(trim_blanks(text))),

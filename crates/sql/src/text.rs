@@ -253,6 +253,7 @@ pub fn parse(text: &str, ty: SqlType) -> Result<Datum, SqlError> {
         | SqlType::Text
         | SqlType::Varchar(_)
         | SqlType::Name
+        | SqlType::Letter
         | SqlType::Unknown => crate::datum::convert(Datum::text(text), ty, false),
     }
 }

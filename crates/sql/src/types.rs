@@ -5,7 +5,7 @@
 //!   real, double precision                   Float64
 //!   numeric(p, s)                            Decimal(s)
 //!   numeric                                  Text         not in keys: its digits have no fixed place
-//!   text, varchar(n), char(n), name          Text         char(n) without its trailing blanks
+//!   text, varchar(n), char(n), name, "char"  Text         char(n) without its trailing blanks
 //!   timestamp, timestamp with time zone      Timestamp
 //!   time                                     Int64        microseconds since midnight
 //!   time with time zone                      Bytes        when it is there in UTC, and the zone: they sort
@@ -47,6 +47,8 @@ pub enum SqlType {
     Char(Option<u32>),
     /// `name`: of an object of the catalog.
     Name,
+    /// `"char"`: one sign, of the catalog.
+    Letter,
     /// `bytea`
     Bytea,
     /// `date`
@@ -125,6 +127,7 @@ impl SqlType {
             SqlType::Time => "time",
             SqlType::TimeTz => "timetz",
             SqlType::Numeric(_) => "numeric",
+            SqlType::Letter => "char",
             SqlType::Enum(labels) => &labels.of.name.name,
             other => return other.to_string(),
         }
@@ -136,6 +139,7 @@ impl SqlType {
         match self {
             SqlType::Bool => 16,
             SqlType::Bytea => 17,
+            SqlType::Letter => 18,
             SqlType::Int2Vector => 22,
             SqlType::Uuid => 2950,
             SqlType::Json => 114,
@@ -168,6 +172,7 @@ impl SqlType {
         match self {
             SqlType::Bool => 1000,
             SqlType::Bytea => 1001,
+            SqlType::Letter => 1002,
             SqlType::Name => 1003,
             SqlType::Int2 => 1005,
             SqlType::Int4 => 1007,
@@ -246,7 +251,7 @@ impl SqlType {
     /// The bytes of a value, or -1.
     pub fn width(self) -> i16 {
         match self {
-            SqlType::Bool => 1,
+            SqlType::Bool | SqlType::Letter => 1,
             SqlType::Int2 => 2,
             SqlType::Int4 | SqlType::Float4 | SqlType::Oid | SqlType::Date => 4,
             SqlType::Enum(_) => 4,
@@ -290,7 +295,11 @@ impl SqlType {
     pub fn family(self) -> Family {
         match self {
             SqlType::Bool => Family::Bool,
-            SqlType::Text | SqlType::Varchar(_) | SqlType::Char(_) | SqlType::Name => Family::Text,
+            SqlType::Text
+            | SqlType::Varchar(_)
+            | SqlType::Char(_)
+            | SqlType::Name
+            | SqlType::Letter => Family::Text,
             SqlType::Bytea => Family::Bytes,
             SqlType::Uuid => Family::Uuid,
             SqlType::Json | SqlType::Jsonb => Family::Json,
@@ -418,7 +427,8 @@ impl SqlType {
             "json" => SqlType::Json,
             "jsonb" => SqlType::Jsonb,
             "oid" | "regclass" | "regtype" | "regproc" | "regnamespace" => SqlType::Oid,
-            "char" | "cstring" => SqlType::Text,
+            "char" => SqlType::Letter,
+            "cstring" => SqlType::Text,
             "bpchar" => SqlType::Char(None),
             "serial" | "serial4" | "int" | "integer" | "int4" => SqlType::Int4,
             "bigserial" | "serial8" | "int8" | "bigint" => SqlType::Int8,
@@ -442,7 +452,7 @@ impl SqlType {
 }
 
 /// One of each, without modifiers.
-pub(crate) static ALL: [SqlType; 23] = [
+pub(crate) static ALL: [SqlType; 24] = [
     SqlType::Bool,
     SqlType::Int2,
     SqlType::Int4,
@@ -454,6 +464,7 @@ pub(crate) static ALL: [SqlType; 23] = [
     SqlType::Varchar(None),
     SqlType::Char(None),
     SqlType::Name,
+    SqlType::Letter,
     SqlType::Bytea,
     SqlType::Date,
     SqlType::Timestamp,
@@ -532,6 +543,7 @@ impl fmt::Display for SqlType {
             SqlType::Char(None) => "bpchar",
             SqlType::Char(Some(length)) => return write!(f, "character({length})"),
             SqlType::Name => "name",
+            SqlType::Letter => "\"char\"",
             SqlType::Bytea => "bytea",
             SqlType::Date => "date",
             SqlType::Timestamp => "timestamp without time zone",

@@ -3,11 +3,14 @@
 use super::chance::Chance;
 use super::statements::Statement;
 
+/// The type of some columns.
+pub(crate) const TYPE: &str = "create type mood as enum ('ok', 'sad', 'happy')";
+
 /// The table, to begin with.
 pub(crate) const TABLE: &str = "create table g (id int primary key)";
 
 /// Types, values of columns of them, and some that do not fit.
-const TYPES: [(&str, &[&str], &[&str]); 9] = [
+const TYPES: [(&str, &[&str], &[&str]); 10] = [
     ("int", &["7", "1 + 2 * 3", "'12'", "null", "length('abc')"], &["1 / 0", "'x'"]),
     (
         "text",
@@ -20,6 +23,7 @@ const TYPES: [(&str, &[&str], &[&str]); 9] = [
     ("bigint", &["9000000000", "coalesce(null, 4)"], &["'9223372036854775808'"]),
     ("float8", &["0.5", "'1e10'"], &["'0.5.5'"]),
     ("time", &["'10:00'", "'11:59:59.5 PM'", "null"], &["'25:00'"]),
+    ("mood", &["'sad'", "'ok'", "enum_last(null::mood)", "null"], &["'glad'"]),
     ("varchar(4)", &["'ab'", "null"], &["repeat('x', 1 / 0)"]),
 ];
 

@@ -119,6 +119,9 @@ fn columns_come_and_go_as_at_postgresql() {
     let mut chance = Chance::new(seed);
     let mut seen: BTreeMap<String, u64> = BTreeMap::new();
     let mut columns = Columns::default();
+    for client in [&mut ours, &mut theirs] {
+        client.batch_execute(columns::TYPE).expect("a type");
+    }
     for number in 0..count {
         if number % 100 == 0 {
             columns = Columns::default();

@@ -152,9 +152,11 @@ impl Binder<'_> {
 
     pub(crate) fn as_text(&mut self, value: Typed) -> Result<Expr, SqlError> {
         match value.ty {
-            SqlType::Text | SqlType::Varchar(_) | SqlType::Name | SqlType::Char(_) => {
-                Ok(value.expr)
-            }
+            SqlType::Text
+            | SqlType::Varchar(_)
+            | SqlType::Name
+            | SqlType::Char(_)
+            | SqlType::Letter => Ok(value.expr),
             SqlType::Unknown => self.coerce(value, SqlType::Text),
             SqlType::Bool => Ok(Expr::Call(Func::TruthName, vec![value.expr])),
             _ => Ok(show(value)),

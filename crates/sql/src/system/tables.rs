@@ -20,6 +20,7 @@ const VECTORS: SqlType = SqlType::Array(&SqlType::Int2);
 const TEXTS: SqlType = SqlType::Array(&SqlType::Text);
 const TSTZ: SqlType = SqlType::TimestampTz;
 const BOOL: SqlType = SqlType::Bool;
+const LETTER: SqlType = SqlType::Letter;
 const F4: SqlType = SqlType::Float4;
 const F8: SqlType = SqlType::Float8;
 
@@ -47,10 +48,10 @@ pub(super) static TABLES: &[Definition] = tables! {
         "attinhcount" I4, "atthasmissing" BOOL, "attmissingval" TEXT)
     "pg_catalog" "pg_attrdef" ("oid" OID, "adrelid" OID, "adnum" I2, "adbin" TEXT)
     "pg_catalog" "pg_type" ("oid" OID, "typname" NAME, "typnamespace" OID, "typowner" OID,
-        "typlen" I2, "typtype" TEXT, "typcategory" TEXT, "typrelid" OID, "typelem" OID,
+        "typlen" I2, "typtype" LETTER, "typcategory" LETTER, "typrelid" OID, "typelem" OID,
         "typarray" OID, "typinput" TEXT, "typbasetype" OID, "typtypmod" I4, "typnotnull" BOOL,
-        "typcollation" OID, "typdelim" TEXT, "typdefault" TEXT, "typacl" TEXTS, "typoutput" TEXT,
-        "typisdefined" BOOL, "typstorage" TEXT)
+        "typcollation" OID, "typdelim" LETTER, "typdefault" TEXT, "typacl" TEXTS, "typoutput" TEXT,
+        "typisdefined" BOOL, "typstorage" LETTER)
     "pg_catalog" "pg_index" ("indexrelid" OID, "indrelid" OID, "indnatts" I2, "indisunique" BOOL,
         "indisprimary" BOOL, "indisclustered" BOOL, "indisvalid" BOOL, "indisreplident" BOOL,
         "indkey" VECTOR, "indexprs" TEXT, "indpred" TEXT, "indoption" VECTOR, "indnkeyatts" I2,
