@@ -75,6 +75,8 @@ const TABLE_BYTES: usize = 64;
 const WRITTEN_BYTES: usize = 128;
 /// What a row's lock takes: in the table of locks, which may be moving to a larger one, and in the transaction's list.
 const LOCK_BYTES: usize = 384;
+/// The place of locks of numbers, where no table is.
+const NUMBERS: TableId = TableId(u32::MAX);
 
 impl Backend {
     pub(crate) fn new(
@@ -355,6 +357,16 @@ impl Transaction for Backend {
 
     fn wait_for_holders(&mut self, table: TableId, key: &Key) -> Result<(), SqlError> {
         self.txn.wait_for_holders(table, key).map_err(explain)
+    }
+
+    fn lock_number(&mut self, number: &Key, kind: LockKind, waits: bool) -> Result<bool, SqlError> {
+        let shared = matches!(kind, LockKind::KeyShare | LockKind::Shared);
+        let mode = if shared { LockMode::Shared } else { LockMode::Exclusive };
+        match self.txn.lock(NUMBERS, number, mode, waits) {
+            Ok(()) => self.written.more(LOCK_BYTES).map(|()| true),
+            Err(OpenError::Locked) => Ok(false),
+            Err(error) => Err(explain(error)),
+        }
     }
 
     fn look_again(&mut self) {

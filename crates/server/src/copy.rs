@@ -1,4 +1,4 @@
-//! COPY: rows as lines of text, in and out.
+//! COPY: rows as lines of text, in and out; [`csv`] and [`packed`] have the other formats.
 //!
 //! ```text
 //!   7 <tab> Kim <tab> \N <newline>          columns between tabs, \N for NULL
@@ -8,17 +8,22 @@
 //! Rows that come in are inserted in batches; all of them belong to one statement, so an error undoes
 //! them all.
 
+mod csv;
+mod packed;
+
 use crate::session::{Call, Flush, Session};
 use crate::wire::{Out, Reader, violation};
 use isomer_sql::budget::Holding;
 use isomer_sql::dates::TimeStyle;
 use isomer_sql::datum::Datum;
 use isomer_sql::foreign::Checks;
-use isomer_sql::statement::{Action, Compiled, Copy, CopyDirection, settle};
+use isomer_sql::plan::Insert;
+use isomer_sql::statement::{Action, Compiled, Copy, CopyDirection, CopyFormat, settle};
 use isomer_sql::system::SettingsView;
 use isomer_sql::transaction::Transaction;
 use isomer_sql::zone::Zone;
 use isomer_sql::{SqlError, SqlType, binary, code, text};
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 const BATCH_ROWS: usize = 1000;
@@ -27,12 +32,21 @@ const BATCH_BYTES: usize = 4 << 20;
 /// A line may be this long.
 const LINE_BYTES_MAX: usize = 64 << 20;
 
+/// How values are quoted, in the format csv.
+fn quotes_of(format: CopyFormat) -> Option<csv::Quotes> {
+    match format {
+        CopyFormat::Csv { quote, escape } => Some(csv::Quotes { quote, escape }),
+        _ => None,
+    }
+}
+
 /// A COPY that is under way.
 pub(crate) struct CopyIn {
     compiled: Arc<Compiled>,
     /// What came after the last whole line, and how much of it has no end of a line.
     rest: Vec<u8>,
     looked_to: usize,
+    place: csv::Place,
     rows: Vec<Vec<Datum>>,
     rows_bytes: usize,
     /// The memory of what came and of the rows.
@@ -42,8 +56,24 @@ pub(crate) struct CopyIn {
     checks_kept: Holding,
     lines: u64,
     count: u64,
+    /// True behind the head of what is binary.
+    begun: bool,
     /// True after the line that ends the data.
     ended: bool,
+}
+
+impl CopyIn {
+    /// Where the next line ends, or the next record.
+    fn line_end(&mut self, format: CopyFormat) -> Option<usize> {
+        let quotes = quotes_of(format);
+        while let Some(byte) = self.rest.get(self.looked_to) {
+            self.looked_to += 1;
+            if self.place.ends(*byte, quotes) {
+                return Some(self.looked_to - 1);
+            }
+        }
+        None
+    }
 }
 
 impl Session {
@@ -66,11 +96,12 @@ impl Session {
                     return self.begin_copy(call, out, flush);
                 }
                 held?;
-                describe(b'G', plan.source.output.len(), out);
+                describe(b'G', plan.source.output.len(), copy.format, out);
                 self.copy = Some(CopyIn {
                     compiled: compiled.clone(),
                     rest: Vec::new(),
                     looked_to: 0,
+                    place: csv::Place::default(),
                     rows: Vec::new(),
                     rows_bytes: 0,
                     kept: self.memory.statement.keep(0)?,
@@ -78,20 +109,25 @@ impl Session {
                     checks_kept: self.memory.statement.keep(0)?,
                     lines: 0,
                     count: 0,
+                    begun: false,
                     ended: false,
                 });
                 self.copying = Some(call.describes);
                 Ok(())
             }
             CopyDirection::Out(plan) => {
-                describe(b'H', plan.output.len(), out);
+                describe(b'H', plan.output.len(), copy.format, out);
                 let around = self.surroundings();
                 let types: Vec<SqlType> = plan.output.iter().map(|column| column.ty).collect();
                 if copy.header {
-                    let names: Vec<&str> =
-                        plan.output.iter().map(|column| column.name.as_str()).collect();
-                    let line = names.join(&copy.delimiter.to_string());
-                    out.message(b'd', |body| body.extend(format!("{line}\n").as_bytes()));
+                    let names = plan.output.iter().map(|column| Datum::text(&column.name));
+                    let names: Vec<Datum> = names.collect();
+                    let texts = vec![SqlType::Text; names.len()];
+                    let zone = around.settings.zone();
+                    out.message(b'd', |body| put_line(copy, &texts, &names, zone, body));
+                }
+                if copy.format == CopyFormat::Binary {
+                    out.message(b'd', packed::put_head);
                 }
                 let budget = self.memory.statement.clone();
                 let rows =
@@ -105,6 +141,9 @@ impl Session {
                         budget.back_to(mark);
                         flush.flush_some(out)
                     })?;
+                if copy.format == CopyFormat::Binary {
+                    out.message(b'd', packed::put_end);
+                }
                 out.empty(b'c');
                 out.complete(&format!("COPY {rows}"));
                 Ok(())
@@ -163,12 +202,14 @@ impl Session {
         // What grows has room for as much again.
         copy.kept.resize(2 * (copy.rest.len() + data.len()) + copy.rows_bytes)?;
         copy.rest.extend_from_slice(data);
-        let (mut at, mut looked_to) = (0, std::mem::take(&mut copy.looked_to));
-        while let Some(length) = copy.rest[looked_to..].iter().position(|byte| *byte == b'\n') {
-            let line = &copy.rest[at..looked_to + length];
+        if options.format == CopyFormat::Binary {
+            return self.packed_data(copy, options, plan);
+        }
+        let mut at = 0;
+        while let Some(end) = copy.line_end(options.format) {
+            let line = &copy.rest[at..end];
             let line = line.strip_suffix(b"\r").unwrap_or(line);
-            at = looked_to + length + 1;
-            looked_to = at;
+            at = end + 1;
             copy.lines += 1;
             if copy.ended || (options.header && copy.lines == 1) {
                 continue;
@@ -182,14 +223,18 @@ impl Session {
             copy.kept.more(line_bytes(line, columns.len()))?;
             copy.rows_bytes += line_bytes(line, columns.len());
             let types = columns.iter().map(|column| column.ty);
-            let row = read_line(options, line, types, self.settings.times());
+            let times = self.settings.times();
+            let row = match quotes_of(options.format) {
+                Some(quotes) => read_record(options, line, quotes, types, times),
+                None => read_line(options, line, types, times),
+            };
             copy.rows.push(row.map_err(|error| located(error, &plan.table.name, copy.lines))?);
             if copy.rows.len() >= BATCH_ROWS || copy.rows_bytes >= BATCH_BYTES {
                 self.copy_rows(copy, options)?;
             }
         }
         copy.rest.drain(..at);
-        copy.looked_to = copy.rest.len();
+        copy.looked_to -= at;
         if copy.rest.is_empty() && copy.rest.capacity() > BATCH_BYTES {
             copy.rest = Vec::new();
         }
@@ -200,12 +245,65 @@ impl Session {
         Ok(())
     }
 
+    /// Reads what is binary.
+    fn packed_data(
+        &mut self,
+        copy: &mut CopyIn,
+        options: &Copy,
+        plan: &Insert,
+    ) -> Result<(), SqlError> {
+        let columns = &plan.source.output;
+        let mut at = 0;
+        while at < copy.rest.len() {
+            let rest = &copy.rest[at..];
+            if copy.ended {
+                let message = "received copy data after EOF marker";
+                return Err(SqlError::new(code::BAD_COPY, message));
+            }
+            let found = match copy.begun {
+                true => packed::row(rest, columns.iter().map(|column| column.ty)),
+                false => packed::head(rest),
+            };
+            let line = copy.lines + 1;
+            match found.map_err(|error| located(error, &plan.table.name, line))? {
+                packed::Found::Part => break,
+                packed::Found::Head(size) => (at, copy.begun) = (at + size, true),
+                packed::Found::End => (at, copy.ended) = (at + 2, true),
+                packed::Found::Row(row, size) => {
+                    (at, copy.lines) = (at + size, line);
+                    let bytes = 2 * size + columns.len() * size_of::<Datum>();
+                    copy.kept.more(bytes)?;
+                    copy.rows_bytes += bytes;
+                    copy.rows.push(row);
+                }
+            }
+            if copy.rows.len() >= BATCH_ROWS || copy.rows_bytes >= BATCH_BYTES {
+                self.copy_rows(copy, options)?;
+            }
+        }
+        copy.rest.drain(..at);
+        if copy.rest.len() > LINE_BYTES_MAX {
+            let message = format!("row {} is longer than 64 MB", copy.lines + 1);
+            return Err(SqlError::new(code::PROGRAM_LIMIT, message));
+        }
+        Ok(())
+    }
+
     fn copy_end(&mut self, copy: &mut CopyIn) -> Result<(), SqlError> {
+        let compiled = copy.compiled.clone();
+        let Action::Copy(options) = &compiled.action else { return Ok(()) };
+        let is_binary = options.format == CopyFormat::Binary;
+        if is_binary && !(copy.begun && copy.rest.is_empty()) {
+            return Err(SqlError::new(code::BAD_COPY, "unexpected EOF in COPY data"));
+        }
+        if copy.place.is_quoted() {
+            let error = SqlError::new(code::BAD_COPY, "unterminated CSV quoted field");
+            let CopyDirection::In(plan) = &options.direction else { return Err(error) };
+            return Err(located(error, &plan.table.name, copy.lines + 1));
+        }
         if !copy.rest.is_empty() {
             self.copy_data(copy, b"\n")?;
         }
-        let compiled = copy.compiled.clone();
-        let Action::Copy(options) = &compiled.action else { return Ok(()) };
         self.copy_rows(copy, options)?;
         let (around, catalog) = (self.surroundings(), self.catalog());
         settle(&mut copy.checks, self.backend(), &around, &catalog)
@@ -233,11 +331,12 @@ fn located(error: SqlError, table: &str, line: u64) -> SqlError {
     error.detail(detail)
 }
 
-fn describe(tag: u8, columns: usize, out: &mut Out) {
+fn describe(tag: u8, columns: usize, format: CopyFormat, out: &mut Out) {
+    let binary = i16::from(format == CopyFormat::Binary);
     out.message(tag, |body| {
-        body.push(0);
+        body.push(binary as u8);
         body.extend((columns as i16).to_be_bytes());
-        (0..columns).for_each(|_| body.extend(0i16.to_be_bytes()));
+        (0..columns).for_each(|_| body.extend(binary.to_be_bytes()));
     });
 }
 
@@ -250,15 +349,7 @@ fn read_line(
     let line = binary::utf8(line)?;
     let expected = types.len();
     let fields = split(line, copy.delimiter);
-    if fields.len() != expected {
-        let (what, given) = if fields.len() < expected {
-            ("missing", fields.len())
-        } else {
-            ("extra", fields.len())
-        };
-        let message = format!("{what} data: {expected} columns are expected, {given} are given");
-        return Err(SqlError::new(code::BAD_COPY, message));
-    }
+    check_count(fields.len(), expected)?;
     let read = |(field, ty): (&str, SqlType)| {
         if field == copy.null {
             return Ok(Datum::Null);
@@ -268,6 +359,33 @@ fn read_line(
         } else {
             text::parse_in(field, ty, times)
         }
+    };
+    fields.into_iter().zip(types).map(read).collect()
+}
+
+fn check_count(given: usize, expected: usize) -> Result<(), SqlError> {
+    let what = match given.cmp(&expected) {
+        Ordering::Equal => return Ok(()),
+        Ordering::Less => "missing",
+        Ordering::Greater => "extra",
+    };
+    let message = format!("{what} data: {expected} columns are expected, {given} are given");
+    Err(SqlError::new(code::BAD_COPY, message))
+}
+
+/// A line of the format csv, or several where quotes are around their ends.
+fn read_record(
+    copy: &Copy,
+    record: &[u8],
+    quotes: csv::Quotes,
+    types: impl ExactSizeIterator<Item = SqlType>,
+    times: &TimeStyle,
+) -> Result<Vec<Datum>, SqlError> {
+    let fields = csv::fields(binary::utf8(record)?, copy, quotes)?;
+    check_count(fields.len(), types.len())?;
+    let read = |(field, ty): (Option<String>, SqlType)| match field {
+        None => Ok(Datum::Null),
+        Some(field) => text::parse_in(&field, ty, times),
     };
     fields.into_iter().zip(types).map(read).collect()
 }
@@ -312,6 +430,12 @@ fn unescape(field: &str) -> String {
 }
 
 fn put_line(copy: &Copy, types: &[SqlType], values: &[Datum], zone: &Zone, body: &mut Vec<u8>) {
+    if let Some(quotes) = quotes_of(copy.format) {
+        return csv::put_row(copy, quotes, types, values, zone, body);
+    }
+    if copy.format == CopyFormat::Binary {
+        return packed::put_row(types, values, body);
+    }
     for (at, (value, ty)) in values.iter().zip(types).enumerate() {
         if at > 0 {
             body.extend(copy.delimiter.to_string().as_bytes());

@@ -154,7 +154,10 @@ fn select(explain: &Explain<'_>, plan: &Select, depth: usize, lines: &mut Vec<St
         outer(lines, "Limit".to_owned());
     }
     if let Some(lock) = plan.lock {
-        outer(lines, format!("Lock rows, {}", if lock.shared { "shared" } else { "exclusive" }));
+        let of: Vec<&str> = plan.locked.iter().map(|source| &*source.table.name).collect();
+        let of = if of.is_empty() { String::new() } else { format!(" of {}", of.join(", ")) };
+        let kind = if lock.shared { "shared" } else { "exclusive" };
+        outer(lines, format!("Lock rows{of}, {kind}"));
     }
     if !plan.order.is_empty() && !plan.sorted {
         outer(lines, "Sort".to_owned());

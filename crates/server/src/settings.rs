@@ -378,6 +378,8 @@ impl Settings {
                 return Ok(None);
             }
             "session_authorization" if value.is_none() => return Ok(None),
+            // Everybody is who has logged in, and may say so.
+            "role" if value.as_deref().is_some_and(|role| role == &*self.user) => return Ok(None),
             _ if is_own(&name) => return Err(unknown(&name)),
             _ => {}
         }
@@ -460,7 +462,11 @@ impl SettingsView for Settings {
         let known = DEFAULTS.iter().map(|(name, _)| *name);
         let known = known.chain(limits::NAMES).chain(liveness::NAMES);
         let mut names: Vec<&str> = known.chain(self.values.keys().map(String::as_str)).collect();
-        names.extend(["default_transaction_read_only", "transaction_isolation"]);
+        names.extend([
+            "default_transaction_isolation",
+            "default_transaction_read_only",
+            "transaction_isolation",
+        ]);
         names.sort_unstable();
         names.dedup();
         let value = |name: &str| Some((name.to_owned(), self.get(name)?));

@@ -227,6 +227,7 @@ impl Expr {
             matches!(
                 func,
                 Func::Random
+                    | Func::RandomUuid
                     | Func::NextVal
                     | Func::CurrVal
                     | Func::LastVal
@@ -234,6 +235,7 @@ impl Expr {
                     | Func::SequenceLast
                     | Func::SequenceIsCalled
                     | Func::Sleep
+                    | Func::Advisory { .. }
                     | Func::SetConfig
             )
         };

@@ -80,6 +80,12 @@ pub enum Func {
     SequenceIsCalled,
     Sleep,
     Random,
+    /// A lock of a number, to the end of the transaction; whether it is waited for.
+    Advisory {
+        shared: bool,
+        waits: bool,
+    },
+    RandomUuid,
     Extract,
     Neg,
     FormatType,
@@ -122,6 +128,8 @@ pub enum Func {
     TruthName,
     LikeEscape,
     ToRegtype,
+    VectorTypes,
+    Regtype,
     SerialSequence,
     SetConfig,
     DefaultAccess,
@@ -215,6 +223,7 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("setval", 2 | 3) => (SetVal, SqlType::Int8),
         ("pg_sleep", 1) => (Sleep, SqlType::Text),
         ("random", 0) => (Random, SqlType::Float8),
+        ("gen_random_uuid", 0) => (RandomUuid, SqlType::Uuid),
         ("format_type", 2) => (FormatType, SqlType::Text),
         ("has_column_privilege" | "pg_has_role", 2..=4) => (True, SqlType::Bool),
         ("pg_table_is_visible", 1) => (TableVisible, SqlType::Bool),
@@ -266,6 +275,19 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("quote_ident", 1) => (QuoteIdent, SqlType::Text),
         ("quote_literal", 1) => (QuoteLiteral, SqlType::Text),
         ("to_regclass", 1) => (ToRegclass, SqlType::Oid),
+        ("oidvectortypes", 1) => (VectorTypes, SqlType::Text),
+        ("pg_advisory_xact_lock", 1 | 2) => {
+            (Advisory { shared: false, waits: true }, SqlType::Text)
+        }
+        ("pg_advisory_xact_lock_shared", 1 | 2) => {
+            (Advisory { shared: true, waits: true }, SqlType::Text)
+        }
+        ("pg_try_advisory_xact_lock", 1 | 2) => {
+            (Advisory { shared: false, waits: false }, SqlType::Bool)
+        }
+        ("pg_try_advisory_xact_lock_shared", 1 | 2) => {
+            (Advisory { shared: true, waits: false }, SqlType::Bool)
+        }
         ("to_regtype", 1) => (ToRegtype, SqlType::Oid),
         ("pg_get_serial_sequence", 2) => (SerialSequence, SqlType::Text),
         ("set_config", 3) => (SetConfig, SqlType::Text),
@@ -334,7 +356,8 @@ impl Func {
             | CurrentSchema | CurrentSchemas | CurrentUser | BackendPid | CurrentSetting
             | SetConfig | FormatType | TableVisible | TypeVisible | RelationSize
             | IndexDefinition | ConstraintDefinition | ViewDefinition | ShowDefault | UserById
-            | ToRegclass | RegclassName | RegtypeName | PgTypeName | ToRegtype | SerialSequence
+            | ToRegclass | RegclassName | RegtypeName | PgTypeName | ToRegtype | Regtype
+            | SerialSequence
             | Description | ColumnDescription | Regclass | ToChar => true,
             _ => false,
         }
@@ -474,6 +497,7 @@ pub fn call(
         BackendPid => Datum::Int(around.process.into()),
         EncodingName => Datum::text("UTF8"),
         Random => random(around.seed),
+        RandomUuid => random_uuid(around.random),
         Extract => extract(text(0), &args[1])?,
         FormatType => format_type(args, catalog),
         TypeOf => copy(text(0), budget)?,
@@ -559,6 +583,22 @@ pub fn call(
         ToRegtype => {
             crate::system::regtype(catalog, &clipped(text(0))).map_or(Datum::Null, Datum::Int)
         }
+        VectorTypes => {
+            let one = |oid: Result<Datum, SqlError>| -> Result<String, SqlError> {
+                let shown = format_type(&[oid?, Datum::Null], catalog);
+                Ok(shown.as_text().unwrap_or_default().to_owned())
+            };
+            let types = crate::array::values(text(0), SqlType::Oid).map(one);
+            Datum::Text(types.collect::<Result<Vec<_>, _>>()?.join(", "))
+        }
+        Regtype => {
+            let name = clipped(text(0));
+            let found = crate::system::regtype(catalog, &name);
+            Datum::Int(found.ok_or_else(|| {
+                let message = format!("type \"{name}\" does not exist");
+                SqlError::new(code::UNDEFINED_OBJECT, message)
+            })?)
+        }
         SerialSequence => {
             crate::system::serial_sequence(catalog, &clipped(text(0)), &clipped(text(1)))?
         }
@@ -636,7 +676,14 @@ pub fn call(
             Datum::Text(crate::text::format_in(&args[0], ty, zone).into_owned())
         }
         TruthName => Datum::text(if args[0].as_bool() == Some(true) { "true" } else { "false" }),
-        NextVal | CurrVal | LastVal | SetVal | SequenceLast | SequenceIsCalled | Sleep
+        NextVal
+        | CurrVal
+        | LastVal
+        | SetVal
+        | SequenceLast
+        | SequenceIsCalled
+        | Sleep
+        | Advisory { .. }
         | Md5Like => {
             return Err(SqlError::unsupported("this function"));
         }
@@ -651,6 +698,15 @@ pub fn version() -> String {
 /// A number from 0 up to 1.
 pub(crate) fn random(seed: u64) -> Datum {
     Datum::Float((mix(seed) >> 11) as f64 / (1u64 << 53) as f64)
+}
+
+/// A UUID of version 4: all by chance but for the bits that say so.
+fn random_uuid(random: fn(&mut [u8])) -> Datum {
+    let mut bytes = [0; 16];
+    random(&mut bytes);
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    Datum::Bytes(bytes.to_vec())
 }
 
 /// A copy of a value; NULL of none.

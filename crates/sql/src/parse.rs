@@ -41,7 +41,7 @@ pub use design::{DesignChange, DesignStatement, Reconfigure};
 use design::{alter as alter_design, system};
 pub use like::{Including, Like};
 use rewrite::{as_table, drop_deferrable, has_partial_action, has_words, is_about_statistics};
-use rewrite::{overriding, plain_switches, whole_tables};
+use rewrite::{overriding, plain_arrays, plain_switches, whole_locks, whole_tables};
 pub use sequence::{IdentityChange, SequenceChange, SequenceStatement, sequence_options};
 pub use shard::{Reshard, ShardControl, column_list};
 use size::{check_size, count};
@@ -248,6 +248,9 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
         // ALTER TABLE does it for all kinds of relations.
         return statement(as_table(tokens), text);
     }
+    if has_words(&tokens, &["KEY", "UPDATE"]) || has_words(&tokens, &["KEY", "SHARE"]) {
+        whole_locks(&mut tokens);
+    }
     match (first.as_str(), second.as_str()) {
         ("BEGIN" | "START", _) | ("SET", "TRANSACTION" | "SESSION") => drop_deferrable(&mut tokens),
         ("VACUUM", _) => return Ok(Parsed::Nothing("VACUUM")),
@@ -327,6 +330,7 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
         }
     }
     if let ("CREATE" | "ALTER", "TABLE") = (first.as_str(), second.as_str()) {
+        plain_arrays(&mut tokens);
         sequence::put_in_order(&mut tokens).map_err(|error| refused(error, text))?;
     }
     let creates_table = first == "CREATE"

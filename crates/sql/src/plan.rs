@@ -60,6 +60,8 @@ pub struct Select {
     pub offset: Option<Expr>,
     /// Locks the rows that are shown.
     pub lock: Option<Lock>,
+    /// Where there are several sources: those whose rows are locked.
+    pub locked: Vec<LockedSource>,
     /// A query whose rows are put together with these.
     pub other: Option<Box<Other>>,
     /// The rows come sorted from the one source.
@@ -302,6 +304,15 @@ pub struct Lock {
     pub busy: Busy,
 }
 
+/// A table among several sources whose rows are locked.
+#[derive(Clone, Debug)]
+pub struct LockedSource {
+    /// The table.
+    pub table: Arc<Table>,
+    /// Where in the projection what a row of it is found by begins.
+    pub key_at: usize,
+}
+
 /// What is done with rows that somebody else has locked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Busy {
@@ -390,7 +401,7 @@ pub enum Source {
 }
 
 /// A call of functions that return rows.
-#[derive(Clone, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct SetCall {
     /// The functions. Of several, the rows stand side by side, and NULL where one has no more.
     pub parts: Vec<SetPart>,
@@ -398,6 +409,8 @@ pub struct SetCall {
     pub args: Vec<Expr>,
     /// The columns, in the same way.
     pub columns: Vec<(String, SqlType)>,
+    /// WITH ORDINALITY: the last column is the number of the row.
+    pub numbered: bool,
 }
 
 /// One of the functions of a [`SetCall`].

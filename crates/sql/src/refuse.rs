@@ -80,14 +80,13 @@ pub(crate) fn source(factor: &TableFactor) -> Result<(), SqlError> {
         TableFactor::Table {
             with_hints,
             version,
-            with_ordinality,
             partitions,
             json_path,
             sample,
             index_hints,
             ..
         } => {
-            refuse(&[(sample.is_some(), "TABLESAMPLE"), (*with_ordinality, "WITH ORDINALITY")])?;
+            refuse(&[(sample.is_some(), "TABLESAMPLE")])?;
             let is_foreign = !with_hints.is_empty()
                 || version.is_some()
                 || !partitions.is_empty()
@@ -97,10 +96,6 @@ pub(crate) fn source(factor: &TableFactor) -> Result<(), SqlError> {
         }
         TableFactor::Derived { sample, .. } => refuse(&[(sample.is_some(), "TABLESAMPLE")]),
         TableFactor::UNNEST { with_offset: true, .. } => foreign(&[(true, "\"WITH OFFSET\"")]),
-        TableFactor::Function { with_ordinality: true, .. }
-        | TableFactor::UNNEST { with_ordinality: true, .. } => {
-            Err(SqlError::unsupported("WITH ORDINALITY"))
-        }
         _ => Ok(()),
     }
 }

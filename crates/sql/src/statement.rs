@@ -187,12 +187,30 @@ impl Level {
 pub struct Copy {
     /// In: into a table. Out: a query.
     pub direction: CopyDirection,
+    /// How rows are written.
+    pub format: CopyFormat,
     /// What stands between columns.
     pub delimiter: char,
     /// What stands for NULL.
     pub null: String,
     /// True if the first line names the columns.
     pub header: bool,
+}
+
+/// How the rows of a COPY are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CopyFormat {
+    /// A line each, with backslashes before what is no part of a value.
+    Text,
+    /// A line each, with quotes around values where they are needed.
+    Csv {
+        /// What stands around a value.
+        quote: char,
+        /// What stands before a quote inside of a value.
+        escape: char,
+    },
+    /// As in the protocol.
+    Binary,
 }
 
 /// Which way a COPY goes.

@@ -7,6 +7,7 @@
 
 mod definitions;
 mod information;
+mod opclass;
 mod rows;
 mod tables;
 
@@ -294,6 +295,13 @@ impl SystemTable {
                 let owner = role_name(around, OWNER);
                 let row = |table: &Arc<Table>| {
                     vec![text(&table.schema_name), text(&table.name), text(&owner)]
+                };
+                catalog.tables.values().map(row).collect()
+            }
+            ("pg_catalog", "pg_opclass") => opclass::rows(),
+            ("pg_catalog", "pg_statio_all_tables") => {
+                let row = |table: &Arc<Table>| {
+                    vec![int(table.oid.into()), text(&table.schema_name), text(&table.name)]
                 };
                 catalog.tables.values().map(row).collect()
             }

@@ -103,6 +103,13 @@ pub trait Transaction {
         waits: bool,
     ) -> Result<bool, SqlError>;
 
+    /// Locks a number that means something to clients only, to the end of the transaction; `false` if it is busy and
+    /// `waits` is false.
+    ///
+    /// # Errors
+    /// As [`Transaction::lock`].
+    fn lock_number(&mut self, number: &Key, kind: LockKind, waits: bool) -> Result<bool, SqlError>;
+
     /// Waits until others who have locked a row have let go of it, without locking it.
     ///
     /// # Errors
@@ -255,6 +262,8 @@ pub struct Surroundings {
     pub design: Arc<dyn DesignView>,
     /// A number that differs from statement to statement, for random().
     pub seed: u64,
+    /// Fills bytes by chance that nobody guesses, for gen_random_uuid().
+    pub random: fn(&mut [u8]),
     /// Who else is connected.
     pub sessions: Arc<dyn SessionsView>,
     /// Settings that the statement sets: name, value, whether for the transaction only. They take effect when it is

@@ -419,8 +419,12 @@ impl SqlType {
     /// The type of a name that is not a keyword.
     pub fn of_name(name: &str) -> Option<SqlType> {
         // A name in quotes is another one if it has capitals.
-        let lower = if name.contains('"') { name.to_owned() } else { name.to_lowercase() };
-        let name = lower.strip_prefix("pg_catalog.").unwrap_or(&lower).trim_matches('"');
+        let quoted = name.contains('"');
+        let lower = if quoted { name.replace('"', "") } else { name.to_lowercase() };
+        let name = lower.strip_prefix("pg_catalog.").unwrap_or(&lower);
+        if let Some(element) = name.strip_prefix('_') {
+            return SqlType::of_name(element)?.array();
+        }
         Some(match name {
             "name" => SqlType::Name,
             "uuid" => SqlType::Uuid,

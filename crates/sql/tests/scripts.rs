@@ -55,6 +55,10 @@ impl Transaction for Nothing {
         none()
     }
 
+    fn lock_number(&mut self, _: &Key, _: LockKind, _: bool) -> Result<bool, SqlError> {
+        none()
+    }
+
     fn wait_for_holders(&mut self, _: TableId, _: &Key) -> Result<(), SqlError> {
         none()
     }
@@ -163,6 +167,7 @@ fn shown(text: &str) -> Result<String, SqlError> {
         budget,
         design: Arc::new(Nothing::new()),
         seed: 1,
+        random: |bytes| bytes.fill(7),
         sessions: Arc::new(Nothing::new()),
         wanted: Rc::default(),
         given: Rc::default(),

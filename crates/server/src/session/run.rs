@@ -310,6 +310,7 @@ impl Session {
             design: self.engine.clone(),
             settings: self.settings.clone(),
             seed: self.seed ^ now_us as u64,
+            random: self.random,
             sessions: self.clients.clone(),
             wanted: Rc::default(),
             given: self.given.clone(),

@@ -54,14 +54,43 @@ impl Binder<'_> {
         inner: &ast::Expr,
         ty: &ast::DataType,
     ) -> Result<Typed, SqlError> {
-        let value = self.expr(inner)?;
-        let name = ty.to_string().to_lowercase();
+        let name = type_name(ty);
         let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
+        // A type by its name, and its name again.
+        if let ast::Expr::Cast { expr, data_type, .. } = inner
+            && type_name(data_type) == "regtype"
+            && matches!(name, "text" | "varchar")
+        {
+            let number = self.cast(expr, data_type)?;
+            return match number.ty {
+                SqlType::Oid => {
+                    Ok(typed(Expr::Call(Func::RegtypeName, vec![number.expr]), SqlType::Text))
+                }
+                _ => Ok(number),
+            };
+        }
+        let value = self.expr(inner)?;
+        let names_type = |value: &Typed| match &value.expr {
+            Expr::Const(Datum::Text(text)) => text.parse::<u32>().is_err(),
+            _ => value.ty.family() == Family::Text,
+        };
+        if name == "regtype" && names_type(&value) {
+            let named = self.coerce(value, SqlType::Text)?;
+            return Ok(typed(Expr::Call(Func::Regtype, vec![named]), SqlType::Oid));
+        }
         // Names of objects as numbers, and numbers as names.
         if matches!(name, "regclass") {
+            if matches!(value.expr, Expr::Call(Func::Regclass, _)) {
+                return Ok(value);
+            }
             if value.ty.family() == Family::Text || value.ty == SqlType::Unknown {
-                if matches!(value.expr, Expr::Param(_)) || value.expr == Expr::Const(Datum::Null) {
+                if value.expr == Expr::Const(Datum::Null) {
                     return Ok(typed(self.coerce(value, SqlType::Oid)?, SqlType::Oid));
+                }
+                // A parameter is a name, or a number as a text.
+                if let Expr::Param(_) = value.expr {
+                    let name = self.coerce(value, SqlType::Text)?;
+                    return Ok(typed(Expr::Call(Func::Regclass, vec![name]), SqlType::Oid));
                 }
                 // A literal is known by now; what is a text may be there once it is looked for.
                 if let (Expr::Const(Datum::Text(text)), SqlType::Unknown) = (&value.expr, value.ty)
@@ -292,6 +321,11 @@ pub(super) fn number(digits: &str) -> Result<Typed, SqlError> {
             Err(SqlError::new(code::OUT_OF_RANGE, message))
         }
     }
+}
+
+/// A type as it was written, in small letters.
+fn type_name(ty: &ast::DataType) -> String {
+    ty.to_string().to_lowercase().trim_matches('"').to_owned()
 }
 
 /// A type without its modifier.

@@ -1,10 +1,10 @@
 //! FROM: sources, their names and places, and how they are joined.
 
 use super::inner::{looks_out, shift_levels};
-use super::query::{not_locked, of_values};
+use super::query::{joined_rows, not_locked, of_values};
 use super::sets::is_set_function;
 use super::view::Shape;
-use super::{Binder, ScopeColumn, Typed, folded};
+use super::{Binder, Scope, ScopeColumn, Typed, folded};
 use crate::catalog::{self, Relation};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
@@ -30,7 +30,15 @@ impl Binder<'_> {
         conditions: &mut Vec<Expr>,
     ) -> Result<(), SqlError> {
         let before = self.scope().columns.len();
-        self.factor(&table.relation, steps, conditions)?;
+        let is_outer = |join: &ast::Join| kind(join).is_some_and(|kind| kind.right);
+        match &table.relation {
+            TableFactor::NestedJoin { table_with_joins, alias: None }
+                if table.joins.iter().any(is_outer) =>
+            {
+                self.nested(table_with_joins, steps)?;
+            }
+            relation => self.factor(relation, steps, conditions)?,
+        }
         for (at, join) in table.joins.iter().enumerate() {
             let Some(Kind { constraint, left, right }) = kind(join) else {
                 return Err(SqlError::unsupported("this kind of join"));
@@ -45,9 +53,13 @@ impl Binder<'_> {
             let columns_before = self.scope().columns.len();
             let count = steps.len();
             let mut inner = Vec::new();
-            self.factor(&join.relation, steps, &mut inner)?;
-            if (left || right || decided) && steps.len() != count + 1 {
-                return Err(SqlError::unsupported("an outer join with a join in parentheses"));
+            match &join.relation {
+                TableFactor::NestedJoin { table_with_joins, alias: None }
+                    if left || right || decided =>
+                {
+                    self.nested(table_with_joins, steps)?;
+                }
+                relation => self.factor(relation, steps, &mut inner)?,
             }
             let mut on = Vec::new();
             match constraint {
@@ -148,18 +160,20 @@ impl Binder<'_> {
                 self.note_alias(last, alias.is_some());
                 self.enter_as(source, shape.as_deref(), (alias.as_ref(), &named.name), steps)
             }
-            TableFactor::Table { name, alias, args: Some(args), .. } => {
-                self.table_function(&name.to_string(), &args.args, alias.as_ref(), steps)
+            TableFactor::Table { name, alias, args: Some(args), with_ordinality, .. } => {
+                let (name, alias) = (name.to_string(), alias.as_ref());
+                self.table_function((&name, *with_ordinality), &args.args, alias, steps)
             }
-            TableFactor::Function { name, args, alias, .. } => {
-                self.table_function(&name.to_string(), args, alias.as_ref(), steps)
+            TableFactor::Function { name, args, alias, with_ordinality, .. } => {
+                let (name, alias) = (name.to_string(), alias.as_ref());
+                self.table_function((&name, *with_ordinality), args, alias, steps)
             }
-            TableFactor::UNNEST { alias, array_exprs, .. } => {
+            TableFactor::UNNEST { alias, array_exprs, with_ordinality, .. } => {
                 let arg = |array: &ast::Expr| {
                     ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(array.clone()))
                 };
                 let args: Vec<ast::FunctionArg> = array_exprs.iter().map(arg).collect();
-                self.table_function("unnest", &args, alias.as_ref(), steps)
+                self.table_function(("unnest", *with_ordinality), &args, alias.as_ref(), steps)
             }
             TableFactor::Derived { subquery, alias, lateral: false, .. } => {
                 let query = self.query_apart(subquery)?;
@@ -174,6 +188,40 @@ impl Binder<'_> {
             }
             _ => Err(SqlError::unsupported("this kind of source in FROM")),
         }
+    }
+
+    /// A join in parentheses beside an outer join, as one source: its conditions are about its own rows, whatever the
+    /// outer join makes of them. Its columns keep their names.
+    fn nested(
+        &mut self,
+        join: &ast::TableWithJoins,
+        steps: &mut Vec<Step>,
+    ) -> Result<(), SqlError> {
+        self.budget.deeper()?;
+        let hidden = self.scopes.pop().expect("a source is bound in a query");
+        let bound = self.within(Scope::default(), |binder| {
+            let (mut steps, mut conditions) = (Vec::new(), Vec::new());
+            binder.table_with_joins(join, &mut steps, &mut conditions)?;
+            let all = vec![true; binder.scope().used.len()];
+            joined_rows(steps, conditions, &all, binder.budget)
+        });
+        self.scopes.push(hidden);
+        let (query, inside) = bound?;
+        let (offset, width) = (self.scope().used.len(), query.width);
+        self.budget.tick(self.scope().columns.len() * inside.columns.len())?;
+        self.budget.charge(size_of::<Step>() + inside.columns.len() * size_of::<ScopeColumn>())?;
+        for column in inside.columns {
+            let twice = |known: &ScopeColumn| known.slot < offset && known.alias == column.alias;
+            if self.scope().columns.iter().any(twice) {
+                let message = format!("table name \"{}\" specified more than once", column.alias);
+                return Err(SqlError::new(code::DUPLICATE_ALIAS, message));
+            }
+            let slot = offset + column.slot;
+            self.scope().columns.push(ScopeColumn { slot, ..column });
+        }
+        self.scope().used.resize(offset + width, false);
+        steps.push(Step::of(Source::Query(Arc::new(query)), String::new(), offset, width));
+        Ok(())
     }
 
     /// Binds a query inside of which the other sources of this one are not seen.
@@ -262,16 +310,23 @@ impl Binder<'_> {
         Err(self.at(self.catalog.no_relation(named, "table"), words.0))
     }
 
-    /// A table function, whose arguments may look at the sources before it, but not out of a query.
+    /// A table function, whose arguments may look at the sources before it, but not out of a query; and whether its
+    /// rows are numbered.
     fn table_function(
         &mut self,
-        name: &str,
+        (name, numbered): (&str, bool),
         args: &[ast::FunctionArg],
         alias: Option<&ast::TableAlias>,
         steps: &mut Vec<Step>,
     ) -> Result<(), SqlError> {
         let name = name.to_lowercase();
         let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
+        // What JDBC asks of an index: the elements of an array and their numbers.
+        let expands = name == "information_schema._pg_expandarray";
+        let (name, numbered) = if expands { ("unnest", true) } else { (name, numbered) };
+        if numbered && !is_set_function(name) {
+            return Err(SqlError::unsupported(format!("WITH ORDINALITY of {name}")));
+        }
         if let (Some(system), []) = (SystemTable::find(None, name), args) {
             return self.enter(Source::System(system), alias, name, steps);
         }
@@ -285,8 +340,15 @@ impl Binder<'_> {
             };
             bound.push(self.expr(arg)?);
         }
-        let mut call = SetCall { parts: Vec::new(), args: Vec::new(), columns: Vec::new() };
+        let mut call = SetCall { numbered, ..SetCall::default() };
         self.set_function(name, bound, &mut call)?;
+        if expands {
+            call.columns[0].0 = "x".to_owned();
+        }
+        if numbered {
+            let number = if expands { ("n", SqlType::Int4) } else { ("ordinality", SqlType::Int8) };
+            call.columns.push((number.0.to_owned(), number.1));
+        }
         self.enter(Source::Set(Box::new(call)), alias, name, steps)
     }
 
@@ -337,7 +399,9 @@ impl Binder<'_> {
     ) -> Result<(), SqlError> {
         let shown = alias.map_or(name.to_owned(), |alias| folded(&alias.name));
         let mut columns = source_columns(&source);
-        if let (Source::Set(_), [(column, ..)]) = (&source, columns.as_mut_slice())
+        if let Source::Set(call) = &source
+            && let [(column, ..), rest @ ..] = columns.as_mut_slice()
+            && rest.len() == usize::from(call.numbered)
             && column == name
         {
             column.clone_from(&shown);

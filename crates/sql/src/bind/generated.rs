@@ -43,6 +43,29 @@ impl Binder<'_> {
     }
 }
 
+/// The columns that a condition on the rows of a table looks at, in their order.
+pub(crate) fn checked_columns(
+    table: &Arc<Table>,
+    condition: &str,
+    catalog: &Catalog,
+) -> Vec<usize> {
+    let budget = Budget::unlimited();
+    let mut binder = Binder::new(catalog, "", &[], &budget);
+    let mut bound = || -> Result<Expr, SqlError> {
+        let ast = crate::parse::parse_expression(condition)?;
+        let scope = binder.table_scope(table, &[&table.name])?;
+        Ok(binder.within(scope, |binder| binder.condition(&ast))?.0)
+    };
+    let mut found = Vec::new();
+    if let Ok(bound) = bound() {
+        bound.columns(&mut |slot| found.push(slot));
+    }
+    found.retain(|slot| *slot < table.columns.len());
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
 /// Refuses a generated column that is not the same whenever it is computed.
 ///
 /// # Errors

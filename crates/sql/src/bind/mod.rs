@@ -64,6 +64,7 @@ use std::sync::Arc;
 
 pub(crate) use convert::{bare, retyped};
 pub(crate) use expr::Typed;
+pub(crate) use generated::checked_columns;
 pub use generated::{check_generated, computed_of, renamed};
 pub(crate) use name::column_name;
 pub(crate) use view::written;

@@ -74,7 +74,7 @@ impl Binder<'_> {
         let negated = match op {
             BinaryOperator::Eq => false,
             BinaryOperator::NotEq => true,
-            other => return Err(SqlError::unsupported(format!("{other} between rows"))),
+            op => return self.order_rows(a, op, b),
         };
         let mut equal = Vec::with_capacity(a.len());
         for (a, b) in a.iter().zip(b) {
@@ -82,6 +82,46 @@ impl Binder<'_> {
             equal.push(self.compare(Compare::Eq, a, b)?.expr);
         }
         Ok(negate(boolean(Expr::And(equal)), negated))
+    }
+
+    /// The order of two rows is that of their first values that differ:
+    ///
+    /// ```text
+    ///   (a, b) < (c, d)     a <= c  and  (a < c or (a = c and b < d))
+    /// ```
+    ///
+    /// The first condition follows from the second, and finds the rows in an index.
+    fn order_rows(
+        &mut self,
+        a: &[ast::Expr],
+        op: &BinaryOperator,
+        b: &[ast::Expr],
+    ) -> Result<Typed, SqlError> {
+        let (strict, weak) = match comparison(op) {
+            Some(found @ (Compare::Lt | Compare::Le)) => ((Compare::Lt, found), Compare::Le),
+            Some(found @ (Compare::Gt | Compare::Ge)) => ((Compare::Gt, found), Compare::Ge),
+            _ => return Err(SqlError::unsupported(format!("{op} between rows"))),
+        };
+        let (mut found, mut first): (Option<Expr>, Option<Expr>) = (None, None);
+        for (a, b) in a.iter().zip(b).rev() {
+            let before = self.budget.mark();
+            let (a, b) = (self.expr(a)?, self.expr(b)?);
+            if a.expr.is_volatile() || b.expr.is_volatile() {
+                let what = "a value that differs each time, in the order of rows";
+                return Err(SqlError::unsupported(what));
+            }
+            // Both are there three times.
+            self.budget.charge(2 * (self.budget.mark() - before))?;
+            first = Some(self.compare(weak, a.clone(), b.clone())?.expr);
+            found = Some(match found {
+                None => self.compare(strict.1, a, b)?.expr,
+                Some(rest) => {
+                    let equal = self.compare(Compare::Eq, a.clone(), b.clone())?.expr;
+                    any(self.compare(strict.0, a, b)?.expr, all(equal, rest))
+                }
+            });
+        }
+        Ok(boolean(Expr::And(first.into_iter().chain(found).collect())))
     }
 
     pub(super) fn in_list(

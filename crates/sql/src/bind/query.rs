@@ -66,7 +66,8 @@ impl Binder<'_> {
             Some(OrderByKind::Expressions(order)) => order,
             Some(OrderByKind::All(_)) => return Err(SqlError::unsupported("ORDER BY ALL")),
         };
-        let lock = lock_of(query)?;
+        let locking = lock_of(query);
+        let lock = locking.as_ref();
         let targets = std::mem::take(&mut self.targets);
         let mut plan = match &*query.body {
             SetExpr::Select(select) => self.select(select, order, lock, &targets)?,
@@ -306,6 +307,7 @@ pub(super) fn empty(output: Vec<OutputColumn>) -> Select {
         ties: false,
         offset: None,
         lock: None,
+        locked: Vec::new(),
         other: None,
         sorted: false,
     }
@@ -374,9 +376,18 @@ pub(super) fn sort_key(by: &ast::OrderByExpr, place: usize) -> Result<SortKey, S
     Ok(SortKey { place, descending, nulls_first })
 }
 
-fn lock_of(query: &Query) -> Result<Option<Lock>, SqlError> {
-    let mut lock: Option<Lock> = None;
+/// FOR UPDATE or FOR SHARE: how rows are locked, and of which sources; of all, if none is named.
+pub(super) struct Locking {
+    pub(super) lock: Lock,
+    pub(super) of: Vec<ast::Ident>,
+}
+
+/// The strongest of the locks that are asked for, of all sources that are named.
+fn lock_of(query: &Query) -> Option<Locking> {
+    let (mut lock, mut of): (Option<Lock>, Vec<ast::Ident>) = (None, Vec::new());
+    let last = |name: &ast::ObjectName| name.0.last().and_then(|part| part.as_ident()).cloned();
     for clause in &query.locks {
+        of.extend(clause.of.as_ref().and_then(last));
         let shared = clause.lock_type == ast::LockType::Share;
         let busy = match clause.nonblock {
             None => Busy::Wait,
@@ -386,7 +397,10 @@ fn lock_of(query: &Query) -> Result<Option<Lock>, SqlError> {
         let shared = shared && lock.is_none_or(|lock| lock.shared);
         lock = Some(Lock { shared, busy });
     }
-    Ok(lock)
+    if query.locks.iter().any(|clause| clause.of.is_none()) {
+        of.clear();
+    }
+    lock.map(|lock| Locking { lock, of })
 }
 
 /// The step of a table that is changed, in a scope that has been entered.

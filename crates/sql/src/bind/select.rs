@@ -8,14 +8,14 @@ use super::arrange::{arrange, comes_sorted};
 use super::call::is_aggregate;
 use super::group::Grouped;
 use super::operators::{check_equality, check_order};
-use super::query::{of_values, output_place, sort_key};
+use super::query::{Locking, of_values, output_place, sort_key};
 use super::sets::listed;
 use super::window::in_turn;
 use super::{Binder, Scope, ScopeColumn, Typed, column_name, folded};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Expr, conjuncts};
-use crate::plan::{Group, Lock, OutputColumn, Select, SetCall, SortKey, Source, Step};
+use crate::plan::{Group, LockedSource, OutputColumn, Select, SetCall, SortKey, Source, Step};
 use crate::refuse;
 use crate::system::SystemTable;
 use crate::types::SqlType;
@@ -32,7 +32,7 @@ impl Binder<'_> {
         &mut self,
         select: &ast::Select,
         order: &[ast::OrderByExpr],
-        lock: Option<Lock>,
+        lock: Option<&Locking>,
         targets: &[SqlType],
     ) -> Result<Select, SqlError> {
         refuse::select(select)?;
@@ -58,7 +58,7 @@ impl Binder<'_> {
         &mut self,
         select: &ast::Select,
         order: &[ast::OrderByExpr],
-        lock: Option<Lock>,
+        lock: Option<&Locking>,
         targets: &[SqlType],
     ) -> Result<Select, SqlError> {
         let (mut steps, mut conditions) = (Vec::new(), Vec::new());
@@ -70,8 +70,7 @@ impl Binder<'_> {
             conjuncts(filter, &mut conditions);
         }
         let before_sets = self.scope().used.len();
-        self.scope().sets =
-            Some(SetCall { parts: Vec::new(), args: Vec::new(), columns: Vec::new() });
+        self.scope().sets = Some(SetCall::default());
         self.scope().aggregates = Some(Vec::new());
         self.scope().windows = Some(self.named_windows(select)?);
         let (mut project, mut output) = self.projection(&select.projection, targets)?;
@@ -174,27 +173,12 @@ impl Binder<'_> {
             ties: false,
             offset: None,
             lock: None,
+            locked: Vec::new(),
             other: None,
             sorted: false,
         };
-        if lock.is_some() {
-            let [Step { source: Source::Table(table), .. }] = steps.as_slice() else {
-                return Err(SqlError::unsupported("FOR UPDATE of anything but one table"));
-            };
-            if plan.group.is_some()
-                || !plan.windows.is_empty()
-                || plan.distinct
-                || !plan.distinct_on.is_empty()
-            {
-                let message =
-                    "FOR UPDATE is not allowed with DISTINCT, GROUP BY, aggregates or windows";
-                return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
-            }
-            for slot in table.key_slots() {
-                self.scope().used[slot] = true;
-                plan.project.push(Expr::Column(slot));
-            }
-            plan.lock = lock;
+        if let Some(locking) = lock {
+            self.lock_rows(locking, &steps, &mut plan)?;
         }
         arrange(steps, conditions, &mut plan, self.budget)?;
         if let Some(way) = comes_sorted(&plan) {
@@ -202,6 +186,56 @@ impl Binder<'_> {
             plan.steps[0].access.way = way;
         }
         Ok(plan)
+    }
+
+    /// Puts what the rows to lock are found by behind the projection.
+    fn lock_rows(
+        &mut self,
+        locking: &Locking,
+        steps: &[Step],
+        plan: &mut Select,
+    ) -> Result<(), SqlError> {
+        if plan.group.is_some()
+            || !plan.windows.is_empty()
+            || plan.distinct
+            || !plan.distinct_on.is_empty()
+        {
+            let message =
+                "FOR UPDATE is not allowed with DISTINCT, GROUP BY, aggregates or windows";
+            return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+        }
+        for named in &locking.of {
+            let name = folded(named);
+            if !steps.iter().any(|step| step.alias == name) {
+                let message =
+                    format!("relation \"{name}\" in FOR UPDATE clause not found in FROM clause");
+                return Err(self.at(SqlError::new(code::UNDEFINED_TABLE, message), named));
+            }
+        }
+        for (at, step) in steps.iter().enumerate() {
+            if !locking.of.is_empty() && !locking.of.iter().any(|of| folded(of) == step.alias) {
+                continue;
+            }
+            let Source::Table(table) = &step.source else {
+                return Err(SqlError::unsupported("FOR UPDATE of anything but tables")
+                    .hint("Name the tables whose rows are to be locked: FOR UPDATE OF them."));
+            };
+            // A row that an outer join makes up is none that could be locked.
+            if step.left || steps[at + 1..].iter().any(|later| later.right) {
+                let message = "FOR UPDATE cannot be applied to the nullable side of an outer join";
+                return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+            }
+            let key_at = plan.project.len();
+            for slot in table.key_slots() {
+                self.scope().used[step.offset + slot] = true;
+                plan.project.push(Expr::Column(step.offset + slot));
+            }
+            if steps.len() > 1 {
+                plan.locked.push(LockedSource { table: table.clone(), key_at });
+            }
+        }
+        plan.lock = Some(locking.lock);
+        Ok(())
     }
 
     /// The places that DISTINCT ON names. The order begins with them, or is made to.

@@ -19,7 +19,9 @@ use crate::error::{SqlError, code};
 use crate::expr::{Arith, Expr};
 use crate::functions::{self, Func};
 use crate::pattern;
+use crate::transaction::LockKind;
 use crate::types::{Family, SqlType};
+use isomer_design::Key;
 use std::time::Duration;
 
 /// The longest that `pg_sleep` sleeps: a year.
@@ -217,6 +219,15 @@ impl Exec<'_> {
                 let time = Duration::try_from_secs_f64(values[0].to_f64().max(0.0));
                 self.txn.borrow().pause(time.map_or(SLEEP_MAX, |time| time.min(SLEEP_MAX)))?;
                 Ok(Datum::text(""))
+            }
+            Func::Advisory { shared, waits } => {
+                // One number, or two: none of the one kind is of the other.
+                let mut numbers = vec![values.len() as i64];
+                numbers.extend(values.iter().filter_map(Datum::as_int));
+                let key = Key::ints(&numbers);
+                let kind = if shared { LockKind::Shared } else { LockKind::Exclusive };
+                let is_free = self.txn.borrow_mut().lock_number(&key, kind, waits)?;
+                Ok(if waits { Datum::text("") } else { Datum::Bool(is_free) })
             }
             Func::Random => {
                 self.calls.set(self.calls.get() + 1);

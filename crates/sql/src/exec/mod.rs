@@ -13,6 +13,7 @@ mod foreign;
 mod inner;
 mod insert;
 mod join;
+mod locked;
 mod numbers;
 mod select;
 mod sets;

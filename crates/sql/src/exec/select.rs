@@ -9,7 +9,8 @@
 //!
 //! **FOR UPDATE** finds the rows, locks them, and looks at each again under its lock: it is shown if it
 //! still fits. Rows whose whole keys the query names are locked without being looked for, so also if they
-//! then do not fit. With SKIP LOCKED rows are locked as they are found, until there are enough. Left out: joins in any other order than that of the plan, and spilling to the disk.
+//! then do not fit. With SKIP LOCKED rows are locked as they are found, until there are enough. [`super::locked`] has those of several sources. Left out: joins in any other order than that of the plan, and
+//! spilling to the disk.
 
 use super::aggregate::Groups;
 use super::{Exec, Row, key_bytes};
@@ -85,7 +86,7 @@ impl Exec<'_> {
     }
 
     /// How many of the first rows are not shown, and how many are after these.
-    fn limits(&self, plan: &Select, given: &[Datum]) -> Result<(u64, u64), SqlError> {
+    pub(super) fn limits(&self, plan: &Select, given: &[Datum]) -> Result<(u64, u64), SqlError> {
         let nothing = Row { values: &[], given };
         let count = |expr: &Option<Expr>, what: &str| -> Result<Option<u64>, SqlError> {
             let Some(expr) = expr else { return Ok(None) };
@@ -106,7 +107,7 @@ impl Exec<'_> {
     }
 
     /// The rows in their order; with `keep`, at least so many of the first.
-    fn ordered_rows(
+    pub(super) fn ordered_rows(
         &self,
         plan: &Select,
         given: &[Datum],
@@ -331,6 +332,9 @@ impl Exec<'_> {
         lock: Lock,
         emit: Emit<'_>,
     ) -> Result<(), SqlError> {
+        if !plan.locked.is_empty() {
+            return self.locked_join(plan, lock, emit);
+        }
         let Some(Step { source: Source::Table(table), .. }) = plan.steps.first() else {
             return Err(SqlError::unsupported("FOR UPDATE of anything but one table"));
         };

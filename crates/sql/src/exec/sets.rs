@@ -30,6 +30,14 @@ impl Exec<'_> {
         row: Row<'_>,
         take: super::find::TakeRow<'_>,
     ) -> Result<ControlFlow<()>, SqlError> {
+        let mut number = 0;
+        let mut numbered = |values: &mut Vec<Datum>| {
+            if call.numbered {
+                number += 1;
+                values.push(Datum::Int(number));
+            }
+            take(values)
+        };
         let args = call.args.iter().map(|arg| self.eval(arg, row));
         let args: Vec<Datum> = args.collect::<Result<_, _>>()?;
         let types = |from: usize, count: usize| -> Vec<SqlType> {
@@ -37,7 +45,7 @@ impl Exec<'_> {
         };
         if let [only] = call.parts.as_slice() {
             return self.each_row(only.func, &args, &types(0, only.columns), &mut |values| {
-                take(&mut values.to_vec())
+                numbered(&mut values.to_vec())
             });
         }
         let (mut held, mut found) = (self.budget.held(), Vec::new());
@@ -63,7 +71,7 @@ impl Exec<'_> {
                     None => together.resize(together.len() + *columns, Datum::Null),
                 }
             }
-            if take(&mut together)?.is_break() {
+            if numbered(&mut together)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }

@@ -86,6 +86,50 @@ pub(super) fn whole_tables(tokens: &mut Vec<TokenWithSpan>) {
     *tokens = written;
 }
 
+/// FOR NO KEY UPDATE as FOR UPDATE, and FOR KEY SHARE as FOR SHARE: the grammar does not know them, and what is locked
+/// more than was asked for keeps what was promised.
+pub(super) fn whole_locks(tokens: &mut Vec<TokenWithSpan>) {
+    let words: Vec<(usize, String)> = tokens
+        .iter()
+        .enumerate()
+        .filter(|(_, token)| !matches!(token.token, Token::Whitespace(_)))
+        .map(|(at, token)| (at, token.token.to_string().to_uppercase()))
+        .collect();
+    let mut dropped = Vec::new();
+    for at in 0..words.len() {
+        let word = |after: usize| words.get(at + after).map_or("", |(_, word)| word.as_str());
+        match (word(0), word(1), word(2), word(3)) {
+            ("FOR", "NO", "KEY", "UPDATE") => dropped.extend([words[at + 1].0, words[at + 2].0]),
+            ("FOR", "KEY", "SHARE", _) => dropped.push(words[at + 1].0),
+            _ => {}
+        }
+    }
+    dropped.into_iter().rev().for_each(|at| drop(tokens.remove(at)));
+}
+
+/// `text ARRAY` as `text[]`, among the columns of a table.
+pub(super) fn plain_arrays(tokens: &mut Vec<TokenWithSpan>) {
+    let mut written: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    let mut rest = std::mem::take(tokens).into_iter().peekable();
+    let mut before = Token::EOF;
+    while let Some(token) = rest.next() {
+        let is_array = matches!(&token.token, Token::Word(word)
+            if word.quote_style.is_none() && word.keyword == Keyword::ARRAY);
+        let opens =
+            rest.peek().is_some_and(|next| matches!(next.token, Token::LBracket | Token::LParen));
+        if is_array && !opens && matches!(before, Token::Word(_) | Token::RParen) {
+            let brackets = [Token::LBracket, Token::RBracket];
+            written.extend(brackets.map(|sign| TokenWithSpan { token: sign, span: token.span }));
+            continue;
+        }
+        if !matches!(token.token, Token::Whitespace(_)) {
+            before = token.token.clone();
+        }
+        written.push(token);
+    }
+    *tokens = written;
+}
+
 /// True if these words follow each other somewhere.
 pub(super) fn has_words(tokens: &[TokenWithSpan], wanted: &[&str]) -> bool {
     let mut found = 0;

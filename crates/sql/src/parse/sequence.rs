@@ -316,7 +316,13 @@ pub(super) fn put_in_order(tokens: &mut Vec<TokenWithSpan>) -> Result<(), Parser
         let inner = tokens[open + 1..close].to_vec();
         let span = tokens[open].span;
         let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(inner);
-        let (_, given) = options(&mut parser, false)?;
+        let (_, mut given) = options(&mut parser, false)?;
+        // The name that it has anyway may be said.
+        if let (Some(name), Some(own)) = (&given.name, own_name(&tokens[..open]))
+            && name.name == own
+        {
+            given.name = None;
+        }
         if parser.peek_token().token != Token::EOF {
             return Err(expected("an option of a sequence", &parser));
         }
@@ -326,6 +332,47 @@ pub(super) fn put_in_order(tokens: &mut Vec<TokenWithSpan>) -> Result<(), Parser
         tokens.splice(open + 1..close, ordered);
     }
     Ok(())
+}
+
+/// The name of an identity's sequence that no other name is given: those of its table and its column, of the tokens of a
+/// definition up to it.
+fn own_name(tokens: &[TokenWithSpan]) -> Option<String> {
+    let signs: Vec<&Token> = tokens
+        .iter()
+        .map(|token| &token.token)
+        .filter(|token| !matches!(token, Token::Whitespace(_)))
+        .collect();
+    let is = |token: &Token, words: &[&str]| {
+        matches!(token, Token::Word(word) if word.quote_style.is_none()
+            && words.iter().any(|wanted| word.value.eq_ignore_ascii_case(wanted)))
+    };
+    let name = |token: &Token| match token {
+        Token::Word(word) if word.quote_style.is_some() => Some(word.value.clone()),
+        Token::Word(word) => Some(word.value.to_lowercase()),
+        _ => None,
+    };
+    let table = signs.iter().position(|token| is(token, &["TABLE"]))? + 1;
+    let skipped = |token: &&&Token| is(token, &["IF", "NOT", "EXISTS", "ONLY"]);
+    let mut at = table + signs[table..].iter().take_while(skipped).count();
+    if signs.get(at + 1) == Some(&&Token::Period) {
+        at += 2;
+    }
+    // The column is the first word behind the last comma or bracket that is open here.
+    let (mut depth, mut begin) = (0, signs.len());
+    while begin > at + 1 {
+        match signs[begin - 1] {
+            Token::RParen => depth += 1,
+            Token::LParen if depth == 0 => break,
+            Token::LParen => depth -= 1,
+            Token::Comma if depth == 0 => break,
+            token if depth == 0 && is(token, &["ADD", "COLUMN"]) => break,
+            _ => {}
+        }
+        begin -= 1;
+    }
+    let begin = begin + signs[begin..].iter().take_while(skipped).count();
+    let name = format!("{}_{}_seq", name(signs.get(at)?)?, name(signs.get(begin)?)?);
+    (name.len() <= super::NAME_BYTES_MAX).then_some(name)
 }
 
 fn in_order(options: &SequenceOptions) -> Result<String, ParserError> {

@@ -1,9 +1,10 @@
 //! Statements that the session carries out itself: what SET, BEGIN, EXECUTE and COPY say, read off the grammar.
 
-use super::{Action, Control, Copy, CopyDirection, Level, Modes, Setting};
+use super::{Action, Control, Copy, CopyDirection, CopyFormat, Level, Modes, Setting};
 use crate::bind::Binder;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
+use crate::interval::{Interval, Unit};
 use sqlparser::ast::{
     self, CopySource, CopyTarget, Set, TransactionIsolationLevel, TransactionMode,
 };
@@ -78,7 +79,10 @@ pub(super) fn set_action(set: &Set) -> Result<Action, SqlError> {
             Action::Setting(Setting::Set(variable.to_string().to_lowercase(), value, local))
         }
         Set::SetTimeZone { local, value } => {
-            let value = setting_value(value);
+            let value = match value {
+                ast::Expr::Interval(span) => zone_of(span)?,
+                value => setting_value(value),
+            };
             let is_own = ["local", "default"].iter().any(|word| value.eq_ignore_ascii_case(word));
             let value = (!is_own).then_some(value);
             Action::Setting(Setting::Set("timezone".to_owned(), value, *local))
@@ -95,7 +99,11 @@ pub(super) fn set_action(set: &Set) -> Result<Action, SqlError> {
         }
         // Everybody is who has logged in.
         Set::SetRole { role_name: None, .. } => Action::Nothing("SET"),
-        Set::SetRole { .. } => return Err(another_user("SET ROLE")),
+        Set::SetRole { role_name: Some(role), context_modifier } => {
+            let local = matches!(context_modifier, Some(ast::ContextModifier::Local));
+            let name = crate::bind::folded(role);
+            Action::Setting(Setting::Set("role".to_owned(), Some(name), local))
+        }
         Set::SetSessionAuthorization(given)
             if matches!(given.kind, ast::SetSessionAuthorizationParamKind::Default) =>
         {
@@ -104,6 +112,21 @@ pub(super) fn set_action(set: &Set) -> Result<Action, SqlError> {
         Set::SetSessionAuthorization(_) => return Err(another_user("SET SESSION AUTHORIZATION")),
         other => return Err(SqlError::unsupported(other)),
     })
+}
+
+/// A time zone as hours east of Greenwich, where it is written `INTERVAL '-08:30' HOUR TO MINUTE`.
+fn zone_of(written: &ast::Interval) -> Result<String, SqlError> {
+    let span = Interval::parse(&setting_value(&written.value), Unit::Hour)?;
+    let refused = |what: &str| {
+        let message = format!("invalid value for parameter \"TimeZone\": \"{written}\"");
+        let detail = format!("Cannot specify {what} in time zone interval.");
+        SqlError::new(code::INVALID_PARAMETER, message).detail(detail)
+    };
+    match span {
+        Interval { months: 1.. | ..=-1, .. } => Err(refused("months")),
+        Interval { days: 1.. | ..=-1, .. } => Err(refused("days")),
+        Interval { micros, .. } => Ok((micros as f64 / 3.6e9).to_string()),
+    }
 }
 
 fn another_user(what: &str) -> SqlError {
@@ -143,31 +166,9 @@ pub(super) fn copy(
     options: &[ast::CopyOption],
     legacy: &[ast::CopyLegacyOption],
 ) -> Result<Action, SqlError> {
-    let (mut delimiter, mut null, mut header) = ('\t', "\\N".to_owned(), false);
-    for option in options {
-        match option {
-            ast::CopyOption::Format(format) if format.value.eq_ignore_ascii_case("text") => {}
-            ast::CopyOption::Format(format) => {
-                return Err(SqlError::unsupported(format!("COPY in the format {format}")));
-            }
-            ast::CopyOption::Delimiter(sign) => delimiter = *sign,
-            ast::CopyOption::Null(text) => null.clone_from(text),
-            ast::CopyOption::Header(given) => header = *given,
-            // Who has just made a table would have his rows seen by all at once, which they are at
-            // the commit.
-            ast::CopyOption::Freeze(_) => {}
-            ast::CopyOption::Encoding(name)
-                if name.replace('-', "").eq_ignore_ascii_case("utf8") => {}
-            other => return Err(SqlError::unsupported(format!("the option {other} of COPY"))),
-        }
-    }
-    for option in legacy {
-        match option {
-            ast::CopyLegacyOption::Delimiter(sign) => delimiter = *sign,
-            ast::CopyLegacyOption::Null(text) => null.clone_from(text),
-            other => return Err(SqlError::unsupported(format!("the option {other} of COPY"))),
-        }
-    }
+    let written = Written::of(options, legacy)?;
+    let (format, delimiter, null) = written.checked()?;
+    let header = written.header;
     let direction = match (source, target) {
         (CopySource::Table { table_name, columns }, CopyTarget::Stdin) if !to => {
             CopyDirection::In(Box::new(binder.copy_in(table_name, columns)?))
@@ -183,5 +184,127 @@ pub(super) fn copy(
             return Err(error.hint("Use COPY .. FROM STDIN and TO STDOUT, or \\copy of psql."));
         }
     };
-    Ok(Action::Copy(Copy { direction, delimiter, null, header }))
+    Ok(Action::Copy(Copy { direction, format, delimiter, null, header }))
+}
+
+/// The options of a COPY, as they were written.
+#[derive(Default)]
+struct Written {
+    format: String,
+    delimiter: Option<char>,
+    null: Option<String>,
+    header: bool,
+    quote: Option<char>,
+    escape: Option<char>,
+}
+
+impl Written {
+    fn of(
+        options: &[ast::CopyOption],
+        legacy: &[ast::CopyLegacyOption],
+    ) -> Result<Written, SqlError> {
+        use ast::{CopyLegacyCsvOption as Csv, CopyLegacyOption as Legacy, CopyOption};
+        let mut written = Written { format: "text".to_owned(), ..Written::default() };
+        let refused =
+            |option: String| Err(SqlError::unsupported(format!("the option {option} of COPY")));
+        for option in options {
+            match option {
+                CopyOption::Format(format) => written.format = format.value.to_lowercase(),
+                CopyOption::Delimiter(sign) => written.delimiter = Some(*sign),
+                CopyOption::Null(text) => written.null = Some(text.clone()),
+                CopyOption::Header(given) => written.header = *given,
+                CopyOption::Quote(sign) => written.quote = Some(*sign),
+                CopyOption::Escape(sign) => written.escape = Some(*sign),
+                // Who has just made a table would have his rows seen by all at once, which they are at
+                // the commit.
+                CopyOption::Freeze(_) => {}
+                CopyOption::Encoding(name)
+                    if name.replace('-', "").eq_ignore_ascii_case("utf8") => {}
+                other => return refused(other.to_string()),
+            }
+        }
+        for option in legacy {
+            match option {
+                Legacy::Delimiter(sign) => written.delimiter = Some(*sign),
+                Legacy::Null(text) => written.null = Some(text.clone()),
+                Legacy::Binary => written.format = "binary".to_owned(),
+                Legacy::Csv(more) => {
+                    written.format = "csv".to_owned();
+                    for option in more {
+                        match option {
+                            Csv::Header => written.header = true,
+                            Csv::Quote(sign) => written.quote = Some(*sign),
+                            Csv::Escape(sign) => written.escape = Some(*sign),
+                            other => return refused(other.to_string()),
+                        }
+                    }
+                }
+                other => return refused(other.to_string()),
+            }
+        }
+        Ok(written)
+    }
+
+    /// The format, what stands between columns, and for NULL.
+    fn checked(&self) -> Result<(CopyFormat, char, String), SqlError> {
+        let one_byte = |given: Option<char>, what: &str| match given {
+            Some(sign) if !sign.is_ascii() => {
+                let message = format!("COPY {what} must be a single one-byte character");
+                Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message))
+            }
+            _ => Ok(()),
+        };
+        one_byte(self.delimiter, "delimiter")?;
+        one_byte(self.quote, "quote")?;
+        one_byte(self.escape, "escape")?;
+        let format = match &*self.format {
+            "text" => CopyFormat::Text,
+            "binary" => CopyFormat::Binary,
+            "csv" => {
+                let quote = self.quote.unwrap_or('"');
+                CopyFormat::Csv { quote, escape: self.escape.unwrap_or(quote) }
+            }
+            other => {
+                let message = format!("COPY format \"{other}\" not recognized");
+                return Err(SqlError::new(code::INVALID_PARAMETER, message));
+            }
+        };
+        let is_csv = matches!(format, CopyFormat::Csv { .. });
+        let delimiter = self.delimiter.unwrap_or(if is_csv { ',' } else { '\t' });
+        let null = if is_csv { "" } else { "\\N" };
+        let null = self.null.clone().unwrap_or(null.to_owned());
+        if format == CopyFormat::Binary {
+            if self.delimiter.is_some() {
+                return Err(SqlError::new(code::SYNTAX, "cannot specify DELIMITER in BINARY mode"));
+            }
+            if self.null.is_some() {
+                return Err(SqlError::new(code::SYNTAX, "cannot specify NULL in BINARY mode"));
+            }
+            if self.header {
+                let message = "cannot specify HEADER in BINARY mode";
+                return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+            }
+        }
+        for (given, what) in [(self.quote, "quote"), (self.escape, "escape")] {
+            if given.is_some() && !is_csv {
+                let message = format!("COPY {what} available only in CSV mode");
+                return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+            }
+        }
+        if let CopyFormat::Csv { quote, .. } = format {
+            if delimiter == quote {
+                let message = "COPY delimiter and quote must be different";
+                return Err(SqlError::new(code::INVALID_PARAMETER, message));
+            }
+            if null.contains(quote) {
+                let message = "CSV quote character must not appear in the NULL specification";
+                return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+            }
+        }
+        if null.contains(delimiter) {
+            let message = "COPY delimiter must not appear in the NULL specification";
+            return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+        }
+        Ok((format, delimiter, null))
+    }
 }

@@ -1,6 +1,6 @@
 //! The rows of `information_schema`, and of who is connected.
 
-use super::rows::shown_default;
+use super::rows::written_default;
 use super::{int, text};
 use crate::catalog::{Catalog, Name, Table, TableColumn};
 use crate::datum::Datum;
@@ -72,8 +72,8 @@ fn information_column(
     };
     let ty = if ty == "bpchar" { "character".to_owned() } else { ty };
     let (precision, radix, scale) = digits(column.ty);
-    let default = shown_default(column).filter(|_| !column.is_generated);
-    let default = default.map(|default| shown(default, catalog));
+    let default = written_default(column).filter(|_| !column.is_generated);
+    let default = default.map(|default| shown(&default, catalog));
     let fraction = match column.ty {
         SqlType::Timestamp | SqlType::TimestampTz => int(6),
         SqlType::Time | SqlType::TimeTz | SqlType::Interval => int(6),

@@ -3,6 +3,7 @@
 use super::definitions::regclass;
 use super::{BTREE, HEAP, OWNER, PG_CATALOG, PUBLIC};
 use super::{check_oid, default_oid, int, key_oid, schema_oid, text, yes};
+use crate::bind::checked_columns;
 use crate::catalog::{Catalog, Identity, Namespace, TEMPORARY, Table, TableColumn};
 use crate::comment::Topic;
 use crate::datum::Datum;
@@ -158,6 +159,26 @@ pub(super) fn shown_default(column: &TableColumn) -> Option<&str> {
     column.default.as_deref().filter(|_| column.identity.is_none())
 }
 
+/// As [`shown_default`]; a literal in quotes with its type, or without them, as PostgreSQL writes it:
+///
+/// ```text
+///   '7'  of an int4     7                 '7'  of an int8     '7'::bigint
+///   '0'  of a boolean   false             'x'  of a text      'x'::text
+/// ```
+pub(super) fn written_default(column: &TableColumn) -> Option<String> {
+    let default = shown_default(column)?;
+    let inside = default.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+    let Some(inside) = inside.filter(|inside| !inside.replace("''", "").contains('\'')) else {
+        return Some(default.to_owned());
+    };
+    let read = crate::text::parse(inside, column.ty).ok();
+    Some(match (column.ty, read) {
+        (SqlType::Int4, Some(Datum::Int(value @ 0..))) => value.to_string(),
+        (SqlType::Bool, Some(Datum::Bool(truth))) => truth.to_string(),
+        (ty, _) => format!("{default}::{}", crate::bind::bare(ty)),
+    })
+}
+
 /// A sequence as a relation.
 pub(super) fn sequence_class(sequence: &Sequence, catalog: &Catalog) -> Vec<Datum> {
     let row = class(sequence.oid.into(), &sequence.name, "S", 0, 3, false);
@@ -237,9 +258,9 @@ pub(super) fn dependencies(catalog: &Catalog) -> Vec<Vec<Datum>> {
 
 pub(super) fn defaults(table: &Arc<Table>) -> Vec<Vec<Datum>> {
     let of = |(at, column): (usize, &TableColumn)| {
-        let default = shown_default(column)?;
+        let default = Datum::Text(written_default(column)?);
         let oid = int(default_oid(table, at));
-        Some(vec![oid, int(table.oid.into()), int(at as i64 + 1), text(default)])
+        Some(vec![oid, int(table.oid.into()), int(at as i64 + 1), default])
     };
     table.columns.iter().enumerate().filter_map(of).collect()
 }
@@ -323,6 +344,8 @@ pub(super) fn indexes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
     let row = |oid: i64, columns: &[usize], unique: bool, primary: bool, valid: bool| {
         let numbers: Vec<String> = columns.iter().map(|at| (at + 1).to_string()).collect();
         let options: Vec<&str> = columns.iter().map(|_| "0").collect();
+        let class = |at: &usize| super::opclass::of(table.columns[*at].ty).to_string();
+        let classes: Vec<String> = columns.iter().map(class).collect();
         vec![
             int(oid),
             int(table.oid.into()),
@@ -340,7 +363,7 @@ pub(super) fn indexes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
             yes(true),
             yes(false),
             text(&options.join(" ")),
-            text(&options.join(" ")),
+            text(&classes.join(" ")),
             yes(valid),
         ]
     };
@@ -393,8 +416,12 @@ pub(super) fn constraints(table: &Arc<Table>, catalog: &Catalog) -> Vec<Vec<Datu
         rows.push(row(index.oid.into(), &index.name, "u", &index.columns));
     }
     for (number, check) in table.checks.iter().enumerate() {
-        let mut row = row(check_oid(table, number), &check.name, "c", &[]);
-        (row[7], row[9]) = (int(0), Datum::Null);
+        let columns = checked_columns(table, &check.condition, catalog);
+        let mut row = row(check_oid(table, number), &check.name, "c", &columns);
+        row[7] = int(0);
+        if columns.is_empty() {
+            row[9] = Datum::Null;
+        }
         rows.push(row);
     }
     for key in &table.foreign_keys {

@@ -55,7 +55,7 @@ pub(super) static TABLES: &[Definition] = tables! {
     "pg_catalog" "pg_index" ("indexrelid" OID, "indrelid" OID, "indnatts" I2, "indisunique" BOOL,
         "indisprimary" BOOL, "indisclustered" BOOL, "indisvalid" BOOL, "indisreplident" BOOL,
         "indkey" VECTOR, "indexprs" TEXT, "indpred" TEXT, "indoption" VECTOR, "indnkeyatts" I2,
-        "indimmediate" BOOL, "indnullsnotdistinct" BOOL, "indcollation" TEXT, "indclass" TEXT,
+        "indimmediate" BOOL, "indnullsnotdistinct" BOOL, "indcollation" VECTOR, "indclass" VECTOR,
         "indisready" BOOL)
     "pg_catalog" "pg_constraint" ("oid" OID, "conname" NAME, "connamespace" OID, "contype" TEXT,
         "condeferrable" BOOL, "condeferred" BOOL, "conrelid" OID, "conindid" OID, "confrelid" OID,
@@ -73,6 +73,7 @@ pub(super) static TABLES: &[Definition] = tables! {
     "pg_catalog" "pg_settings" ("name" TEXT, "setting" TEXT, "category" TEXT, "short_desc" TEXT,
         "context" TEXT, "vartype" TEXT)
     "pg_catalog" "pg_tables" ("schemaname" NAME, "tablename" NAME, "tableowner" NAME)
+    "pg_catalog" "pg_statio_all_tables" ("relid" OID, "schemaname" NAME, "relname" NAME)
     "pg_catalog" "pg_views" ("schemaname" NAME, "viewname" NAME, "viewowner" NAME,
         "definition" TEXT)
     "pg_catalog" "pg_indexes" ("schemaname" NAME, "tablename" NAME, "indexname" NAME,
@@ -84,6 +85,8 @@ pub(super) static TABLES: &[Definition] = tables! {
     "pg_catalog" "pg_range" ("rngtypid" OID, "rngsubtype" OID, "rngmultitypid" OID)
     "pg_catalog" "pg_enum" ("oid" OID, "enumtypid" OID, "enumsortorder" F4,
         "enumlabel" NAME)
+    "pg_catalog" "pg_opclass" ("oid" OID, "opcmethod" OID, "opcname" NAME, "opcnamespace" OID,
+        "opcowner" OID, "opcfamily" OID, "opcintype" OID, "opcdefault" BOOL, "opckeytype" OID)
     "pg_catalog" "pg_proc" ("oid" OID, "proname" NAME, "pronamespace" OID, "prokind" TEXT, "pronargs" I2,
         "proargtypes" VECTOR, "prorettype" OID, "proretset" BOOL, "prolang" OID, "proacl" TEXTS,
         "proargnames" TEXT, "proargmodes" TEXT, "proallargtypes" TEXT, "proowner" OID)
@@ -188,7 +191,6 @@ pub(super) static VOID: &[&str] = &[
     "pg_cast",
     "pg_aggregate",
     "pg_operator",
-    "pg_opclass",
     "pg_language",
     "pg_matviews",
     "pg_locks",

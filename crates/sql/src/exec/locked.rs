@@ -1,0 +1,155 @@
+//! FOR UPDATE of rows of several sources.
+//!
+//! ```text
+//!   select .. from a join b on .. for update of a      1. run the query: which rows of a are in it
+//!                                                      2. lock them, and see what was committed until now
+//!                                                      3. run it again: rows that are not locked yet? back to 2
+//! ```
+//!
+//! What is shown was read when all of it was locked already, at one time, so a row that somebody changed while the
+//! statement waited is shown as it is now, or not at all. Where the isolation does not let a statement see more than it
+//! has seen, a row that was changed is an error instead. With SKIP LOCKED the query is run once more at the most: rows
+//! whose locks were not free are left out.
+
+use super::select::Emit;
+use super::{Exec, key_bytes};
+use crate::budget::Held;
+use crate::datum::Datum;
+use crate::error::{SqlError, code};
+use crate::plan::{Busy, Lock, LockedSource, Select};
+use crate::transaction::LockKind;
+use isomer_design::{Key, TableId};
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+/// The rows that are locked.
+struct Locked<'b> {
+    keys: BTreeSet<(TableId, Key)>,
+    held: Held<'b>,
+}
+
+impl Exec<'_> {
+    /// Shows the rows of a query over several sources, with those of some of them locked.
+    pub(super) fn locked_join(
+        &self,
+        plan: &Select,
+        lock: Lock,
+        emit: Emit<'_>,
+    ) -> Result<(), SqlError> {
+        let mut locked = Locked { keys: BTreeSet::new(), held: self.budget.held() };
+        if lock.busy == Busy::Skip {
+            return self.free_joined(plan, lock, &mut locked, emit);
+        }
+        loop {
+            let (mut rows, mut held) = (Vec::new(), self.budget.held());
+            self.rows(plan, &[], &mut |values| {
+                held.add_row(values)?;
+                rows.push(values.to_vec());
+                Ok(ControlFlow::Continue(()))
+            })?;
+            let before = locked.keys.len();
+            for values in &rows {
+                if let Some(busy) = self.lock_row(plan, values, lock, &mut locked)? {
+                    let name = &busy.table.name;
+                    let message = format!("could not obtain lock on row in relation \"{name}\"");
+                    return Err(SqlError::new(code::LOCK_NOT_AVAILABLE, message));
+                }
+            }
+            if locked.keys.len() == before {
+                for values in &rows {
+                    if emit(values)?.is_break() {
+                        break;
+                    }
+                }
+                return Ok(());
+            }
+            self.look_at(plan, &rows)?;
+        }
+    }
+
+    /// SKIP LOCKED: as many rows as are wanted whose locks were free, as they are now.
+    fn free_joined(
+        &self,
+        plan: &Select,
+        lock: Lock,
+        locked: &mut Locked<'_>,
+        emit: Emit<'_>,
+    ) -> Result<(), SqlError> {
+        let (mut skip, mut left) = self.limits(plan, &[])?;
+        let (mut rows, mut held, wanted) =
+            (Vec::new(), self.budget.held(), skip.saturating_add(left));
+        self.ordered_rows(plan, &[], None, &mut |values| {
+            if rows.len() as u64 == wanted {
+                return Ok(ControlFlow::Break(()));
+            }
+            if self.lock_row(plan, values, lock, locked)?.is_none() {
+                held.add_row(values)?;
+                rows.push(values.to_vec());
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        self.look_at(plan, &rows)?;
+        self.ordered_rows(plan, &[], None, &mut |values| {
+            if left == 0 {
+                return Ok(ControlFlow::Break(()));
+            }
+            for source in &plan.locked {
+                if !locked.keys.contains(&(source.table.id, key_in(source, values)?)) {
+                    return Ok(ControlFlow::Continue(()));
+                }
+            }
+            if skip > 0 {
+                skip -= 1;
+                return Ok(ControlFlow::Continue(()));
+            }
+            left -= 1;
+            emit(values)
+        })
+    }
+
+    /// Locks what is to be locked of a row, unless a lock is busy and not waited for: that of this source.
+    fn lock_row<'p>(
+        &self,
+        plan: &'p Select,
+        values: &[Datum],
+        lock: Lock,
+        locked: &mut Locked<'_>,
+    ) -> Result<Option<&'p LockedSource>, SqlError> {
+        let kind = if lock.shared { LockKind::Shared } else { LockKind::Exclusive };
+        let waits = lock.busy == Busy::Wait;
+        for source in &plan.locked {
+            self.tick()?;
+            let (table, key) = (source.table.id, key_in(source, values)?);
+            if locked.keys.contains(&(table, key.clone())) {
+                continue;
+            }
+            if !self.txn.borrow_mut().lock(table, &key, kind, waits)? {
+                return Ok(Some(source));
+            }
+            locked.held.add(key_bytes(&key))?;
+            locked.keys.insert((table, key));
+        }
+        Ok(None)
+    }
+
+    /// Sees what was committed until now; an error if that is not allowed and a locked row is another one now.
+    fn look_at(&self, plan: &Select, rows: &[Vec<Datum>]) -> Result<(), SqlError> {
+        self.txn.borrow_mut().look_again();
+        for values in rows {
+            for source in &plan.locked {
+                self.tick()?;
+                let key = key_in(source, values)?;
+                let now = self.txn.borrow_mut().get_locked(source.table.id, &key, &mut |_| {})?;
+                if !now.exists {
+                    self.check_moved(&source.table, &key)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the row of a source is found by.
+fn key_in(source: &LockedSource, values: &[Datum]) -> Result<Key, SqlError> {
+    super::write::key_of(&source.table, &values[source.key_at..])
+}
