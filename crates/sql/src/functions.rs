@@ -357,8 +357,7 @@ impl Func {
             | SetConfig | FormatType | TableVisible | TypeVisible | RelationSize
             | IndexDefinition | ConstraintDefinition | ViewDefinition | ShowDefault | UserById
             | ToRegclass | RegclassName | RegtypeName | PgTypeName | ToRegtype | Regtype
-            | SerialSequence
-            | Description | ColumnDescription | Regclass | ToChar => true,
+            | SerialSequence | Description | ColumnDescription | Regclass | ToChar => true,
             _ => false,
         }
     }
