@@ -6,7 +6,10 @@ use crate::datum::Datum;
 use crate::types::SqlType;
 
 /// Its number, its name, the number of its family, and the types that it is of. The numbers are PostgreSQL's.
-const CLASSES: [(i64, &str, i64, fn(SqlType) -> bool); 21] = [
+type Class = (i64, &'static str, i64, fn(SqlType) -> bool);
+
+/// All of them.
+const CLASSES: [Class; 21] = [
     (1978, "int4_ops", 1976, |ty| ty == SqlType::Int4),
     (1979, "int2_ops", 1976, |ty| ty == SqlType::Int2),
     (1981, "oid_ops", 1989, |ty| ty == SqlType::Oid),
@@ -32,7 +35,7 @@ const CLASSES: [(i64, &str, i64, fn(SqlType) -> bool); 21] = [
 
 /// What `pg_opclass` holds.
 pub(super) fn rows() -> Vec<Vec<Datum>> {
-    let row = |&(oid, name, family, is_of): &(i64, &str, i64, fn(SqlType) -> bool)| {
+    let row = |&(oid, name, family, is_of): &Class| {
         let input = match name {
             "array_ops" => 2277,
             "enum_ops" => 3500,
