@@ -228,6 +228,9 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
         return Err(SqlError::unsupported("a definition inside of CREATE SCHEMA")
             .hint("Write it as a statement of its own, with the schema before its name."));
     }
+    if first == "ALTER" && second == "TYPE" && has_words(&tokens, &["ATTRIBUTE"]) {
+        return Err(SqlError::unsupported("ALTER TYPE .. ATTRIBUTE, of a composite type,"));
+    }
     if first == "CREATE" && second == "RECURSIVE" {
         return Err(SqlError::unsupported("a recursive view"));
     }

@@ -172,7 +172,8 @@ pub fn renamed(
 
 /// An expression with another name in the place of one: of a column, or of the table before a column.
 fn rewritten(text: &str, from: &str, to: &str, is_table: bool) -> Result<String, SqlError> {
-    let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize();
+    // Texts stay as they are written, with their doubled quotes.
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).with_unescape(false).tokenize();
     let mut tokens = tokens.map_err(|error| SqlError::new(code::SYNTAX, error.to_string()))?;
     let is_blank = |token: &Token| matches!(token, Token::Whitespace(_));
     for at in 0..tokens.len() {
