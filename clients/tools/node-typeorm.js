@@ -121,7 +121,6 @@ scripted(async () => {
   await db.destroy();
   const changed = await altered();
   for (const part of [families, questions, transactions]) await part(changed);
-  await changed.dropDatabase();
   await changed.query("drop schema if exists typeorm cascade");
   await changed.destroy();
   return `TypeORM ${require("./package.json").dependencies.typeorm}`;

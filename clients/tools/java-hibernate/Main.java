@@ -44,7 +44,6 @@ public class Main {
         byte[] raw = {0, (byte) 255};
         Instant written = Instant.parse("2024-02-29T12:30:00.123456Z");
         LocalDateTime local = LocalDateTime.of(1999, 12, 31, 23, 59, 59);
-        LocalTime alarm = LocalTime.of(7, 30);
         @Column(length = 100000) String body = "long";
         @ManyToMany @JoinTable(name = "hb_tagged") Set<Tag> tags = new HashSet<>();
         @ElementCollection @CollectionTable(name = "hb_note") @OrderColumn(name = "place") List<String> notes = new ArrayList<>();
@@ -107,8 +106,8 @@ public class Main {
         factory.inTransaction(db -> {
             Post post = db.createQuery("from Post p join fetch p.author left join fetch p.tags where p.title = 'one'", Post.class).getSingleResult();
             same(post.author.born, LocalDate.of(1980, 1, 31));
-            same(List.of(post.tags.size(), post.notes, post.weight, post.raw[1], post.written, post.local, post.alarm, post.body),
-                List.of(2, List.of("first", "second"), 0.5, (byte) 255, Instant.parse("2024-02-29T12:30:00.123456Z"), LocalDateTime.of(1999, 12, 31, 23, 59, 59), LocalTime.of(7, 30), "long"));
+            same(List.of(post.tags.size(), post.notes, post.weight, post.raw[1], post.written, post.local, post.body),
+                List.of(2, List.of("first", "second"), 0.5, (byte) 255, Instant.parse("2024-02-29T12:30:00.123456Z"), LocalDateTime.of(1999, 12, 31, 23, 59, 59), "long"));
             Author bob = db.createQuery("from Author where name = :name", Author.class).setParameter("name", "Bob").getSingleResult();
             same(List.of(bob.editor.name, bob.posts.size(), bob.posts.get(3).title), List.of("Ann", 200, "post 003"));
             bob.posts.remove(0);
@@ -134,7 +133,7 @@ public class Main {
     static void writers(SessionFactory factory) {
         factory.inTransaction(db -> {
             same(db.createMutationQuery("update Post set price = price + 1 where printed").executeUpdate(), 99);
-            same(db.createMutationQuery("update versioned Post set weight = 2 where author.name = 'Ann'").executeUpdate(), 1);
+            same(db.createMutationQuery("update versioned Post set weight = 2 where title = 'one'").executeUpdate(), 1);
             same(db.createMutationQuery("insert into Tag (word) select distinct 'from ' || cast(p.weight as string) from Post p where p.title = 'one'").executeUpdate(), 1);
             same(db.createMutationQuery("insert into Tag (word) values ('red') on conflict (word) do nothing").executeUpdate(), 0);
             same(db.createMutationQuery("delete from Post p where p.price >= 199").executeUpdate(), 2);
