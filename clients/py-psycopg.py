@@ -85,6 +85,34 @@ def many_rows(db):
     assert found == [(3,), (501,), (4999,)], found
 
 
+def other_formats_of_copy(db):
+    rows = 'id,v\n5000,"a ""b"",\n c"\n5001,\n5002,""\n'
+    with db.cursor() as cursor:
+        with cursor.copy("copy py_many from stdin (format csv, header)") as copy:
+            for sign in rows:
+                copy.write(sign)
+        found = cursor.execute("select v from py_many where id >= 5000 order by id").fetchall()
+        assert found == [('a "b",\n c',), (None,), ("",)], found
+        with cursor.copy("copy (select * from py_many where id >= 5000 order by id) to stdout (format csv, header)") as copy:
+            assert b"".join(copy).decode() == rows
+        with cursor.copy("copy py_many from stdin (format binary)") as copy:
+            copy.set_types(["int4", "text"])
+            for n in range(5003, 6000):
+                copy.write_row((n, None if n % 7 == 0 else f"row {n}"))
+        with cursor.copy("copy (select v, id from py_many where id >= 5003 order by id) to stdout (format binary)") as copy:
+            copy.set_types(["text", "int4"])
+            found = list(copy.rows())
+        assert len(found) == 997 and found[0] == ("row 5003", 5003) and found[2] == (None, 5005), found[:3]
+        for wrong in ('1,"a', "7000,a,b\n", "seven,a\n"):
+            try:
+                with cursor.copy("copy py_many from stdin (format csv)") as copy:
+                    copy.write(wrong)
+            except (errors.BadCopyFileFormat, errors.InvalidTextRepresentation):
+                continue
+            raise AssertionError(f"{wrong!r} was taken")
+        cursor.execute("delete from py_many where id >= 5000")
+
+
 def pipelines(db):
     with db.pipeline():
         cursors = [db.execute("select %s::int * 2", (n,)) for n in range(50)]
@@ -155,6 +183,7 @@ with psycopg.connect(autocommit=True) as connection:
     cursors_of_the_server(connection)
     temporary_tables_are_a_sessions_own(connection)
     many_rows(connection)
+    other_formats_of_copy(connection)
     pipelines(connection)
     blocks_and_savepoints(connection)
     errors_by_their_class(connection)

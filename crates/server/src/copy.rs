@@ -126,9 +126,9 @@ impl Session {
                     let zone = around.settings.zone();
                     out.message(b'd', |body| put_line(copy, &texts, &names, zone, body));
                 }
-                if copy.format == CopyFormat::Binary {
-                    out.message(b'd', packed::put_head);
-                }
+                // The head is in one message with the first row, as clients expect it.
+                let is_binary = copy.format == CopyFormat::Binary;
+                let mut head = is_binary;
                 let budget = self.memory.statement.clone();
                 let rows =
                     copy.select(self.backend(), &around, &catalog, &mut |values: &[Datum]| {
@@ -137,12 +137,22 @@ impl Session {
                         budget.charge(bytes)?;
                         out.reserve(bytes);
                         let zone = around.settings.zone();
-                        out.message(b'd', |body| put_line(copy, &types, values, zone, body));
+                        out.message(b'd', |body| {
+                            if std::mem::take(&mut head) {
+                                packed::put_head(body);
+                            }
+                            put_line(copy, &types, values, zone, body);
+                        });
                         budget.back_to(mark);
                         flush.flush_some(out)
                     })?;
-                if copy.format == CopyFormat::Binary {
-                    out.message(b'd', packed::put_end);
+                if is_binary {
+                    out.message(b'd', |body| {
+                        if head {
+                            packed::put_head(body);
+                        }
+                        packed::put_end(body);
+                    });
                 }
                 out.empty(b'c');
                 out.complete(&format!("COPY {rows}"));
