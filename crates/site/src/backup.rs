@@ -336,7 +336,8 @@ impl Site {
     }
 
     /// Waits until a site with a new copy of a partition has acknowledged all that was committed before, if the table
-    /// has backups: from then on it is one.
+    /// has backups: from then on it is one. It has the tail of the log up to there as well: a copy goes another way, and
+    /// whoever takes over would find commits in it that are behind the end of the log, with their other halves nowhere.
     ///
     /// # Errors
     /// [`Refusal`]; it is none then.
@@ -351,9 +352,10 @@ impl Site {
         }
         let (_, partition, held) = self.lock_mastered(table, start).await?;
         self.end_learning(site, std::iter::once(&partition));
-        let version = partition.version();
+        let (version, position) = (partition.version(), self.log.end());
         drop(held);
-        self.await_ack(&partition, site, version).await
+        self.await_ack(&partition, site, version).await?;
+        self.await_tail(&partition, site, position).await
     }
 
     /// Waits until a follower of a partition has acknowledged a version.
@@ -375,6 +377,35 @@ impl Site {
                 return Err(self.unfit(partition, why));
             }
             self.send(site, Message::AskAck { partitions: vec![place(partition)] });
+            self.next_tick().await;
+        }
+        Ok(())
+    }
+
+    /// Waits until a follower of a partition keeps the tail up to a position.
+    ///
+    /// # Errors
+    /// [`Refusal::Unfit`] if it does not for long.
+    async fn await_tail(
+        &self,
+        partition: &SitePartition,
+        site: SiteId,
+        position: Position,
+    ) -> Result<(), Refusal> {
+        self.lasting_for_others(position).await?;
+        let until = self.time.now().0 + PATIENCE_NS;
+        let mut ask_at = 0;
+        while !self.is_tailed_by(site, position) {
+            self.serving()?;
+            let now = self.time.now().0;
+            if now > until {
+                let why = format!("{site} does not have the end of the log; try again");
+                return Err(self.unfit(partition, why));
+            }
+            if now >= ask_at {
+                ask_at = now + self.link_timeouts.gap_ns;
+                self.ask_for_tail(site);
+            }
             self.next_tick().await;
         }
         Ok(())

@@ -237,6 +237,25 @@ impl Site {
         (keeping.count(), have.count())
     }
 
+    /// True if a site has said that it keeps the tail up to a position.
+    pub(crate) fn keeps_tail_up_to(&self, site: SiteId, position: Position) -> bool {
+        let links = self.links.outgoing.lock();
+        links.get(&site).is_some_and(|link| link.keeps_tail && link.tailed >= position)
+    }
+
+    /// Tells a site up to where the tail goes now, and asks it for word.
+    pub(crate) fn ask_for_tail(&self, site: SiteId) {
+        self.review_keeping(site);
+        self.ship();
+        let mut links = self.links.outgoing.lock();
+        let has_begun = |link: &&mut Link| link.epoch.is_some() && link.tail_begun_in == link.epoch;
+        if let Some(link) = links.get_mut(&site).filter(has_begun) {
+            self.send_feed(site, link, self.tail_up_to_now(), Time::ZERO);
+        }
+        drop(links);
+        self.send(site, Message::AskTailed);
+    }
+
     /// Asks those for word who have not said that they have the tail up to a position. Who follows nothing here any more
     /// may have no stream by which it could get it.
     pub(crate) fn ask_for_tails(&self, position: Position) {

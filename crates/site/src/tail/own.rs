@@ -312,6 +312,11 @@ impl Site {
         .await
     }
 
+    /// True if a site keeps the tail up to a position; or nobody has been sent it, and who is sent it later has that.
+    pub(crate) fn is_tailed_by(&self, site: SiteId, position: Position) -> bool {
+        !self.links.own_tail.lock().has_begun || self.keeps_tail_up_to(site, position)
+    }
+
     fn is_tailed(&self, position: Position) -> bool {
         let tables = self.tables();
         let needed = tables.iter().map(|table| usize::from(table.backups().count)).max();
