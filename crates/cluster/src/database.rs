@@ -977,19 +977,11 @@ fn beside(
             let (router, runtime, catalog) = (router.clone(), runtime.clone(), catalog.clone());
             move || {
                 while let Some(site) = runtime.block_on(router.next_returned()) {
-                    loop {
-                        // Tables come and go with this locked.
-                        let catalog = catalog.lock();
-                        let is_known =
-                            |table| catalog.tables.iter().any(|(known, _)| *known == table);
-                        let readmitted = runtime.block_on(router.readmit(site, is_known)).is_ok();
-                        drop(catalog);
-                        // A site that goes away meanwhile comes back once more.
-                        if readmitted || router.check_site(site).is_err() {
-                            break;
-                        }
-                        runtime.block_on(router.retry(site));
-                    }
+                    // Tables come and go with this locked.
+                    let catalog = catalog.lock();
+                    let is_known =
+                        |table| catalog.tables.iter().any(|(known, _)| *known == table);
+                    runtime.block_on(router.readmit_all(site, is_known));
                 }
             }
         }),

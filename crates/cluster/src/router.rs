@@ -55,7 +55,7 @@ use isomer_strategy::{Measured, Place, Report, SiteLoad, Strategy, Verdict};
 use parking_lot::Mutex;
 use readmission::sites_of;
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -136,7 +136,7 @@ pub struct Router<T> {
     /// Sites that were given up, and have not been readmitted since; and whether others have taken over from them.
     given_up: Mutex<BTreeMap<SiteId, bool>>,
     /// Sites that others take over from, or that are readmitted, at this moment.
-    in_transit: Mutex<BTreeSet<SiteId>>,
+    in_transit: takeover::InTransit,
     /// Sites of other processes that have begun a new run.
     returned: Backlog<SiteId>,
     /// The time of the latest commit that was ahead of the clock when it could be seen.

@@ -129,7 +129,7 @@ impl<T: Transport> Router<T> {
 
     /// True from when others begin to take over from a site until it is readmitted, and while it is.
     pub(super) fn is_given_up(&self, site: SiteId) -> bool {
-        self.given_up.lock().contains_key(&site) || self.in_transit.lock().contains(&site)
+        self.given_up.lock().contains_key(&site) || self.in_transit.lock().contains_key(&site)
     }
 
     /// Lets other sites take over from one that has [failed](Transport::failure).

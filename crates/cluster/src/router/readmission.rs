@@ -19,12 +19,13 @@
 
 use super::Router;
 use super::failover::{AT_ONCE, places, ranges};
+use super::takeover::Towards;
 use crate::error::Error;
 use crate::protocol;
 use crate::transport::Transport;
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
-use futures_util::stream::iter;
+use futures_util::stream::{FuturesUnordered, iter};
 use isomer_design::{Change, Design, Key, KeyRange, Placement, SiteId, SiteSet, TableId};
 use isomer_log::LogError;
 use isomer_site::{Answer, Failure, Holding, Refusal, Step};
@@ -43,9 +44,27 @@ impl<T: Transport> Router<T> {
         self.returned.next().await
     }
 
-    /// Ready when it may be worth asking a site again that refused.
-    pub(crate) async fn retry(&self, site: SiteId) {
-        self.transport.retry(site).await;
+    /// [Readmits](Router::readmit) a site, and those that come back before that is done: at once, as one may wait for a word
+    /// of another. Ready when all are, or gone again, or the router is [closed](Router::close).
+    pub(crate) async fn readmit_all(&self, first: SiteId, is_known: impl Fn(TableId) -> bool) {
+        let mut under_way = FuturesUnordered::new();
+        under_way.push(self.readmit_in_the_end(first, &is_known));
+        while !under_way.is_empty() {
+            match select(pin!(self.returned.next()), under_way.next()).await {
+                Either::Left((Some(next), _)) => {
+                    under_way.push(self.readmit_in_the_end(next, &is_known));
+                }
+                Either::Left((None, _)) => return,
+                Either::Right(_) => {}
+            }
+        }
+    }
+
+    /// Readmits a site, however often it has to be tried. One that goes away meanwhile comes back once more.
+    async fn readmit_in_the_end(&self, site: SiteId, is_known: &impl Fn(TableId) -> bool) {
+        while self.readmit(site, is_known).await.is_err() && self.check_site(site).is_ok() {
+            self.transport.retry(site).await;
+        }
     }
 
     /// Has a site let go of what the design does not give it any more. Meanwhile no table may come or go; `is_known`
@@ -61,17 +80,18 @@ impl<T: Transport> Router<T> {
         if !self.design().sites().contains(site) {
             return Ok(());
         }
-        let transit = self.begin_transit(site).ok_or(Refusal::Unavailable(site))?;
+        let Some(transit) = self.begin_transit(site, Towards::Back) else {
+            // It has begun one more run meanwhile. Whoever readmits it may wait for what it does not hear.
+            self.tell_whom_to_hear(site).await?;
+            return Err(Refusal::Unavailable(site));
+        };
         let is_replaced = self.given_up.lock().get(&site) == Some(&true);
         match is_replaced {
             true => drop(self.transport.step(site, Step::Replaced(site)).await?),
             // All that it says is as true as ever, and others may wait for a word of it.
             false => self.have_heard(site).await?,
         }
-        // What is under way may wait for it to know who is heard, and who says nothing any more.
-        for other in self.design().sites().iter().filter(|other| *other != site) {
-            self.let_hear(site, other).await?;
-        }
+        self.tell_whom_to_hear(site).await?;
         if !is_replaced {
             // Before anything is reserved: whoever has may wait for it.
             self.acquire_released(site).await?;
@@ -123,7 +143,11 @@ impl<T: Transport> Router<T> {
             return self.transport.step(site, Step::Discard(table, range)).await.map(drop);
         }
         if self.is_torn(site, &holding) {
-            return self.let_go_of_torn(site, table, &range).await;
+            return match self.mastered_within(site, table, &range).is_empty() {
+                true => self.let_go_of_torn(site, table, &range).await,
+                // A part was released to it meanwhile. That is acquired first, while nothing is reserved.
+                false => Err(Refusal::Unavailable(site)),
+            };
         }
         if !self.is_as_designed(site, &holding) {
             let now = self.describe(site).await?;
@@ -246,8 +270,23 @@ impl<T: Transport> Router<T> {
     async fn acquire_released(&self, site: SiteId) -> Result<(), Refusal> {
         for holding in self.describe(site).await? {
             self.acquire_if_released(site, &holding).await?;
+            // It may be a part that the site has not heard of, as it is behind.
+            let is_part = |start: &Key| holding.source.is_some() && *start != holding.range.start;
+            for start in self.mastered_within(site, holding.table, &holding.range) {
+                if is_part(&start) {
+                    self.acquire_unless_overtaken(site, (holding.table, start), site).await?;
+                }
+            }
         }
         Ok(())
+    }
+
+    /// The first keys of what a site masters within a range, by the design.
+    fn mastered_within(&self, site: SiteId, table: TableId, range: &KeyRange) -> Vec<Key> {
+        let design = self.design();
+        let within = design.partitions_in(table, range);
+        let mastered = within.filter(|(_, placement)| placement.master == site);
+        mastered.map(|(range, _)| range.start).collect()
     }
 
     async fn acquire_if_released(&self, site: SiteId, holding: &Holding) -> Result<(), Refusal> {
@@ -258,10 +297,23 @@ impl<T: Transport> Router<T> {
             // The release may not have come here yet.
             None => holding.source.is_some() && master == site,
         };
+        match is_released {
+            true => self.acquire_unless_overtaken(site, (table, start.clone()), master).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Has the master of a partition acquire it, while a site is readmitted.
+    async fn acquire_unless_overtaken(
+        &self,
+        site: SiteId,
+        (table, start): (TableId, Key),
+        master: SiteId,
+    ) -> Result<(), Refusal> {
         // Who is readmitted later does it then.
         let is_there = || master == site || !self.is_given_up(master);
-        let is_needed = || self.master_of(table, start) == Some(master) && is_there();
-        if !is_released || !is_needed() {
+        let is_needed = || self.master_of(table, &start) == Some(master) && is_there();
+        if !is_needed() {
             return Ok(());
         }
         let overtaken = async {
@@ -375,14 +427,22 @@ impl<T: Transport> Router<T> {
         Ok(())
     }
 
+    /// Tells a site whom to hear. What is under way may wait for it to know who is heard, and who says nothing any more.
+    async fn tell_whom_to_hear(&self, site: SiteId) -> Result<(), Refusal> {
+        for other in self.design().sites().iter().filter(|other| *other != site) {
+            self.let_hear(site, other).await?;
+        }
+        Ok(())
+    }
+
     /// Has a site hear another one, or not, as the others do: what they were told meanwhile it was not.
     async fn let_hear(&self, site: SiteId, other: SiteId) -> Result<(), Refusal> {
-        let given_up = self.given_up.lock().get(&other).copied();
-        let steps: &[Step] = match given_up {
-            None => &[Step::Admit(other)],
-            // Whoever takes over from it, or readmits it, will say.
-            Some(false) => &[],
-            Some(true) => &[Step::Fence(other), Step::Replaced(other)],
+        let is_replaced = self.given_up.lock().get(&other) == Some(&true);
+        let steps: &[Step] = match is_replaced {
+            true => &[Step::Fence(other), Step::Replaced(other)],
+            // Whoever takes over from it will say.
+            false if self.is_taken_over(other) => &[],
+            false => &[Step::Admit(other)],
         };
         for step in steps {
             self.transport.step(site, step.clone()).await?;

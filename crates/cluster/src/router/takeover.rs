@@ -41,15 +41,28 @@ use futures_util::stream::iter;
 use isomer_design::{Change, Design, Key, KeyRange, SiteId, TableId, Time};
 use isomer_site::{Answer, Fenced, Holding, Step, TakeOver, TxnId, take_over};
 use parking_lot::Mutex;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 
 /// What the sites that are left know of one that is gone.
 type Known = BTreeMap<SiteId, Fenced>;
 
+/// What is under way with a site: each of these undoes what the other does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Towards {
+    /// Others take over from it.
+    Gone,
+    /// It is readmitted.
+    Back,
+}
+
+/// The sites that something is under way with.
+pub(super) type InTransit = Mutex<BTreeMap<SiteId, Towards>>;
+
 /// Nobody else takes over from a site, or readmits it, before this is dropped.
 pub(super) struct Transit<'r> {
-    in_transit: &'r Mutex<BTreeSet<SiteId>>,
+    in_transit: &'r InTransit,
     site: SiteId,
 }
 
@@ -105,7 +118,7 @@ impl<T: Transport> Router<T> {
     }
 
     async fn try_to_take_over(&self, site: SiteId, reason: &str) -> Result<FailedOver, FailedOver> {
-        let transit = self.begin_transit(site);
+        let transit = self.begin_transit(site, Towards::Gone);
         if transit.is_none() || self.transport.failure(site).is_none() {
             return Err(self.failed_over(site, &[], BTreeMap::new()));
         }
@@ -193,11 +206,17 @@ impl<T: Transport> Router<T> {
         }
     }
 
-    /// Begins to take over from a site or to readmit it; `None` while one of these is under way, as each undoes what the
-    /// other does.
-    pub(super) fn begin_transit(&self, site: SiteId) -> Option<Transit<'_>> {
-        let begun = self.in_transit.lock().insert(site);
-        begun.then(|| Transit { in_transit: &self.in_transit, site })
+    /// Begins to take over from a site or to readmit it; `None` while one of these is under way.
+    pub(super) fn begin_transit(&self, site: SiteId, towards: Towards) -> Option<Transit<'_>> {
+        let mut in_transit = self.in_transit.lock();
+        let Entry::Vacant(free) = in_transit.entry(site) else { return None };
+        free.insert(towards);
+        Some(Transit { in_transit: &self.in_transit, site })
+    }
+
+    /// True while others take over from a site.
+    pub(super) fn is_taken_over(&self, site: SiteId) -> bool {
+        self.in_transit.lock().get(&site) == Some(&Towards::Gone)
     }
 
     /// The sites that can be asked.
