@@ -979,8 +979,7 @@ fn beside(
                 while let Some(site) = runtime.block_on(router.next_returned()) {
                     // Tables come and go with this locked.
                     let catalog = catalog.lock();
-                    let is_known =
-                        |table| catalog.tables.iter().any(|(known, _)| *known == table);
+                    let is_known = |table| catalog.tables.iter().any(|(known, _)| *known == table);
                     runtime.block_on(router.readmit_all(site, is_known));
                 }
             }

@@ -137,6 +137,7 @@ pub struct Router<T> {
     given_up: Mutex<BTreeMap<SiteId, bool>>,
     /// Sites that others take over from, or that are readmitted, at this moment.
     in_transit: takeover::InTransit,
+    said_of: takeover::SaidOf,
     /// Sites of other processes that have begun a new run.
     returned: Backlog<SiteId>,
     /// The time of the latest commit that was ahead of the clock when it could be seen.
@@ -223,6 +224,7 @@ impl<T: Transport> Router<T> {
             failures: Backlog::new(usize::from(SITES_MAX)),
             given_up: Mutex::default(),
             in_transit: Mutex::default(),
+            said_of: Mutex::default(),
             returned: Backlog::new(usize::from(SITES_MAX)),
             latest: AtomicU64::new(0),
             has_procedures: AtomicBool::new(false),

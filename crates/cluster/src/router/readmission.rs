@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::protocol;
 use crate::transport::Transport;
 use futures_util::StreamExt;
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, select, try_join_all};
 use futures_util::stream::{FuturesUnordered, iter};
 use isomer_design::{Change, Design, Key, KeyRange, Placement, SiteId, SiteSet, TableId};
 use isomer_log::LogError;
@@ -85,6 +85,7 @@ impl<T: Transport> Router<T> {
             self.tell_whom_to_hear(site).await?;
             return Err(Refusal::Unavailable(site));
         };
+        self.nothing_said_of(site).await;
         let is_replaced = self.given_up.lock().get(&site) == Some(&true);
         match is_replaced {
             true => drop(self.transport.step(site, Step::Replaced(site)).await?),
@@ -356,9 +357,10 @@ impl<T: Transport> Router<T> {
         let design = self.design();
         let within = || design.partitions_in(table, range).map(|(_, placement)| placement.replicas);
         let both = within().fold(followers.clone(), |both, replicas| &both & &replicas);
-        for site in (followers - &both).iter() {
-            self.transport.step(master, Step::Unfollow(table, start.clone(), site)).await?;
-        }
+        // At once: one that has a copy waits for the others to have as much, unless they are let go as well.
+        let unknown = followers - &both;
+        let each = unknown.iter().map(|site| Step::Unfollow(table, start.clone(), site));
+        try_join_all(each.map(|step| self.transport.step(master, step))).await?;
         self.enter_borders(table, range, &both);
         let others = within().fold(followers.clone(), |all, replicas| &all | &replicas);
         for site in (&others - &both).iter() {
@@ -437,6 +439,8 @@ impl<T: Transport> Router<T> {
 
     /// Has a site hear another one, or not, as the others do: what they were told meanwhile it was not.
     async fn let_hear(&self, site: SiteId, other: SiteId) -> Result<(), Refusal> {
+        // Whoever takes over from it, or readmits it, waits until this has been said.
+        let _saying = self.say_of(other);
         let is_replaced = self.given_up.lock().get(&other) == Some(&true);
         let steps: &[Step] = match is_replaced {
             true => &[Step::Fence(other), Step::Replaced(other)],

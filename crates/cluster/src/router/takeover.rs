@@ -72,6 +72,23 @@ impl Drop for Transit<'_> {
     }
 }
 
+/// The sites of which others are about to be told whether to hear them.
+pub(super) type SaidOf = Mutex<Vec<SiteId>>;
+
+/// See [`Router::say_of`].
+pub(super) struct Saying<'r> {
+    said_of: &'r SaidOf,
+    of: SiteId,
+}
+
+impl Drop for Saying<'_> {
+    fn drop(&mut self) {
+        let mut said_of = self.said_of.lock();
+        let at = said_of.iter().position(|other| *other == self.of);
+        at.map(|at| said_of.swap_remove(at));
+    }
+}
+
 impl<T: Transport> Router<T> {
     pub(super) fn has_backups(&self, table: TableId) -> bool {
         self.design().table(table).is_ok_and(|table| table.backups().count > 0)
@@ -122,6 +139,7 @@ impl<T: Transport> Router<T> {
         if transit.is_none() || self.transport.failure(site).is_none() {
             return Err(self.failed_over(site, &[], BTreeMap::new()));
         }
+        self.nothing_said_of(site).await;
         // Who waits for a word of it would keep for ever what it has reserved.
         for other in self.reachable() {
             let _ = self.transport.step(other, Step::Fence(site)).await;
@@ -212,6 +230,19 @@ impl<T: Transport> Router<T> {
         let Entry::Vacant(free) = in_transit.entry(site) else { return None };
         free.insert(towards);
         Some(Transit { in_transit: &self.in_transit, site })
+    }
+
+    /// A site is about to be told whether to hear another one, until this is dropped.
+    pub(super) fn say_of(&self, other: SiteId) -> Saying<'_> {
+        self.said_of.lock().push(other);
+        Saying { said_of: &self.said_of, of: other }
+    }
+
+    /// Ready when nobody is about to be told whether to hear a site: what arrives late would undo what is said now.
+    pub(super) async fn nothing_said_of(&self, site: SiteId) {
+        while self.said_of.lock().contains(&site) {
+            self.transport.retry(site).await;
+        }
     }
 
     /// True while others take over from a site.
