@@ -10,6 +10,7 @@ use clap::Args;
 use isomer_cluster::{CheckpointStore, Checkpointing, Durability, Logs, Options, Recovering};
 use isomer_design::SiteId;
 use isomer_net::{Net, Role};
+use isomer_plan::elastic::{Fleet, Options as Elasticity};
 use isomer_plan::learned::{Mode, Tuning};
 use isomer_server::{Decider, Engine, Server, ServerOptions, Tls, Trust};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -24,6 +25,8 @@ pub(crate) type SiteMemory = Option<usize>;
 
 /// Where to listen, if nothing else is said.
 const LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 5433));
+/// A process has no more sites.
+const SITES_MAX_HERE: usize = 64;
 /// How often the command looks whether it was asked to stop.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
@@ -93,6 +96,13 @@ pub(crate) struct ServeArgs {
     /// overloaded, clay (moves what is accessed together), estore (moves what is hot) or drtmb (backups become masters)
     #[arg(long, value_name = "NAME", default_value = "learned", value_parser = clap::builder::PossibleValuesParser::new(Decider::NAMES))]
     strategy: String,
+    /// With clay, estore or drtmb: adds a site when no move helps against busy processors or long latencies, and removes
+    /// one that the others can do without, as long as there are so many, such as 2..8. They are sites of this process
+    #[arg(long, value_name = "MIN..MAX", value_parser = fleet, conflicts_with_all = ["peers", "config"])]
+    scale: Option<Fleet>,
+    /// With clay, estore or drtmb: 99 of 100 transactions are to take no longer than this; else it is an overload
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..))]
+    p99_ms: Option<u32>,
     /// Whether the database looks for a better design, this time: off, recommend (it shows what it
     /// would change) or auto; otherwise as ALTER SYSTEM SET autopilot has said last, auto in a new
     /// database
@@ -184,7 +194,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
         Some(_) => return Ok(()),
         None => options,
     };
-    let decider = Decider::named(&args.strategy).map_err(Failure::usage)?;
+    let p99_us_max = args.p99_ms.map(|ms| f64::from(ms) * 1000.0);
+    let elasticity = Elasticity { fleet: args.scale.clone(), p99_us_max, ..Elasticity::default() };
+    let decider = Decider::named(&args.strategy, elasticity).map_err(Failure::usage)?;
     let engine = Engine::open(options, decider, args.autopilot).map_err(Failure::failed)?;
     if let Some(max) = args.site_memory {
         engine.database().set_site_memory(max);
@@ -370,6 +382,20 @@ fn listen_in_folder(server: &mut Server, args: &ServeArgs) -> Result<Option<Path
             Ok(None)
         }
         Err(error) => Err(Failure::failed(error)),
+    }
+}
+
+/// `2..8`.
+fn fleet(text: &str) -> Result<Fleet, String> {
+    let number =
+        |text: &str| text.parse().ok().filter(|sites| (1..=SITES_MAX_HERE).contains(sites));
+    let ends =
+        text.split_once("..").map(|(min, max)| (number(min), number(max.trim_start_matches('='))));
+    match ends {
+        Some((Some(min), Some(max))) if min <= max => Ok(Fleet::between(min, max)),
+        _ => Err(format!(
+            "`{text}` is no range of sites; write for example 2..8, {SITES_MAX_HERE} at most"
+        )),
     }
 }
 

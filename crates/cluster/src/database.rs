@@ -13,6 +13,7 @@ use crate::protocol;
 use crate::reconfiguration::{Control, Reconfiguration};
 use crate::remote::{Reach, Wire};
 use crate::router::{FailedOver, Job, Ran, Router, Session};
+use crate::sites::Sites;
 use crate::storage::{Beside, CheckpointStore, InFolder, InMemory, Logs, Storage};
 use crate::transport::Transport;
 use isomer_design::{
@@ -223,8 +224,7 @@ pub struct Database {
     watcher: Option<JoinHandle<()>>,
     storage: Arc<dyn Storage>,
     catalog: Arc<Mutex<Catalog>>,
-    /// How the sites' logs are.
-    log: isomer_log::Options,
+    sites: Arc<Sites>,
     /// The number given last: none is given twice while the process runs.
     last_table: AtomicU32,
     sessions: AtomicU64,
@@ -302,7 +302,14 @@ impl Database {
             }
         }));
         let catalog = Arc::new(Mutex::new(catalog));
-        let mut beside = beside(&router, &runtime, &failed_over, &catalog);
+        let sites = Arc::new(Sites {
+            router: router.clone(),
+            runtime: runtime.clone(),
+            storage: storage.clone(),
+            catalog: catalog.clone(),
+            log,
+        });
+        let mut beside = beside(&sites, &failed_over);
         if storage.folder().is_some() {
             let (checkpointer, runtime) = (checkpointer.clone(), runtime.clone());
             beside.push(start("isomer-checkpoint", move || checkpointer.work(&runtime)));
@@ -319,7 +326,7 @@ impl Database {
             runtime,
             storage,
             catalog,
-            log,
+            sites,
             last_table: AtomicU32::new(last_table),
             sessions: AtomicU64::new(0),
             notes,
@@ -566,11 +573,7 @@ impl Database {
     /// [`Error::Invalid`] if it does not fit the design, [`Error::Change`] if a site refuses; the old
     /// design is in force then.
     pub fn change(&self, change: Change, reason: &str) -> Result<ChangeEvent, Error> {
-        match change {
-            Change::AddSite { site } => self.add_site(site, change, reason),
-            Change::RemoveSite { site } => self.remove_site(site, change, reason),
-            change => self.runtime.block_on(self.router.change(change, reason)),
-        }
+        self.sites.change(change, reason)
     }
 
     /// Makes the changes of a plan, independent ones at once.
@@ -777,58 +780,6 @@ impl Database {
         Endpoint::new(self.runtime.clone())
     }
 
-    fn add_site(&self, site: SiteId, change: Change, reason: &str) -> Result<ChangeEvent, Error> {
-        let mut catalog = self.catalog.lock();
-        self.router.design().validate(&change).map_err(Box::new)?;
-        let mut entered = catalog.clone();
-        entered.sites.push(site);
-        entered.sites.sort();
-        let here: &[SiteId] = if self.runtime.hosts_site(site) { &[site] } else { &[] };
-        if here.is_empty() {
-            // Once, without waiting: where it cannot be asked, it cannot be added.
-            let described = self.router.transport().step(site, Step::Describe);
-            if let Err(refusal) = self.runtime.block_on(described) {
-                return Err(Error::Change { change: Box::new(change), refusal });
-            }
-        }
-        self.runtime.open(&*self.storage, self.log, here, &|_| {}, &mut Vec::new())?;
-        if let Err(error) = self.storage.write_catalog(&entered) {
-            self.runtime.remove(site);
-            return Err(error.into());
-        }
-        *catalog = entered;
-        for (table, backups) in &catalog.backups {
-            self.runtime.block_on(self.router.tell_backups(site, *table, *backups))?;
-        }
-        self.runtime.block_on(self.router.change(change, reason))
-    }
-
-    fn remove_site(
-        &self,
-        site: SiteId,
-        change: Change,
-        reason: &str,
-    ) -> Result<ChangeEvent, Error> {
-        let mut catalog = self.catalog.lock();
-        self.router.design().validate(&change).map_err(Box::new)?;
-        self.router.check_site(site)?;
-        // Others may still have to hear of transactions that it has decided about.
-        if let Err(refusal) = self.ask(site, Step::Finish) {
-            return Err(Error::Change { change: Box::new(change), refusal });
-        }
-        let event = self.runtime.block_on(self.router.change(change, reason))?;
-        catalog.sites.retain(|other| *other != site);
-        self.storage.write_catalog(&catalog)?;
-        // Once more, as it could decide until now; a log that fails in between does not bring the site back.
-        let _ = self.ask(site, Step::Finish);
-        self.runtime.remove(site);
-        for other in catalog.sites.iter() {
-            // Where a log has failed, nothing is cut.
-            let _ = self.ask(*other, Step::Dismiss(site));
-        }
-        Ok(event)
-    }
-
     /// Has every site know how many backups each table is to have, and replaces those that were lost.
     fn assure_backups(&self) -> Result<(), Error> {
         let (design, catalog) = (self.router.design(), self.catalog.lock());
@@ -960,18 +911,18 @@ pub(crate) fn log_options(
 }
 
 /// Starts the threads that carry out what no transaction waits for, and think of it.
-fn beside(
-    router: &Arc<Router<Embedded>>,
-    runtime: &Arc<Runtime>,
-    failed_over: &Arc<Mutex<Vec<FailedOver>>>,
-    catalog: &Arc<Mutex<Catalog>>,
-) -> Vec<JoinHandle<()>> {
+fn beside(sites: &Arc<Sites>, failed_over: &Arc<Mutex<Vec<FailedOver>>>) -> Vec<JoinHandle<()>> {
+    let Sites { router, runtime, catalog, .. } = &**sites;
     let with = |name: &str, work: fn(&Router<Embedded>, &Runtime)| {
         let (router, runtime) = (router.clone(), runtime.clone());
         start(name, move || work(&router, &runtime))
     };
     vec![
         with("isomer-tend", |router, runtime| runtime.block_on(router.run_deferred())),
+        start("isomer-sites", {
+            let sites = sites.clone();
+            move || sites.tend()
+        }),
         with("isomer-reflect", |router, runtime| runtime.block_on(router.plan_globally())),
         start("isomer-readmit", {
             let (router, runtime, catalog) = (router.clone(), runtime.clone(), catalog.clone());

@@ -53,6 +53,7 @@ pub mod reorder;
 mod reservation;
 mod router;
 mod shell;
+mod sites;
 mod storage;
 mod transport;
 

@@ -45,7 +45,7 @@ use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
 use isomer_design::{
-    Design, Footprint, KeyRange, Plan, RoutingTable, SITES_MAX, SiteId, Span, TableId, Time,
+    Change, Design, Footprint, KeyRange, Plan, RoutingTable, SITES_MAX, SiteId, Span, TableId, Time,
 };
 use isomer_log::LogError;
 use isomer_site::{
@@ -127,6 +127,8 @@ pub struct Router<T> {
     reservations: Reservations,
     watchers: Watchers,
     backlog: Backlog<Plan>,
+    /// Sites that the strategy wants to be added or removed, and why.
+    of_sites: Backlog<(Change, String)>,
     /// When the strategy may think about everything.
     occasions: Backlog<Time>,
     jobs: Jobs,
@@ -218,6 +220,7 @@ impl<T: Transport> Router<T> {
             reservations: Reservations::default(),
             watchers: Watchers::default(),
             backlog: Backlog::new(PLANS_MAX),
+            of_sites: Backlog::new(1),
             occasions: Backlog::new(1),
             jobs: Jobs::default(),
             reconfigurations: Reconfigurations::default(),
@@ -421,6 +424,7 @@ impl<T: Transport> Router<T> {
         self.failures.close();
         self.returned.close();
         self.backlog.close();
+        self.of_sites.close();
         self.occasions.close();
         self.reconfigurations.close();
     }

@@ -88,6 +88,11 @@ pub(crate) enum Effect {
 }
 
 impl Change {
+    /// True if it adds a site, or removes one.
+    pub fn is_of_sites(&self) -> bool {
+        matches!(self, Change::AddSite { .. } | Change::RemoveSite { .. })
+    }
+
     /// The table that changes, unless it is a change of the sites.
     pub fn table(&self) -> Option<TableId> {
         match self {

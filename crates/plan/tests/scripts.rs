@@ -17,7 +17,9 @@ mod route;
 mod strategy;
 
 use goldenscript::Command;
-use isomer_design::{Change, Column, ColumnType, Design, Key, Placement, Schema, SiteId, TableId};
+use isomer_design::{
+    Backups, Change, Column, ColumnType, Design, Key, Placement, Schema, SiteId, TableId,
+};
 use std::error::Error;
 use std::str::FromStr;
 
@@ -42,6 +44,7 @@ fn set_up(design: &mut Design, command: &Command) -> Option<Result<String, Box<d
         "sites" => sites,
         "table" => table,
         "change" => change,
+        "backups" => backups,
         "design" => return Some(Ok(design.summary())),
         _ => return None,
     };
@@ -73,6 +76,16 @@ fn change(design: &mut Design, command: &Command) -> Result<(), Box<dyn Error>> 
         let change = Change::parse(text, design)?;
         design.apply(&change)?;
     }
+    Ok(())
+}
+
+fn backups(design: &mut Design, command: &Command) -> Result<(), Box<dyn Error>> {
+    let mut args = command.consume_args();
+    let name = args.next_pos().ok_or("of which table?")?;
+    let (id, _) = design.find_table(name).ok_or("there is no such table")?;
+    let count = parse("backups", args.next_pos().ok_or("how many?")?)?;
+    design.set_backups(id, Backups { count, on_disk: true })?;
+    args.reject_next()?;
     Ok(())
 }
 

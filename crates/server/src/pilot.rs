@@ -25,7 +25,7 @@
 
 use arc_swap::ArcSwap;
 use isomer_design::{Route, TableId, Time};
-use isomer_plan::elastic::Planner;
+use isomer_plan::elastic::{Options, Planner};
 use isomer_plan::learned::Mode;
 use isomer_plan::strategy::{Elastic, Learned};
 use isomer_strategy::{
@@ -53,14 +53,18 @@ impl Decider {
     /// The names of all that can be chosen.
     pub const NAMES: [&str; 4] = ["learned", "clay", "estore", "drtmb"];
 
-    /// The one of this name.
+    /// The one of this name. `options` are those of a loop.
     ///
     /// # Errors
-    /// In words, with those that there are.
-    pub fn named(name: &str) -> Result<Decider, String> {
+    /// In words, with those that there are; or if it can do nothing with the options.
+    pub fn named(name: &str, options: Options) -> Result<Decider, String> {
         match (name, name.parse::<Planner>()) {
+            ("learned", _) if options.fleet.is_some() || options.p99_us_max.is_some() => {
+                Err("`learned` does not look for overloads; choose clay, estore or drtmb"
+                    .to_owned())
+            }
             ("learned", _) => Ok(Decider::default()),
-            (_, Ok(planner)) => Ok(Decider::Elastic(Arc::new(Elastic::new(planner)))),
+            (_, Ok(planner)) => Ok(Decider::Elastic(Arc::new(Elastic::with(planner, options)))),
             _ => Err(format!("`{name}` is no strategy; there are: {}", Decider::NAMES.join(", "))),
         }
     }

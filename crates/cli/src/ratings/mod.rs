@@ -19,6 +19,7 @@ use crate::clock;
 use crate::failure::Failure;
 use isomer_cluster::Options;
 use isomer_design::SiteId;
+use isomer_plan::elastic::Options as Elasticity;
 use isomer_plan::learned::Mode;
 use isomer_server::{Decider, Engine, Server, ServerOptions, Trust};
 use isomer_workload::{Chooser, Random, Skew};
@@ -96,7 +97,7 @@ pub(crate) struct Ratings {
 impl Ratings {
     /// Serves the ratings, so many times, from so many sites.
     pub(crate) fn serve(sites: u16, copies: u16) -> Result<Ratings, Failure> {
-        let decider = Decider::named("clay").map_err(Failure::failed)?;
+        let decider = Decider::named("clay", Elasticity::default()).map_err(Failure::failed)?;
         let engine = Engine::open(Options::in_memory(sites), decider, Some(Mode::Auto));
         let engine = engine.map_err(|error| Failure::failed(error.message))?;
         let listen = "127.0.0.1:0".parse().map_err(Failure::failed)?;

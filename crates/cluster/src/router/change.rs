@@ -153,6 +153,10 @@ impl<T: Transport> Router<T> {
     /// Carries out a plan that nobody waits for: each partition is reserved for its own changes only. What
     /// fails there stops what should follow there, and nothing else.
     pub(super) async fn carry_out_deferred(&self, plan: &Plan) {
+        if plan.changes().any(Change::is_of_sites) {
+            self.defer_to_embedder(plan);
+            return;
+        }
         let tables = plan.changes().filter_map(Change::table).collect();
         if let Some(number) = self.reconfigurations.holder(&tables) {
             self.leave(plan.changes(), &format!("reconfiguration {number} holds a table of it"));
@@ -166,6 +170,25 @@ impl<T: Transport> Router<T> {
             });
             join_all(chains).await;
         }
+    }
+
+    /// A site comes and goes with its log, which is for whoever embeds the router.
+    fn defer_to_embedder(&self, plan: &Plan) {
+        for Step { change, reason, .. } in &plan.steps {
+            let is_left = match change.is_of_sites() {
+                true => self.of_sites.add((change.clone(), reason.clone())).is_err(),
+                false => true,
+            };
+            if is_left {
+                let why = "sites are added and removed by plans of their own, a few at a time";
+                self.leave(std::iter::once(change), why);
+            }
+        }
+    }
+
+    /// The next site that the strategy wants to be added or removed, and why; `None` once the router is closed.
+    pub(crate) async fn next_of_sites(&self) -> Option<(Change, String)> {
+        self.of_sites.next().await
     }
 
     async fn carry_out_chain(&self, chain: Vec<&Step>) -> Result<Vec<ChangeEvent>, Error> {
@@ -182,7 +205,7 @@ impl<T: Transport> Router<T> {
     }
 
     /// Tells the strategy of changes that it asked for, and that nobody will make.
-    pub(super) fn leave<'c>(&self, changes: impl Iterator<Item = &'c Change>, why: &str) {
+    pub(crate) fn leave<'c>(&self, changes: impl Iterator<Item = &'c Change>, why: &str) {
         let now = self.transport.now();
         for change in changes {
             let took_ns = Err(why.to_owned());

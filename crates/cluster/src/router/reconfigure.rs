@@ -102,9 +102,7 @@ impl<T: Transport> Router<T> {
         if plan.is_empty() {
             return refused("the plan has no changes");
         }
-        let is_of_sites =
-            |change: &Change| matches!(change, Change::AddSite { .. } | Change::RemoveSite { .. });
-        if plan.changes().any(is_of_sites) {
+        if plan.changes().any(Change::is_of_sites) {
             return refused("a plan cannot add or remove sites; do that before or after it");
         }
         plan.validate(&self.design()).map_err(Box::new)?;

@@ -45,7 +45,7 @@ mod step;
 pub use clump::Clump;
 pub use compact::{ClumpIndex, MovedClump};
 pub use options::Options;
-pub use scale_in::scale_in;
+pub use scale_in::{evacuate, scale_in};
 pub use step::{Step, Verdict};
 
 use crate::problem::{PlanError, Problem, Proposal, check_share, plural};

@@ -1,8 +1,54 @@
-//! Scaling in: empty underloaded sites into others (Clay, section 7.3).
+//! Scaling in: empty underloaded sites into others (Clay, section 7.3), or one site into all others.
 
 use super::clump::Clump;
-use crate::problem::{Loads, Move, PlanError, Problem, Proposal, Site, site_name};
+use crate::problem::{Loads, Move, Placement, PlanError, Problem, Proposal, Site, site_name};
 use crate::recording::Vertex;
+
+/// Empties one site: into another that stays below the mean of those that are left times 1 + ε with all of it; otherwise
+/// block by block, the hottest first, each to where it adds least of those that stay below, or to the one with the least
+/// load.
+pub fn evacuate(problem: &Problem<'_>, site: Site) -> Result<Proposal, PlanError> {
+    problem.validate()?;
+    let Problem { graph, cost, imbalance, .. } = *problem;
+    let mut placement = problem.placement.clone();
+    let mut loads = problem.loads();
+    let left = placement.sites().saturating_sub(1).max(1) as f64;
+    let max = loads.0.iter().sum::<f64>() / left * (1.0 + imbalance);
+    let others: Vec<Site> = (0..placement.sites() as Site).filter(|&to| to != site).collect();
+    let mut keys: Vec<Vertex> =
+        (0..graph.len() as Vertex).filter(|&key| placement.site(key) == site).collect();
+    keys.sort_by(|a, b| graph.accesses(*b).total_cmp(&graph.accesses(*a)));
+    let mut clump = Clump::new(graph, cost, placement.sites());
+    let mut moves: Vec<Move> = Vec::new();
+    let mut put = |keys: &[Vertex], placement: &mut Placement, loads: &mut Loads, is_last: bool| {
+        clump.clear(site, placement.sites());
+        keys.iter().for_each(|&key| clump.add_given(key, placement));
+        let delta = |to: &Site| clump.receiver_delta(*to);
+        let load = |to: &Site| loads.0[usize::from(*to)] + delta(to);
+        let fits = others.iter().filter(|to| delta(to) <= 0.0 || load(to) < max);
+        let best = fits.min_by(|a, b| delta(a).total_cmp(&delta(b)));
+        let least = || others.iter().min_by(|a, b| load(a).total_cmp(&load(b)));
+        let Some(&to) = best.or_else(|| least().filter(|_| is_last)) else { return false };
+        let reason = format!("{} is not needed", site_name(site));
+        keys.iter().for_each(|&key| placement.set(key, to));
+        // What nobody asks for adds nothing.
+        if keys.iter().any(|&key| graph.accesses(key) > 0.0) {
+            *loads = Loads::of(graph, placement, cost);
+        }
+        match moves.iter_mut().find(|other| other.to == to) {
+            Some(other) => other.keys.extend_from_slice(keys),
+            None => moves.push(Move { keys: keys.to_vec(), to, reason }),
+        }
+        true
+    };
+    if !others.is_empty() && !put(&keys, &mut placement, &mut loads, false) {
+        for key in keys {
+            put(&[key], &mut placement, &mut loads, true);
+        }
+    }
+    let (lost, notes) = (Vec::new(), Vec::new());
+    Ok(Proposal { strategy: "evacuate", placement, moves, lost, notes })
+}
 
 /// Empties sites below the mean load times 1 − ε, highest number first, each into the first site
 /// that stays below the mean times 1 + ε, or whose load falls by it. `thresholds` gives both

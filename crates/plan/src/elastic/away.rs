@@ -75,6 +75,11 @@ impl Away {
         self.moved = left;
     }
 
+    /// A site is to be removed: what has come from there is at home where it is.
+    pub fn forget_home(&mut self, site: SiteId) {
+        self.moved.retain(|moved| moved.home != site);
+    }
+
     /// The blocks that are away, have cooled, and where they are at home. A block has cooled if it has less than this
     /// share of all accesses.
     pub fn cooled<'a>(

@@ -1,14 +1,17 @@
 //! The loop as a state machine: it is told of periods, footprints and changes, and says what is to be done.
 
 use super::away::Away;
+use super::fleet::{self, Spare};
+use super::planner::Aim;
 use super::{Options, Overload, Period, Planned, Planner, planner};
+use crate::problem::plural;
 use isomer_design::{Change, Design, Footprint, Plan, SiteId, Time};
 use std::collections::VecDeque;
 
 /// So many episodes are remembered.
 const EPISODES_MAX: usize = 200;
 
-/// One turn of the loop: an overload, and what was done about it.
+/// One turn of the loop: an overload, or a site that is not needed, and what was done about it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Episode {
     /// Counts from 1.
@@ -17,6 +20,8 @@ pub struct Episode {
     pub begun: Time,
     /// What it was, in words.
     pub overload: String,
+    /// What plans were made for.
+    pub aim: Aim,
     /// The site with the most load.
     pub hottest: SiteId,
     /// How many times the mean that was.
@@ -63,6 +68,8 @@ enum State {
     /// Nothing is wrong, or not for long enough.
     Watching {
         seen: u32,
+        /// For so many periods there has been a site that is not needed.
+        spare: u32,
     },
     Recording {
         since_ns: u64,
@@ -114,6 +121,7 @@ impl Hopeless {
 /// What was recorded, to plan from.
 #[derive(Debug)]
 pub struct Recorded {
+    aim: Aim,
     footprints: Vec<Footprint>,
     seconds: f64,
     away: Away,
@@ -123,7 +131,8 @@ impl Recorded {
     /// Makes the plans. Takes as long as the planner does.
     pub fn plan(mut self, planner: Planner, options: &Options, design: &Design) -> Proposed {
         let recorded = (&self.footprints[..], self.seconds);
-        let planned = planner::plan(planner, options.imbalance, design, recorded, &mut self.away);
+        let wanted = (options.imbalance, self.aim);
+        let planned = planner::plan(planner, wanted, design, recorded, &mut self.away);
         Proposed { planned, away: self.away }
     }
 }
@@ -139,7 +148,7 @@ impl Controller {
     /// A loop that has seen nothing yet.
     pub fn new(planner: Planner, options: Options) -> Controller {
         let patience_ns = options.patience_ns;
-        let state = State::Watching { seen: 0 };
+        let state = State::Watching { seen: 0, spare: 0 };
         let (away, episodes) = (Away::default(), VecDeque::new());
         let hopeless = None;
         Controller { planner, options, state, away, patience_ns, hopeless, episodes, count: 0 }
@@ -173,14 +182,18 @@ impl Controller {
     /// A period is over.
     pub fn period(&mut self, now: Time, period: &Period) {
         let overload = period.overload(&self.options);
+        self.look_for_spare(now, period, overload.as_ref());
         let Some(hottest) = period.hottest() else { return };
         match &mut self.state {
-            State::Watching { seen } => {
+            State::Watching { seen, .. } => {
                 *seen = if overload.is_some() { *seen + 1 } else { 0 };
                 let waits = |it: &Hopeless| now.0 < it.until_ns && it.is_same(hottest);
                 let is_due = *seen >= self.options.periods && !self.hopeless.iter().any(waits);
                 if let Some(overload) = overload.filter(|_| is_due) {
-                    self.begin(now, &overload, hottest);
+                    let fleet = self.options.fleet.as_ref();
+                    let has_room = fleet.is_some_and(|fleet| period.sites.len() < fleet.sites_max);
+                    let aim = Aim::Relief { may_add: has_room && overload.is_of_all() };
+                    self.begin(now, overload.to_string(), hottest, aim);
                 }
             }
             State::Moving { heard_ns, refused, .. } => {
@@ -200,7 +213,25 @@ impl Controller {
         }
     }
 
-    fn begin(&mut self, now: Time, overload: &Overload, hottest: (SiteId, f64)) {
+    /// Begins to empty a site that has not been needed for long enough.
+    fn look_for_spare(&mut self, now: Time, period: &Period, overload: Option<&Overload>) {
+        let State::Watching { spare, .. } = &mut self.state else { return };
+        let found = fleet::spare(period, &self.options, overload);
+        *spare = if found.is_some() { *spare + 1 } else { 0 };
+        let calm = self.options.fleet.as_ref().map_or(0, |fleet| fleet.calm);
+        if let Some(Spare { site, busy_left }) = found.filter(|_| *spare >= calm) {
+            *spare = 0;
+            let others = plural(period.sites.len() - 1, "site");
+            let why = format!(
+                "without {site}, {others} would use {:.0} % of their processors",
+                busy_left * 100.0
+            );
+            let hottest = period.hottest().unwrap_or((site, 1.0));
+            self.begin(now, why, hottest, Aim::Removal(site));
+        }
+    }
+
+    fn begin(&mut self, now: Time, overload: String, hottest: (SiteId, f64), aim: Aim) {
         self.count += 1;
         self.state = State::Recording { since_ns: now.0, recorded: Vec::new() };
         if self.episodes.len() == EPISODES_MAX {
@@ -209,7 +240,8 @@ impl Controller {
         self.episodes.push_back(Episode {
             number: self.count,
             begun: now,
-            overload: overload.to_string(),
+            overload,
+            aim,
             hottest: hottest.0,
             times: hottest.1,
             recorded: (0, 0.0),
@@ -242,14 +274,21 @@ impl Controller {
         let State::Recording { since_ns, recorded } = &mut self.state else { return None };
         let past_ns = now.0.saturating_sub(*since_ns);
         let is_over = past_ns >= self.options.window_ns;
+        let is_quiet = |episode: &Episode| matches!(episode.aim, Aim::Removal(_));
+        let footprints_min = match self.episodes.back().is_some_and(is_quiet) {
+            // Where little runs, little has to be known.
+            true => 1,
+            false => self.options.footprints_min,
+        };
         let is_enough = recorded.len() >= self.options.footprints
-            || (is_over && recorded.len() >= self.options.footprints_min);
+            || (is_over && recorded.len() >= footprints_min);
         if !is_enough {
             if past_ns >= self.options.give_up_ns.max(self.options.window_ns) {
                 self.end(now, Outcome::TooLittle);
             }
             return None;
         }
+        let aim = self.episodes.back().map_or(Aim::Relief { may_add: false }, |it| it.aim);
         let footprints = std::mem::take(recorded);
         let seconds = past_ns as f64 / 1e9;
         self.state = State::Planning;
@@ -259,7 +298,7 @@ impl Controller {
         }
         // As if all had been recorded, in a shorter time.
         let seconds = seconds / one_in.max(1) as f64;
-        Some(Recorded { footprints, seconds, away: self.away.clone() })
+        Some(Recorded { aim, footprints, seconds, away: self.away.clone() })
     }
 
     /// Plans were made. They are carried out, or only remembered.
@@ -330,11 +369,14 @@ impl Controller {
     fn settled(&mut self, now: Time, times: f64, is_cured: bool, refused: usize) {
         if let Some(episode) = self.episodes.back_mut() {
             episode.outcome = Outcome::Settled { refused, times };
-            // What is better, but not well, is worth another try at once.
-            if is_cured || times < episode.times * 0.9 {
+            let is_of_sites = |plan: &Plan| plan.changes().any(|change| change.table().is_none());
+            // What is better, but not well, is worth another try at once. So is a site more or less, which has changed the
+            // mean.
+            let has_other_sites = refused == 0 && episode.planned.plans.iter().any(is_of_sites);
+            if is_cured || has_other_sites || times < episode.times * 0.9 {
                 self.patience_ns = self.options.patience_ns;
                 self.hopeless = None;
-                self.state = State::Watching { seen: 0 };
+                self.state = State::Watching { seen: 0, spare: 0 };
                 return;
             }
         }
@@ -355,6 +397,6 @@ impl Controller {
             self.hopeless = Some(Hopeless { site: *site, times: *times, until_ns });
         }
         self.patience_ns = (2 * self.patience_ns).min(self.options.patience_max_ns);
-        self.state = State::Watching { seen: 0 };
+        self.state = State::Watching { seen: 0, spare: 0 };
     }
 }

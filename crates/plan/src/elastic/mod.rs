@@ -38,6 +38,7 @@
 //! | [`blocks`] | what moves as a whole; the heat graph over it |
 //! | [`planner`] | from what was recorded to plans |
 //! | [`away`] | what is away from home |
+//! | [`fleet`] | how many sites there are to be |
 //! | [`controller`] | the loop, as a state machine |
 //!
 //! # Invariants
@@ -46,16 +47,21 @@
 //! * Without an overload nothing is recorded, planned or changed.
 //! * A plan is valid for the design that it was made from; what the design says by then, the router checks.
 //!
-//! **Left out.** Sites are not added to the database, only used: a site that holds nothing is one that load can be
-//! moved to. Replicas are not made for the sake of readers.
+//! **As many sites as are needed** ([`fleet`]), where that is wanted: one is added when no move gives relief, and one that
+//! the others can do without is emptied and removed. Otherwise all sites are used that there are: one that holds nothing
+//! is one that load can be moved to.
+//!
+//! **Left out.** Replicas are not made for the sake of readers.
 
 pub mod away;
 pub mod blocks;
 pub mod controller;
+pub mod fleet;
 pub mod monitor;
 pub mod planner;
 
 pub use controller::{Controller, Episode, Outcome};
+pub use fleet::Fleet;
 pub use monitor::{Overload, Period, SitePeriod};
 pub use planner::{Planned, Planner};
 
@@ -90,6 +96,8 @@ pub struct Options {
     pub patience_max_ns: u64,
     /// A change that nobody has heard of for so many nanoseconds is not waited for.
     pub give_up_ns: u64,
+    /// Between which limits sites are added and removed; `None`: there are as many as there are.
+    pub fleet: Option<Fleet>,
 }
 
 impl Default for Options {
@@ -109,6 +117,7 @@ impl Default for Options {
             patience_ns: 10 * SECOND,
             patience_max_ns: 300 * SECOND,
             give_up_ns: 30 * SECOND,
+            fleet: None,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! were sent to it. A site is overloaded if it has much more than the mean, and that is no chance: its
 //! accesses lie three standard deviations above what they might be. So in a workload without skew nothing is seen.
 
-use super::Options;
+use super::{Fleet, Options};
 use isomer_design::SiteId;
 use std::fmt;
 
@@ -51,6 +51,20 @@ pub enum Overload {
         /// The site with the most load, and how many times the mean it has.
         hottest: (SiteId, f64),
     },
+    /// The processors of all sites are busy.
+    Busy {
+        /// Which share of their time they are.
+        busy: f64,
+        /// What it should be at most.
+        max: f64,
+    },
+}
+
+impl Overload {
+    /// True if one more site would be of use, should no move be.
+    pub fn is_of_all(&self) -> bool {
+        !matches!(self, Overload::Site { .. })
+    }
 }
 
 impl fmt::Display for Overload {
@@ -65,6 +79,12 @@ impl fmt::Display for Overload {
                  {site} has {times:.1} times the mean load",
                 p99_us / 1000.0,
                 max_us / 1000.0
+            ),
+            Overload::Busy { busy, max } => write!(
+                f,
+                "all sites together use {:.0} % of their processors ({:.0} are allowed)",
+                busy * 100.0,
+                max * 100.0
             ),
         }
     }
@@ -90,6 +110,12 @@ impl Period {
         (mean > 0.0).then(|| (site, load / mean))
     }
 
+    /// The share of their processors' time that all sites together use, if that is known.
+    pub fn busy(&self) -> Option<f64> {
+        let busy: f64 = self.sites.iter().map(|site| site.busy).sum::<Option<f64>>()?;
+        (!self.sites.is_empty()).then_some(busy / self.sites.len() as f64)
+    }
+
     /// The latency that 99 of 100 transactions stay below, in microseconds.
     pub fn p99_us(&self) -> Option<f64> {
         let mut sorted = self.latencies_us.clone();
@@ -108,6 +134,11 @@ impl Period {
             && let Some(p99_us) = too_slow(max_us)
         {
             return Some(Overload::Latency { p99_us, max_us, hottest: (site, times) });
+        }
+        if let Some(Fleet { busy_max: max, .. }) = options.fleet
+            && let Some(busy) = self.busy().filter(|busy| *busy > max)
+        {
+            return Some(Overload::Busy { busy, max });
         }
         let all: f64 = self.sites.iter().map(|site| site.accesses).sum();
         let mean = all / self.sites.len() as f64;

@@ -11,7 +11,7 @@ use crate::baseline::{drtmb, estore};
 use crate::heat::HeatGraph;
 use crate::problem::{Cost, Draft, Loads, Placement, PlanError, Problem, Proposal, Site, plural};
 use crate::{clay, recording::Vertex};
-use isomer_design::{Change, Design, Footprint, Key, Plan, SiteId, SiteSet, TableId};
+use isomer_design::{Change, Design, Footprint, Key, Plan, SITES_MAX, SiteId, SiteSet, TableId};
 use std::fmt;
 use std::str::FromStr;
 
@@ -69,7 +69,19 @@ pub struct Moves {
     pub reason: String,
 }
 
-/// What is to be done about an overload.
+/// What plans are made for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Aim {
+    /// An overload is to end. If no move helps and a site may be added, that is the plan.
+    Relief {
+        /// Whether one may.
+        may_add: bool,
+    },
+    /// A site is to be emptied and removed.
+    Removal(SiteId),
+}
+
+/// What is to be done.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Planned {
     /// The plans, each for what the one before it leads to.
@@ -94,12 +106,15 @@ struct Situation<'a> {
 /// Plans for what was recorded in so many seconds. What it moves, and what goes home, is noted in `away`.
 pub fn plan(
     planner: Planner,
-    imbalance: f64,
+    (imbalance, aim): (f64, Aim),
     design: &Design,
     (recorded, seconds): (&[Footprint], f64),
     away: &mut Away,
 ) -> Planned {
     let sites: SiteSet = design.sites().iter().collect();
+    if let Aim::Removal(site) = aim {
+        away.forget_home(site);
+    }
     let kept: Vec<_> = away.iter().map(|moved| (moved.table, moved.range.clone())).collect();
     let kept = kept.iter().map(|(table, range)| (*table, range));
     let hot = match planner {
@@ -116,9 +131,13 @@ pub fn plan(
     home.iter().for_each(|moves| now.place(&mut returned, moves));
     let cost = Cost::flat(ACROSS);
     let problem = Problem { graph: &graph, placement: &returned, cost, imbalance };
-    let (after, proposed, mut notes) = match propose(planner, &problem, &now) {
+    let proposal = match aim {
+        Aim::Relief { .. } => propose(planner, &problem, &now),
+        Aim::Removal(site) => clay::evacuate(&problem, now.at(site)),
+    };
+    let (after, proposed, mut notes) = match proposal {
         Ok(proposal) => {
-            let moves = now.moves(&returned, &proposal);
+            let moves = now.moves(&returned, &proposal, aim);
             (proposal.placement, moves, proposal.notes)
         }
         Err(error) => (returned, Vec::new(), vec![error.to_string()]),
@@ -127,6 +146,11 @@ pub fn plan(
     home.iter().for_each(|moves| sequence.make(&now, moves, away));
     sequence.heal(away);
     proposed.iter().for_each(|moves| sequence.make(&now, moves, away));
+    match aim {
+        Aim::Relief { may_add: true } if sequence.plans.is_empty() => sequence.add_site(),
+        Aim::Relief { .. } => {}
+        Aim::Removal(site) => sequence.remove_site(site),
+    }
     let plans = sequence.plans;
     let share = |placement: &Placement| across(&graph, placement);
     let times = |placement: &Placement| times_mean(&Loads::of(&graph, placement, cost));
@@ -199,7 +223,7 @@ impl Situation<'_> {
     }
 
     /// What a proposal moves.
-    fn moves(&self, before: &Placement, proposal: &Proposal) -> Vec<Moves> {
+    fn moves(&self, before: &Placement, proposal: &Proposal, aim: Aim) -> Vec<Moves> {
         let mut moves = Vec::new();
         for proposed in &proposal.moves {
             let is_last = |block: &&Vertex| proposal.placement.site(**block) == proposed.to;
@@ -210,9 +234,12 @@ impl Situation<'_> {
             let from = self.site(before.site(*first as Vertex));
             let what = self.blocks.label(self.design, *first);
             let rate = self.accesses(&blocks);
-            let reason = match blocks.len() {
-                1 => format!("{what} has {rate:.0} accesses/s, and {from} too many"),
-                all => format!(
+            let reason = match (aim, blocks.len()) {
+                (Aim::Removal(site), _) => {
+                    format!("{site} is not needed; {rate:.0} accesses/s go elsewhere")
+                }
+                (_, 1) => format!("{what} has {rate:.0} accesses/s, and {from} too many"),
+                (_, all) => format!(
                     "{what} and {} that are accessed with it have {rate:.0} accesses/s, and {from} too many",
                     plural(all - 1, "other")
                 ),
@@ -245,7 +272,7 @@ impl Sequence<'_> {
     fn make(&mut self, now: &Situation<'_>, moves: &Moves, away: &mut Away) {
         let mut draft = Draft::new(self.design.clone(), &moves.reason);
         let ranges = now.blocks.ranges(moves);
-        if let Err(error) = draft.move_all(ranges, now.at(moves.to), &moves.reason) {
+        if let Err(error) = draft.move_all(ranges, moves.to, &moves.reason) {
             self.notes.push(format!("{}: {error}", moves.reason));
             return;
         }
@@ -262,6 +289,32 @@ impl Sequence<'_> {
         };
         away.retain_cuts(is_cut);
         self.add(draft, away);
+    }
+
+    /// Adds the plan of a site that holds nothing yet.
+    fn add_site(&mut self) {
+        let site = (1..=SITES_MAX).map(SiteId).find(|site| !self.design.sites().contains(*site));
+        let change = site.map(|site| Change::AddSite { site });
+        self.change_sites(change, "no move gives relief");
+    }
+
+    /// Adds the plans that take copies from a site that masters nothing any more, and then the site itself.
+    fn remove_site(&mut self, site: SiteId) {
+        let reason = format!("{site} is not needed");
+        let mut draft = Draft::new(self.design.clone(), &reason);
+        match draft.let_go(site, &reason) {
+            Ok(()) => self.add(draft, &mut Away::default()),
+            Err(error) => return self.notes.push(format!("{reason}: {error}")),
+        }
+        self.change_sites(Some(Change::RemoveSite { site }), &reason);
+    }
+
+    fn change_sites(&mut self, change: Option<Change>, reason: &str) {
+        let mut draft = Draft::new(self.design.clone(), reason);
+        match change.map_or(Ok(()), |change| draft.push(change, reason)) {
+            Ok(()) => self.add(draft, &mut Away::default()),
+            Err(error) => self.notes.push(format!("{reason}: {error}")),
+        }
     }
 
     fn add(&mut self, draft: Draft, away: &mut Away) {

@@ -12,7 +12,7 @@
 
 use crate::elastic::Planner;
 use crate::elastic::away::Away;
-use crate::elastic::planner::plan;
+use crate::elastic::planner::{Aim, plan};
 use isomer_design::{Design, Footprint, Plan};
 use isomer_strategy::{Decision, Refused, Request, Strategy, TwoPhase, Verdict};
 use parking_lot::Mutex;
@@ -70,7 +70,8 @@ impl Strategy for PeriodicClay {
 /// What Clay would move, a plan for each clump.
 fn moves(design: &Design, recorded: &[Footprint]) -> Vec<Plan> {
     let recorded = (recorded, PERIOD_NS as f64 / 1e9);
-    plan(Planner::Clay, IMBALANCE, design, recorded, &mut Away::default()).plans
+    let aim = Aim::Relief { may_add: false };
+    plan(Planner::Clay, (IMBALANCE, aim), design, recorded, &mut Away::default()).plans
 }
 
 #[cfg(test)]

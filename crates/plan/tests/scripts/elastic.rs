@@ -3,7 +3,8 @@
 //! | command | what it does |
 //! | --- | --- |
 //! | `sites N`, `table NAME`, `change CHANGE…`, `design` | as in the scripts about the autopilot |
-//! | `loop PLANNER [p99_ms=N] [mode=MODE]` | from now on this loop decides, without a past |
+//! | `loop PLANNER [p99_ms=N] [mode=MODE] [sites=N..M]` | from now on this loop decides, without a past; between these numbers of sites |
+//! | `power RATE` | so many accesses a second keep the processors of a site busy; before that, nobody knows how busy they are |
 //! | `load FOOTPRINT rate=N` | so many such transactions a second come from now on; 0: none |
 //! | `latency MS` | so long a transaction takes from now on |
 //! | `run SECONDS` | time passes; changes are made at once, but those that are `refuse`d |
@@ -14,7 +15,7 @@
 use crate::{parse, run, set_up};
 use goldenscript::{Command, Context, Runner};
 use isomer_design::{Change, Design, Footprint, RoutingTable, SiteId, Time};
-use isomer_plan::elastic::{Episode, Options, Outcome, Planner};
+use isomer_plan::elastic::{Episode, Fleet, Options, Outcome, Planner};
 use isomer_plan::learned::Mode;
 use isomer_plan::strategy::Elastic;
 use isomer_strategy::{Changed, Measured, Report, Request, SiteLoad, Strategy, Verdict};
@@ -35,6 +36,10 @@ struct State {
     load: BTreeMap<String, (Footprint, u64)>,
     refused: Vec<Change>,
     latency_ms: u64,
+    power: Option<u64>,
+    /// Accesses at each site since its load was looked at.
+    accesses: BTreeMap<SiteId, u64>,
+    looked_ms: u64,
     now_ms: u64,
     ticket: u64,
 }
@@ -49,6 +54,9 @@ impl Default for State {
             load: BTreeMap::new(),
             refused: Vec::new(),
             latency_ms: 1,
+            power: None,
+            accesses: BTreeMap::new(),
+            looked_ms: 0,
             now_ms: 0,
             ticket: 0,
         }
@@ -69,7 +77,8 @@ impl Runner for State {
                 let p99_ms: Option<f64> =
                     args.take_key("p99_ms").map(|ms| parse("p99_ms", ms)).transpose()?;
                 let p99_us_max = p99_ms.map(|ms| ms * 1000.0);
-                self.options = Options { p99_us_max, ..Options::default() };
+                let fleet = args.take_key("sites").map(fleet).transpose()?;
+                self.options = Options { p99_us_max, fleet, ..Options::default() };
                 self.strategy = Elastic::with(planner, self.options.clone());
                 let mode: Mode = args.take_key("mode").map_or(Ok(Mode::Auto), str::parse)?;
                 self.strategy.set_mode(mode);
@@ -79,6 +88,9 @@ impl Runner for State {
                 let text = args.next_pos().ok_or("which footprint?")?.to_owned();
                 let footprint = Footprint::parse(&text, &self.design)?;
                 self.load.insert(text, (footprint, rate));
+            }
+            "power" => {
+                self.power = Some(parse("rate", args.next_pos().ok_or("how much?")?)?);
             }
             "latency" => {
                 self.latency_ms = parse("ms", args.next_pos().ok_or("how long?")?)?;
@@ -124,6 +136,11 @@ impl Runner for State {
         args.reject_next()?;
         Ok(String::new())
     }
+}
+
+fn fleet(text: &str) -> Result<Fleet, Box<dyn Error>> {
+    let (min, max) = text.split_once("..").ok_or("write sites=1..4")?;
+    Ok(Fleet::between(parse("sites", min)?, parse("sites", max)?))
 }
 
 fn told(episode: &Episode) -> String {
@@ -182,9 +199,15 @@ impl State {
     fn look(&mut self) {
         let now = Time(self.now_ms * 1_000_000);
         if self.strategy.wants_loads(now) {
+            let (accesses, ms) = (std::mem::take(&mut self.accesses), self.now_ms - self.looked_ms);
+            self.looked_ms = self.now_ms;
+            let busy = |site| {
+                let can_be = self.power? as f64 * ms as f64 / 1000.0;
+                Some(accesses.get(&site).copied().unwrap_or(0) as f64 / can_be)
+            };
             let load = |site| SiteLoad {
                 site,
-                busy: None,
+                busy: busy(site),
                 memory_bytes: 0,
                 memory_max: None,
                 hot_locks: Vec::new(),
@@ -214,6 +237,8 @@ impl State {
         let Verdict::Run(decision) = self.strategy.decide(&request)? else {
             return Err("nothing is to be reserved".into());
         };
+        let accesses = self.accesses.entry(decision.place.site()).or_default();
+        *accesses += footprint.items().len() as u64;
         if self.strategy.wants(self.ticket) {
             self.strategy.observe(&Report {
                 ticket: self.ticket,

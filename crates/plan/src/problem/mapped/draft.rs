@@ -5,7 +5,6 @@
 //! replica was added for it. At the end, neighbours that the plan made alike are merged.
 
 use super::MappedError;
-use crate::problem::Site;
 use isomer_design::{
     Change, Design, Key, KeyRange, Placement, Plan, SiteId, Step, TableDesign, TableId,
 };
@@ -23,7 +22,7 @@ impl Draft {
     }
 
     /// Adds a step.
-    pub(super) fn push(&mut self, change: Change, reason: &str) -> Result<(), MappedError> {
+    pub(crate) fn push(&mut self, change: Change, reason: &str) -> Result<(), MappedError> {
         self.design.apply(&change)?;
         self.plan.push(Step::new(change, reason));
         Ok(())
@@ -33,10 +32,9 @@ impl Draft {
     pub(crate) fn move_all(
         &mut self,
         ranges: Vec<(TableId, KeyRange)>,
-        to: Site,
+        to: SiteId,
         reason: &str,
     ) -> Result<(), MappedError> {
-        let to = SiteId(to + 1);
         for (table, range) in ranges {
             let pieces: Vec<_> = self
                 .design
@@ -93,6 +91,28 @@ impl Draft {
         self.push(Change::Remaster { table, start: start.clone(), to }, reason)?;
         if is_new {
             self.push(Change::RemoveReplica { table, start, site: placement.master }, reason)?;
+        }
+        Ok(())
+    }
+
+    /// Takes its copies from a site that masters nothing. Where they are needed as backups, another site gets one first.
+    pub(crate) fn let_go(&mut self, site: SiteId, reason: &str) -> Result<(), MappedError> {
+        let mut held = Vec::new();
+        for (table, found) in self.design.tables() {
+            let backups = usize::from(found.backups().count);
+            let copies = found.partitions().into_iter().filter(|(_, p)| p.replicas.contains(site));
+            held.extend(copies.map(|(at, placement)| {
+                let sites = self.design.sites().iter();
+                let mut free = sites.filter(|other| *other != site && !placement.holds(*other));
+                let is_needed = placement.replicas.len() <= backups;
+                (table, at.clone(), free.next().filter(|_| is_needed))
+            }));
+        }
+        for (table, start, other) in held {
+            if let Some(other) = other {
+                self.push(Change::AddReplica { table, start: start.clone(), site: other }, reason)?;
+            }
+            self.push(Change::RemoveReplica { table, start, site }, reason)?;
         }
         Ok(())
     }

@@ -136,7 +136,8 @@ impl MappedDesign {
         }
         for Move { keys, to, reason } in &proposal.moves {
             let stays = |key: &&Vertex| proposal.placement.site(**key) == *to;
-            draft.move_all(self.spoken_for(keys.iter().filter(stays)), *to, reason)?;
+            let ranges = self.spoken_for(keys.iter().filter(stays));
+            draft.move_all(ranges, SiteId(*to + 1), reason)?;
         }
         // A strategy tells all its moves; should one be silent, the plan still leads there.
         let mut silent: BTreeMap<Site, Vec<Vertex>> = BTreeMap::new();
@@ -145,7 +146,7 @@ impl MappedDesign {
         }
         for (to, keys) in silent {
             let reason = format!("{} has it in the plan of {}", site_name(to), proposal.strategy);
-            draft.move_all(self.spoken_for(keys.iter()), to, &reason)?;
+            draft.move_all(self.spoken_for(keys.iter()), SiteId(to + 1), &reason)?;
         }
         draft.merge(&self.design)?;
         Ok(draft.plan)
