@@ -7,6 +7,7 @@
 mod arrays;
 mod json;
 mod numbers;
+mod read_times;
 mod spans;
 mod strings;
 mod times;
@@ -141,6 +142,8 @@ pub enum Func {
     LocalTime,
     DateTrunc,
     ToChar,
+    /// A text as the time that it is by a pattern.
+    ReadTime,
     /// An array of its arguments, which are texts or NULL.
     ArrayOf,
     Json(JsonFunc),
@@ -357,7 +360,9 @@ impl Func {
             | SetConfig | FormatType | TableVisible | TypeVisible | RelationSize
             | IndexDefinition | ConstraintDefinition | ViewDefinition | ShowDefault | UserById
             | ToRegclass | RegclassName | RegtypeName | PgTypeName | ToRegtype | Regtype
-            | SerialSequence | Description | ColumnDescription | Regclass | ToChar => true,
+            | SerialSequence | Description | ColumnDescription | Regclass | ToChar | ReadTime => {
+                true
+            }
             _ => false,
         }
     }
@@ -488,6 +493,7 @@ pub fn call(
             budget.charge(16 * text(1).len())?;
             times::to_char(&args[0], text(1))?
         }
+        ReadTime => Datum::Timestamp(read_times::read(text(0), text(1))?),
         Version => Datum::text(version()),
         CurrentDatabase => Datum::text(&*around.database),
         CurrentSchema => catalog.first_schema().map_or(Datum::Null, Datum::text),

@@ -96,6 +96,12 @@ impl Binder<'_> {
             {
                 self.shown_as(value.clone(), pattern.clone())
             }
+            ("date_bin", [stride, value, origin]) => {
+                self.binned(stride.clone(), value.clone(), origin.clone())
+            }
+            ("to_date" | "to_timestamp", [text, pattern]) => {
+                self.read_as(name == "to_date", text.clone(), pattern.clone())
+            }
             _ => return self.span_function(name, args),
         })
     }
@@ -300,6 +306,29 @@ impl Binder<'_> {
         let wall = self.as_wall("to_char", value)?;
         let pattern = self.as_text(pattern)?;
         Ok(typed(Expr::Call(Func::ToChar, vec![wall, pattern]), SqlType::Text))
+    }
+
+    /// `date_bin`: moments, unless one is a time without a zone.
+    fn binned(&mut self, stride: Typed, value: Typed, origin: Typed) -> Result<Typed, SqlError> {
+        let is_of_zone = [&value, &origin].iter().any(|time| time.ty == SqlType::TimestampTz);
+        let is_open = [&value, &origin].iter().all(|time| time.ty != SqlType::Timestamp);
+        let ty = if is_of_zone || is_open { SqlType::TimestampTz } else { SqlType::Timestamp };
+        for time in [&value, &origin] {
+            check_time("date_bin", time.ty)?;
+        }
+        let stride = self.coerce(stride, SqlType::Interval)?;
+        let times = [self.coerce(value, ty)?, self.coerce(origin, ty)?];
+        let args = std::iter::once(stride).chain(times).collect();
+        Ok(typed(Expr::Call(Func::Time(TimeFunc::Bin), args), ty))
+    }
+
+    /// A text as the time that it is by a pattern: a day, or a moment in the session's zone.
+    fn read_as(&mut self, is_date: bool, text: Typed, pattern: Typed) -> Result<Typed, SqlError> {
+        let (text, pattern) = (self.as_text(text)?, self.as_text(pattern)?);
+        let wall = typed(Expr::Call(Func::ReadTime, vec![text, pattern]), SqlType::Timestamp);
+        let ty = if is_date { SqlType::Date } else { SqlType::TimestampTz };
+        let day = typed(Expr::Cast(Box::new(wall.expr.clone()), SqlType::Date), SqlType::Date);
+        if is_date { Ok(day) } else { Ok(typed(self.coerce(wall, ty)?, ty)) }
     }
 
     /// A time as what the wall shows.

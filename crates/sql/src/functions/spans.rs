@@ -53,6 +53,8 @@ pub enum TimeFunc {
     /// How far the zone is ahead of UTC at a moment.
     ZoneField,
     Trunc,
+    /// Where the interval began that a time lies in, if they come one after the other from another time on.
+    Bin,
     IsFinite,
     CurrentTime,
     LocalTimeOfDay,
@@ -153,6 +155,29 @@ fn age(to: i64, from: i64) -> Result<Interval, SqlError> {
     let months = i32::try_from(months).map_err(|_| interval::out_of_range())?;
     let span = Interval { months, days: count as i32, micros };
     if is_before { span.negated() } else { Ok(span) }
+}
+
+/// When the interval began that a time lies in.
+fn bin(stride: Interval, micros: i64, origin: i64) -> Result<i64, SqlError> {
+    let overflow = |what: &str| SqlError::new(code::DATETIME_OVERFLOW, what);
+    if is_infinite(micros) {
+        return Ok(micros);
+    }
+    if is_infinite(origin) {
+        return Err(overflow("origin out of range"));
+    }
+    if stride.months != 0 {
+        let what = "timestamps cannot be binned into intervals containing months or years";
+        return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, what));
+    }
+    let stride =
+        i64::from(stride.days).checked_mul(DAY_US).and_then(|days| days.checked_add(stride.micros));
+    let stride = stride.ok_or_else(|| overflow("interval out of range"))?;
+    if stride <= 0 {
+        return Err(overflow("stride must be greater than zero"));
+    }
+    let past = micros.checked_sub(origin).ok_or_else(|| overflow("interval out of range"))?;
+    micros.checked_sub(past.rem_euclid(stride)).ok_or_else(|| overflow("timestamp out of range"))
 }
 
 /// Calls a function.
@@ -265,6 +290,12 @@ pub(super) fn call(
             let found = span(1).truncated(&unit);
             Datum::Interval(found.ok_or_else(|| unit_error(&unit, SqlType::Interval))?)
         }
+        Bin => match (&args[1], &args[2]) {
+            (Datum::Timestamp(micros), Datum::Timestamp(origin)) => {
+                Datum::Timestamp(bin(span(0), *micros, *origin)?)
+            }
+            _ => Datum::Null,
+        },
         IsFinite => Datum::Bool(match args[0] {
             Datum::Timestamp(micros) | Datum::Int(micros) => !is_infinite(micros),
             _ => true,

@@ -7,12 +7,12 @@ use crate::error::{SqlError, clipped, code};
 use crate::numeric::Decimal;
 use crate::zone::Zone;
 
-const DAY_US: i64 = 86_400_000_000;
-const HOUR_US: i64 = 3_600_000_000;
-const MINUTE_US: i64 = 60_000_000;
-const SECOND_US: i64 = 1_000_000;
+pub(super) const DAY_US: i64 = 86_400_000_000;
+pub(super) const HOUR_US: i64 = 3_600_000_000;
+pub(super) const MINUTE_US: i64 = 60_000_000;
+pub(super) const SECOND_US: i64 = 1_000_000;
 
-const MONTHS: [&str; 12] = [
+pub(super) const MONTHS: [&str; 12] = [
     "January",
     "February",
     "March",
@@ -26,7 +26,7 @@ const MONTHS: [&str; 12] = [
     "November",
     "December",
 ];
-const WEEKDAYS: [&str; 7] =
+pub(super) const WEEKDAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
 /// A time in its parts.
@@ -166,7 +166,7 @@ pub(super) fn truncate(unit: &str, value: &Datum) -> Result<Datum, SqlError> {
 }
 
 /// What `to_char` understands, the longer before what they begin with; `th` and what needs a zone are refused.
-const PATTERNS: [&str; 37] = [
+pub(super) const PATTERNS: [&str; 37] = [
     "HH24", "HH12", "HH", "MI", "SS", "MS", "US", "AM", "PM", "A.M.", "P.M.", "Y,YYY", "YYYY",
     "YYY", "YY", "Y", "IYYY", "IYY", "IY", "IDDD", "ID", "IW", "MONTH", "MON", "MM", "DAY", "DY",
     "DDD", "DD", "D", "WW", "W", "CC", "J", "Q", "TZ", "OF",
