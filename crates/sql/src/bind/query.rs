@@ -124,8 +124,13 @@ impl Binder<'_> {
 
     /// What stands in the place of a SELECT: one, or rows as they are written, a table, queries put together.
     pub(super) fn branch(&mut self, body: &SetExpr) -> Result<Select, SqlError> {
+        self.branch_for(body, &[])
+    }
+
+    /// The same; literals in quotes are of these types, where it is a SELECT.
+    fn branch_for(&mut self, body: &SetExpr, targets: &[SqlType]) -> Result<Select, SqlError> {
         match body {
-            SetExpr::Select(select) => self.select(select, &[], None, &[]),
+            SetExpr::Select(select) => self.select(select, &[], None, targets),
             SetExpr::Query(query) => not_locked(self.query(query)?),
             SetExpr::Values(values) => {
                 let rows: Vec<&Vec<ast::Expr>> =
@@ -145,11 +150,27 @@ impl Binder<'_> {
                     other => return Err(SqlError::unsupported(format!("{op} {other}"))),
                 };
                 self.budget.deeper()?;
-                let (left, right) = (self.branch(left)?, self.branch(right)?);
+                let (left, right) = self.branches(left, right)?;
                 together(left, right, with, all)
             }
             _ => Err(SqlError::unsupported("this kind of query")),
         }
+    }
+
+    /// Both sides of UNION and its kin. A literal in quotes is of the type that the other side has at its place.
+    fn branches(&mut self, left: &SetExpr, right: &SetExpr) -> Result<(Select, Select), SqlError> {
+        let (of_left, of_right) = (literals(left), literals(right));
+        let is_literal = |literals: &[bool], at: usize| literals.get(at) == Some(&true);
+        let types = |query: &Select| -> Vec<SqlType> { query.output.iter().map(|it| it.ty).collect() };
+        let mut first = self.branch(left)?;
+        let targets: Vec<SqlType> = types(&first);
+        let second = self.branch_for(right, &targets)?;
+        let is_open = |at: usize| is_literal(&of_left, at) && !is_literal(&of_right, at);
+        let differs = |at: usize| second.output.get(at).is_some_and(|it| it.ty != targets[at]);
+        if (0..targets.len()).any(|at| is_open(at) && differs(at)) {
+            first = self.branch_for(left, &types(&second))?;
+        }
+        Ok((first, second))
     }
 
     /// Sorts by columns of the result, by name or number.
@@ -226,6 +247,20 @@ fn together(left: Select, right: Select, with: SetOperator, all: bool) -> Result
     let query = of_types(right, &types);
     plan.other = Some(Box::new(Other { with, all, query }));
     Ok(plan)
+}
+
+/// Which columns of a SELECT are literals in quotes; none, if it has stars.
+fn literals(body: &SetExpr) -> Vec<bool> {
+    use ast::{SelectItem, Value::SingleQuotedString};
+    let SetExpr::Select(select) = body else { return Vec::new() };
+    let is_literal = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+            let is_text = |value: &ast::Value| matches!(value, SingleQuotedString(_));
+            Some(matches!(expr, ast::Expr::Value(value) if is_text(&value.value)))
+        }
+        _ => None,
+    };
+    select.projection.iter().map(is_literal).collect::<Option<_>>().unwrap_or_default()
 }
 
 /// A query whose rows nobody locks: only the one around could.
