@@ -161,7 +161,8 @@ impl Binder<'_> {
     fn branches(&mut self, left: &SetExpr, right: &SetExpr) -> Result<(Select, Select), SqlError> {
         let (of_left, of_right) = (literals(left), literals(right));
         let is_literal = |literals: &[bool], at: usize| literals.get(at) == Some(&true);
-        let types = |query: &Select| -> Vec<SqlType> { query.output.iter().map(|it| it.ty).collect() };
+        let types =
+            |query: &Select| -> Vec<SqlType> { query.output.iter().map(|it| it.ty).collect() };
         let mut first = self.branch(left)?;
         let targets: Vec<SqlType> = types(&first);
         let second = self.branch_for(right, &targets)?;
