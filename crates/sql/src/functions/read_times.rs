@@ -240,8 +240,7 @@ impl Reader<'_> {
         length: Option<usize>,
     ) -> Result<(), SqlError> {
         let short = |name: &&str| name[..length.unwrap_or(name.len())].to_owned();
-        let found =
-            names.iter().map(|name| short(&name)).position(|it| begins_with(self.rest, &it));
+        let found = names.iter().map(short).position(|it| begins_with(self.rest, &it));
         let Some(at) = found else {
             let message = format!("invalid value \"{}\" for \"{known}\"", clipped(self.rest));
             let detail = "The given value did not match any of the allowed values for this field.";
