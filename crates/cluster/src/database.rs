@@ -921,7 +921,7 @@ fn beside(sites: &Arc<Sites>, failed_over: &Arc<Mutex<Vec<FailedOver>>>) -> Vec<
         with("isomer-tend", |router, runtime| runtime.block_on(router.run_deferred())),
         start("isomer-sites", {
             let sites = sites.clone();
-            move || sites.tend()
+            move || sites.make_wanted()
         }),
         with("isomer-reflect", |router, runtime| runtime.block_on(router.plan_globally())),
         start("isomer-readmit", {

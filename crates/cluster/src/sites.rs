@@ -28,7 +28,7 @@ pub(crate) struct Sites {
 
 impl Sites {
     /// Adds or removes the sites that the strategy wants to be added or removed, until the router is closed.
-    pub(crate) fn tend(&self) {
+    pub(crate) fn make_wanted(&self) {
         while let Some((change, reason)) = self.runtime.block_on(self.router.next_of_sites()) {
             if let Err(error) = self.change(change.clone(), &reason) {
                 self.router.leave(std::iter::once(&change), &error.to_string());
