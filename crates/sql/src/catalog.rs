@@ -18,7 +18,7 @@
 //! A column that a table gets when it has rows changes none of them: they have its *missing value* there, which
 //! the catalog keeps ([`Table::add_column`]). Rows that are written from then on have their own.
 //!
-//! A session may have [tables of its own](temporary). There are [types](types) that were made.
+//! A session may have [tables of its own](temporary). There are [`types`] that were made.
 //!
 //! A catalog is a value: whoever changes it replaces it, and statements in progress keep theirs.
 
