@@ -15,19 +15,18 @@ const MS: u64 = 1_000_000;
 
 /// A loop that hardly waits, for a fleet with these limits.
 fn loop_for(fleet: Fleet) -> Elasticity {
-    let usual = Elasticity {
-        period_ns: 20 * MS,
-        footprints: 400,
-        footprints_min: 20,
-        ..Elasticity::default()
-    };
     Elasticity {
-        window_ns: 100 * MS,
+        period_ns: 20 * MS,
+        // Enough to have seen each row a few times.
+        footprints: 400,
+        footprints_min: 120,
+        window_ns: 50 * MS,
         rate_min: 1.0,
         settle: 1,
         patience_ns: 50 * MS,
+        patience_max_ns: 200 * MS,
         fleet: Some(fleet),
-        ..usual
+        ..Elasticity::default()
     }
 }
 
