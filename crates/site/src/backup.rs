@@ -30,7 +30,7 @@
 //! | a coordinator, before it replies | that, if a participant wrote to such a table |
 //! | a release of mastership | the partition's tickets: whoever is master next need not know of them; and that the next one has all |
 //! | a site that has recovered | acknowledgements of all that it masters: it does not know what it had |
-//! | a change that adds a copy | its acknowledgement of what was committed without it: from then on it counts |
+//! | a change that adds a copy | its acknowledgement of what was committed without it, and that it keeps the tail up to there: from then on it counts |
 //! | a change that lets a copy go | acknowledgements by enough others of what was committed with its own |
 //!
 //! Locks are given back before: others may read and write what is not acknowledged yet, and wait for it in turn.

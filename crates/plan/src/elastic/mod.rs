@@ -32,6 +32,10 @@
 //! anybody asks for it any more, it goes back and is merged with its neighbours; so the routing table is as large as
 //! what is hot, not as what ever was.
 //!
+//! **As many sites as are needed** ([`fleet`]), where that is wanted: one is added when no move gives relief, and one that
+//! the others can do without is emptied and removed. Otherwise all sites are used that there are: one that holds nothing
+//! is one that load can be moved to.
+//!
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`monitor`] | loads of a period; is a site overloaded? |
@@ -44,12 +48,8 @@
 //! # Invariants
 //!
 //! * At most one plan is under way. Nothing is planned before the last plan's changes have been made, or refused.
-//! * Without an overload nothing is recorded, planned or changed.
+//! * Without an overload, or a site that is not needed, nothing is recorded, planned or changed.
 //! * A plan is valid for the design that it was made from; what the design says by then, the router checks.
-//!
-//! **As many sites as are needed** ([`fleet`]), where that is wanted: one is added when no move gives relief, and one that
-//! the others can do without is emptied and removed. Otherwise all sites are used that there are: one that holds nothing
-//! is one that load can be moved to.
 //!
 //! **Left out.** Replicas are not made for the sake of readers.
 

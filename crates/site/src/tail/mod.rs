@@ -28,6 +28,9 @@
 //! as many sites as a table asks for backups have the tail up to there ([`Site::tailed`]). Commits need not wait:
 //! their events come by the same stream.
 //!
+//! **A copy** brings rows another way than the tail. So it counts as a backup once its site has the tail up to where the copy
+//! ends: whoever takes over finds no commit in it that is behind the cut.
+//!
 //! **Fence.** A site may be gone for the router and still reach others. So before anything is taken from a tail, every
 //! site is told to hear no more of it: messages, parts and prepared votes of a fenced site are void. What it commits
 //! from then on is at no backup, so nobody is told of it; when it comes back it is told to discard that. A fence is
