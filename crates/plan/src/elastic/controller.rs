@@ -392,11 +392,14 @@ impl Controller {
 
     /// Nothing is planned for such an overload for a while, and the next time for twice as long.
     fn wait(&mut self, now: Time) {
-        if let Some(Episode { hottest: site, times, .. }) = self.episodes.back() {
+        // That a site could not be removed says nothing of overloads.
+        if let Some(Episode { hottest: site, times, aim: Aim::Relief { .. }, .. }) =
+            self.episodes.back()
+        {
             let until_ns = now.0 + self.patience_ns;
             self.hopeless = Some(Hopeless { site: *site, times: *times, until_ns });
+            self.patience_ns = (2 * self.patience_ns).min(self.options.patience_max_ns);
         }
-        self.patience_ns = (2 * self.patience_ns).min(self.options.patience_max_ns);
         self.state = State::Watching { seen: 0, spare: 0 };
     }
 }
