@@ -8,6 +8,7 @@ mod arrays;
 mod json;
 mod numbers;
 mod read_times;
+mod regex;
 mod spans;
 mod strings;
 mod times;
@@ -22,6 +23,8 @@ pub use arrays::ArrayFunc;
 pub use json::JsonFunc;
 pub(crate) use json::{argument as json_argument, json_text};
 use numbers::{float, number, power};
+pub use regex::RegexFunc;
+pub(crate) use regex::{groups as regex_groups, split as regex_split};
 pub use spans::TimeFunc;
 pub(crate) use spans::{later, moment_later};
 use std::collections::BTreeSet;
@@ -149,6 +152,7 @@ pub enum Func {
     Json(JsonFunc),
     Time(TimeFunc),
     Array(ArrayFunc),
+    Regex(RegexFunc),
 }
 
 /// What a name and a number of arguments mean: the function and its result's type, given the
@@ -175,6 +179,14 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("ltrim", 1 | 2) => (LeftTrim, SqlType::Text),
         ("rtrim", 1 | 2) => (RightTrim, SqlType::Text),
         ("replace", 3) => (Replace, SqlType::Text),
+        ("regexp_match", 2 | 3) => (Regex(RegexFunc::Match), SqlType::Array(&SqlType::Text)),
+        ("regexp_like", 2 | 3) => (Regex(RegexFunc::Like), SqlType::Bool),
+        ("regexp_count", 2..=4) => (Regex(RegexFunc::Count), SqlType::Int4),
+        ("regexp_replace", 3 | 4) => (Regex(RegexFunc::Replace), SqlType::Text),
+        ("regexp_split_to_array", 2 | 3) => {
+            (Regex(RegexFunc::Split), SqlType::Array(&SqlType::Text))
+        }
+        ("similar_to_escape", 1 | 2) => (Regex(RegexFunc::Similar), SqlType::Text),
         ("strpos" | "position", 2) => (Position, SqlType::Int4),
         ("left", 2) => (Left, SqlType::Text),
         ("right", 2) => (Right, SqlType::Text),
@@ -582,6 +594,7 @@ pub fn call(
         Json(func) => json::call(func, args, around)?,
         Time(func) => spans::call(func, args, around)?,
         Array(func) => arrays::call(func, args, budget)?,
+        Regex(func) => regex::call(func, args, budget)?,
         ToRegclass => {
             crate::system::regclass(catalog, &clipped(text(0))).map_or(Datum::Null, Datum::Int)
         }

@@ -56,6 +56,7 @@ pub mod parse;
 pub mod pattern;
 pub mod plan;
 pub mod refuse;
+pub mod regex;
 pub mod sequence;
 pub mod statement;
 pub mod system;

@@ -441,6 +441,10 @@ pub enum SetFunc {
     JsonEach(bool),
     /// The keys of a JSON object.
     JsonKeys,
+    /// What the groups of a regular expression hold, where it fits.
+    Matches,
+    /// The parts of a text between those that a regular expression describes.
+    Split,
 }
 
 impl SetFunc {
@@ -453,6 +457,8 @@ impl SetFunc {
             SetFunc::JsonElements(_) => "Elements of a JSON array",
             SetFunc::JsonEach(_) => "Members of a JSON object",
             SetFunc::JsonKeys => "Keys of a JSON object",
+            SetFunc::Matches => "Parts of a text that a regular expression describes",
+            SetFunc::Split => "Parts of a text between others",
         }
     }
 }

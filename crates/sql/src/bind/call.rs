@@ -12,7 +12,7 @@ use crate::catalog::Named;
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
 use crate::expr::Expr;
-use crate::functions::{self, Func, JsonFunc};
+use crate::functions::{self, Func, JsonFunc, RegexFunc};
 use crate::plan::{Aggregate, AggregateKind, Asks, SortKey};
 use crate::refuse;
 use crate::types::{Family, SqlType};
@@ -145,6 +145,9 @@ impl Binder<'_> {
         if let Some(found) = self.enum_function(name, &args) {
             return found;
         }
+        if name == "substring" && is_by_pattern(&args) {
+            return self.part_by_pattern(args);
+        }
         if let "nextval" | "currval" | "setval" = name {
             self.name_sequence(args.first_mut())?;
         }
@@ -201,6 +204,20 @@ impl Binder<'_> {
         // The least number of a type is the negative of none.
         let is_ranged = func == Func::Abs && ty.is_integer();
         Ok(typed(if is_ranged { Expr::Cast(Box::new(call), ty) } else { call }, ty))
+    }
+
+    /// `substring(text from pattern)`: the part that a regular expression describes; with a sign that escapes, a pattern
+    /// of SIMILAR TO.
+    fn part_by_pattern(&mut self, args: Vec<Typed>) -> Result<Typed, SqlError> {
+        let mut texts = Vec::with_capacity(3);
+        for arg in args {
+            texts.push(self.as_text(arg)?);
+        }
+        if texts.len() == 3 {
+            let pattern = texts.split_off(1);
+            texts.push(Expr::Call(Func::Regex(RegexFunc::Similar), pattern));
+        }
+        Ok(typed(Expr::Call(Func::Regex(RegexFunc::Substring), texts), SqlType::Text))
     }
 
     /// `enum_first`, `enum_last` and `enum_range` ask for the type of what they are given, and for no value of it but
@@ -478,6 +495,12 @@ fn sum_type(ty: SqlType) -> SqlType {
     }
 }
 
+/// True for arguments of `substring` that are texts, or may be: a literal beside a text is one, and no position.
+fn is_by_pattern(args: &[Typed]) -> bool {
+    let is_text = |arg: &Typed| matches!(arg.ty.family(), Family::Text | Family::Unknown);
+    matches!(args.len(), 2 | 3) && args.iter().all(is_text)
+}
+
 /// What an argument of a function has to be.
 #[derive(Clone, Copy, PartialEq)]
 enum Argument {
@@ -504,6 +527,8 @@ fn argument(func: Func, at: usize) -> Argument {
             0,
         )
         | (LPad | RPad, 2) => Argument::Text,
+        (Regex(RegexFunc::Count), 2) => Argument::Whole,
+        (Regex(_), _) => Argument::Text,
         (Substring | Left | Right | Repeat | LPad | RPad, _) | (Round | Trunc, 1) => {
             Argument::Whole
         }
@@ -540,6 +565,7 @@ fn unknown_argument(func: Func, at: usize) -> SqlType {
             SqlType::Int4
         }
         Func::Round | Func::Trunc if at > 0 => SqlType::Int4,
+        Func::Regex(RegexFunc::Count) if at == 2 => SqlType::Int4,
         Func::Abs
         | Func::Round
         | Func::Floor

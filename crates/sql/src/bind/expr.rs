@@ -111,6 +111,11 @@ impl Binder<'_> {
                 let found = self.like(expr, pattern, escape_char.as_deref(), true)?;
                 Ok(negate(found, *negated))
             }
+            ast::Expr::SimilarTo { negated, expr, pattern, escape_char } => {
+                let (value, pattern) = (self.expr(expr)?, self.expr(pattern)?);
+                let found = self.similar(value, pattern, escape_char.as_deref())?;
+                Ok(negate(found, *negated))
+            }
             ast::Expr::Cast { expr, data_type, .. } => self.cast(expr, data_type),
             ast::Expr::TypedString(string) => {
                 let ty = self.type_of(&string.data_type)?;
@@ -133,12 +138,13 @@ impl Binder<'_> {
             }
             ast::Expr::Floor { expr, .. } => self.named_call("floor", &[expr]),
             ast::Expr::Ceil { expr, .. } => self.named_call("ceil", &[expr]),
-            ast::Expr::Substring { expr, substring_from, substring_for, .. } => {
+            ast::Expr::Substring { expr, substring_from, substring_for, shorthand, .. } => {
+                let name = if *shorthand { "substr" } else { "substring" };
                 let one = ast::Expr::value(ast::Value::Number("1".to_owned(), false));
                 let from = substring_from.as_deref().unwrap_or(&one);
                 match substring_for.as_deref() {
-                    Some(length) => self.named_call("substring", &[expr, from, length]),
-                    None => self.named_call("substring", &[expr, from]),
+                    Some(length) => self.named_call(name, &[expr, from, length]),
+                    None => self.named_call(name, &[expr, from]),
                 }
             }
             ast::Expr::Position { expr, r#in } => self.named_call("position", &[r#in, expr]),

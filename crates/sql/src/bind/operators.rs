@@ -15,7 +15,7 @@ use super::{Binder, DEPTH_MAX};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Arith, Compare, Expr};
-use crate::functions::{self, ArrayFunc, Func};
+use crate::functions::{self, ArrayFunc, Func, RegexFunc};
 use crate::types::{Family, SqlType};
 use sqlparser::ast::{self, BinaryOperator};
 
@@ -434,6 +434,22 @@ impl Binder<'_> {
             pattern = Expr::Call(Func::LikeEscape, vec![pattern, self.as_text(escape)?]);
         }
         Ok(boolean(Expr::Like { both: Box::new([value, pattern]), folds }))
+    }
+
+    pub(super) fn similar(
+        &mut self,
+        value: Typed,
+        pattern: Typed,
+        escape: Option<&ast::Expr>,
+    ) -> Result<Typed, SqlError> {
+        check_texts("~", &value, &pattern)?;
+        let mut pattern = vec![self.as_text(pattern)?];
+        if let Some(escape) = escape {
+            let escape = self.expr(escape)?;
+            pattern.push(self.as_text(escape)?);
+        }
+        let regex = Expr::Call(Func::Regex(RegexFunc::Similar), pattern);
+        self.matches(value, typed(regex, SqlType::Text), false, false)
     }
 
     pub(super) fn matches(

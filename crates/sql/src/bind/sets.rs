@@ -19,13 +19,19 @@ use crate::types::{Family, SqlType};
 /// True if a function of this name returns rows.
 pub(super) fn is_set_function(name: &str) -> bool {
     let stem = name.strip_prefix("jsonb_").or_else(|| name.strip_prefix("json_"));
-    matches!(name, "generate_series" | "unnest" | "generate_subscripts")
-        || stem.is_some_and(|stem| {
-            matches!(
-                stem,
-                "array_elements" | "array_elements_text" | "each" | "each_text" | "object_keys"
-            )
-        })
+    matches!(
+        name,
+        "generate_series"
+            | "unnest"
+            | "generate_subscripts"
+            | "regexp_matches"
+            | "regexp_split_to_table"
+    ) || stem.is_some_and(|stem| {
+        matches!(
+            stem,
+            "array_elements" | "array_elements_text" | "each" | "each_text" | "object_keys"
+        )
+    })
 }
 
 impl Binder<'_> {
@@ -85,7 +91,19 @@ impl Binder<'_> {
                 }
                 put(SetFunc::Subscripts, bound, vec![column(name, SqlType::Int4)]);
             }
-            (_, [value]) => {
+            ("regexp_matches" | "regexp_split_to_table", [_, _] | [_, _, _])
+                if args
+                    .iter()
+                    .all(|arg| matches!(arg.ty.family(), Family::Text | Family::Unknown)) =>
+            {
+                let texts = args.into_iter().map(|arg| self.as_text(arg));
+                let (func, ty) = match name {
+                    "regexp_matches" => (SetFunc::Matches, SqlType::Array(&SqlType::Text)),
+                    _ => (SetFunc::Split, SqlType::Text),
+                };
+                put(func, texts.collect::<Result<_, _>>()?, vec![column(name, ty)]);
+            }
+            (_, [value]) if name.starts_with("json") => {
                 let (ty, stem) = match name.strip_prefix("jsonb_") {
                     Some(stem) => (SqlType::Jsonb, stem),
                     None => (SqlType::Json, name.strip_prefix("json_").unwrap_or(name)),

@@ -19,6 +19,7 @@ use crate::error::{SqlError, code};
 use crate::expr::{Arith, Expr};
 use crate::functions::{self, Func};
 use crate::pattern;
+use crate::regex;
 use crate::transaction::LockKind;
 use crate::types::{Family, SqlType};
 use isomer_design::Key;
@@ -94,7 +95,9 @@ impl Exec<'_> {
             }
             Expr::Matches { both, folds } => {
                 let budget = self.budget;
-                self.matches(both, row, |text, regex| pattern::regex(text, regex, *folds, budget))?
+                self.matches(both, row, |text, wanted| {
+                    regex::matches(text, wanted, *folds, budget)
+                })?
             }
             Expr::Case(whens, otherwise) => {
                 for (when, then) in whens {

@@ -13,10 +13,11 @@ use super::{Exec, Row};
 use crate::array;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
-use crate::functions::{json_text, later, moment_later};
+use crate::functions::{json_text, later, moment_later, regex_groups, regex_split};
 use crate::interval::Interval;
 use crate::json::{self, Node};
 use crate::plan::{SetCall, SetFunc};
+use crate::regex::{Flags, Regex};
 use crate::types::SqlType;
 use std::ops::ControlFlow;
 
@@ -152,6 +153,28 @@ impl Exec<'_> {
                     return Ok(ControlFlow::Continue(()));
                 }
                 series(&[from, to, by].map(Datum::Int), take)
+            }
+            SetFunc::Matches | SetFunc::Split => {
+                let (flags, all) = Flags::read(args.get(2).map_or("", json_text))?;
+                let regex = Regex::new(json_text(&args[1]), flags)?;
+                let mut flow = ControlFlow::Continue(());
+                if func == SetFunc::Matches {
+                    regex.each(text(), self.budget, &mut |found| {
+                        flow = take(&[regex_groups(text(), &found, self.budget)?])?;
+                        Ok(all && flow.is_continue())
+                    })?;
+                    return Ok(flow);
+                }
+                if all {
+                    let what = "regexp_split_to_table() does not support the \"global\" option";
+                    return Err(wrong(what));
+                }
+                regex_split(&regex, text(), self.budget, &mut |part| {
+                    self.budget.charge(part.len())?;
+                    flow = take(&[Datum::text(part)])?;
+                    Ok(flow.is_continue())
+                })?;
+                Ok(flow)
             }
             SetFunc::JsonElements(_) => {
                 let Node::Array(array) = Node::of(text()) else {

@@ -130,6 +130,37 @@ pub(super) fn plain_arrays(tokens: &mut Vec<TokenWithSpan>) {
     *tokens = written;
 }
 
+/// `substring(a SIMILAR b ESCAPE c)` as `substring(a FROM b FOR c)`, which means the same: the grammar knows this only.
+pub(super) fn plain_similar(tokens: &mut [TokenWithSpan]) {
+    let signs: Vec<usize> =
+        (0..tokens.len()).filter(|at| !matches!(tokens[*at].token, Token::Whitespace(_))).collect();
+    let is_word = |tokens: &[TokenWithSpan], at: usize, wanted: &str| {
+        matches!(&tokens[at].token, Token::Word(word)
+            if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted))
+    };
+    // For each parenthesis that is open, whether it is one of `substring`, and SIMILAR was found in it.
+    let mut open: Vec<(bool, bool)> = Vec::new();
+    for (number, &at) in signs.iter().enumerate() {
+        let next = signs.get(number + 1);
+        match &tokens[at].token {
+            Token::LParen => {
+                let before = number.checked_sub(1).map(|before| signs[before]);
+                open.push((before.is_some_and(|at| is_word(tokens, at, "substring")), false));
+            }
+            Token::RParen => drop(open.pop()),
+            _ => {}
+        }
+        let Some((true, is_similar)) = open.last_mut() else { continue };
+        let is_operator = next.is_some_and(|next| is_word(tokens, *next, "to"));
+        if is_word(tokens, at, "similar") && !is_operator {
+            tokens[at].token = Token::make_keyword("FROM");
+            *is_similar = true;
+        } else if *is_similar && is_word(tokens, at, "escape") {
+            tokens[at].token = Token::make_keyword("FOR");
+        }
+    }
+}
+
 /// True if these words follow each other somewhere.
 pub(super) fn has_words(tokens: &[TokenWithSpan], wanted: &[&str]) -> bool {
     let mut found = 0;

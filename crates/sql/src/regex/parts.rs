@@ -1,0 +1,187 @@
+//! What the groups of an expression hold, where all of it is known to fit.
+//!
+//! ```text
+//!   (a|ab)(c|bcd)(d*)  on "abcd"      the first part is "a" or "ab"; the rest fits behind both: the longer one, "ab"
+//!                                     the second is "c", as "bcd" does not come next; the third "d"
+//! ```
+//!
+//! Nodes in a row that hold no group are one part, cut off at once: that is what PostgreSQL does, and it is seen.
+
+use super::Regex;
+use super::read::{Count, Node, wants_little, wish};
+use super::signs::are_same;
+use super::walk::{Program, Text};
+use crate::budget::Budget;
+use crate::error::SqlError;
+use std::ops::Range;
+
+type Groups = Vec<Option<Range<usize>>>;
+
+pub(super) struct Parts<'p> {
+    text: &'p Text,
+    regex: &'p Regex,
+    groups: &'p mut Groups,
+    budget: &'p Budget,
+}
+
+impl<'p> Parts<'p> {
+    pub(super) fn new(
+        text: &'p Text,
+        regex: &'p Regex,
+        groups: &'p mut Groups,
+        budget: &'p Budget,
+    ) -> Parts<'p> {
+        Parts { text, regex, groups, budget }
+    }
+
+    /// Finds what the groups hold if a part of the text is the whole; false if references have something against it.
+    pub(super) fn fit(&mut self, from: usize, to: usize) -> Result<bool, SqlError> {
+        let regex = self.regex;
+        self.row(&regex.nodes, from, to)
+    }
+
+    /// Nodes in a row. That they fit is known but for references.
+    fn row(&mut self, nodes: &[Node], from: usize, to: usize) -> Result<bool, SqlError> {
+        self.budget.deeper()?;
+        let (mut nodes, mut from) = (nodes, from);
+        'row: while !nodes.is_empty() {
+            let (head, rest) = nodes.split_at(unit(nodes));
+            if rest.is_empty() {
+                return self.unit(head, from, to);
+            }
+            let (first, then) = (Program::new(head)?, Program::new(rest)?);
+            let mut ends = first.ends(self.text, from, to, self.budget)?;
+            if !wants_little(head) {
+                ends.reverse();
+            }
+            for end in ends {
+                if !then.fits(self.text, end..to, self.budget)? {
+                    continue;
+                }
+                if !self.regex.refers {
+                    self.unit(head, from, end)?;
+                    (nodes, from) = (rest, end);
+                    continue 'row;
+                }
+                let before = self.groups.clone();
+                if self.unit(head, from, end)? && self.row(rest, end, to)? {
+                    return Ok(true);
+                }
+                *self.groups = before;
+            }
+            return Ok(false);
+        }
+        Ok(from == to)
+    }
+
+    /// What [`unit`] takes together: nodes that hold no group, or one that may.
+    fn unit(&mut self, nodes: &[Node], from: usize, to: usize) -> Result<bool, SqlError> {
+        match nodes {
+            [Node::Group(alternatives, number)] => {
+                for nodes in alternatives {
+                    let may_fit = Program::new(nodes)?.fits(self.text, from..to, self.budget)?;
+                    if may_fit && self.row(nodes, from, to)? {
+                        if let Some(number) = number {
+                            self.groups[*number] = Some(from..to);
+                        }
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            [Node::Repeat(inner, count)] if !inner.is_plain() => {
+                self.repeat(inner, *count, from, to, 0)
+            }
+            [Node::Back(group, folds)] => {
+                let Some(held) = self.groups[*group].clone() else { return Ok(false) };
+                let (held, part) = (self.text.signs(held), self.text.signs(from..to));
+                self.budget.tick(part.len())?;
+                let mut pairs = held.iter().zip(part);
+                Ok(held.len() == part.len() && pairs.all(|(a, b)| are_same(*a, *b, *folds)))
+            }
+            _ => Ok(true),
+        }
+    }
+
+    /// A node several times, of which some were found before.
+    fn repeat(
+        &mut self,
+        node: &Node,
+        count: Count,
+        from: usize,
+        to: usize,
+        before: u32,
+    ) -> Result<bool, SqlError> {
+        self.budget.deeper()?;
+        let one = std::slice::from_ref(node);
+        let first = Program::new(one)?;
+        let little = count.wants_little.or_else(|| wish(one)) == Some(true);
+        let (mut from, mut before) = (from, before);
+        'next: loop {
+            let missing = count.least.saturating_sub(before);
+            if missing == 0 && from == to {
+                // What may be left out is there, and empty, if it can be.
+                let is_new = before == 0 && count.most != Some(0);
+                let is_there = is_new && first.fits(self.text, from..to, self.budget)?;
+                if is_there && !self.unit(one, from, to)? {
+                    self.forget(node);
+                }
+                return Ok(true);
+            }
+            if count.most == Some(before) {
+                return Ok(false);
+            }
+            let more = count.most.map(|most| most - before - 1);
+            let then = Program::repeated(node, missing.saturating_sub(1), more)?;
+            let mut ends = first.ends(self.text, from, to, self.budget)?;
+            if !little {
+                ends.reverse();
+            }
+            for end in ends {
+                // What takes no sign leads nowhere, unless it has to be there.
+                if (end == from && missing == 0) || !then.fits(self.text, end..to, self.budget)? {
+                    continue;
+                }
+                if !self.regex.refers {
+                    self.forget(node);
+                    self.unit(one, from, end)?;
+                    (from, before) = (end, before + 1);
+                    continue 'next;
+                }
+                let held = self.groups.clone();
+                self.forget(node);
+                if self.unit(one, from, end)? && self.repeat(node, count, end, to, before + 1)? {
+                    return Ok(true);
+                }
+                *self.groups = held;
+            }
+            return Ok(false);
+        }
+    }
+
+    /// What groups held the last time is forgotten.
+    fn forget(&mut self, node: &Node) {
+        match node {
+            Node::Group(alternatives, number) => {
+                if let Some(number) = number {
+                    self.groups[*number] = None;
+                }
+                alternatives.iter().flatten().for_each(|node| self.forget(node));
+            }
+            Node::Repeat(inner, _) => self.forget(inner),
+            _ => {}
+        }
+    }
+}
+
+/// How many of these nodes are one part.
+fn unit(nodes: &[Node]) -> usize {
+    let mut wanted = None;
+    let belongs = |node: &&Node| {
+        let wish = node.wish();
+        let differs = wanted.is_some() && wish.is_some() && wanted != wish;
+        wanted = wanted.or(wish);
+        node.is_plain() && !differs
+    };
+    nodes.iter().take_while(belongs).count().max(1)
+}

@@ -1,0 +1,521 @@
+//! Reads an expression. Its words are those of PostgreSQL's advanced ones.
+
+use super::signs::{Class, Signs};
+use super::{Flags, Regex, wrong};
+use crate::error::{SqlError, code};
+
+/// An expression has at most so many signs.
+const SIGNS_MAX: usize = 10_000;
+/// Groups may be nested so deep.
+const DEPTH_MAX: usize = 50;
+/// The most that a count in braces may be.
+const COUNT_MAX: u32 = 255;
+
+/// A place between two signs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    TextStart,
+    TextEnd,
+    LineStart,
+    LineEnd,
+    WordStart,
+    WordEnd,
+    WordEdge,
+    NoWordEdge,
+}
+
+/// How often something may be there, and whether little of it is wanted, if that is said.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Count {
+    pub(super) least: u32,
+    pub(super) most: Option<u32>,
+    pub(super) wants_little: Option<bool>,
+}
+
+#[derive(Debug)]
+pub(super) enum Node {
+    Sign(Signs),
+    At(Place),
+    /// What comes next, or was last, is or is not this.
+    Look {
+        inner: Vec<Node>,
+        is_ahead: bool,
+        negated: bool,
+    },
+    /// One of several, and the number of the group.
+    Group(Vec<Vec<Node>>, Option<usize>),
+    Repeat(Box<Node>, Count),
+    /// What a group holds once more.
+    Back(usize, bool),
+}
+
+/// Whether little is wanted of nodes in a row: what is first repeated says it.
+pub(super) fn wish(nodes: &[Node]) -> Option<bool> {
+    nodes.iter().find_map(Node::wish)
+}
+
+/// As [`wish`]; much, if nothing says it.
+pub(super) fn wants_little(nodes: &[Node]) -> bool {
+    wish(nodes) == Some(true)
+}
+
+impl Node {
+    pub(super) fn wish(&self) -> Option<bool> {
+        match self {
+            Node::Repeat(inner, count) => count.wants_little.or_else(|| inner.wish()),
+            Node::Group(alternatives, _) if alternatives.len() > 1 => Some(false),
+            Node::Group(alternatives, _) => alternatives.iter().find_map(|nodes| wish(nodes)),
+            _ => None,
+        }
+    }
+
+    /// True if where it begins and ends says nothing of what is inside: no group, no reference, and all in it wants as
+    /// much, or as little.
+    pub(super) fn is_plain(&self) -> bool {
+        match self {
+            Node::Group(_, Some(_)) | Node::Back(..) => false,
+            Node::Group(alternatives, None) => alternatives.iter().all(|nodes| {
+                nodes.iter().all(Node::is_plain)
+                    && !(has_wish(nodes, true) && has_wish(nodes, false))
+            }),
+            Node::Repeat(inner, count) => {
+                let differs = |wish: bool| inner.wish().is_some_and(|inner| inner != wish);
+                inner.is_plain() && !count.wants_little.is_some_and(differs)
+            }
+            _ => true,
+        }
+    }
+}
+
+fn has_wish(nodes: &[Node], wish: bool) -> bool {
+    nodes.iter().any(|node| node.wish() == Some(wish))
+}
+
+/// Reads an expression.
+pub(super) fn read(expression: &str, mut flags: Flags) -> Result<Regex, SqlError> {
+    if expression.len() > SIGNS_MAX {
+        let message = format!("a regular expression has at most {SIGNS_MAX} signs");
+        return Err(SqlError::new(code::TOO_COMPLEX, message));
+    }
+    let mut rest = expression;
+    if let Some(literal) = rest.strip_prefix("***=") {
+        (rest, flags.literal) = (literal, true);
+    }
+    rest = rest.strip_prefix("***:").unwrap_or(rest);
+    if rest.starts_with("***") {
+        return Err(wrong("invalid argument to regex function"));
+    }
+    if !flags.literal {
+        rest = options(rest, &mut flags)?;
+    }
+    if flags.literal {
+        let sign = |sign: char| Node::Sign(Signs::one(sign, flags.folds));
+        return Ok(Regex { nodes: rest.chars().map(sign).collect(), groups: 0, refers: false });
+    }
+    let signs: Vec<char> = rest.chars().collect();
+    let (groups, refers) = (Vec::new(), false);
+    let mut reader = Reader { signs: &signs, at: 0, flags, groups, refers, looks: false };
+    let mut alternatives = reader.alternatives(0)?;
+    if reader.at < signs.len() {
+        return Err(wrong("parentheses () not balanced"));
+    }
+    let nodes = match alternatives.len() {
+        1 => alternatives.remove(0),
+        _ => vec![Node::Group(alternatives, None)],
+    };
+    Ok(Regex { nodes, groups: reader.groups.len(), refers: reader.refers })
+}
+
+/// Takes `(?options)` from the beginning.
+fn options<'e>(expression: &'e str, flags: &mut Flags) -> Result<&'e str, SqlError> {
+    let inside = expression.strip_prefix("(?").and_then(|rest| rest.split_once(')'));
+    let Some((letters, rest)) = inside else { return Ok(expression) };
+    if letters.is_empty() || !letters.chars().all(|sign| sign.is_ascii_alphabetic()) {
+        return Ok(expression);
+    }
+    for option in letters.chars() {
+        if !flags.set(option)? {
+            return Err(wrong("invalid embedded option"));
+        }
+    }
+    Ok(rest)
+}
+
+struct Reader<'e> {
+    signs: &'e [char],
+    at: usize,
+    flags: Flags,
+    /// Whether each group has ended.
+    groups: Vec<bool>,
+    refers: bool,
+    /// Inside of what looks around, groups are not counted.
+    looks: bool,
+}
+
+impl Reader<'_> {
+    fn peek(&self) -> Option<char> {
+        self.signs.get(self.at).copied()
+    }
+
+    /// Goes on behind these signs, if they come next.
+    fn takes(&mut self, signs: &str) -> bool {
+        let length = signs.chars().count();
+        let found = self.signs[self.at..].iter().take(length).copied().eq(signs.chars());
+        self.at += if found { length } else { 0 };
+        found
+    }
+
+    /// Goes past what means nothing.
+    fn skip(&mut self) {
+        loop {
+            if self.takes("(?#") {
+                while self.peek().is_some_and(|sign| sign != ')') {
+                    self.at += 1;
+                }
+                self.at += usize::from(self.peek().is_some());
+            } else if self.flags.expanded && self.peek().is_some_and(char::is_whitespace) {
+                self.at += 1;
+            } else if self.flags.expanded && self.peek() == Some('#') {
+                while self.peek().is_some_and(|sign| sign != '\n') {
+                    self.at += 1;
+                }
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn alternatives(&mut self, depth: usize) -> Result<Vec<Vec<Node>>, SqlError> {
+        if depth > DEPTH_MAX {
+            return Err(wrong("regular expression is too complex"));
+        }
+        let mut all = vec![Vec::new()];
+        loop {
+            self.skip();
+            match self.peek() {
+                None => return Ok(all),
+                Some(')') if depth > 0 => return Ok(all),
+                Some(')') => return Err(wrong("parentheses () not balanced")),
+                Some('|') => {
+                    self.at += 1;
+                    all.push(Vec::new());
+                }
+                Some(_) => {
+                    let node = self.atom(depth)?;
+                    let node = self.counted(node)?;
+                    all.last_mut().expect("there is one at least").push(node);
+                }
+            }
+        }
+    }
+
+    fn atom(&mut self, depth: usize) -> Result<Node, SqlError> {
+        let sign = self.signs[self.at];
+        self.at += 1;
+        let lines = self.flags.anchors_lines;
+        Ok(match sign {
+            '(' => return self.group(depth),
+            '[' if self.takes("[:<:]]") => Node::At(Place::WordStart),
+            '[' if self.takes("[:>:]]") => Node::At(Place::WordEnd),
+            '[' => Node::Sign(self.brackets()?),
+            '.' => Node::Sign(Signs::any(self.flags.stops_at_lines)),
+            '^' => Node::At(if lines { Place::LineStart } else { Place::TextStart }),
+            '$' => Node::At(if lines { Place::LineEnd } else { Place::TextEnd }),
+            '\\' => return self.escape(),
+            '*' | '+' | '?' => return Err(wrong("quantifier operand invalid")),
+            '{' if self.peek().is_some_and(|next| next.is_ascii_digit()) => {
+                return Err(wrong("quantifier operand invalid"));
+            }
+            other => self.sign(other),
+        })
+    }
+
+    fn sign(&self, sign: char) -> Node {
+        Node::Sign(Signs::one(sign, self.flags.folds))
+    }
+
+    fn group(&mut self, depth: usize) -> Result<Node, SqlError> {
+        const LOOKS: [(&str, bool, bool); 4] =
+            [("?=", true, false), ("?!", true, true), ("?<=", false, false), ("?<!", false, true)];
+        for (mark, is_ahead, negated) in LOOKS {
+            if self.takes(mark) {
+                let looks = std::mem::replace(&mut self.looks, true);
+                let inner = vec![Node::Group(self.inside(depth)?, None)];
+                self.looks = looks;
+                return Ok(Node::Look { inner, is_ahead, negated });
+            }
+        }
+        if self.takes("?:") || self.looks {
+            return Ok(Node::Group(self.inside(depth)?, None));
+        }
+        if self.peek() == Some('?') {
+            return Err(wrong("quantifier operand invalid"));
+        }
+        let number = self.groups.len();
+        self.groups.push(false);
+        let inside = self.inside(depth)?;
+        self.groups[number] = true;
+        Ok(Node::Group(inside, Some(number)))
+    }
+
+    fn inside(&mut self, depth: usize) -> Result<Vec<Vec<Node>>, SqlError> {
+        let inside = self.alternatives(depth + 1)?;
+        if !self.takes(")") {
+            return Err(wrong("parentheses () not balanced"));
+        }
+        Ok(inside)
+    }
+
+    /// What was read, with how often it may be there.
+    fn counted(&mut self, node: Node) -> Result<Node, SqlError> {
+        self.skip();
+        let (least, most, is_exact) = match self.peek() {
+            Some('*') => (0, None, false),
+            Some('+') => (1, None, false),
+            Some('?') => (0, Some(1), false),
+            Some('{') if self.signs.get(self.at + 1).is_some_and(char::is_ascii_digit) => {
+                self.at += 1;
+                self.braces()?
+            }
+            _ => return Ok(node),
+        };
+        if matches!(node, Node::At(_) | Node::Look { .. }) {
+            return Err(wrong("quantifier operand invalid"));
+        }
+        self.at += 1;
+        let wants_little = self.takes("?");
+        let wants_little = if is_exact { None } else { Some(wants_little) };
+        self.skip();
+        let is_count = match self.peek() {
+            Some('{') => self.signs.get(self.at + 1).is_some_and(char::is_ascii_digit),
+            next => matches!(next, Some('*' | '+' | '?')),
+        };
+        if is_count {
+            return Err(wrong("quantifier operand invalid"));
+        }
+        Ok(Node::Repeat(Box::new(node), Count { least, most, wants_little }))
+    }
+
+    /// `m}`, `m,}` or `m,n}`, up to the brace at the end.
+    fn braces(&mut self) -> Result<(u32, Option<u32>, bool), SqlError> {
+        let least = self.number()?;
+        let (most, is_exact) = match (self.takes(","), self.peek()) {
+            (false, _) => (Some(least), true),
+            (true, Some('}')) => (None, false),
+            (true, _) => (Some(self.number()?), false),
+        };
+        match self.peek() {
+            Some('}') => {}
+            None => return Err(wrong("braces {} not balanced")),
+            Some(_) => return Err(wrong("invalid repetition count(s)")),
+        }
+        if most.is_some_and(|most| most < least) {
+            return Err(wrong("invalid repetition count(s)"));
+        }
+        Ok((least, most, is_exact))
+    }
+
+    fn number(&mut self) -> Result<u32, SqlError> {
+        let (mut number, from) = (0, self.at);
+        while let Some(digit) = self.peek().and_then(|sign| sign.to_digit(10)) {
+            number = (number * 10 + digit).min(COUNT_MAX + 1);
+            self.at += 1;
+        }
+        let is_none = self.at == from || number > COUNT_MAX;
+        if is_none { Err(wrong("invalid repetition count(s)")) } else { Ok(number) }
+    }
+
+    /// What stands behind a backslash.
+    fn escape(&mut self) -> Result<Node, SqlError> {
+        let bad = || wrong("invalid escape \\ sequence");
+        let sign = self.peek().ok_or_else(bad)?;
+        if let Some(class) = Class::escaped(sign) {
+            self.at += 1;
+            return Ok(Node::Sign(Signs::class(class)));
+        }
+        let place = match sign {
+            'A' => Some(Place::TextStart),
+            'Z' => Some(Place::TextEnd),
+            'm' => Some(Place::WordStart),
+            'M' => Some(Place::WordEnd),
+            'y' => Some(Place::WordEdge),
+            'Y' => Some(Place::NoWordEdge),
+            _ => None,
+        };
+        if let Some(place) = place {
+            self.at += 1;
+            return Ok(Node::At(place));
+        }
+        if let '1'..='9' = sign
+            && let Some(group) = self.reference()?
+        {
+            self.refers = true;
+            return Ok(Node::Back(group, self.flags.folds));
+        }
+        let sign = self.escaped_sign()?;
+        Ok(self.sign(sign))
+    }
+
+    /// The group that digits name; of several digits, only if there is one. Otherwise they are octal ones.
+    fn reference(&mut self) -> Result<Option<usize>, SqlError> {
+        let digits = self.signs[self.at..].iter().take_while(|sign| sign.is_ascii_digit()).count();
+        let text: String = self.signs[self.at..self.at + digits].iter().collect();
+        let group = text.parse::<usize>().unwrap_or(usize::MAX);
+        let has_ended = self.groups.get(group - 1) == Some(&true) && !self.looks;
+        match (has_ended, digits) {
+            (true, _) => {
+                self.at += digits;
+                Ok(Some(group - 1))
+            }
+            (false, 1) => Err(wrong("invalid backreference number")),
+            (false, _) => Ok(None),
+        }
+    }
+
+    /// An escape that is one sign.
+    fn escaped_sign(&mut self) -> Result<char, SqlError> {
+        let bad = || wrong("invalid escape \\ sequence");
+        let sign = self.peek().ok_or_else(bad)?;
+        self.at += 1;
+        Ok(match sign {
+            'a' => '\u{7}',
+            'b' => '\u{8}',
+            'B' => '\\',
+            'c' => {
+                let control = self.peek().ok_or_else(bad)?;
+                self.at += 1;
+                char::from(control as u8 & 0x1f)
+            }
+            'e' => '\u{1b}',
+            'f' => '\u{c}',
+            'n' => '\n',
+            'r' => '\r',
+            't' => '\t',
+            'v' => '\u{b}',
+            'u' => self.code(16, 4..=4)?,
+            'U' => self.code(16, 8..=8)?,
+            'x' => self.code(16, 1..=255)?,
+            '0'..='7' => {
+                self.at -= 1;
+                self.code(8, 1..=3)?
+            }
+            sign if sign.is_ascii_alphanumeric() => return Err(bad()),
+            sign => sign,
+        })
+    }
+
+    /// The sign of a number, in so many digits.
+    fn code(
+        &mut self,
+        base: u32,
+        digits: std::ops::RangeInclusive<usize>,
+    ) -> Result<char, SqlError> {
+        let (mut number, mut count) = (0u32, 0);
+        while count < *digits.end()
+            && let Some(digit) = self.peek().and_then(|sign| sign.to_digit(base))
+        {
+            number = number.saturating_mul(base).saturating_add(digit);
+            (self.at, count) = (self.at + 1, count + 1);
+        }
+        let sign = char::from_u32(number).filter(|_| digits.contains(&count));
+        sign.ok_or_else(|| wrong("invalid escape \\ sequence"))
+    }
+
+    /// What stands in brackets.
+    fn brackets(&mut self) -> Result<Signs, SqlError> {
+        let mut signs = Signs { folds: self.flags.folds, ..Signs::default() };
+        signs.negated = self.takes("^");
+        let first = self.at;
+        loop {
+            match self.peek() {
+                None => return Err(wrong("brackets [] not balanced")),
+                Some(']') if self.at > first => break,
+                Some('\\')
+                    if self
+                        .signs
+                        .get(self.at + 1)
+                        .is_some_and(|s| Class::escaped(*s).is_some()) =>
+                {
+                    signs.classes.extend(Class::escaped(self.signs[self.at + 1]));
+                    self.at += 2;
+                    self.check_no_range()?;
+                }
+                Some('[') if self.signs.get(self.at + 1) == Some(&':') => {
+                    let name = self.enclosed(':')?;
+                    let class = Class::named(&name);
+                    let class = class.ok_or_else(|| wrong("invalid character class"))?;
+                    // A letter of one case is one of either.
+                    let is_case = matches!(class, Class::Lower | Class::Upper) && signs.folds;
+                    signs.classes.push((if is_case { Class::Alpha } else { class }, false));
+                    self.check_no_range()?;
+                }
+                Some(_) => {
+                    let from = self.listed()?;
+                    let is_range = self.peek() == Some('-')
+                        && self.signs.get(self.at + 1).is_some_and(|next| *next != ']');
+                    let mut to = from;
+                    if is_range {
+                        self.at += 1;
+                        to = self.listed()?;
+                    }
+                    if to < from {
+                        return Err(wrong("invalid character range"));
+                    }
+                    signs.ranges.push((from, to));
+                }
+            }
+        }
+        self.at += 1;
+        if signs.negated && self.flags.stops_at_lines {
+            signs.ranges.push(('\n', '\n'));
+        }
+        Ok(signs)
+    }
+
+    /// A class is no end of a range.
+    fn check_no_range(&self) -> Result<(), SqlError> {
+        let is_range = self.peek() == Some('-')
+            && self.signs.get(self.at + 1).is_some_and(|next| *next != ']');
+        if is_range { Err(wrong("invalid character range")) } else { Ok(()) }
+    }
+
+    /// One sign in brackets.
+    fn listed(&mut self) -> Result<char, SqlError> {
+        let sign = self.peek().ok_or_else(|| wrong("brackets [] not balanced"))?;
+        if sign == '[' {
+            if let Some(kind @ ('.' | '=')) = self.signs.get(self.at + 1) {
+                let name = self.enclosed(*kind)?;
+                let mut signs = name.chars();
+                return match (signs.next(), signs.next()) {
+                    (Some(sign), None) => Ok(sign),
+                    _ => Err(wrong("invalid collating element")),
+                };
+            }
+            if self.signs.get(self.at + 1) == Some(&':') {
+                return Err(wrong("invalid character range"));
+            }
+        }
+        self.at += 1;
+        if sign != '\\' {
+            return Ok(sign);
+        }
+        if self.peek().and_then(Class::escaped).is_some() {
+            return Err(wrong("invalid character range"));
+        }
+        self.escaped_sign()
+    }
+
+    /// What stands between `[:` and `:]`, or its like.
+    fn enclosed(&mut self, mark: char) -> Result<String, SqlError> {
+        self.at += 2;
+        let from = self.at;
+        while self.at + 1 < self.signs.len() {
+            if self.signs[self.at] == mark && self.signs[self.at + 1] == ']' {
+                self.at += 2;
+                return Ok(self.signs[from..self.at - 2].iter().collect());
+            }
+            self.at += 1;
+        }
+        Err(wrong("brackets [] not balanced"))
+    }
+}

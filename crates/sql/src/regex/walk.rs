@@ -1,0 +1,301 @@
+//! Expressions as programs, and the ways of texts through them.
+
+use super::read::{Node, Place};
+use super::signs::{Signs, is_of_word};
+use super::wrong;
+use crate::budget::Budget;
+use crate::error::SqlError;
+use std::ops::Range;
+
+/// A program has at most so many steps: counts in braces multiply what they are of.
+const STEPS_MAX: usize = 100_000;
+
+/// A text, sign by sign.
+pub(super) struct Text {
+    signs: Vec<char>,
+    /// Where each begins, and where the last ends.
+    places: Vec<usize>,
+}
+
+impl Text {
+    pub(super) fn new(text: &str, budget: &Budget) -> Result<Text, SqlError> {
+        budget.charge(text.len() * (size_of::<char>() + 3 * size_of::<usize>()))?;
+        let mut places: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
+        places.push(text.len());
+        Ok(Text { signs: text.chars().collect(), places })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.signs.len()
+    }
+
+    pub(super) fn signs(&self, part: Range<usize>) -> &[char] {
+        &self.signs[part]
+    }
+
+    /// A part in bytes.
+    pub(super) fn bytes(&self, part: &Range<usize>) -> Range<usize> {
+        self.places[part.start]..self.places[part.end]
+    }
+
+    fn is(&self, place: Place, at: usize) -> bool {
+        let before = at.checked_sub(1).map(|at| self.signs[at]);
+        let next = self.signs.get(at).copied();
+        let (was_word, is_word) = (before.is_some_and(is_of_word), next.is_some_and(is_of_word));
+        match place {
+            Place::TextStart => before.is_none(),
+            Place::TextEnd => next.is_none(),
+            Place::LineStart => before.is_none_or(|sign| sign == '\n'),
+            Place::LineEnd => next.is_none_or(|sign| sign == '\n'),
+            Place::WordStart => !was_word && is_word,
+            Place::WordEnd => was_word && !is_word,
+            Place::WordEdge => was_word != is_word,
+            Place::NoWordEdge => was_word == is_word,
+        }
+    }
+}
+
+/// A step of a program.
+enum Op<'n> {
+    /// A sign of these; of any, where a reference stands.
+    Sign(Option<&'n Signs>),
+    At(Place),
+    Look(Program<'n>, bool, bool),
+    /// On here or there.
+    Either(usize, usize),
+    Go(usize),
+    Found,
+}
+
+/// See the [module documentation](super).
+pub(super) struct Program<'n> {
+    steps: Vec<Op<'n>>,
+}
+
+impl<'n> Program<'n> {
+    /// The program of nodes in a row.
+    pub(super) fn new(nodes: &'n [Node]) -> Result<Program<'n>, SqlError> {
+        let mut program = Program { steps: Vec::new() };
+        for node in nodes {
+            program.add(node)?;
+        }
+        program.steps.push(Op::Found);
+        Ok(program)
+    }
+
+    /// The program of a node so many times.
+    pub(super) fn repeated(
+        node: &'n Node,
+        least: u32,
+        most: Option<u32>,
+    ) -> Result<Program<'n>, SqlError> {
+        let mut program = Program { steps: Vec::new() };
+        program.add_repeated(node, least, most)?;
+        program.steps.push(Op::Found);
+        Ok(program)
+    }
+
+    fn add(&mut self, node: &'n Node) -> Result<(), SqlError> {
+        if self.steps.len() > STEPS_MAX {
+            return Err(wrong("regular expression is too complex"));
+        }
+        match node {
+            Node::Sign(signs) => self.steps.push(Op::Sign(Some(signs))),
+            Node::At(place) => self.steps.push(Op::At(*place)),
+            Node::Look { inner, is_ahead, negated } => {
+                self.steps.push(Op::Look(Program::new(inner)?, *is_ahead, *negated));
+            }
+            Node::Group(alternatives, _) => self.add_alternatives(alternatives)?,
+            Node::Repeat(inner, count) => self.add_repeated(inner, count.least, count.most)?,
+            Node::Back(..) => {
+                let begin = self.steps.len();
+                let back = [Op::Either(begin + 1, begin + 3), Op::Sign(None), Op::Go(begin)];
+                self.steps.extend(back);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_alternatives(&mut self, alternatives: &'n [Vec<Node>]) -> Result<(), SqlError> {
+        let mut ends = Vec::new();
+        for (number, nodes) in alternatives.iter().enumerate() {
+            let either = self.steps.len();
+            let is_last = number + 1 == alternatives.len();
+            if !is_last {
+                self.steps.push(Op::Found);
+            }
+            for node in nodes {
+                self.add(node)?;
+            }
+            if !is_last {
+                ends.push(self.steps.len());
+                self.steps.push(Op::Found);
+                self.steps[either] = Op::Either(either + 1, self.steps.len());
+            }
+        }
+        let end = self.steps.len();
+        ends.into_iter().for_each(|at| self.steps[at] = Op::Go(end));
+        Ok(())
+    }
+
+    fn add_repeated(
+        &mut self,
+        node: &'n Node,
+        least: u32,
+        most: Option<u32>,
+    ) -> Result<(), SqlError> {
+        for _ in 0..least {
+            self.add(node)?;
+        }
+        let Some(most) = most else {
+            let begin = self.steps.len();
+            self.steps.push(Op::Found);
+            self.add(node)?;
+            self.steps.push(Op::Go(begin));
+            self.steps[begin] = Op::Either(begin + 1, self.steps.len());
+            return Ok(());
+        };
+        let mut skips = Vec::new();
+        for _ in least..most {
+            skips.push(self.steps.len());
+            self.steps.push(Op::Found);
+            self.add(node)?;
+        }
+        let end = self.steps.len();
+        skips.into_iter().for_each(|at| self.steps[at] = Op::Either(at + 1, end));
+        Ok(())
+    }
+
+    /// Where the first part ends that begins at a place or behind it.
+    pub(super) fn first_end(
+        &self,
+        text: &Text,
+        from: usize,
+        budget: &Budget,
+    ) -> Result<Option<usize>, SqlError> {
+        let mut first = None;
+        Walk::new(self, text, budget).run(from..text.len(), true, &mut |end| {
+            first = Some(end);
+            false
+        })?;
+        Ok(first)
+    }
+
+    /// Where all parts end that begin at a place, up to another.
+    pub(super) fn ends(
+        &self,
+        text: &Text,
+        from: usize,
+        to: usize,
+        budget: &Budget,
+    ) -> Result<Vec<usize>, SqlError> {
+        let mut ends = Vec::new();
+        Walk::new(self, text, budget).run(from..to, false, &mut |end| {
+            ends.push(end);
+            true
+        })?;
+        Ok(ends)
+    }
+
+    /// Whether a part is described as a whole.
+    pub(super) fn fits(
+        &self,
+        text: &Text,
+        part: Range<usize>,
+        budget: &Budget,
+    ) -> Result<bool, SqlError> {
+        let (mut fits, to) = (false, part.end);
+        Walk::new(self, text, budget).run(part, false, &mut |end| {
+            fits = end == to;
+            true
+        })?;
+        Ok(fits)
+    }
+}
+
+/// The places of a program where a text is.
+struct Walk<'w> {
+    program: &'w Program<'w>,
+    text: &'w Text,
+    budget: &'w Budget,
+    places: Vec<usize>,
+    /// The place in the text, counted from 1, at which a step was last reached.
+    seen: Vec<usize>,
+    todo: Vec<usize>,
+}
+
+impl Walk<'_> {
+    fn new<'w>(program: &'w Program<'w>, text: &'w Text, budget: &'w Budget) -> Walk<'w> {
+        let (places, todo) = (Vec::new(), Vec::new());
+        Walk { program, text, budget, places, seen: vec![0; program.steps.len()], todo }
+    }
+
+    /// Walks through a part of the text, and tells where the program ends, as long as that is wanted. `anywhere`: it may
+    /// begin at each place.
+    fn run(
+        &mut self,
+        part: Range<usize>,
+        anywhere: bool,
+        found: &mut dyn FnMut(usize) -> bool,
+    ) -> Result<(), SqlError> {
+        let mut before = Vec::new();
+        let mut at = part.start;
+        let mut ends = self.reach(0, at)?;
+        loop {
+            self.budget.tick(1 + self.places.len())?;
+            let is_over = at == part.end || (self.places.is_empty() && !anywhere);
+            if (ends && !found(at)) || is_over {
+                return Ok(());
+            }
+            let sign = self.text.signs[at];
+            at += 1;
+            ends = false;
+            std::mem::swap(&mut before, &mut self.places);
+            for place in before.drain(..) {
+                let Op::Sign(wanted) = &self.program.steps[place] else { continue };
+                if wanted.is_none_or(|signs| signs.have(sign)) {
+                    ends |= self.reach(place + 1, at)?;
+                }
+            }
+            if anywhere {
+                ends |= self.reach(0, at)?;
+            }
+        }
+    }
+
+    /// Goes to a step, and to all that can be reached from there without a sign; true if the end is among them.
+    fn reach(&mut self, step: usize, at: usize) -> Result<bool, SqlError> {
+        let mut ends = false;
+        self.todo.push(step);
+        while let Some(step) = self.todo.pop() {
+            if std::mem::replace(&mut self.seen[step], at + 1) == at + 1 {
+                continue;
+            }
+            match &self.program.steps[step] {
+                Op::Sign(_) => self.places.push(step),
+                Op::At(place) if self.text.is(*place, at) => self.todo.push(step + 1),
+                Op::At(_) => {}
+                Op::Look(inner, is_ahead, negated) => {
+                    if self.sees(inner, *is_ahead, at)? != *negated {
+                        self.todo.push(step + 1);
+                    }
+                }
+                Op::Either(one, other) => self.todo.extend([*one, *other]),
+                Op::Go(to) => self.todo.push(*to),
+                Op::Found => ends = true,
+            }
+        }
+        Ok(ends)
+    }
+
+    /// Whether a program describes what comes next, or what was last.
+    fn sees(&self, program: &Program<'_>, is_ahead: bool, at: usize) -> Result<bool, SqlError> {
+        let mut sees = false;
+        let part = if is_ahead { at..self.text.len() } else { 0..at };
+        Walk::new(program, self.text, self.budget).run(part, !is_ahead, &mut |end| {
+            sees = is_ahead || end == at;
+            !sees
+        })?;
+        Ok(sees)
+    }
+}
