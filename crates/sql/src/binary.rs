@@ -106,6 +106,7 @@ pub fn decode(bytes: &[u8], ty: SqlType) -> Result<Datum, SqlError> {
                 micros => Datum::Timestamp(micros.checked_add(EPOCH_US).ok_or_else(wrong)?),
             }
         }
+        SqlType::Rounded(of, digits) => crate::datum::rounded(decode(bytes, *of)?, digits),
         SqlType::Numeric(_) => Datum::Numeric(decode_decimal(bytes).ok_or_else(wrong)?),
         SqlType::Jsonb => match bytes.split_first() {
             Some((&JSONB_VERSION, text)) => crate::text::parse(utf8(text)?, ty)?,

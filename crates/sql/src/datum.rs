@@ -184,7 +184,7 @@ impl Datum {
 
     /// From what the store keeps in a column of a type.
     pub fn from_value(value: Value, ty: SqlType) -> Datum {
-        match (value, ty) {
+        match (value, ty.plain()) {
             (Value::Null, _) => Datum::Null,
             (Value::Bool(truth), _) => Datum::Bool(truth),
             (Value::Int64(value), _) => Datum::Int(value),
@@ -278,6 +278,9 @@ impl Hash for Datum {
 /// # Errors
 /// 22003, 22001, 22P02 and others, by what does not fit.
 pub fn convert(value: Datum, to: SqlType, explicit: bool) -> Result<Datum, SqlError> {
+    if let SqlType::Rounded(of, digits) = to {
+        return Ok(rounded(convert(value, *of, explicit)?, digits));
+    }
     match (value, to) {
         (Datum::Null, _) => Ok(Datum::Null),
         (value, SqlType::Unknown) => Ok(value),
@@ -314,6 +317,35 @@ pub fn convert(value: Datum, to: SqlType, explicit: bool) -> Result<Datum, SqlEr
             let message = format!("cannot cast type {} to {to}", natural_type(&value));
             Err(SqlError::new(code::CANNOT_COERCE, message))
         }
+    }
+}
+
+/// A time or an interval with so many digits of a second; halves go away from the beginning of 2000, or from zero.
+pub(crate) fn rounded(value: Datum, digits: u8) -> Datum {
+    const EPOCH_US: i64 = 946_684_800_000_000;
+    let unit = 10i64.pow(6 - u32::from(digits.min(6)));
+    let round = |micros: i64| {
+        let magnitude = micros.unsigned_abs().saturating_add(unit as u64 / 2);
+        match i64::try_from(magnitude - magnitude % unit as u64) {
+            Ok(whole) => {
+                if micros < 0 {
+                    -whole
+                } else {
+                    whole
+                }
+            }
+            Err(_) => micros,
+        }
+    };
+    match value {
+        Datum::Timestamp(i64::MIN | i64::MAX) => value,
+        Datum::Timestamp(micros) => {
+            Datum::Timestamp(round(micros.saturating_sub(EPOCH_US)).saturating_add(EPOCH_US))
+        }
+        Datum::Int(within) => Datum::Int(round(within)),
+        Datum::TimeTz(within, ahead) => Datum::TimeTz(round(within), ahead),
+        Datum::Interval(span) => Datum::Interval(Interval { micros: round(span.micros), ..span }),
+        other => other,
     }
 }
 

@@ -153,6 +153,8 @@ pub enum Func {
     Time(TimeFunc),
     Array(ArrayFunc),
     Regex(RegexFunc),
+    /// Two binary numbers as one value, for aggregates of two.
+    Pair,
 }
 
 /// What a name and a number of arguments mean: the function and its result's type, given the
@@ -217,9 +219,7 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("coalesce", 1..) => (Coalesce, common(args)),
         ("greatest", 1..) => (Greatest, common(args)),
         ("least", 1..) => (Least, common(args)),
-        ("now" | "transaction_timestamp" | "current_timestamp", 0 | 1) => {
-            (Now, SqlType::TimestampTz)
-        }
+        ("now" | "transaction_timestamp" | "current_timestamp", 0) => (Now, SqlType::TimestampTz),
         ("localtimestamp", 0) => (LocalNow, SqlType::Timestamp),
         ("current_time", 0) => (Time(TimeFunc::CurrentTime), SqlType::TimeTz),
         ("localtime", 0) => (Time(TimeFunc::LocalTimeOfDay), SqlType::Time),
@@ -326,6 +326,7 @@ pub fn common(types: &[SqlType]) -> SqlType {
         result = match (result, ty) {
             (SqlType::Unknown, ty) => ty,
             (a, b) if a == b => a,
+            (a, b) if a.plain() == b.plain() => a.plain(),
             (a, b) if a.family() == Family::Number && b.family() == Family::Number => {
                 if number_rank(a) >= number_rank(b) { wide(a) } else { wide(b) }
             }
@@ -334,10 +335,10 @@ pub fn common(types: &[SqlType]) -> SqlType {
             (SqlType::Char(_), SqlType::Char(_)) => SqlType::Char(None),
             (SqlType::Varchar(_), SqlType::Varchar(_) | SqlType::Text) => SqlType::Varchar(None),
             (a, b) if a.family() == Family::Text && b.family() == Family::Text => SqlType::Text,
-            (SqlType::Date, later) | (later, SqlType::Date) => later,
-            (SqlType::Time, SqlType::TimeTz) | (SqlType::TimeTz, SqlType::Time) => SqlType::TimeTz,
-            (a, SqlType::TimestampTz) if a.family() == Family::Time => SqlType::TimestampTz,
-            (a, _) => a,
+            (SqlType::Date, later) | (later, SqlType::Date) => later.plain(),
+            (a, b) if a.family() == Family::Clock && b.family() == Family::Clock => SqlType::TimeTz,
+            (a, b) if a.family() == Family::Time && b.plain() == SqlType::TimestampTz => b.plain(),
+            (a, _) => a.plain(),
         };
     }
     result
@@ -595,6 +596,7 @@ pub fn call(
         Time(func) => spans::call(func, args, around)?,
         Array(func) => arrays::call(func, args, budget)?,
         Regex(func) => regex::call(func, args, budget)?,
+        Pair => crate::exec::pair(args[0].to_f64(), args[1].to_f64()),
         ToRegclass => {
             crate::system::regclass(catalog, &clipped(text(0))).map_or(Datum::Null, Datum::Int)
         }

@@ -138,6 +138,25 @@ impl Decimal {
         Ok(quotient)
     }
 
+    /// The square root of a number that is not negative, with as many digits after the point as it has.
+    pub fn root(self) -> Result<Decimal, SqlError> {
+        // A digit for each two digits of the number, as on paper; it goes on for as many as are after the point.
+        let digits = format!("{}{}", self.mantissa, "0".repeat(self.scale.into()));
+        let digits = format!("{}{digits}", if digits.len() % 2 == 0 { "" } else { "0" });
+        let (mut root, mut rest) = (0u128, 0u128);
+        for pair in digits.as_bytes().chunks(2) {
+            let pair = u128::from(pair[0] - b'0') * 10 + u128::from(pair[1] - b'0');
+            rest = rest.checked_mul(100).ok_or_else(overflow)? + pair;
+            let digit = (0..10).rev().find(|digit| (20 * root + digit) * digit <= rest);
+            let digit = digit.unwrap_or(0);
+            rest -= (20 * root + digit) * digit;
+            root = root * 10 + digit;
+        }
+        root += u128::from(rest > root);
+        let mantissa = i128::try_from(root).map_err(|_| overflow())?;
+        Ok(Decimal { mantissa, scale: self.scale })
+    }
+
     /// The remainder, with the sign of the dividend.
     pub fn modulo(self, other: Decimal) -> Result<Decimal, SqlError> {
         if other.mantissa == 0 {
@@ -292,6 +311,21 @@ mod tests {
                 _ => a.modulo(b),
             };
             assert_eq!(found.expect("it fits").to_string(), result, "{a} {op} {b}");
+        }
+    }
+
+    #[test]
+    fn roots_have_the_digits_of_their_squares() {
+        for (square, root) in [
+            ("2.0000000000000000", "1.4142135623730950"),
+            ("81", "9"),
+            ("0.25", "0.50"),
+            ("8", "3"),
+            ("6", "2"),
+            ("0", "0"),
+            ("12345678901234567890.12", "3513641828.82"),
+        ] {
+            assert_eq!(decimal(square).root().expect("it fits").to_string(), root, "{square}");
         }
     }
 

@@ -41,7 +41,10 @@ pub use design::{DesignChange, DesignStatement, Reconfigure};
 use design::{alter as alter_design, system};
 pub use like::{Including, Like};
 use rewrite::{as_table, drop_deferrable, has_partial_action, has_words, is_about_statistics};
-use rewrite::{overriding, plain_arrays, plain_similar, plain_switches, whole_locks, whole_tables};
+use rewrite::{
+    overriding, plain_arrays, plain_similar, plain_switches, single_locks, whole_locks,
+    whole_tables,
+};
 pub use sequence::{IdentityChange, SequenceChange, SequenceStatement, sequence_options};
 pub use shard::{Reshard, ShardControl, column_list};
 use size::{check_size, count};
@@ -252,6 +255,7 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
         return statement(as_table(tokens), text);
     }
     plain_similar(&mut tokens);
+    single_locks(&mut tokens);
     if has_words(&tokens, &["KEY", "UPDATE"]) || has_words(&tokens, &["KEY", "SHARE"]) {
         whole_locks(&mut tokens);
     }

@@ -311,17 +311,19 @@ pub struct LockedSource {
     pub table: Arc<Table>,
     /// Where in the projection what a row of it is found by begins.
     pub key_at: usize,
+    /// How they are locked.
+    pub lock: Lock,
 }
 
 /// What is done with rows that somebody else has locked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Busy {
     /// They are waited for.
     Wait,
-    /// They are an error.
-    Fail,
     /// They are left out.
     Skip,
+    /// They are an error.
+    Fail,
 }
 
 /// A sort key.
@@ -552,8 +554,85 @@ pub enum AggregateKind {
     Array,
     /// `json_agg` and `json_object_agg`, of values that are JSON already: the brackets, and what stands between.
     Json([&'static str; 3]),
+    /// `variance`, `stddev` and their kin.
+    Spread(Spread),
+    /// `corr`, `covar_pop`, `regr_slope` and their kin, of two values that are one.
+    Fit(Fit),
     /// The value of any row: of columns that the group's key decides.
     First,
+}
+
+/// How far values lie from their mean.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Spread {
+    /// The values are some of all: `var_samp`, not `var_pop`.
+    pub is_of_sample: bool,
+    /// `stddev`, not `variance`.
+    pub is_root: bool,
+}
+
+impl Spread {
+    /// The aggregate of this name.
+    pub fn named(name: &str) -> Option<Spread> {
+        let (is_of_sample, is_root) = match name {
+            "variance" | "var_samp" => (true, false),
+            "var_pop" => (false, false),
+            "stddev" | "stddev_samp" => (true, true),
+            "stddev_pop" => (false, true),
+            _ => return None,
+        };
+        Some(Spread { is_of_sample, is_root })
+    }
+}
+
+/// How the first of two values (`y`) depends on the second (`x`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fit {
+    /// `corr`
+    Correlation,
+    /// `covar_pop`
+    Covariance,
+    /// `covar_samp`
+    CovarianceOfSample,
+    /// `regr_avgx`
+    MeanX,
+    /// `regr_avgy`
+    MeanY,
+    /// `regr_count`
+    Count,
+    /// `regr_intercept`
+    Intercept,
+    /// `regr_r2`
+    Determination,
+    /// `regr_slope`
+    Slope,
+    /// `regr_sxx`
+    SquaresX,
+    /// `regr_sxy`
+    Products,
+    /// `regr_syy`
+    SquaresY,
+}
+
+impl Fit {
+    /// The aggregate of this name.
+    pub fn named(name: &str) -> Option<Fit> {
+        Some(match name {
+            "corr" => Fit::Correlation,
+            "covar_pop" => Fit::Covariance,
+            "covar_samp" => Fit::CovarianceOfSample,
+            "regr_avgx" => Fit::MeanX,
+            "regr_avgy" => Fit::MeanY,
+            "regr_count" => Fit::Count,
+            "regr_intercept" => Fit::Intercept,
+            "regr_r2" => Fit::Determination,
+            "regr_slope" => Fit::Slope,
+            "regr_sxx" => Fit::SquaresX,
+            "regr_sxy" => Fit::Products,
+            "regr_syy" => Fit::SquaresY,
+            _ => return None,
+        })
+    }
 }
 
 /// INSERT.

@@ -13,6 +13,7 @@ const DAY_US: i64 = 86_400_000_000;
 
 /// A value as text. NULL has none, and gives the empty one.
 pub fn format(value: &Datum, ty: SqlType) -> Cow<'_, str> {
+    let ty = ty.plain();
     match (value, ty) {
         (Datum::Null, _) => Cow::Borrowed(""),
         (Datum::Text(text), SqlType::Char(Some(length))) => {
@@ -56,7 +57,7 @@ pub fn format(value: &Datum, ty: SqlType) -> Cow<'_, str> {
 
 /// As [`format()`], where moments are written as the wall shows them in a zone.
 pub fn format_in<'v>(value: &'v Datum, ty: SqlType, zone: &Zone) -> Cow<'v, str> {
-    match (value, ty) {
+    match (value, ty.plain()) {
         (Datum::Timestamp(micros), SqlType::TimestampTz) => {
             Cow::Owned(format_timestamp(zone.local(*micros), &zone.suffix(*micros)))
         }
@@ -102,6 +103,9 @@ pub(crate) fn parse_at(
     now: Option<i64>,
 ) -> Result<Datum, SqlError> {
     match ty {
+        SqlType::Rounded(of, digits) => {
+            parse_at(text, *of, style, now).map(|value| crate::datum::rounded(value, digits))
+        }
         SqlType::Date | SqlType::Timestamp | SqlType::TimestampTz => {
             let read = dates::moment(text, style.order).map_err(|wrong| wrong.error(text, ty))?;
             if let (Moment::At(day, ..), SqlType::Date) = (&read, ty) {
@@ -233,7 +237,8 @@ pub fn parse(text: &str, ty: SqlType) -> Result<Datum, SqlError> {
         | SqlType::Timestamp
         | SqlType::TimestampTz
         | SqlType::Time
-        | SqlType::TimeTz => parse_in(text, ty, &TimeStyle::default()),
+        | SqlType::TimeTz
+        | SqlType::Rounded(..) => parse_in(text, ty, &TimeStyle::default()),
         SqlType::Interval => Interval::parse(text, Unit::Second).map(Datum::Interval),
         SqlType::Json => crate::json::check(text).map(|()| Datum::text(text)),
         SqlType::Jsonb => crate::json::canonical(text).map(Datum::Json),

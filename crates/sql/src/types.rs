@@ -10,6 +10,7 @@
 //!   time                                     Int64        microseconds since midnight
 //!   time with time zone                      Bytes        when it is there in UTC, and the zone: they sort
 //!   interval                                 Bytes        not in keys: equal ones are written in many ways
+//!   timestamp(n) and its like                as without the digits
 //!   uuid                                     Bytes        sixteen
 //!   json, jsonb                              Text         not in keys
 //!   arrays                                   Text         not in keys
@@ -73,6 +74,9 @@ pub enum SqlType {
     Enum(&'static EnumType),
     /// An array; its elements are of a type of [`ALL`], or an enum.
     Array(&'static SqlType),
+    /// A time or an interval of one of the types above, rounded to so many digits of a second: `timestamp(3)`. What is
+    /// computed of its values is of that type alone.
+    Rounded(&'static SqlType, u8),
     /// `int2vector`: of the catalog.
     Int2Vector,
     /// `oid`: the number of an object of the catalog.
@@ -111,6 +115,23 @@ pub enum Family {
 }
 
 impl SqlType {
+    /// The type without its digits of a second.
+    #[must_use]
+    pub fn plain(self) -> SqlType {
+        match self {
+            SqlType::Rounded(of, _) => *of,
+            other => other,
+        }
+    }
+
+    /// The type rounded to so many digits of a second, of which there are six at most; none for one that has no seconds.
+    pub fn rounded(self, digits: u8) -> Option<SqlType> {
+        let has_seconds = matches!(self.family(), Family::Time | Family::Clock | Family::Interval)
+            && self != SqlType::Date;
+        let of = ALL.iter().find(|ty| **ty == self).filter(|_| has_seconds)?;
+        Some(SqlType::Rounded(of, digits.min(SECOND_DIGITS)))
+    }
+
     /// What the catalog calls it, where people say `integer`.
     pub fn catalog_name(self) -> String {
         match self {
@@ -129,6 +150,7 @@ impl SqlType {
             SqlType::Numeric(_) => "numeric",
             SqlType::Letter => "char",
             SqlType::Enum(labels) => &labels.of.name.name,
+            SqlType::Rounded(of, _) => return of.catalog_name(),
             other => return other.to_string(),
         }
         .to_owned()
@@ -164,6 +186,7 @@ impl SqlType {
             SqlType::TimestampTz => 1184,
             SqlType::Numeric(_) => 1700,
             SqlType::Enum(labels) => labels.of.oid,
+            SqlType::Rounded(of, _) => of.oid(),
         }
     }
 
@@ -194,6 +217,7 @@ impl SqlType {
             SqlType::Json => 199,
             SqlType::Jsonb => 3807,
             SqlType::Enum(labels) => labels.of.array_oid,
+            SqlType::Rounded(of, _) => of.array_oid(),
             SqlType::Array(_) | SqlType::Int2Vector | SqlType::Unknown => 0,
         }
     }
@@ -262,6 +286,7 @@ impl SqlType {
             SqlType::Name => 64,
             SqlType::Uuid => 16,
             SqlType::Unknown => -2,
+            SqlType::Rounded(of, _) => of.width(),
             _ => -1,
         }
     }
@@ -273,6 +298,8 @@ impl SqlType {
             SqlType::Numeric(Some((precision, scale))) => {
                 ((i32::from(precision) << 16) | i32::from(scale)) + 4
             }
+            SqlType::Rounded(SqlType::Interval, digits) => ALL_FIELDS | i32::from(digits),
+            SqlType::Rounded(_, digits) => digits.into(),
             _ => -1,
         }
     }
@@ -287,7 +314,10 @@ impl SqlType {
             SqlType::Numeric(_) => {
                 SqlType::Numeric(length().map(|both| ((both >> 16) as u8, (both & 0xff) as u8)))
             }
-            other => other,
+            other => match u8::try_from(modifier & 0xffff) {
+                Ok(digits) if modifier >= 0 => other.rounded(digits).unwrap_or(other),
+                _ => other,
+            },
         }
     }
 
@@ -309,6 +339,7 @@ impl SqlType {
             SqlType::Interval => Family::Interval,
             SqlType::Enum(labels) => Family::Enum(labels.of.oid),
             SqlType::Unknown => Family::Unknown,
+            SqlType::Rounded(of, _) => of.family(),
             _ => Family::Number,
         }
     }
@@ -339,6 +370,7 @@ impl SqlType {
             | SqlType::Interval
             | SqlType::Enum(_) => ColumnType::Bytes,
             SqlType::Timestamp | SqlType::TimestampTz => ColumnType::Timestamp,
+            SqlType::Rounded(of, _) => of.storage(),
             _ => ColumnType::Text,
         }
     }
@@ -380,28 +412,34 @@ impl SqlType {
             DataType::JSON => SqlType::Json,
             DataType::JSONB => SqlType::Jsonb,
             DataType::Date => SqlType::Date,
-            DataType::Timestamp(_, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => {
-                SqlType::TimestampTz
+            DataType::Timestamp(digits, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => {
+                with_digits(SqlType::TimestampTz, *digits)
             }
-            DataType::Timestamp(..) => SqlType::Timestamp,
-            DataType::Time(Some(_), _) => {
-                return Err(SqlError::unsupported("time with a number of digits"));
+            DataType::Timestamp(digits, _) => with_digits(SqlType::Timestamp, *digits),
+            DataType::Time(digits, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => {
+                with_digits(SqlType::TimeTz, *digits)
             }
-            DataType::Time(None, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => SqlType::TimeTz,
-            DataType::Time(None, _) => SqlType::Time,
-            DataType::Interval { fields: None, precision: None } => SqlType::Interval,
+            DataType::Time(digits, _) => with_digits(SqlType::Time, *digits),
+            DataType::Interval { fields: None, precision } => {
+                with_digits(SqlType::Interval, *precision)
+            }
             DataType::Interval { .. } => {
-                return Err(SqlError::unsupported("interval with fields or a number of digits"));
+                return Err(SqlError::unsupported("interval with fields"));
             }
             DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => {
                 let of = SqlType::parse(element)?;
+                if let SqlType::Rounded(..) = of {
+                    return Err(SqlError::unsupported(format!("an array of type {of}")));
+                }
                 of.array().ok_or_else(|| unknown_type(&ty.to_string().to_lowercase()))?
             }
             DataType::Custom(name, digits) => {
                 let name = name.to_string();
-                let found = SqlType::of_name(&name).map(SqlType::family);
-                if !digits.is_empty() && matches!(found, Some(Family::Interval | Family::Clock)) {
-                    return Err(SqlError::unsupported(format!("{name} with a number of digits")));
+                if let (Some(found), [_, ..]) = (SqlType::of_name(&name), digits.as_slice()) {
+                    return modified(found, digits).ok_or_else(|| {
+                        let message = format!("type modifier is not allowed for type \"{name}\"");
+                        SqlError::new(code::SYNTAX, message)
+                    });
                 }
                 return SqlType::of_name(&name).ok_or_else(|| match OTHERS.contains(&&*name) {
                     true => unknown_type(&name),
@@ -483,6 +521,34 @@ pub(crate) static ALL: [SqlType; 24] = [
     SqlType::Unknown,
 ];
 
+/// So many digits a second has at most.
+const SECOND_DIGITS: u8 = 6;
+/// The modifier of an interval that may have all fields.
+const ALL_FIELDS: i32 = 0x7fff << 16;
+
+fn with_digits(ty: SqlType, digits: Option<u64>) -> SqlType {
+    let rounded = digits.and_then(|digits| ty.rounded(digits.min(SECOND_DIGITS.into()) as u8));
+    rounded.unwrap_or(ty)
+}
+
+/// A type that is no word of the grammar, with its modifiers: `bpchar(3)`; none if it takes no such.
+fn modified(ty: SqlType, modifiers: &[String]) -> Option<SqlType> {
+    let numbers: Option<Vec<u64>> = modifiers.iter().map(|number| number.parse().ok()).collect();
+    let numbers = numbers?;
+    let length = || CharacterLength::IntegerLength { length: numbers[0], unit: None };
+    match (ty, numbers.as_slice()) {
+        (SqlType::Varchar(_), [_]) => characters(Some(&length())).ok().map(SqlType::Varchar),
+        (SqlType::Char(_), [_]) => characters(Some(&length())).ok().map(SqlType::Char),
+        (SqlType::Numeric(_), [precision]) => numeric(ExactNumberInfo::Precision(*precision)).ok(),
+        (SqlType::Numeric(_), [precision, scale]) => {
+            let scale = i64::try_from(*scale).ok()?;
+            numeric(ExactNumberInfo::PrecisionAndScale(*precision, scale)).ok()
+        }
+        (ty, [digits]) => ty.rounded((*digits).min(SECOND_DIGITS.into()) as u8),
+        _ => None,
+    }
+}
+
 /// Types of PostgreSQL that there are not, where the grammar takes them for names.
 const OTHERS: [&str; 12] = [
     "money", "inet", "cidr", "macaddr", "point", "line", "box", "path", "polygon", "circle", "xml",
@@ -555,6 +621,11 @@ impl fmt::Display for SqlType {
             SqlType::Time => "time without time zone",
             SqlType::TimeTz => "time with time zone",
             SqlType::Interval => "interval",
+            SqlType::Rounded(of, digits) => {
+                let name = of.to_string();
+                let (word, rest) = name.split_at(name.find(' ').unwrap_or(name.len()));
+                return write!(f, "{word}({digits}){rest}");
+            }
             SqlType::Oid => "oid",
             SqlType::Uuid => "uuid",
             SqlType::Json => "json",

@@ -117,6 +117,7 @@ impl Zone {
 
     /// A value of one type as it is to be converted to another: a moment becomes what the wall shows, and back.
     pub fn retyped(&self, value: Datum, from: SqlType, to: SqlType) -> Datum {
+        let (from, to) = (from.plain(), to.plain());
         let is_moment = |ty| ty == SqlType::TimestampTz;
         match value {
             Datum::Timestamp(moment) if is_moment(from) && to == SqlType::TimeTz => {

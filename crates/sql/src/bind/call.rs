@@ -1,6 +1,6 @@
 //! Functions and aggregates.
 
-use super::convert::bare;
+use super::convert::{bare, rounded};
 use super::expr::typed;
 use super::json::as_type;
 use super::operators::{beside, check_equality, check_order};
@@ -13,7 +13,7 @@ use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
 use crate::expr::Expr;
 use crate::functions::{self, Func, JsonFunc, RegexFunc};
-use crate::plan::{Aggregate, AggregateKind, Asks, SortKey};
+use crate::plan::{Aggregate, AggregateKind, Asks, Fit, SortKey, Spread};
 use crate::refuse;
 use crate::types::{Family, SqlType};
 use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArguments};
@@ -133,6 +133,16 @@ impl Binder<'_> {
 
     pub(super) fn call(&mut self, name: &str, args: Vec<Typed>) -> Result<Typed, SqlError> {
         let mut args = args;
+        if let ("current_timestamp" | "current_time" | "localtimestamp" | "localtime", [digits]) =
+            (name, args.as_slice())
+        {
+            let Expr::Const(Datum::Int(digits @ 0..)) = digits.expr else {
+                return Err(SqlError::unsupported(format!("{name} with anything but a number")));
+            };
+            let now = self.call(name, Vec::new())?;
+            let ty = now.ty.rounded(u8::try_from(digits).unwrap_or(u8::MAX)).unwrap_or(now.ty);
+            return Ok(rounded(now, ty));
+        }
         if let Some(found) = self.time_function(name, &args) {
             return found;
         }
@@ -370,9 +380,24 @@ impl Binder<'_> {
             ast::Expr::Tuple(one) if one.len() == 1 => self.expr(&one[0])?,
             other => self.expr(other)?,
         };
+        let fit = Fit::named(name);
         let has_two = matches!(name, "string_agg" | "json_object_agg" | "jsonb_object_agg");
+        let has_two = has_two || fit.is_some();
         if args.len() != 1 + usize::from(has_two) {
             return Err(wrong());
+        }
+        if let Some(fit) = fit {
+            let second = self.expr(args[1])?;
+            let of = Some(self.pair_of(name, value, second)?);
+            let ty = if fit == Fit::Count { SqlType::Int8 } else { SqlType::Float8 };
+            return Ok(Aggregate {
+                kind: AggregateKind::Fit(fit),
+                of,
+                distinct,
+                filter,
+                order,
+                ty,
+            });
         }
         // Times of a day are added as intervals.
         let is_clock = value.ty == SqlType::Time && matches!(name, "sum" | "avg");
@@ -392,6 +417,15 @@ impl Binder<'_> {
             check_order(ty)?;
             let by = SortKey { place: 0, descending: false, nulls_first: false };
             order.push((value.expr.clone(), by));
+        }
+        if let (Some(spread), true) =
+            (Spread::named(name), ty.family() == Family::Number || ty == SqlType::Unknown)
+        {
+            let is_exact = ty.is_integer() || matches!(ty, SqlType::Numeric(_));
+            let ty = if is_exact { SqlType::Numeric(None) } else { SqlType::Float8 };
+            let of = if is_exact { value.expr } else { self.coerce(value, ty)? };
+            let (kind, of) = (AggregateKind::Spread(spread), Some(of));
+            return Ok(Aggregate { kind, of, distinct, filter, order, ty });
         }
         let (number, is_span) = (ty.family() == Family::Number, ty == SqlType::Interval);
         if let "min" | "max" = name {
@@ -450,6 +484,18 @@ impl Binder<'_> {
         let value =
             if ty == SqlType::Unknown { self.coerce(value, SqlType::Text)? } else { value.expr };
         Ok(Aggregate { kind, of: Some(value), distinct, filter, order, ty: result })
+    }
+
+    /// Two numbers as one value.
+    fn pair_of(&mut self, name: &str, first: Typed, second: Typed) -> Result<Expr, SqlError> {
+        let both = [first, second];
+        let is_number = |arg: &Typed| matches!(arg.ty.family(), Family::Number | Family::Unknown);
+        if !both.iter().all(is_number) {
+            return Err(super::json::unknown_function(name, &both));
+        }
+        let floats = both.map(|arg| self.coerce(arg, SqlType::Float8));
+        let floats = floats.into_iter().collect::<Result<_, _>>()?;
+        Ok(Expr::Call(Func::Pair, floats))
     }
 
     fn aggregate_order(
@@ -585,21 +631,23 @@ fn unknown_argument(func: Func, at: usize) -> SqlType {
 }
 
 pub(super) fn is_aggregate(name: &str) -> bool {
-    matches!(
-        name,
-        "count"
-            | "sum"
-            | "avg"
-            | "min"
-            | "max"
-            | "bool_and"
-            | "bool_or"
-            | "every"
-            | "string_agg"
-            | "array_agg"
-            | "json_agg"
-            | "jsonb_agg"
-            | "json_object_agg"
-            | "jsonb_object_agg"
-    )
+    Spread::named(name).is_some()
+        || Fit::named(name).is_some()
+        || matches!(
+            name,
+            "count"
+                | "sum"
+                | "avg"
+                | "min"
+                | "max"
+                | "bool_and"
+                | "bool_or"
+                | "every"
+                | "string_agg"
+                | "array_agg"
+                | "json_agg"
+                | "jsonb_agg"
+                | "json_object_agg"
+                | "jsonb_object_agg"
+        )
 }

@@ -191,7 +191,7 @@ impl Binder<'_> {
                     }
                     _ => return Err(SqlError::unsupported("this in RETURNING")),
                 };
-                output.push(OutputColumn { name, ty: value.ty, origin: (0, 0) });
+                output.push(OutputColumn { origin: (0, 0), ..binder.output(name, &value) });
                 project.push(value.expr);
             }
             Ok(Some(Returning { project, output }))

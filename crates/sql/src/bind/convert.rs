@@ -131,6 +131,11 @@ impl Binder<'_> {
             return Ok(typed(Expr::Const(Datum::Int(oid)), SqlType::Oid));
         }
         let ty = self.type_of(ty)?;
+        let value = self.cast_to(value, ty.plain())?;
+        Ok(rounded(value, ty))
+    }
+
+    fn cast_to(&mut self, value: Typed, ty: SqlType) -> Result<Typed, SqlError> {
         if value.ty == ty {
             return Ok(value);
         }
@@ -202,6 +207,8 @@ impl Binder<'_> {
 
     /// Gives a value of an unknown type a type, or converts a value to a type that compares with it.
     pub(crate) fn coerce(&mut self, value: Typed, ty: SqlType) -> Result<Expr, SqlError> {
+        // Who stores a value rounds it.
+        let ty = ty.plain();
         match (value.expr, value.ty) {
             (Expr::Const(datum), SqlType::Unknown) => constant(datum, ty, false),
             (Expr::Param(number), SqlType::Unknown) => {
@@ -267,6 +274,7 @@ pub(super) fn are_times(from: SqlType, to: SqlType) -> bool {
 
 /// A value of a type as one of another; between moments and what the wall shows by the session's zone.
 pub(crate) fn retyped(expr: Expr, from: SqlType, to: SqlType) -> Expr {
+    let (from, to) = (from.plain(), to.plain());
     use SqlType::{Date, Timestamp, TimestampTz};
     let cast = |expr, ty| Expr::Cast(Box::new(expr), ty);
     match (from, to) {
@@ -279,6 +287,14 @@ pub(crate) fn retyped(expr: Expr, from: SqlType, to: SqlType) -> Expr {
         }
         (Date, TimestampTz) => Expr::Call(Func::Instant, vec![cast(expr, Timestamp)]),
         _ => cast(expr, to),
+    }
+}
+
+/// A value of a type of times with the digits of a second that the type has.
+pub(super) fn rounded(value: Typed, ty: SqlType) -> Typed {
+    match ty {
+        SqlType::Rounded(..) => typed(Expr::Cast(Box::new(value.expr), ty), ty),
+        _ => value,
     }
 }
 
@@ -334,6 +350,6 @@ pub(crate) fn bare(ty: SqlType) -> SqlType {
         SqlType::Varchar(_) => SqlType::Varchar(None),
         SqlType::Char(_) => SqlType::Char(None),
         SqlType::Numeric(_) => SqlType::Numeric(None),
-        other => other,
+        other => other.plain(),
     }
 }

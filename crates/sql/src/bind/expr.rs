@@ -12,7 +12,7 @@
 //! meet; numbers of different types meet at the wider one, and every conversion is written into the
 //! expression. So running it decides nothing about types. Nesting is bounded, as the binder recurses.
 
-use super::convert::{constant, number};
+use super::convert::{constant, number, rounded};
 use super::json::is_json_operator;
 use super::operators::comparison;
 use super::operators::{all, any, named_operator, negate};
@@ -54,7 +54,8 @@ impl Binder<'_> {
         self.budget.charge(EXPR_BYTES)?;
         let result = self.expr_inner(ast);
         self.depth -= 1;
-        result
+        // What is computed of times has all digits of a second.
+        result.map(|value| typed(value.expr, value.ty.plain()))
     }
 
     fn expr_inner(&mut self, ast: &ast::Expr) -> Result<Typed, SqlError> {
@@ -120,7 +121,7 @@ impl Binder<'_> {
             ast::Expr::TypedString(string) => {
                 let ty = self.type_of(&string.data_type)?;
                 let text = string.value.value.clone().into_string().unwrap_or_default();
-                Ok(typed(constant(Datum::Text(text), ty, true)?, ty))
+                Ok(rounded(typed(constant(Datum::Text(text), ty.plain(), true)?, ty.plain()), ty))
             }
             ast::Expr::Interval(interval) => self.interval(interval),
             ast::Expr::Case { operand, conditions, else_result, .. } => {

@@ -66,7 +66,7 @@ impl Binder<'_> {
             Some(OrderByKind::Expressions(order)) => order,
             Some(OrderByKind::All(_)) => return Err(SqlError::unsupported("ORDER BY ALL")),
         };
-        let locking = lock_of(query);
+        let locking = Locking::of(query);
         let lock = locking.as_ref();
         let targets = std::mem::take(&mut self.targets);
         let mut plan = match &*query.body {
@@ -412,31 +412,37 @@ pub(super) fn sort_key(by: &ast::OrderByExpr, place: usize) -> Result<SortKey, S
     Ok(SortKey { place, descending, nulls_first })
 }
 
-/// FOR UPDATE or FOR SHARE: how rows are locked, and of which sources; of all, if none is named.
-pub(super) struct Locking {
-    pub(super) lock: Lock,
-    pub(super) of: Vec<ast::Ident>,
-}
+/// Each FOR UPDATE or FOR SHARE: how rows are locked, and of which source; of all, if none is named.
+pub(super) struct Locking(Vec<(Lock, Option<ast::Ident>)>);
 
-/// The strongest of the locks that are asked for, of all sources that are named.
-fn lock_of(query: &Query) -> Option<Locking> {
-    let (mut lock, mut of): (Option<Lock>, Vec<ast::Ident>) = (None, Vec::new());
-    let last = |name: &ast::ObjectName| name.0.last().and_then(|part| part.as_ident()).cloned();
-    for clause in &query.locks {
-        of.extend(clause.of.as_ref().and_then(last));
-        let shared = clause.lock_type == ast::LockType::Share;
-        let busy = match clause.nonblock {
-            None => Busy::Wait,
-            Some(NonBlock::Nowait) => Busy::Fail,
-            Some(NonBlock::SkipLocked) => Busy::Skip,
-        };
-        let shared = shared && lock.is_none_or(|lock| lock.shared);
-        lock = Some(Lock { shared, busy });
+impl Locking {
+    fn of(query: &Query) -> Option<Locking> {
+        let last = |name: &ast::ObjectName| name.0.last().and_then(|part| part.as_ident()).cloned();
+        let clauses = query.locks.iter().map(|clause| {
+            let shared = clause.lock_type == ast::LockType::Share;
+            let busy = match clause.nonblock {
+                None => Busy::Wait,
+                Some(NonBlock::Nowait) => Busy::Fail,
+                Some(NonBlock::SkipLocked) => Busy::Skip,
+            };
+            (Lock { shared, busy }, clause.of.as_ref().and_then(last))
+        });
+        let clauses: Vec<_> = clauses.collect();
+        (!clauses.is_empty()).then_some(Locking(clauses))
     }
-    if query.locks.iter().any(|clause| clause.of.is_none()) {
-        of.clear();
+
+    /// The sources that are named.
+    pub(super) fn named(&self) -> impl Iterator<Item = &ast::Ident> {
+        self.0.iter().filter_map(|(_, of)| of.as_ref())
     }
-    lock.map(|lock| Locking { lock, of })
+
+    /// How the rows of a source are locked, if they are: the strongest lock of all that mean it, and NOWAIT before SKIP
+    /// LOCKED before what waits.
+    pub(super) fn lock_of(&self, alias: &str) -> Option<Lock> {
+        let means = |of: &Option<ast::Ident>| of.as_ref().is_none_or(|of| folded(of) == alias);
+        let clauses = self.0.iter().filter(|(_, of)| means(of)).map(|(lock, _)| *lock);
+        clauses.reduce(|a, b| Lock { shared: a.shared && b.shared, busy: a.busy.max(b.busy) })
+    }
 }
 
 /// The step of a table that is changed, in a scope that has been entered.

@@ -204,7 +204,7 @@ impl Binder<'_> {
                 "FOR UPDATE is not allowed with DISTINCT, GROUP BY, aggregates or windows";
             return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
         }
-        for named in &locking.of {
+        for named in locking.named() {
             let name = folded(named);
             if !steps.iter().any(|step| step.alias == name) {
                 let message =
@@ -213,9 +213,7 @@ impl Binder<'_> {
             }
         }
         for (at, step) in steps.iter().enumerate() {
-            if !locking.of.is_empty() && !locking.of.iter().any(|of| folded(of) == step.alias) {
-                continue;
-            }
+            let Some(lock) = locking.lock_of(&step.alias) else { continue };
             let Source::Table(table) = &step.source else {
                 return Err(SqlError::unsupported("FOR UPDATE of anything but tables")
                     .hint("Name the tables whose rows are to be locked: FOR UPDATE OF them."));
@@ -231,10 +229,10 @@ impl Binder<'_> {
                 plan.project.push(Expr::Column(step.offset + slot));
             }
             if steps.len() > 1 {
-                plan.locked.push(LockedSource { table: table.clone(), key_at });
+                plan.locked.push(LockedSource { table: table.clone(), key_at, lock });
             }
+            plan.lock = Some(lock);
         }
-        plan.lock = Some(locking.lock);
         Ok(())
     }
 
@@ -324,15 +322,18 @@ impl Binder<'_> {
         Ok(value)
     }
 
-    fn output(&mut self, name: String, value: &Typed) -> OutputColumn {
-        let origin = match &value.expr {
+    pub(super) fn output(&mut self, name: String, value: &Typed) -> OutputColumn {
+        let (origin, ty) = match &value.expr {
             Expr::Column(slot) => {
                 let found = self.scope().columns.iter().find(|column| column.slot == *slot);
-                found.map_or((0, 0), |column| column.origin)
+                found.map_or(((0, 0), value.ty), |column| (column.origin, column.ty))
             }
-            _ => (0, 0),
+            Expr::Cast(_, ty @ SqlType::Rounded(..)) => ((0, 0), *ty),
+            _ => ((0, 0), value.ty),
         };
-        OutputColumn { name, ty: value.ty, origin }
+        // Only digits of a second are not in the type of a value.
+        let ty = if ty.plain() == value.ty { ty } else { value.ty };
+        OutputColumn { name, ty, origin }
     }
 
     pub(crate) fn star(

@@ -6,6 +6,7 @@
 //!   wall AT TIME ZONE 'Asia/Tokyo'       the moment when it shows that in Tokyo
 //! ```
 
+use super::convert::rounded;
 use super::expr::{Typed, typed};
 use super::{Binder, bare};
 use crate::datum::Datum;
@@ -241,6 +242,13 @@ impl Binder<'_> {
         let is_ranged = interval.last_field.is_some()
             || interval.leading_precision.is_some()
             || interval.fractional_seconds_precision.is_some();
+        let ty = match self.digits_of(&interval.value) {
+            Some(_) if interval.leading_field.is_some() => {
+                return Err(SqlError::unsupported("an interval with digits and a field"));
+            }
+            Some(digits) => SqlType::Interval.rounded(digits).unwrap_or(SqlType::Interval),
+            None => SqlType::Interval,
+        };
         let unit = match &interval.leading_field {
             None => Some(Unit::Second),
             Some(field) => match field.to_string().to_lowercase().as_str() {
@@ -253,9 +261,6 @@ impl Binder<'_> {
                 _ => None,
             },
         };
-        if self.has_digits(&interval.value) {
-            return Err(SqlError::unsupported("interval with a number of digits"));
-        }
         let value = self.expr(&interval.value)?;
         match (value, unit) {
             (Typed { expr: Expr::Const(Datum::Text(text)), ty: SqlType::Unknown }, Some(unit))
@@ -266,21 +271,22 @@ impl Binder<'_> {
                 if interval.leading_field.is_some() {
                     span = span.down_to(unit);
                 }
-                Ok(typed(Expr::Const(Datum::Interval(span)), SqlType::Interval))
+                Ok(rounded(typed(Expr::Const(Datum::Interval(span)), SqlType::Interval), ty))
             }
             _ => Err(SqlError::unsupported(format!("the expression {interval}"))),
         }
     }
 
-    /// True for the text of `INTERVAL (2) '1 day'`: the grammar says nothing of the digits.
-    fn has_digits(&self, value: &ast::Expr) -> bool {
-        let ast::Expr::Value(value) = value else { return false };
-        let Some(position) = self.position(value.span) else { return false };
+    /// The digits before the text of `INTERVAL (2) '1 day'`: the grammar says nothing of them.
+    fn digits_of(&self, value: &ast::Expr) -> Option<u8> {
+        let ast::Expr::Value(value) = value else { return None };
+        let position = self.position(value.span)?;
         let before = self.text.chars().take(position.saturating_sub(1));
         let before: String = before.filter(|sign| !sign.is_whitespace()).collect();
-        let digits = before.strip_suffix(')').map(|rest| rest.trim_end_matches(char::is_numeric));
-        let word = digits.and_then(|rest| rest.strip_suffix('(')).unwrap_or_default();
-        word.to_lowercase().ends_with("interval")
+        let (word, digits) = before.strip_suffix(')')?.rsplit_once('(')?;
+        let digits =
+            digits.parse::<u64>().ok().filter(|_| word.to_lowercase().ends_with("interval"));
+        digits.map(|digits| u8::try_from(digits).unwrap_or(u8::MAX))
     }
 
     fn truncated(

@@ -1,13 +1,14 @@
 //! Grouping and aggregates.
 
 use super::select::compare;
+use super::spread::Moments;
 use super::{Exec, Row, row_bytes};
 use crate::budget::Held;
 use crate::datum::{Datum, convert};
 use crate::error::SqlError;
 use crate::expr::Arith;
 use crate::numeric::Decimal;
-use crate::plan::{Aggregate, AggregateKind, Group, SortKey};
+use crate::plan::{Aggregate, AggregateKind, Fit, Group, SortKey};
 use crate::types::SqlType;
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasherDefault;
@@ -27,6 +28,7 @@ pub(crate) struct Groups<'g> {
 pub(super) struct State {
     count: i64,
     value: Option<Datum>,
+    moments: Option<Box<Moments>>,
     seen: HashSet<Datum, Hasher>,
     /// Where the order counts: what rows are sorted by, and the value.
     kept: Vec<Vec<Datum>>,
@@ -176,6 +178,11 @@ impl State {
         held: &mut Held<'_>,
     ) -> Result<(), SqlError> {
         self.count += 1;
+        if let AggregateKind::Spread(_) | AggregateKind::Fit(_) = aggregate.kind {
+            let before = self.moments.take().map(|moments| *moments);
+            self.moments = Some(Box::new(Moments::with(before, &value, self.count)?));
+            return Ok(());
+        }
         let Some(before) = self.value.take() else {
             held.add(value.heap_bytes())?;
             self.value = Some(match aggregate.kind {
@@ -214,15 +221,26 @@ impl State {
             }
             AggregateKind::Join(between) => joined(before, between, &value, held)?,
             AggregateKind::Json([_, between, _]) => joined(before, between, &value, held)?,
-            AggregateKind::Array => unreachable!("its values are kept"),
+            AggregateKind::Array | AggregateKind::Spread(_) | AggregateKind::Fit(_) => {
+                unreachable!("its values are kept otherwise")
+            }
         });
         Ok(())
     }
 
     /// The value of the aggregate.
     pub(super) fn finish(self, aggregate: &Aggregate) -> Result<Datum, SqlError> {
+        if let Some(moments) = &self.moments {
+            return match aggregate.kind {
+                AggregateKind::Spread(spread) => moments.spread(spread, self.count),
+                AggregateKind::Fit(fit) => Ok(moments.fit(fit, self.count)),
+                _ => Ok(Datum::Null),
+            };
+        }
         match (&aggregate.kind, self.value) {
-            (AggregateKind::Count, _) => Ok(Datum::Int(self.count)),
+            (AggregateKind::Count | AggregateKind::Fit(Fit::Count), _) => {
+                Ok(Datum::Int(self.count))
+            }
             (_, None) => Ok(Datum::Null),
             (AggregateKind::Avg, Some(Datum::Float(sum))) => {
                 Ok(Datum::Float(sum / self.count as f64))

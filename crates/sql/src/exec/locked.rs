@@ -30,15 +30,10 @@ struct Locked<'b> {
 
 impl Exec<'_> {
     /// Shows the rows of a query over several sources, with those of some of them locked.
-    pub(super) fn locked_join(
-        &self,
-        plan: &Select,
-        lock: Lock,
-        emit: Emit<'_>,
-    ) -> Result<(), SqlError> {
+    pub(super) fn locked_join(&self, plan: &Select, emit: Emit<'_>) -> Result<(), SqlError> {
         let mut locked = Locked { keys: BTreeSet::new(), held: self.budget.held() };
-        if lock.busy == Busy::Skip {
-            return self.free_joined(plan, lock, &mut locked, emit);
+        if plan.locked.iter().any(|source| source.lock.busy == Busy::Skip) {
+            return self.free_joined(plan, &mut locked, emit);
         }
         loop {
             let (mut rows, mut held) = (Vec::new(), self.budget.held());
@@ -49,11 +44,7 @@ impl Exec<'_> {
             })?;
             let before = locked.keys.len();
             for values in &rows {
-                if let Some(busy) = self.lock_row(plan, values, lock, &mut locked)? {
-                    let name = &busy.table.name;
-                    let message = format!("could not obtain lock on row in relation \"{name}\"");
-                    return Err(SqlError::new(code::LOCK_NOT_AVAILABLE, message));
-                }
+                self.lock_row(plan, values, &mut locked)?;
             }
             if locked.keys.len() == before {
                 for values in &rows {
@@ -71,7 +62,6 @@ impl Exec<'_> {
     fn free_joined(
         &self,
         plan: &Select,
-        lock: Lock,
         locked: &mut Locked<'_>,
         emit: Emit<'_>,
     ) -> Result<(), SqlError> {
@@ -82,7 +72,7 @@ impl Exec<'_> {
             if rows.len() as u64 == wanted {
                 return Ok(ControlFlow::Break(()));
             }
-            if self.lock_row(plan, values, lock, locked)?.is_none() {
+            if self.lock_row(plan, values, locked)? {
                 held.add_row(values)?;
                 rows.push(values.to_vec());
             }
@@ -107,29 +97,33 @@ impl Exec<'_> {
         })
     }
 
-    /// Locks what is to be locked of a row, unless a lock is busy and not waited for: that of this source.
-    fn lock_row<'p>(
+    /// Locks what is to be locked of a row; false if a lock is busy, and the row to be skipped for that.
+    fn lock_row(
         &self,
-        plan: &'p Select,
+        plan: &Select,
         values: &[Datum],
-        lock: Lock,
         locked: &mut Locked<'_>,
-    ) -> Result<Option<&'p LockedSource>, SqlError> {
-        let kind = if lock.shared { LockKind::Shared } else { LockKind::Exclusive };
-        let waits = lock.busy == Busy::Wait;
+    ) -> Result<bool, SqlError> {
         for source in &plan.locked {
             self.tick()?;
             let (table, key) = (source.table.id, key_in(source, values)?);
             if locked.keys.contains(&(table, key.clone())) {
                 continue;
             }
-            if !self.txn.borrow_mut().lock(table, &key, kind, waits)? {
-                return Ok(Some(source));
+            let Lock { shared, busy } = source.lock;
+            let kind = if shared { LockKind::Shared } else { LockKind::Exclusive };
+            if !self.txn.borrow_mut().lock(table, &key, kind, busy == Busy::Wait)? {
+                if busy == Busy::Skip {
+                    return Ok(false);
+                }
+                let name = &source.table.name;
+                let message = format!("could not obtain lock on row in relation \"{name}\"");
+                return Err(SqlError::new(code::LOCK_NOT_AVAILABLE, message));
             }
             locked.held.add(key_bytes(&key))?;
             locked.keys.insert((table, key));
         }
-        Ok(None)
+        Ok(true)
     }
 
     /// Sees what was committed until now; an error if that is not allowed and a locked row is another one now.

@@ -17,12 +17,14 @@ mod locked;
 mod numbers;
 mod select;
 mod sets;
+mod spread;
 mod window;
 mod write;
 
 pub(crate) use eval::arith;
 pub use inner::Cost;
 pub(crate) use select::Hasher;
+pub(crate) use spread::pair;
 pub(crate) use write::{copies, entry_key, parts_of_entry, row_of};
 
 use crate::budget::{Budget, Held, ROW_WORK};

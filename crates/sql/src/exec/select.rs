@@ -333,7 +333,7 @@ impl Exec<'_> {
         emit: Emit<'_>,
     ) -> Result<(), SqlError> {
         if !plan.locked.is_empty() {
-            return self.locked_join(plan, lock, emit);
+            return self.locked_join(plan, emit);
         }
         let Some(Step { source: Source::Table(table), .. }) = plan.steps.first() else {
             return Err(SqlError::unsupported("FOR UPDATE of anything but one table"));

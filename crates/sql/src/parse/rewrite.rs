@@ -107,6 +107,54 @@ pub(super) fn whole_locks(tokens: &mut Vec<TokenWithSpan>) {
     dropped.into_iter().rev().for_each(|at| drop(tokens.remove(at)));
 }
 
+/// `FOR UPDATE OF a, b NOWAIT` as `FOR UPDATE OF a NOWAIT FOR UPDATE OF b NOWAIT`: the grammar knows one name only.
+pub(super) fn single_locks(tokens: &mut Vec<TokenWithSpan>) {
+    let is_word = |token: &TokenWithSpan, words: &[&str]| {
+        matches!(&token.token, Token::Word(word) if word.quote_style.is_none()
+            && words.iter().any(|wanted| word.value.eq_ignore_ascii_case(wanted)))
+    };
+    let signs: Vec<TokenWithSpan> = match has_words(tokens, &["UPDATE", "OF"])
+        || has_words(tokens, &["SHARE", "OF"])
+    {
+        true => {
+            tokens.iter().filter(|t| !matches!(t.token, Token::Whitespace(_))).cloned().collect()
+        }
+        false => return,
+    };
+    let mut written: Vec<TokenWithSpan> = Vec::with_capacity(signs.len());
+    let mut at = 0;
+    while at < signs.len() {
+        let head = &signs[at..];
+        let opens = head.len() > 3
+            && is_word(&head[0], &["for"])
+            && is_word(&head[1], &["update", "share"])
+            && is_word(&head[2], &["of"]);
+        if !opens {
+            written.push(signs[at].clone());
+            at += 1;
+            continue;
+        }
+        let names = &head[3..];
+        let is_name = |token: &TokenWithSpan| {
+            let ends = ["nowait", "skip", "for", "limit", "offset", "fetch"];
+            matches!(token.token, Token::Word(_) | Token::Comma | Token::Period)
+                && !is_word(token, &ends)
+        };
+        let count = names.iter().take_while(|token| is_name(token)).count();
+        let (names, rest) = names.split_at(count);
+        let wait = match rest {
+            [first, ..] if is_word(first, &["nowait"]) => 1,
+            [first, second, ..] if is_word(first, &["skip"]) && is_word(second, &["locked"]) => 2,
+            _ => 0,
+        };
+        for name in names.split(|token| token.token == Token::Comma) {
+            written.extend(head[..3].iter().chain(name).chain(&rest[..wait]).cloned());
+        }
+        at += 3 + count + wait;
+    }
+    *tokens = written;
+}
+
 /// `text ARRAY` as `text[]`, among the columns of a table.
 pub(super) fn plain_arrays(tokens: &mut Vec<TokenWithSpan>) {
     let mut written: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());

@@ -75,9 +75,9 @@ fn information_column(
     let default = written_default(column).filter(|_| !column.is_generated);
     let default = default.map(|default| shown(&default, catalog));
     let fraction = match column.ty {
-        SqlType::Timestamp | SqlType::TimestampTz => int(6),
-        SqlType::Time | SqlType::TimeTz | SqlType::Interval => int(6),
+        SqlType::Rounded(_, digits) => int(digits.into()),
         SqlType::Date => int(0),
+        ty if ty.rounded(0).is_some() => int(6),
         _ => Datum::Null,
     };
     vec![

@@ -59,5 +59,5 @@ pub(super) fn rows() -> Vec<Vec<Datum>> {
 
 /// The number of the class that an index over a column of this type is of.
 pub(super) fn of(ty: SqlType) -> i64 {
-    CLASSES.iter().find(|(.., is_of)| is_of(ty)).map_or(0, |(oid, ..)| *oid)
+    CLASSES.iter().find(|(.., is_of)| is_of(ty.plain())).map_or(0, |(oid, ..)| *oid)
 }
