@@ -10,7 +10,7 @@ pub(crate) const TYPE: &str = "create type mood as enum ('ok', 'sad', 'happy')";
 pub(crate) const TABLE: &str = "create table g (id int primary key)";
 
 /// Types, values of columns of them, and some that do not fit.
-const TYPES: [(&str, &[&str], &[&str]); 10] = [
+const TYPES: [(&str, &[&str], &[&str]); 11] = [
     ("int", &["7", "1 + 2 * 3", "'12'", "null", "length('abc')"], &["1 / 0", "'x'"]),
     (
         "text",
@@ -20,6 +20,7 @@ const TYPES: [(&str, &[&str], &[&str]); 10] = [
     ("numeric(8, 2)", &["1.005", "-3", "'2.5'"], &["1e9"]),
     ("boolean", &["true", "1 > 2", "null"], &["'perhaps'"]),
     ("timestamp", &["'2020-02-29 12:00'", "'2024-01-01'"], &["'never'"]),
+    ("timestamptz(1)", &["'2020-02-29 12:00:00.25+00'", "null"], &["'never'"]),
     ("bigint", &["9000000000", "coalesce(null, 4)"], &["'9223372036854775808'"]),
     ("float8", &["0.5", "'1e10'"], &["'0.5.5'"]),
     ("time", &["'10:00'", "'11:59:59.5 PM'", "null"], &["'25:00'"]),

@@ -24,6 +24,16 @@ pub(crate) enum Kind {
 use Kind::{Bool, Char, Date, Float, Int, Json, Numeric, Span, Text, Time};
 
 const ZONES: [&str; 5] = ["UTC", "Asia/Kathmandu", "Europe/Berlin", "America/New_York", "EST5EDT"];
+const REGEXES: [&str; 8] = [
+    "(x|xy)(.*)",
+    "a*?b",
+    "([a-y]+?)(.)",
+    "(.)\\1",
+    "^.|.$",
+    "(?i)([^A])",
+    "\\w{2,3}(?=.)",
+    "(y*)+z?",
+];
 const PATTERNS: [&str; 6] = [
     "YYYY-MM-DD HH24:MI:SS.US",
     "FMDay, FMDD. FMMonth YYYY, FMHH12 am",
@@ -192,7 +202,7 @@ impl Scope<'_> {
             Date => self.date(depth),
             Json => self.json(depth),
             Span => self.span(depth),
-            Time => match self.below(8) {
+            Time => match self.below(9) {
                 5 => {
                     let sign = self.chance.one(&["+", "-"]);
                     format!("({} {sign} {})", self.expression(Time, depth - 1), self.leaf(Span))
@@ -218,6 +228,10 @@ impl Scope<'_> {
                     self.chance.one(&ZONES)
                 ),
                 0 => format!("({}::timestamp)", self.expression(Date, depth - 1)),
+                8 => {
+                    let digits = self.below(4);
+                    format!("({}::timestamp({digits}))", self.expression(Time, depth - 1))
+                }
                 _ => self.of_any(Time, depth),
             },
         }
@@ -315,7 +329,10 @@ impl Scope<'_> {
 
     fn text(&mut self, depth: u32) -> String {
         let a = self.expression(Text, depth - 1);
-        match self.below(17) {
+        match self.below(20) {
+            17 => format!("substring({a} from '{}')", self.chance.one(&REGEXES)),
+            18 => format!("regexp_replace({a}, '{}', '<\\1>', 'g')", self.chance.one(&REGEXES)),
+            19 => format!("(regexp_match({a}, '{}')::text)", self.chance.one(&REGEXES)),
             13 => format!("({}::timestamptz::text)", self.expression(Time, depth - 1)),
             14 => format!(
                 "to_char({}, '{}')",

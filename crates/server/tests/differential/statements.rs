@@ -505,8 +505,12 @@ impl Scope<'_> {
 
     fn aggregate(&mut self) -> String {
         let number = self.chance.one(&[Int, Numeric, Float]);
-        match self.below(9) {
+        match self.below(10) {
             0 => "count(*)".to_owned(),
+            8 => {
+                let of = self.chance.one(&["stddev", "variance", "var_pop", "stddev_pop"]);
+                format!("{of}({})", self.expression(Int, 1))
+            }
             1 => format!("count({})", self.expression(Text, 1)),
             2 => {
                 let kind = self.chance.one(&KINDS);
