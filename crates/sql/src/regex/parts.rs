@@ -90,7 +90,10 @@ impl<'p> Parts<'p> {
                 Ok(false)
             }
             [Node::Repeat(inner, count)] if !inner.is_plain() => {
-                self.repeat(inner, *count, from, to, 0)
+                match count.least > 0 && !inner.refers() {
+                    true => self.last_of(inner, *count, from, to),
+                    false => self.repeat(inner, *count, from, to, 0),
+                }
             }
             [Node::Back(group, folds)] => {
                 let Some(held) = self.groups[*group].clone() else { return Ok(false) };
@@ -101,6 +104,30 @@ impl<'p> Parts<'p> {
             }
             _ => Ok(true),
         }
+    }
+
+    /// A node at least once: all but the last time is one part, as only what its groups hold the last time is asked for.
+    /// `(a*)+` on "aa" has nothing in its group, as there is an empty last time.
+    fn last_of(
+        &mut self,
+        node: &Node,
+        count: Count,
+        from: usize,
+        to: usize,
+    ) -> Result<bool, SqlError> {
+        let one = std::slice::from_ref(node);
+        let before = Program::repeated(node, count.least - 1, count.most.map(|most| most - 1))?;
+        let last = Program::new(one)?;
+        let mut ends = before.ends(self.text, from, to, self.budget)?;
+        if count.wants_little.or_else(|| wish(one)) != Some(true) {
+            ends.reverse();
+        }
+        for end in ends {
+            if last.fits(self.text, end..to, self.budget)? && self.unit(one, end, to)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// A node several times, of which some were found before.

@@ -69,6 +69,16 @@ impl Node {
         }
     }
 
+    /// True if a reference is in it.
+    pub(super) fn refers(&self) -> bool {
+        match self {
+            Node::Back(..) => true,
+            Node::Group(alternatives, _) => alternatives.iter().flatten().any(Node::refers),
+            Node::Repeat(inner, _) => inner.refers(),
+            _ => false,
+        }
+    }
+
     /// True if where it begins and ends says nothing of what is inside: no group, no reference, and all in it wants as
     /// much, or as little.
     pub(super) fn is_plain(&self) -> bool {
