@@ -183,26 +183,26 @@ impl Regex {
         let mut from = from;
         while from <= text.len() {
             let Some(found) = self.next(&text, from, true, budget)? else { break };
-            let (start, end) = (found.0.start, found.0.end);
+            let Range { start, end } = found.whole;
             // An empty part is followed by one that begins further on.
             from = if end > start { end } else { end + 1 };
             let bytes = |part: &Range<usize>| text.bytes(part);
-            let groups = found.1.iter().map(|group| group.as_ref().map(bytes)).collect();
-            if !take(Found { whole: bytes(&found.0), groups })? {
+            let groups = found.groups.iter().map(|group| group.as_ref().map(bytes)).collect();
+            if !take(Found { whole: bytes(&found.whole), groups })? {
                 break;
             }
         }
         Ok(())
     }
 
-    /// The first part from a place on, counted in signs, and its groups if they are wanted.
+    /// The first part from a place on, and its groups if they are wanted; all places are counted in signs.
     fn next(
         &self,
         text: &Text,
         from: usize,
         with_groups: bool,
         budget: &Budget,
-    ) -> Result<Option<(Range<usize>, Vec<Option<Range<usize>>>)>, SqlError> {
+    ) -> Result<Option<Found>, SqlError> {
         let program = Program::new(&self.nodes)?;
         let Some(first_end) = program.first_end(text, from, budget)? else { return Ok(None) };
         let wants_little = read::wants_little(&self.nodes);
@@ -218,7 +218,7 @@ impl Regex {
                 let mut groups = vec![None; self.groups];
                 let is_plain = !self.refers && (self.groups == 0 || !with_groups);
                 if is_plain || Parts::new(text, self, &mut groups, budget).fit(start, end)? {
-                    return Ok(Some((start..end, groups)));
+                    return Ok(Some(Found { whole: start..end, groups }));
                 }
             }
         }
