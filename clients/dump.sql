@@ -41,6 +41,7 @@ CREATE TABLE category (
     slug varchar(40) NOT NULL
 );
 CREATE UNIQUE INDEX category_slug ON category (slug);
+CREATE UNIQUE INDEX category_top ON category (slug) WHERE parent_id IS NULL;
 
 CREATE TABLE product (
     sku character varying(24) NOT NULL,

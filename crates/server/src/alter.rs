@@ -148,7 +148,7 @@ impl Definer<'_> {
             TableConstraint::Unique(unique) => {
                 let name = unique.name.as_ref().map(folded);
                 let columns = columns(&unique.columns)?;
-                self.add_unique(table, NewIndex { name, columns, unique: true })
+                self.add_unique(table, NewIndex::unique(name, columns))
             }
             TableConstraint::ForeignKey(key) => {
                 let rows = if not_valid { Rows::Later } else { Rows::All };

@@ -206,6 +206,7 @@ fn step(explain: &Explain<'_>, step: &Step, depth: usize, lines: &mut Vec<String
                 None => format!("key ({}) of {}", by(table), table.name),
             };
             let how = match step.access.spans.as_slice() {
+                [] if step.access.index.is_some() => format!("Rows by {by}"),
                 [] if !step.hash.is_empty() && depth > 0 => "All rows, by a hash,".to_owned(),
                 [] => "All rows".to_owned(),
                 [span] if span.each.is_some() => format!("Rows by {by}, a span for each element"),

@@ -13,12 +13,16 @@ use crate::engine::{Engine, values_of};
 pub(crate) use build::{Build, Builder, Target, sharding};
 use isomer_cluster::{CancelToken, Isolation, LockMode, OpenTransaction};
 use isomer_design::{Direction, Key, KeyRange, SiteId};
-use isomer_sql::catalog::{Catalog, Index, Name, Named, Relation, Table, entry_key, entry_schema};
+use isomer_sql::budget::Budget;
+use isomer_sql::catalog::{
+    Catalog, Immutable, Index, Name, Named, Relation, Table, entry_key, entry_schema,
+};
 use isomer_sql::define::{self, NewIndex};
 use isomer_sql::statement::Definition;
 use isomer_sql::{SqlError, code};
 use sqlparser::ast::{CreateIndex, ObjectName, Statement};
 use std::ops::ControlFlow;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +34,9 @@ const LOOK: Duration = Duration::from_millis(1);
 /// What a CREATE INDEX asks for: the table, the index, its name. None if it is there, and may be.
 type Wanted = Option<(Arc<Table>, NewIndex, Name)>;
 
+/// Who asks for something that is built: what ends it, and where it takes its memory.
+pub(crate) type Asker<'e> = (&'e Arc<CancelToken>, &'e Rc<Budget>);
+
 /// Looks at the key and the bytes of a row.
 pub(crate) type EachRow<'v> = &'v mut dyn FnMut(&[u8], &[u8]) -> Result<(), SqlError>;
 
@@ -40,7 +47,7 @@ fn wanted(
 ) -> Result<Wanted, SqlError> {
     let table = catalog.table(&Named::of(&create.table_name)?)?.clone();
     in_one_order(&table)?;
-    let new = define::new_index(create, &table)?;
+    let new = define::new_index(create, &table, catalog)?;
     let named = new.name.as_ref().map(|name| Name { name: name.clone(), ..table.full_name() });
     let name = match named {
         Some(name) if catalog.has_relation(&name) => {
@@ -65,7 +72,7 @@ impl Engine {
     pub(crate) fn create_index_online(
         self: &Arc<Engine>,
         create: &CreateIndex,
-        cancel: &Arc<CancelToken>,
+        (cancel, budget): Asker<'_>,
         notices: &mut Vec<SqlError>,
     ) -> Result<(), SqlError> {
         self.discard_retired();
@@ -81,7 +88,7 @@ impl Engine {
         let Some((table, new, name)) = wanted(create, &self.catalog(), notices)? else {
             return Ok(());
         };
-        let mut index = self.store_index(&table, &new, name.name, false)?;
+        let mut index = self.store_index(&table, &new, name.name, false, &self.catalog())?;
         index.is_entered = false;
         let with = |index: &Index| {
             let mut changed = Table::clone(&table);
@@ -91,7 +98,7 @@ impl Engine {
         let known = with(&index);
         self.put_in_place(&table, known.clone())?;
         alone.back_to(without_turn);
-        let built = self.build_last(&mut alone, &known, cancel);
+        let built = self.build_last(&mut alone, &known, (cancel, budget));
         let built = built.and_then(|()| self.take_turn(&mut alone, cancel));
         match built.map(|()| self.present()) {
             Ok(now) => {
@@ -115,10 +122,10 @@ impl Engine {
         self: &Arc<Engine>,
         alone: &mut OpenTransaction,
         known: &Arc<Table>,
-        cancel: &Arc<CancelToken>,
+        (cancel, budget): Asker<'_>,
     ) -> Result<(), SqlError> {
         let index = known.indexes.last().expect("it has just come");
-        let builder = Builder::new(self, known, Target::Index(index), cancel);
+        let builder = Builder::new(self, known, Target::Index(index), (cancel, budget));
         builder.outlive_writers()?;
         let mut entered = Table::clone(known);
         entered.indexes.iter_mut().for_each(|index| Arc::make_mut(index).is_entered = true);
@@ -150,9 +157,10 @@ impl Engine {
         new: &NewIndex,
         name: String,
         constraint: bool,
+        catalog: &Catalog,
     ) -> Result<Index, SqlError> {
         let begins = [(Key::min(), self.first_site())];
-        self.store_index_at(table, new, name, constraint, &begins)
+        self.store_index_at(table, new, (name, constraint), &begins, catalog)
     }
 
     /// As [`Engine::store_index`], with these partitions.
@@ -160,10 +168,11 @@ impl Engine {
         &self,
         table: &Table,
         new: &NewIndex,
-        name: String,
-        constraint: bool,
+        (name, constraint): (String, bool),
         partitions: &[(Key, SiteId)],
+        catalog: &Catalog,
     ) -> Result<Index, SqlError> {
+        let predicate = define::bound_predicate(new, table, catalog)?;
         let place = table.key_slots();
         let (id, schema) = self.store_table_at(&name, partitions, |physical| {
             entry_schema(physical, &table.columns, &place, &new.columns)
@@ -171,7 +180,18 @@ impl Engine {
         self.inherit_backups(table.id, id)?;
         let (columns, unique, oid) = (new.columns.clone(), new.unique, self.fresh_oid());
         let (readable, is_entered) = (None, true);
-        Ok(Index { id, oid, name, columns, unique, constraint, readable, is_entered, schema })
+        Ok(Index {
+            id,
+            oid,
+            name,
+            columns,
+            unique,
+            predicate,
+            constraint,
+            readable,
+            is_entered,
+            schema,
+        })
     }
 }
 
@@ -215,7 +235,7 @@ impl Definer<'_> {
         name: String,
         constraint: bool,
     ) -> Result<Index, SqlError> {
-        let index = self.engine.store_index(table, new, name, constraint)?;
+        let index = self.engine.store_index(table, new, name, constraint, &self.catalog())?;
         self.backend.draft.as_mut().expect("a definition has begun").keep(index.id, &index.schema);
         Ok(index)
     }
@@ -228,9 +248,12 @@ impl Definer<'_> {
     /// Enters all rows of a locked table, those of the transaction too. Nobody sees them before its commit.
     pub(crate) fn fill_index(&mut self, table: &Table, index: &Index) -> Result<(), SqlError> {
         let (engine, mut entries) = (self.engine.clone(), Vec::new());
+        let (cancel, budget) = (self.backend.cancel.clone(), self.around.budget.clone());
+        let by = Immutable::new(budget.clone());
         self.each_row(table, &mut |key, row| {
             let values = values_of(table, key, row)?;
-            entries.push((entry_key(table, index, &values)?, Some(Vec::new())));
+            entries
+                .extend(entry_key(table, index, &values, &by)?.map(|key| (key, Some(Vec::new()))));
             if entries.len() == BATCH_ENTRIES {
                 engine.write(index.id, &std::mem::take(&mut entries))?;
             }
@@ -238,8 +261,8 @@ impl Definer<'_> {
         })?;
         engine.write(index.id, &entries)?;
         self.backend.txn.look_again();
-        let cancel = self.backend.cancel.clone();
-        Builder::new(&engine, table, Target::Index(index), &cancel).check(&mut self.backend.txn)
+        let builder = Builder::new(&engine, table, Target::Index(index), (&cancel, &budget));
+        builder.check(&mut self.backend.txn)
     }
 
     /// Shows all rows of a table, as the transaction sees them.
@@ -334,7 +357,7 @@ impl Definer<'_> {
 
 /// The index that a primary key needs where rows are not found by it.
 pub(crate) fn key_index(table: &Table) -> NewIndex {
-    NewIndex { name: None, columns: table.key.clone(), unique: true }
+    NewIndex::unique(None, table.key.clone())
 }
 
 pub(crate) fn index_name(table: &Table, new: &NewIndex, ending: &str) -> Name {

@@ -44,15 +44,17 @@ use crate::backend::explain;
 use crate::draft::Made;
 use crate::engine::Engine;
 use crate::explain::by;
-use crate::indexes::{Build, Builder, Target, key_index, sharding};
+use crate::indexes::{Asker, Build, Builder, Target, key_index, sharding};
 use isomer_cluster::reorder::{Came, Reorder, Step};
 use isomer_cluster::{CancelReason, CancelToken, Isolation, LockMode, OpenError, OpenTransaction};
 use isomer_design::{Key, SiteId, TableId};
+use isomer_sql::budget::Budget;
 use isomer_sql::catalog::{Beside, Index, Named, Table, needs_index, place_of, quoted, row_schema};
 use isomer_sql::define::{NewIndex, shard_columns};
 use isomer_sql::parse::{Reshard, ShardControl};
 use isomer_sql::system::row_id_sequence;
 use isomer_sql::{SqlError, code};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use survey::Survey;
@@ -83,6 +85,7 @@ struct Wishes {
 struct Resharding<'e> {
     engine: &'e Arc<Engine>,
     cancel: &'e Arc<CancelToken>,
+    budget: &'e Rc<Budget>,
     /// Keeps other definitions from the table.
     alone: OpenTransaction,
 }
@@ -92,7 +95,7 @@ impl Engine {
     pub(crate) fn reshard(
         self: &Arc<Engine>,
         reshard: &Reshard,
-        cancel: &Arc<CancelToken>,
+        (cancel, budget): Asker<'_>,
         notices: &mut Vec<SqlError>,
     ) -> Result<(), SqlError> {
         self.discard_retired();
@@ -109,7 +112,7 @@ impl Engine {
         }
         let table = self.catalog().table(&named)?.clone();
         let shard = shard_columns(&table.columns, &table.name, &reshard.columns)?;
-        Resharding { engine: self, cancel, alone }.run(&table, shard, reshard, notices)
+        Resharding { engine: self, cancel, budget, alone }.run(&table, shard, reshard, notices)
     }
 }
 
@@ -240,7 +243,7 @@ impl Resharding<'_> {
         let being_built = self.define(table, Table { beside, ..Table::clone(table) });
         let being_built = being_built.inspect_err(|_| self.forget(&layout))?;
         let target = Target::Layout(&layout, rows);
-        let builder = Builder::new(self.engine, &being_built, target, self.cancel);
+        let builder = Builder::new(self.engine, &being_built, target, (self.cancel, self.budget));
         builder.pace().set_rows_s(rows_s);
         let mut change = Reorder::begin(keeps_old);
         let driven = self.drive(&mut change, &being_built, keeps_old, Some(&builder));
@@ -305,6 +308,7 @@ impl Resharding<'_> {
     fn make_indexes(&self, table: &Table, layout: &mut Table) -> Result<(), SqlError> {
         let engine = self.engine;
         engine.inherit_backups(table.id, layout.id)?;
+        let catalog = engine.catalog();
         if needs_index(&layout.key, &layout.shard) {
             // Where the rows are found by the primary key, its index can be cut like them.
             let at = if table.shard.is_empty() {
@@ -313,15 +317,16 @@ impl Resharding<'_> {
                 self.begins(table.id)
             };
             let name = layout.key_name.clone();
-            let mut made = engine.store_index_at(layout, &key_index(layout), name, true, &at)?;
+            let (new, name) = (key_index(layout), (name, true));
+            let mut made = engine.store_index_at(layout, &new, name, &at, &catalog)?;
             made.readable = Some(engine.present());
             layout.primary = Some(Arc::new(made));
         }
         for index in &table.indexes {
-            let wanted =
-                NewIndex { name: None, columns: index.columns.clone(), unique: index.unique };
+            let wanted = NewIndex::like(index, index.columns.clone());
             let (name, at) = (index.name.clone(), self.begins(index.id));
-            let made = engine.store_index_at(layout, &wanted, name, index.constraint, &at)?;
+            let name = (name, index.constraint);
+            let made = engine.store_index_at(layout, &wanted, name, &at, &catalog)?;
             let readable = Some(engine.present());
             layout.indexes.push(Arc::new(Index { oid: index.oid, readable, ..made }));
         }

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! An entry's key is the indexed columns, each behind a mark for NULL if the column accepts it, and
-//! then the row's key. So entries are unique, ordered, and found by any prefix of the columns.
+//! then the row's key. So entries are unique, ordered, and found by any prefix of the columns. Where an index has a
+//! [`Predicate`], rows for which that does not hold have no entry.
 //!
 //! Where rows are is [another matter](layout): a shard key can put them in another order than the primary key, which
 //! is such an index then; and a table can be kept in two orders while it changes from one to the other.
@@ -38,6 +39,8 @@ use crate::comment::Comments;
 use crate::datum::Datum;
 use crate::enums::EnumType;
 use crate::error::{SqlError, code, similar};
+pub use crate::exec::Immutable;
+use crate::expr::Expr;
 use crate::foreign::ForeignKey;
 use crate::sequence::{Owner, Sequence};
 use crate::types::SqlType;
@@ -174,6 +177,8 @@ pub struct Index {
     pub columns: Vec<usize>,
     /// True if no two rows have the same values there; NULLs are all different.
     pub unique: bool,
+    /// Which rows have an entry; none: all.
+    pub predicate: Option<Arc<Predicate>>,
     /// True if it came with a constraint of the table.
     pub constraint: bool,
     /// Since when every row has its entry, so that rows can be found by it. None: it is being built; who writes
@@ -184,6 +189,17 @@ pub struct Index {
     pub is_entered: bool,
     /// How the store keeps its entries.
     pub schema: Arc<Schema>,
+}
+
+/// The condition of a partial index.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Predicate {
+    /// As an expression of SQL.
+    pub text: String,
+    /// Over the row of the table.
+    pub condition: Expr,
+    /// The columns that it looks at.
+    pub columns: Vec<usize>,
 }
 
 impl Catalog {
@@ -568,12 +584,32 @@ impl Table {
 }
 
 impl Index {
+    /// True if no two rows of the table have the same values there: what foreign keys and the primary key can rely on.
+    pub fn is_of_all(&self) -> bool {
+        self.unique && self.predicate.is_none()
+    }
+
+    /// The columns that decide what a row's entry is, some of them perhaps twice.
+    pub fn looked_at(&self) -> impl Iterator<Item = &usize> {
+        self.columns.iter().chain(self.predicate.iter().flat_map(|predicate| &predicate.columns))
+    }
+
     /// The statement that makes the index.
     pub fn definition(&self, table: &Table) -> String {
+        self.definition_as(table, false)
+    }
+
+    /// As [`Index::definition`]; if people are to read it, with the parentheses that are needed only.
+    pub fn definition_as(&self, table: &Table, is_pretty: bool) -> String {
+        let only = match (&self.predicate, is_pretty) {
+            (None, _) => String::new(),
+            (Some(predicate), true) => format!(" WHERE {}", predicate.text),
+            (Some(predicate), false) => format!(" WHERE ({})", predicate.text),
+        };
         let columns: Vec<String> =
             self.columns.iter().map(|&at| quoted(&table.columns[at].name)).collect();
         format!(
-            "CREATE {}INDEX {} ON {} USING btree ({})",
+            "CREATE {}INDEX {} ON {} USING btree ({}){only}",
             if self.unique { "UNIQUE " } else { "" },
             quoted(&self.name),
             table.full_name().written(),
@@ -582,12 +618,17 @@ impl Index {
     }
 }
 
-/// The key of a row's entry in an index.
+/// The key of a row's entry in an index, if it has one.
 ///
 /// # Errors
-/// If the values do not fit.
-pub fn entry_key(table: &Table, index: &Index, values: &[Datum]) -> Result<Key, SqlError> {
-    crate::exec::entry_key(table, index, values)
+/// If the values do not fit, and what goes wrong in the index's predicate.
+pub fn entry_key(
+    table: &Table,
+    index: &Index,
+    values: &[Datum],
+    by: &Immutable,
+) -> Result<Option<Key>, SqlError> {
+    crate::exec::entry_key(table, index, values, by)
 }
 
 /// What an entry of an index has in common with the entries of rows that are the same there (nothing if a
@@ -617,9 +658,9 @@ pub type Copies = Vec<(TableId, Key, Vec<u8>)>;
 /// What is kept of a row in an order, beside the table's own.
 ///
 /// # Errors
-/// 23502 if a value of its place is NULL, and if the values do not fit.
-pub fn copies(layout: &Table, values: &[Datum]) -> Result<Copies, SqlError> {
-    crate::exec::copies(layout, values)
+/// 23502 if a value of its place is NULL, and as [`entry_key`].
+pub fn copies(layout: &Table, values: &[Datum], by: &Immutable) -> Result<Copies, SqlError> {
+    crate::exec::copies(layout, values, by)
 }
 
 /// Which values are there twice, in the words of PostgreSQL.

@@ -2,9 +2,9 @@
 //! something that is not kept is refused ([`crate::refuse`]). A foreign key is checked when the table that it refers to
 //! is known ([`crate::foreign`]).
 
-use crate::bind::folded;
 pub use crate::bind::{check_generated, computed_of, renamed};
-use crate::catalog::{Catalog, Check, Identity, Named, Table, TableColumn};
+use crate::bind::{folded, predicate_of, written_predicate};
+use crate::catalog::{Catalog, Check, Identity, Index, Named, Predicate, Table, TableColumn};
 use crate::error::{SqlError, code, similar};
 use crate::parameters;
 use crate::parse::Like;
@@ -72,7 +72,7 @@ pub enum Part {
 }
 
 /// An index to be made.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct NewIndex {
     /// Its name; none: one is found.
     pub name: Option<String>,
@@ -80,6 +80,21 @@ pub struct NewIndex {
     pub columns: Vec<usize>,
     /// True if it is unique.
     pub unique: bool,
+    /// Which rows have an entry, as an expression of SQL; none: all.
+    pub predicate: Option<String>,
+}
+
+impl NewIndex {
+    /// One that makes columns unique.
+    pub fn unique(name: Option<String>, columns: Vec<usize>) -> NewIndex {
+        NewIndex { name, columns, unique: true, predicate: None }
+    }
+
+    /// One like another, of the columns that are these by now.
+    pub fn like(index: &Index, columns: Vec<usize>) -> NewIndex {
+        let predicate = index.predicate.as_ref().map(|predicate| predicate.text.clone());
+        NewIndex { name: None, columns, unique: index.unique, predicate }
+    }
 }
 
 /// A name that has no schema of its own.
@@ -237,7 +252,7 @@ impl NewTable {
                 ColumnOption::Unique(_) => {
                     check_order(ty, "a key or an index")?;
                     let name = option.name.as_ref().map(folded);
-                    self.unique.push(NewIndex { name, columns: vec![at], unique: true });
+                    self.unique.push(NewIndex::unique(name, vec![at]));
                 }
                 ColumnOption::ForeignKey(key) => self.foreign_keys.push(ForeignKeyConstraint {
                     name: option.name.clone().or_else(|| key.name.clone()),
@@ -374,8 +389,7 @@ impl NewTable {
             self.comments.extend(said.map(|said| (Part::Key, said)));
         }
         for index in table.readable_indexes() {
-            let new =
-                NewIndex { name: None, columns: places(&index.columns), unique: index.unique };
+            let new = NewIndex::like(index, places(&index.columns));
             let (all, part): (_, fn(usize) -> Part) = match index.constraint {
                 true => (&mut self.unique, Part::Unique),
                 false => (&mut self.indexes, Part::Index),
@@ -398,7 +412,7 @@ impl NewTable {
                 refuse::unique(unique)?;
                 let columns = columns_of(&self.columns, &self.name, &unique.columns)?;
                 let name = unique.name.as_ref().map(folded);
-                self.unique.push(NewIndex { name, columns, unique: true });
+                self.unique.push(NewIndex::unique(name, columns));
                 Ok(())
             }
             TableConstraint::ForeignKey(key) => {
@@ -566,12 +580,31 @@ pub fn shard_columns(
 /// What a CREATE INDEX asks for, of a table.
 ///
 /// # Errors
-/// 0A000 for partial indexes, those of expressions and other kinds than B-trees.
-pub fn new_index(create: &CreateIndex, table: &Table) -> Result<NewIndex, SqlError> {
+/// 0A000 for those of expressions and other kinds than B-trees.
+pub fn new_index(
+    create: &CreateIndex,
+    table: &Table,
+    catalog: &Catalog,
+) -> Result<NewIndex, SqlError> {
     refuse::create_index(create)?;
     let name = create.name.as_ref().map(plain_name).transpose()?;
     let columns = columns_of(&table.columns, &table.name, &create.columns)?;
-    Ok(NewIndex { name, columns, unique: create.unique })
+    let predicate = create.predicate.as_ref();
+    let predicate = predicate.map(|one| written_predicate(one, table, catalog)).transpose()?;
+    Ok(NewIndex { name, columns, unique: create.unique, predicate })
+}
+
+/// The predicate of a new index of a table, if it has one.
+///
+/// # Errors
+/// As [`predicate_of`].
+pub fn bound_predicate(
+    new: &NewIndex,
+    table: &Table,
+    catalog: &Catalog,
+) -> Result<Option<Arc<Predicate>>, SqlError> {
+    let Some(text) = &new.predicate else { return Ok(None) };
+    predicate_of(text, &Arc::new(table.clone()), catalog).map(Some)
 }
 
 /// Refuses a type whose values no key can be made of.

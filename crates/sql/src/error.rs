@@ -102,6 +102,17 @@ pub mod code {
 }
 
 impl SqlError {
+    /// Without a place: that would be one in another text than the client's.
+    #[must_use]
+    pub fn nowhere(self) -> SqlError {
+        SqlError { position: None, ..self }
+    }
+
+    /// True if it is about the values that something was computed of.
+    pub fn is_of_data(&self) -> bool {
+        self.code.starts_with("22")
+    }
+
     /// An error of this code.
     pub fn new(code: &'static str, message: impl Into<String>) -> SqlError {
         let message = message.into();

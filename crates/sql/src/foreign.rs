@@ -199,7 +199,7 @@ pub fn unique_over<'t>(parent: &'t Table, columns: &[usize]) -> Option<Option<&'
     if parent.has_key() && are_these(&parent.key) {
         return Some(None);
     }
-    let indexes = || parent.indexes.iter().filter(|i| i.unique && are_these(&i.columns));
+    let indexes = || parent.indexes.iter().filter(|i| i.is_of_all() && are_these(&i.columns));
     indexes().find(|index| index.readable.is_some()).or(indexes().next()).map(Some)
 }
 
@@ -301,7 +301,8 @@ impl Lookup {
         let begins = |with: &[usize]| -> Vec<usize> { with.iter().map_while(place).collect() };
         let own = begins(&table.key_slots());
         let mut best = Lookup { index: None, places: own, columns: columns.to_vec() };
-        for index in table.primary.iter().chain(table.readable_indexes()) {
+        let whole = table.readable_indexes().filter(|index| index.predicate.is_none());
+        for index in table.primary.iter().chain(whole) {
             let places = begins(&index.columns);
             if places.len() > best.places.len() {
                 best = Lookup { index: Some(index.clone()), places, ..best };

@@ -572,7 +572,9 @@ pub fn call(
             }
         }
         IndexDefinition => {
-            crate::system::index_definition(catalog, int(0), args.get(1).map_or(0, |_| int(1)))
+            let column = args.get(1).map_or(0, |_| int(1));
+            let is_pretty = args.get(2).and_then(Datum::as_bool) == Some(true);
+            crate::system::index_definition(catalog, int(0), column, is_pretty)
         }
         ConstraintDefinition => crate::system::constraint_definition(catalog, int(0)),
         ViewDefinition => crate::system::view_definition(catalog, int(0), budget)?,

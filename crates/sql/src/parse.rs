@@ -24,6 +24,7 @@
 //! ([`REFUSED`]).
 
 mod alter;
+mod conflict;
 mod cursor;
 mod design;
 mod like;
@@ -36,6 +37,7 @@ mod user;
 use crate::budget::Budget;
 use crate::error::{SqlError, clipped, code};
 pub use alter::{AlterChange, AlterStatement};
+pub(crate) use conflict::{ConflictPart, conflict_part};
 pub use cursor::{CursorStatement, Declare, Fetch, FetchWay};
 pub use design::{DesignChange, DesignStatement, Reconfigure};
 use design::{alter as alter_design, system};
@@ -256,6 +258,9 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
     }
     plain_similar(&mut tokens);
     single_locks(&mut tokens);
+    if has_words(&tokens, &["ON", "CONFLICT"]) {
+        conflict::as_names(&mut tokens);
+    }
     if has_words(&tokens, &["KEY", "UPDATE"]) || has_words(&tokens, &["KEY", "SHARE"]) {
         whole_locks(&mut tokens);
     }

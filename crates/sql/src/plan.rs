@@ -697,8 +697,8 @@ pub type Assignments = Vec<(usize, Expr)>;
 /// ON CONFLICT.
 #[derive(Clone, Debug)]
 pub struct Conflict {
-    /// The index that is meant; none: the primary key.
-    pub index: Option<Arc<Index>>,
+    /// The indexes that are meant; none: the primary key, by which rows are found.
+    pub indexes: Vec<Arc<Index>>,
     /// True if any key or index is meant.
     pub any: bool,
     /// The columns to set, over the row that is there and then the new one; none: do nothing.

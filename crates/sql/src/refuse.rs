@@ -268,7 +268,6 @@ pub(crate) fn create_index(create: &CreateIndex) -> Result<(), SqlError> {
         !option.to_string().to_lowercase().replace(' ', "").starts_with("fillfactor=")
     });
     refuse(&[
-        (create.predicate.is_some(), "a partial index"),
         (!create.include.is_empty(), "INCLUDE"),
         (storage, "a storage parameter of an index"),
         (

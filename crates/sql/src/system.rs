@@ -319,7 +319,7 @@ impl SystemTable {
                         let schema = text(&table.schema_name);
                         vec![schema, text(&table.name), text(&name), text(&definition)]
                     };
-                    index_definitions(table)
+                    index_definitions(table, false)
                         .into_iter()
                         .map(|(_, n, d)| definition((n, d)))
                         .collect()

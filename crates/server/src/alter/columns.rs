@@ -46,7 +46,7 @@ impl Definer<'_> {
         }
         for constraint in unique {
             let (table, columns) = self.table_with(table.oid, &name)?;
-            let new = NewIndex { name: constraint, columns, unique: true };
+            let new = NewIndex::unique(constraint, columns);
             self.add_unique(&table, new)?;
         }
         for asked in &foreign_keys {
@@ -178,7 +178,7 @@ impl Definer<'_> {
         let mut changed = Table::clone(&table);
         changed.columns.remove(at);
         changed.checks.retain(|check| !mentions(&check.condition, &name));
-        changed.indexes.retain(|index| !index.columns.contains(&at));
+        changed.indexes.retain(|index| index.looked_at().all(|of| *of != at));
         let keys = changed.key.iter_mut().chain(&mut changed.shard);
         keys.filter(|key| **key > at).for_each(|key| *key -= 1);
         changed.foreign_keys.retain(|key| !key.columns.contains(&at));

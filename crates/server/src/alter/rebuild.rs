@@ -47,7 +47,7 @@ impl Definer<'_> {
         for index in kept {
             let place = |at: &usize| new.column(&old.columns[*at].name);
             let columns = index.columns.iter().map(place).collect::<Result<Vec<_>, _>>()?;
-            let wanted = NewIndex { name: None, columns, unique: index.unique };
+            let wanted = NewIndex::like(&index, columns);
             let mut made = self.make_index(&new, &wanted, index.name.clone(), index.constraint)?;
             made.oid = index.oid;
             self.fill_index(&new, &made)?;

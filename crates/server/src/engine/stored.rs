@@ -35,7 +35,7 @@ use crate::size::{read_site_memory, show_site_memory};
 use isomer_cluster::Database;
 use isomer_design::{Column, ColumnType, Key, Schema, TableId, Time, Value};
 use isomer_plan::learned::Mode;
-use isomer_sql::catalog::{Beside, Catalog, Index, Name, Namespace, PUBLIC, Table};
+use isomer_sql::catalog::{Beside, Catalog, Index, Name, Namespace, PUBLIC, Predicate, Table};
 use isomer_sql::comment::Topic;
 use isomer_sql::define::NewIndex;
 use isomer_sql::enums::Definition;
@@ -150,12 +150,15 @@ impl Engine {
         }
         for entry in of(kinds.primary) {
             let Some(table) = tables.get_mut(&entry.name) else { continue };
-            table.primary = Some(Arc::new(self.index(entry, &table.key_name, key_index(table))?));
+            let new = key_index(table);
+            table.primary = Some(Arc::new(self.index(entry, &table.key_name, new, None)?));
         }
         for entry in of(kinds.index) {
             let Some(table) = tables.get_mut(&entry.of) else { continue };
             let name = Name::read(&entry.name).name;
-            let index = self.index(entry, &name, new_index(entry, table)?)?;
+            let new = new_index(entry, table, catalog)?;
+            let predicate = define::bound_predicate(&new, table, catalog)?;
+            let index = self.index(entry, &name, new, predicate)?;
             table.indexes.push(Arc::new(index));
         }
         tables.values_mut().for_each(|table| set_identities(table, owned));
@@ -237,13 +240,20 @@ impl Engine {
         })
     }
 
-    fn index(&self, entry: &Entry, name: &str, new: NewIndex) -> Result<Index, SqlError> {
+    fn index(
+        &self,
+        entry: &Entry,
+        name: &str,
+        new: NewIndex,
+        predicate: Option<Arc<Predicate>>,
+    ) -> Result<Index, SqlError> {
         Ok(Index {
             id: entry.table,
             oid: entry.oid,
             name: name.to_owned(),
             columns: new.columns,
             unique: new.unique,
+            predicate,
             constraint: entry.constraint,
             readable: Some(Time(0)),
             is_entered: true,
@@ -434,14 +444,14 @@ fn entries_as(kinds: &Kinds, table: &Table) -> Vec<Entry> {
     entries
 }
 
-fn new_index(entry: &Entry, table: &Table) -> Result<NewIndex, SqlError> {
+fn new_index(entry: &Entry, table: &Table, catalog: &Catalog) -> Result<NewIndex, SqlError> {
     let Some(Parsed::Sql(statement)) = parse(&entry.definition)?.pop() else {
         return Err(damaged("the catalog has no definition"));
     };
     let Statement::CreateIndex(create) = *statement else {
         return Err(damaged("the catalog has another definition"));
     };
-    define::new_index(&create, table)
+    define::new_index(&create, table, catalog)
 }
 
 fn foreign_entry(table: &Table, key: &ForeignKey) -> Entry {

@@ -30,12 +30,13 @@
 
 use crate::backend::explain;
 use crate::engine::{Engine, values_of};
+use crate::indexes::Asker;
 use crate::limits;
 use isomer_cluster::reorder::{Batch, Between, Copied, Copying};
 use isomer_cluster::{CancelReason, CancelToken, Isolation, LockMode, OpenTransaction, Owner};
 use isomer_design::{Direction, Key, KeyRange, TableId, Time};
 use isomer_sql::catalog::{
-    Copies, Index, Table, copies, duplicated, entry_key, parts_of_entry, quoted,
+    Copies, Immutable, Index, Table, copies, duplicated, entry_key, parts_of_entry, quoted,
 };
 use isomer_sql::datum::Datum;
 use isomer_sql::{SqlError, code};
@@ -166,12 +167,13 @@ impl Target<'_> {
     }
 
     /// What is entered for a row.
-    fn copies(&self, table: &Table, values: &[Datum]) -> Result<Copies, SqlError> {
+    fn copies(&self, table: &Table, values: &[Datum], by: &Immutable) -> Result<Copies, SqlError> {
         match self {
             Target::Index(index) => {
-                Ok(vec![(index.id, entry_key(table, index, values)?, Vec::new())])
+                let entry = entry_key(table, index, values, by)?;
+                Ok(entry.into_iter().map(|key| (index.id, key, Vec::new())).collect())
             }
-            Target::Layout(layout, _) => copies(layout, values),
+            Target::Layout(layout, _) => copies(layout, values, by),
         }
     }
 
@@ -203,6 +205,7 @@ pub(crate) struct Builder<'e> {
     table: &'e Table,
     target: Target<'e>,
     cancel: &'e Arc<CancelToken>,
+    by: Immutable,
     build: Arc<Build>,
 }
 
@@ -211,7 +214,7 @@ impl<'e> Builder<'e> {
         engine: &'e Arc<Engine>,
         table: &'e Table,
         target: Target<'e>,
-        cancel: &'e Arc<CancelToken>,
+        (cancel, budget): Asker<'e>,
     ) -> Builder<'e> {
         let all_rows = match target {
             Target::Index(_) => None,
@@ -235,7 +238,8 @@ impl<'e> Builder<'e> {
             cancel: cancel.clone(),
         });
         engine.builds.lock().push(build.clone());
-        Builder { engine, table, target, cancel, build }
+        let by = Immutable::new(budget.clone());
+        Builder { engine, table, target, cancel, by, build }
     }
 
     /// Fills an index that all who begin maintain, so that it has each row of the table.
@@ -302,7 +306,8 @@ impl<'e> Builder<'e> {
         let (mut wrong, mut bytes) = (None, 0);
         let entries = |key: &[u8], row: &[u8]| {
             let values = values_of(self.table, key, row);
-            let entries = values.and_then(|values| self.target.copies(self.table, &values));
+            let entries =
+                values.and_then(|values| self.target.copies(self.table, &values, &self.by));
             let size = |(_, key, row): &(_, Key, Vec<u8>)| key.as_bytes().len() + row.len();
             bytes += entries.iter().flatten().map(size).sum::<usize>() as u64;
             entries.map_err(|error| wrong = Some(error)).ok()

@@ -22,7 +22,8 @@ use crate::alter::{check_key, folded, in_one_order};
 use crate::backend::explain;
 use crate::draft::Made;
 use crate::engine::Engine;
-use isomer_cluster::{CancelToken, Isolation, LockMode};
+use crate::indexes::Asker;
+use isomer_cluster::{Isolation, LockMode};
 use isomer_sql::SqlError;
 use isomer_sql::catalog::{Named, Table};
 use isomer_sql::define::{self, NewIndex};
@@ -35,7 +36,7 @@ impl Engine {
         self: &Arc<Engine>,
         table: &ObjectName,
         key: &PrimaryKeyConstraint,
-        cancel: &Arc<CancelToken>,
+        (cancel, budget): Asker<'_>,
     ) -> Result<(), SqlError> {
         define::check_constraint(&TableConstraint::PrimaryKey(key.clone()))?;
         self.discard_retired();
@@ -51,7 +52,7 @@ impl Engine {
         let key_name = check_key(&catalog, table, key.name.as_ref().map(folded))?;
         define::check_indexes(table.indexes.len() + 1)?;
         let wanted = Wanted { key: columns, key_name, shard: table.shard.clone() };
-        Resharding { engine: self, cancel, alone }.add_key(table, wanted)
+        Resharding { engine: self, cancel, budget, alone }.add_key(table, wanted)
     }
 }
 
@@ -64,7 +65,7 @@ impl Resharding<'_> {
         let known = self.guard(table, &wanted)?;
         let layout = self
             .engine
-            .build_last(&mut self.alone, &known, self.cancel)
+            .build_last(&mut self.alone, &known, (self.cancel, self.budget))
             .and_then(|()| self.make(table, wanted, &survey));
         let layout = match layout {
             Ok(layout) => layout,
@@ -81,8 +82,8 @@ impl Resharding<'_> {
         engine.take_turn(&mut self.alone, self.cancel)?;
         // Another relation may have got the name meanwhile.
         let name = check_key(&engine.catalog(), table, Some(wanted.key_name.clone()))?;
-        let new = NewIndex { name: None, columns: wanted.key.clone(), unique: true };
-        let mut guard = engine.store_index(table, &new, name, true)?;
+        let new = NewIndex::unique(None, wanted.key.clone());
+        let mut guard = engine.store_index(table, &new, name, true, &engine.catalog())?;
         guard.is_entered = false;
         let made = Made { id: guard.id, schema: guard.schema.clone() };
         let mut guarded = Table::clone(table);

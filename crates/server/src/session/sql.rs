@@ -2,17 +2,18 @@
 
 use super::{Call, Flush, PlanAgain, Session};
 use crate::ddl::Definer;
+use crate::indexes::Asker;
 use crate::settings::Settings;
 use crate::wire::{Formats, Out};
 use isomer_cluster::{Isolation, LockMode};
 use isomer_sql::catalog::{Name, Named, TEMPORARY, Table, quoted};
 use isomer_sql::datum::Datum;
-use isomer_sql::parse::{Parsed, Reshard, parse};
+use isomer_sql::parse::{Parsed, Reshard, parse, parse_expression};
 use isomer_sql::statement::{Definition, Level, Modes, Prepared, compile};
 use isomer_sql::system::SettingsView;
 use isomer_sql::{SqlError, code};
 use sqlparser::ast::{
-    AlterTableOperation, CascadeOption, CreateIndex, CreateTable, ObjectName, OnCommit,
+    AlterTableOperation, CascadeOption, CreateIndex, CreateTable, Expr, ObjectName, OnCommit,
     PrimaryKeyConstraint, Query, Statement as Sql, TableConstraint, TruncateIdentityOption,
 };
 use std::sync::Arc;
@@ -144,6 +145,16 @@ impl Session {
         self.full_name(name).map_or_else(|| name.clone(), |name| name.object_name())
     }
 
+    /// An expression as everybody understands it.
+    fn kept(&self, expr: &Expr) -> Result<Expr, SqlError> {
+        parse_expression(&self.catalog().with_kept_types(&expr.to_string()))
+    }
+
+    /// Who asks for what is built.
+    fn asker(&self) -> Asker<'_> {
+        (&self.cancel, &self.memory.statement)
+    }
+
     /// True if a table is the session's own.
     fn is_temporary(&self, name: &ObjectName) -> bool {
         let full = self.full_name(name);
@@ -185,15 +196,17 @@ impl Session {
         let tag = if let (Some(Sql::CreateIndex(create)), true) = (statement, is_alone) {
             let table_name = self.resolved(&create.table_name);
             let create = CreateIndex { table_name, ..create.clone() };
-            self.engine.create_index_online(&create, &self.cancel, &mut notices)?;
+            let predicate = create.predicate.as_ref().map(|one| self.kept(one)).transpose()?;
+            let create = CreateIndex { predicate, ..create };
+            self.engine.create_index_online(&create, self.asker(), &mut notices)?;
             "CREATE INDEX"
         } else if let (Some((table, key)), true) = (statement.and_then(late_key), is_alone) {
-            self.engine.add_key(&self.resolved(table), key, &self.cancel)?;
+            self.engine.add_key(&self.resolved(table), key, self.asker())?;
             "ALTER TABLE"
         } else if let (Definition::Reshard(reshard), true) = (definition, is_alone) {
             let table = self.resolved(&reshard.table);
             let reshard = Reshard { table, ..Reshard::clone(reshard) };
-            self.engine.reshard(&reshard, &self.cancel, &mut notices)?;
+            self.engine.reshard(&reshard, self.asker(), &mut notices)?;
             "ALTER TABLE"
         } else {
             self.begin_definition()?;

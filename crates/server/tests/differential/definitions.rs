@@ -38,6 +38,10 @@ pub(crate) fn statement(chance: &mut Chance, has_failed: bool) -> Statement {
             .one(&[
                 "create index i1 on t1 (a)",
                 "create unique index i1 on t2 (a)",
+                "create unique index i1 on t2 (a) where a > 3",
+                "create unique index i1 on t1 (a) where t1.b is null and id > 2",
+                "create index i2 on t3 (id) where c > 3",
+                "create index i2 on t1 (id) where a > random()",
                 "drop index i1",
                 "alter index i1 rename to i2",
                 "alter table if exists t3 drop column if exists c",
@@ -175,6 +179,10 @@ fn insert(chance: &mut Chance) -> String {
     match chance.below(6) {
         0 => format!("insert into {table} (id) values ({id})"),
         1 => format!("insert into {table} (id, a) values ({id}, {a}) on conflict do nothing"),
+        4 => format!(
+            "insert into {table} (id, a) values ({id}, {a}) on conflict (a) where a > {} do nothing",
+            chance.one(&["3", "5"])
+        ),
         2 => format!("insert into {table} (a) values ({a}) returning id"),
         3 => format!("insert into {table} (id, a) overriding system value values ({id}, {a})"),
         _ => format!("insert into {table} (id, a) values ({id}, {a})"),

@@ -14,9 +14,11 @@ use super::expressions::{Columns, KINDS, Scope};
 pub(crate) const TABLES: &str = "
     create table d (a int, b int, v int, n numeric(8, 2), t text, primary key (a, b), check (n > -200));
     create index d_v on d (v); create index d_t on d (t, b);
+    create index d_n on d (n) where t is not null; create index d_b on d (b, v) where v > 2 or t = 'a';
     create table e (id int primary key, k int not null default 3, c char(6) default 'c', w varchar(8) unique,
         s timestamp, y date, f float8, q boolean, m smallint, l bigint, n numeric);
     create index e_k on e (k, y); create index e_s on e (s);
+    create unique index e_l on e (l) where q; create index e_m on e (m) where k = 3 and f is not null;
     create table h (k int, x text); create index h_k on h (k)";
 
 pub(crate) const D: Columns = &[("a", Int), ("b", Int), ("v", Int), ("n", Numeric), ("t", Text)];
@@ -167,6 +169,8 @@ impl Scope<'_> {
             " on conflict do nothing returning id",
             " on conflict (id) do update set k = e.k + excluded.k, w = excluded.w",
             " on conflict (w) do update set l = coalesce(e.l, 0) + 1 returning *",
+            " on conflict (l) where q do update set k = 3 returning *",
+            " on conflict (l) where q and k > 1 do nothing",
         ]);
         format!("insert into e ({}) values ({}){conflict}", names.join(", "), values.join(", "))
     }

@@ -3,7 +3,8 @@
 //! For the columns of the key, and of each index, the conditions are looked through for values: as long
 //! as a column is set equal to something known, its values lengthen the spans; the first column that is
 //! only bounded closes them. The key or index that uses most wins; the primary key wins ties, as it
-//! saves a look-up.
+//! saves a look-up. A partial index is one of them if the conditions [imply](super::predicate) its predicate, which
+//! counts like values of columns before its own: so all of its rows may be the way to those that are asked for.
 //!
 //! ```text
 //!   key (w_id, d_id, o_id)     w_id = 1 and d_id in (2, 3) and o_id > 7
@@ -16,8 +17,10 @@
 //! Conditions stay in place and are looked at again for each row found: spans may be larger than what
 //! the conditions mean, never smaller.
 
+use super::predicate::is_implied;
 use crate::budget::Budget;
-use crate::catalog::Table;
+use crate::catalog::{Predicate, Table};
+use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::{Compare, Expr, conjuncts};
 use crate::plan::{Access, SpanOf};
@@ -46,8 +49,15 @@ pub(crate) fn choose(
     // Nothing is better than the whole key.
     let needs_none = !key.is_empty() && key.iter().all(is_whole);
     let indexes = table.primary.iter().chain(table.readable_indexes());
-    let mut best = (score(&key) * 2 + 1, Access { spans: key, ..Access::default() });
+    let mut best = (score(&key) * 3 + 2, Access { spans: key, ..Access::default() });
     for index in indexes.filter(|_| !needs_none) {
+        let mut narrow = 0;
+        if let Some(predicate) = &index.predicate {
+            if !is_implied(predicate, offset, &conditions, budget)? {
+                continue;
+            }
+            narrow = narrowing(predicate);
+        }
         // A bound or a value of a column; the key's columns follow those of the index.
         let mut columns = index.columns.clone();
         columns.extend(table.key_slots());
@@ -55,7 +65,7 @@ pub(crate) fn choose(
             continue;
         }
         let spans = finder.spans(&slots(&columns), &conditions, ARMS_DEPTH)?;
-        let rank = score(&spans) * 2;
+        let rank = (score(&spans) + narrow) * 3 + usize::from(index.predicate.is_some());
         if rank > best.0 {
             best = (rank, Access { index: Some(index.clone()), spans, ..Access::default() });
         }
@@ -63,6 +73,25 @@ pub(crate) fn choose(
     let bytes = |span: &SpanOf| size_of::<SpanOf>() + span.prefix.len() * size_of::<Expr>();
     budget.charge(best.1.spans.iter().map(bytes).sum())?;
     Ok(best.1)
+}
+
+/// How much a predicate narrows down, as if its index began with what it compares.
+fn narrowing(predicate: &Predicate) -> usize {
+    let mut parts = Vec::new();
+    conjuncts(predicate.condition.clone(), &mut parts);
+    let narrow = |part: &Expr| match part {
+        // One of two truths may be that of nearly all rows.
+        Expr::Compare(_, both)
+            if both.iter().any(|one| matches!(one, Expr::Const(Datum::Bool(_)))) =>
+        {
+            0
+        }
+        Expr::Compare(Compare::Eq, _) | Expr::In(..) => 2,
+        Expr::Compare(Compare::Ne, _) => 0,
+        Expr::Compare(..) => 1,
+        _ => 0,
+    };
+    parts.iter().map(narrow).sum()
 }
 
 /// How much spans narrow down: two for a value, one for a bound.

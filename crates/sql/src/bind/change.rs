@@ -351,8 +351,8 @@ fn look_at(change: &mut Change) {
         looked_at[*at] = true;
         value.columns(&mut |slot| looked_at[slot] = true);
     }
-    for index in table.maintained().filter(|index| index.columns.iter().any(is_set)) {
-        index.columns.iter().chain(&key).for_each(|&slot| looked_at[slot] = true);
+    for index in table.maintained().filter(|index| index.looked_at().any(is_set)) {
+        index.looked_at().chain(&key).for_each(|&slot| looked_at[slot] = true);
     }
     let linked = links.iter().filter_map(|links| links.tables.get(&table.oid));
     for linked in linked {

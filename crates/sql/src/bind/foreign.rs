@@ -156,7 +156,7 @@ impl Binder<'_> {
     /// How an UPDATE locks rows: where children may name them, and neither a key of theirs nor their place is set, so
     /// that these may go on.
     pub(super) fn lock_of(&self, table: &Table, set: &[usize]) -> LockKind {
-        let mut keys = table.indexes.iter().filter(|index| index.unique).map(|i| &i.columns);
+        let mut keys = table.indexes.iter().filter(|index| index.is_of_all()).map(|i| &i.columns);
         let sets_key = table.key_slots().iter().any(|at| set.contains(at))
             || keys.any(|columns| columns.iter().any(|at| set.contains(at)));
         match sets_key || self.catalog.referring(table.oid).next().is_none() {

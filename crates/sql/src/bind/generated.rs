@@ -13,12 +13,14 @@
 
 use super::Binder;
 use super::change::check_assignable;
+use super::predicate::predicate_of;
 use crate::budget::Budget;
-use crate::catalog::{Catalog, Table};
+use crate::catalog::{Catalog, Table, quoted};
 use crate::error::{SqlError, code};
 use crate::expr::Expr;
 use sqlparser::ast::Ident;
 use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Span, Token, Tokenizer};
 use std::sync::Arc;
 
@@ -130,8 +132,8 @@ pub fn computed_of(
     Ok(found)
 }
 
-/// The table under another name, or with another name of a column: its conditions, and what its generated columns are
-/// computed of, call it so.
+/// The table under another name, or with another name of a column: its conditions, the predicates of its indexes, and
+/// what its generated columns are computed of, call it so.
 ///
 /// # Errors
 /// 0A000 where they would mean something else then.
@@ -154,6 +156,20 @@ pub fn renamed(
     for column in new.columns.iter_mut().filter(|column| column.is_generated) {
         column.default = column.default.as_deref().map(again).transpose()?;
     }
+    let refused = || {
+        let what =
+            format!("renaming \"{from}\", which a CHECK, a generated column or an index mentions,");
+        SqlError::unsupported(what).hint("Drop what mentions it, and add it again.")
+    };
+    if column.is_some() {
+        let changed = Arc::new(new.clone());
+        for index in &mut new.indexes {
+            let Some(before) = &index.predicate else { continue };
+            let after = predicate_of(&again(&before.text)?, &changed, catalog);
+            let after = after.ok().filter(|after| after.condition == before.condition);
+            Arc::make_mut(index).predicate = Some(after.ok_or_else(refused)?);
+        }
+    }
     if new.checks == table.checks && new.columns.iter().all(|column| !column.is_generated) {
         return Ok(new);
     }
@@ -162,25 +178,47 @@ pub fn renamed(
     let new = Arc::new(new);
     match binder.rules(&new) {
         Ok(after) if after == before => Ok(Arc::unwrap_or_clone(new)),
-        _ => {
-            let what =
-                format!("renaming \"{from}\", which a CHECK or a generated column mentions,");
-            Err(SqlError::unsupported(what).hint("Drop what mentions it, and add it again."))
-        }
+        _ => Err(refused()),
     }
+}
+
+/// An expression over a table without its name before its columns, and without that of its schema before that.
+pub(super) fn without_table(text: &str, table: &str) -> Result<String, SqlError> {
+    let mut tokens = tokens_of(text)?;
+    while let Some(at) =
+        (1..tokens.len()).find(|&at| tokens[at] == Token::Period && is_name(&tokens[at - 1], table))
+    {
+        let has_schema = at > 2 && tokens[at - 2] == Token::Period;
+        tokens.drain(if has_schema { at - 3 } else { at - 1 }..=at);
+    }
+    text_of(&tokens)
+}
+
+fn tokens_of(text: &str) -> Result<Vec<Token>, SqlError> {
+    // Texts stay as they are written, with their doubled quotes.
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).with_unescape(false).tokenize();
+    tokens.map_err(|error| SqlError::new(code::SYNTAX, error.to_string()))
+}
+
+fn text_of(tokens: &[Token]) -> Result<String, SqlError> {
+    let written: Vec<String> = tokens.iter().map(ToString::to_string).collect();
+    Ok(crate::parse::parse_expression(&written.concat())?.to_string())
+}
+
+/// True if a token is this name.
+fn is_name(token: &Token, name: &str) -> bool {
+    let Token::Word(word) = token else { return false };
+    let called =
+        Ident { value: word.value.clone(), quote_style: word.quote_style, span: Span::empty() };
+    super::folded(&called) == name
 }
 
 /// An expression with another name in the place of one: of a column, or of the table before a column.
 fn rewritten(text: &str, from: &str, to: &str, is_table: bool) -> Result<String, SqlError> {
-    // Texts stay as they are written, with their doubled quotes.
-    let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).with_unescape(false).tokenize();
-    let mut tokens = tokens.map_err(|error| SqlError::new(code::SYNTAX, error.to_string()))?;
+    let mut tokens = tokens_of(text)?;
     let is_blank = |token: &Token| matches!(token, Token::Whitespace(_));
     for at in 0..tokens.len() {
-        let Token::Word(word) = &tokens[at] else { continue };
-        let called =
-            Ident { value: word.value.clone(), quote_style: word.quote_style, span: Span::empty() };
-        if super::folded(&called) != from {
+        if !is_name(&tokens[at], from) {
             continue;
         }
         let next = tokens[at + 1..].iter().find(|token| !is_blank(token));
@@ -190,9 +228,11 @@ fn rewritten(text: &str, from: &str, to: &str, is_table: bool) -> Result<String,
             false => next != Some(&Token::LParen) && before != Some(&Token::DoubleColon),
         };
         if is_meant {
-            tokens[at] = Token::make_word(to, Some('"'));
+            let plain = Token::make_word(to, None);
+            let is_plain = matches!(&plain, Token::Word(word) if word.keyword == Keyword::NoKeyword)
+                && quoted(to) == to;
+            tokens[at] = if is_plain { plain } else { Token::make_word(to, Some('"')) };
         }
     }
-    let written: Vec<String> = tokens.iter().map(ToString::to_string).collect();
-    Ok(crate::parse::parse_expression(&written.concat())?.to_string())
+    text_of(&tokens)
 }

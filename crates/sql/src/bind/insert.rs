@@ -5,11 +5,13 @@
 
 use super::change::{check_assignable, generated_always, is_default};
 use super::foreign::Event;
+use super::predicate::is_implied;
 use super::query::{of_types, of_values};
 use super::{Binder, Scope, folded};
 use crate::catalog::{Identity, Index, Named, Table};
 use crate::error::{SqlError, code};
-use crate::parse::Overriding;
+use crate::expr::conjuncts;
+use crate::parse::{ConflictPart, Overriding, conflict_part, parse_expression};
 use crate::plan::{Conflict, Filled, Insert, OutputColumn, Returning, Select, Source};
 use crate::refuse;
 use crate::types::{Family, SqlType};
@@ -210,16 +212,14 @@ impl Binder<'_> {
                 Some(_) => Err(SqlError::unsupported("ON DUPLICATE KEY")),
             };
         };
-        let (index, any) = match &on.conflict_target {
-            None => (None, true),
-            Some(ConflictTarget::Columns(names)) => {
-                let names: Vec<String> = names.iter().map(folded).collect();
-                (self.conflict_index(table, &names)?, false)
-            }
+        let (indexes, any) = match &on.conflict_target {
+            None => (Vec::new(), true),
+            Some(ConflictTarget::Columns(named)) => (self.conflict_indexes(table, named)?, false),
             Some(ConflictTarget::OnConstraint(name)) => {
                 let name = name.0.last().and_then(|part| part.as_ident()).map(folded);
                 let name = name.unwrap_or_default();
-                let index = table.readable_indexes().find(|i| i.name == name && i.unique);
+                let is_it = |index: &&Arc<Index>| index.name == name && index.is_of_all();
+                let index = table.readable_indexes().find(is_it);
                 if index.is_none() && (table.key_name != name || !table.has_key()) {
                     let message = format!(
                         "constraint \"{name}\" for table \"{}\" does not exist",
@@ -227,7 +227,7 @@ impl Binder<'_> {
                     );
                     return Err(SqlError::new(code::UNDEFINED_OBJECT, message));
                 }
-                (index.or(table.primary.as_ref()).cloned(), false)
+                (index.or(table.primary.as_ref()).cloned().into_iter().collect(), false)
             }
         };
         let set = match &on.action {
@@ -249,30 +249,55 @@ impl Binder<'_> {
                 Some((set, condition))
             }
         };
-        Ok(Some(Conflict { index, any, set }))
+        Ok(Some(Conflict { indexes, any, set }))
     }
 
-    fn conflict_index(
-        &self,
-        table: &Table,
-        names: &[String],
-    ) -> Result<Option<Arc<Index>>, SqlError> {
-        let mut wanted = Vec::new();
-        for name in names {
-            wanted.push(table.column(name)?);
+    /// The indexes that ON CONFLICT means by their columns, and by a condition that implies their predicates.
+    fn conflict_indexes(
+        &mut self,
+        table: &Arc<Table>,
+        named: &[ast::Ident],
+    ) -> Result<Vec<Arc<Index>>, SqlError> {
+        let (mut wanted, mut conditions) = (Vec::new(), Vec::new());
+        for name in named {
+            match conflict_part(name) {
+                ConflictPart::Column(name) => wanted.push(table.column(&name)?),
+                ConflictPart::Expression(text) => {
+                    let what = format!("ON CONFLICT ({text}), which is an expression,");
+                    return Err(SqlError::unsupported(what));
+                }
+                ConflictPart::Condition(text) => {
+                    // Places in the text of the condition are none in that of the statement.
+                    let ast = parse_expression(text).map_err(SqlError::nowhere)?;
+                    let scope = self.table_scope(table, &[&table.name])?;
+                    let bound = self.within(scope, |binder| binder.condition(&ast));
+                    conjuncts(bound.map_err(SqlError::nowhere)?.0, &mut conditions);
+                }
+            }
         }
         let same = |columns: &[usize]| {
             columns.len() == wanted.len() && wanted.iter().all(|at| columns.contains(at))
         };
         if table.has_key() && same(&table.key) {
-            return Ok(table.primary.clone());
+            return Ok(table.primary.iter().cloned().collect());
         }
-        let index = table.readable_indexes().find(|index| index.unique && same(&index.columns));
-        index.cloned().map(Some).ok_or_else(|| {
+        let unique = || table.readable_indexes().filter(|i| i.unique && same(&i.columns));
+        if let Some(index) = unique().find(|index| index.predicate.is_none()) {
+            return Ok(vec![index.clone()]);
+        }
+        let (mut meant, conditions) = (Vec::new(), conditions.iter().collect::<Vec<_>>());
+        for index in unique() {
+            let Some(predicate) = &index.predicate else { continue };
+            if is_implied(predicate, 0, &conditions, self.budget)? {
+                meant.push(index.clone());
+            }
+        }
+        if meant.is_empty() {
             let message = "there is no unique or exclusion constraint matching the ON CONFLICT \
                            specification";
-            SqlError::new(code::INVALID_COLUMN_REFERENCE, message)
-        })
+            return Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message));
+        }
+        Ok(meant)
     }
 
     /// An INSERT whose values are parameters, in the order of the columns.

@@ -15,6 +15,7 @@
 //! | [`insert`], [`change`] | INSERT and COPY; UPDATE and DELETE |
 //! | [`foreign`] | what foreign keys ask of these |
 //! | [`generated`] | columns that are computed of others |
+//! | [`predicate`] | which rows an index is of, and whether a query asks for no others |
 //!
 //! **Types of parameters.** A parameter without a type gets the one it is compared with, added to or
 //! stored as, where it stands first: `abalance + $1` makes it an integer. So does a literal in quotes.
@@ -41,6 +42,7 @@ mod insert;
 mod json;
 mod name;
 mod operators;
+mod predicate;
 mod push;
 mod query;
 mod recursion;
@@ -67,6 +69,7 @@ pub(crate) use expr::Typed;
 pub(crate) use generated::checked_columns;
 pub use generated::{check_generated, computed_of, renamed};
 pub(crate) use name::column_name;
+pub(crate) use predicate::{predicate_of, written_predicate};
 pub(crate) use view::written;
 
 /// Expressions may be nested so deep.

@@ -10,7 +10,7 @@
 //! type as it was when the table was defined last; so one that changes is put into all tables that have it
 //! ([`Catalog::put_type`]).
 
-use super::{Catalog, Name, Named, PUBLIC, Table, quoted};
+use super::{Catalog, Name, Named, PUBLIC, Predicate, Table, quoted};
 use crate::enums::EnumType;
 use crate::error::{SqlError, code};
 use crate::types::SqlType;
@@ -127,8 +127,12 @@ impl Catalog {
     pub fn put_type(&mut self, old: Option<&EnumType>, new: &'static EnumType) {
         if let Some(old) = old {
             self.types.remove(&old.of.name);
-            for table in self.tables.values_mut().filter(|table| table.has_type(old)) {
-                *table = Arc::new(retyped(table, old, new));
+            self.types.insert(new.of.name.clone(), new);
+            let users = self.tables.values().filter(|table| table.has_type(old));
+            let retyped = users.map(|table| retyped(table, old, new)).collect::<Vec<_>>();
+            for table in retyped {
+                let table = Arc::new(with_predicates_anew(table, self));
+                self.tables.insert(table.full_name(), table);
             }
             for view in self.views.values_mut() {
                 if view.columns.iter().any(|(_, ty)| is_of(*ty, old)) {
@@ -147,11 +151,17 @@ impl Table {
         self.columns.iter().any(|column| is_of(column.ty, labels)) || self.names_type(labels)
     }
 
-    /// True if a default, a condition or a generated column names an enum.
+    /// True if a default, a condition, a generated column or an index names an enum.
     pub fn names_type(&self, labels: &EnumType) -> bool {
         let defaults = self.columns.iter().filter_map(|column| column.default.as_deref());
+        defaults.chain(self.conditions()).any(|text| does_name(text, labels))
+    }
+
+    /// The conditions on its rows, and those of its indexes.
+    fn conditions(&self) -> impl Iterator<Item = &str> {
         let checks = self.checks.iter().map(|check| check.condition.as_str());
-        defaults.chain(checks).any(|text| does_name(text, labels))
+        let predicates = self.indexes.iter().filter_map(|index| index.predicate.as_ref());
+        checks.chain(predicates.map(|predicate| predicate.text.as_str()))
     }
 }
 
@@ -171,8 +181,8 @@ impl Table {
             let rest = rest.filter(is_alone).filter(|_| is_label && !column.is_generated)?;
             column.default = Some(literal(to) + rest);
         }
-        let mut checks = table.checks.iter();
-        (!checks.any(|check| does_mention(&check.condition, from))).then_some(table)
+        let is_free = !table.conditions().any(|text| does_mention(text, from));
+        is_free.then_some(table)
     }
 }
 
@@ -227,7 +237,27 @@ fn retyped(table: &Table, old: &EnumType, new: &'static EnumType) -> Table {
         column.default = column.default.as_deref().map(renamed);
     }
     table.checks.iter_mut().for_each(|check| check.condition = renamed(&check.condition));
+    for index in table.indexes.iter_mut().filter(|index| index.predicate.is_some()) {
+        let predicate = &mut Arc::make_mut(index).predicate;
+        let text =
+            |one: &Arc<Predicate>| Predicate { text: renamed(&one.text), ..Predicate::clone(one) };
+        *predicate = predicate.as_ref().map(text).map(Arc::new);
+    }
     table
+}
+
+/// The table with the predicates of its indexes as they are bound now.
+fn with_predicates_anew(table: Table, catalog: &Catalog) -> Table {
+    let mut changed = table.clone();
+    let table = Arc::new(table);
+    for index in &mut changed.indexes {
+        let Some(predicate) = &index.predicate else { continue };
+        // One with a label that is called otherwise by now is left to who renames labels, and refuses that.
+        if let Ok(anew) = crate::bind::predicate_of(&predicate.text, &table, catalog) {
+            Arc::make_mut(index).predicate = Some(anew);
+        }
+    }
+    changed
 }
 
 /// An expression in which types have other names: those behind `::`, and behind the AS of a CAST.

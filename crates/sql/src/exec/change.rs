@@ -287,8 +287,8 @@ impl Exec<'_> {
             old
         };
         for index in table.maintained() {
-            let differs =
-                |(at, old): &(usize, Datum)| index.columns.contains(at) && *old != new[*at];
+            let is_of = |at: &usize| index.looked_at().any(|of| of == at);
+            let differs = |(at, old): &(usize, Datum)| is_of(at) && *old != new[*at];
             let same = !before.iter().any(differs);
             if same && new_key == *key {
                 continue;

@@ -173,7 +173,7 @@ impl Exec<'_> {
         let updates = plan.conflict.as_ref().is_some_and(|conflict| conflict.set.is_some());
         let mut base = Base::Version(None);
         // What ON CONFLICT names is looked at before all others: a row that is in the way there counts.
-        let named = plan.conflict.as_ref().and_then(|conflict| conflict.index.as_ref());
+        let named = plan.conflict.iter().flat_map(|conflict| &conflict.indexes);
         let mut obstacle = self.obstacle(table, named, &values, None)?;
         if table.has_key() {
             let there = self.txn.borrow_mut().get_locked(table.id, &key, &mut |_| {})?;
@@ -272,9 +272,8 @@ impl Exec<'_> {
 
 fn is_meant(conflict: &Conflict, obstacle: &Obstacle) -> bool {
     conflict.any
-        || match (&conflict.index, &obstacle.index) {
-            (None, None) => true,
-            (Some(a), Some(b)) => a.id == b.id,
-            _ => false,
+        || match &obstacle.index {
+            None => conflict.indexes.is_empty(),
+            Some(index) => conflict.indexes.iter().any(|meant| meant.id == index.id),
         }
 }

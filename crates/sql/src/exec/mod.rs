@@ -10,6 +10,7 @@ mod change;
 mod eval;
 mod find;
 mod foreign;
+mod immutable;
 mod inner;
 mod insert;
 mod join;
@@ -22,6 +23,7 @@ mod window;
 mod write;
 
 pub(crate) use eval::arith;
+pub use immutable::Immutable;
 pub use inner::Cost;
 pub(crate) use select::Hasher;
 pub(crate) use spread::pair;

@@ -1,5 +1,6 @@
 //! Rows into bytes, and the entries of indexes that go with them.
 
+use super::immutable::Evaluate;
 use super::{Exec, Row};
 use crate::catalog::{Beside, Copies, Index, Table};
 use crate::datum::{Datum, convert};
@@ -183,16 +184,32 @@ fn zero(ty: isomer_design::ColumnType) -> Value {
     }
 }
 
-/// The key of a row's entry in an index.
-pub(crate) fn entry_key(table: &Table, index: &Index, values: &[Datum]) -> Result<Key, SqlError> {
+/// True if a row has an entry in an index: there is no predicate, or it holds.
+fn is_in(index: &Index, values: &[Datum], by: &dyn Evaluate) -> Result<bool, SqlError> {
+    match &index.predicate {
+        None => Ok(true),
+        Some(predicate) => Ok(by.truth(&predicate.condition, values)? == Some(true)),
+    }
+}
+
+/// See [`crate::catalog::entry_key`].
+pub(crate) fn entry_key(
+    table: &Table,
+    index: &Index,
+    values: &[Datum],
+    by: &dyn Evaluate,
+) -> Result<Option<Key>, SqlError> {
+    if !is_in(index, values, by)? {
+        return Ok(None);
+    }
     let (mut entry, _) = entry_prefix(table, index, values);
     let key = table.key_slots();
     entry.extend(key.iter().map(|&slot| values[slot].clone().into_value(table.slot_type(slot))));
-    index.schema.encode_key(&entry).map_err(refused)
+    index.schema.encode_key(&entry).map(Some).map_err(refused)
 }
 
 impl Exec<'_> {
-    /// Writes or removes a row's entry in an index, if it has entries yet. The row is locked, and so is its entry.
+    /// Writes or removes a row's entry in an index, if it has one. The row is locked, and so is its entry.
     pub(crate) fn put_entry(
         &self,
         table: &Table,
@@ -200,10 +217,15 @@ impl Exec<'_> {
         values: &[Datum],
         present: bool,
     ) -> Result<(), SqlError> {
-        let key = entry_key(table, index, values)?;
         if present && !index.is_entered {
             return Ok(());
         }
+        let key = match entry_key(table, index, values, self) {
+            // While the index is built there may be rows that it will not be built of, and so have no entry.
+            Err(error) if !present && index.readable.is_none() && error.is_of_data() => None,
+            key => key?,
+        };
+        let Some(key) = key else { return Ok(()) };
         self.txn.borrow_mut().put(index.id, key, Base::Any, present.then(Vec::new))
     }
 
@@ -232,7 +254,7 @@ impl Exec<'_> {
         layout: &Table,
         old: Option<&[Datum]>,
     ) -> Result<Datum, SqlError> {
-        let is_it = |index: &&Arc<Index>| index.unique && index.columns == table.key;
+        let is_it = |index: &&Arc<Index>| index.is_of_all() && index.columns == table.key;
         let wrong = |what: String| SqlError::new(code::INTERNAL, what);
         let index = layout.indexes.iter().find(is_it);
         let index = index.ok_or_else(|| wrong("no index has the primary key".to_owned()))?;
@@ -261,12 +283,12 @@ impl Exec<'_> {
     ) -> Result<(), SqlError> {
         let layout = &*beside.layout;
         let mut removed: Vec<(TableId, Key)> = match old {
-            Some(old) => places(layout, old)?,
+            Some(old) => places(layout, old, self)?,
             None => Vec::new(),
         };
         if let Some(new) = new {
             // What has no place there is refused, whether it is added or not.
-            let added = copies(layout, new)?;
+            let added = copies(layout, new, self)?;
             for (to, key, row) in added.into_iter().filter(|_| beside.is_entered) {
                 removed.retain(|place| (place.0, &place.1) != (to, &key));
                 self.txn.borrow_mut().put(to, key, Base::Any, Some(row))?;
@@ -307,7 +329,7 @@ impl Exec<'_> {
         own: Option<&Key>,
     ) -> Result<Option<Key>, SqlError> {
         let (prefix, has_null) = entry_prefix(table, index, values);
-        if !index.unique || has_null {
+        if !index.unique || has_null || !is_in(index, values, self)? {
             return Ok(None);
         }
         let prefix = index.schema.encode_prefix(&prefix).map_err(refused)?;
@@ -345,18 +367,26 @@ impl Exec<'_> {
 }
 
 /// Where a row is in an order, and where its entries are.
-fn places(layout: &Table, values: &[Datum]) -> Result<Vec<(TableId, Key)>, SqlError> {
+fn places(
+    layout: &Table,
+    values: &[Datum],
+    by: &dyn Evaluate,
+) -> Result<Vec<(TableId, Key)>, SqlError> {
     let slots = layout.key_slots();
     let place: Vec<Datum> = slots.iter().map(|&slot| values[slot].clone()).collect();
     let mut places = vec![(layout.id, key_of(layout, &place)?)];
     for index in layout.maintained() {
-        places.push((index.id, entry_key(layout, index, values)?));
+        places.extend(entry_key(layout, index, values, by)?.map(|key| (index.id, key)));
     }
     Ok(places)
 }
 
 /// See [`crate::catalog::copies`].
-pub(crate) fn copies(layout: &Table, values: &[Datum]) -> Result<Copies, SqlError> {
+pub(crate) fn copies(
+    layout: &Table,
+    values: &[Datum],
+    by: &dyn Evaluate,
+) -> Result<Copies, SqlError> {
     if let Some(&at) = layout.key_slots().iter().find(|&&at| values[at].is_null()) {
         let hint = match layout.shard.contains(&at) {
             true => "The table is being sharded by this column.",
@@ -368,7 +398,8 @@ pub(crate) fn copies(layout: &Table, values: &[Datum]) -> Result<Copies, SqlErro
     let (key, row) = encode(layout, &values[..layout.width()])?;
     let mut copies = vec![(layout.id, key, row)];
     for index in layout.maintained() {
-        copies.push((index.id, entry_key(layout, index, values)?, Vec::new()));
+        let entry = entry_key(layout, index, values, by)?;
+        copies.extend(entry.map(|key| (index.id, key, Vec::new())));
     }
     Ok(copies)
 }

@@ -12,8 +12,8 @@ use sqlparser::ast::Expr;
 /// Views of the system are counted from here.
 const FIRST_VIEW: i64 = 12_000;
 
-/// The number, the name and the statement of each index of a table.
-pub(super) fn index_definitions(table: &Table) -> Vec<(i64, String, String)> {
+/// The number, the name and the statement of each index of a table; this as people read it, perhaps.
+pub(super) fn index_definitions(table: &Table, is_pretty: bool) -> Vec<(i64, String, String)> {
     let mut all = Vec::new();
     if table.has_key() {
         let names: Vec<String> =
@@ -27,20 +27,20 @@ pub(super) fn index_definitions(table: &Table) -> Vec<(i64, String, String)> {
         all.push((key_oid(table), table.key_name.clone(), definition));
     }
     for index in &table.indexes {
-        all.push((index.oid.into(), index.name.clone(), index.definition(table)));
+        all.push((index.oid.into(), index.name.clone(), index.definition_as(table, is_pretty)));
     }
     all
 }
 
 /// The statement of an index, or the name of one of its columns.
-pub(crate) fn index_definition(catalog: &Catalog, oid: i64, column: i64) -> Datum {
+pub(crate) fn index_definition(catalog: &Catalog, oid: i64, column: i64, is_pretty: bool) -> Datum {
     for table in catalog.tables.values() {
-        for (found, _, definition) in index_definitions(table) {
+        for (found, _, definition) in index_definitions(table, is_pretty) {
             if found != oid {
                 continue;
             }
             if column <= 0 {
-                return Datum::Text(definition);
+                return Datum::Text(catalog.with_shown_types(&definition));
             }
             let columns = match table.indexes.iter().find(|index| i64::from(index.oid) == oid) {
                 Some(index) => &index.columns,
@@ -188,7 +188,9 @@ fn found_name(catalog: &Catalog, oid: i64) -> Option<Name> {
         if i64::from(table.oid) == oid {
             return Some(table.full_name());
         }
-        if let Some((_, name, _)) = index_definitions(table).into_iter().find(|(o, ..)| *o == oid) {
+        if let Some((_, name, _)) =
+            index_definitions(table, false).into_iter().find(|(o, ..)| *o == oid)
+        {
             return Some(Name { schema: table.schema_name.clone(), name });
         }
     }

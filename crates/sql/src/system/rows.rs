@@ -340,40 +340,48 @@ pub(super) fn type_row(ty: SqlType) -> Vec<Datum> {
     ]
 }
 
+/// The place of `indpred` in `pg_index`.
+const INDPRED: usize = 10;
+
 pub(super) fn indexes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
-    let row = |oid: i64, columns: &[usize], unique: bool, primary: bool, valid: bool| {
-        let numbers: Vec<String> = columns.iter().map(|at| (at + 1).to_string()).collect();
-        let options: Vec<&str> = columns.iter().map(|_| "0").collect();
-        let class = |at: &usize| super::opclass::of(table.columns[*at].ty).to_string();
-        let classes: Vec<String> = columns.iter().map(class).collect();
-        vec![
-            int(oid),
-            int(table.oid.into()),
-            int(columns.len() as i64),
-            yes(unique),
-            yes(primary),
-            yes(false),
-            yes(valid),
-            yes(false),
-            text(&numbers.join(" ")),
-            Datum::Null,
-            Datum::Null,
-            text(&options.join(" ")),
-            int(columns.len() as i64),
-            yes(true),
-            yes(false),
-            text(&options.join(" ")),
-            text(&classes.join(" ")),
-            yes(valid),
-        ]
-    };
+    let row =
+        |oid: i64, columns: &[usize], unique: bool, primary: bool, valid: bool| -> Vec<Datum> {
+            let numbers: Vec<String> = columns.iter().map(|at| (at + 1).to_string()).collect();
+            let options: Vec<&str> = columns.iter().map(|_| "0").collect();
+            let class = |at: &usize| super::opclass::of(table.columns[*at].ty).to_string();
+            let classes: Vec<String> = columns.iter().map(class).collect();
+            vec![
+                int(oid),
+                int(table.oid.into()),
+                int(columns.len() as i64),
+                yes(unique),
+                yes(primary),
+                yes(false),
+                yes(valid),
+                yes(false),
+                text(&numbers.join(" ")),
+                Datum::Null,
+                Datum::Null,
+                text(&options.join(" ")),
+                int(columns.len() as i64),
+                yes(true),
+                yes(false),
+                text(&options.join(" ")),
+                text(&classes.join(" ")),
+                yes(valid),
+            ]
+        };
     let mut rows = Vec::new();
     if table.has_key() {
         rows.push(row(key_oid(table), &table.key, true, true, true));
     }
     for index in &table.indexes {
         let valid = index.readable.is_some();
-        rows.push(row(index.oid.into(), &index.columns, index.unique, false, valid));
+        let mut row = row(index.oid.into(), &index.columns, index.unique, false, valid);
+        if let Some(predicate) = &index.predicate {
+            row[INDPRED] = text(&format!("({})", predicate.text));
+        }
+        rows.push(row);
     }
     rows
 }

@@ -1,0 +1,260 @@
+//! Predicates of partial indexes: which rows have an entry, and whether a query asks for none but these.
+//!
+//! ```text
+//!   create unique index on users (email) where deleted is null
+//!
+//!   kept       the condition as a text, without the name of the table, and bound over the row
+//!   a query    where email = $1 and deleted is null        finds its row by the index
+//!              where email = $1                            does not: the row may have no entry
+//! ```
+//!
+//! It must be the same whenever it is computed, as the values of [generated columns](super::generated).
+//!
+//! **Implied.** A query asks for no other rows if each part of the predicate is implied by a condition of the query:
+//! it is that condition, or less narrow; or an alternative of it; or only says that a value is known that it compares.
+//! Nobody looks at the values of parameters, as a plan is for all of them.
+
+use super::Binder;
+use crate::budget::Budget;
+use crate::catalog::{Catalog, Predicate, Table};
+use crate::datum::Datum;
+use crate::error::{SqlError, code};
+use crate::expr::{Compare, Expr, conjuncts};
+use crate::types::Family;
+use sqlparser::ast;
+use std::sync::Arc;
+
+/// The predicate of an index as it is kept: types are those that the path means, and the table goes without saying.
+pub(crate) fn written_predicate(
+    predicate: &ast::Expr,
+    table: &Table,
+    catalog: &Catalog,
+) -> Result<String, SqlError> {
+    let mut inner = predicate;
+    while let ast::Expr::Nested(nested) = inner {
+        inner = nested;
+    }
+    let text = super::generated::without_table(&inner.to_string(), &table.name)?;
+    Ok(catalog.with_kept_types(&text))
+}
+
+/// The predicate that is kept as a text.
+///
+/// # Errors
+/// 42P17 if it is not the same whenever it is computed, 0A000 for a query, and what else is wrong with it.
+pub(crate) fn predicate_of(
+    text: &str,
+    table: &Arc<Table>,
+    catalog: &Catalog,
+) -> Result<Arc<Predicate>, SqlError> {
+    let budget = Budget::unlimited();
+    let mut binder = Binder::new(catalog, "", &[], &budget);
+    let ast = crate::parse::parse_expression(text)?;
+    let scope = binder.table_scope(table, &[&table.name])?;
+    let bound = binder.within(scope, |binder| binder.condition(&ast));
+    // Places in the text are none in that of the statement.
+    let (condition, _) = bound.map_err(SqlError::nowhere)?;
+    check_immutable(&condition, table, "index predicate")?;
+    let mut columns = Vec::new();
+    condition.columns(&mut |at| columns.push(at));
+    columns.sort_unstable();
+    columns.dedup();
+    Ok(Arc::new(Predicate { text: text.to_owned(), condition, columns }))
+}
+
+/// Refuses what is not the same whenever it is computed for a row.
+fn check_immutable(expr: &Expr, table: &Table, place: &str) -> Result<(), SqlError> {
+    if expr.has_query() {
+        let message = format!("cannot use subquery in {place}");
+        return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+    }
+    if expr.has(&|part| matches!(part, Expr::Param(_))) {
+        return Err(SqlError::new(code::UNDEFINED_PARAMETER, "there is no parameter $1"));
+    }
+    if expr.is_mutable() || expr.has(&|part| reads_time(part, table)) {
+        let message = format!("functions in {place} must be marked IMMUTABLE");
+        return Err(SqlError::new(code::INVALID_OBJECT_DEFINITION, message));
+    }
+    Ok(())
+}
+
+/// True if a text may become a time, as the session writes it: whatever is not known to be a time before.
+fn reads_time(expr: &Expr, table: &Table) -> bool {
+    let is_time =
+        |family: Family| matches!(family, Family::Time | Family::Clock | Family::Interval);
+    match expr {
+        Expr::Cast(inner, ty) if is_time(ty.family()) => match &**inner {
+            Expr::Const(_) => false,
+            Expr::Column(at) => !is_time(table.slot_type(*at).family()),
+            Expr::Cast(_, from) => !is_time(from.family()),
+            _ => true,
+        },
+        _ => false,
+    }
+}
+
+/// True if rows that fulfil these conditions, of which those of the table begin at `offset`, fulfil a predicate.
+pub(super) fn is_implied(
+    predicate: &Predicate,
+    offset: usize,
+    conditions: &[&Expr],
+    budget: &Budget,
+) -> Result<bool, SqlError> {
+    let asked: usize = conditions.iter().map(|condition| condition.size()).sum();
+    budget.tick(asked.saturating_mul(predicate.condition.size()))?;
+    let mut parts = Vec::new();
+    conjuncts(predicate.condition.clone(), &mut parts);
+    Ok(parts.into_iter().all(|mut part| {
+        move_by(&mut part, offset);
+        conditions.iter().any(|condition| implies(condition, &part))
+    }))
+}
+
+fn move_by(expr: &mut Expr, offset: usize) {
+    match expr {
+        Expr::Column(at) => *at += offset,
+        other => other.children_mut(&mut |child| move_by(child, offset)),
+    }
+}
+
+/// True if a row for which the condition is true is one for which the part of a predicate is.
+fn implies(condition: &Expr, part: &Expr) -> bool {
+    if condition == part {
+        return true;
+    }
+    match (condition, part) {
+        (Expr::And(all), part) => all.iter().any(|one| implies(one, part)),
+        (Expr::Or(arms), part) => arms.iter().all(|arm| implies(arm, part)),
+        (condition, Expr::Or(arms)) => arms.iter().any(|arm| implies(condition, arm)),
+        (Expr::In(value, some), Expr::In(of, list)) => {
+            value == of && some.iter().all(|one| list.contains(one))
+        }
+        (Expr::Compare(Compare::Eq, both), Expr::In(of, list)) => {
+            let [a, b] = &**both;
+            (a == &**of && list.contains(b)) || (b == &**of && list.contains(a))
+        }
+        (Expr::In(value, some), Expr::Compare(..)) => some.iter().all(|one| {
+            let both = Box::new([Expr::clone(value), one.clone()]);
+            is_narrower(&Expr::Compare(Compare::Eq, both), part)
+        }),
+        (Expr::Compare(..), Expr::Compare(..)) => is_narrower(condition, part),
+        (condition, Expr::Not(not)) => match &**not {
+            Expr::IsNull(value) => needs(condition, value),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// A comparison with a constant, on its right.
+fn compared(expr: &Expr) -> Option<(Compare, &Expr, &Datum)> {
+    let Expr::Compare(compare, both) = expr else { return None };
+    match &**both {
+        [value, Expr::Const(with)] if !with.is_null() => Some((*compare, value, with)),
+        [Expr::Const(with), value] if !with.is_null() => Some((compare.flipped(), value, with)),
+        _ => None,
+    }
+}
+
+/// True if both compare one value with constants, and what the first holds for the second does.
+fn is_narrower(condition: &Expr, part: &Expr) -> bool {
+    use Compare::{Eq, Ge, Gt, Le, Lt, Ne};
+    let (Some((narrow, a, with)), Some((wide, b, than))) = (compared(condition), compared(part))
+    else {
+        return false;
+    };
+    let order = with.compare(than);
+    a == b
+        && match (narrow, wide) {
+            (Eq, wide) => wide.holds(order),
+            (Gt, Gt | Ge | Ne) | (Ge, Ge) => order.is_ge(),
+            (Ge, Gt | Ne) => order.is_gt(),
+            (Lt, Lt | Le | Ne) | (Le, Le) => order.is_le(),
+            (Le, Lt | Ne) => order.is_lt(),
+            _ => false,
+        }
+}
+
+/// True if a condition is not true where a value is NULL.
+fn needs(condition: &Expr, value: &Expr) -> bool {
+    match condition {
+        Expr::Compare(_, both) | Expr::Like { both, .. } | Expr::Matches { both, .. } => {
+            both.contains(value)
+        }
+        Expr::Elements { both, all: false, .. } => both[0] == *value,
+        Expr::In(of, _) => **of == *value,
+        Expr::IsTruth(of, _) => **of == *value,
+        // What is known to be false has been compared as well.
+        Expr::Not(not) => match &**not {
+            known @ (Expr::Compare(..)
+            | Expr::Like { .. }
+            | Expr::Matches { .. }
+            | Expr::In(..)) => needs(known, value),
+            not => not == value,
+        },
+        condition => condition == value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Source;
+    use crate::statement::{Action, compile};
+
+    /// The condition as it is bound in a query of one column.
+    fn bound(condition: &str) -> Expr {
+        let text = format!("select 1 from (values (1, true, 't')) v (a, b, c) where {condition}");
+        let parsed = crate::parse::parse(&text).expect("a query").pop().expect("one");
+        let (catalog, budget) = (Catalog::default(), Budget::unlimited());
+        let compiled = compile(&parsed, &text, &catalog, &[], &budget).expect(&text);
+        let Action::Select(select) = compiled.action else { panic!("a query") };
+        assert!(matches!(select.steps[0].source, Source::Query(_) | Source::Values(_)));
+        let mut all: Vec<Expr> = select.steps[0].on.iter().chain(&select.filter).cloned().collect();
+        if all.len() == 1 { all.remove(0) } else { Expr::And(all) }
+    }
+
+    #[test]
+    fn what_says_more_implies_what_says_less() {
+        for (condition, part, wanted) in [
+            ("a = 5", "a = 5", true),
+            ("a = 5", "a = 6", false),
+            ("a = 5 and b", "a = 5", true),
+            ("a = 5", "a = 5 or c = 'x'", true),
+            ("a = 5 or c = 'x'", "a = 5", false),
+            ("a = 5 or a = 6", "a = 6 or a = 5", true),
+            ("a = 5", "a in (4, 5)", true),
+            ("a in (5, 4)", "a in (4, 5, 6)", true),
+            ("a in (5, 7)", "a in (4, 5, 6)", false),
+            ("a in (5, 7)", "a > 4", true),
+            ("a in (5, 7)", "a > 5", false),
+            ("a > 5", "a > 4", true),
+            ("a > 5", "a >= 5", true),
+            ("a >= 5", "a > 5", false),
+            ("a >= 5", "a <> 4", true),
+            ("a > 5", "a <> 5", true),
+            ("a >= 5", "a <> 5", false),
+            ("5 > a", "a < 6", true),
+            ("a <= 5", "6 > a", true),
+            ("a < 5", "a < 4", false),
+            ("a < 5", "a > 4", false),
+            ("a > $1", "a > 4", false),
+            ("a > $1", "a > $1", true),
+            ("a > $1", "a is not null", true),
+            ("a <> 5", "a is not null", true),
+            ("not (a = 5)", "a is not null", true),
+            ("a not in (5, 6)", "a is not null", true),
+            ("c like 'x%'", "c is not null", true),
+            ("a is null", "a is not null", false),
+            ("b", "b is not null", true),
+            ("not b", "b is not null", true),
+            ("b is true", "b is not null", true),
+            ("b is not true", "b is not null", false),
+            ("coalesce(a, 5) = 5", "a is not null", false),
+            ("a = 5 or b", "a is not null", false),
+            ("b", "not b", false),
+        ] {
+            assert_eq!(implies(&bound(condition), &bound(part)), wanted, "{condition} => {part}");
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Expressions that are the same whenever they are computed, where no statement runs: what indexes are of, while rows
+//! are entered by who builds one.
+//!
+//! Nothing around them is asked: there are no rows, no settings, no clock. What would ask for them was refused when the
+//! index was defined ([`Expr::is_mutable`]).
+
+use super::{Exec, Row};
+use crate::budget::Budget;
+use crate::catalog::Catalog;
+use crate::dates::{Order, TimeStyle};
+use crate::datum::Datum;
+use crate::error::{SqlError, code};
+use crate::expr::Expr;
+use crate::foreign::Check;
+use crate::sequence::Sequence;
+use crate::system::{DesignView, Role, SessionsView, SettingsView};
+use crate::transaction::{Base, LockKind, LockedRow, Surroundings, Transaction, Visit};
+use crate::zone::Zone;
+use isomer_design::{Direction, Key, KeyRange, TableId};
+use std::rc::Rc;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+/// Gives immutable expressions their values over a row.
+pub(crate) trait Evaluate {
+    /// Whether a condition holds; `None`: not known.
+    fn truth(&self, condition: &Expr, row: &[Datum]) -> Result<Option<bool>, SqlError>;
+}
+
+impl Evaluate for Exec<'_> {
+    fn truth(&self, condition: &Expr, row: &[Datum]) -> Result<Option<bool>, SqlError> {
+        let mark = self.budget.mark();
+        let truth = self.holds(condition, Row { values: row, given: &[] })?;
+        self.budget.back_to(mark);
+        Ok(truth)
+    }
+}
+
+/// Evaluates immutable expressions without a statement.
+pub struct Immutable {
+    around: Surroundings,
+    catalog: Catalog,
+}
+
+impl Immutable {
+    /// One that takes its memory from this budget.
+    pub fn new(budget: Rc<Budget>) -> Immutable {
+        let around = Surroundings {
+            settings: Arc::new(Nowhere),
+            begun_us: 0,
+            now_us: 0,
+            user: Arc::from(""),
+            database: Arc::from(""),
+            process: 0,
+            budget,
+            design: Arc::new(Nowhere),
+            seed: 0,
+            random: |bytes| bytes.fill(0),
+            sessions: Arc::new(Nowhere),
+            wanted: Rc::default(),
+            given: Rc::default(),
+            cursors: Rc::default(),
+        };
+        Immutable { around, catalog: Catalog::default() }
+    }
+}
+
+impl Evaluate for Immutable {
+    fn truth(&self, condition: &Expr, row: &[Datum]) -> Result<Option<bool>, SqlError> {
+        Exec::new(&mut Nowhere, &[], &self.around, &self.catalog).truth(condition, row)
+    }
+}
+
+/// What is around an expression that asks for nothing around it.
+struct Nowhere;
+
+static PLAIN_TIMES: LazyLock<TimeStyle> =
+    LazyLock::new(|| TimeStyle { zone: Zone::utc(), order: Order::default() });
+
+/// Whoever comes here asks for something that was to be refused before.
+fn nothing<T>() -> Result<T, SqlError> {
+    let message = "an immutable expression asks for what is around it";
+    Err(SqlError::new(code::INTERNAL, message))
+}
+
+impl Transaction for Nowhere {
+    fn get(&mut self, _: TableId, _: &Key, _: &mut dyn FnMut(&[u8])) -> Result<bool, SqlError> {
+        nothing()
+    }
+
+    fn scan(
+        &mut self,
+        _: TableId,
+        _: &KeyRange,
+        _: Direction,
+        _: Visit<'_>,
+    ) -> Result<(), SqlError> {
+        nothing()
+    }
+
+    fn scan_newest(&mut self, _: TableId, _: &KeyRange, _: Visit<'_>) -> Result<(), SqlError> {
+        nothing()
+    }
+
+    fn lock(&mut self, _: TableId, _: &Key, _: LockKind, _: bool) -> Result<bool, SqlError> {
+        nothing()
+    }
+
+    fn lock_number(&mut self, _: &Key, _: LockKind, _: bool) -> Result<bool, SqlError> {
+        nothing()
+    }
+
+    fn wait_for_holders(&mut self, _: TableId, _: &Key) -> Result<(), SqlError> {
+        nothing()
+    }
+
+    fn look_again(&mut self) {}
+
+    fn get_locked(
+        &mut self,
+        _: TableId,
+        _: &Key,
+        _: &mut dyn FnMut(&[u8]),
+    ) -> Result<LockedRow, SqlError> {
+        nothing()
+    }
+
+    fn put(&mut self, _: TableId, _: Key, _: Base, _: Option<Vec<u8>>) -> Result<(), SqlError> {
+        nothing()
+    }
+
+    fn hold(&mut self, _: TableId) -> Result<(), SqlError> {
+        nothing()
+    }
+
+    fn put_off(&mut self, _: &Check) -> Result<bool, SqlError> {
+        nothing()
+    }
+
+    fn next_value(&mut self, _: &str) -> Result<i64, SqlError> {
+        nothing()
+    }
+
+    fn next_number(&mut self, _: &Sequence) -> Result<i64, SqlError> {
+        nothing()
+    }
+
+    fn set_number(&mut self, _: &Sequence, _: i64, _: bool) -> Result<(), SqlError> {
+        nothing()
+    }
+
+    fn check_cancel(&self) -> Result<(), SqlError> {
+        Ok(())
+    }
+
+    fn pause(&self, _: Duration) -> Result<(), SqlError> {
+        nothing()
+    }
+}
+
+impl SettingsView for Nowhere {
+    fn setting(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    fn times(&self) -> &TimeStyle {
+        &PLAIN_TIMES
+    }
+
+    fn checked(&self, _: &str, _: &str) -> Result<String, SqlError> {
+        nothing()
+    }
+}
+
+impl DesignView for Nowhere {
+    fn rows(&self, _: &str, _: &Catalog) -> Vec<Vec<Datum>> {
+        Vec::new()
+    }
+
+    fn roles(&self) -> Vec<Role> {
+        Vec::new()
+    }
+
+    fn last_number(&self, _: &Sequence) -> Result<(i64, bool), SqlError> {
+        nothing()
+    }
+}
+
+impl SessionsView for Nowhere {
+    fn sessions(&self) -> Vec<(i32, String)> {
+        Vec::new()
+    }
+}
