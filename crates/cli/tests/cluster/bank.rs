@@ -113,14 +113,18 @@ fn check(cluster: &Cluster, worked: &[(i32, (i64, i64))]) {
 pub(crate) fn while_working(cluster: &Cluster, trouble: impl FnOnce(&dyn Fn(u64))) {
     let (stop, commits) = (AtomicBool::new(false), AtomicU64::new(0));
     let worked: Vec<(i32, (i64, i64))> = std::thread::scope(|scope| {
-        struct End<'s>(&'s AtomicBool);
+        struct End<'s>(&'s AtomicBool, &'s Cluster);
         impl Drop for End<'_> {
             fn drop(&mut self) {
                 self.0.store(true, Ordering::SeqCst);
+                if std::thread::panicking() {
+                    // Clients may wait for what does not come.
+                    self.1.kill_all();
+                }
             }
         }
         let (stop, commits) = (&stop, &commits);
-        let end = End(stop);
+        let end = End(stop, cluster);
         let clients: Vec<_> = (1..=3)
             .map(|name| (name, scope.spawn(move || work(cluster, name, stop, commits))))
             .collect();

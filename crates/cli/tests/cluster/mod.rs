@@ -116,6 +116,14 @@ impl Cluster {
         child.wait().expect("it was killed");
     }
 
+    /// Kills those that run.
+    pub(crate) fn kill_all(&self) {
+        for child in self.processes.lock().expect("nobody panicked with it").iter_mut().flatten() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
     /// Waits for a process that ends by itself, and says how.
     pub(crate) fn ended(&self, at: usize) -> ExitStatus {
         let child = self.processes.lock().expect("nobody panics with it")[at].take();
@@ -149,9 +157,6 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        for child in self.processes.lock().expect("nobody panicked with it").iter_mut().flatten() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        self.kill_all();
     }
 }

@@ -99,7 +99,7 @@ impl<T: Transport> Router<T> {
             };
             let Some(site) = site else { break };
             if self.transport.failure(site).is_some() {
-                under_way.push(self.pass_by(site));
+                under_way.push(self.pass_by(site, &told));
             }
         }
     }
@@ -132,20 +132,20 @@ impl<T: Transport> Router<T> {
         self.given_up.lock().contains_key(&site) || self.in_transit.lock().contains_key(&site)
     }
 
-    /// Lets other sites take over from one that has [failed](Transport::failure).
-    pub async fn pass_by(&self, site: SiteId) -> FailedOver {
-        let done = self.evacuate(site).await;
+    /// Lets other sites take over from one that has [failed](Transport::failure). While they cannot, `told` is told why.
+    pub async fn pass_by(&self, site: SiteId, told: &impl Fn(&FailedOver)) -> FailedOver {
+        let done = self.evacuate(site, told).await;
         self.restore_backups();
         done
     }
 
-    async fn evacuate(&self, site: SiteId) -> FailedOver {
+    async fn evacuate(&self, site: SiteId, told: &impl Fn(&FailedOver)) -> FailedOver {
         if let Some(LogError::Gone { .. }) = self.transport.failure(site) {
             let reason = format!("{site} is gone");
             // What is only there to be read somewhere else may be read there again when the site is back. A partition may
             // be locked by what is in doubt until others have taken over.
             let copies = self.let_go(site, &reason, |table| self.has_backups(table));
-            return join(copies, self.take_over_from(site, &reason)).await.1;
+            return join(copies, self.take_over_from(site, &reason, told)).await.1;
         }
         let reason = format!("the log of {site} has failed");
         self.let_go(site, &reason, |_| true).await;

@@ -22,6 +22,9 @@
 //! replica that does not go on, for a mastership that s1 has released. Once s1 is not heard, it is refused, and gives back
 //! what it has reserved.
 //!
+//! **Who has no tail.** A site that begins to follow s1 as a mastership goes there gets the tail a moment later. If s1 is gone
+//! before, that site may stay a follower if others with the tail have come as far ([`may_be_beyond`]).
+//!
 //! **Masterships on their way.** What was released to s1 is its own, acquired or not ([`crate::protocol`]); a change that
 //! ends while others take over may bring more of that, so they look once more. What s1 has released is not its own any
 //! more, but whoever is to acquire it may not have heard of that: so it is taken over as well, by that site.
@@ -38,7 +41,7 @@ use crate::transport::Transport;
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use futures_util::stream::iter;
-use isomer_design::{Change, Design, Key, KeyRange, SiteId, TableId, Time};
+use isomer_design::{Change, Design, Key, KeyRange, SiteId, TableId, Time, Version};
 use isomer_site::{Answer, Fenced, Holding, Step, TakeOver, TxnId, take_over};
 use parking_lot::Mutex;
 use std::collections::btree_map::Entry;
@@ -106,14 +109,23 @@ impl<T: Transport> Router<T> {
     }
 
     /// Lets others take over from a site that is gone. If they cannot, it is tried again until they can, or the site is
-    /// back.
-    pub(super) async fn take_over_from(&self, site: SiteId, reason: &str) -> FailedOver {
-        let mut moved = 0;
+    /// back; `told` is told why, whenever that is something else.
+    pub(super) async fn take_over_from(
+        &self,
+        site: SiteId,
+        reason: &str,
+        told: &impl Fn(&FailedOver),
+    ) -> FailedOver {
+        let (mut moved, mut said) = (0, Vec::new());
         loop {
             // Until it is readmitted, what it holds would be in the way of new copies. It may have been already.
             self.give_up(site);
             match self.try_to_take_over(site, reason).await {
                 Err(over) if self.transport.failure(site).is_none() => return over,
+                Err(over) if over.unavailable != said => {
+                    told(&over);
+                    said = over.unavailable;
+                }
                 Err(_) => {}
                 Ok(over) => {
                     moved += over.moved;
@@ -276,7 +288,6 @@ impl<T: Transport> Router<T> {
                 Err(refusal) => return Err(refusal.to_string()),
             }
         }
-        self.check_tails(site, places, &known)?;
         let found = take_over(&known, is_kept)?;
         if let Some((table, start)) = found.undecided.first() {
             return Err(format!(
@@ -294,24 +305,6 @@ impl<T: Transport> Router<T> {
             surveys.push((place, survey));
         }
         Ok(((known, found), surveys))
-    }
-
-    /// Who follows a partition and has started again may have applied, before, what the tails of others do not reach:
-    /// one part of a transaction, while nobody has the rest.
-    fn check_tails(&self, site: SiteId, places: &[&Place], known: &Known) -> Result<(), String> {
-        let run = known.values().map(|fenced| fenced.run).max();
-        let design = self.design();
-        let placements =
-            places.iter().filter_map(|(table, start)| design.partition_of(*table, start));
-        let mastered = placements.filter(|(_, placement)| placement.master == site);
-        let holders =
-            mastered.flat_map(|(_, placement)| placement.holders().iter().collect::<Vec<_>>());
-        let has_tail = |fenced: &Fenced| Some(fenced.run) == run && fenced.tail.is_some();
-        match holders.into_iter().find(|site| known.get(site).is_some_and(|known| !has_tail(known)))
-        {
-            Some(other) => Err(format!("{other} follows it, and does not have the end of its log")),
-            None => Ok(()),
-        }
     }
 
     /// Enters splits and merges that the site had made without being able to say so. Gives the partitions as they are.
@@ -383,19 +376,25 @@ impl<T: Transport> Router<T> {
         let (table, start) = place;
         let design = self.design();
         let (_, placement) = design.partition_of(*table, start).ok_or("it is gone")?;
-        let (mut version, mut candidates) =
-            (found.versions.get(place).copied().unwrap_or(0), Vec::new());
+        let mut candidates = Vec::new();
         for other in known.keys().filter(|other| placement.holds(**other)) {
             let step = Step::Standing(*table, start.clone());
             match self.transport.step(*other, step).await {
                 Ok(Answer::Standing(standing)) if standing.version > 0 => {
-                    version = standing.version.max(version);
                     candidates.push((standing.version, *other));
                 }
                 Ok(_) => {}
                 Err(refusal) => return Err(refusal.to_string()),
             }
         }
+        let tailed = found.versions.get(place).copied().unwrap_or(0);
+        let on_disk = design.table(*table).is_ok_and(|table| table.backups().on_disk);
+        if placement.master == without
+            && let Some(other) = may_be_beyond(known, &candidates, tailed, on_disk)
+        {
+            return Err(format!("{other} follows it, and does not have the end of its log"));
+        }
+        let version = candidates.iter().map(|(has, _)| *has).chain([tailed]).max().unwrap_or(0);
         candidates.sort();
         let furthest = candidates.last().map(|(version, _)| *version);
         // Nobody would send the others what they lack.
@@ -454,7 +453,53 @@ impl<T: Transport> Router<T> {
     }
 }
 
+/// Who of the followers of a partition may have applied more than the tail reaches: one part of a transaction, while nobody
+/// has the rest. It has no tail itself, as it has begun to follow only now, or has started again; and it has come further
+/// than those that have one, which have applied all of it. A backup in memory may have had more before it started again.
+fn may_be_beyond(
+    known: &Known,
+    standings: &[(Version, SiteId)],
+    tailed: Version,
+    on_disk: bool,
+) -> Option<SiteId> {
+    let run = known.values().map(|fenced| fenced.run).max();
+    let has_tail = |site: &SiteId| Some(known[site].run) == run && known[site].tail.is_some();
+    let (with, without): (Vec<_>, Vec<_>) =
+        standings.iter().copied().partition(|(_, site)| has_tail(site));
+    let reached = with.into_iter().map(|(version, _)| version).fold(tailed, Version::max);
+    let is_beyond = |(version, _): &(Version, SiteId)| !on_disk || *version > reached;
+    without.into_iter().find(is_beyond).map(|(_, site)| site)
+}
+
 /// The partitions that a site masters by the design.
 fn mastered_by(design: &Design, site: SiteId) -> Vec<Place> {
     places(design, |placement| placement.master == site)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_no_tail_is_no_further_than_those_who_have_it() {
+        let [s1, s3] = [SiteId(1), SiteId(3)];
+        let tail = Fenced { run: 7, tail: Some(Default::default()), ..Fenced::default() };
+        let none = |run| Fenced { run, ..Fenced::default() };
+        let beyond = |version, run, tailed, on_disk| {
+            let known = Known::from([(s1, tail.clone()), (s3, none(run))]);
+            may_be_beyond(&known, &[(4, s1), (version, s3)], tailed, on_disk)
+        };
+        // It was its master, and follows it since a moment.
+        assert_eq!(beyond(4, 7, 0, true), None);
+        assert_eq!(beyond(3, 0, 0, true), None);
+        // The tail goes further than the follower that has it could say.
+        assert_eq!(beyond(6, 7, 6, true), None);
+        assert_eq!(beyond(5, 7, 0, true), Some(s3));
+        // It may have acknowledged 5, and have lost it.
+        assert_eq!(beyond(4, 7, 0, false), Some(s3));
+        // A tail of an earlier run is none.
+        let old = Fenced { run: 6, ..tail.clone() };
+        let known = Known::from([(s1, tail.clone()), (s3, old)]);
+        assert_eq!(may_be_beyond(&known, &[(4, s1), (5, s3)], 0, true), Some(s3));
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::Run;
 use crate::world::Gate;
+use isomer_cluster::FailedOver;
 use isomer_design::SiteId;
 use std::rc::Rc;
 
@@ -105,9 +106,9 @@ async fn lose(run: &Rc<Run>) {
         world.give_up(site);
         let passing = run.clone();
         let passed_by = world.spawn(format!("failover of {site}"), async move {
-            let over = passing.cluster.router.pass_by(site).await;
             let world = passing.world();
-            world.note(format_args!("{over}"));
+            let told = |over: &FailedOver| world.note(format_args!("{over}"));
+            told(&passing.cluster.router.pass_by(site, &told).await);
         });
         world.sleep(world.draw(1..400_000_000)).await;
         start_again(run, site);
