@@ -139,16 +139,30 @@ impl<T: Transport> Router<T> {
         done
     }
 
+    /// Has others take over what a site masters, and let go of what it has copies of: at once, as a partition may be locked by
+    /// what is in doubt until others have taken over.
     async fn evacuate(&self, site: SiteId, told: &impl Fn(&FailedOver)) -> FailedOver {
-        if let Some(LogError::Gone { .. }) = self.transport.failure(site) {
-            let reason = format!("{site} is gone");
-            // What is only there to be read somewhere else may be read there again when the site is back. A partition may
-            // be locked by what is in doubt until others have taken over.
-            let copies = self.let_go(site, &reason, |table| self.has_backups(table));
-            return join(copies, self.take_over_from(site, &reason, told)).await.1;
-        }
-        let reason = format!("the log of {site} has failed");
-        self.let_go(site, &reason, |_| true).await;
+        let is_gone = matches!(self.transport.failure(site), Some(LogError::Gone { .. }));
+        let reason = match is_gone {
+            true => format!("{site} is gone"),
+            false => format!("the log of {site} has failed"),
+        };
+        // What is only there to be read somewhere else may be read there again when a site that is gone is back.
+        let copies = self.let_go(site, &reason, |table| !is_gone || self.has_backups(table));
+        let taken_over = async {
+            let over = match is_gone {
+                true => self.take_over_from(site, &reason, told).await,
+                false => self.take_over_from_failed(site, &reason).await,
+            };
+            // Before all copies are let go, too: that may take long.
+            self.restore_backups();
+            over
+        };
+        join(copies, taken_over).await.1
+    }
+
+    /// Lets others take over from a site that can be asked how far its partitions are durable.
+    async fn take_over_from_failed(&self, site: SiteId, reason: &str) -> FailedOver {
         let mastered = |design: &Design| places(design, |placement| placement.master == site);
         let _reserved = self.reserve(|design| ranges(design, &mastered(design))).await;
         let places = mastered(&self.design());
@@ -157,7 +171,7 @@ impl<T: Transport> Router<T> {
             iter(surveys).buffer_unordered(AT_ONCE).collect().await;
         let promotable = promotable(&surveys);
         let promotions = promotable.into_iter().map(|place| {
-            let (survey, reason) = (&surveys[place], &reason);
+            let survey = &surveys[place];
             async move {
                 let survey = survey.as_ref().expect("only what was surveyed can be promoted");
                 (place, self.promote(place, survey, reason).await)
@@ -180,17 +194,35 @@ impl<T: Transport> Router<T> {
         self.failed_over(site, &places, left)
     }
 
-    /// Lets the copies go that a site has of what others master.
+    /// Lets the copies go that a site has of what others master, also those that a change under way brings, or splits from
+    /// others: whoever commits to one of them waits for the site. Ready when there are none but those whose masters cannot
+    /// be asked either, or the site is back.
     async fn let_go(&self, site: SiteId, reason: &str, is_of: impl Fn(TableId) -> bool) {
-        let copies =
-            places(&self.design(), |placement| placement.master != site && placement.holds(site));
-        let copies = copies.into_iter().filter(|(table, _)| is_of(*table));
-        let released = copies.map(|(table, start)| {
-            let change = Change::RemoveReplica { table, start, site };
-            // What has been changed meanwhile, or has no master either, is looked at by itself.
-            async move { drop(self.change(change, reason).await) }
-        });
-        iter(released).buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
+        let is_copy = |placement: &Placement| {
+            let master = placement.master;
+            placement.replicas.contains(site)
+                && self.transport.failure(master).is_none()
+                && self.check_site(master).is_ok()
+        };
+        let is_on_its_way =
+            |change: &Change| matches!(change, Change::AddReplica { site: to, .. } if *to == site);
+        while self.transport.failure(site).is_some() {
+            // In this order: what is made meanwhile is in the design.
+            let is_any_on_its_way = self.jobs.any(is_on_its_way);
+            let mut copies = places(&self.design(), is_copy);
+            copies.retain(|(table, _)| is_of(*table));
+            if copies.is_empty() && !is_any_on_its_way {
+                return;
+            }
+            let released = copies.into_iter().map(|(table, start)| {
+                let change = Change::RemoveReplica { table, start, site };
+                async move { self.change(change, reason).await.is_ok() }
+            });
+            let released: Vec<bool> = iter(released).buffer_unordered(AT_ONCE).collect().await;
+            if !released.contains(&true) {
+                self.transport.retry(site).await;
+            }
+        }
     }
 
     pub(super) fn failed_over(
