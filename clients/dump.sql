@@ -41,7 +41,8 @@ CREATE TABLE category (
     slug varchar(40) NOT NULL
 );
 CREATE UNIQUE INDEX category_slug ON category (slug);
-CREATE UNIQUE INDEX category_top ON category (slug) WHERE parent_id IS NULL;
+CREATE UNIQUE INDEX category_top ON category (lower(slug)) WHERE parent_id IS NULL;
+CREATE INDEX category_odd ON category ((id % 2), slug);
 
 CREATE TABLE product (
     sku character varying(24) NOT NULL,

@@ -172,18 +172,19 @@ impl Engine {
         partitions: &[(Key, SiteId)],
         catalog: &Catalog,
     ) -> Result<Index, SqlError> {
-        let predicate = define::bound_predicate(new, table, catalog)?;
+        let (parts, predicate) = new.bound(table, catalog)?;
         let place = table.key_slots();
         let (id, schema) = self.store_table_at(&name, partitions, |physical| {
-            entry_schema(physical, &table.columns, &place, &new.columns)
+            entry_schema(physical, &table.columns, &place, &parts)
         })?;
         self.inherit_backups(table.id, id)?;
-        let (columns, unique, oid) = (new.columns.clone(), new.unique, self.fresh_oid());
+        let (columns, unique, oid) = (Index::columns_of(&parts), new.unique, self.fresh_oid());
         let (readable, is_entered) = (None, true);
         Ok(Index {
             id,
             oid,
             name,
+            parts,
             columns,
             unique,
             predicate,
@@ -361,9 +362,7 @@ pub(crate) fn key_index(table: &Table) -> NewIndex {
 }
 
 pub(crate) fn index_name(table: &Table, new: &NewIndex, ending: &str) -> Name {
-    let columns: Vec<&str> =
-        new.columns.iter().map(|&at| table.columns[at].name.as_str()).collect();
-    let name = format!("{}_{}_{ending}", table.name, columns.join("_"));
+    let name = format!("{}_{}_{ending}", table.name, new.part_names(table).join("_"));
     Name { name, ..table.full_name() }
 }
 

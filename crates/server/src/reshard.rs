@@ -323,7 +323,7 @@ impl Resharding<'_> {
             layout.primary = Some(Arc::new(made));
         }
         for index in &table.indexes {
-            let wanted = NewIndex::like(index, index.columns.clone());
+            let wanted = NewIndex::like(index, |at| at);
             let (name, at) = (index.name.clone(), self.begins(index.id));
             let name = (name, index.constraint);
             let made = engine.store_index_at(layout, &wanted, name, &at, &catalog)?;

@@ -11,7 +11,7 @@
 //!
 //! An entry's key is the indexed columns, each behind a mark for NULL if the column accepts it, and
 //! then the row's key. So entries are unique, ordered, and found by any prefix of the columns. Where an index has a
-//! [`Predicate`], rows for which that does not hold have no entry.
+//! predicate, rows for which that does not hold have no entry. A part of an index may be [`Computed`] of the row.
 //!
 //! Where rows are is [another matter](layout): a shard key can put them in another order than the primary key, which
 //! is such an index then; and a table can be kept in two orders while it changes from one to the other.
@@ -173,12 +173,14 @@ pub struct Index {
     pub oid: u32,
     /// Its name.
     pub name: String,
-    /// The indexed columns.
+    /// What it is of.
+    pub parts: Vec<Part>,
+    /// The indexed columns, if it is of columns only; else none.
     pub columns: Vec<usize>,
     /// True if no two rows have the same values there; NULLs are all different.
     pub unique: bool,
     /// Which rows have an entry; none: all.
-    pub predicate: Option<Arc<Predicate>>,
+    pub predicate: Option<Arc<Computed>>,
     /// True if it came with a constraint of the table.
     pub constraint: bool,
     /// Since when every row has its entry, so that rows can be found by it. None: it is being built; who writes
@@ -191,15 +193,28 @@ pub struct Index {
     pub schema: Arc<Schema>,
 }
 
-/// The condition of a partial index.
+/// What an index is of.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Predicate {
+pub enum Part {
+    /// A column.
+    Column(usize),
+    /// What is computed of a row.
+    Computed(Arc<Computed>),
+}
+
+/// What is computed of a row for an index: a part of its entries, or whether there is one.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Computed {
     /// As an expression of SQL.
     pub text: String,
     /// Over the row of the table.
-    pub condition: Expr,
+    pub value: Expr,
+    /// Its type.
+    pub ty: SqlType,
     /// The columns that it looks at.
     pub columns: Vec<usize>,
+    /// True if it is a predicate.
+    pub is_predicate: bool,
 }
 
 impl Catalog {
@@ -344,6 +359,11 @@ impl Table {
             || self.foreign_keys.iter().any(|key| key.name == name)
     }
 
+    /// The columns of the primary key, as those of an index.
+    pub fn key_parts(&self) -> Vec<Part> {
+        self.key.iter().map(|&at| Part::Column(at)).collect()
+    }
+
     /// How many values a row has, with the row id.
     pub fn width(&self) -> usize {
         self.columns.len() + usize::from(!self.has_key())
@@ -478,17 +498,23 @@ pub fn entry_schema(
     physical: &str,
     columns: &[TableColumn],
     place: &[usize],
-    indexed: &[usize],
+    indexed: &[Part],
 ) -> Result<Schema, SqlError> {
     let mut names = Names::default();
     let mut kept: Vec<Column> = Vec::new();
-    for &at in indexed {
-        let column = &columns[at];
-        if !column.not_null && !place.contains(&at) {
-            let name = names.fresh(&format!("{}_is_null", column.name));
+    for part in indexed {
+        let (name, ty, is_known) = match part {
+            Part::Column(at) => {
+                let column = &columns[*at];
+                (&*column.name, column.ty, column.not_null || place.contains(at))
+            }
+            Part::Computed(computed) => ("computed", computed.ty, false),
+        };
+        if !is_known {
+            let name = names.fresh(&format!("{name}_is_null"));
             kept.push(Column::new(name, ColumnType::Bool));
         }
-        kept.push(Column::new(names.fresh(&column.name), column.ty.storage()));
+        kept.push(Column::new(names.fresh(name), ty.storage()));
     }
     for &at in place {
         kept.push(match columns.get(at) {
@@ -583,7 +609,110 @@ impl Table {
     }
 }
 
+impl Part {
+    /// What it computes, if it does.
+    pub fn as_computed(&self) -> Option<&Arc<Computed>> {
+        match self {
+            Part::Column(_) => None,
+            Part::Computed(computed) => Some(computed),
+        }
+    }
+
+    /// Its type.
+    pub fn ty(&self, table: &Table) -> SqlType {
+        match self {
+            Part::Column(at) => table.columns[*at].ty,
+            Part::Computed(computed) => computed.ty,
+        }
+    }
+
+    /// True if it is never NULL, so that entries have no mark for that.
+    pub fn is_known(&self, table: &Table) -> bool {
+        matches!(self, Part::Column(at) if table.columns[*at].not_null || table.is_in_key(*at))
+    }
+
+    /// Over a row whose places begin at `offset`.
+    pub fn expr(&self, offset: usize) -> Expr {
+        match self {
+            Part::Column(at) => Expr::Column(offset + at),
+            Part::Computed(computed) => computed.value.moved(offset),
+        }
+    }
+
+    /// The columns that it looks at.
+    pub fn columns(&self) -> &[usize] {
+        match self {
+            Part::Column(at) => std::slice::from_ref(at),
+            Part::Computed(computed) => &computed.columns,
+        }
+    }
+
+    /// As a statement has it.
+    pub fn written(&self, table: &Table) -> String {
+        match self {
+            Part::Column(at) => quoted(&table.columns[*at].name),
+            Part::Computed(computed) if computed.is_call() => computed.text.clone(),
+            Part::Computed(computed) => format!("(({}))", computed.text),
+        }
+    }
+
+    /// As errors have it.
+    pub fn said(&self, table: &Table) -> String {
+        match self {
+            Part::Column(at) => table.columns[*at].name.clone(),
+            Part::Computed(computed) => computed.shown(),
+        }
+    }
+}
+
+impl Computed {
+    /// As the catalog shows it.
+    pub fn shown(&self) -> String {
+        if self.is_call() { self.text.clone() } else { format!("({})", self.text) }
+    }
+
+    /// True if it is a function's value, which needs no parentheses in an index.
+    pub fn is_call(&self) -> bool {
+        let parsed = crate::parse::parse_expression(&self.text);
+        matches!(parsed, Ok(sqlparser::ast::Expr::Function(_)))
+    }
+}
+
 impl Index {
+    /// The columns of an index that is of nothing else.
+    pub fn columns_of(parts: &[Part]) -> Vec<usize> {
+        let column = |part: &Part| match part {
+            Part::Column(at) => Some(*at),
+            Part::Computed(_) => None,
+        };
+        parts.iter().map(column).collect::<Option<Vec<_>>>().unwrap_or_default()
+    }
+
+    /// What it computes of rows.
+    pub fn computed(&self) -> impl Iterator<Item = &Arc<Computed>> {
+        self.parts.iter().filter_map(Part::as_computed).chain(&self.predicate)
+    }
+
+    /// With something else in the place of all that it computes.
+    ///
+    /// # Errors
+    /// Those of `anew`.
+    pub fn with_computed(
+        &self,
+        mut anew: impl FnMut(&Computed) -> Result<Arc<Computed>, SqlError>,
+    ) -> Result<Index, SqlError> {
+        let mut index = self.clone();
+        for part in &mut index.parts {
+            if let Part::Computed(computed) = part {
+                *computed = anew(computed)?;
+            }
+        }
+        if let Some(predicate) = &mut index.predicate {
+            *predicate = anew(predicate)?;
+        }
+        Ok(index)
+    }
+
     /// True if no two rows of the table have the same values there: what foreign keys and the primary key can rely on.
     pub fn is_of_all(&self) -> bool {
         self.unique && self.predicate.is_none()
@@ -591,7 +720,8 @@ impl Index {
 
     /// The columns that decide what a row's entry is, some of them perhaps twice.
     pub fn looked_at(&self) -> impl Iterator<Item = &usize> {
-        self.columns.iter().chain(self.predicate.iter().flat_map(|predicate| &predicate.columns))
+        let parts = self.parts.iter().flat_map(Part::columns);
+        parts.chain(self.predicate.iter().flat_map(|predicate| &predicate.columns))
     }
 
     /// The statement that makes the index.
@@ -606,8 +736,7 @@ impl Index {
             (Some(predicate), true) => format!(" WHERE {}", predicate.text),
             (Some(predicate), false) => format!(" WHERE ({})", predicate.text),
         };
-        let columns: Vec<String> =
-            self.columns.iter().map(|&at| quoted(&table.columns[at].name)).collect();
+        let columns: Vec<String> = self.parts.iter().map(|part| part.written(table)).collect();
         format!(
             "CREATE {}INDEX {} ON {} USING btree ({}){only}",
             if self.unique { "UNIQUE " } else { "" },
@@ -664,15 +793,8 @@ pub fn copies(layout: &Table, values: &[Datum], by: &Immutable) -> Result<Copies
 }
 
 /// Which values are there twice, in the words of PostgreSQL.
-pub fn duplicated(table: &Table, index: &Index, values: &[Datum]) -> String {
-    let names: Vec<&str> =
-        index.columns.iter().map(|&at| table.columns[at].name.as_str()).collect();
-    let shown: Vec<String> = index
-        .columns
-        .iter()
-        .map(|&at| crate::text::format(&values[at], table.columns[at].ty).into_owned())
-        .collect();
-    format!("Key ({})=({}) is duplicated.", names.join(", "), shown.join(", "))
+pub fn duplicated(table: &Table, index: &Index, values: &[Datum], by: &Immutable) -> String {
+    format!("Key {} is duplicated.", crate::exec::shown_key(table, &index.parts, values, by))
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 //! is known ([`crate::foreign`]).
 
 pub use crate::bind::{check_generated, computed_of, renamed};
-use crate::bind::{folded, predicate_of, written_predicate};
-use crate::catalog::{Catalog, Check, Identity, Index, Named, Predicate, Table, TableColumn};
+use crate::bind::{column_name, folded, written_computed};
+use crate::catalog::Part as IndexPart;
+use crate::catalog::{Catalog, Check, Computed, Identity, Index, Named, Table, TableColumn};
 use crate::error::{SqlError, code, similar};
 use crate::parameters;
 use crate::parse::Like;
@@ -76,25 +77,79 @@ pub enum Part {
 pub struct NewIndex {
     /// Its name; none: one is found.
     pub name: Option<String>,
-    /// Its columns.
-    pub columns: Vec<usize>,
+    /// What it is of.
+    pub parts: Vec<NewPart>,
     /// True if it is unique.
     pub unique: bool,
     /// Which rows have an entry, as an expression of SQL; none: all.
     pub predicate: Option<String>,
 }
 
+/// What an index to be made is of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NewPart {
+    /// A column.
+    Column(usize),
+    /// What is computed of a row, as an expression of SQL.
+    Computed(String),
+}
+
 impl NewIndex {
     /// One that makes columns unique.
     pub fn unique(name: Option<String>, columns: Vec<usize>) -> NewIndex {
-        NewIndex { name, columns, unique: true, predicate: None }
+        let parts = columns.into_iter().map(NewPart::Column).collect();
+        NewIndex { name, parts, unique: true, predicate: None }
     }
 
-    /// One like another, of the columns that are these by now.
-    pub fn like(index: &Index, columns: Vec<usize>) -> NewIndex {
+    /// One like another, of columns that are at these places by now.
+    pub fn like(index: &Index, place: impl Fn(usize) -> usize) -> NewIndex {
+        let part = |part: &IndexPart| match part {
+            IndexPart::Column(at) => NewPart::Column(place(*at)),
+            IndexPart::Computed(computed) => NewPart::Computed(computed.text.clone()),
+        };
+        let parts = index.parts.iter().map(part).collect();
         let predicate = index.predicate.as_ref().map(|predicate| predicate.text.clone());
-        NewIndex { name: None, columns, unique: index.unique, predicate }
+        NewIndex { name: None, parts, unique: index.unique, predicate }
     }
+
+    /// Its parts and its predicate, for a table.
+    ///
+    /// # Errors
+    /// As [`Computed::of`]; 0A000 for a part of which no key can be made.
+    pub fn bound(&self, table: &Table, catalog: &Catalog) -> Result<BoundIndex, SqlError> {
+        let table = Arc::new(table.clone());
+        let part = |part: &NewPart| match part {
+            NewPart::Column(at) => Ok(IndexPart::Column(*at)),
+            NewPart::Computed(text) => {
+                let computed = Computed::of(text.clone(), false, &table, catalog)?;
+                check_order(computed.ty, "an index")?;
+                Ok(IndexPart::Computed(computed))
+            }
+        };
+        let parts = self.parts.iter().map(part).collect::<Result<Vec<_>, SqlError>>()?;
+        let predicate = self.predicate.as_ref();
+        let predicate = predicate.map(|text| Computed::of(text.clone(), true, &table, catalog));
+        Ok((parts, predicate.transpose()?))
+    }
+
+    /// What its parts are called in a name that is made for it.
+    pub fn part_names(&self, table: &Table) -> Vec<String> {
+        let name = |part: &NewPart| match part {
+            NewPart::Column(at) => table.columns[*at].name.clone(),
+            NewPart::Computed(text) => computed_name(text),
+        };
+        self.parts.iter().map(name).collect()
+    }
+}
+
+/// The parts and the predicate of an index.
+pub type BoundIndex = (Vec<IndexPart>, Option<Arc<Computed>>);
+
+/// What an expression is called as a column of an index.
+pub fn computed_name(text: &str) -> String {
+    let parsed = crate::parse::parse_expression(text);
+    let name = parsed.map_or_else(|_| String::new(), |ast| column_name(&ast));
+    if name.is_empty() || name.starts_with('?') { "expr".to_owned() } else { name }
 }
 
 /// A name that has no schema of its own.
@@ -380,16 +435,15 @@ impl NewTable {
         with_comments: bool,
         catalog: &Catalog,
     ) -> Result<(), SqlError> {
-        let places = |columns: &[usize]| columns.iter().map(|at| first + at).collect();
         let said =
             |oid: u32| catalog.comment(oid, "").filter(|_| with_comments).map(Arc::<str>::from);
         if table.has_key() {
-            self.set_key(places(&table.key), None)?;
+            self.set_key(table.key.iter().map(|at| first + at).collect(), None)?;
             let said = said(crate::system::key_oid(table) as u32);
             self.comments.extend(said.map(|said| (Part::Key, said)));
         }
         for index in table.readable_indexes() {
-            let new = NewIndex::like(index, places(&index.columns));
+            let new = NewIndex::like(index, |at| first + at);
             let (all, part): (_, fn(usize) -> Part) = match index.constraint {
                 true => (&mut self.unique, Part::Unique),
                 false => (&mut self.indexes, Part::Index),
@@ -510,6 +564,19 @@ pub fn check_constraint(constraint: &TableConstraint) -> Result<(), SqlError> {
     }
 }
 
+fn appears_twice(name: &str) -> SqlError {
+    let message = format!("column \"{name}\" appears twice in a key or an index");
+    SqlError::new(code::DUPLICATE_COLUMN, message)
+}
+
+fn check_parts(count: usize) -> Result<(), SqlError> {
+    if count <= INDEX_COLUMNS_MAX {
+        return Ok(());
+    }
+    let message = format!("cannot use more than {INDEX_COLUMNS_MAX} columns in an index");
+    Err(SqlError::new(code::TOO_MANY_COLUMNS, message))
+}
+
 /// The places of the columns of an index or a key.
 ///
 /// # Errors
@@ -519,14 +586,12 @@ pub fn columns_of(
     table: &str,
     named: &[IndexColumn],
 ) -> Result<Vec<usize>, SqlError> {
-    if named.len() > INDEX_COLUMNS_MAX {
-        let message = format!("cannot use more than {INDEX_COLUMNS_MAX} columns in an index");
-        return Err(SqlError::new(code::TOO_MANY_COLUMNS, message));
-    }
+    check_parts(named.len())?;
     let mut places = Vec::new();
     for column in named {
         let Expr::Identifier(name) = &column.column.expr else {
-            return Err(SqlError::unsupported("an index of an expression"));
+            return Err(SqlError::unsupported("an expression in a key")
+                .hint("CREATE UNIQUE INDEX takes expressions."));
         };
         let name = folded(name);
         let at = columns.iter().position(|other| other.name == name).ok_or_else(|| {
@@ -534,8 +599,7 @@ pub fn columns_of(
             SqlError::new(code::UNDEFINED_COLUMN, message)
         })?;
         if places.contains(&at) {
-            let message = format!("column \"{name}\" appears twice in a key or an index");
-            return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
+            return Err(appears_twice(&name));
         }
         check_order(columns[at].ty, "a key or an index")?;
         places.push(at);
@@ -580,7 +644,7 @@ pub fn shard_columns(
 /// What a CREATE INDEX asks for, of a table.
 ///
 /// # Errors
-/// 0A000 for those of expressions and other kinds than B-trees.
+/// 42703, 54011, 0A000 for other kinds than B-trees.
 pub fn new_index(
     create: &CreateIndex,
     table: &Table,
@@ -588,23 +652,21 @@ pub fn new_index(
 ) -> Result<NewIndex, SqlError> {
     refuse::create_index(create)?;
     let name = create.name.as_ref().map(plain_name).transpose()?;
-    let columns = columns_of(&table.columns, &table.name, &create.columns)?;
+    check_parts(create.columns.len())?;
+    let part = |part: &IndexColumn| match &part.column.expr {
+        Expr::Identifier(_) => {
+            let of = columns_of(&table.columns, &table.name, std::slice::from_ref(part))?;
+            Ok(NewPart::Column(of[0]))
+        }
+        expr => Ok(NewPart::Computed(written_computed(expr, table, catalog)?)),
+    };
+    let parts = create.columns.iter().map(part).collect::<Result<Vec<_>, SqlError>>()?;
+    if let Some(at) = (1..parts.len()).find(|&at| parts[..at].contains(&parts[at])) {
+        return Err(appears_twice(&create.columns[at].column.expr.to_string()));
+    }
     let predicate = create.predicate.as_ref();
-    let predicate = predicate.map(|one| written_predicate(one, table, catalog)).transpose()?;
-    Ok(NewIndex { name, columns, unique: create.unique, predicate })
-}
-
-/// The predicate of a new index of a table, if it has one.
-///
-/// # Errors
-/// As [`predicate_of`].
-pub fn bound_predicate(
-    new: &NewIndex,
-    table: &Table,
-    catalog: &Catalog,
-) -> Result<Option<Arc<Predicate>>, SqlError> {
-    let Some(text) = &new.predicate else { return Ok(None) };
-    predicate_of(text, &Arc::new(table.clone()), catalog).map(Some)
+    let predicate = predicate.map(|one| written_computed(one, table, catalog)).transpose()?;
+    Ok(NewIndex { name, parts, unique: create.unique, predicate })
 }
 
 /// Refuses a type whose values no key can be made of.

@@ -288,6 +288,20 @@ impl Expr {
         }
     }
 
+    /// As it is over a row whose places begin at `offset`.
+    pub fn moved(&self, offset: usize) -> Expr {
+        let mut moved = self.clone();
+        moved.move_by(offset);
+        moved
+    }
+
+    fn move_by(&mut self, offset: usize) {
+        match self {
+            Expr::Column(at) => *at += offset,
+            other => other.children_mut(&mut |child| child.move_by(offset)),
+        }
+    }
+
     /// How many expressions it is made of, without those of queries inside.
     pub(crate) fn size(&self) -> usize {
         let mut size = 1;

@@ -368,6 +368,9 @@ impl Func {
         use Func::*;
         match self {
             Instant | LocalTime => args < 2,
+            Time(func) => func.asks_around(args),
+            // Moments are written as the session's zone has them.
+            Json(JsonFunc::Of) => true,
             Now | ClockTime | CurrentDate | LocalNow | Version | CurrentDatabase
             | CurrentSchema | CurrentSchemas | CurrentUser | BackendPid | CurrentSetting
             | SetConfig | FormatType | TableVisible | TypeVisible | RelationSize

@@ -45,9 +45,9 @@ impl Definer<'_> {
         // Values may be others now, so it is not enough that the rows were right before.
         self.check_rows(&new, &new.checks.clone())?;
         for index in kept {
-            let place = |at: &usize| new.column(&old.columns[*at].name);
-            let columns = index.columns.iter().map(place).collect::<Result<Vec<_>, _>>()?;
-            let wanted = NewIndex::like(&index, columns);
+            let place = |at: usize| new.column(&old.columns[at].name);
+            index.looked_at().try_for_each(|at| place(*at).map(drop))?;
+            let wanted = NewIndex::like(&index, |at| place(at).expect("it was just found"));
             let mut made = self.make_index(&new, &wanted, index.name.clone(), index.constraint)?;
             made.oid = index.oid;
             self.fill_index(&new, &made)?;

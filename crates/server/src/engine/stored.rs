@@ -35,7 +35,7 @@ use crate::size::{read_site_memory, show_site_memory};
 use isomer_cluster::Database;
 use isomer_design::{Column, ColumnType, Key, Schema, TableId, Time, Value};
 use isomer_plan::learned::Mode;
-use isomer_sql::catalog::{Beside, Catalog, Index, Name, Namespace, PUBLIC, Predicate, Table};
+use isomer_sql::catalog::{Beside, Catalog, Index, Name, Namespace, PUBLIC, Table};
 use isomer_sql::comment::Topic;
 use isomer_sql::define::NewIndex;
 use isomer_sql::enums::Definition;
@@ -151,14 +151,14 @@ impl Engine {
         for entry in of(kinds.primary) {
             let Some(table) = tables.get_mut(&entry.name) else { continue };
             let new = key_index(table);
-            table.primary = Some(Arc::new(self.index(entry, &table.key_name, new, None)?));
+            let index = self.index(entry, &table.key_name, &new, (table, catalog))?;
+            table.primary = Some(Arc::new(index));
         }
         for entry in of(kinds.index) {
             let Some(table) = tables.get_mut(&entry.of) else { continue };
             let name = Name::read(&entry.name).name;
             let new = new_index(entry, table, catalog)?;
-            let predicate = define::bound_predicate(&new, table, catalog)?;
-            let index = self.index(entry, &name, new, predicate)?;
+            let index = self.index(entry, &name, &new, (table, catalog))?;
             table.indexes.push(Arc::new(index));
         }
         tables.values_mut().for_each(|table| set_identities(table, owned));
@@ -244,14 +244,16 @@ impl Engine {
         &self,
         entry: &Entry,
         name: &str,
-        new: NewIndex,
-        predicate: Option<Arc<Predicate>>,
+        new: &NewIndex,
+        (table, catalog): (&Table, &Catalog),
     ) -> Result<Index, SqlError> {
+        let (parts, predicate) = new.bound(table, catalog)?;
         Ok(Index {
             id: entry.table,
             oid: entry.oid,
             name: name.to_owned(),
-            columns: new.columns,
+            columns: Index::columns_of(&parts),
+            parts,
             unique: new.unique,
             predicate,
             constraint: entry.constraint,

@@ -346,7 +346,7 @@ impl<'e> Builder<'e> {
         txn.get(self.table.id, &row, |bytes| values = values_of(self.table, row.as_bytes(), bytes))
             .map_err(explain)?;
         let message = format!("could not create unique index \"{}\"", index.name);
-        let detail = duplicated(self.table, index, &values?);
+        let detail = duplicated(self.table, index, &values?, &self.by);
         Err(SqlError::new(code::UNIQUE_VIOLATION, message).detail(detail))
     }
 

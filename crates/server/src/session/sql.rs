@@ -145,9 +145,10 @@ impl Session {
         self.full_name(name).map_or_else(|| name.clone(), |name| name.object_name())
     }
 
-    /// An expression as everybody understands it.
-    fn kept(&self, expr: &Expr) -> Result<Expr, SqlError> {
-        parse_expression(&self.catalog().with_kept_types(&expr.to_string()))
+    /// Names types in an expression as everybody understands it.
+    fn name_types(&self, expr: &mut Expr) -> Result<(), SqlError> {
+        *expr = parse_expression(&self.catalog().with_kept_types(&expr.to_string()))?;
+        Ok(())
     }
 
     /// Who asks for what is built.
@@ -196,8 +197,9 @@ impl Session {
         let tag = if let (Some(Sql::CreateIndex(create)), true) = (statement, is_alone) {
             let table_name = self.resolved(&create.table_name);
             let create = CreateIndex { table_name, ..create.clone() };
-            let predicate = create.predicate.as_ref().map(|one| self.kept(one)).transpose()?;
-            let create = CreateIndex { predicate, ..create };
+            let mut create = create;
+            let own = create.columns.iter_mut().map(|column| &mut column.column.expr);
+            own.chain(&mut create.predicate).try_for_each(|expr| self.name_types(expr))?;
             self.engine.create_index_online(&create, self.asker(), &mut notices)?;
             "CREATE INDEX"
         } else if let (Some((table, key)), true) = (statement.and_then(late_key), is_alone) {

@@ -15,9 +15,11 @@ pub(crate) const TABLES: &str = "
     create table d (a int, b int, v int, n numeric(8, 2), t text, primary key (a, b), check (n > -200));
     create index d_v on d (v); create index d_t on d (t, b);
     create index d_n on d (n) where t is not null; create index d_b on d (b, v) where v > 2 or t = 'a';
+    create index d_x on d ((a % 3), (upper(t)));
     create table e (id int primary key, k int not null default 3, c char(6) default 'c', w varchar(8) unique,
         s timestamp, y date, f float8, q boolean, m smallint, l bigint, n numeric);
     create index e_k on e (k, y); create index e_s on e (s);
+    create unique index e_x on e (lower(w), (k % 2)) where q;
     create unique index e_l on e (l) where q; create index e_m on e (m) where k = 3 and f is not null;
     create table h (k int, x text); create index h_k on h (k)";
 
@@ -171,6 +173,7 @@ impl Scope<'_> {
             " on conflict (w) do update set l = coalesce(e.l, 0) + 1 returning *",
             " on conflict (l) where q do update set k = 3 returning *",
             " on conflict (l) where q and k > 1 do nothing",
+            " on conflict (lower(w), (k % 2)) where q do update set m = 4 returning id, m",
         ]);
         format!("insert into e ({}) values ({}){conflict}", names.join(", "), values.join(", "))
     }

@@ -3,7 +3,7 @@
 //! For the columns of the key, and of each index, the conditions are looked through for values: as long
 //! as a column is set equal to something known, its values lengthen the spans; the first column that is
 //! only bounded closes them. The key or index that uses most wins; the primary key wins ties, as it
-//! saves a look-up. A partial index is one of them if the conditions [imply](super::predicate) its predicate, which
+//! saves a look-up. A partial index is one of them if the conditions [imply](super::computed) its predicate, which
 //! counts like values of columns before its own: so all of its rows may be the way to those that are asked for.
 //!
 //! ```text
@@ -17,9 +17,9 @@
 //! Conditions stay in place and are looked at again for each row found: spans may be larger than what
 //! the conditions mean, never smaller.
 
-use super::predicate::is_implied;
+use super::computed::is_implied;
 use crate::budget::Budget;
-use crate::catalog::{Predicate, Table};
+use crate::catalog::{Computed, Table};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::{Compare, Expr, conjuncts};
@@ -43,9 +43,10 @@ pub(crate) fn choose(
 ) -> Result<Access, SqlError> {
     let finder = Finder { known, budget };
     let conditions: Vec<&Expr> = conditions.iter().collect();
-    let slots = |columns: &[usize]| columns.iter().map(|at| offset + at).collect::<Vec<usize>>();
-    let key = finder.spans(&slots(&table.key_slots()), &conditions, ARMS_DEPTH)?;
-    let is_whole = |span: &SpanOf| span.prefix.len() == table.key_slots().len();
+    let slots = table.key_slots().into_iter().map(|at| Expr::Column(offset + at));
+    let slots = slots.collect::<Vec<Expr>>();
+    let key = finder.spans(&slots, &conditions, ARMS_DEPTH)?;
+    let is_whole = |span: &SpanOf| span.prefix.len() == slots.len();
     // Nothing is better than the whole key.
     let needs_none = !key.is_empty() && key.iter().all(is_whole);
     let indexes = table.primary.iter().chain(table.readable_indexes());
@@ -58,13 +59,13 @@ pub(crate) fn choose(
             }
             narrow = narrowing(predicate);
         }
-        // A bound or a value of a column; the key's columns follow those of the index.
-        let mut columns = index.columns.clone();
-        columns.extend(table.key_slots());
-        if index.columns.iter().any(|at| !table.columns[*at].ty.has_order()) {
+        if index.parts.iter().any(|part| !part.ty(table).has_order()) {
             continue;
         }
-        let spans = finder.spans(&slots(&columns), &conditions, ARMS_DEPTH)?;
+        // A bound or a value of a part; the key's columns follow those of the index.
+        let own = index.parts.iter().map(|part| part.expr(offset));
+        let parts: Vec<Expr> = own.chain(slots.iter().cloned()).collect();
+        let spans = finder.spans(&parts, &conditions, ARMS_DEPTH)?;
         let rank = (score(&spans) + narrow) * 3 + usize::from(index.predicate.is_some());
         if rank > best.0 {
             best = (rank, Access { index: Some(index.clone()), spans, ..Access::default() });
@@ -76,9 +77,9 @@ pub(crate) fn choose(
 }
 
 /// How much a predicate narrows down, as if its index began with what it compares.
-fn narrowing(predicate: &Predicate) -> usize {
+fn narrowing(predicate: &Computed) -> usize {
     let mut parts = Vec::new();
-    conjuncts(predicate.condition.clone(), &mut parts);
+    conjuncts(predicate.value.clone(), &mut parts);
     let narrow = |part: &Expr| match part {
         // One of two truths may be that of nearly all rows.
         Expr::Compare(_, both)
@@ -119,15 +120,15 @@ impl Finder<'_> {
     /// Conditions inside of so many others are looked into.
     fn spans(
         &self,
-        columns: &[usize],
+        parts: &[Expr],
         conditions: &[&Expr],
         depth: usize,
     ) -> Result<Vec<SpanOf>, SqlError> {
         let mut prefixes: Vec<Vec<Expr>> = vec![Vec::new()];
         let (mut at, mut each) = (0, None);
-        while let Some(&column) = columns.get(at) {
+        while let Some(part) = parts.get(at) {
             self.budget.tick(1 + 4 * conditions.len())?;
-            let Some(values) = conditions.iter().find_map(|c| self.values(column, c)) else {
+            let Some(values) = conditions.iter().find_map(|c| self.values(part, c)) else {
                 break;
             };
             let values = match values {
@@ -154,12 +155,12 @@ impl Finder<'_> {
             at += 1;
         }
         let (mut lower, mut upper) = (None, None);
-        if let Some(&column) = columns.get(at) {
-            lower = conditions.iter().find_map(|c| self.bound(column, c, true));
-            upper = conditions.iter().find_map(|c| self.bound(column, c, false));
+        if let Some(part) = parts.get(at) {
+            lower = conditions.iter().find_map(|c| self.bound(part, c, true));
+            upper = conditions.iter().find_map(|c| self.bound(part, c, false));
         }
         if at == 0 && lower.is_none() && upper.is_none() {
-            return self.alternatives(columns, conditions, depth);
+            return self.alternatives(parts, conditions, depth);
         }
         let span = |prefix| SpanOf { prefix, each, lower: lower.clone(), upper: upper.clone() };
         Ok(prefixes.into_iter().map(span).collect())
@@ -168,7 +169,7 @@ impl Finder<'_> {
     /// The spans of a condition that is an "or" of conditions which all have spans.
     fn alternatives(
         &self,
-        columns: &[usize],
+        own: &[Expr],
         conditions: &[&Expr],
         depth: usize,
     ) -> Result<Vec<SpanOf>, SqlError> {
@@ -183,7 +184,7 @@ impl Finder<'_> {
                 conjuncts(arm.clone(), &mut parts);
                 let others = conditions.iter().enumerate().filter(|(i, _)| *i != at);
                 let together: Vec<&Expr> = parts.iter().chain(others.map(|(_, c)| *c)).collect();
-                let spans = self.spans(columns, &together, depth - 1)?;
+                let spans = self.spans(own, &together, depth - 1)?;
                 if spans.is_empty() || all.len() + spans.len() > SPANS_MAX {
                     all.clear();
                     break;
@@ -198,29 +199,24 @@ impl Finder<'_> {
     }
 
     /// The values of which a condition says that the column has one.
-    fn values(&self, column: usize, condition: &Expr) -> Option<Values> {
+    fn values(&self, part: &Expr, condition: &Expr) -> Option<Values> {
         match condition {
             Expr::Compare(Compare::Eq, both) => {
                 let [a, b] = &**both;
-                match (a, b) {
-                    (Expr::Column(slot), value) | (value, Expr::Column(slot))
-                        if *slot == column && self.is_known(value) =>
-                    {
-                        Some(Values::These(vec![value.clone()]))
-                    }
-                    _ => None,
-                }
+                let other = |one, other| (one == part && self.is_known(other)).then_some(other);
+                let value = other(a, b).or_else(|| other(b, a));
+                value.map(|value| Values::These(vec![value.clone()]))
             }
-            Expr::In(value, list) if **value == Expr::Column(column) => {
+            Expr::In(value, list) if **value == *part => {
                 list.iter().all(|one| self.is_known(one)).then(|| Values::These(list.clone()))
             }
-            Expr::Inner(inner) if inner.value == Some(Expr::Column(column)) => {
+            Expr::Inner(inner) if inner.value.as_ref() == Some(part) => {
                 let known = inner.args.is_empty();
                 known.then(|| Values::Elements(condition.clone(), inner.inside.query.output[0].ty))
             }
             Expr::Elements { compare: Compare::Eq, all: false, both, element } => {
                 let [value, array] = &**both;
-                let known = *value == Expr::Column(column) && self.is_known(array);
+                let known = value == part && self.is_known(array);
                 known.then(|| Values::Elements(array.clone(), *element))
             }
             _ => None,
@@ -228,12 +224,12 @@ impl Finder<'_> {
     }
 
     /// The bound that a condition sets for the column.
-    fn bound(&self, column: usize, condition: &Expr, lower: bool) -> Option<(Expr, bool)> {
+    fn bound(&self, part: &Expr, condition: &Expr, lower: bool) -> Option<(Expr, bool)> {
         let Expr::Compare(compare, both) = condition else { return None };
         let [a, b] = &**both;
         let (compare, value) = match (a, b) {
-            (Expr::Column(slot), value) if *slot == column => (*compare, value),
-            (value, Expr::Column(slot)) if *slot == column => (compare.flipped(), value),
+            (one, value) if one == part => (*compare, value),
+            (value, one) if one == part => (compare.flipped(), value),
             _ => return None,
         };
         let inclusive = match (compare, lower) {

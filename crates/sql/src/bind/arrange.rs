@@ -134,11 +134,9 @@ pub(crate) fn comes_sorted(plan: &Select) -> Option<Direction> {
     if !simple || plan.order.is_empty() || step.access.spans.len() > 1 {
         return None;
     }
-    let mut columns = match &step.access.index {
-        Some(index) => index.columns.clone(),
-        None => Vec::new(),
-    };
-    columns.extend(table.key_slots());
+    let parts = step.access.index.iter().flat_map(|index| &index.parts);
+    let mut columns: Vec<Expr> = parts.map(|part| part.expr(step.offset)).collect();
+    columns.extend(table.key_slots().into_iter().map(|at| Expr::Column(step.offset + at)));
     // A column that has each element of an array is none that is the same in all rows.
     let same = |span: &SpanOf| span.each.map_or(span.prefix.len(), |(at, _)| at);
     let fixed = step.access.spans.first().map_or(0, same);
@@ -147,7 +145,7 @@ pub(crate) fn comes_sorted(plan: &Select) -> Option<Direction> {
     let mut rest = rest.iter().filter(|slot| !same.contains(slot));
     let mut way = None;
     for by in &plan.order {
-        let Expr::Column(slot) = &plan.project[by.place] else { return None };
+        let slot = &plan.project[by.place];
         if same.contains(slot) {
             continue;
         }

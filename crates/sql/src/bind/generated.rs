@@ -13,7 +13,6 @@
 
 use super::Binder;
 use super::change::check_assignable;
-use super::predicate::predicate_of;
 use crate::budget::Budget;
 use crate::catalog::{Catalog, Table, quoted};
 use crate::error::{SqlError, code};
@@ -163,11 +162,12 @@ pub fn renamed(
     };
     if column.is_some() {
         let changed = Arc::new(new.clone());
-        for index in &mut new.indexes {
-            let Some(before) = &index.predicate else { continue };
-            let after = predicate_of(&again(&before.text)?, &changed, catalog);
-            let after = after.ok().filter(|after| after.condition == before.condition);
-            Arc::make_mut(index).predicate = Some(after.ok_or_else(refused)?);
+        for index in new.indexes.iter_mut().filter(|index| index.computed().next().is_some()) {
+            *index = Arc::new(index.with_computed(|before| {
+                let after = before.anew(again(&before.text)?, &changed, catalog);
+                let after = after.ok().filter(|after| after.value == before.value);
+                after.ok_or_else(refused)
+            })?);
         }
     }
     if new.checks == table.checks && new.columns.iter().all(|column| !column.is_generated) {

@@ -4,14 +4,14 @@
 //! or is its default. ON CONFLICT names the key or the index that a row may be in the way of.
 
 use super::change::{check_assignable, generated_always, is_default};
+use super::computed::is_implied;
 use super::foreign::Event;
-use super::predicate::is_implied;
 use super::query::{of_types, of_values};
 use super::{Binder, Scope, folded};
-use crate::catalog::{Identity, Index, Named, Table};
+use crate::catalog::{Identity, Index, Named, Part, Table};
 use crate::error::{SqlError, code};
-use crate::expr::conjuncts;
-use crate::parse::{ConflictPart, Overriding, conflict_part, parse_expression};
+use crate::expr::{Expr, conjuncts};
+use crate::parse::{ConflictPart, Overriding, conflict_part};
 use crate::plan::{Conflict, Filled, Insert, OutputColumn, Returning, Select, Source};
 use crate::refuse;
 use crate::types::{Family, SqlType};
@@ -261,27 +261,23 @@ impl Binder<'_> {
         let (mut wanted, mut conditions) = (Vec::new(), Vec::new());
         for name in named {
             match conflict_part(name) {
-                ConflictPart::Column(name) => wanted.push(table.column(&name)?),
+                ConflictPart::Column(name) => wanted.push(Expr::Column(table.column(&name)?)),
                 ConflictPart::Expression(text) => {
-                    let what = format!("ON CONFLICT ({text}), which is an expression,");
-                    return Err(SqlError::unsupported(what));
+                    wanted.push(self.computed_target(text, false, table)?);
                 }
                 ConflictPart::Condition(text) => {
-                    // Places in the text of the condition are none in that of the statement.
-                    let ast = parse_expression(text).map_err(SqlError::nowhere)?;
-                    let scope = self.table_scope(table, &[&table.name])?;
-                    let bound = self.within(scope, |binder| binder.condition(&ast));
-                    conjuncts(bound.map_err(SqlError::nowhere)?.0, &mut conditions);
+                    conjuncts(self.computed_target(text, true, table)?, &mut conditions);
                 }
             }
         }
-        let same = |columns: &[usize]| {
-            columns.len() == wanted.len() && wanted.iter().all(|at| columns.contains(at))
+        let same = |parts: &[Part]| {
+            let parts: Vec<Expr> = parts.iter().map(|part| part.expr(0)).collect();
+            parts.len() == wanted.len() && wanted.iter().all(|one| parts.contains(one))
         };
-        if table.has_key() && same(&table.key) {
+        if table.has_key() && same(&table.key_parts()) {
             return Ok(table.primary.iter().cloned().collect());
         }
-        let unique = || table.readable_indexes().filter(|i| i.unique && same(&i.columns));
+        let unique = || table.readable_indexes().filter(|i| i.unique && same(&i.parts));
         if let Some(index) = unique().find(|index| index.predicate.is_none()) {
             return Ok(vec![index.clone()]);
         }

@@ -15,7 +15,7 @@
 //! | [`insert`], [`change`] | INSERT and COPY; UPDATE and DELETE |
 //! | [`foreign`] | what foreign keys ask of these |
 //! | [`generated`] | columns that are computed of others |
-//! | [`predicate`] | which rows an index is of, and whether a query asks for no others |
+//! | [`computed`] | what indexes compute of rows, and whether a query asks for no rows but theirs |
 //!
 //! **Types of parameters.** A parameter without a type gets the one it is compared with, added to or
 //! stored as, where it stands first: `abalance + $1` makes it an integer. So does a literal in quotes.
@@ -30,6 +30,7 @@ mod arrange;
 mod arrays;
 mod call;
 mod change;
+mod computed;
 mod convert;
 mod drivers;
 mod expr;
@@ -42,7 +43,6 @@ mod insert;
 mod json;
 mod name;
 mod operators;
-mod predicate;
 mod push;
 mod query;
 mod recursion;
@@ -64,12 +64,13 @@ use sqlparser::tokenizer::{Location, Span};
 use std::rc::Rc;
 use std::sync::Arc;
 
+pub(crate) use computed::written_computed;
 pub(crate) use convert::{bare, retyped};
 pub(crate) use expr::Typed;
 pub(crate) use generated::checked_columns;
 pub use generated::{check_generated, computed_of, renamed};
 pub(crate) use name::column_name;
-pub(crate) use predicate::{predicate_of, written_predicate};
+
 pub(crate) use view::written;
 
 /// Expressions may be nested so deep.

@@ -10,7 +10,7 @@
 //! type as it was when the table was defined last; so one that changes is put into all tables that have it
 //! ([`Catalog::put_type`]).
 
-use super::{Catalog, Name, Named, PUBLIC, Predicate, Table, quoted};
+use super::{Catalog, Computed, Name, Named, PUBLIC, Table, quoted};
 use crate::enums::EnumType;
 use crate::error::{SqlError, code};
 use crate::types::SqlType;
@@ -131,7 +131,7 @@ impl Catalog {
             let users = self.tables.values().filter(|table| table.has_type(old));
             let retyped = users.map(|table| retyped(table, old, new)).collect::<Vec<_>>();
             for table in retyped {
-                let table = Arc::new(with_predicates_anew(table, self));
+                let table = Arc::new(with_computed_anew(table, self));
                 self.tables.insert(table.full_name(), table);
             }
             for view in self.views.values_mut() {
@@ -160,8 +160,8 @@ impl Table {
     /// The conditions on its rows, and those of its indexes.
     fn conditions(&self) -> impl Iterator<Item = &str> {
         let checks = self.checks.iter().map(|check| check.condition.as_str());
-        let predicates = self.indexes.iter().filter_map(|index| index.predicate.as_ref());
-        checks.chain(predicates.map(|predicate| predicate.text.as_str()))
+        let computed = self.indexes.iter().flat_map(|index| index.computed());
+        checks.chain(computed.map(|computed| computed.text.as_str()))
     }
 }
 
@@ -237,24 +237,23 @@ fn retyped(table: &Table, old: &EnumType, new: &'static EnumType) -> Table {
         column.default = column.default.as_deref().map(renamed);
     }
     table.checks.iter_mut().for_each(|check| check.condition = renamed(&check.condition));
-    for index in table.indexes.iter_mut().filter(|index| index.predicate.is_some()) {
-        let predicate = &mut Arc::make_mut(index).predicate;
+    for index in table.indexes.iter_mut().filter(|index| index.computed().next().is_some()) {
         let text =
-            |one: &Arc<Predicate>| Predicate { text: renamed(&one.text), ..Predicate::clone(one) };
-        *predicate = predicate.as_ref().map(text).map(Arc::new);
+            |one: &Computed| Ok(Arc::new(Computed { text: renamed(&one.text), ..one.clone() }));
+        *index = Arc::new(index.with_computed(text).expect("texts are no errors"));
     }
     table
 }
 
-/// The table with the predicates of its indexes as they are bound now.
-fn with_predicates_anew(table: Table, catalog: &Catalog) -> Table {
+/// The table with what its indexes compute as it is bound now.
+fn with_computed_anew(table: Table, catalog: &Catalog) -> Table {
     let mut changed = table.clone();
     let table = Arc::new(table);
-    for index in &mut changed.indexes {
-        let Some(predicate) = &index.predicate else { continue };
-        // One with a label that is called otherwise by now is left to who renames labels, and refuses that.
-        if let Ok(anew) = crate::bind::predicate_of(&predicate.text, &table, catalog) {
-            Arc::make_mut(index).predicate = Some(anew);
+    for index in changed.indexes.iter_mut().filter(|index| index.computed().next().is_some()) {
+        // What has a label that is called otherwise by now is left to who renames labels, and refuses that.
+        let anew = |one: &Computed| one.anew(one.text.clone(), &table, catalog);
+        if let Ok(anew) = index.with_computed(anew) {
+            *index = Arc::new(anew);
         }
     }
     changed

@@ -294,7 +294,7 @@ impl Exec<'_> {
                 continue;
             }
             if !same && self.taken(table, index, new, Some(key))?.is_some() {
-                return Err(duplicate(table, &index.name, &index.columns, new));
+                return Err(duplicate(table, &index.name, &index.parts, new, self));
             }
             self.put_entry(table, index, &old_row(), false)?;
             self.put_entry(table, index, new, true)?;
@@ -313,7 +313,7 @@ impl Exec<'_> {
         self.txn.borrow_mut().look_again();
         let there = self.txn.borrow_mut().get_locked(table.id, key, &mut |_| {})?;
         if there.exists {
-            return Err(duplicate(table, &table.key_name, &table.key, new));
+            return Err(duplicate(table, &table.key_name, &table.key_parts(), new, self));
         }
         Ok(there.base)
     }

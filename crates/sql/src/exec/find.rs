@@ -412,16 +412,15 @@ impl Index {
     /// The type of a column of the entries' key, and whether it is a mark for NULL.
     pub(crate) fn slot_type(&self, table: &Table, at: usize) -> Option<(SqlType, bool)> {
         let mut next = 0;
-        for &column in &self.columns {
-            let column = (&table.columns[column], table.is_in_key(column));
-            if !column.0.not_null && !column.1 {
+        for part in &self.parts {
+            if !part.is_known(table) {
                 if next == at {
                     return Some((SqlType::Bool, true));
                 }
                 next += 1;
             }
             if next == at {
-                return Some((column.0.ty, false));
+                return Some((part.ty(table), false));
             }
             next += 1;
         }

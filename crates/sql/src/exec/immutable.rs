@@ -25,9 +25,16 @@ use std::time::Duration;
 pub(crate) trait Evaluate {
     /// Whether a condition holds; `None`: not known.
     fn truth(&self, condition: &Expr, row: &[Datum]) -> Result<Option<bool>, SqlError>;
+
+    /// Its value.
+    fn value(&self, expr: &Expr, row: &[Datum]) -> Result<Datum, SqlError>;
 }
 
 impl Evaluate for Exec<'_> {
+    fn value(&self, expr: &Expr, row: &[Datum]) -> Result<Datum, SqlError> {
+        self.eval(expr, Row { values: row, given: &[] })
+    }
+
     fn truth(&self, condition: &Expr, row: &[Datum]) -> Result<Option<bool>, SqlError> {
         let mark = self.budget.mark();
         let truth = self.holds(condition, Row { values: row, given: &[] })?;
@@ -66,6 +73,15 @@ impl Immutable {
 }
 
 impl Evaluate for Immutable {
+    fn value(&self, expr: &Expr, row: &[Datum]) -> Result<Datum, SqlError> {
+        let mark = self.around.budget.mark();
+        let mut nowhere = Nowhere;
+        let exec = Exec::new(&mut nowhere, &[], &self.around, &self.catalog);
+        let value = exec.eval(expr, Row { values: row, given: &[] })?;
+        self.around.budget.back_to(mark);
+        Ok(value)
+    }
+
     fn truth(&self, condition: &Expr, row: &[Datum]) -> Result<Option<bool>, SqlError> {
         Exec::new(&mut Nowhere, &[], &self.around, &self.catalog).truth(condition, row)
     }

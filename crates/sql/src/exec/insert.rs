@@ -11,7 +11,7 @@ use super::foreign::Noted;
 use super::write::{duplicate, encode};
 use super::{Exec, Row, key_bytes, row_bytes};
 use crate::budget::Held;
-use crate::catalog::{Index, Table};
+use crate::catalog::{Index, Part, Table};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::foreign::Checks;
@@ -137,7 +137,7 @@ impl Written<'_> {
 struct Obstacle {
     key: Key,
     constraint: String,
-    columns: Vec<usize>,
+    parts: Vec<Part>,
     index: Option<Arc<Index>>,
 }
 
@@ -179,8 +179,8 @@ impl Exec<'_> {
             let there = self.txn.borrow_mut().get_locked(table.id, &key, &mut |_| {})?;
             base = there.base;
             if there.exists && obstacle.is_none() {
-                let (constraint, columns) = (table.key_name.clone(), table.key.clone());
-                obstacle = Some(Obstacle { key: key.clone(), constraint, columns, index: None });
+                let (constraint, parts) = (table.key_name.clone(), table.key_parts());
+                obstacle = Some(Obstacle { key: key.clone(), constraint, parts, index: None });
             }
         }
         if obstacle.is_none() {
@@ -199,7 +199,7 @@ impl Exec<'_> {
             return Ok(Some(values));
         };
         match plan.conflict.as_ref().filter(|conflict| is_meant(conflict, &obstacle)) {
-            None => Err(duplicate(table, &obstacle.constraint, &obstacle.columns, &values)),
+            None => Err(duplicate(table, &obstacle.constraint, &obstacle.parts, &values, self)),
             Some(Conflict { set: None, .. }) => Ok(None),
             Some(Conflict { set: Some(_), .. }) if written.keys.contains(&obstacle.key) => {
                 let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
@@ -228,9 +228,9 @@ impl Exec<'_> {
     ) -> Result<Option<Obstacle>, SqlError> {
         for index in indexes {
             if let Some(other) = self.taken(table, index, values, own)? {
-                let (constraint, columns) = (index.name.clone(), index.columns.clone());
+                let (constraint, parts) = (index.name.clone(), index.parts.clone());
                 let index = Some(index.clone());
-                return Ok(Some(Obstacle { key: other, constraint, columns, index }));
+                return Ok(Some(Obstacle { key: other, constraint, parts, index }));
             }
         }
         Ok(None)

@@ -27,7 +27,7 @@ pub use immutable::Immutable;
 pub use inner::Cost;
 pub(crate) use select::Hasher;
 pub(crate) use spread::pair;
-pub(crate) use write::{copies, entry_key, parts_of_entry, row_of};
+pub(crate) use write::{copies, entry_key, parts_of_entry, row_of, shown_key};
 
 use crate::budget::{Budget, Held, ROW_WORK};
 use crate::catalog::Catalog;

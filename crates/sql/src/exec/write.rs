@@ -2,7 +2,7 @@
 
 use super::immutable::Evaluate;
 use super::{Exec, Row};
-use crate::catalog::{Beside, Copies, Index, Table};
+use crate::catalog::{Beside, Copies, Index, Part, Table};
 use crate::datum::{Datum, convert};
 use crate::error::{SqlError, code};
 use crate::plan::RowRules;
@@ -150,24 +150,32 @@ pub(super) fn patch(
     table.schema.patch_row(row, &changes.collect::<Vec<_>>()).map_err(refused)
 }
 
-/// What a row's entry in an index begins with: the indexed columns. The second is true if one of them
-/// is NULL.
-fn entry_prefix(table: &Table, index: &Index, values: &[Datum]) -> (Vec<Value>, bool) {
+/// The value of a part of an index.
+fn part_of(part: &Part, values: &[Datum], by: &dyn Evaluate) -> Result<Datum, SqlError> {
+    match part {
+        Part::Column(at) => Ok(values[*at].clone()),
+        Part::Computed(computed) => convert(by.value(&computed.value, values)?, computed.ty, false),
+    }
+}
+
+/// What a row's entry in an index begins with: its parts. The second is true if one of them is NULL.
+fn entry_prefix(
+    table: &Table,
+    index: &Index,
+    values: &[Datum],
+    by: &dyn Evaluate,
+) -> Result<(Vec<Value>, bool), SqlError> {
     let (mut prefix, mut has_null) = (Vec::new(), false);
-    for &at in &index.columns {
-        let column = &table.columns[at];
-        let is_null = values[at].is_null();
+    for part in &index.parts {
+        let (value, ty) = (part_of(part, values, by)?, part.ty(table));
+        let is_null = value.is_null();
         has_null |= is_null;
-        if !column.not_null && !table.is_in_key(at) {
+        if !part.is_known(table) {
             prefix.push(Value::Bool(is_null));
         }
-        prefix.push(if is_null {
-            zero(column.ty.storage())
-        } else {
-            values[at].clone().into_value(column.ty)
-        });
+        prefix.push(if is_null { zero(ty.storage()) } else { value.into_value(ty) });
     }
-    (prefix, has_null)
+    Ok((prefix, has_null))
 }
 
 /// What stands for NULL behind its mark.
@@ -188,7 +196,7 @@ fn zero(ty: isomer_design::ColumnType) -> Value {
 fn is_in(index: &Index, values: &[Datum], by: &dyn Evaluate) -> Result<bool, SqlError> {
     match &index.predicate {
         None => Ok(true),
-        Some(predicate) => Ok(by.truth(&predicate.condition, values)? == Some(true)),
+        Some(predicate) => Ok(by.truth(&predicate.value, values)? == Some(true)),
     }
 }
 
@@ -202,7 +210,7 @@ pub(crate) fn entry_key(
     if !is_in(index, values, by)? {
         return Ok(None);
     }
-    let (mut entry, _) = entry_prefix(table, index, values);
+    let (mut entry, _) = entry_prefix(table, index, values, by)?;
     let key = table.key_slots();
     entry.extend(key.iter().map(|&slot| values[slot].clone().into_value(table.slot_type(slot))));
     index.schema.encode_key(&entry).map(Some).map_err(refused)
@@ -265,7 +273,7 @@ impl Exec<'_> {
             let sequence = crate::system::row_id_sequence(layout.id);
             return Ok(Datum::Int(self.txn.borrow_mut().next_value(&sequence)?));
         };
-        let (prefix, _) = entry_prefix(layout, index, old);
+        let (prefix, _) = entry_prefix(layout, index, old, self)?;
         let prefix = index.schema.encode_prefix(&prefix).map_err(refused)?;
         let place = self.other_row(layout, index, &prefix, None)?;
         let place = place.ok_or_else(|| wrong("a row has no place beside".to_owned()))?;
@@ -328,8 +336,11 @@ impl Exec<'_> {
         values: &[Datum],
         own: Option<&Key>,
     ) -> Result<Option<Key>, SqlError> {
-        let (prefix, has_null) = entry_prefix(table, index, values);
-        if !index.unique || has_null || !is_in(index, values, self)? {
+        if !index.unique || !is_in(index, values, self)? {
+            return Ok(None);
+        }
+        let (prefix, has_null) = entry_prefix(table, index, values, self)?;
+        if has_null {
             return Ok(None);
         }
         let prefix = index.schema.encode_prefix(&prefix).map_err(refused)?;
@@ -404,18 +415,33 @@ pub(crate) fn copies(
     Ok(copies)
 }
 
+/// What a row has in a key or an index, as errors show it.
+pub(crate) fn shown_key(
+    table: &Table,
+    parts: &[Part],
+    values: &[Datum],
+    by: &dyn Evaluate,
+) -> String {
+    let names: Vec<String> = parts.iter().map(|part| part.said(table)).collect();
+    let shown = |part: &Part| {
+        // It was computed before.
+        let value = part_of(part, values, by).unwrap_or(Datum::Null);
+        crate::text::format(&value, part.ty(table)).into_owned()
+    };
+    let shown: Vec<String> = parts.iter().map(shown).collect();
+    format!("({})=({})", names.join(", "), shown.join(", "))
+}
+
 /// 23505, as PostgreSQL words it.
 pub(crate) fn duplicate(
     table: &Table,
     constraint: &str,
-    columns: &[usize],
+    parts: &[Part],
     values: &[Datum],
+    by: &dyn Evaluate,
 ) -> SqlError {
-    let names: Vec<&str> = columns.iter().map(|&at| table.columns[at].name.as_str()).collect();
-    let shown = columns.iter().map(|&at| crate::text::format(&values[at], table.columns[at].ty));
-    let shown: Vec<_> = shown.collect();
     let message = format!("duplicate key value violates unique constraint \"{constraint}\"");
-    let detail = format!("Key ({})=({}) already exists.", names.join(", "), shown.join(", "));
+    let detail = format!("Key {} already exists.", shown_key(table, parts, values, by));
     SqlError::new(code::UNIQUE_VIOLATION, message).detail(detail).about(
         &table.schema_name,
         &table.name,

@@ -60,6 +60,18 @@ pub enum TimeFunc {
     LocalTimeOfDay,
 }
 
+impl TimeFunc {
+    /// True if it answers by the clock, or by the zone and the order of dates of the session.
+    pub(crate) fn asks_around(self, args: usize) -> bool {
+        use TimeFunc::*;
+        match self {
+            Read | ZonedClock | PlusMoment | ZoneField | CurrentTime | LocalTimeOfDay => true,
+            Age => args < 2,
+            _ => false,
+        }
+    }
+}
+
 pub(crate) fn timestamp_out_of_range() -> SqlError {
     SqlError::new(code::DATETIME_OVERFLOW, "timestamp out of range")
 }

@@ -42,12 +42,12 @@ pub(crate) fn index_definition(catalog: &Catalog, oid: i64, column: i64, is_pret
             if column <= 0 {
                 return Datum::Text(catalog.with_shown_types(&definition));
             }
-            let columns = match table.indexes.iter().find(|index| i64::from(index.oid) == oid) {
-                Some(index) => &index.columns,
-                None => &table.key,
+            let parts = match table.indexes.iter().find(|index| i64::from(index.oid) == oid) {
+                Some(index) => index.parts.clone(),
+                None => table.key_parts(),
             };
-            let at = usize::try_from(column - 1).ok().and_then(|n| columns.get(n));
-            return at.map_or(Datum::Null, |&at| text(&table.columns[at].name));
+            let part = usize::try_from(column - 1).ok().and_then(|n| parts.get(n));
+            return part.map_or(Datum::Null, |part| text(&part.said(table)));
         }
     }
     Datum::Null

@@ -4,9 +4,10 @@ use super::definitions::regclass;
 use super::{BTREE, HEAP, OWNER, PG_CATALOG, PUBLIC};
 use super::{check_oid, default_oid, int, key_oid, schema_oid, text, yes};
 use crate::bind::checked_columns;
-use crate::catalog::{Catalog, Identity, Namespace, TEMPORARY, Table, TableColumn};
+use crate::catalog::{Catalog, Identity, Namespace, Part, TEMPORARY, Table, TableColumn};
 use crate::comment::Topic;
 use crate::datum::Datum;
+use crate::define::computed_name;
 use crate::enums::{EnumType, Label};
 use crate::foreign::unique_over;
 use crate::sequence::{Sequence, taken_from};
@@ -30,7 +31,7 @@ pub(super) fn classes(table: &Arc<Table>, catalog: &Catalog) -> Vec<Vec<Datum>> 
         rows.push(class(key_oid(table), &table.key_name, "i", BTREE, table.key.len(), false));
     }
     for index in &table.indexes {
-        rows.push(class(index.oid.into(), &index.name, "i", BTREE, index.columns.len(), false));
+        rows.push(class(index.oid.into(), &index.name, "i", BTREE, index.parts.len(), false));
     }
     rows.into_iter().map(|row| in_schema(row, &table.schema_name, catalog)).collect()
 }
@@ -98,8 +99,14 @@ pub(super) fn attributes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
     let key = table.key.iter().enumerate();
     rows.extend(key.map(|(number, &at)| row(at, key_oid(table), number + 1)));
     for index in &table.indexes {
-        let columns = index.columns.iter().enumerate();
-        rows.extend(columns.map(|(number, &at)| row(at, index.oid.into(), number + 1)));
+        let relation = index.oid.into();
+        rows.extend(index.parts.iter().enumerate().map(|(number, part)| match part {
+            Part::Column(at) => row(*at, relation, number + 1),
+            Part::Computed(computed) => {
+                let name = computed_name(&computed.text);
+                attribute(relation, number + 1, &name, computed.ty, (false, false, ""))
+            }
+        }));
     }
     rows
 }
@@ -344,42 +351,51 @@ pub(super) fn type_row(ty: SqlType) -> Vec<Datum> {
 const INDPRED: usize = 10;
 
 pub(super) fn indexes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
-    let row =
-        |oid: i64, columns: &[usize], unique: bool, primary: bool, valid: bool| -> Vec<Datum> {
-            let numbers: Vec<String> = columns.iter().map(|at| (at + 1).to_string()).collect();
-            let options: Vec<&str> = columns.iter().map(|_| "0").collect();
-            let class = |at: &usize| super::opclass::of(table.columns[*at].ty).to_string();
-            let classes: Vec<String> = columns.iter().map(class).collect();
-            vec![
-                int(oid),
-                int(table.oid.into()),
-                int(columns.len() as i64),
-                yes(unique),
-                yes(primary),
-                yes(false),
-                yes(valid),
-                yes(false),
-                text(&numbers.join(" ")),
-                Datum::Null,
-                Datum::Null,
-                text(&options.join(" ")),
-                int(columns.len() as i64),
-                yes(true),
-                yes(false),
-                text(&options.join(" ")),
-                text(&classes.join(" ")),
-                yes(valid),
-            ]
+    let row = |oid: i64, parts: &[Part], unique: bool, primary: bool, valid: bool| -> Vec<Datum> {
+        // What is computed has the number zero.
+        let number = |part: &Part| match part {
+            Part::Column(at) => (at + 1).to_string(),
+            Part::Computed(_) => "0".to_owned(),
         };
+        let numbers: Vec<String> = parts.iter().map(number).collect();
+        let options: Vec<&str> = parts.iter().map(|_| "0").collect();
+        let class = |part: &Part| super::opclass::of(part.ty(table)).to_string();
+        let classes: Vec<String> = parts.iter().map(class).collect();
+        vec![
+            int(oid),
+            int(table.oid.into()),
+            int(parts.len() as i64),
+            yes(unique),
+            yes(primary),
+            yes(false),
+            yes(valid),
+            yes(false),
+            text(&numbers.join(" ")),
+            Datum::Null,
+            Datum::Null,
+            text(&options.join(" ")),
+            int(parts.len() as i64),
+            yes(true),
+            yes(false),
+            text(&options.join(" ")),
+            text(&classes.join(" ")),
+            yes(valid),
+        ]
+    };
     let mut rows = Vec::new();
     if table.has_key() {
-        rows.push(row(key_oid(table), &table.key, true, true, true));
+        rows.push(row(key_oid(table), &table.key_parts(), true, true, true));
     }
     for index in &table.indexes {
         let valid = index.readable.is_some();
-        let mut row = row(index.oid.into(), &index.columns, index.unique, false, valid);
+        let mut row = row(index.oid.into(), &index.parts, index.unique, false, valid);
+        let computed = index.parts.iter().filter_map(Part::as_computed);
+        let texts: Vec<String> = computed.map(|one| one.shown()).collect();
+        if !texts.is_empty() {
+            row[INDPRED - 1] = text(&texts.join(", "));
+        }
         if let Some(predicate) = &index.predicate {
-            row[INDPRED] = text(&format!("({})", predicate.text));
+            row[INDPRED] = text(&predicate.shown());
         }
         rows.push(row);
     }

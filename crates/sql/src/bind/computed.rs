@@ -1,14 +1,16 @@
-//! Predicates of partial indexes: which rows have an entry, and whether a query asks for none but these.
+//! What indexes compute of rows: parts of their entries, and, by a predicate, which rows have one.
 //!
 //! ```text
-//!   create unique index on users (email) where deleted is null
+//!   create unique index on users (lower(email)) where deleted is null
 //!
-//!   kept       the condition as a text, without the name of the table, and bound over the row
-//!   a query    where email = $1 and deleted is null        finds its row by the index
-//!              where email = $1                            does not: the row may have no entry
+//!   kept       both as texts, without the name of the table, and bound over the row
+//!   a query    where lower(email) = $1 and deleted is null        finds its row by the index
+//!              where lower(email) = $1                            does not: the row may have no entry
+//!              where email = $1 and deleted is null               does not: nothing is said of lower(email)
 //! ```
 //!
-//! It must be the same whenever it is computed, as the values of [generated columns](super::generated).
+//! They must be the same whenever they are computed, as the values of [generated columns](super::generated). A query that
+//! has the same expression is bound to the same one, and compared with it.
 //!
 //! **Implied.** A query asks for no other rows if each part of the predicate is implied by a condition of the query:
 //! it is that condition, or less narrow; or an alternative of it; or only says that a value is known that it compares.
@@ -16,21 +18,21 @@
 
 use super::Binder;
 use crate::budget::Budget;
-use crate::catalog::{Catalog, Predicate, Table};
+use crate::catalog::{Catalog, Computed, Table};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Compare, Expr, conjuncts};
-use crate::types::Family;
+use crate::types::{Family, SqlType};
 use sqlparser::ast;
 use std::sync::Arc;
 
-/// The predicate of an index as it is kept: types are those that the path means, and the table goes without saying.
-pub(crate) fn written_predicate(
-    predicate: &ast::Expr,
+/// What an index computes as it is kept: types are those that the path means, and the table goes without saying.
+pub(crate) fn written_computed(
+    expr: &ast::Expr,
     table: &Table,
     catalog: &Catalog,
 ) -> Result<String, SqlError> {
-    let mut inner = predicate;
+    let mut inner = expr;
     while let ast::Expr::Nested(nested) = inner {
         inner = nested;
     }
@@ -38,28 +40,76 @@ pub(crate) fn written_predicate(
     Ok(catalog.with_kept_types(&text))
 }
 
-/// The predicate that is kept as a text.
-///
-/// # Errors
-/// 42P17 if it is not the same whenever it is computed, 0A000 for a query, and what else is wrong with it.
-pub(crate) fn predicate_of(
-    text: &str,
-    table: &Arc<Table>,
-    catalog: &Catalog,
-) -> Result<Arc<Predicate>, SqlError> {
-    let budget = Budget::unlimited();
-    let mut binder = Binder::new(catalog, "", &[], &budget);
-    let ast = crate::parse::parse_expression(text)?;
-    let scope = binder.table_scope(table, &[&table.name])?;
-    let bound = binder.within(scope, |binder| binder.condition(&ast));
-    // Places in the text are none in that of the statement.
-    let (condition, _) = bound.map_err(SqlError::nowhere)?;
-    check_immutable(&condition, table, "index predicate")?;
-    let mut columns = Vec::new();
-    condition.columns(&mut |at| columns.push(at));
-    columns.sort_unstable();
-    columns.dedup();
-    Ok(Arc::new(Predicate { text: text.to_owned(), condition, columns }))
+impl Computed {
+    /// What an index computes, which is kept as a text: its predicate, or a part of it.
+    ///
+    /// # Errors
+    /// 42P17 if it is not the same whenever it is computed, 0A000 for a query, and what else is wrong with it.
+    pub fn of(
+        text: String,
+        is_predicate: bool,
+        table: &Arc<Table>,
+        catalog: &Catalog,
+    ) -> Result<Arc<Computed>, SqlError> {
+        let budget = Budget::unlimited();
+        let mut binder = Binder::new(catalog, "", &[], &budget);
+        let ast = crate::parse::parse_expression(&text)?;
+        let scope = binder.table_scope(table, &[&table.name])?;
+        let bound = binder.within(scope, |binder| binder.computed(&ast, is_predicate));
+        // Places in the text are none in that of the statement.
+        let ((value, ty), _) = bound.map_err(SqlError::nowhere)?;
+        let place = if is_predicate { "index predicate" } else { "index expression" };
+        check_immutable(&value, table, place)?;
+        let mut columns = Vec::new();
+        value.columns(&mut |at| columns.push(at));
+        columns.sort_unstable();
+        columns.dedup();
+        Ok(Arc::new(Computed { text, value, ty, columns, is_predicate }))
+    }
+
+    /// The same, as this text has it by now.
+    ///
+    /// # Errors
+    /// As [`Computed::of`].
+    pub fn anew(
+        &self,
+        text: String,
+        table: &Arc<Table>,
+        catalog: &Catalog,
+    ) -> Result<Arc<Computed>, SqlError> {
+        Computed::of(text, self.is_predicate, table, catalog)
+    }
+}
+
+impl Binder<'_> {
+    fn computed(
+        &mut self,
+        ast: &ast::Expr,
+        is_predicate: bool,
+    ) -> Result<(Expr, SqlType), SqlError> {
+        if is_predicate {
+            return Ok((self.condition(ast)?, SqlType::Bool));
+        }
+        let value = self.expr(ast)?;
+        match value.ty {
+            SqlType::Unknown => Ok((self.coerce(value, SqlType::Text)?, SqlType::Text)),
+            ty => Ok((value.expr, ty)),
+        }
+    }
+
+    /// What is computed of a row of a table, as ON CONFLICT says it to mean an index.
+    pub(super) fn computed_target(
+        &mut self,
+        text: &str,
+        is_predicate: bool,
+        table: &Arc<Table>,
+    ) -> Result<Expr, SqlError> {
+        // Places in the text are none in that of the statement.
+        let ast = crate::parse::parse_expression(text).map_err(SqlError::nowhere)?;
+        let scope = self.table_scope(table, &[&table.name])?;
+        let bound = self.within(scope, |binder| binder.computed(&ast, is_predicate));
+        Ok(bound.map_err(SqlError::nowhere)?.0.0)
+    }
 }
 
 /// Refuses what is not the same whenever it is computed for a row.
@@ -95,26 +145,19 @@ fn reads_time(expr: &Expr, table: &Table) -> bool {
 
 /// True if rows that fulfil these conditions, of which those of the table begin at `offset`, fulfil a predicate.
 pub(super) fn is_implied(
-    predicate: &Predicate,
+    predicate: &Computed,
     offset: usize,
     conditions: &[&Expr],
     budget: &Budget,
 ) -> Result<bool, SqlError> {
     let asked: usize = conditions.iter().map(|condition| condition.size()).sum();
-    budget.tick(asked.saturating_mul(predicate.condition.size()))?;
+    budget.tick(asked.saturating_mul(predicate.value.size()))?;
     let mut parts = Vec::new();
-    conjuncts(predicate.condition.clone(), &mut parts);
-    Ok(parts.into_iter().all(|mut part| {
-        move_by(&mut part, offset);
+    conjuncts(predicate.value.clone(), &mut parts);
+    Ok(parts.iter().all(|part| {
+        let part = part.moved(offset);
         conditions.iter().any(|condition| implies(condition, &part))
     }))
-}
-
-fn move_by(expr: &mut Expr, offset: usize) {
-    match expr {
-        Expr::Column(at) => *at += offset,
-        other => other.children_mut(&mut |child| move_by(child, offset)),
-    }
 }
 
 /// True if a row for which the condition is true is one for which the part of a predicate is.
