@@ -14,10 +14,12 @@
 //!
 //! Left out: paths of SQL/JSON (`jsonb_path_query`, `@?`), refused by name.
 
+mod assign;
 mod change;
 mod order;
 mod read;
 
+pub(crate) use assign::assign;
 pub(crate) use change::{
     Put, concat, delete_item, delete_keys, delete_path, pretty, put, strip_nulls,
 };

@@ -32,6 +32,7 @@ mod rewrite;
 mod sequence;
 mod shard;
 mod size;
+mod subscripts;
 mod user;
 
 use crate::budget::Budget;
@@ -323,6 +324,12 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
     }
     let overriding =
         if matches!(&*first, "INSERT" | "WITH") { overriding(&mut tokens) } else { None };
+    let mut parts = match &*first {
+        "UPDATE" | "INSERT" | "WITH" | "EXPLAIN" | "PREPARE" => {
+            subscripts::take(&mut tokens).map_err(|error| refused(error, text))?
+        }
+        _ => Vec::new(),
+    };
     let parser = || Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
     if let ("ALTER", "TABLE" | "INDEX" | "VIEW" | "SEQUENCE" | "TYPE") =
         (first.as_str(), second.as_str())
@@ -367,11 +374,15 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
         }
     }
     let mut parser = parser().with_tokens_with_locations(tokens);
-    let parsed = parser.parse_statement().map_err(|error| refused(error, text))?;
+    let mut parsed = parser.parse_statement().map_err(|error| refused(error, text))?;
     let next = parser.peek_token();
     if next.token != Token::EOF && next.token != Token::SemiColon {
         let place = Some((next.span.start.line, next.span.start.column));
         return Err(syntax(&format!("syntax error at or near \"{}\"", next.token), place, text));
+    }
+    subscripts::put(&mut parsed, &mut parts);
+    if !parts.is_empty() {
+        return Err(SqlError::unsupported("assignment to a part of a column here"));
     }
     Ok(match overriding {
         _ if !likes.is_empty() => Parsed::Table(Box::new(parsed), likes),

@@ -10,6 +10,7 @@
 
 use super::foreign::Event;
 use super::query::{changed_step, joined_rows};
+use super::subscripts::target;
 use super::{Binder, Scope, Typed, column_name, folded};
 use crate::catalog::{Identity, Named, Relation, Table, TableColumn};
 use crate::datum::Datum;
@@ -129,7 +130,7 @@ impl Binder<'_> {
         assignments: &[Assignment],
         mut scope: Scope,
     ) -> Result<(Vec<(usize, Expr)>, Scope), SqlError> {
-        let mut set: Vec<(usize, Expr)> = Vec::new();
+        let (mut set, mut parts): (Vec<(usize, Expr)>, Vec<usize>) = (Vec::new(), Vec::new());
         for assignment in assignments {
             let pairs: Vec<(&ast::ObjectName, &ast::Expr)> = match &assignment.target {
                 AssignmentTarget::ColumnName(name) => vec![(name, &assignment.value)],
@@ -145,22 +146,33 @@ impl Binder<'_> {
                 },
             };
             for (name, value) in pairs {
-                let Some(ident) = name.0.last().and_then(|part| part.as_ident()) else { continue };
+                let (Some(ident), part) = target(name) else { continue };
                 let at = table.column(&folded(ident)).map_err(|error| self.at(error, ident))?;
-                if set.iter().any(|(other, _)| *other == at) {
+                let known = set.iter().position(|(other, _)| *other == at);
+                if known.is_some() && !(part.is_some() && parts.contains(&at)) {
                     let message =
                         format!("multiple assignments to same column \"{}\"", folded(ident));
                     return Err(self.at(SqlError::new(code::SYNTAX, message), ident));
                 }
                 let column = &table.columns[at];
                 let is_fixed = column.is_generated || column.identity == Some(Identity::Always);
-                if is_fixed && !is_default(value) {
+                if is_fixed && (part.is_some() || !is_default(value)) {
                     let message =
                         format!("column \"{}\" can only be updated to DEFAULT", column.name);
                     return Err(generated_always(message, column));
                 }
                 if column.is_generated {
                     // It is computed whenever what it is computed of is set.
+                    continue;
+                }
+                if let Some(part) = part {
+                    scope.used[at] = true;
+                    let before = known.map_or(Expr::Column(at), |known| set.swap_remove(known).1);
+                    let bind = |binder: &mut Self| binder.with_part(column, before, part, value);
+                    let (expr, after) = self.within(scope, bind)?;
+                    scope = after;
+                    parts.push(at);
+                    set.push((at, expr));
                     continue;
                 }
                 let (expr, after) = self.assigned(table, at, value, scope)?;

@@ -7,8 +7,10 @@ use super::change::{check_assignable, generated_always, is_default};
 use super::computed::is_implied;
 use super::foreign::Event;
 use super::query::{of_types, of_values};
+use super::subscripts::target;
 use super::{Binder, Scope, folded};
 use crate::catalog::{Identity, Index, Named, Part, Table};
+use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Expr, conjuncts};
 use crate::parse::{ConflictPart, Overriding, conflict_part};
@@ -17,6 +19,9 @@ use crate::refuse;
 use crate::types::{Family, SqlType};
 use sqlparser::ast::{self, ConflictTarget, OnConflictAction, OnInsert, SetExpr, TableObject};
 use std::sync::Arc;
+
+/// For each name of an INSERT, the place of its column in the list of those, and the part that is assigned to.
+type Parts<'n> = Vec<(usize, Option<&'n [ast::AccessExpr]>)>;
 
 /// Refuses what would look at rows that the statement has written already.
 fn check_reads(
@@ -85,10 +90,10 @@ impl Binder<'_> {
             return Err(SqlError::unsupported("INSERT into anything but a table"));
         };
         let table = self.table_named(name)?;
-        let columns = self.insert_columns(&table, &insert.columns)?;
+        let (columns, parts) = self.insert_columns(&table, &insert.columns)?;
         let source = match &insert.source {
             None => of_values(vec![Vec::new()], Vec::new()),
-            Some(query) => self.insert_source(&table, &columns, query)?,
+            Some(query) => self.insert_source(&table, (&columns, &parts), query)?,
         };
         let given = source.output.len();
         if given > columns.len() || (given < columns.len() && !insert.columns.is_empty()) {
@@ -129,34 +134,48 @@ impl Binder<'_> {
         Ok(Insert { table, columns: filled, source, reads, rules, conflict, links, returning })
     }
 
-    fn insert_columns(
+    fn insert_columns<'n>(
         &self,
         table: &Arc<Table>,
-        names: &[ast::ObjectName],
-    ) -> Result<Vec<usize>, SqlError> {
+        names: &'n [ast::ObjectName],
+    ) -> Result<(Vec<usize>, Parts<'n>), SqlError> {
         if names.is_empty() {
-            return Ok((0..table.columns.len()).collect());
+            return Ok(((0..table.columns.len()).collect(), Vec::new()));
         }
-        let mut columns: Vec<usize> = Vec::new();
+        let (mut columns, mut parts): (Vec<usize>, Parts<'n>) = (Vec::new(), Vec::new());
         for name in names {
-            let Some(ident) = name.0.last().and_then(|part| part.as_ident()) else { continue };
+            let (Some(ident), part) = target(name) else { continue };
             let at = table.column(&folded(ident)).map_err(|error| self.at(error, ident))?;
-            if columns.contains(&at) {
+            let known = columns.iter().position(|column| *column == at);
+            let has_part =
+                |place: usize| parts.iter().any(|(of, part)| *of == place && part.is_some());
+            if let (Some(place), Some(_)) = (known, part)
+                && has_part(place)
+            {
+                parts.push((place, part));
+                continue;
+            }
+            parts.push((columns.len(), part));
+            if known.is_some() {
                 let message = format!("column \"{}\" specified more than once", folded(ident));
                 return Err(self.at(SqlError::new(code::DUPLICATE_COLUMN, message), ident));
             }
             columns.push(at);
         }
-        Ok(columns)
+        Ok((columns, parts))
     }
 
     fn insert_source(
         &mut self,
         table: &Arc<Table>,
-        columns: &[usize],
+        (columns, parts): (&[usize], &Parts<'_>),
         query: &ast::Query,
     ) -> Result<Select, SqlError> {
+        let has_parts = parts.iter().any(|(_, part)| part.is_some());
         let SetExpr::Values(values) = &*query.body else {
+            if has_parts {
+                return Err(SqlError::unsupported("INSERT of a query into parts of columns"));
+            }
             self.targets = columns.iter().map(|at| table.columns[*at].ty).collect();
             let mut plan = self.query(query)?;
             let mut types: Vec<SqlType> = plan.output.iter().map(|column| column.ty).collect();
@@ -180,6 +199,10 @@ impl Binder<'_> {
                 let message = "VALUES lists must all be the same length";
                 return Err(SqlError::new(code::SYNTAX, message));
             }
+            if has_parts {
+                rows.push(self.row_of_parts(table, (columns, parts), &row.content)?);
+                continue;
+            }
             let mut bound = Vec::with_capacity(width);
             for (place, value) in row.content.iter().enumerate() {
                 let Some(&at) = columns.get(place) else {
@@ -190,6 +213,7 @@ impl Binder<'_> {
             }
             rows.push(bound);
         }
+        let width = if has_parts { columns.len() } else { width };
         let output = (0..width)
             .map(|place| OutputColumn {
                 name: table.columns[columns[place]].name.clone(),
@@ -198,6 +222,37 @@ impl Binder<'_> {
             })
             .collect();
         Ok(of_values(rows, output))
+    }
+
+    /// A row of VALUES, of which some are parts of columns: a column is NULL before the first part is put into it.
+    fn row_of_parts(
+        &mut self,
+        table: &Arc<Table>,
+        (columns, parts): (&[usize], &Parts<'_>),
+        values: &[ast::Expr],
+    ) -> Result<Vec<Expr>, SqlError> {
+        if values.len() != parts.len() {
+            let (more, less) = match values.len() > parts.len() {
+                true => ("expressions", "target columns"),
+                false => ("target columns", "expressions"),
+            };
+            let message = format!("INSERT has more {more} than {less}");
+            return Err(SqlError::new(code::SYNTAX, message));
+        }
+        let mut bound = vec![Expr::Const(Datum::Null); columns.len()];
+        for ((place, part), value) in parts.iter().zip(values) {
+            let at = columns[*place];
+            bound[*place] = match part {
+                None => self.assigned(table, at, value, Scope::default())?.0,
+                Some(part) => {
+                    let before = std::mem::replace(&mut bound[*place], Expr::Const(Datum::Null));
+                    let column = &table.columns[at];
+                    let bind = |binder: &mut Self| binder.with_part(column, before, part, value);
+                    self.within(Scope::default(), bind)?.0
+                }
+            };
+        }
+        Ok(bound)
     }
 
     fn conflict(
@@ -305,7 +360,7 @@ impl Binder<'_> {
         let table = self.table_named(name)?;
         let names: Vec<ast::ObjectName> =
             columns.iter().map(|column| ast::ObjectName::from(column.clone())).collect();
-        let mut given = self.insert_columns(&table, &names)?;
+        let (mut given, _) = self.insert_columns(&table, &names)?;
         match names.is_empty() {
             true => given.retain(|&at| !table.columns[at].is_generated),
             false => check_copied(&table, &given)?,

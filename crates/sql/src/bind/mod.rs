@@ -48,6 +48,7 @@ mod query;
 mod recursion;
 mod select;
 mod sets;
+mod subscripts;
 mod times;
 mod view;
 mod window;

@@ -8,6 +8,7 @@ use crate::budget::Budget;
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::types::SqlType;
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 /// A function of arrays.
@@ -29,6 +30,12 @@ pub enum ArrayFunc {
     Shown,
     Slice,
     Trim,
+    /// An element in the place of another, by its number.
+    Put,
+    /// Elements in the place of others.
+    PutSlice,
+    /// The bound of a slice that is assigned to, which must be known.
+    Bound,
     /// `string_to_array`: a text, what stands between its parts, and what stands for NULL.
     Split,
 }
@@ -36,7 +43,20 @@ pub enum ArrayFunc {
 /// True if the function has a result though an argument is NULL.
 pub(super) fn takes_null(func: ArrayFunc) -> bool {
     use ArrayFunc::*;
-    matches!(func, Append | Prepend | Position | Positions | Remove | Replace | Slice | Split)
+    matches!(
+        func,
+        Append
+            | Prepend
+            | Position
+            | Positions
+            | Remove
+            | Replace
+            | Slice
+            | Split
+            | Put
+            | PutSlice
+            | Bound
+    )
 }
 
 /// Calls a function.
@@ -53,6 +73,26 @@ pub(super) fn call(func: ArrayFunc, args: &[Datum], budget: &Budget) -> Result<D
         let number = args.last().and_then(Datum::as_int);
         number.and_then(SqlType::numbered).unwrap_or(SqlType::Text)
     };
+    match func {
+        Bound if args[0].is_null() => return Err(no_number()),
+        Bound => return Ok(args[0].clone()),
+        Put => {
+            let number = args[1].as_int().ok_or_else(no_number)?;
+            return put(
+                text(0),
+                (Some(number), Some(number)),
+                &[text(2).map(Cow::Borrowed)],
+                budget,
+            );
+        }
+        // Of nothing nothing is put there.
+        PutSlice if args[3].is_null() => return Ok(args[0].clone()),
+        PutSlice => {
+            let new = array::elements(text(3).unwrap_or("{}")).collect::<Result<Vec<_>, _>>()?;
+            return put(text(0), (args[1].as_int(), args[2].as_int()), &new, budget);
+        }
+        _ => {}
+    }
     let Some(array) = text(0) else {
         return Ok(match func {
             // What is added to nothing is all there is.
@@ -136,6 +176,7 @@ pub(super) fn call(func: ArrayFunc, args: &[Datum], budget: &Budget) -> Result<D
             }
             Datum::Text(left.end())
         }
+        Put | PutSlice | Bound => unreachable!("they were looked at before"),
         Trim => {
             let gone = args[1].as_int().unwrap_or(0);
             let count = array::elements(array).count() as i64;
@@ -162,6 +203,43 @@ pub(super) fn call(func: ArrayFunc, args: &[Datum], budget: &Budget) -> Result<D
             Datum::Text(parts.end())
         }
     })
+}
+
+fn no_number() -> SqlError {
+    SqlError::new("22004", "array subscript in assignment must not be null")
+}
+
+/// An array with others in the place of its elements from one number to another; what is between is NULL.
+fn put(
+    array: Option<&str>,
+    (from, to): (Option<i64>, Option<i64>),
+    new: &[Option<Cow<'_, str>>],
+    budget: &Budget,
+) -> Result<Datum, SqlError> {
+    let wrong = |message: &str| SqlError::new("2202E", message);
+    let mut all = array::elements(array.unwrap_or("{}")).collect::<Result<Vec<_>, _>>()?;
+    if all.is_empty() && (from.is_none() || to.is_none()) {
+        let detail = "When assigning to a slice of an empty array value, slice boundaries must be \
+                      fully specified.";
+        return Err(wrong("array slice subscript must provide both boundaries").detail(detail));
+    }
+    let (from, to) = (from.unwrap_or(1), to.unwrap_or(all.len() as i64));
+    if to < from {
+        return Err(wrong("upper bound cannot be less than lower bound"));
+    }
+    if from < 1 || (all.is_empty() && from > 1) {
+        return Err(SqlError::unsupported("an array that does not begin at 1"));
+    }
+    let (from, to) = (from as usize - 1, to as usize);
+    if new.len() < to - from {
+        return Err(wrong("source array too small"));
+    }
+    budget.charge(
+        to.saturating_sub(all.len()).saturating_mul(size_of::<Option<Cow<'_, str>>>() + 10),
+    )?;
+    all.resize(all.len().max(to), None);
+    all[from..to].clone_from_slice(&new[..to - from]);
+    Ok(Datum::Text(array::format(all.iter().map(Option::as_deref))))
 }
 
 /// An element that is written as a text.

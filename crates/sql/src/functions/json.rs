@@ -40,6 +40,8 @@ pub enum JsonFunc {
     ArrayLength,
     TypeOf,
     Set,
+    /// Another value at a path, as assignment puts it there; whether nothing is an array.
+    Assign,
     Insert,
     Pretty,
     StripNulls,
@@ -99,7 +101,7 @@ pub(crate) fn argument(func: JsonFunc, name: &str, at: usize) -> SqlType {
 /// True if the function has a result though an argument is NULL.
 pub(super) fn takes_null(func: JsonFunc) -> bool {
     use JsonFunc::*;
-    matches!(func, BuildArray | BuildObject | Row | Member)
+    matches!(func, BuildArray | BuildObject | Row | Member | Assign)
 }
 
 /// Calls a function.
@@ -177,6 +179,13 @@ pub(super) fn call(
             let path = texts(text(1), budget)?;
             room(value.len() * path.len().max(1), budget)?;
             Datum::Json(json::delete_path(value, &path)?)
+        }
+        Assign => {
+            let before = (!args[0].is_null()).then_some(value);
+            let (path, new) = (texts(text(1), budget)?, or_null(&args[2]));
+            room((value.len() + new.len()) * path.len().max(1), budget)?;
+            let begins_array = args[3].as_bool() == Some(true);
+            Datum::Json(json::assign(before, &path, begins_array, new, budget)?)
         }
         Set | Insert => {
             let (path, new) = (texts(text(1), budget)?, json_text(&args[2]));

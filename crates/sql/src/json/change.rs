@@ -9,7 +9,7 @@ use crate::error::{SqlError, clipped, code};
 use std::borrow::Cow;
 
 /// An object of members that may be in any order; of those with the same key, the last counts. Keys are in quotes.
-fn object(mut all: Vec<(&str, Cow<'_, str>)>) -> Result<String, SqlError> {
+pub(super) fn object(mut all: Vec<(&str, Cow<'_, str>)>) -> Result<String, SqlError> {
     let mut keyed = Vec::with_capacity(all.len());
     for (key, value) in all.drain(..) {
         keyed.push((unquoted(key)?, key, value));
@@ -30,7 +30,7 @@ fn object(mut all: Vec<(&str, Cow<'_, str>)>) -> Result<String, SqlError> {
     Ok(out)
 }
 
-fn array<'i>(all: impl IntoIterator<Item = impl AsRef<str> + 'i>) -> String {
+pub(super) fn array<'i>(all: impl IntoIterator<Item = impl AsRef<str> + 'i>) -> String {
     let mut out = String::from("[");
     for item in all {
         out.push_str(if out.len() > 1 { ", " } else { "" });

@@ -109,10 +109,6 @@ pub(super) fn whole_locks(tokens: &mut Vec<TokenWithSpan>) {
 
 /// `FOR UPDATE OF a, b NOWAIT` as `FOR UPDATE OF a NOWAIT FOR UPDATE OF b NOWAIT`: the grammar knows one name only.
 pub(super) fn single_locks(tokens: &mut Vec<TokenWithSpan>) {
-    let is_word = |token: &TokenWithSpan, words: &[&str]| {
-        matches!(&token.token, Token::Word(word) if word.quote_style.is_none()
-            && words.iter().any(|wanted| word.value.eq_ignore_ascii_case(wanted)))
-    };
     let signs: Vec<TokenWithSpan> = match has_words(tokens, &["UPDATE", "OF"])
         || has_words(tokens, &["SHARE", "OF"])
     {
@@ -207,6 +203,12 @@ pub(super) fn plain_similar(tokens: &mut [TokenWithSpan]) {
             tokens[at].token = Token::make_keyword("FOR");
         }
     }
+}
+
+/// True for one of these words, which is no name in quotes.
+pub(super) fn is_word(token: &TokenWithSpan, words: &[&str]) -> bool {
+    matches!(&token.token, Token::Word(word) if word.quote_style.is_none()
+        && words.iter().any(|wanted| word.value.eq_ignore_ascii_case(wanted)))
 }
 
 /// True if these words follow each other somewhere.

@@ -1,0 +1,136 @@
+//! Assignment to a part of a column: `set a[1] = 7`, `insert into t (j['a']) ..`.
+//!
+//! ```text
+//!   set a[1] = 7, a[2] = 8      a = put(put(a, 1, '7'), 2, '8')      what was put before is there
+//!   set j['a']['b'] = '5'       j = assign(j, '{a,b}', '5')
+//! ```
+//!
+//! Where the grammar knows only names, the place of a part stands behind the name as a [function](ast::ObjectNamePart) of
+//! it ([`crate::parse`] puts it there).
+
+use super::expr::{Typed, typed};
+use super::{Binder, bare, change::is_default};
+use crate::catalog::TableColumn;
+use crate::datum::Datum;
+use crate::error::{SqlError, code};
+use crate::expr::Expr;
+use crate::functions::{ArrayFunc, Func, JsonFunc};
+use crate::types::SqlType;
+use sqlparser::ast::{self, AccessExpr, FunctionArg, FunctionArgExpr, ObjectNamePart, Subscript};
+
+/// The name that is assigned to, and the part of it if it is not all.
+pub(super) fn target(name: &ast::ObjectName) -> (Option<&ast::Ident>, Option<&[AccessExpr]>) {
+    let ident = name.0.iter().rev().find_map(ObjectNamePart::as_ident);
+    let part = match name.0.last() {
+        Some(ObjectNamePart::Function(part)) => match part.args.as_slice() {
+            [
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(ast::Expr::CompoundFieldAccess {
+                    access_chain,
+                    ..
+                })),
+            ] => Some(access_chain.as_slice()),
+            _ => None,
+        },
+        _ => None,
+    };
+    (ident, part)
+}
+
+impl Binder<'_> {
+    /// What a column becomes if a part of it is assigned to.
+    pub(super) fn with_part(
+        &mut self,
+        column: &TableColumn,
+        before: Expr,
+        chain: &[AccessExpr],
+        value: &ast::Expr,
+    ) -> Result<Expr, SqlError> {
+        if is_default(value) {
+            let what = if column.ty == SqlType::Jsonb { "a subfield" } else { "an array element" };
+            let message = format!("cannot set {what} to DEFAULT");
+            return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+        }
+        let steps = chain.iter().map(|step| match step {
+            AccessExpr::Subscript(subscript) => Ok(subscript),
+            AccessExpr::Dot(_) => Err(SqlError::unsupported("assignment to a field")),
+        });
+        let steps = steps.collect::<Result<Vec<&Subscript>, _>>()?;
+        let value = self.expr(value)?;
+        match (column.ty, steps.as_slice()) {
+            (SqlType::Jsonb, steps) => {
+                let mut path = Vec::with_capacity(steps.len());
+                let mut begins_array = false;
+                for (at, step) in steps.iter().enumerate() {
+                    let Subscript::Index { index } = step else {
+                        let message = "jsonb subscript does not support slices";
+                        return Err(SqlError::new(code::DATATYPE_MISMATCH, message));
+                    };
+                    let key = self.expr(index)?;
+                    begins_array |= at == 0 && key.ty.is_integer();
+                    path.push(self.as_text(key)?);
+                }
+                let new = self.part_of(column, value, SqlType::Jsonb)?;
+                let path = Expr::Call(Func::ArrayOf, path);
+                let begins_array = Expr::Const(Datum::Bool(begins_array));
+                let args = vec![before, path, new, begins_array];
+                Ok(Expr::Call(Func::Json(JsonFunc::Assign), args))
+            }
+            (SqlType::Array(element), [Subscript::Index { index }]) => {
+                let index = self.expr(index)?;
+                let index = self.coerce(index, SqlType::Int4)?;
+                let new = self.part_of(column, value, *element)?;
+                let new = self.as_shown(typed(new, *element))?;
+                Ok(Expr::Call(Func::Array(ArrayFunc::Put), vec![before, index, new]))
+            }
+            (SqlType::Array(_), [Subscript::Slice { lower_bound, upper_bound, stride: None }]) => {
+                let mut args = vec![before];
+                for bound in [lower_bound, upper_bound] {
+                    args.push(match bound {
+                        Some(bound) => {
+                            let bound = self.expr(bound)?;
+                            let bound = self.coerce(bound, SqlType::Int4)?;
+                            Expr::Call(Func::Array(ArrayFunc::Bound), vec![bound])
+                        }
+                        None => Expr::Const(Datum::Null),
+                    });
+                }
+                args.push(self.part_of(column, value, column.ty)?);
+                Ok(Expr::Call(Func::Array(ArrayFunc::PutSlice), args))
+            }
+            (SqlType::Array(_), _) => Err(SqlError::unsupported("an array of several dimensions")),
+            (ty, _) => {
+                let message = format!(
+                    "cannot subscript type {} because it does not support subscripting",
+                    bare(ty)
+                );
+                Err(SqlError::new(code::DATATYPE_MISMATCH, message))
+            }
+        }
+    }
+
+    /// A value as that of a part of a column.
+    fn part_of(
+        &mut self,
+        column: &TableColumn,
+        value: Typed,
+        ty: SqlType,
+    ) -> Result<Expr, SqlError> {
+        let is_same = match ty {
+            SqlType::Jsonb | SqlType::Array(_) => value.ty == ty,
+            ty => value.ty.family() == ty.family(),
+        };
+        if !is_same && value.ty != SqlType::Unknown {
+            let message = format!(
+                "subscripted assignment to \"{}\" requires type {} but expression is of type {}",
+                column.name,
+                bare(ty),
+                bare(value.ty)
+            );
+            let hint = "You will need to rewrite or cast the expression.";
+            return Err(SqlError::new(code::DATATYPE_MISMATCH, message).hint(hint));
+        }
+        let differs = value.ty != SqlType::Unknown && bare(value.ty) != ty;
+        let value = self.coerce(value, ty)?;
+        Ok(if differs { Expr::Cast(Box::new(value), ty) } else { value })
+    }
+}
