@@ -23,6 +23,7 @@ use crate::engine::damaged;
 use crate::foreign::Rows;
 use crate::indexes::{free_name, index_name, sharding};
 use isomer_sql::catalog::{Catalog, Check, Name, Named, Relation, Table, TableColumn};
+use isomer_sql::checks::Names;
 use isomer_sql::datum::Datum;
 use isomer_sql::define::{self, NewIndex, plain_name};
 use isomer_sql::foreign::{ForeignKey, unique_over};
@@ -156,9 +157,15 @@ impl Definer<'_> {
             }
             TableConstraint::Check(check) => {
                 self.backend.lock_definition(table)?;
-                let name = check_name(table, check.name.as_ref())?;
                 let condition = self.catalog().with_kept_types(&check.expr.to_string());
-                let check = Check { name, condition };
+                let columns = table.columns.iter().map(|column| column.name.as_str());
+                let mut names = Names::new(&table.name, columns, table.constraint_names());
+                let name = check
+                    .name
+                    .as_ref()
+                    .map(|name| free_constraint_name(table, name))
+                    .transpose()?;
+                let check = names.named(name, condition)?;
                 self.check_rows(table, std::slice::from_ref(&check))?;
                 let mut changed = Table::clone(table);
                 changed.checks.push(check);
@@ -222,7 +229,7 @@ impl Definer<'_> {
         }
         let mut changed = Table::clone(table);
         if let Some(key) = changed.foreign_keys.iter_mut().find(|key| key.name == from) {
-            let to = check_name(table, Some(&Ident::with_quote('"', to)))?;
+            let to = free_constraint_name(table, &Ident::with_quote('"', to))?;
             Arc::make_mut(key).name = to;
             self.replace(table, changed);
             return Ok(());
@@ -232,7 +239,7 @@ impl Definer<'_> {
                 format!("constraint \"{from}\" for table \"{}\" does not exist", table.name);
             return Err(SqlError::new(code::UNDEFINED_OBJECT, message));
         };
-        check.name = check_name(table, Some(&Ident::with_quote('"', to)))?;
+        check.name = free_constraint_name(table, &Ident::with_quote('"', to))?;
         self.replace(table, changed);
         Ok(())
     }
@@ -363,18 +370,10 @@ pub(crate) fn in_one_order(table: &Table) -> Result<(), SqlError> {
     Err(SqlError::new("55006", message).hint(hint))
 }
 
-/// The name of a new condition: the one that is wanted, or one that is free.
-fn check_name(table: &Table, wanted: Option<&Ident>) -> Result<String, SqlError> {
-    let is_taken = |name: &str| table.has_constraint(name);
-    let Some(name) = wanted.map(folded) else {
-        let wanted = format!("{}_check", table.name);
-        let numbered = (1..).map(|number| format!("{wanted}{number}"));
-        let mut names = std::iter::once(wanted.clone()).chain(numbered);
-        return Ok(names
-            .find(|name| !is_taken(name))
-            .expect("there are fewer conditions than numbers"));
-    };
-    if is_taken(&name) {
+/// The name that a constraint is to have, if it is free.
+fn free_constraint_name(table: &Table, wanted: &Ident) -> Result<String, SqlError> {
+    let name = folded(wanted);
+    if table.has_constraint(&name) {
         let message =
             format!("constraint \"{name}\" for relation \"{}\" already exists", table.name);
         return Err(SqlError::new(code::DUPLICATE_OBJECT, message));

@@ -24,7 +24,7 @@ use crate::copy::CopyIn;
 use crate::engine::{Engine, ReaderPlace};
 use crate::limits::{self, Memory, Watch};
 use crate::options::ServerOptions;
-use crate::settings::{Kept, Settings};
+use crate::settings::{Kept, Settings, SettingsMark};
 use crate::socket::Socket;
 use crate::temporary::Temporaries;
 use crate::wire::{Formats, Out, Reader, violation};
@@ -72,7 +72,7 @@ pub(crate) struct Session {
     /// True between BEGIN and its end.
     in_block: bool,
     failed: bool,
-    savepoints: Vec<(String, Mark)>,
+    savepoints: Vec<Savepoint>,
     statements: HashMap<String, Statement, FixedState>,
     portals: HashMap<String, Portal, FixedState>,
     cursors: HashMap<String, Cursor, FixedState>,
@@ -104,6 +104,13 @@ pub(crate) struct Session {
     given: Rc<Given>,
     /// How its last transaction that wrote has committed.
     last_commit: Option<Ran>,
+}
+
+/// Where a block can go back to.
+struct Savepoint {
+    name: String,
+    mark: Mark,
+    settings: SettingsMark,
 }
 
 /// A prepared statement.
@@ -509,7 +516,7 @@ impl Session {
     pub(crate) fn fail(&mut self) {
         // What was done since the last savepoint is undone at once, so that nobody waits for its rows.
         match (self.savepoints.last(), &mut self.txn) {
-            (Some((_, savepoint)), Some(backend)) => backend.back_to(savepoint),
+            (Some(savepoint), Some(backend)) => backend.back_to(&savepoint.mark),
             _ => self.txn = None,
         }
         if self.in_block {

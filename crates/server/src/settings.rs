@@ -56,6 +56,14 @@ pub(crate) struct Kept {
     rollback: Arc<Settings>,
 }
 
+/// Settings as they were at a savepoint.
+#[derive(Clone)]
+pub(crate) struct SettingsMark {
+    now: Arc<Settings>,
+    /// As they would have been after the commit of the block.
+    commit: Arc<Settings>,
+}
+
 /// What is told to clients when they start, and when it changes.
 pub(crate) const REPORTED: [&str; 10] = [
     "server_version",
@@ -414,16 +422,14 @@ impl Settings {
         Ok(())
     }
 
-    /// The schemas in which names are looked for that say none, but for those of the system.
+    /// The schemas in which names are looked for that say none.
     pub(crate) fn path(&self) -> Arc<[String]> {
         let path = self.get("search_path").unwrap_or_default();
         let named = names_in(&path).into_iter().map(|name| match name.as_str() {
             "$user" => self.user.to_string(),
             _ => name,
         });
-        let own =
-            named.filter(|name| name != "pg_catalog" && name != TEMPORARY && !name.is_empty());
-        own.collect()
+        named.filter(|name| name != TEMPORARY && !name.is_empty()).collect()
     }
 
     /// Sets all to their defaults.
@@ -641,6 +647,22 @@ impl Session {
         if let Some(kept) = self.kept_settings.take() {
             let after = if commits { kept.commit } else { kept.rollback };
             let before = std::mem::replace(&mut self.settings, after);
+            self.settings_changed(&before, out);
+        }
+    }
+
+    /// The settings as they are at a savepoint.
+    pub(crate) fn settings_mark(&self) -> SettingsMark {
+        let now = self.settings.clone();
+        let commit = self.kept_settings.as_ref().map_or(&now, |kept| &kept.commit).clone();
+        SettingsMark { now, commit }
+    }
+
+    /// Takes back what was set since a savepoint.
+    pub(crate) fn settings_back_to(&mut self, mark: SettingsMark, out: &mut Out) {
+        if let Some(kept) = &mut self.kept_settings {
+            kept.commit = mark.commit;
+            let before = std::mem::replace(&mut self.settings, mark.now);
             self.settings_changed(&before, out);
         }
     }

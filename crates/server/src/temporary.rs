@@ -10,7 +10,7 @@
 //! Left out: ON COMMIT DELETE ROWS.
 
 use crate::engine::Engine;
-use isomer_sql::catalog::Catalog;
+use isomer_sql::catalog::{Catalog, PG_CATALOG};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl Temporaries {
     /// True if the session sees what all see, in the same way.
     pub(crate) fn is_plain(&self) -> bool {
         let (path, all) = (self.path.borrow(), self.engine.catalog());
-        let there = path.iter().filter(|schema| all.has_schema(schema));
+        let there = path.iter().filter(|schema| all.has_schema(schema) || *schema == PG_CATALOG);
         self.is_empty() && there.eq(all.path.iter())
     }
 

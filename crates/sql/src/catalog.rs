@@ -30,7 +30,7 @@ mod types;
 
 pub use layout::{Beside, needs_index, place_of};
 pub use schema::public_path;
-pub use schema::{Name, Named, Namespace, PUBLIC, Relation, SYSTEM, TEMPORARY};
+pub use schema::{Name, Named, Namespace, PG_CATALOG, PUBLIC, Relation, SYSTEM, TEMPORARY};
 pub use temporary::ToCommit;
 pub(crate) use types::type_by;
 pub use types::{does_mention, does_name, is_of};
@@ -353,10 +353,16 @@ impl Table {
 
     /// True if a constraint of the table has this name.
     pub fn has_constraint(&self, name: &str) -> bool {
-        self.checks.iter().any(|check| check.name == name)
-            || self.indexes.iter().any(|index| index.constraint && index.name == name)
-            || (self.has_key() && self.key_name == name)
-            || self.foreign_keys.iter().any(|key| key.name == name)
+        self.constraint_names().any(|taken| taken == name)
+    }
+
+    /// The names of its constraints.
+    pub fn constraint_names(&self) -> impl Iterator<Item = String> {
+        let checks = self.checks.iter().map(|check| &check.name);
+        let unique = self.indexes.iter().filter(|index| index.constraint).map(|index| &index.name);
+        let key = self.has_key().then_some(&self.key_name);
+        let foreign = self.foreign_keys.iter().map(|key| &key.name);
+        checks.chain(unique).chain(key).chain(foreign).cloned()
     }
 
     /// The columns of the primary key, as those of an index.

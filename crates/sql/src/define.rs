@@ -6,6 +6,7 @@ pub use crate::bind::{check_generated, computed_of, renamed};
 use crate::bind::{column_name, folded, written_computed};
 use crate::catalog::Part as IndexPart;
 use crate::catalog::{Catalog, Check, Computed, Identity, Index, Named, Table, TableColumn};
+use crate::checks::Names;
 use crate::error::{SqlError, code, similar};
 use crate::parameters;
 use crate::parse::Like;
@@ -16,9 +17,8 @@ use crate::types::SqlType;
 use isomer_design::Backups;
 use sqlparser::ast::{
     ColumnDef, ColumnOption, CreateIndex, CreateTable, CreateTableOptions, DataType, Expr,
-    ForeignKeyConstraint, GeneratedAs, Ident, IndexColumn, ObjectName, TableConstraint,
+    ForeignKeyConstraint, GeneratedAs, IndexColumn, ObjectName, TableConstraint,
 };
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 const TABLE_COLUMNS_MAX: usize = 1600;
@@ -54,9 +54,8 @@ pub struct NewTable {
     pub backups: Option<Backups>,
     /// Its foreign keys, as they were asked for.
     pub foreign_keys: Vec<ForeignKeyConstraint>,
-    /// The names of the checks, and for each wanted name the next number that may be free.
-    check_names: BTreeSet<String>,
-    check_numbers: BTreeMap<String, usize>,
+    /// Checks that have no name yet, or the one that is said.
+    unnamed: Vec<(Option<String>, String)>,
 }
 
 /// A part of a new table.
@@ -196,6 +195,7 @@ pub fn new_table_like(
     for constraint in &create.constraints {
         table.add_constraint(constraint)?;
     }
+    table.name_checks(&[], [])?;
     keep_types(&mut table.columns, &mut table.checks, catalog);
     if table.columns.is_empty() {
         return Err(SqlError::unsupported("a table without columns"));
@@ -229,12 +229,13 @@ pub struct NewColumn {
 /// # Errors
 /// As [`new_table`].
 pub fn new_column(
-    table: &str,
+    table: &Table,
     column: &ColumnDef,
     catalog: &Catalog,
 ) -> Result<NewColumn, SqlError> {
-    let mut alone = NewTable::of(Named::plain(table));
+    let mut alone = NewTable::of(Named::plain(&*table.name));
     alone.add_column(column, catalog)?;
+    alone.name_checks(&table.columns, table.constraint_names())?;
     keep_types(&mut alone.columns, &mut alone.checks, catalog);
     let key = (!alone.key.is_empty()).then(|| alone.key_name.take());
     let unique = alone.unique.drain(..).map(|unique| unique.name).collect();
@@ -268,8 +269,7 @@ impl NewTable {
             serial: Vec::new(),
             backups: None,
             foreign_keys: Vec::new(),
-            check_names: BTreeSet::new(),
-            check_numbers: BTreeMap::new(),
+            unnamed: Vec::new(),
         }
     }
 
@@ -344,7 +344,7 @@ impl NewTable {
                 }
                 ColumnOption::Check(check) => {
                     let named = option.name.as_ref().or(check.name.as_ref());
-                    self.add_check(named, &format!("{}_{name}_check", self.name), &check.expr)?;
+                    self.unnamed.push((named.map(folded), check.expr.to_string()));
                 }
                 other => return Err(SqlError::unsupported(format!("the column option {other}"))),
             }
@@ -418,8 +418,7 @@ impl NewTable {
         if including.constraints {
             for check in &table.checks {
                 let condition = crate::parse::parse_expression(&check.condition)?;
-                let name = Ident::with_quote('"', check.name.clone());
-                self.add_check(Some(&name), "", &condition)?;
+                self.unnamed.push((Some(check.name.clone()), condition.to_string()));
             }
         }
         if including.indexes {
@@ -475,34 +474,24 @@ impl NewTable {
             }
             TableConstraint::Check(check) => {
                 refuse::enforced(check.enforced)?;
-                let wanted = format!("{}_check", self.name);
-                self.add_check(check.name.as_ref(), &wanted, &check.expr)
+                self.unnamed.push((check.name.as_ref().map(folded), check.expr.to_string()));
+                Ok(())
             }
             other => Err(SqlError::unsupported(format!("the constraint {other}"))),
         }
     }
 
-    fn add_check(
+    /// Gives names to the checks, beside other columns and constraints of the same table.
+    fn name_checks(
         &mut self,
-        name: Option<&Ident>,
-        wanted: &str,
-        condition: &Expr,
+        others: &[TableColumn],
+        taken: impl IntoIterator<Item = String>,
     ) -> Result<(), SqlError> {
-        if let Some(name) = name.map(folded).filter(|name| self.check_names.contains(name)) {
-            let message = format!("check constraint \"{name}\" already exists");
-            return Err(SqlError::new(code::DUPLICATE_OBJECT, message));
-        }
-        let number = self.check_numbers.entry(wanted.to_owned()).or_default();
-        let name = name.map(folded).unwrap_or_else(|| {
-            let mut name = wanted.to_owned();
-            while self.check_names.contains(&name) {
-                *number += 1;
-                name = format!("{wanted}{number}");
-            }
-            name
-        });
-        self.check_names.insert(name.clone());
-        self.checks.push(Check { name, condition: condition.to_string() });
+        let unnamed = std::mem::take(&mut self.unnamed).into_iter();
+        let columns = others.iter().chain(&self.columns).map(|column| column.name.as_str());
+        let mut names = Names::new(&self.name, columns, taken);
+        let checks = unnamed.map(|(name, condition)| names.named(name, condition));
+        self.checks = checks.collect::<Result<_, _>>()?;
         Ok(())
     }
 

@@ -14,7 +14,7 @@ mod strings;
 mod times;
 
 use crate::budget::Budget;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, PG_CATALOG, TEMPORARY};
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
 use crate::transaction::Surroundings;
@@ -673,14 +673,12 @@ pub fn call(
         }
         CurrentSchemas => {
             let path = catalog.path.iter().map(String::as_str);
-            let path = path.filter(|schema| catalog.has_schema(schema));
-            let implied = [crate::catalog::TEMPORARY, "pg_catalog"];
-            let from = match args[0].as_bool() {
-                Some(true) if catalog.has_own() => 0,
-                Some(true) => 1,
-                _ => 2,
-            };
-            let all = implied[from..].iter().copied().chain(path);
+            let path = path.filter(|schema| catalog.has_schema(schema) || *schema == PG_CATALOG);
+            let path: Vec<&str> = path.collect();
+            let with_implied = args[0].as_bool() == Some(true);
+            let own = Some(TEMPORARY).filter(|_| with_implied && catalog.has_own());
+            let system = Some(PG_CATALOG).filter(|system| with_implied && !path.contains(system));
+            let all = own.into_iter().chain(system).chain(path);
             Datum::Text(crate::array::format(all.map(Some)))
         }
         CurrentSetting => match around.settings.setting(&clipped(text(0))) {

@@ -38,6 +38,7 @@ pub mod binary;
 mod bind;
 pub mod budget;
 pub mod catalog;
+pub mod checks;
 pub mod comment;
 pub mod dates;
 pub mod datum;

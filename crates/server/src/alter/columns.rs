@@ -7,6 +7,7 @@ use crate::engine::damaged;
 use crate::foreign::Rows;
 use crate::sequences::check_identity;
 use isomer_sql::catalog::{Catalog, Table, quoted};
+use isomer_sql::checks::mentioned;
 use isomer_sql::datum::{Datum, convert};
 use isomer_sql::define::{self, NewColumn, NewIndex};
 use isomer_sql::foreign::ForeignKey;
@@ -36,7 +37,7 @@ impl Definer<'_> {
             return Ok(());
         }
         define::check_columns(table.columns.len() + 1)?;
-        let mut new = define::new_column(&table.name, column, &self.catalog())?;
+        let mut new = define::new_column(table, column, &self.catalog())?;
         let (key, unique) = (new.key.take(), std::mem::take(&mut new.unique));
         let foreign_keys = std::mem::take(&mut new.foreign_keys);
         self.add_plain_column(table, new)?;
@@ -177,7 +178,7 @@ impl Definer<'_> {
         let table = self.catalog().table_numbered(table.oid)?.clone();
         let mut changed = Table::clone(&table);
         changed.columns.remove(at);
-        changed.checks.retain(|check| !mentions(&check.condition, &name));
+        changed.checks.retain(|check| mentioned(&check.condition, &[&name]).is_empty());
         changed.indexes.retain(|index| index.looked_at().all(|of| *of != at));
         let keys = changed.key.iter_mut().chain(&mut changed.shard);
         keys.filter(|key| **key > at).for_each(|key| *key -= 1);
@@ -445,10 +446,4 @@ fn with(table: &Table, new: NewColumn) -> Table {
     changed.columns.push(new.column);
     changed.checks.extend(new.checks);
     changed
-}
-
-/// True if a condition has this word.
-fn mentions(condition: &str, name: &str) -> bool {
-    let inside = |sign: char| !(sign.is_alphanumeric() || sign == '_');
-    condition.split(inside).any(|word| word.eq_ignore_ascii_case(name))
 }

@@ -1,6 +1,6 @@
 //! Transaction blocks and savepoints.
 
-use super::Session;
+use super::{Savepoint, Session};
 use crate::backend::Backend;
 use crate::wire::Out;
 use isomer_sql::statement::{Control, Modes};
@@ -33,8 +33,8 @@ impl Session {
             Control::Rollback => self.end_block(false, out),
             Control::Savepoint(name) => {
                 self.needs_block("SAVEPOINT")?;
-                let savepoint = self.backend().savepoint();
-                self.savepoints.push((name.clone(), savepoint));
+                let (mark, settings) = (self.backend().savepoint(), self.settings_mark());
+                self.savepoints.push(Savepoint { name: name.clone(), mark, settings });
                 Ok("SAVEPOINT")
             }
             Control::Release(name) => {
@@ -47,10 +47,12 @@ impl Session {
             Control::RollbackTo(name) => {
                 self.needs_block("ROLLBACK TO SAVEPOINT")?;
                 let at = self.savepoint(name)?;
-                let savepoint = self.savepoints[at].1.clone();
+                let Savepoint { mark, settings, .. } = &self.savepoints[at];
+                let (mark, settings) = (mark.clone(), settings.clone());
                 self.savepoints.truncate(at + 1);
                 self.cursors_back_to(at);
-                self.backend().back_to(&savepoint);
+                self.backend().back_to(&mark);
+                self.settings_back_to(settings, out);
                 self.failed = false;
                 Ok("ROLLBACK")
             }
@@ -111,7 +113,7 @@ impl Session {
     }
 
     fn savepoint(&self, name: &str) -> Result<usize, SqlError> {
-        self.savepoints.iter().rposition(|(other, _)| other == name).ok_or_else(|| {
+        self.savepoints.iter().rposition(|other| other.name == name).ok_or_else(|| {
             SqlError::new(code::NO_SAVEPOINT, format!("savepoint \"{name}\" does not exist"))
         })
     }

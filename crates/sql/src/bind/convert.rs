@@ -339,6 +339,15 @@ pub(super) fn number(digits: &str) -> Result<Typed, SqlError> {
     }
 }
 
+/// The negative of a number as it is written; none if it is anything else.
+pub(crate) fn negative(digits: &str) -> Option<(Datum, SqlType)> {
+    let is_number = digits.starts_with(|sign: char| sign.is_ascii_digit() || sign == '.')
+        && digits.bytes().all(|byte| byte.is_ascii_digit() || b".eE+-".contains(&byte));
+    let found = is_number.then(|| number(&format!("-{digits}")).ok()).flatten()?;
+    let Expr::Const(value) = found.expr else { return None };
+    Some((value, found.ty))
+}
+
 /// A type as it was written, in small letters.
 fn type_name(ty: &ast::DataType) -> String {
     ty.to_string().to_lowercase().trim_matches('"').to_owned()

@@ -66,7 +66,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub(crate) use computed::written_computed;
-pub(crate) use convert::{bare, retyped};
+pub(crate) use convert::{bare, negative, retyped};
 pub(crate) use expr::Typed;
 pub(crate) use generated::checked_columns;
 pub use generated::{check_generated, computed_of, renamed};

@@ -16,17 +16,27 @@ use super::{Catalog, Index, Table, quoted};
 use crate::error::{SqlError, code, similar};
 use crate::sequence::Sequence;
 use crate::system::PUBLIC as PUBLIC_OID;
+use crate::system::SystemTable;
 use crate::view::View;
 use sqlparser::ast::{Ident, ObjectName};
 use std::fmt;
 use std::sync::Arc;
+
+/// The schema of what the system tells of itself. It is looked into before those of the path, unless the path names it.
+pub const PG_CATALOG: &str = "pg_catalog";
 
 /// The schema that a database begins with.
 pub const PUBLIC: &str = "public";
 /// The schema of what a session has for itself.
 pub const TEMPORARY: &str = "pg_temp";
 /// Schemas of the system.
-pub const SYSTEM: [&str; 3] = ["pg_catalog", "information_schema", "isomer"];
+pub const SYSTEM: [&str; 3] = [PG_CATALOG, "information_schema", "isomer"];
+
+/// True for a relation of the system that is found by its name alone.
+fn is_of_system(name: &str) -> bool {
+    let is_there = || SystemTable::find(None, name).is_some() || SystemTable::is_void(None, name);
+    name.starts_with("pg_") && is_there()
+}
 
 /// A schema.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -248,16 +258,25 @@ impl Catalog {
 
     /// The schemas in which a name is looked for, in this order.
     pub(super) fn looked_in<'a>(&'a self, named: &'a Named) -> impl Iterator<Item = &'a str> {
-        let temporary = std::iter::once(TEMPORARY).filter(|_| named.schema.is_none());
-        let path = self.path.iter().map(String::as_str).filter(|_| named.schema.is_none());
-        named.schema.as_deref().into_iter().chain(temporary).chain(path)
+        let is_implied = !self.path.iter().any(|schema| schema == PG_CATALOG);
+        let implied = [TEMPORARY, PG_CATALOG].into_iter().take(1 + usize::from(is_implied));
+        let path = implied.chain(self.path.iter().map(String::as_str));
+        named.schema.as_deref().into_iter().chain(path.filter(|_| named.schema.is_none()))
     }
 
     /// What a statement names.
     pub fn lookup(&self, named: &Named) -> Option<Relation<'_>> {
-        self.looked_in(named).find_map(|schema| {
-            self.relation_at(&Name { schema: schema.to_owned(), name: named.name.clone() })
-        })
+        for schema in self.looked_in(named) {
+            let name = Name { schema: schema.to_owned(), name: named.name.clone() };
+            if let Some(found) = self.relation_at(&name) {
+                return Some(found);
+            }
+            // What is the system's is nobody else's behind it.
+            if named.schema.is_none() && schema == PG_CATALOG && is_of_system(&named.name) {
+                return None;
+            }
+        }
+        None
     }
 
     /// True if a relation is what its name alone means.
@@ -291,7 +310,11 @@ impl Catalog {
                 schema.clone()
             }
             None if is_temporary => TEMPORARY.to_owned(),
-            None => self.first_schema()?.to_owned(),
+            None => {
+                let first = self.first_schema()?;
+                self.check_schema(first)?;
+                first.to_owned()
+            }
         };
         Ok(Name { schema, name })
     }
@@ -301,7 +324,8 @@ impl Catalog {
     /// # Errors
     /// 3F000.
     pub fn first_schema(&self) -> Result<&str, SqlError> {
-        let first = self.path.iter().find(|schema| self.has_schema(schema));
+        let is_there = |schema: &&String| self.has_schema(schema) || **schema == PG_CATALOG;
+        let first = self.path.iter().find(is_there);
         first.map(String::as_str).ok_or_else(|| {
             let message = "no schema has been selected to create in";
             SqlError::new(code::INVALID_SCHEMA, message)

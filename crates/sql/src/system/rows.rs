@@ -169,21 +169,48 @@ pub(super) fn shown_default(column: &TableColumn) -> Option<&str> {
 /// As [`shown_default`]; a literal in quotes with its type, or without them, as PostgreSQL writes it:
 ///
 /// ```text
+///   -7   of any type    '-7'::integer     -1.5 of any type    '-1.5'::numeric
 ///   '7'  of an int4     7                 '7'  of an int8     '7'::bigint
 ///   '0'  of a boolean   false             'x'  of a text      'x'::text
 /// ```
 pub(super) fn written_default(column: &TableColumn) -> Option<String> {
     let default = shown_default(column)?;
+    if let Some((value, ty)) = default.strip_prefix('-').and_then(crate::bind::negative) {
+        let shown = crate::text::format(&value, ty);
+        let is_negative = shown.starts_with('-');
+        return Some(if is_negative { format!("'{shown}'::{ty}") } else { shown.into_owned() });
+    }
+    if let Some((literal, value, ty)) = typed_literal(default) {
+        return Some(written_constant(&value, ty, literal));
+    }
     let inside = default.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
     let Some(inside) = inside.filter(|inside| !inside.replace("''", "").contains('\'')) else {
         return Some(default.to_owned());
     };
     let read = crate::text::parse(inside, column.ty).ok();
-    Some(match (column.ty, read) {
-        (SqlType::Int4, Some(Datum::Int(value @ 0..))) => value.to_string(),
-        (SqlType::Bool, Some(Datum::Bool(truth))) => truth.to_string(),
-        (ty, _) => format!("{default}::{}", crate::bind::bare(ty)),
+    Some(match read {
+        Some(value) => written_constant(&value, column.ty, default),
+        None => format!("{default}::{}", crate::bind::bare(column.ty)),
     })
+}
+
+/// A constant of a type, which was written as a literal in quotes.
+fn written_constant(value: &Datum, ty: SqlType, literal: &str) -> String {
+    match (ty, value) {
+        (SqlType::Int4, Datum::Int(value @ 0..)) => value.to_string(),
+        (SqlType::Bool, Datum::Bool(truth)) => truth.to_string(),
+        (ty, _) => format!("{literal}::{}", crate::bind::bare(ty)),
+    }
+}
+
+/// `'7'::INT`: the literal, its value, and its type if that has no modifier.
+fn typed_literal(default: &str) -> Option<(&str, Datum, SqlType)> {
+    let (literal, ty) = default.rsplit_once("'::")?;
+    let inside = literal.strip_prefix('\'').filter(|inside| !inside.contains('\''))?;
+    let named = crate::parse::parse_expression(&format!("NULL::{ty}")).ok()?;
+    let sqlparser::ast::Expr::Cast { data_type, .. } = named else { return None };
+    let ty = SqlType::parse(&data_type).ok().filter(|ty| crate::bind::bare(*ty) == *ty)?;
+    Some((&default[..=literal.len()], crate::text::parse(inside, ty).ok()?, ty))
 }
 
 /// A sequence as a relation.
