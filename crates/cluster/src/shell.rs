@@ -92,6 +92,22 @@ impl Drop for ClosedTables {
     }
 }
 
+/// Waits for a lock no longer than the client is willing to.
+fn within_limit(
+    runtime: &Runtime,
+    cancel: &CancelToken,
+    locked: impl Future<Output = Result<(), OpenError>>,
+) -> Result<(), OpenError> {
+    match cancel.lock_limit_ms() {
+        0 => runtime.block_on(locked),
+        limit_ms => {
+            let limit = Duration::from_millis(limit_ms);
+            let late = OpenError::Canceled(CancelReason::LockTime);
+            runtime.block_on_for(locked, limit).unwrap_or(Err(late))
+        }
+    }
+}
+
 /// An open transaction: [`open::OpenTransaction`], on a thread that blocks. Dropping it rolls it back.
 pub struct OpenTransaction {
     txn: open::OpenTransaction<Embedded>,
@@ -161,14 +177,19 @@ impl OpenTransaction {
         waits: bool,
     ) -> Result<(), OpenError> {
         let locked = self.txn.lock(table, key, mode, waits);
-        match self.cancel.lock_limit_ms() {
-            0 => self.runtime.block_on(locked),
-            limit_ms => {
-                let limit = Duration::from_millis(limit_ms);
-                let late = OpenError::Canceled(CancelReason::LockTime);
-                self.runtime.block_on_for(locked, limit).unwrap_or(Err(late))
-            }
-        }
+        within_limit(&self.runtime, &self.cancel, locked)
+    }
+
+    /// Locks what somebody else gives back, waiting no longer than the client is willing to.
+    pub fn lock_and_keep(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        mode: LockMode,
+        waits: bool,
+    ) -> Result<(), OpenError> {
+        let locked = self.txn.lock_and_keep(table, key, mode, waits);
+        within_limit(&self.runtime, &self.cancel, locked)
     }
 
     /// Enters what is to be entered for rows of a table; not waiting for rows that others have.

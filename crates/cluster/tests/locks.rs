@@ -72,6 +72,14 @@ impl Runner for Locks {
                     Asked::Deadlock(circle) => format!("refused: {}\n", list(&circle)),
                 })
             }
+            "hand_over" => {
+                let to = args.next_pos().ok_or("to whom?")?.trim_start_matches('T').parse()?;
+                args.reject_next()?;
+                let places = self.held.remove(&owner).unwrap_or_default();
+                self.locks.hand_over(owner, to, &places);
+                self.held.entry(to).or_default().extend(places);
+                Ok("done\n".to_owned())
+            }
             "end" => {
                 let woken = match self.locks.is_waiting(owner) {
                     true => self.locks.give_up(owner),

@@ -11,6 +11,7 @@ use crate::deferred::{Deferred, DeferredMark};
 use crate::draft::{Draft, DraftMark};
 use crate::engine::{Engine, Reading};
 use crate::limits;
+use crate::numbers::{NUMBERS, Numbers};
 use crate::temporary::Temporaries;
 use isomer_cluster::{
     CancelToken, ClosedTables, Error, Expect, Failure, Isolation, Lack, LockMode, LogError,
@@ -24,6 +25,7 @@ use isomer_sql::sequence::Sequence;
 use isomer_sql::statement::Level;
 use isomer_sql::transaction::{Base, LockKind, LockedRow, Transaction, Visit};
 use isomer_sql::{SqlError, code};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,6 +57,8 @@ pub(crate) struct Backend {
     pub(crate) begun_us: i64,
     /// Checks of foreign keys that it has put off.
     pub(crate) deferred: Deferred,
+    /// Numbers that the session has locked to its end.
+    numbers: Rc<RefCell<Numbers>>,
     /// The memory of what it has written and locked.
     pub(crate) written: Holding,
 }
@@ -75,19 +79,20 @@ const TABLE_BYTES: usize = 64;
 const WRITTEN_BYTES: usize = 128;
 /// What a row's lock takes: in the table of locks, which may be moving to a larger one, and in the transaction's list.
 const LOCK_BYTES: usize = 384;
-/// The place of locks of numbers, where no table is.
-const NUMBERS: TableId = TableId(u32::MAX);
 
 impl Backend {
     pub(crate) fn new(
         txn: OpenTransaction,
-        (engine, temporaries): (Arc<Engine>, Rc<Temporaries>),
+        (engine, temporaries, numbers): (Arc<Engine>, Rc<Temporaries>, Rc<RefCell<Numbers>>),
         cancel: Arc<CancelToken>,
         reading: Reading,
         read_only: bool,
         begun_us: i64,
         written: Holding,
     ) -> Backend {
+        let mut txn = txn;
+        let handed_over = numbers.borrow_mut().hand_over(txn.owner());
+        txn.keep(handed_over);
         Backend {
             txn,
             draft: None,
@@ -102,6 +107,7 @@ impl Backend {
             is_used: false,
             begun_us,
             deferred: Deferred::default(),
+            numbers,
             written,
         }
     }
@@ -118,6 +124,11 @@ impl Backend {
             self.reading.renew(&self.engine);
         }
         waited
+    }
+
+    /// Gives back numbers that are locked to the end of the session no longer.
+    pub(crate) fn let_go_of(&mut self, numbers: Vec<Key>) {
+        numbers.into_iter().for_each(|number| self.txn.keep_no_longer((NUMBERS, number)));
     }
 
     /// A statement begins: it works with the catalog as it is now, unless the transaction keeps to what it saw first.
@@ -367,6 +378,39 @@ impl Transaction for Backend {
             Err(OpenError::Locked) => Ok(false),
             Err(error) => Err(explain(error)),
         }
+    }
+
+    fn lock_number_for_session(
+        &mut self,
+        number: &Key,
+        kind: LockKind,
+        waits: bool,
+    ) -> Result<bool, SqlError> {
+        self.numbers.borrow_mut().charge(number)?;
+        let shared = matches!(kind, LockKind::KeyShare | LockKind::Shared);
+        let mode = if shared { LockMode::Shared } else { LockMode::Exclusive };
+        match self.txn.lock_and_keep(NUMBERS, number, mode, waits) {
+            Ok(()) => {
+                self.numbers.borrow_mut().locked(number, shared, self.txn.owner());
+                Ok(true)
+            }
+            Err(OpenError::Locked) => Ok(false),
+            Err(error) => Err(explain(error)),
+        }
+    }
+
+    fn unlock_number(&mut self, number: &Key, kind: LockKind) -> bool {
+        let shared = matches!(kind, LockKind::KeyShare | LockKind::Shared);
+        let unlocked = self.numbers.borrow_mut().unlocked(number, shared);
+        if unlocked == Some(true) {
+            self.txn.keep_no_longer((NUMBERS, number.clone()));
+        }
+        unlocked.is_some()
+    }
+
+    fn unlock_numbers(&mut self) {
+        let all = self.numbers.borrow_mut().all_unlocked();
+        self.let_go_of(all);
     }
 
     fn look_again(&mut self) {

@@ -55,6 +55,7 @@ mod indexes;
 mod limits;
 mod listener;
 mod liveness;
+mod numbers;
 mod options;
 mod passage;
 mod pilot;

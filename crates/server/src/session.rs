@@ -23,6 +23,7 @@ use crate::clients::Clients;
 use crate::copy::CopyIn;
 use crate::engine::{Engine, ReaderPlace};
 use crate::limits::{self, Memory, Watch};
+use crate::numbers::{Counts, Numbers};
 use crate::options::ServerOptions;
 use crate::settings::{Kept, Settings, SettingsMark};
 use crate::socket::Socket;
@@ -32,6 +33,7 @@ use cursors::Cursor;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use isomer_cluster::{CancelReason, CancelToken, Isolation, Ran};
+use isomer_design::Key;
 use isomer_sql::budget::{Budget, Holding};
 use isomer_sql::catalog::Catalog;
 use isomer_sql::datum::Datum;
@@ -69,6 +71,9 @@ pub(crate) struct Session {
     pub(crate) txn: Option<Backend>,
     /// Tables of its own. They go after its transaction.
     pub(crate) temporaries: Rc<Temporaries>,
+    /// Numbers that it has locked to its end, and how it was when its transaction began.
+    pub(crate) numbers: Rc<RefCell<Numbers>>,
+    numbers_before: Counts,
     /// True between BEGIN and its end.
     in_block: bool,
     failed: bool,
@@ -160,9 +165,13 @@ impl Session {
         (memory, options): (Memory, &ServerOptions),
     ) -> Session {
         cancel.set_lock_limit(settings.limits.lock);
+        let held = memory.session.keep(0).expect("nothing is always there");
+        let numbers = Numbers::new(engine.gateway().clone(), held);
         let mut session = Session {
             reader: engine.readers.enter(),
             temporaries: Rc::new(Temporaries::new(engine.clone())),
+            numbers: Rc::new(RefCell::new(numbers)),
+            numbers_before: Counts::default(),
             engine,
             cancel,
             seed: settings.process as u64,
@@ -490,10 +499,13 @@ impl Session {
         let txn = self.engine.gateway().begin(isolation, self.cancel.clone());
         let (engine, cancel) = (self.engine.clone(), self.cancel.clone());
         let own = self.temporaries.clone();
+        let numbers = self.numbers.clone();
+        self.numbers_before = numbers.borrow().mark();
         let written = self.memory.written.keep(0).expect("nothing is always there");
         let reading = self.reader.begin(&engine);
         let now_us = (self.clock)();
-        let backend = Backend::new(txn, (engine, own), cancel, reading, read_only, now_us, written);
+        let backend =
+            Backend::new(txn, (engine, own, numbers), cancel, reading, read_only, now_us, written);
         self.txn = Some(backend);
         self.transaction_until = until(self.settings.limits.transaction);
     }
@@ -510,6 +522,20 @@ impl Session {
         let ended = self.txn.take().map_or(Ok(()), |backend| self.commit(backend));
         self.end_cursors(ended.is_ok());
         ended
+    }
+
+    /// The numbers that it has locked are as they were, as a statement is run again.
+    fn numbers_back_to(&mut self, before: &Counts) {
+        let gone = self.numbers.borrow_mut().back_to(before);
+        self.let_go_of(gone);
+    }
+
+    /// Gives back numbers that are locked to the end of the session no longer.
+    pub(crate) fn let_go_of(&mut self, numbers: Vec<Key>) {
+        match &mut self.txn {
+            Some(backend) => backend.let_go_of(numbers),
+            None => self.numbers.borrow().give_back(numbers),
+        }
     }
 
     /// After an error: a block has failed, any other transaction is rolled back.

@@ -236,6 +236,8 @@ impl Expr {
                     | Func::SequenceIsCalled
                     | Func::Sleep
                     | Func::Advisory { .. }
+                    | Func::AdvisoryUnlock { .. }
+                    | Func::AdvisoryUnlockAll
                     | Func::SetConfig
             )
         };

@@ -84,11 +84,16 @@ pub enum Func {
     SequenceIsCalled,
     Sleep,
     Random,
-    /// A lock of a number, to the end of the transaction; whether it is waited for.
+    /// A lock of a number, to the end of the session or of the transaction; whether it is waited for.
     Advisory {
         shared: bool,
         waits: bool,
+        for_session: bool,
     },
+    AdvisoryUnlock {
+        shared: bool,
+    },
+    AdvisoryUnlockAll,
     RandomUuid,
     Extract,
     Neg,
@@ -285,24 +290,14 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         // No table is a part of another: psql looks for a table among these.
         ("pg_partition_ancestors", 1) => (NullText, SqlType::Oid),
         ("pg_is_in_recovery" | "pg_relation_is_publishable", _) => (Zero, SqlType::Bool),
-        // There are no such locks, so none is held.
-        ("pg_advisory_unlock_all", 0) => (NullText, SqlType::Text),
         ("quote_ident", 1) => (QuoteIdent, SqlType::Text),
         ("quote_literal", 1) => (QuoteLiteral, SqlType::Text),
         ("to_regclass", 1) => (ToRegclass, SqlType::Oid),
         ("oidvectortypes", 1) => (VectorTypes, SqlType::Text),
-        ("pg_advisory_xact_lock", 1 | 2) => {
-            (Advisory { shared: false, waits: true }, SqlType::Text)
-        }
-        ("pg_advisory_xact_lock_shared", 1 | 2) => {
-            (Advisory { shared: true, waits: true }, SqlType::Text)
-        }
-        ("pg_try_advisory_xact_lock", 1 | 2) => {
-            (Advisory { shared: false, waits: false }, SqlType::Bool)
-        }
-        ("pg_try_advisory_xact_lock_shared", 1 | 2) => {
-            (Advisory { shared: true, waits: false }, SqlType::Bool)
-        }
+        ("pg_advisory_unlock_all", 0) => (AdvisoryUnlockAll, SqlType::Text),
+        ("pg_advisory_unlock", 1 | 2) => (AdvisoryUnlock { shared: false }, SqlType::Bool),
+        ("pg_advisory_unlock_shared", 1 | 2) => (AdvisoryUnlock { shared: true }, SqlType::Bool),
+        (_, 1 | 2) if advisory(name).is_some() => advisory(name)?,
         ("to_regtype", 1) => (ToRegtype, SqlType::Oid),
         ("pg_get_serial_sequence", 2) => (SerialSequence, SqlType::Text),
         ("set_config", 3) => (SetConfig, SqlType::Text),
@@ -311,6 +306,21 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("acldefault", 2) => (DefaultAccess, SqlType::Array(&SqlType::Text)),
         _ => return json::find(name, args),
     })
+}
+
+/// `pg_[try_]advisory_[xact_]lock[_shared]`
+fn advisory(name: &str) -> Option<(Func, SqlType)> {
+    let rest = name.strip_prefix("pg_")?;
+    let (rest, waits) = rest.strip_prefix("try_").map_or((rest, true), |rest| (rest, false));
+    let rest = rest.strip_prefix("advisory_")?;
+    let (rest, for_session) = rest.strip_prefix("xact_").map_or((rest, true), |rest| (rest, false));
+    let shared = match rest {
+        "lock" => false,
+        "lock_shared" => true,
+        _ => return None,
+    };
+    let ty = if waits { SqlType::Text } else { SqlType::Bool };
+    Some((Func::Advisory { shared, waits, for_session }, ty))
 }
 
 fn power_type(args: &[SqlType]) -> SqlType {
@@ -707,6 +717,8 @@ pub fn call(
         | SequenceIsCalled
         | Sleep
         | Advisory { .. }
+        | AdvisoryUnlock { .. }
+        | AdvisoryUnlockAll
         | Md5Like => {
             return Err(SqlError::unsupported("this function"));
         }

@@ -110,6 +110,23 @@ pub trait Transaction {
     /// As [`Transaction::lock`].
     fn lock_number(&mut self, number: &Key, kind: LockKind, waits: bool) -> Result<bool, SqlError>;
 
+    /// As [`Transaction::lock_number`], to the end of the session, or until it is given back.
+    ///
+    /// # Errors
+    /// As [`Transaction::lock`].
+    fn lock_number_for_session(
+        &mut self,
+        number: &Key,
+        kind: LockKind,
+        waits: bool,
+    ) -> Result<bool, SqlError>;
+
+    /// Gives back a number that is locked to the end of the session; `false` if it is not.
+    fn unlock_number(&mut self, number: &Key, kind: LockKind) -> bool;
+
+    /// Gives back all numbers that are locked to the end of the session.
+    fn unlock_numbers(&mut self);
+
     /// Waits until others who have locked a row have let go of it, without locking it.
     ///
     /// # Errors

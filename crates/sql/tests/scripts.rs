@@ -59,6 +59,16 @@ impl Transaction for Nothing {
         none()
     }
 
+    fn lock_number_for_session(&mut self, _: &Key, _: LockKind, _: bool) -> Result<bool, SqlError> {
+        none()
+    }
+
+    fn unlock_number(&mut self, _: &Key, _: LockKind) -> bool {
+        false
+    }
+
+    fn unlock_numbers(&mut self) {}
+
     fn wait_for_holders(&mut self, _: TableId, _: &Key) -> Result<(), SqlError> {
         none()
     }

@@ -249,6 +249,16 @@ impl<T: Transport> Gateway<T> {
         shared.wake(&woken);
     }
 
+    /// What one owner holds is another's from now on, which holds none of it.
+    pub fn hand_over(&self, from: Owner, to: Owner, places: &[(TableId, Key)]) {
+        self.shared.lock().locks.hand_over(from, to, places);
+    }
+
+    /// Gives back what an owner has kept when its transaction ended.
+    pub fn give_back(&self, owner: Owner, places: &[(TableId, Key)]) {
+        self.release(owner, places);
+    }
+
     /// Lets an owner wait as it has been told to. `granted`: what it has after that and had not before.
     async fn wait(
         &self,

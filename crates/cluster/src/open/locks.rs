@@ -27,6 +27,9 @@
 //! **Outliving.** Who wants nothing of a row but that those who hold it now have ended waits beside the queue:
 //! nobody waits for it, so the row is held up for no one.
 //!
+//! **Handing over.** What a session holds beyond its transactions is each time the one's that is there, so that who waits
+//! for it waits for whom the session itself waits for.
+//!
 //! **Invariants.** Conflicting owners never hold a row together; a row that nobody holds has no queue;
 //! the graph of waiting has no circle.
 //!
@@ -269,6 +272,21 @@ impl RowLocks {
             }
         }
         woken
+    }
+
+    /// Rows that one owner holds are another's from now on, which holds none of them.
+    pub fn hand_over<'p>(
+        &mut self,
+        from: Owner,
+        to: Owner,
+        places: impl IntoIterator<Item = &'p Place>,
+    ) {
+        for place in places {
+            let Some(row) = self.rows.get_mut(place) else { continue };
+            row.holders.iter_mut().filter(|(holder, _)| *holder == from).for_each(|it| it.0 = to);
+            let awaited = row.outliving.iter_mut().flat_map(|(_, before)| before);
+            awaited.filter(|holder| **holder == from).for_each(|holder| *holder = to);
+        }
     }
 
     /// Grants a row to those at the front of its queue that can have it.

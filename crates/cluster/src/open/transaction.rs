@@ -28,6 +28,7 @@ use crate::transport::Transport;
 use isomer_design::{Direction, Key, KeyRange, Span, TableId, Time};
 use isomer_site::{Abort, Body, Expect, Overlay, ReadSet, Request};
 use isomer_strategy::Refused;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -121,6 +122,8 @@ pub struct OpenTransaction<T: Transport> {
     checks_reads: bool,
     read_bytes: usize,
     locked: Vec<(TableId, Key)>,
+    /// What of that, and beside it, it holds when it has ended.
+    kept: BTreeSet<(TableId, Key)>,
     session: Session,
     /// What it has read, for the strategy.
     noted: Reads,
@@ -157,6 +160,7 @@ impl<T: Transport> OpenTransaction<T> {
             checks_reads: false,
             read_bytes: 0,
             locked: Vec::new(),
+            kept: BTreeSet::new(),
             session,
             noted,
             is_asynchronous: false,
@@ -285,11 +289,49 @@ impl<T: Transport> OpenTransaction<T> {
     ) -> Result<(), OpenError> {
         let place = (table, key.clone());
         let asked = self.gateway.lock(self.owner, place.clone(), mode, waits, &self.cancel);
-        if asked.await? {
+        if asked.await? || self.kept.contains(&place) {
             self.locked.push(place);
             self.end_newest();
         }
         Ok(())
+    }
+
+    /// As [`lock`](OpenTransaction::lock), and [keeps](OpenTransaction::keep) it.
+    ///
+    /// # Errors
+    /// As [`lock`](OpenTransaction::lock).
+    pub async fn lock_and_keep(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        mode: LockMode,
+        waits: bool,
+    ) -> Result<(), OpenError> {
+        let place = (table, key.clone());
+        self.gateway.lock(self.owner, place.clone(), mode, waits, &self.cancel).await?;
+        self.kept.insert(place);
+        self.end_newest();
+        Ok(())
+    }
+
+    /// It keeps what it holds at these places when it ends: somebody else is to give them
+    /// [back](Gateway::give_back), or to hand them [over](Gateway::hand_over).
+    pub fn keep(&mut self, places: impl IntoIterator<Item = (TableId, Key)>) {
+        self.kept.extend(places);
+    }
+
+    /// It keeps a place no longer that it was told to [keep](Self::keep); where it has not asked for the lock itself, it
+    /// is given back now.
+    pub fn keep_no_longer(&mut self, place: (TableId, Key)) {
+        if self.kept.remove(&place) && !self.locked.contains(&place) {
+            self.gateway.release(self.owner, &[place]);
+        }
+    }
+
+    /// Gives back places, but for those that it keeps.
+    fn let_go(&self, mut places: Vec<(TableId, Key)>) {
+        places.retain(|place| !self.kept.contains(place));
+        self.gateway.release(self.owner, &places);
     }
 
     /// About how many bytes of memory it takes to remember what it has read: none unless it is serializable.
@@ -415,7 +457,7 @@ impl<T: Transport> OpenTransaction<T> {
     pub fn back_to(&mut self, savepoint: Savepoint) {
         self.workspace.back_to(savepoint.workspace);
         let since = self.locked.split_off(savepoint.locked);
-        self.gateway.release(self.owner, &since);
+        self.let_go(since);
     }
 
     /// From here on its client is told without waiting for the disk: of what was read, and of a commit at one site. A
@@ -484,15 +526,17 @@ impl<T: Transport> OpenTransaction<T> {
         // Rows that are all new are kept: nobody wants them yet, and should the answer be lost, it can be said what
         // became of them.
         let (owner, locked, keeps_rows) = (self.owner, &mut self.locked, only_inserts(writes));
+        let kept = &self.kept;
         let mut published = |time| {
             gateway.router().has_committed(time);
             let is_new = |(table, key): &mut (TableId, Key)| {
                 writes.get(table).is_some_and(|rows| rows.contains_key(key))
             };
-            let released = match keeps_rows {
+            let mut released: Vec<_> = match keeps_rows {
                 true => locked.extract_if(.., |place| !is_new(place)).collect(),
                 false => std::mem::take(locked),
             };
+            released.retain(|place| !kept.contains(place));
             gateway.release(owner, &released);
         };
         let is_asynchronous = self.is_asynchronous;
@@ -646,7 +690,8 @@ impl<T: Transport> Drop for OpenTransaction<T> {
     fn drop(&mut self) {
         self.end_snapshot();
         self.end_newest();
-        self.gateway.release(self.owner, &self.locked);
+        let locked = std::mem::take(&mut self.locked);
+        self.let_go(locked);
     }
 }
 

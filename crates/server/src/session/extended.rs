@@ -230,6 +230,8 @@ impl Session {
             let Some((portal, _)) = again.filter(|(_, mark)| out.back_to(*mark)) else {
                 return out.error(&error);
             };
+            let before = std::mem::take(&mut self.numbers_before);
+            self.numbers_back_to(&before);
             if let Err(error) = self.run_again(portal, out, flush) {
                 self.tell(error, out);
             }

@@ -198,7 +198,7 @@ impl Session {
         out: &mut Out,
         flush: &mut dyn Flush,
     ) -> Result<(), SqlError> {
-        let mark = out.mark();
+        let (mark, numbers) = (out.mark(), self.numbers.borrow().mark());
         for _ in 0..RUNS_MAX {
             let is_alone = self.txn.is_none();
             self.begin_statement()?;
@@ -225,6 +225,7 @@ impl Session {
                 Some(savepoint) => self.backend().back_to(&savepoint),
                 None => self.txn = None,
             }
+            self.numbers_back_to(&numbers);
         }
         let message = "the rows of the statement moved away each time it was run";
         Err(SqlError::new(code::SERIALIZATION, message).hint("Run the transaction again."))

@@ -105,6 +105,8 @@ impl Session {
                 self.tell_cursors();
                 self.statements.clear();
                 self.given.forget();
+                let numbers = self.numbers.borrow_mut().all_unlocked();
+                self.let_go_of(numbers);
                 self.change_settings(false, out, Settings::reset)?;
                 out.complete("DISCARD ALL");
             }

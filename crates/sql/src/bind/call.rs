@@ -578,7 +578,7 @@ fn argument(func: Func, at: usize) -> Argument {
         (Substring | Left | Right | Repeat | LPad | RPad, _) | (Round | Trunc, 1) => {
             Argument::Whole
         }
-        (SetVal, 1) | (Advisory { .. }, _) => Argument::Long,
+        (SetVal, 1) | (Advisory { .. } | AdvisoryUnlock { .. }, _) => Argument::Long,
         (SetVal, 2) => Argument::Truth,
         (Abs | Round | Floor | Ceil | Trunc | Power | Sqrt | Mod | Sign | Exp | Ln, _) => {
             Argument::Number
@@ -623,7 +623,7 @@ fn unknown_argument(func: Func, at: usize) -> SqlType {
         | Func::Sign
         | Func::Exp
         | Func::Ln => SqlType::Float8,
-        Func::Advisory { .. } => SqlType::Int8,
+        Func::Advisory { .. } | Func::AdvisoryUnlock { .. } => SqlType::Int8,
         Func::SetVal if at == 1 => SqlType::Int8,
         Func::SetVal if at == 2 => SqlType::Bool,
         _ => SqlType::Text,

@@ -223,14 +223,26 @@ impl Exec<'_> {
                 self.txn.borrow().pause(time.map_or(SLEEP_MAX, |time| time.min(SLEEP_MAX)))?;
                 Ok(Datum::text(""))
             }
-            Func::Advisory { shared, waits } => {
-                // One number, or two: none of the one kind is of the other.
-                let mut numbers = vec![values.len() as i64];
-                numbers.extend(values.iter().filter_map(Datum::as_int));
-                let key = Key::ints(&numbers);
-                let kind = if shared { LockKind::Shared } else { LockKind::Exclusive };
-                let is_free = self.txn.borrow_mut().lock_number(&key, kind, waits)?;
+            Func::AdvisoryUnlockAll => {
+                self.txn.borrow_mut().unlock_numbers();
+                Ok(Datum::text(""))
+            }
+            Func::Advisory { .. } | Func::AdvisoryUnlock { .. }
+                if values.iter().any(Datum::is_null) =>
+            {
+                Ok(Datum::Null)
+            }
+            Func::Advisory { shared, waits, for_session } => {
+                let (number, kind, txn) = (number_of(&values), kind_of(shared), &self.txn);
+                let is_free = match for_session {
+                    true => txn.borrow_mut().lock_number_for_session(&number, kind, waits)?,
+                    false => txn.borrow_mut().lock_number(&number, kind, waits)?,
+                };
                 Ok(if waits { Datum::text("") } else { Datum::Bool(is_free) })
+            }
+            Func::AdvisoryUnlock { shared } => {
+                let (number, kind) = (number_of(&values), kind_of(shared));
+                Ok(Datum::Bool(self.txn.borrow_mut().unlock_number(&number, kind)))
             }
             Func::Random => {
                 self.calls.set(self.calls.get() + 1);
@@ -240,6 +252,17 @@ impl Exec<'_> {
             func => functions::call(func, &values, self.around, self.catalog),
         }
     }
+}
+
+/// What an advisory lock is of: one number, or two; none of the one kind is of the other.
+fn number_of(values: &[Datum]) -> Key {
+    let mut numbers = vec![values.len() as i64];
+    numbers.extend(values.iter().filter_map(Datum::as_int));
+    Key::ints(&numbers)
+}
+
+fn kind_of(shared: bool) -> LockKind {
+    if shared { LockKind::Shared } else { LockKind::Exclusive }
 }
 
 fn truth(holds: Option<bool>) -> Datum {

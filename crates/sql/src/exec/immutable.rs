@@ -126,6 +126,16 @@ impl Transaction for Nowhere {
         nothing()
     }
 
+    fn lock_number_for_session(&mut self, _: &Key, _: LockKind, _: bool) -> Result<bool, SqlError> {
+        nothing()
+    }
+
+    fn unlock_number(&mut self, _: &Key, _: LockKind) -> bool {
+        false
+    }
+
+    fn unlock_numbers(&mut self) {}
+
     fn wait_for_holders(&mut self, _: TableId, _: &Key) -> Result<(), SqlError> {
         nothing()
     }
