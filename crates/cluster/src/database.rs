@@ -756,9 +756,18 @@ impl Database {
     /// # Errors
     /// [`Error::Checkpoint`]; the checkpoints before stay in force.
     pub fn checkpoint(&self) -> Result<(), Error> {
+        self.checkpoint_while(&|| true).map(drop)
+    }
+
+    /// As [`Database::checkpoint`], as long as `goes_on`; false if it does not to the end. The sites that have made
+    /// theirs by then keep it, the others the one before.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`]; the checkpoints before stay in force.
+    pub fn checkpoint_while(&self, goes_on: &dyn Fn() -> bool) -> Result<bool, Error> {
         match self.storage.folder() {
-            Some(_) => Ok(self.checkpointer.make_all(&self.runtime)?),
-            None => Ok(()),
+            Some(_) => Ok(self.checkpointer.make_all(&self.runtime, goes_on)?),
+            None => Ok(true),
         }
     }
 

@@ -219,6 +219,27 @@ fn a_dropped_table_stays_gone_even_if_the_sites_had_not_heard_of_it() {
 }
 
 #[test]
+fn a_checkpoint_that_nobody_waits_for_any_more_is_given_up() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let open = || Database::open(Options::in_folder(folder.path(), 2)).expect("it can be opened");
+    let db = open();
+    let table = bank(&db, 2);
+    let made =
+        |db: &Database| db.sites().iter().filter(|report| report.checkpoint.last.is_some()).count();
+    for patience in 0..4 {
+        let looks = AtomicU64::new(0);
+        let goes_on = || looks.fetch_add(1, Ordering::SeqCst) < patience;
+        assert!(!db.checkpoint_while(&goes_on).expect("there is room"), "{patience}");
+    }
+    assert!(made(&db) < 2, "one may have been made before the other was given up");
+    drop(db);
+    let db = open();
+    assert_eq!(total(&db, &mut db.session(), table), ACCOUNTS * START);
+    assert!(db.checkpoint_while(&|| true).expect("there is room"));
+    assert_eq!(made(&db), 2);
+}
+
+#[test]
 fn what_a_strategy_has_learned_is_there_when_the_database_is_opened_again() {
     let folder = tempfile::tempdir().unwrap();
     let open = || {

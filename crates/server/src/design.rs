@@ -3,8 +3,9 @@
 
 use crate::backend::database;
 use crate::engine::{Engine, damaged};
+use crate::limits::ended;
 use crate::size::read_site_memory;
-use isomer_cluster::Reach;
+use isomer_cluster::{CancelReason, CancelToken, Reach};
 use isomer_design::{Backups, Change, Design, Key, Placement, SiteId, TableId, Time, Value};
 use isomer_sql::catalog::{Catalog, Named, Table};
 use isomer_sql::datum::{Datum, convert};
@@ -16,14 +17,18 @@ use isomer_strategy::SiteLoad;
 use sqlparser::ast::{Expr, UnaryOperator};
 
 impl Engine {
-    /// Makes the changes that a statement asks for.
-    pub(crate) fn change_design(&self, statement: &DesignStatement) -> Result<(), SqlError> {
+    /// Makes the changes that a statement asks for. Of those that take long, `cancel` ends what can be ended.
+    pub(crate) fn change_design(
+        &self,
+        statement: &DesignStatement,
+        cancel: &CancelToken,
+    ) -> Result<(), SqlError> {
         let (table, change) = match statement {
             DesignStatement::Alter { table, change } => (table, change),
             DesignStatement::Autopilot(mode) => return self.set_autopilot(mode),
             DesignStatement::SiteMemory(size) => return self.set_site_memory(size),
             DesignStatement::Reconfigure(statement) => return self.reconfigure(statement),
-            DesignStatement::Checkpoint => return self.database().checkpoint().map_err(database),
+            DesignStatement::Checkpoint => return self.checkpoint(cancel),
             DesignStatement::Show(_) => return Ok(()),
         };
         let catalog = self.catalog();
@@ -307,6 +312,14 @@ impl Engine {
             ]
         };
         self.database().sites_elsewhere().into_iter().map(row).collect()
+    }
+
+    fn checkpoint(&self, cancel: &CancelToken) -> Result<(), SqlError> {
+        let goes_on = || cancel.over().is_none();
+        match self.database().checkpoint_while(&goes_on).map_err(database)? {
+            true => Ok(()),
+            false => Err(cancel.over().map_or_else(|| ended(CancelReason::Asked), ended)),
+        }
     }
 
     fn checkpoint_rows(&self) -> Vec<Vec<Datum>> {

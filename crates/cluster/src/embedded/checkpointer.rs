@@ -8,7 +8,7 @@
 //!
 //! One is made at a time in a process: its sites share disk and processors. Whoever asks for checkpoints
 //! (`CHECKPOINT`, a clean stop) waits for the one under way, which hurries then, and makes its own on its
-//! own thread, without pauses.
+//! own thread, without pauses. A client that cancels its statement waits no longer.
 //!
 //! A checkpoint waits for the locks of partitions. One that gets nowhere for long, because the outcome
 //! of a transaction over several sites is not known, say, is given up and tried again: the other sites'
@@ -20,7 +20,7 @@ pub use policy::Checkpointing;
 
 use super::runtime::Runtime;
 use isomer_design::{SiteId, Time};
-use isomer_site::{AtOnce, CheckpointError, Pace, Site, Stage, TimeSource};
+use isomer_site::{CheckpointError, Pace, Site, Stage, TimeSource};
 use parking_lot::Mutex;
 use policy::{Pacing, Standing};
 use std::collections::BTreeMap;
@@ -98,20 +98,33 @@ impl Checkpointer {
         }
     }
 
-    /// Makes a checkpoint of each site, without pauses.
+    /// Makes a checkpoint of each site, without pauses, as long as `goes_on`; false if it does not to the end. What was made
+    /// by then stays.
     ///
     /// # Errors
     /// The first error; the sites before have made theirs.
-    pub(crate) fn make_all(&self, runtime: &Runtime) -> Result<(), CheckpointError> {
+    pub(crate) fn make_all(
+        &self,
+        runtime: &Runtime,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<bool, CheckpointError> {
         let _hurried = Hurried::new(&self.hurried);
-        let _turn = self.turn.lock();
+        let _turn = loop {
+            match self.turn.try_lock_for(LOOK) {
+                Some(turn) => break turn,
+                None if goes_on() => {}
+                None => return Ok(false),
+            }
+        };
         for site in runtime.sites().iter().filter(|site| site.failure().is_none()) {
             let begun = runtime.clock.now();
-            let made = runtime.block_on(site.checkpoint(&mut AtOnce));
+            let Some(made) = drive(site.checkpoint(&mut Unpaced(goes_on)), goes_on) else {
+                return Ok(false);
+            };
             self.remember(site.id(), begun, made.as_ref().err().map(ToString::to_string));
             made?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Why the last attempt at a site failed.
@@ -244,6 +257,18 @@ impl Pace for Paced<'_> {
         }
         self.moved.store(self.runtime.clock.now().0, Ordering::Relaxed);
         if stopped.load(Ordering::SeqCst) {
+            // `drive` looks, and gives the checkpoint up.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// As fast as it can, as long as it is to go on.
+struct Unpaced<'a>(&'a dyn Fn() -> bool);
+
+impl Pace for Unpaced<'_> {
+    async fn reached(&mut self, _: Stage) {
+        if !self.0() {
             // `drive` looks, and gives the checkpoint up.
             std::future::pending::<()>().await;
         }

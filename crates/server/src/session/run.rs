@@ -126,9 +126,10 @@ impl Session {
                 match &**statement {
                     DesignStatement::Alter { table, change } => {
                         let (table, change) = (self.resolved(table), change.clone());
-                        self.engine.change_design(&DesignStatement::Alter { table, change })?;
+                        let altered = DesignStatement::Alter { table, change };
+                        self.engine.change_design(&altered, &self.cancel)?;
                     }
-                    other => self.engine.change_design(other)?,
+                    other => self.engine.change_design(other, &self.cancel)?,
                 }
                 out.complete(match **statement {
                     DesignStatement::Autopilot(_)

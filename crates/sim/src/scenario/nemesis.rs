@@ -3,7 +3,7 @@
 use super::Run;
 use crate::world::Gate;
 use isomer_cluster::FailedOver;
-use isomer_design::SiteId;
+use isomer_design::{KeyRange, SiteId};
 use std::rc::Rc;
 
 /// Starts the nemeses that the run has drawn.
@@ -109,6 +109,7 @@ async fn lose(run: &Rc<Run>) {
             let world = passing.world();
             let told = |over: &FailedOver| world.note(format_args!("{over}"));
             told(&passing.cluster.router.pass_by(site, &told).await);
+            check_let_go(&passing, site);
         });
         world.sleep(world.draw(1..400_000_000)).await;
         start_again(run, site);
@@ -119,6 +120,20 @@ async fn lose(run: &Rc<Run>) {
         // It may have been up all the time.
         world.doing(|| format!("waits until {site} is readmitted"));
         readmit(run, site).await;
+    }
+}
+
+/// While a site is away that was passed by, nobody who can be asked counts on a backup there: its commits would wait for it.
+fn check_let_go(run: &Run, site: SiteId) {
+    let (world, design) = (run.world(), run.cluster.router.design());
+    if !world.is_given_up(site) {
+        return; // It is back.
+    }
+    for (table, _) in design.tables().filter(|(_, table)| table.backups().count > 0) {
+        for (range, placement) in design.partitions_in(table, &KeyRange::all()) {
+            let waits = placement.replicas.contains(site) && !world.is_given_up(placement.master);
+            assert!(!waits, "{site} was passed by, and {table}{range} has a backup there");
+        }
     }
 }
 

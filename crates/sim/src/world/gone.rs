@@ -33,7 +33,7 @@ impl World {
         self.gone.given_up.borrow_mut().insert(site);
     }
 
-    pub(super) fn is_given_up(&self, site: SiteId) -> bool {
+    pub(crate) fn is_given_up(&self, site: SiteId) -> bool {
         self.gone.given_up.borrow().contains(&site)
     }
 
