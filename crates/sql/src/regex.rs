@@ -12,27 +12,27 @@
 //! a match, as Perl does; it looks at lengths:
 //!
 //! ```text
-//!   'foobar'  ~  fo(o|ob)(b?ar)     all of it fits, from the first sign on; so the whole is "foobar"
+//!   'foobar'  ~  fo(o|ob)(b?ar)     all of it fits, from the first character on; so the whole is "foobar"
 //!                                   group 1 is as long as the rest allows: "ob"; group 2 is what is left: "ar"
 //! ```
 //!
 //! The match begins as far left as one can, and is the longest there, or the shortest if what is first repeated in the
-//! expression wants little (`a*?`). Then its parts are cut from left to right, each as long, or as short, as the parts
+//! expression is non-greedy (`a*?`). Then its parts are cut from left to right, each as long, or as short, as the parts
 //! behind it allow ([`parts`]). Whether they allow it is the first question again, so nothing is tried in vain;
 //! only references to groups (`(.)\1`), which no program knows, make it go back.
 //!
 //! | module | what it does |
 //! | --- | --- |
 //! | [`read`] | from the text to nodes |
-//! | [`signs`] | classes of signs |
+//! | [`classes`] | classes of characters |
 //! | [`walk`] | nodes as a program, and a text's way through it |
 //! | [`parts`] | what the groups hold |
 //!
-//! Left out: basic and extended expressions of old (`(?b)`, `(?e)`), and collating elements of several signs.
+//! Left out: basic and extended expressions of old (`(?b)`, `(?e)`), and collating elements of several characters.
 
+mod classes;
 mod parts;
 mod read;
-mod signs;
 mod walk;
 
 use crate::budget::Budget;
@@ -168,7 +168,7 @@ impl Regex {
         self.each_from(text, 0, budget, take)
     }
 
-    /// As [`each`](Regex::each), from a place on that is counted in signs; the text begins before it.
+    /// As [`each`](Regex::each), from a place on that is counted in characters; the text begins before it.
     ///
     /// # Errors
     /// As [`each`](Regex::each).
@@ -195,7 +195,7 @@ impl Regex {
         Ok(())
     }
 
-    /// The first part from a place on, and its groups if they are wanted; all places are counted in signs.
+    /// The first part from a place on, and its groups if they are wanted; all places are counted in characters.
     fn next(
         &self,
         text: &Text,
@@ -205,13 +205,13 @@ impl Regex {
     ) -> Result<Option<Found>, SqlError> {
         let program = Program::new(&self.nodes)?;
         let Some(first_end) = program.first_end(text, from, budget)? else { return Ok(None) };
-        let wants_little = read::wants_little(&self.nodes);
+        let non_greedy = read::non_greedy(&self.nodes);
         // The part that ends first may not be the one that begins first, but none begins behind its end. What a
         // reference stands for is not known to the program, so there it may.
         let last = if self.refers { text.len() } else { first_end };
         for start in from..=last {
             let mut ends = program.ends(text, start, text.len(), budget)?;
-            if !wants_little {
+            if !non_greedy {
                 ends.reverse();
             }
             for end in ends {
@@ -238,14 +238,14 @@ fn wrong(what: &str) -> SqlError {
     SqlError::new("2201B", format!("invalid regular expression: {what}"))
 }
 
-/// A pattern of SIMILAR TO as a regular expression. `_` and `%` stand for one sign and any; `escape` before a quote
+/// A pattern of SIMILAR TO as a regular expression. `_` and `%` stand for one character and any; `escape` before a quote
 /// marks where the part begins and ends that `substring` is asked for.
 ///
 /// # Errors
-/// 22025 for an escape that is no single sign, 2200C for more than two marks.
+/// 22025 for an escape that is no single character, 2200C for more than two marks.
 pub fn similar(pattern: &str, escape: &str, budget: &Budget) -> Result<String, SqlError> {
-    let mut signs = escape.chars();
-    let (escape, rest) = (signs.next(), signs.next());
+    let mut chars = escape.chars();
+    let (escape, rest) = (chars.next(), chars.next());
     if rest.is_some() {
         return Err(SqlError::new("22025", "invalid escape string")
             .hint("Escape string must be empty or one character."));
@@ -253,9 +253,9 @@ pub fn similar(pattern: &str, escape: &str, budget: &Budget) -> Result<String, S
     budget.charge(3 * pattern.len() + 64)?;
     let mut regex = "^(?:".to_owned();
     let (mut is_escaped, mut is_class, mut marks) = (false, false, 0);
-    for sign in pattern.chars() {
+    for ch in pattern.chars() {
         if std::mem::take(&mut is_escaped) {
-            match (sign, marks) {
+            match (ch, marks) {
                 ('"', 0) if !is_class => regex.push_str("){1,1}?("),
                 ('"', 1) if !is_class => regex.push_str("){1,1}(?:"),
                 ('"', _) if !is_class => {
@@ -263,24 +263,24 @@ pub fn similar(pattern: &str, escape: &str, budget: &Budget) -> Result<String, S
                                 escape-double-quote separators";
                     return Err(SqlError::new("2200C", what));
                 }
-                _ => regex.extend(['\\', sign]),
+                _ => regex.extend(['\\', ch]),
             }
-            marks += i32::from(sign == '"' && !is_class);
-        } else if Some(sign) == escape {
+            marks += i32::from(ch == '"' && !is_class);
+        } else if Some(ch) == escape {
             is_escaped = true;
         } else if is_class {
-            regex.push_str(if sign == '\\' { "\\\\" } else { "" });
-            if sign != '\\' {
-                regex.push(sign);
+            regex.push_str(if ch == '\\' { "\\\\" } else { "" });
+            if ch != '\\' {
+                regex.push(ch);
             }
-            is_class = sign != ']';
+            is_class = ch != ']';
         } else {
-            is_class = sign == '[';
-            match sign {
+            is_class = ch == '[';
+            match ch {
                 '%' => regex.push_str(".*"),
                 '_' => regex.push('.'),
                 '(' => regex.push_str("(?:"),
-                '\\' | '.' | '^' | '$' => regex.extend(['\\', sign]),
+                '\\' | '.' | '^' | '$' => regex.extend(['\\', ch]),
                 other => regex.push(other),
             }
         }

@@ -8,8 +8,8 @@
 //! Nodes in a row that hold no group are one part, cut off at once: that is what PostgreSQL does, and it is seen.
 
 use super::Regex;
-use super::read::{Count, Node, wants_little, wish};
-use super::signs::are_same;
+use super::classes::are_same;
+use super::read::{Count, Node, non_greedy, wish};
 use super::walk::{Program, Text};
 use crate::budget::Budget;
 use crate::error::SqlError;
@@ -51,7 +51,7 @@ impl<'p> Parts<'p> {
             }
             let (first, then) = (Program::new(head)?, Program::new(rest)?);
             let mut ends = first.ends(self.text, from, to, self.budget)?;
-            if !wants_little(head) {
+            if !non_greedy(head) {
                 ends.reverse();
             }
             for end in ends {
@@ -97,7 +97,7 @@ impl<'p> Parts<'p> {
             }
             [Node::Back(group, folds)] => {
                 let Some(held) = self.groups[*group].clone() else { return Ok(false) };
-                let (held, part) = (self.text.signs(held), self.text.signs(from..to));
+                let (held, part) = (self.text.chars(held), self.text.chars(from..to));
                 self.budget.tick(part.len())?;
                 let mut pairs = held.iter().zip(part);
                 Ok(held.len() == part.len() && pairs.all(|(a, b)| are_same(*a, *b, *folds)))
@@ -119,7 +119,7 @@ impl<'p> Parts<'p> {
         let before = Program::repeated(node, count.least - 1, count.most.map(|most| most - 1))?;
         let last = Program::new(one)?;
         let mut ends = before.ends(self.text, from, to, self.budget)?;
-        if count.wants_little.or_else(|| wish(one)) != Some(true) {
+        if count.non_greedy.or_else(|| wish(one)) != Some(true) {
             ends.reverse();
         }
         for end in ends {
@@ -142,7 +142,7 @@ impl<'p> Parts<'p> {
         self.budget.deeper()?;
         let one = std::slice::from_ref(node);
         let first = Program::new(one)?;
-        let little = count.wants_little.or_else(|| wish(one)) == Some(true);
+        let is_non_greedy = count.non_greedy.or_else(|| wish(one)) == Some(true);
         let (mut from, mut before) = (from, before);
         'next: loop {
             let missing = count.least.saturating_sub(before);
@@ -161,11 +161,11 @@ impl<'p> Parts<'p> {
             let more = count.most.map(|most| most - before - 1);
             let then = Program::repeated(node, missing.saturating_sub(1), more)?;
             let mut ends = first.ends(self.text, from, to, self.budget)?;
-            if !little {
+            if !is_non_greedy {
                 ends.reverse();
             }
             for end in ends {
-                // What takes no sign leads nowhere, unless it has to be there.
+                // What takes no character leads nowhere, unless it has to be there.
                 if (end == from && missing == 0) || !then.fits(self.text, end..to, self.budget)? {
                     continue;
                 }

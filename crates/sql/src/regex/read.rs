@@ -1,17 +1,17 @@
 //! Reads an expression. Its words are those of PostgreSQL's advanced ones.
 
-use super::signs::{Class, Signs};
+use super::classes::{CharSet, Class};
 use super::{Flags, Regex, wrong};
 use crate::error::{SqlError, code};
 
-/// An expression has at most so many signs.
-const SIGNS_MAX: usize = 10_000;
+/// An expression has at most so many characters.
+const CHARS_MAX: usize = 10_000;
 /// Groups may be nested so deep.
 const DEPTH_MAX: usize = 50;
 /// The most that a count in braces may be.
 const COUNT_MAX: u32 = 255;
 
-/// A place between two signs.
+/// A place between two characters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
     TextStart,
@@ -24,17 +24,17 @@ pub(super) enum Place {
     NoWordEdge,
 }
 
-/// How often something may be there, and whether little of it is wanted, if that is said.
+/// A quantifier: how often something may be there, and whether it is non-greedy, if that is said.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Count {
     pub(super) least: u32,
     pub(super) most: Option<u32>,
-    pub(super) wants_little: Option<bool>,
+    pub(super) non_greedy: Option<bool>,
 }
 
 #[derive(Debug)]
 pub(super) enum Node {
-    Sign(Signs),
+    Char(CharSet),
     At(Place),
     /// What comes next, or was last, is or is not this.
     Look {
@@ -49,20 +49,20 @@ pub(super) enum Node {
     Back(usize, bool),
 }
 
-/// Whether little is wanted of nodes in a row: what is first repeated says it.
+/// Whether nodes in a row are non-greedy: the first quantifier says it.
 pub(super) fn wish(nodes: &[Node]) -> Option<bool> {
     nodes.iter().find_map(Node::wish)
 }
 
 /// As [`wish`]; much, if nothing says it.
-pub(super) fn wants_little(nodes: &[Node]) -> bool {
+pub(super) fn non_greedy(nodes: &[Node]) -> bool {
     wish(nodes) == Some(true)
 }
 
 impl Node {
     pub(super) fn wish(&self) -> Option<bool> {
         match self {
-            Node::Repeat(inner, count) => count.wants_little.or_else(|| inner.wish()),
+            Node::Repeat(inner, count) => count.non_greedy.or_else(|| inner.wish()),
             Node::Group(alternatives, _) if alternatives.len() > 1 => Some(false),
             Node::Group(alternatives, _) => alternatives.iter().find_map(|nodes| wish(nodes)),
             _ => None,
@@ -90,7 +90,7 @@ impl Node {
             }),
             Node::Repeat(inner, count) => {
                 let differs = |wish: bool| inner.wish().is_some_and(|inner| inner != wish);
-                inner.is_plain() && !count.wants_little.is_some_and(differs)
+                inner.is_plain() && !count.non_greedy.is_some_and(differs)
             }
             _ => true,
         }
@@ -103,8 +103,8 @@ fn has_wish(nodes: &[Node], wish: bool) -> bool {
 
 /// Reads an expression.
 pub(super) fn read(expression: &str, mut flags: Flags) -> Result<Regex, SqlError> {
-    if expression.len() > SIGNS_MAX {
-        let message = format!("a regular expression has at most {SIGNS_MAX} signs");
+    if expression.len() > CHARS_MAX {
+        let message = format!("a regular expression has at most {CHARS_MAX} characters");
         return Err(SqlError::new(code::TOO_COMPLEX, message));
     }
     let mut rest = expression;
@@ -119,14 +119,14 @@ pub(super) fn read(expression: &str, mut flags: Flags) -> Result<Regex, SqlError
         rest = options(rest, &mut flags)?;
     }
     if flags.literal {
-        let sign = |sign: char| Node::Sign(Signs::one(sign, flags.folds));
-        return Ok(Regex { nodes: rest.chars().map(sign).collect(), groups: 0, refers: false });
+        let ch = |ch: char| Node::Char(CharSet::one(ch, flags.folds));
+        return Ok(Regex { nodes: rest.chars().map(ch).collect(), groups: 0, refers: false });
     }
-    let signs: Vec<char> = rest.chars().collect();
+    let chars: Vec<char> = rest.chars().collect();
     let (groups, refers) = (Vec::new(), false);
-    let mut reader = Reader { signs: &signs, at: 0, flags, groups, refers, looks: false };
+    let mut reader = Reader { chars: &chars, at: 0, flags, groups, refers, looks: false };
     let mut alternatives = reader.alternatives(0)?;
-    if reader.at < signs.len() {
+    if reader.at < chars.len() {
         return Err(wrong("parentheses () not balanced"));
     }
     let nodes = match alternatives.len() {
@@ -140,7 +140,7 @@ pub(super) fn read(expression: &str, mut flags: Flags) -> Result<Regex, SqlError
 fn options<'e>(expression: &'e str, flags: &mut Flags) -> Result<&'e str, SqlError> {
     let inside = expression.strip_prefix("(?").and_then(|rest| rest.split_once(')'));
     let Some((letters, rest)) = inside else { return Ok(expression) };
-    if letters.is_empty() || !letters.chars().all(|sign| sign.is_ascii_alphabetic()) {
+    if letters.is_empty() || !letters.chars().all(|ch| ch.is_ascii_alphabetic()) {
         return Ok(expression);
     }
     for option in letters.chars() {
@@ -152,7 +152,7 @@ fn options<'e>(expression: &'e str, flags: &mut Flags) -> Result<&'e str, SqlErr
 }
 
 struct Reader<'e> {
-    signs: &'e [char],
+    chars: &'e [char],
     at: usize,
     flags: Flags,
     /// Whether each group has ended.
@@ -164,13 +164,13 @@ struct Reader<'e> {
 
 impl Reader<'_> {
     fn peek(&self) -> Option<char> {
-        self.signs.get(self.at).copied()
+        self.chars.get(self.at).copied()
     }
 
-    /// Goes on behind these signs, if they come next.
-    fn takes(&mut self, signs: &str) -> bool {
-        let length = signs.chars().count();
-        let found = self.signs[self.at..].iter().take(length).copied().eq(signs.chars());
+    /// Goes on behind these characters, if they come next.
+    fn takes(&mut self, chars: &str) -> bool {
+        let length = chars.chars().count();
+        let found = self.chars[self.at..].iter().take(length).copied().eq(chars.chars());
         self.at += if found { length } else { 0 };
         found
     }
@@ -179,14 +179,14 @@ impl Reader<'_> {
     fn skip(&mut self) {
         loop {
             if self.takes("(?#") {
-                while self.peek().is_some_and(|sign| sign != ')') {
+                while self.peek().is_some_and(|ch| ch != ')') {
                     self.at += 1;
                 }
                 self.at += usize::from(self.peek().is_some());
             } else if self.flags.expanded && self.peek().is_some_and(char::is_whitespace) {
                 self.at += 1;
             } else if self.flags.expanded && self.peek() == Some('#') {
-                while self.peek().is_some_and(|sign| sign != '\n') {
+                while self.peek().is_some_and(|ch| ch != '\n') {
                     self.at += 1;
                 }
             } else {
@@ -220,15 +220,15 @@ impl Reader<'_> {
     }
 
     fn atom(&mut self, depth: usize) -> Result<Node, SqlError> {
-        let sign = self.signs[self.at];
+        let ch = self.chars[self.at];
         self.at += 1;
         let lines = self.flags.anchors_lines;
-        Ok(match sign {
+        Ok(match ch {
             '(' => return self.group(depth),
             '[' if self.takes("[:<:]]") => Node::At(Place::WordStart),
             '[' if self.takes("[:>:]]") => Node::At(Place::WordEnd),
-            '[' => Node::Sign(self.brackets()?),
-            '.' => Node::Sign(Signs::any(self.flags.stops_at_lines)),
+            '[' => Node::Char(self.brackets()?),
+            '.' => Node::Char(CharSet::any(self.flags.stops_at_lines)),
             '^' => Node::At(if lines { Place::LineStart } else { Place::TextStart }),
             '$' => Node::At(if lines { Place::LineEnd } else { Place::TextEnd }),
             '\\' => return self.escape(),
@@ -236,12 +236,12 @@ impl Reader<'_> {
             '{' if self.peek().is_some_and(|next| next.is_ascii_digit()) => {
                 return Err(wrong("quantifier operand invalid"));
             }
-            other => self.sign(other),
+            other => self.ch(other),
         })
     }
 
-    fn sign(&self, sign: char) -> Node {
-        Node::Sign(Signs::one(sign, self.flags.folds))
+    fn ch(&self, ch: char) -> Node {
+        Node::Char(CharSet::one(ch, self.flags.folds))
     }
 
     fn group(&mut self, depth: usize) -> Result<Node, SqlError> {
@@ -283,7 +283,7 @@ impl Reader<'_> {
             Some('*') => (0, None, false),
             Some('+') => (1, None, false),
             Some('?') => (0, Some(1), false),
-            Some('{') if self.signs.get(self.at + 1).is_some_and(char::is_ascii_digit) => {
+            Some('{') if self.chars.get(self.at + 1).is_some_and(char::is_ascii_digit) => {
                 self.at += 1;
                 self.braces()?
             }
@@ -293,17 +293,17 @@ impl Reader<'_> {
             return Err(wrong("quantifier operand invalid"));
         }
         self.at += 1;
-        let wants_little = self.takes("?");
-        let wants_little = if is_exact { None } else { Some(wants_little) };
+        let non_greedy = self.takes("?");
+        let non_greedy = if is_exact { None } else { Some(non_greedy) };
         self.skip();
         let is_count = match self.peek() {
-            Some('{') => self.signs.get(self.at + 1).is_some_and(char::is_ascii_digit),
+            Some('{') => self.chars.get(self.at + 1).is_some_and(char::is_ascii_digit),
             next => matches!(next, Some('*' | '+' | '?')),
         };
         if is_count {
             return Err(wrong("quantifier operand invalid"));
         }
-        Ok(Node::Repeat(Box::new(node), Count { least, most, wants_little }))
+        Ok(Node::Repeat(Box::new(node), Count { least, most, non_greedy }))
     }
 
     /// `m}`, `m,}` or `m,n}`, up to the brace at the end.
@@ -327,7 +327,7 @@ impl Reader<'_> {
 
     fn number(&mut self) -> Result<u32, SqlError> {
         let (mut number, from) = (0, self.at);
-        while let Some(digit) = self.peek().and_then(|sign| sign.to_digit(10)) {
+        while let Some(digit) = self.peek().and_then(|ch| ch.to_digit(10)) {
             number = (number * 10 + digit).min(COUNT_MAX + 1);
             self.at += 1;
         }
@@ -338,12 +338,12 @@ impl Reader<'_> {
     /// What stands behind a backslash.
     fn escape(&mut self) -> Result<Node, SqlError> {
         let bad = || wrong("invalid escape \\ sequence");
-        let sign = self.peek().ok_or_else(bad)?;
-        if let Some(class) = Class::escaped(sign) {
+        let ch = self.peek().ok_or_else(bad)?;
+        if let Some(class) = Class::escaped(ch) {
             self.at += 1;
-            return Ok(Node::Sign(Signs::class(class)));
+            return Ok(Node::Char(CharSet::class(class)));
         }
-        let place = match sign {
+        let place = match ch {
             'A' => Some(Place::TextStart),
             'Z' => Some(Place::TextEnd),
             'm' => Some(Place::WordStart),
@@ -356,20 +356,20 @@ impl Reader<'_> {
             self.at += 1;
             return Ok(Node::At(place));
         }
-        if let '1'..='9' = sign
+        if let '1'..='9' = ch
             && let Some(group) = self.reference()?
         {
             self.refers = true;
             return Ok(Node::Back(group, self.flags.folds));
         }
-        let sign = self.escaped_sign()?;
-        Ok(self.sign(sign))
+        let ch = self.escaped_char()?;
+        Ok(self.ch(ch))
     }
 
     /// The group that digits name; of several digits, only if there is one. Otherwise they are octal ones.
     fn reference(&mut self) -> Result<Option<usize>, SqlError> {
-        let digits = self.signs[self.at..].iter().take_while(|sign| sign.is_ascii_digit()).count();
-        let text: String = self.signs[self.at..self.at + digits].iter().collect();
+        let digits = self.chars[self.at..].iter().take_while(|ch| ch.is_ascii_digit()).count();
+        let text: String = self.chars[self.at..self.at + digits].iter().collect();
         let group = text.parse::<usize>().unwrap_or(usize::MAX);
         let has_ended = self.groups.get(group - 1) == Some(&true) && !self.looks;
         match (has_ended, digits) {
@@ -382,12 +382,12 @@ impl Reader<'_> {
         }
     }
 
-    /// An escape that is one sign.
-    fn escaped_sign(&mut self) -> Result<char, SqlError> {
+    /// An escape that is one character.
+    fn escaped_char(&mut self) -> Result<char, SqlError> {
         let bad = || wrong("invalid escape \\ sequence");
-        let sign = self.peek().ok_or_else(bad)?;
+        let ch = self.peek().ok_or_else(bad)?;
         self.at += 1;
-        Ok(match sign {
+        Ok(match ch {
             'a' => '\u{7}',
             'b' => '\u{8}',
             'B' => '\\',
@@ -409,12 +409,12 @@ impl Reader<'_> {
                 self.at -= 1;
                 self.code(8, 1..=3)?
             }
-            sign if sign.is_ascii_alphanumeric() => return Err(bad()),
-            sign => sign,
+            ch if ch.is_ascii_alphanumeric() => return Err(bad()),
+            ch => ch,
         })
     }
 
-    /// The sign of a number, in so many digits.
+    /// The character of a number, in so many digits.
     fn code(
         &mut self,
         base: u32,
@@ -422,19 +422,19 @@ impl Reader<'_> {
     ) -> Result<char, SqlError> {
         let (mut number, mut count) = (0u32, 0);
         while count < *digits.end()
-            && let Some(digit) = self.peek().and_then(|sign| sign.to_digit(base))
+            && let Some(digit) = self.peek().and_then(|ch| ch.to_digit(base))
         {
             number = number.saturating_mul(base).saturating_add(digit);
             (self.at, count) = (self.at + 1, count + 1);
         }
-        let sign = char::from_u32(number).filter(|_| digits.contains(&count));
-        sign.ok_or_else(|| wrong("invalid escape \\ sequence"))
+        let ch = char::from_u32(number).filter(|_| digits.contains(&count));
+        ch.ok_or_else(|| wrong("invalid escape \\ sequence"))
     }
 
     /// What stands in brackets.
-    fn brackets(&mut self) -> Result<Signs, SqlError> {
-        let mut signs = Signs { folds: self.flags.folds, ..Signs::default() };
-        signs.negated = self.takes("^");
+    fn brackets(&mut self) -> Result<CharSet, SqlError> {
+        let mut chars = CharSet { folds: self.flags.folds, ..CharSet::default() };
+        chars.negated = self.takes("^");
         let first = self.at;
         loop {
             match self.peek() {
@@ -442,27 +442,27 @@ impl Reader<'_> {
                 Some(']') if self.at > first => break,
                 Some('\\')
                     if self
-                        .signs
+                        .chars
                         .get(self.at + 1)
                         .is_some_and(|s| Class::escaped(*s).is_some()) =>
                 {
-                    signs.classes.extend(Class::escaped(self.signs[self.at + 1]));
+                    chars.classes.extend(Class::escaped(self.chars[self.at + 1]));
                     self.at += 2;
                     self.check_no_range()?;
                 }
-                Some('[') if self.signs.get(self.at + 1) == Some(&':') => {
+                Some('[') if self.chars.get(self.at + 1) == Some(&':') => {
                     let name = self.enclosed(':')?;
                     let class = Class::named(&name);
                     let class = class.ok_or_else(|| wrong("invalid character class"))?;
                     // A letter of one case is one of either.
-                    let is_case = matches!(class, Class::Lower | Class::Upper) && signs.folds;
-                    signs.classes.push((if is_case { Class::Alpha } else { class }, false));
+                    let is_case = matches!(class, Class::Lower | Class::Upper) && chars.folds;
+                    chars.classes.push((if is_case { Class::Alpha } else { class }, false));
                     self.check_no_range()?;
                 }
                 Some(_) => {
                     let from = self.listed()?;
                     let is_range = self.peek() == Some('-')
-                        && self.signs.get(self.at + 1).is_some_and(|next| *next != ']');
+                        && self.chars.get(self.at + 1).is_some_and(|next| *next != ']');
                     let mut to = from;
                     if is_range {
                         self.at += 1;
@@ -471,58 +471,58 @@ impl Reader<'_> {
                     if to < from {
                         return Err(wrong("invalid character range"));
                     }
-                    signs.ranges.push((from, to));
+                    chars.ranges.push((from, to));
                 }
             }
         }
         self.at += 1;
-        if signs.negated && self.flags.stops_at_lines {
-            signs.ranges.push(('\n', '\n'));
+        if chars.negated && self.flags.stops_at_lines {
+            chars.ranges.push(('\n', '\n'));
         }
-        Ok(signs)
+        Ok(chars)
     }
 
     /// A class is no end of a range.
     fn check_no_range(&self) -> Result<(), SqlError> {
         let is_range = self.peek() == Some('-')
-            && self.signs.get(self.at + 1).is_some_and(|next| *next != ']');
+            && self.chars.get(self.at + 1).is_some_and(|next| *next != ']');
         if is_range { Err(wrong("invalid character range")) } else { Ok(()) }
     }
 
-    /// One sign in brackets.
+    /// One character in brackets.
     fn listed(&mut self) -> Result<char, SqlError> {
-        let sign = self.peek().ok_or_else(|| wrong("brackets [] not balanced"))?;
-        if sign == '[' {
-            if let Some(kind @ ('.' | '=')) = self.signs.get(self.at + 1) {
+        let ch = self.peek().ok_or_else(|| wrong("brackets [] not balanced"))?;
+        if ch == '[' {
+            if let Some(kind @ ('.' | '=')) = self.chars.get(self.at + 1) {
                 let name = self.enclosed(*kind)?;
-                let mut signs = name.chars();
-                return match (signs.next(), signs.next()) {
-                    (Some(sign), None) => Ok(sign),
+                let mut chars = name.chars();
+                return match (chars.next(), chars.next()) {
+                    (Some(ch), None) => Ok(ch),
                     _ => Err(wrong("invalid collating element")),
                 };
             }
-            if self.signs.get(self.at + 1) == Some(&':') {
+            if self.chars.get(self.at + 1) == Some(&':') {
                 return Err(wrong("invalid character range"));
             }
         }
         self.at += 1;
-        if sign != '\\' {
-            return Ok(sign);
+        if ch != '\\' {
+            return Ok(ch);
         }
         if self.peek().and_then(Class::escaped).is_some() {
             return Err(wrong("invalid character range"));
         }
-        self.escaped_sign()
+        self.escaped_char()
     }
 
     /// What stands between `[:` and `:]`, or its like.
     fn enclosed(&mut self, mark: char) -> Result<String, SqlError> {
         self.at += 2;
         let from = self.at;
-        while self.at + 1 < self.signs.len() {
-            if self.signs[self.at] == mark && self.signs[self.at + 1] == ']' {
+        while self.at + 1 < self.chars.len() {
+            if self.chars[self.at] == mark && self.chars[self.at + 1] == ']' {
                 self.at += 2;
-                return Ok(self.signs[from..self.at - 2].iter().collect());
+                return Ok(self.chars[from..self.at - 2].iter().collect());
             }
             self.at += 1;
         }

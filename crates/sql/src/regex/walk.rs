@@ -1,7 +1,7 @@
 //! Expressions as programs, and the ways of texts through them.
 
+use super::classes::{CharSet, is_of_word};
 use super::read::{Node, Place};
-use super::signs::{Signs, is_of_word};
 use super::wrong;
 use crate::budget::Budget;
 use crate::error::SqlError;
@@ -10,9 +10,9 @@ use std::ops::Range;
 /// A program has at most so many steps: counts in braces multiply what they are of.
 const STEPS_MAX: usize = 100_000;
 
-/// A text, sign by sign.
+/// A text, character by character.
 pub(super) struct Text {
-    signs: Vec<char>,
+    chars: Vec<char>,
     /// Where each begins, and where the last ends.
     places: Vec<usize>,
 }
@@ -22,15 +22,15 @@ impl Text {
         budget.charge(text.len() * (size_of::<char>() + 3 * size_of::<usize>()))?;
         let mut places: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
         places.push(text.len());
-        Ok(Text { signs: text.chars().collect(), places })
+        Ok(Text { chars: text.chars().collect(), places })
     }
 
     pub(super) fn len(&self) -> usize {
-        self.signs.len()
+        self.chars.len()
     }
 
-    pub(super) fn signs(&self, part: Range<usize>) -> &[char] {
-        &self.signs[part]
+    pub(super) fn chars(&self, part: Range<usize>) -> &[char] {
+        &self.chars[part]
     }
 
     /// A part in bytes.
@@ -39,14 +39,14 @@ impl Text {
     }
 
     fn is(&self, place: Place, at: usize) -> bool {
-        let before = at.checked_sub(1).map(|at| self.signs[at]);
-        let next = self.signs.get(at).copied();
+        let before = at.checked_sub(1).map(|at| self.chars[at]);
+        let next = self.chars.get(at).copied();
         let (was_word, is_word) = (before.is_some_and(is_of_word), next.is_some_and(is_of_word));
         match place {
             Place::TextStart => before.is_none(),
             Place::TextEnd => next.is_none(),
-            Place::LineStart => before.is_none_or(|sign| sign == '\n'),
-            Place::LineEnd => next.is_none_or(|sign| sign == '\n'),
+            Place::LineStart => before.is_none_or(|ch| ch == '\n'),
+            Place::LineEnd => next.is_none_or(|ch| ch == '\n'),
             Place::WordStart => !was_word && is_word,
             Place::WordEnd => was_word && !is_word,
             Place::WordEdge => was_word != is_word,
@@ -57,8 +57,8 @@ impl Text {
 
 /// A step of a program.
 enum Op<'n> {
-    /// A sign of these; of any, where a reference stands.
-    Sign(Option<&'n Signs>),
+    /// A character of these; of any, where a reference stands.
+    Char(Option<&'n CharSet>),
     At(Place),
     Look(Program<'n>, bool, bool),
     /// On here or there.
@@ -100,7 +100,7 @@ impl<'n> Program<'n> {
             return Err(wrong("regular expression is too complex"));
         }
         match node {
-            Node::Sign(signs) => self.steps.push(Op::Sign(Some(signs))),
+            Node::Char(chars) => self.steps.push(Op::Char(Some(chars))),
             Node::At(place) => self.steps.push(Op::At(*place)),
             Node::Look { inner, is_ahead, negated } => {
                 self.steps.push(Op::Look(Program::new(inner)?, *is_ahead, *negated));
@@ -109,7 +109,7 @@ impl<'n> Program<'n> {
             Node::Repeat(inner, count) => self.add_repeated(inner, count.least, count.most)?,
             Node::Back(..) => {
                 let begin = self.steps.len();
-                let back = [Op::Either(begin + 1, begin + 3), Op::Sign(None), Op::Go(begin)];
+                let back = [Op::Either(begin + 1, begin + 3), Op::Char(None), Op::Go(begin)];
                 self.steps.extend(back);
             }
         }
@@ -247,13 +247,13 @@ impl Walk<'_> {
             if (ends && !found(at)) || is_over {
                 return Ok(());
             }
-            let sign = self.text.signs[at];
+            let ch = self.text.chars[at];
             at += 1;
             ends = false;
             std::mem::swap(&mut before, &mut self.places);
             for place in before.drain(..) {
-                let Op::Sign(wanted) = &self.program.steps[place] else { continue };
-                if wanted.is_none_or(|signs| signs.have(sign)) {
+                let Op::Char(wanted) = &self.program.steps[place] else { continue };
+                if wanted.is_none_or(|chars| chars.have(ch)) {
                     ends |= self.reach(place + 1, at)?;
                 }
             }
@@ -263,7 +263,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Goes to a step, and to all that can be reached from there without a sign; true if the end is among them.
+    /// Goes to a step, and to all that can be reached from there without a character; true if the end is among them.
     fn reach(&mut self, step: usize, at: usize) -> Result<bool, SqlError> {
         let mut ends = false;
         self.todo.push(step);
@@ -272,7 +272,7 @@ impl Walk<'_> {
                 continue;
             }
             match &self.program.steps[step] {
-                Op::Sign(_) => self.places.push(step),
+                Op::Char(_) => self.places.push(step),
                 Op::At(place) if self.text.is(*place, at) => self.todo.push(step + 1),
                 Op::At(_) => {}
                 Op::Look(inner, is_ahead, negated) => {
