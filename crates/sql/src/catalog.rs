@@ -653,12 +653,12 @@ impl Part {
         }
     }
 
-    /// As a statement has it.
-    pub fn written(&self, table: &Table) -> String {
+    /// As a statement has it; if people are to read it, with the parentheses that are needed only.
+    pub fn written(&self, table: &Table, is_pretty: bool) -> String {
         match self {
             Part::Column(at) => quoted(&table.columns[*at].name),
-            Part::Computed(computed) if computed.is_call() => computed.text.clone(),
-            Part::Computed(computed) => format!("(({}))", computed.text),
+            Part::Computed(computed) if is_pretty || computed.is_call() => computed.shown(),
+            Part::Computed(computed) => format!("({})", computed.shown()),
         }
     }
 
@@ -742,7 +742,8 @@ impl Index {
             (Some(predicate), true) => format!(" WHERE {}", predicate.text),
             (Some(predicate), false) => format!(" WHERE ({})", predicate.text),
         };
-        let columns: Vec<String> = self.parts.iter().map(|part| part.written(table)).collect();
+        let columns: Vec<String> =
+            self.parts.iter().map(|part| part.written(table, is_pretty)).collect();
         format!(
             "CREATE {}INDEX {} ON {} USING btree ({}){only}",
             if self.unique { "UNIQUE " } else { "" },
