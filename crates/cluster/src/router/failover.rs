@@ -1,7 +1,7 @@
 //! Failover: what the router does about a site whose log has failed.
 //!
 //! ```text
-//!   the site's log fails ─▶ told ─▶ its replicas elsewhere: their masters let it go
+//!   the site's log fails ─▶ told ─▶ its replicas elsewhere: their masters let it go, until it has none
 //!                                   its masterships: reserved together
 //!                                     survey    how far is each partition durable, and where?
 //!                                     decide    who may be promoted (isomer-site::failover has the rule)

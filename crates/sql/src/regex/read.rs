@@ -1,4 +1,10 @@
-//! Reads an expression. Its words are those of PostgreSQL's advanced ones.
+//! Reads an expression, in the syntax of PostgreSQL's advanced ones.
+//!
+//! ```text
+//!   ^a(b|[cd])*?     At(TextStart)   Char(a)   Repeat(Group([[Char(b)], [Char(c-d)]], 1), 0.., non-greedy)
+//! ```
+//!
+//! What is read is bounded: in characters, in the depth of groups, and in what a count in braces may be.
 
 use super::classes::{CharSet, Class};
 use super::{Flags, Regex, wrong};

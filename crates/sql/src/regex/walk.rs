@@ -1,4 +1,8 @@
 //! Expressions as programs, and the ways of texts through them.
+//!
+//! A text is at several steps of a program at once; each character moves all of them on. No step is in the set twice, so a
+//! character costs at most as much as the program is long, and every move is charged to the statement's budget. A
+//! reference to a group stands for any characters here: whether it fits is for [`super::parts`].
 
 use super::classes::{CharSet, is_of_word};
 use super::read::{Node, Place};
