@@ -14,7 +14,7 @@
 //! | `advise`, `compare`, … | plans from a recorded workload, without a database | `plan/` |
 //!
 //! What several of them need: `autopilot.rs` (its decisions, shown), `work/` (workloads on a database), `checks.rs`, `trace.rs`, `text.rs`,
-//! `out.rs`, `progress.rs`, `kafka.rs`. `crash_child.rs` is there to be killed by a test.
+//! `out.rs`, `progress.rs`, `stop.rs`, `kafka.rs`. `crash_child.rs` is there to be killed by a test.
 //!
 //! Exit codes: 0 if all is well, 1 if something failed or a check does not hold, 2 if the request
 //! makes no sense. Results go to standard output, progress to standard error; with `--json` standard
@@ -44,6 +44,7 @@ mod reconfigure;
 mod reshard;
 mod serve;
 mod sim;
+mod stop;
 mod text;
 mod timeline;
 mod trace;

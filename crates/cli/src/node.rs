@@ -5,17 +5,15 @@ use crate::cluster::{Belongs, PeerArgs, Place, Watch, read_sites};
 use crate::failure::Failure;
 use crate::kafka::LogArgs;
 use crate::serve::{CheckpointArgs, LOOK, SiteMemory, progress};
+use crate::stop::Stop;
 use clap::Args;
 use isomer_cluster::{Durability, Node, Options};
 use isomer_design::SiteId;
 use isomer_net::Role;
 use isomer_server::{Passage, PassageOptions};
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Hosts sites of a database that `isomer serve` serves from another process
@@ -83,10 +81,7 @@ fn passage(args: &NodeArgs, place: &Place) -> Result<Option<Passage>, Failure> {
 /// # Errors
 /// If the folder or the address cannot be used, or the sites not be opened.
 pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, stop.clone()).map_err(Failure::failed)?;
-    }
+    let stop = Stop::on_signals()?;
     isomer_server::make_private_files();
     isomer_server::raise_limit();
     let sites: Vec<SiteId> = args.sites.iter().flatten().copied().collect();
@@ -132,7 +127,7 @@ pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
         Some(bytes) => options.site_memory(bytes),
         None => options,
     };
-    let node = Node::open(options).map_err(Failure::failed)?;
+    let node = stop.while_opening(|| Node::open(options)).map_err(Failure::failed)?;
     node.notes().iter().for_each(|note| eprintln!("{note}"));
     let shown: Vec<String> = sites.iter().map(ToString::to_string).collect();
     println!(
@@ -145,11 +140,12 @@ pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
         println!("clients at {} are passed on to the process that serves", passage.address());
     }
     let (mut lost, mut watch) = (None, Watch::new(net));
-    while !stop.load(Ordering::SeqCst) && lost.is_none() {
+    while !stop.is_asked() && lost.is_none() {
         clock::sleep(LOOK);
         watch.look();
         lost = node.is_lost();
     }
+    stop.begin_to_stop();
     eprintln!("stopping");
     if let Some(why) = lost {
         return Err(Failure::failed(why));

@@ -6,6 +6,7 @@ use crate::cluster::{Belongs, PeerArgs, Place, Watch, wait_for_all};
 use crate::failure::Failure;
 use crate::isolation::IsolationLevel;
 use crate::kafka::LogArgs;
+use crate::stop::Stop;
 use clap::Args;
 use isomer_cluster::{CheckpointStore, Checkpointing, Durability, Logs, Options, Recovering};
 use isomer_design::SiteId;
@@ -13,11 +14,9 @@ use isomer_net::{Net, Role};
 use isomer_plan::elastic::{Fleet, Options as Elasticity};
 use isomer_plan::learned::{Mode, Tuning};
 use isomer_server::{Decider, Engine, Server, ServerOptions, Tls, Trust};
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Bytes; `None` is no limit.
@@ -150,10 +149,7 @@ impl CheckpointArgs {
 /// # Errors
 /// If the folder, the address or the socket's folder cannot be used.
 pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, stop.clone()).map_err(Failure::failed)?;
-    }
+    let stop = Stop::on_signals()?;
     let durability = if args.no_sync {
         Durability::Interval(Duration::from_millis(10))
     } else {
@@ -197,7 +193,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let p99_us_max = args.p99_ms.map(|ms| f64::from(ms) * 1000.0);
     let elasticity = Elasticity { fleet: args.scale.clone(), p99_us_max, ..Elasticity::default() };
     let decider = Decider::named(&args.strategy, elasticity).map_err(Failure::usage)?;
-    let engine = Engine::open(options, decider, args.autopilot).map_err(Failure::failed)?;
+    let engine = stop.while_opening(|| Engine::open(options, decider, args.autopilot));
+    let engine = engine.map_err(Failure::failed)?;
     if let Some(max) = args.site_memory {
         engine.database().set_site_memory(max);
     }
@@ -248,11 +245,12 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     );
     eprintln!("{}", autopilot(engine.autopilot()));
     let (mut lost, mut watch) = (None, net.map(|(net, _)| Watch::new(net)));
-    while !stop.load(Ordering::SeqCst) && lost.is_none() {
+    while !stop.is_asked() && lost.is_none() {
         clock::sleep(LOOK);
         watch.iter_mut().for_each(Watch::look);
         lost = engine.database().is_lost();
     }
+    stop.begin_to_stop();
     eprintln!("stopping: {} clients", server.connected());
     server.stop();
     drop(server);
@@ -279,7 +277,7 @@ fn join(
     place: Place,
     logs: Option<&dyn Logs>,
     store: Option<&dyn CheckpointStore>,
-    stop: &AtomicBool,
+    stop: &Stop,
 ) -> Result<Option<Joined>, Failure> {
     let belongs = match logs {
         Some(logs) => Belongs::by_logs(&args.data, Role::Router, logs, store, stop)?,

@@ -96,6 +96,29 @@ fn others_take_over_from_a_node_that_is_killed_and_it_becomes_a_backup() {
 }
 
 #[test]
+fn a_process_that_is_asked_to_end_waits_for_no_node() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cluster = Cluster::new(folder.path(), "");
+    (0..3).for_each(|at| cluster.start(at));
+    accounts(&cluster);
+    // From now on it takes no step, though its connections are there.
+    cluster.signal(1, "STOP");
+    let mut client = cluster.client();
+    let plan = "alter system reconfigure 'add_replica accounts[] s2'";
+    client.batch_execute(plan).expect("it is carried out beside the clients");
+    cluster.signal(0, "TERM");
+    assert!(cluster.ended(0).success());
+    // It waits until all nodes are there, and then it does not.
+    cluster.start(0);
+    cluster.signal(0, "TERM");
+    cluster.ended(0);
+    cluster.signal(1, "CONT");
+    cluster.start(0);
+    cluster.until_whole();
+    drop(cluster.client());
+}
+
+#[test]
 fn the_process_that_serves_is_killed_and_finds_the_design_at_the_nodes() {
     let folder = tempfile::tempdir().expect("a folder");
     let cluster = Cluster::new(folder.path(), "");

@@ -827,6 +827,7 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
+        self.runtime.begin_to_close();
         self.router.close();
         self.checkpointer.stop();
         for thread in self.beside.drain(..) {

@@ -10,7 +10,7 @@
 //!
 //! Each step is atomic at its site and answers the same when asked twice. A site that does not answer
 //! is asked again until it does: so a change completes, or is refused at its first step with the old
-//! design in force. Only `add_replica` can be refused after its first step, and takes it back then.
+//! design in force; or the database is closed before, and the next one that is opened reads at the sites how far it has come. Only `add_replica` can be refused after its first step, and takes it back then.
 //!
 //! A site whose log [has failed](Transport::failure) will never take its step. What is released to it goes back to
 //! the old master, by the same promotion by which others take over from it ([`isomer_site::Site::promote`]); so does
@@ -145,6 +145,7 @@ async fn acquire<T: Transport>(
             (Err(_), _) if is_given_up(to) => break,
             // It does not hear the one that has released it. Whoever takes over from that, or readmits it, goes on.
             (Err(Refusal::Unfit { .. }), None) if is_given_up(from) => break,
+            (Err(_), None) if transport.is_closing() => break,
             (Err(Refusal::Unfit { .. } | Refusal::Unavailable(_)), None) => {}
             (Err(Refusal::Log(error)), None) if error.is_final() || tried < TRIES_MAX => tried += 1,
             (Err(Refusal::Unavailable(_)), Some(error)) => return Err(Refusal::Log(error)),
@@ -215,6 +216,9 @@ pub(crate) async fn ask<T: Transport>(
             Err(Refusal::Unavailable(_)) => {
                 if let Some(error) = transport.failure(site) {
                     return Err(Refusal::Log(error));
+                }
+                if transport.is_closing() {
+                    return Err(Refusal::Unavailable(site));
                 }
                 transport.retry(site).await;
             }

@@ -81,6 +81,12 @@ pub trait Transport {
         None
     }
 
+    /// True once the database is being closed: a site that does not answer is asked no more, and what was under way there
+    /// stays as the end of the process leaves it. The next one finds it at the sites.
+    fn is_closing(&self) -> bool {
+        false
+    }
+
     /// Others have taken over what they could from a site that is gone: who waits for it may ask elsewhere. Its log has ended
     /// at this position; `None`: it mastered nothing of that.
     fn set_taken_over(&self, _site: SiteId, _end: Option<Position>) {}

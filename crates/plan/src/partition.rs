@@ -10,7 +10,8 @@
 //!
 //! METIS knows nothing of the current placement, so its parts are named afterwards such that most stays.
 //!
-//! METIS catches SIGTERM while it works and then answers with an error. Its random numbers are the C
+//! METIS has a handler for SIGTERM while it works, which is right only on the thread that called it. So a program that
+//! takes this signal blocks it in all its threads, but for one that waits for it. METIS' random numbers are the C
 //! library's, one sequence for all threads. So calls are serialized, and the same graph has the same parts.
 
 use crate::assign::{AssignError, Worth};

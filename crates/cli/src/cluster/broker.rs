@@ -3,12 +3,12 @@
 
 use crate::clock;
 use crate::failure::Failure;
+use crate::stop::Stop;
 use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// It fetches what it needs, and becomes the broker.
@@ -70,8 +70,8 @@ impl Broker {
     }
 
     /// Waits until it takes clients; `false` if it was asked to stop. The first time, its jars are fetched before.
-    pub(super) fn until_up(&self, child: &mut Child, stop: &AtomicBool) -> Result<bool, Failure> {
-        while !stop.load(Ordering::SeqCst) {
+    pub(super) fn until_up(&self, child: &mut Child, stop: &Stop) -> Result<bool, Failure> {
+        while !stop.is_asked() {
             if let Some(ended) = child.try_wait().map_err(Failure::failed)? {
                 return Err(self.did_not_start(ended));
             }

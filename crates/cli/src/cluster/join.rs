@@ -4,6 +4,7 @@ use super::file::{ClusterFile, Limits, Process, read_member};
 use crate::clock;
 use crate::failure::Failure;
 use crate::kafka::LogArgs;
+use crate::stop::Stop;
 use clap::Args;
 use isomer_cluster::{
     CheckpointStore, DatabaseId, Logs, OpenDatabaseError, find_database, found_database,
@@ -14,7 +15,6 @@ use isomer_net::{Member, Net, NodeTls, PeerState, Role};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How often the command looks whether it was asked to stop.
@@ -169,7 +169,7 @@ impl Belongs {
         role: Role,
         logs: &dyn Logs,
         store: Option<&dyn CheckpointStore>,
-        stop: &AtomicBool,
+        stop: &Stop,
     ) -> Result<Option<Belongs>, Failure> {
         if role == Role::Router {
             let founded = found_database(folder, logs, store).map_err(Failure::failed)?;
@@ -177,7 +177,7 @@ impl Belongs {
             return Ok(Some(Belongs { cluster: Some(database.cluster()), known }));
         }
         let mut told = None;
-        while !stop.load(Ordering::SeqCst) {
+        while !stop.is_asked() {
             let lacking = match find_database(folder, logs).map_err(Failure::failed)? {
                 None => format!("there is no database at {} yet", logs.place()),
                 Some(database) => match lacking_mark(store, database)? {
@@ -288,7 +288,7 @@ fn bind(address: &str, may_be_open: bool) -> Result<TcpListener, Failure> {
 }
 
 /// Waits until all others can be reached, and says now and then who is missing; `false` if it was asked to stop.
-pub(crate) fn wait_for_all(net: &Net, stop: &AtomicBool) -> bool {
+pub(crate) fn wait_for_all(net: &Net, stop: &Stop) -> bool {
     net.dial();
     let (begun, mut told) = (clock::now_us(), 0);
     loop {
@@ -297,7 +297,7 @@ pub(crate) fn wait_for_all(net: &Net, stop: &AtomicBool) -> bool {
         if missing.is_empty() {
             return true;
         }
-        if stop.load(Ordering::SeqCst) {
+        if stop.is_asked() {
             return false;
         }
         if clock::now_us() - begun.max(told) >= TOLD_US {

@@ -12,16 +12,14 @@ use super::broker::Broker;
 use super::file::{ClusterFile, Process};
 use crate::clock;
 use crate::failure::Failure;
+use crate::stop::Stop;
 use isomer_net::Role;
 use isomer_server::Trust;
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fmt::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How often the command looks whether it was asked to stop.
@@ -92,13 +90,10 @@ impl Drop for Part {
 /// # Errors
 /// If a process cannot be started, or has ended.
 pub(super) fn run(args: &UpArgs) -> Result<(), Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, stop.clone()).map_err(Failure::failed)?;
-    }
+    let stop = Stop::on_signals()?;
     isomer_server::make_private_files();
     let Some(mut running) = Running::start(args, true, &stop)? else { return Ok(()) };
-    while !stop.load(Ordering::SeqCst) {
+    while !stop.is_asked() {
         clock::sleep(LOOK);
         for part in &mut running.parts {
             if let Some(ended) = part.child.try_wait().map_err(Failure::failed)? {
@@ -129,7 +124,7 @@ impl Running {
     pub(crate) fn start(
         args: &UpArgs,
         says: bool,
-        stop: &AtomicBool,
+        stop: &Stop,
     ) -> Result<Option<Running>, Failure> {
         std::fs::create_dir_all(&args.data).map_err(Failure::failed)?;
         let (config, broker) = prepare(args)?;
@@ -196,7 +191,7 @@ impl Running {
         let part = match &self.broker {
             Some(broker) if name == BROKER => {
                 let mut part = Part { name: name.to_owned(), child: broker.start()? };
-                broker.until_up(&mut part.child, &AtomicBool::new(false))?;
+                broker.until_up(&mut part.child, &Stop::default())?;
                 part
             }
             _ => {

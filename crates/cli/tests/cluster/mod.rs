@@ -126,8 +126,22 @@ impl Cluster {
 
     /// Waits for a process that ends by itself, and says how.
     pub(crate) fn ended(&self, at: usize) -> ExitStatus {
-        let child = self.processes.lock().expect("nobody panics with it")[at].take();
-        child.expect("it ran").wait().expect("it can be waited for")
+        let ((name, _), mut ended) = (PROCESSES[at], None);
+        wait_for(&format!("the end of the process {name}"), || {
+            let mut processes = self.processes.lock().expect("nobody panics with it");
+            let process = processes[at].as_mut().expect("it ran");
+            ended = process.try_wait().expect("it can be waited for");
+            ended.is_some()
+        });
+        ended.expect("it was waited for")
+    }
+
+    /// Sends a process a signal, such as `STOP`.
+    pub(crate) fn signal(&self, at: usize, signal: &str) {
+        let processes = self.processes.lock().expect("nobody panics with it");
+        let process = processes[at].as_ref().expect("it runs").id().to_string();
+        let sent = Command::new("kill").args(["-s", signal, &process]).status();
+        assert!(sent.expect("there is a kill").success());
     }
 
     /// Waits until all processes reach each other.

@@ -47,6 +47,8 @@ pub(crate) struct Runtime {
     pub(crate) on_return: OnceLock<Box<dyn Fn(SiteId) + Send + Sync>>,
     /// Renews the leases of a gateway, if there are sites elsewhere.
     renewer: Mutex<Option<JoinHandle<()>>>,
+    /// What waits for a site elsewhere waits no longer.
+    closing: AtomicBool,
     stopped: AtomicBool,
 }
 
@@ -68,6 +70,7 @@ impl Runtime {
             renewal: Arc::default(),
             hosts: ArcSwap::default(),
             renewer: Mutex::new(None),
+            closing: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
         }
     }
@@ -186,6 +189,15 @@ impl Runtime {
             hosts
         });
         host.stop();
+    }
+
+    /// From now on nobody waits for a site in another process that cannot be reached.
+    pub(crate) fn begin_to_close(&self) {
+        self.closing.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::SeqCst)
     }
 
     /// Stops all workers, after a last sync of each log.

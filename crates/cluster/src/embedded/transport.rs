@@ -229,6 +229,10 @@ impl Transport for Embedded {
         }
     }
 
+    fn is_closing(&self) -> bool {
+        self.here.runtime.is_closing()
+    }
+
     fn set_taken_over(&self, site: SiteId, _end: Option<Position>) {
         if let Some(remote) = self.elsewhere(site) {
             remote.set_taken_over(site);

@@ -30,6 +30,7 @@ use crate::bench::kafka;
 use crate::cluster::{Running, UpArgs};
 use crate::failure::Failure;
 use crate::isolation::IsolationLevel;
+use crate::stop::Stop;
 use crate::{out, text};
 use clap::ValueEnum;
 use isomer_server::Trust;
@@ -37,7 +38,6 @@ use postgres::types::FromSqlOwned;
 use serde::Serialize;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
 /// Accounts of pgbench for each of its scale.
 const ACCOUNTS: u32 = 100_000;
@@ -162,7 +162,7 @@ fn measure(
         trust: Trust::Loopback,
         keys: "failover_seconds = 0.5\nnode_wait_seconds = 60\n".to_owned(),
     };
-    let running = Running::start(&up, false, &AtomicBool::new(false))?;
+    let running = Running::start(&up, false, &Stop::default())?;
     let mut running = running.expect("nobody has told it to stop");
     let port = running.file.router().clients.as_ref().and_then(|at| at.parse::<SocketAddr>().ok());
     let cluster = Server::at(port.expect("it is an address").port(), folder.to_owned())?;
