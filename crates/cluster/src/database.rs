@@ -1,191 +1,49 @@
 //! An open database: the public face of this crate.
+//!
+//! How it is [opened](opening), with which [options], and what goes on in the [background].
 
-use crate::assemble::{Assembled, assemble};
-use crate::catalog::{Catalog, Kind};
-use crate::embedded::{
-    Checkpointer, Checkpointing, Embedded, Recovering, Runtime, SiteReport, Told, start,
-};
+mod background;
+mod explorer;
+mod opening;
+mod options;
+
+pub use explorer::Explorer;
+pub use options::Options;
+pub(crate) use options::log_options;
+
+use crate::catalog::Catalog;
+use crate::embedded::{Checkpointer, Embedded, Runtime, SiteReport};
 use crate::error::{Error, OpenDatabaseError};
 use crate::event::ChangeEvent;
-use crate::folder::Folder;
 use crate::node::Endpoint;
 use crate::protocol;
 use crate::reconfiguration::{Control, Reconfiguration};
-use crate::remote::{Reach, Wire};
+use crate::remote::Reach;
 use crate::router::{FailedOver, Job, Ran, Router, Session};
 use crate::sites::Sites;
-use crate::storage::{Beside, CheckpointStore, InFolder, InMemory, Logs, Storage};
+use crate::storage::Storage;
 use crate::transport::Transport;
+use background::Background;
 use isomer_design::{
     Backups, Change, Design, Direction, Footprint, Key, KeyRange, Placement, Plan, Schema, SiteId,
     TableId, Time,
 };
-use isomer_log::{DiskFaults, Durability, LogError};
+use isomer_log::LogError;
 use isomer_site::{
-    Abort, Answer, Body, CheckedWrites, Failure, Holding, Procedures, Read, ReadSpan, Refusal,
-    Request, Step, TimeSource, Txn,
+    Abort, Answer, Body, CheckedWrites, Failure, Read, ReadSpan, Refusal, Request, Step,
+    TimeSource, Txn,
 };
-use isomer_strategy::{OnDemand, SiteLoad, Strategy};
+use isomer_strategy::SiteLoad;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::thread::JoinHandle;
 
 /// A procedure whose footprint was explored wrongly is tried again this often.
 const EXPLORED_MAX: usize = 20;
 /// After so many changes of the design, what the strategy remembers is written.
 const REMEMBERED_EVERY: u64 = 500;
-
-/// How to open a database.
-pub struct Options {
-    pub(crate) folder: Option<PathBuf>,
-    pub(crate) logs: Option<Arc<dyn Logs>>,
-    pub(crate) store: Option<Arc<dyn CheckpointStore>>,
-    pub(crate) sites: Vec<SiteId>,
-    pub(crate) durability: Durability,
-    strategy: Box<dyn Strategy>,
-    pub(crate) accept_loss: bool,
-    pub(crate) faults: BTreeMap<SiteId, Arc<DiskFaults>>,
-    pub(crate) procedures: Procedures,
-    pub(crate) checkpoints: Checkpointing,
-    pub(crate) site_memory: Option<usize>,
-    pub(crate) told: Box<Told>,
-    pub(crate) wire: Option<Arc<dyn Wire>>,
-}
-
-impl Options {
-    /// A database of `sites` sites that lives in memory, and goes with the process.
-    pub fn in_memory(sites: u16) -> Options {
-        Options {
-            folder: None,
-            logs: None,
-            store: None,
-            sites: (1..=sites).map(SiteId).collect(),
-            durability: Durability::None,
-            strategy: Box::new(OnDemand::default()),
-            procedures: Procedures::default(),
-            accept_loss: false,
-            faults: BTreeMap::new(),
-            checkpoints: Checkpointing::default(),
-            site_memory: None,
-            told: Box::new(|_| {}),
-            wire: None,
-        }
-    }
-
-    /// A database in a folder. A missing or empty folder becomes a new database of `sites` sites; an
-    /// existing database keeps the sites it has. Commits wait for the disk.
-    pub fn in_folder(folder: impl Into<PathBuf>, sites: u16) -> Options {
-        let durability = Durability::Commit;
-        Options { folder: Some(folder.into()), durability, ..Options::in_memory(sites) }
-    }
-
-    /// The redo logs, and the catalog, of a database in a folder are not there but elsewhere; or the redo logs of a
-    /// [node](crate::Node)'s sites. Whoever opens them last has them: the process that had them before is told so by its
-    /// logs ([`Fenced`](LogError::Fenced)).
-    pub fn logs(mut self, logs: Arc<dyn Logs>) -> Options {
-        self.logs = Some(logs);
-        self
-    }
-
-    /// Checkpoints are not in the folder either, but in a store that all machines reach: then a site starts anywhere. Only
-    /// with [logs](Options::logs) that are elsewhere: one in a folder needs its checkpoints beside it.
-    pub fn checkpoints_in(mut self, store: Arc<dyn CheckpointStore>) -> Options {
-        self.store = Some(store);
-        self
-    }
-
-    /// The sites, by their numbers: of a new database all, wherever they are; of a [node](crate::Node) its own.
-    pub fn sites(mut self, sites: &[SiteId]) -> Options {
-        self.sites = sites.to_vec();
-        self.sites.sort();
-        self
-    }
-
-    /// What a commit waits for. (In memory: nothing, whatever is set.)
-    pub fn durability(mut self, durability: Durability) -> Options {
-        self.durability = durability;
-        self
-    }
-
-    /// If a log has lost commits that were durable, the database is opened without them, and
-    /// [says so](Database::notes). Otherwise that is an error, and nothing is changed.
-    pub fn accept_loss(mut self, accept_loss: bool) -> Options {
-        self.accept_loss = accept_loss;
-        self
-    }
-
-    /// The log of a site is on a disk that can be told to fail: for tests.
-    pub fn disk_faults(mut self, site: SiteId, faults: Arc<DiskFaults>) -> Options {
-        self.faults.insert(site, faults);
-        self
-    }
-
-    /// A procedure that can be [called](Database::call) by name. As any transaction, it may be run again if
-    /// a first run could not commit.
-    pub fn procedure(
-        mut self,
-        name: &str,
-        procedure: impl Fn(&mut Txn<'_>, &[u8]) -> Result<Vec<u8>, Abort> + Send + Sync + 'static,
-    ) -> Options {
-        self.procedures.add(name, procedure);
-        self
-    }
-
-    /// The procedures that can be called by name, in place of those that were added before: where sites are in
-    /// several processes, all have the same.
-    pub fn procedures(mut self, procedures: Procedures) -> Options {
-        self.procedures = procedures;
-        self
-    }
-
-    /// The sites that the wire reaches are in other processes, at [nodes](crate::Node).
-    pub fn elsewhere(mut self, wire: Arc<dyn Wire>) -> Options {
-        self.wire = Some(wire);
-        self
-    }
-
-    /// When checkpoints are made, and how fast. (In memory there are none.)
-    pub fn checkpoints(mut self, checkpoints: Checkpointing) -> Options {
-        self.checkpoints = checkpoints;
-        self
-    }
-
-    /// How many bytes the rows and the index of each site may take; as many as there are if not set. A site that
-    /// is full refuses what would make it grow: see [`MemoryLimit`](isomer_site::MemoryLimit).
-    pub fn site_memory(mut self, bytes: usize) -> Options {
-        self.site_memory = Some(bytes);
-        self
-    }
-
-    /// Has `told` hear once a second how far the recovery is, while the database is being opened.
-    pub fn while_recovering(
-        mut self,
-        told: impl Fn(Recovering) + Send + Sync + 'static,
-    ) -> Options {
-        self.told = Box::new(told);
-        self
-    }
-
-    /// Refuses a store for checkpoints whose logs are in a folder, or nowhere.
-    pub(crate) fn check_store(&self) -> Result<(), OpenDatabaseError> {
-        match &self.store {
-            Some(store) if self.logs.is_none() || self.folder.is_none() => {
-                Err(OpenDatabaseError::OnlyCheckpointsElsewhere { place: store.place() })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// What decides where transactions run and what is changed for them. [`OnDemand`] if not set.
-    pub fn strategy(mut self, strategy: impl Strategy + 'static) -> Options {
-        self.strategy = Box::new(strategy);
-        self
-    }
-}
 
 /// A database of several sites in this process.
 ///
@@ -218,10 +76,7 @@ pub struct Database {
     router: Arc<Router<Embedded>>,
     runtime: Arc<Runtime>,
     checkpointer: Arc<Checkpointer>,
-    /// They carry out the plans that no transaction waits for, think of new ones, and make checkpoints.
-    beside: Vec<JoinHandle<()>>,
-    /// It looks whether the logs are still this process's, where others can take them.
-    watcher: Option<JoinHandle<()>>,
+    background: Background,
     storage: Arc<dyn Storage>,
     catalog: Arc<Mutex<Catalog>>,
     sites: Arc<Sites>,
@@ -233,113 +88,6 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens a database, or makes one. What was under way when it stopped is completed.
-    ///
-    /// # Errors
-    /// [`Error::Open`].
-    pub fn open(mut options: Options) -> Result<Database, Error> {
-        // Whoever opens a log elsewhere has its site, whatever folders say.
-        let can_be_taken = options.logs.is_some();
-        options.check_store()?;
-        let log = log_options(options.durability, &options.checkpoints);
-        let (storage, catalog) = open_storage(&mut options, log)?;
-        let procedures = std::mem::take(&mut options.procedures);
-        let runtime = Arc::new(Runtime::new(procedures, options.wire.take()));
-        runtime.memory.set(options.site_memory);
-        let mut notes = Vec::new();
-        let here: Vec<SiteId> =
-            catalog.sites.iter().copied().filter(|site| runtime.hosts_site(*site)).collect();
-        let opening = isomer_log::Options { accept_loss: options.accept_loss, ..log };
-        let folder = storage.folder().filter(|_| !can_be_taken && !storage.is_new());
-        if let Some(folder) = folder {
-            check_places(folder, &runtime, &catalog.sites, options.accept_loss)?;
-        }
-        runtime.open(&*storage, opening, &here, &options.told, &mut notes)?;
-        runtime.open_wire();
-        if storage.is_new() {
-            storage.write_catalog(&catalog)?;
-        }
-        let transport = Embedded::new(runtime.clone());
-        let holdings: Vec<_> = match runtime.block_on(describe(&transport, &catalog.sites)) {
-            Ok(holdings) => holdings,
-            Err(refusal) => {
-                runtime.stop_all();
-                return Err(OpenDatabaseError::Change(refusal).into());
-            }
-        };
-        let Assembled { mut design, repairs } = match assemble(&catalog.tables, &holdings) {
-            Ok(assembled) => assembled,
-            Err(what) => {
-                runtime.stop_all();
-                return Err(OpenDatabaseError::Design(what).into());
-            }
-        };
-        for (table, backups) in &catalog.backups {
-            design.set_backups(*table, *backups).map_err(Box::new)?;
-        }
-        let held = holdings.iter().flat_map(|(_, held)| held.iter().map(|holding| holding.table));
-        let tables = catalog.tables.iter().map(|(table, _)| *table).chain(held);
-        let last_table = tables.map(|table| table.0).max().unwrap_or(0);
-        if let Some(memory) =
-            storage.folder().and_then(|folder| folder.read_memory(options.strategy.name()))
-        {
-            notes.extend(options.strategy.recall(&memory).err());
-        }
-        let router = Arc::new(Router::new(transport, design, options.strategy));
-        let checkpointer = Arc::new(Checkpointer::new(options.checkpoints));
-        let failed_over = Arc::default();
-        let failing = Arc::downgrade(&router);
-        // It is set once, as this is the only database of the runtime.
-        let _ = runtime.mailboxes.on_failure.set(Box::new(move |site| {
-            if let Some(router) = failing.upgrade() {
-                router.site_failed(site);
-            }
-        }));
-        let returning = Arc::downgrade(&router);
-        let _ = runtime.on_return.set(Box::new(move |site| {
-            if let Some(router) = returning.upgrade() {
-                router.site_returned(site);
-            }
-        }));
-        let catalog = Arc::new(Mutex::new(catalog));
-        let sites = Arc::new(Sites {
-            router: router.clone(),
-            runtime: runtime.clone(),
-            storage: storage.clone(),
-            catalog: catalog.clone(),
-            log,
-        });
-        let mut beside = beside(&sites, &failed_over);
-        if storage.folder().is_some() {
-            let (checkpointer, runtime) = (checkpointer.clone(), runtime.clone());
-            beside.push(start("isomer-checkpoint", move || checkpointer.work(&runtime)));
-        }
-        let watcher = can_be_taken.then(|| {
-            let (runtime, storage) = (runtime.clone(), storage.clone());
-            start("isomer-owners", move || runtime.watch_owners(|| storage.look_for_others()))
-        });
-        let database = Database {
-            checkpointer,
-            beside,
-            watcher,
-            router,
-            runtime,
-            storage,
-            catalog,
-            sites,
-            last_table: AtomicU32::new(last_table),
-            sessions: AtomicU64::new(0),
-            notes,
-            failed_over,
-        };
-        for (site, step) in repairs {
-            database.ask(site, step).map_err(OpenDatabaseError::Change)?;
-        }
-        database.assure_backups()?;
-        database.remember_from_time_to_time();
-        Ok(database)
-    }
-
     /// True if the database was made when it was opened.
     pub fn is_new(&self) -> bool {
         self.storage.is_new()
@@ -789,37 +537,6 @@ impl Database {
         Endpoint::new(self.runtime.clone())
     }
 
-    /// Has every site know how many backups each table is to have, and replaces those that were lost.
-    fn assure_backups(&self) -> Result<(), Error> {
-        let (design, catalog) = (self.router.design(), self.catalog.lock());
-        for (table, backups) in &catalog.backups {
-            for site in design.sites().iter() {
-                self.runtime.block_on(self.router.tell_backups(site, *table, *backups))?;
-            }
-        }
-        self.router.restore_backups();
-        Ok(())
-    }
-
-    /// Writes what the strategy remembers after every so many changes of the design.
-    fn remember_from_time_to_time(&self) {
-        if self.storage.folder().is_none() {
-            return;
-        }
-        let storage = self.storage.clone();
-        let (router, changes) = (Arc::downgrade(&self.router), AtomicU64::new(0));
-        self.router.watch(move |_| {
-            if changes.fetch_add(1, Ordering::Relaxed) % REMEMBERED_EVERY == REMEMBERED_EVERY - 1
-                && let Some(router) = router.upgrade()
-                && let Some(memory) = router.memory()
-                && let Some(folder) = storage.folder()
-            {
-                // It is written again soon.
-                let _ = folder.write_memory(router.strategy(), &memory);
-            }
-        });
-    }
-
     fn ask(&self, site: SiteId, step: Step) -> Result<Answer, Refusal> {
         self.runtime.block_on(protocol::ask(self.router.transport(), site, step))
     }
@@ -830,167 +547,12 @@ impl Drop for Database {
         self.runtime.begin_to_close();
         self.router.close();
         self.checkpointer.stop();
-        for thread in self.beside.drain(..) {
-            // A thread that panicked has said so already.
-            let _ = thread.join();
-        }
+        self.background.join();
         if let (Some(folder), Some(memory)) = (self.storage.folder(), self.router.memory()) {
             // Without it the strategy begins anew, and nobody is left to be told.
             let _ = folder.write_memory(self.router.strategy(), &memory);
         }
         self.runtime.stop_all();
-        if let Some(watcher) = self.watcher.take() {
-            watcher.thread().unpark();
-            // A thread that panicked has said so already.
-            let _ = watcher.join();
-        }
+        self.background.join_watcher();
     }
-}
-
-/// Reads without a transaction, to find out what a transaction will touch.
-pub struct Explorer<'d> {
-    database: &'d Database,
-    session: &'d mut Session,
-}
-
-impl Explorer<'_> {
-    /// The value of a row.
-    ///
-    /// # Errors
-    /// As [`Database::run`].
-    pub fn get(&mut self, table: TableId, key: &Key) -> Result<Option<Vec<u8>>, Error> {
-        let mut found = None;
-        let footprint = Footprint::new().read(table, key.clone());
-        self.database.run(self.session, &footprint, |txn| {
-            found = txn.get(table, key)?.map(<[u8]>::to_vec);
-            Ok(())
-        })?;
-        Ok(found)
-    }
-
-    /// The rows of a range, at most `limit`.
-    ///
-    /// # Errors
-    /// As [`Database::run`].
-    pub fn scan(
-        &mut self,
-        table: TableId,
-        range: &KeyRange,
-        limit: usize,
-    ) -> Result<Vec<(Key, Vec<u8>)>, Error> {
-        let mut rows = Vec::new();
-        let footprint = Footprint::new().read_range(table, range.clone());
-        self.database.run(self.session, &footprint, |txn| {
-            rows.clear();
-            txn.scan(table, range, |key, value| {
-                rows.push((Key::from_bytes(key), value.to_vec()));
-                if rows.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-            })
-        })?;
-        Ok(rows)
-    }
-}
-
-/// Opens what the database is kept in, and reads its catalog.
-fn open_storage(
-    options: &mut Options,
-    log: isomer_log::Options,
-) -> Result<(Arc<dyn Storage>, Catalog), OpenDatabaseError> {
-    let log = isomer_log::Options { accept_loss: options.accept_loss, ..log };
-    let sites = std::mem::take(&mut options.sites);
-    let Some(path) = &options.folder else {
-        return Ok((Arc::new(InMemory), Catalog::of(sites)));
-    };
-    if let Some(logs) = options.logs.take() {
-        let (storage, catalog) = Beside::open(path, logs, options.store.take(), log, &sites)?;
-        return Ok((Arc::new(storage), catalog));
-    }
-    let (folder, catalog) = Folder::open(path, &sites, Kind::Database)?;
-    let faults = std::mem::take(&mut options.faults);
-    Ok((Arc::new(InFolder { folder, options: log, faults }), catalog))
-}
-
-/// A log is cut by whole segments, so these are small beside what makes a checkpoint due.
-pub(crate) fn log_options(
-    durability: Durability,
-    checkpoints: &Checkpointing,
-) -> isomer_log::Options {
-    let usual = isomer_log::Options::default();
-    let segment_bytes = (checkpoints.log_bytes / 4).clamp(64 << 10, usual.segment_bytes);
-    isomer_log::Options { segment_bytes, durability, ..usual }
-}
-
-/// Starts the threads that carry out what no transaction waits for, and think of it.
-fn beside(sites: &Arc<Sites>, failed_over: &Arc<Mutex<Vec<FailedOver>>>) -> Vec<JoinHandle<()>> {
-    let Sites { router, runtime, catalog, .. } = &**sites;
-    let with = |name: &str, work: fn(&Router<Embedded>, &Runtime)| {
-        let (router, runtime) = (router.clone(), runtime.clone());
-        start(name, move || work(&router, &runtime))
-    };
-    vec![
-        with("isomer-tend", |router, runtime| runtime.block_on(router.run_deferred())),
-        start("isomer-sites", {
-            let sites = sites.clone();
-            move || sites.make_wanted()
-        }),
-        with("isomer-reflect", |router, runtime| runtime.block_on(router.plan_globally())),
-        start("isomer-readmit", {
-            let (router, runtime, catalog) = (router.clone(), runtime.clone(), catalog.clone());
-            move || {
-                while let Some(site) = runtime.block_on(router.next_returned()) {
-                    // Tables come and go with this locked.
-                    let catalog = catalog.lock();
-                    let is_known = |table| catalog.tables.iter().any(|(known, _)| *known == table);
-                    runtime.block_on(router.readmit_all(site, is_known));
-                }
-            }
-        }),
-        with("isomer-reconf", |router, runtime| runtime.block_on(router.run_reconfigurations())),
-        start("isomer-failover", {
-            let (router, runtime) = (router.clone(), runtime.clone());
-            let failed_over = failed_over.clone();
-            let told = move |done: &FailedOver| {
-                eprintln!("{done}");
-                failed_over.lock().push(done.clone());
-            };
-            move || runtime.block_on(router.fail_over(told))
-        }),
-    ]
-}
-
-/// Where there are nodes, each site that the database has is in its folder or at one, and not in both. What is lost
-/// may be in neither.
-fn check_places(
-    folder: &Folder,
-    runtime: &Runtime,
-    sites: &[SiteId],
-    accept_loss: bool,
-) -> Result<(), OpenDatabaseError> {
-    if !runtime.has_wire() {
-        return Ok(());
-    }
-    for &site in sites {
-        let path = folder.path().to_owned();
-        match (runtime.hosts_site(site), folder.has_site(site)) {
-            (true, false) if !accept_loss => return Err(OpenDatabaseError::NoSite { path, site }),
-            (false, true) => return Err(OpenDatabaseError::TwoPlaces { path, site }),
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-/// What the sites hold.
-async fn describe(
-    transport: &Embedded,
-    sites: &[SiteId],
-) -> Result<Vec<(SiteId, Vec<Holding>)>, Refusal> {
-    let mut holdings = Vec::new();
-    for &site in sites {
-        let Answer::Holdings(held) = protocol::ask(transport, site, Step::Describe).await? else {
-            unreachable!("a description was asked for")
-        };
-        holdings.push((site, held));
-    }
-    Ok(holdings)
 }
