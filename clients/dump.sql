@@ -7,13 +7,19 @@ CREATE TYPE standing AS ENUM ('new', 'it''s "good"', 'gone');
 ALTER TYPE standing ADD VALUE 'late' BEFORE 'gone';
 COMMENT ON TYPE standing IS 'how somebody pays';
 
+CREATE DOMAIN country AS char(2) DEFAULT 'de' CONSTRAINT letters CHECK (VALUE ~ '^[a-z ]+$');
+CREATE DOMAIN home AS country NOT NULL CHECK (VALUE <> 'xx') CHECK (length(VALUE) = 2);
+COMMENT ON DOMAIN country IS 'ISO 3166';
+
 CREATE TABLE organisation (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name varchar(80) NOT NULL UNIQUE,
     "country code" char(2) NOT NULL DEFAULT 'de',
     created_at timestamptz NOT NULL DEFAULT now(),
     standing standing NOT NULL DEFAULT 'new',
-    stood standing[]
+    stood standing[],
+    seat home,
+    branch country DEFAULT 'fr'
 );
 CREATE INDEX organisation_standing ON organisation (standing);
 COMMENT ON TABLE organisation IS 'Who pays; it''s "theirs"';

@@ -32,7 +32,7 @@ use isomer_sql::parse::parse;
 use isomer_sql::sequence::bound;
 use isomer_sql::statement::{Compiled, compile};
 use isomer_sql::system::OWNER;
-use isomer_sql::{SqlError, SqlType, code};
+use isomer_sql::{SqlError, code};
 use sqlparser::ast::{
     AlterTableOperation, DropBehavior, Ident, ObjectName, Owner, RenameTableNameKind,
     TableConstraint,
@@ -295,10 +295,9 @@ impl Definer<'_> {
     }
 
     /// Refuses a default that makes no value of a type.
-    pub(crate) fn check_default(&self, default: &str, ty: SqlType) -> Result<(), SqlError> {
-        let (default, catalog) = (bound(default), self.catalog());
-        let query = format!("SELECT ({default})::{}", catalog.type_shown(ty));
-        self.query(&query, &catalog).map(drop)
+    pub(crate) fn check_default(&self, default: &str, ty: &str) -> Result<(), SqlError> {
+        let query = format!("SELECT ({})::{ty}", bound(default));
+        self.query(&query, &self.catalog()).map(drop)
     }
 
     /// Refuses rows of a table, as it is about to be, that do not fulfil these conditions.
@@ -325,7 +324,11 @@ impl Definer<'_> {
     }
 
     /// The first value of each row of a query.
-    fn values(&mut self, query: &Compiled, catalog: &Catalog) -> Result<Vec<Datum>, SqlError> {
+    pub(crate) fn values(
+        &mut self,
+        query: &Compiled,
+        catalog: &Catalog,
+    ) -> Result<Vec<Datum>, SqlError> {
         let mut found = Vec::new();
         query.run(self.backend, &[], self.around, catalog, &mut |values: &[Datum]| {
             found.extend(values.first().cloned());

@@ -64,6 +64,7 @@ impl<'a> Definer<'a> {
         self.begin(definition)?;
         self.backend.charge_definition()?;
         match definition {
+            Definition::Domain(statement) => self.define_domain(statement)?,
             Definition::Sequence(statement) => self.define_sequence(statement)?,
             Definition::Sql(statement) => self.define_table(statement)?,
             Definition::Table(statement, likes) => match &**statement {
@@ -201,7 +202,7 @@ impl<'a> Definer<'a> {
 
     /// Refuses the name of a type for a relation, whose rows would be of a type of this name.
     pub(crate) fn check_no_type(&self, name: &Name) -> Result<(), SqlError> {
-        if !self.catalog().types.contains_key(name) {
+        if self.catalog().made_at(name).is_none() {
             return Ok(());
         }
         let message = format!("type \"{}\" already exists", name.name);
@@ -278,7 +279,8 @@ impl<'a> Definer<'a> {
         for column in new.columns.iter_mut().filter(|column| !column.is_generated) {
             column.default = column.default.take().map(|default| kept(&default, &catalog));
             let default = column.default.as_ref();
-            default.map_or(Ok(()), |default| self.check_default(default, column.ty))?;
+            let ty = catalog.column_type_shown(column);
+            default.map_or(Ok(()), |default| self.check_default(default, &ty))?;
         }
         for &at in new.key.iter().chain(&new.shard) {
             new.columns[at].not_null = true;
@@ -431,6 +433,7 @@ fn tag(definition: &Definition) -> Result<&'static str, SqlError> {
             });
         }
         Definition::Reshard(_) => return Ok("ALTER TABLE"),
+        Definition::Domain(statement) => return Ok(crate::domains::tag(statement)),
         Definition::Sequence(statement) => {
             return Ok(match **statement {
                 SequenceStatement::Create { .. } => "CREATE SEQUENCE",
@@ -483,6 +486,9 @@ pub(crate) fn concerned(definition: &Definition, catalog: &Catalog) -> BTreeSet<
         }
         Definition::Reshard(reshard) => {
             return named(&reshard.table, false).into_iter().collect();
+        }
+        Definition::Domain(statement) => {
+            return crate::domains::concerned(catalog, statement).into_iter().collect();
         }
         Definition::Sequence(statement) => {
             return match &**statement {

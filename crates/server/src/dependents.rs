@@ -5,7 +5,8 @@
 
 use crate::alter::in_one_order;
 use crate::ddl::Definer;
-use isomer_sql::catalog::{Catalog, Table, is_of};
+use isomer_sql::catalog::{Catalog, Table, TableColumn, is_of};
+use isomer_sql::domains::Domain;
 use isomer_sql::enums::EnumType;
 use isomer_sql::foreign::ForeignKey;
 use isomer_sql::view::{Used, View};
@@ -23,8 +24,9 @@ pub(crate) struct Dependent {
 enum What {
     Key(Arc<Table>, Arc<ForeignKey>),
     View(Arc<View>),
-    /// A column that is computed.
+    /// A column that is computed, or of a type.
     Column(Arc<Table>, String),
+    Domain(Arc<Domain>),
 }
 
 impl fmt::Display for What {
@@ -32,6 +34,7 @@ impl fmt::Display for What {
         match self {
             What::Key(table, key) => write!(f, "constraint {} on table {}", key.name, table.name),
             What::View(view) => write!(f, "view {}", view.name),
+            What::Domain(domain) => write!(f, "type {}", domain.name.said()),
             What::Column(table, name) => write!(f, "column {name} of table {}", table.name),
         }
     }
@@ -52,16 +55,39 @@ impl Dependent {
         keys.map(dependent).collect()
     }
 
-    /// The columns of an enum, and the views that name it.
+    /// The columns of an enum, the domains over it with what hangs on them, and the views that name it.
     pub(crate) fn of_type(catalog: &Catalog, labels: &EnumType, on: &str) -> Vec<Dependent> {
+        let is_its = |column: &TableColumn| column.domain.is_none() && is_of(column.ty, labels);
+        let is_over = |domain: &Domain| domain.over.is_none() && is_of(domain.ty, labels);
+        Dependent::of_made(catalog, (labels.of.oid, on), is_its, is_over)
+    }
+
+    /// The same of a domain.
+    pub(crate) fn of_domain(catalog: &Catalog, domain: &Domain, on: &str) -> Vec<Dependent> {
+        let oid = domain.oid;
+        let is_its =
+            |column: &TableColumn| column.domain.as_ref().is_some_and(|own| own.oid == oid);
+        Dependent::of_made(catalog, (oid, on), is_its, |other| other.over == Some(oid))
+    }
+
+    fn of_made(
+        catalog: &Catalog,
+        (oid, on): (u32, &str),
+        is_its: impl Fn(&TableColumn) -> bool,
+        is_over: impl Fn(&Domain) -> bool,
+    ) -> Vec<Dependent> {
         let mut found = Vec::new();
         for table in catalog.tables.values() {
-            let mut columns = table.columns.iter().enumerate();
-            while let Some((at, _)) = columns.find(|(_, column)| is_of(column.ty, labels)) {
-                found.push(Dependent::column(table, at, on));
-            }
+            let columns = table.columns.iter().enumerate().filter(|(_, column)| is_its(column));
+            found.extend(columns.map(|(at, _)| Dependent::column(table, at, on)));
         }
-        found.extend(Dependent::views(catalog, (labels.of.oid, on), |_, _| true));
+        for domain in catalog.domains.values().filter(|domain| is_over(domain)) {
+            let what = What::Domain(domain.clone());
+            let name = what.to_string();
+            found.push(Dependent { what, on: on.to_owned() });
+            found.extend(Dependent::of_domain(catalog, domain, &name));
+        }
+        found.extend(Dependent::views(catalog, (oid, on), |_, _| true));
         found
     }
 
@@ -118,8 +144,11 @@ impl Definer<'_> {
                 .hint("Use DROP ... CASCADE to drop the dependent objects too."));
         }
         self.tell_cascade(dependents.iter().map(|one| one.what.to_string()).collect());
+        let mut domains = Vec::new();
         for one in dependents {
             match &one.what {
+                // Once no column is of them.
+                What::Domain(domain) => domains.push(domain),
                 What::View(view) => {
                     self.change(|catalog| drop(catalog.views.remove(&view.full_name())));
                 }
@@ -137,7 +166,7 @@ impl Definer<'_> {
                 }
             }
         }
-        Ok(())
+        domains.into_iter().rev().try_for_each(|domain| self.remove_domain(domain))
     }
 
     /// Drops views, and what hangs on them.

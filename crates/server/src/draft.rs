@@ -31,9 +31,8 @@ use crate::temporary::Temporaries;
 use isomer_cluster::{Expect, LockMode, OpenTransaction, Ran};
 use isomer_design::{Schema, TableId};
 use isomer_sql::SqlError;
-use isomer_sql::catalog::{Catalog, Namespace, Table};
+use isomer_sql::catalog::{Catalog, MadeType, Namespace, Table};
 use isomer_sql::comment::Topic;
-use isomer_sql::enums::EnumType;
 use isomer_sql::sequence::Sequence;
 use isomer_sql::view::View;
 use std::collections::BTreeSet;
@@ -197,8 +196,8 @@ pub(crate) struct Difference {
     pub(crate) new_views: Vec<Arc<View>>,
     /// Schemas that came, changed or went; true: it is there.
     pub(crate) schemas: Vec<(Arc<Namespace>, bool)>,
-    /// Enums that came, changed or went; true: it is there.
-    pub(crate) types: Vec<(&'static EnumType, bool)>,
+    /// Types that were made and came, changed or went; true: it is there.
+    pub(crate) types: Vec<(MadeType, bool)>,
     /// What is said by now of what somebody has said something else of, or nothing.
     pub(crate) comments: Vec<(Topic, Option<Arc<str>>)>,
 }
@@ -240,15 +239,20 @@ impl Difference {
         let went = schemas(old, new).into_iter().map(|schema| (schema, false));
         let came = schemas(new, old).into_iter().map(|schema| (schema, true));
         let schemas = went.chain(came).collect();
-        let types = |of: &Catalog, other: &Catalog| -> Vec<&'static EnumType> {
-            let is_other = |labels: &&&'static EnumType| {
+        let types = |of: &Catalog, other: &Catalog| -> Vec<MadeType> {
+            let enums = of.types.values().filter(|labels| {
                 let found = other.types.get(&labels.of.name);
                 found.is_none_or(|found| !std::ptr::eq(**labels, *found))
-            };
-            of.types.values().filter(is_other).copied().collect()
+            });
+            let domains = of.domains.values().filter(|domain| {
+                let found = other.domains.get(&domain.name);
+                found.is_none_or(|found| !Arc::ptr_eq(domain, found))
+            });
+            let domains = domains.cloned().map(MadeType::Domain);
+            enums.map(|labels| MadeType::Enum(labels)).chain(domains).collect()
         };
-        let went = types(old, new).into_iter().map(|labels| (labels, false));
-        let types = went.chain(types(new, old).into_iter().map(|labels| (labels, true))).collect();
+        let went = types(old, new).into_iter().map(|made| (made, false));
+        let types = went.chain(types(new, old).into_iter().map(|made| (made, true))).collect();
         Difference {
             comments,
             schemas,

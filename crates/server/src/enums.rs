@@ -7,7 +7,8 @@
 use crate::alter::{folded, in_one_order};
 use crate::ddl::Definer;
 use crate::dependents::Dependent;
-use isomer_sql::catalog::{Catalog, Name, Named, TEMPORARY, Table, does_mention, is_of};
+use isomer_sql::catalog::{Catalog, MadeType, Name, Named, TEMPORARY, Table};
+use isomer_sql::catalog::{does_mention, does_name, is_of};
 use isomer_sql::enums::{Definition, EnumType, Place};
 use isomer_sql::{SqlError, SqlType, code};
 use sqlparser::ast::{AlterType, AlterTypeAddValue, AlterTypeAddValuePosition, AlterTypeOperation};
@@ -30,14 +31,22 @@ pub(crate) fn found(catalog: &Catalog, named: &Named) -> Result<&'static EnumTyp
     if let Some(labels) = catalog.enum_named(named) {
         return Ok(labels);
     }
-    match SqlType::of_name(&named.to_string()) {
-        Some(ty) => {
-            let message = format!("{ty} is not an enum");
+    match catalog.made_named(named) {
+        Some(made) => {
+            let message = format!("{} is not an enum", catalog.made_shown(made.name()));
             Err(SqlError::new(code::WRONG_OBJECT, message))
         }
+        None => Err(no_type(named, "an enum")),
+    }
+}
+
+/// Why no type that was made has a name.
+pub(crate) fn no_type(named: &Named, wanted: &str) -> SqlError {
+    match SqlType::of_name(&named.to_string()) {
+        Some(ty) => SqlError::new(code::WRONG_OBJECT, format!("{ty} is not {wanted}")),
         None => {
             let message = format!("type \"{named}\" does not exist");
-            Err(SqlError::new(code::UNDEFINED_OBJECT, message))
+            SqlError::new(code::UNDEFINED_OBJECT, message)
         }
     }
 }
@@ -47,10 +56,13 @@ fn users(catalog: &Catalog, labels: &EnumType) -> Vec<Arc<Table>> {
     catalog.tables.values().filter(|table| table.has_type(labels)).cloned().collect()
 }
 
-/// The tables that the named enums are of.
+/// The tables that the named types are of.
 pub(crate) fn concerned(catalog: &Catalog, names: &[ObjectName]) -> Vec<Name> {
-    let types = names.iter().filter_map(|name| catalog.enum_named(&Named::of(name).ok()?));
-    let tables = types.flat_map(|labels| users(catalog, labels));
+    let types = names.iter().filter_map(|name| catalog.made_named(&Named::of(name).ok()?));
+    let tables = types.flat_map(|made| match made {
+        MadeType::Enum(labels) => users(catalog, labels),
+        MadeType::Domain(domain) => catalog.tables_of_domain(&domain),
+    });
     tables.map(|table| table.full_name()).collect()
 }
 
@@ -86,7 +98,7 @@ impl Definer<'_> {
             return Err(SqlError::unsupported("a temporary type"));
         }
         let catalog = self.catalog();
-        if !catalog.types.contains_key(name) && !catalog.has_relation(name) {
+        if catalog.made_at(name).is_none() && !catalog.has_relation(name) {
             return Ok(());
         }
         let message = format!("type \"{}\" already exists", name.name);
@@ -94,7 +106,13 @@ impl Definer<'_> {
     }
 
     pub(crate) fn alter_type(&mut self, alter: &AlterType) -> Result<(), SqlError> {
-        let now = found(&self.catalog(), &Named::of(&alter.name)?)?;
+        let named = Named::of(&alter.name)?;
+        if let (AlterTypeOperation::Rename(rename), Some(MadeType::Domain(domain))) =
+            (&alter.operation, self.catalog().made_named(&named))
+        {
+            return self.rename_domain(&domain, &folded(&rename.new_name));
+        }
+        let now = found(&self.catalog(), &named)?;
         let new = match &alter.operation {
             AlterTypeOperation::Rename(rename) => {
                 let name = Name { name: folded(&rename.new_name), ..now.of.name.clone() };
@@ -175,6 +193,11 @@ impl Definer<'_> {
                 || catalog.table_of(oid).is_some_and(|table| table.has_type(labels))
                 || view().is_some_and(|mut types| types.any(|ty| is_of(ty, labels)))
         };
+        for domain in catalog.domains.values().filter(|domain| is_of(domain.ty, labels)) {
+            if domain.texts().any(|text| does_mention(text, from)) {
+                return Err(refused(format!("domain {}", domain.name.said())));
+            }
+        }
         for view in catalog.views.values() {
             if view.uses.iter().any(|used| is_of_type(used.oid)) && does_mention(&view.query, from)
             {
@@ -187,6 +210,9 @@ impl Definer<'_> {
     /// SET SCHEMA of a type.
     pub(crate) fn set_type_schema(&mut self, named: &Named, to: &str) -> Result<(), SqlError> {
         let catalog = self.catalog();
+        if let Some(MadeType::Domain(domain)) = catalog.made_named(named) {
+            return self.set_domain_schema(&domain, to);
+        }
         let now = found(&catalog, named)?;
         catalog.check_schema(to)?;
         let name = Name { schema: to.to_owned(), ..now.of.name.clone() };
@@ -219,15 +245,20 @@ impl Definer<'_> {
     ) -> Result<(), SqlError> {
         let mut types = Vec::new();
         for name in names {
-            match found(&self.catalog(), &Named::of(name)?) {
+            let (catalog, named) = (self.catalog(), Named::of(name)?);
+            let made = catalog.made_named(&named);
+            match made.map_or_else(|| found(&catalog, &named).map(MadeType::Enum), Ok) {
                 Err(error) if if_exists && error.code == code::UNDEFINED_OBJECT => {
                     let message = format!("{}, skipping", error.message);
                     self.notices.push(SqlError::new("00000", message));
                 }
-                labels => types.push(labels?),
+                made => types.push(made?),
             }
         }
-        types.into_iter().try_for_each(|labels| self.drop_type(labels, cascade))
+        types.into_iter().try_for_each(|made| match made {
+            MadeType::Enum(labels) => self.drop_type(labels, cascade),
+            MadeType::Domain(domain) => self.drop_domain(&domain, cascade),
+        })
     }
 
     pub(crate) fn drop_type(
@@ -239,9 +270,15 @@ impl Definer<'_> {
         let what = format!("type {}", catalog.type_shown(*labels.ty()));
         let dependents = Dependent::of_type(&catalog, labels, &what);
         self.drop_dependents(&what, &dependents, cascade)?;
-        if let Some(table) = users(&self.catalog(), labels).first() {
+        let catalog = self.catalog();
+        let mut domains = catalog.domains.values();
+        let of_domain =
+            domains.find(|one| one.texts().any(|text| does_name(text, &labels.of.name)));
+        let user = users(&catalog, labels).first().map(|table| format!("table {}", table.name));
+        let user = user.or_else(|| Some(format!("type {}", of_domain?.name.said())));
+        if let Some(user) = user {
             let message = format!("cannot drop {what} because other objects depend on it");
-            let detail = format!("an expression of table {} depends on {what}", table.name);
+            let detail = format!("an expression of {user} depends on {what}");
             return Err(SqlError::new(code::DEPENDENT_OBJECTS, message)
                 .detail(detail)
                 .hint("Drop the default or the constraint before."));

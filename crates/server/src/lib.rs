@@ -45,6 +45,7 @@ mod ddl;
 mod deferred;
 mod dependents;
 mod design;
+mod domains;
 mod draft;
 mod engine;
 mod enums;

@@ -7,6 +7,7 @@ use crate::ddl::Definer;
 use crate::sequences::call_sequence;
 use isomer_sql::catalog::{Catalog, Name, Namespace, Relation, SYSTEM, TEMPORARY, Table};
 use isomer_sql::define::plain_name;
+use isomer_sql::domains::Domain;
 use isomer_sql::enums::{Definition, EnumType};
 use isomer_sql::sequence::Sequence;
 use isomer_sql::view::View;
@@ -112,6 +113,7 @@ impl Definer<'_> {
         }
         // Tables elsewhere may have types of this schema.
         let (left, types) = (self.notices.len(), &inside.types);
+        inside.domains.iter().try_for_each(|domain| self.drop_domain(domain, true))?;
         types.iter().try_for_each(|labels| self.drop_type(labels, true))?;
         let elsewhere = self.notices.split_off(left);
         self.notices.truncate(told);
@@ -139,6 +141,12 @@ impl Definer<'_> {
                     for labels in inside.types {
                         let name = Name { schema: to.clone(), ..labels.of.name.clone() };
                         self.redefine_type(labels, &Definition { name, ..labels.of.clone() })?;
+                    }
+                    for domain in inside.domains {
+                        let now = self.catalog().domain_numbered(domain.oid).cloned();
+                        let now = now.unwrap_or(domain);
+                        let name = Name { schema: to.clone(), ..now.name.clone() };
+                        self.redefine_domain(&now, Domain { name, ..Domain::clone(&now) })?;
                     }
                     self.change(|catalog| rename_schema(catalog, &schema, to));
                 }
@@ -210,6 +218,7 @@ struct Inside {
     views: Vec<Arc<View>>,
     sequences: Vec<Arc<Sequence>>,
     types: Vec<&'static EnumType>,
+    domains: Vec<Arc<Domain>>,
 }
 
 impl Inside {
@@ -219,7 +228,9 @@ impl Inside {
         let views = catalog.views.iter().filter(|(name, _)| is_in(name));
         let sequences = catalog.sequences.iter().filter(|(name, _)| is_in(name));
         let types = catalog.types.iter().filter(|(name, _)| is_in(name));
+        let domains = catalog.domains.iter().filter(|(name, _)| is_in(name));
         Inside {
+            domains: domains.map(|(_, domain)| domain.clone()).collect(),
             types: types.map(|(_, labels)| *labels).collect(),
             tables: tables.map(|(_, table)| table.clone()).collect(),
             views: views.map(|(_, view)| view.clone()).collect(),
@@ -236,7 +247,9 @@ impl Inside {
         let sequences = sequences.map(|sequence| word("sequence", sequence.full_name()));
         let types = self.types.iter();
         let types = types.map(|labels| format!("type {}", catalog.type_shown(*labels.ty())));
-        types.chain(tables).chain(sequences).chain(views).collect()
+        let domains = self.domains.iter();
+        let domains = domains.map(|domain| format!("type {}", catalog.made_shown(&domain.name)));
+        types.chain(domains).chain(tables).chain(sequences).chain(views).collect()
     }
 }
 

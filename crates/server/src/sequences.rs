@@ -350,8 +350,7 @@ pub(crate) fn check_identity(ty: SqlType) -> Result<(), SqlError> {
     if matches!(ty, SqlType::Int2 | SqlType::Int4 | SqlType::Int8) {
         return Ok(());
     }
-    let message = "identity column type must be smallint, integer, or bigint";
-    Err(SqlError::new(code::INVALID_PARAMETER, message))
+    Err(isomer_sql::define::no_identity())
 }
 
 fn takes(table: &Table, sequence: &Name) -> bool {

@@ -33,10 +33,11 @@ pub use schema::public_path;
 pub use schema::{Name, Named, Namespace, PG_CATALOG, PUBLIC, Relation, SYSTEM, TEMPORARY};
 pub use temporary::ToCommit;
 pub(crate) use types::type_by;
-pub use types::{does_mention, does_name, is_of};
+pub use types::{MadeType, NamedType, does_mention, does_name, is_of};
 
 use crate::comment::Comments;
 use crate::datum::Datum;
+use crate::domains::Domain;
 use crate::enums::EnumType;
 use crate::error::{SqlError, code, similar};
 pub use crate::exec::Immutable;
@@ -65,6 +66,8 @@ pub struct Catalog {
     pub views: BTreeMap<Name, Arc<View>>,
     /// The enums.
     pub types: BTreeMap<Name, &'static EnumType>,
+    /// The domains.
+    pub domains: BTreeMap<Name, Arc<Domain>>,
     /// The schemas, by name.
     pub schemas: BTreeMap<String, Arc<Namespace>>,
     /// Where names without a schema are looked for: the path of a session.
@@ -150,8 +153,10 @@ pub struct Check {
 pub struct TableColumn {
     /// Its name.
     pub name: String,
-    /// Its type.
+    /// Its type; of a domain, its base type.
     pub ty: SqlType,
+    /// The domain that it is of.
+    pub domain: Option<Arc<Domain>>,
     /// True if it accepts no NULL.
     pub not_null: bool,
     /// The default, as an expression of SQL.
@@ -290,7 +295,9 @@ impl Catalog {
         let sequences = self.sequences.values().flat_map(|sequence| [sequence.oid, sequence.state]);
         let views = self.views.values().map(|view| view.oid);
         let types = self.types.values().flat_map(|labels| [labels.of.oid, labels.of.array_oid]);
-        self.tables.values().flat_map(of).chain(sequences).chain(views).chain(types)
+        let domains = self.domains.values().map(|domain| domain.oid);
+        let relations = self.tables.values().flat_map(of).chain(sequences).chain(views);
+        relations.chain(types).chain(domains)
     }
 
     /// A sequence by its name.
@@ -413,6 +420,7 @@ impl TableColumn {
         TableColumn {
             name,
             ty,
+            domain: None,
             not_null: false,
             default: None,
             identity: None,
@@ -581,7 +589,7 @@ impl Table {
         let always = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
         let mut parts: Vec<String> = Vec::new();
         for column in &self.columns {
-            let mut part = format!("{} {}", always(&column.name), column.ty.kept());
+            let mut part = format!("{} {}", always(&column.name), column.kept_type());
             if column.not_null {
                 part.push_str(" NOT NULL");
             }

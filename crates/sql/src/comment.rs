@@ -1,4 +1,4 @@
-//! Comments: what people say of tables, their columns, indexes, sequences and views.
+//! Comments: what people say of tables, their columns, indexes, sequences, views and types.
 //!
 //! ```text
 //!   comment on column staff.boss is 'who decides'        16384, 'boss' → who decides
@@ -9,7 +9,7 @@
 //!
 //! Left out: comments on constraints, and on what Isomer does not have.
 
-use crate::catalog::{Catalog, Named};
+use crate::catalog::{Catalog, MadeType, Named};
 use crate::error::{SqlError, code};
 use crate::system::key_oid;
 use sqlparser::ast::{CommentObject, ObjectName};
@@ -45,12 +45,16 @@ impl Catalog {
             };
         }
         let name = Named::of(name)?;
-        if object == CommentObject::Type {
-            let labels = self.enum_named(&name).ok_or_else(|| {
+        if let CommentObject::Type | CommentObject::Domain = object {
+            let made = self.made_named(&name).ok_or_else(|| {
                 let message = format!("type \"{name}\" does not exist");
                 SqlError::new(code::UNDEFINED_OBJECT, message)
             })?;
-            return Ok((labels.of.oid, String::new()));
+            if let (CommentObject::Domain, MadeType::Enum(_)) = (object, &made) {
+                let message = format!("\"{}\" is not a domain", name.name);
+                return Err(SqlError::new(code::WRONG_OBJECT, message));
+            }
+            return Ok((made.oid(), String::new()));
         }
         let kind = object.to_string().to_lowercase();
         if !matches!(kind.as_str(), "table" | "view" | "sequence" | "index") {
@@ -130,6 +134,7 @@ impl Catalog {
         }
         self.sequences.values().for_each(|sequence| knows(sequence.oid, &mut none()));
         self.types.values().for_each(|labels| knows(labels.of.oid, &mut none()));
+        self.domains.values().for_each(|domain| knows(domain.oid, &mut none()));
         self.comments.retain(|topic, _| known.contains(topic));
     }
 }

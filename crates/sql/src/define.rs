@@ -2,10 +2,11 @@
 //! something that is not kept is refused ([`crate::refuse`]). A foreign key is checked when the table that it refers to
 //! is known ([`crate::foreign`]).
 
-pub use crate::bind::{check_generated, computed_of, renamed};
+pub use crate::bind::{check_domain, check_generated, computed_of, renamed};
 use crate::bind::{column_name, folded, written_computed};
 use crate::catalog::Part as IndexPart;
-use crate::catalog::{Catalog, Check, Computed, Identity, Index, Named, Table, TableColumn};
+use crate::catalog::TableColumn;
+use crate::catalog::{Catalog, Check, Computed, Identity, Index, Named, NamedType, Table};
 use crate::checks::Names;
 use crate::error::{SqlError, code, similar};
 use crate::parameters;
@@ -285,7 +286,7 @@ impl NewTable {
         let name = folded(&column.name);
         self.check_column(&name)?;
         let at = self.columns.len();
-        let ty = catalog.type_of(&column.data_type)?;
+        let NamedType { ty, domain } = catalog.named_type(&column.data_type)?;
         let mut not_null = false;
         if is_serial(&column.data_type) {
             self.serial.push((at, None));
@@ -297,8 +298,9 @@ impl NewTable {
             match &option.option {
                 ColumnOption::NotNull => not_null = true,
                 ColumnOption::Null => {}
+                // Of a domain, it stands in the way of the domain's own.
                 ColumnOption::Default(Expr::Value(value))
-                    if value.value == sqlparser::ast::Value::Null => {}
+                    if value.value == sqlparser::ast::Value::Null && domain.is_none() => {}
                 ColumnOption::Default(expr) => default = Some(normal(&expr.to_string())),
                 ColumnOption::PrimaryKey(_) => {
                     check_order(ty, "a key or an index")?;
@@ -321,6 +323,9 @@ impl NewTable {
                     generation_expr: None,
                     ..
                 } => {
+                    if domain.is_some() {
+                        return Err(no_identity());
+                    }
                     identity = Some(Identity::of(*generated_as == GeneratedAs::Always));
                     let said = sequence_options.iter().flatten().map(ToString::to_string);
                     let said = sequence_options_of(&said.collect::<Vec<_>>().join(" "))?;
@@ -365,6 +370,7 @@ impl NewTable {
         self.columns.push(TableColumn {
             name,
             ty,
+            domain,
             not_null,
             default,
             identity,
@@ -397,6 +403,7 @@ impl NewTable {
             let at = self.columns.len();
             let mut copy = TableColumn::plain(column.name.clone(), column.ty);
             copy.not_null = column.not_null;
+            copy.domain.clone_from(&column.domain);
             let is_wanted = match (column.identity, column.is_generated) {
                 (Some(_), _) => false,
                 (_, true) => including.generated,
@@ -507,6 +514,12 @@ impl NewTable {
     }
 }
 
+/// 22023: the type of a column is none of an identity.
+pub fn no_identity() -> SqlError {
+    let message = "identity column type must be smallint, integer, or bigint";
+    SqlError::new(code::INVALID_PARAMETER, message)
+}
+
 /// True if a table may have so many columns: as many as PostgreSQL's.
 ///
 /// # Errors
@@ -531,7 +544,8 @@ pub fn check_indexes(count: usize) -> Result<(), SqlError> {
     Err(SqlError::new(code::PROGRAM_LIMIT, message))
 }
 
-fn is_serial(ty: &DataType) -> bool {
+/// True for what is no type, but one and a sequence.
+pub fn is_serial(ty: &DataType) -> bool {
     let DataType::Custom(name, _) = ty else { return false };
     let name = name.to_string().to_lowercase();
     matches!(

@@ -1,9 +1,11 @@
 //! Expressions after binding: names are places, types are known, conversions are written out.
 
 use crate::datum::Datum;
+use crate::domains::DomainRule;
 use crate::functions::Func;
 use crate::plan::{Inner, Source, Way};
 use crate::types::SqlType;
+use std::sync::Arc;
 
 /// An expression over a row.
 #[derive(Clone, PartialEq, Debug)]
@@ -26,6 +28,8 @@ pub enum Expr {
     OuterAggregate(usize, usize),
     /// A conversion.
     Cast(Box<Expr>, SqlType),
+    /// A value that becomes one of a domain.
+    Domain(Box<Expr>, Arc<DomainRule>),
     /// Arithmetic, with the type of the result.
     Arith(Arith, SqlType, Box<[Expr; 2]>),
     /// A comparison.
@@ -169,6 +173,7 @@ macro_rules! each_child {
                 inner.value.$iter().for_each($visit);
             }
             Expr::Cast(inner, _)
+            | Expr::Domain(inner, _)
             | Expr::Not(inner)
             | Expr::IsNull(inner)
             | Expr::IsTruth(inner, _) => $visit(inner),
@@ -244,6 +249,7 @@ impl Expr {
         self.has(&|expr| match expr {
             Expr::Call(func, _) => draws(func),
             Expr::Inner(inner) => matches!(inner.inside.way, Way::Each),
+            Expr::Domain(_, rule) => rule.checks.iter().any(|check| check.condition.is_volatile()),
             _ => false,
         })
     }
@@ -256,6 +262,9 @@ impl Expr {
                 Expr::Call(func, args) => func.asks_around(args.len()),
                 // The zone of the session says when that is.
                 Expr::Cast(_, ty) => *ty == SqlType::TimestampTz,
+                Expr::Domain(_, rule) => {
+                    rule.checks.iter().any(|check| check.condition.is_mutable())
+                }
                 _ => false,
             })
     }

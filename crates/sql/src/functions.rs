@@ -647,8 +647,8 @@ pub fn call(
         LikeEscape => strings::like_escape(text(0), text(1), budget)?,
         RegclassName => Datum::Text(crate::system::relation_name(catalog, int(0))),
         RegtypeName | PgTypeName => {
-            let ty = u32::try_from(int(0)).ok().and_then(|oid| catalog.type_numbered(oid));
-            Datum::Text(ty.map_or("-".to_owned(), |ty| catalog.type_shown(ty)))
+            let name = u32::try_from(int(0)).ok().and_then(|oid| catalog.type_name(oid, None));
+            Datum::Text(name.unwrap_or_else(|| "-".to_owned()))
         }
         Element => {
             let ty = SqlType::numbered(int(2));
@@ -764,9 +764,7 @@ fn mix(seed: u64) -> u64 {
 
 fn format_type(args: &[Datum], catalog: &Catalog) -> Datum {
     let Some(oid) = args[0].as_int() else { return Datum::Null };
-    let ty = u32::try_from(oid).ok().and_then(|oid| catalog.type_numbered(oid));
-    let modifier = args[1].as_int().and_then(|m| i32::try_from(m).ok()).unwrap_or(-1);
-    Datum::Text(ty.map_or("???".to_owned(), |ty| {
-        catalog.type_shown(if modifier >= 0 { ty.with_modifier(modifier) } else { ty })
-    }))
+    let modifier = args[1].as_int().and_then(|m| i32::try_from(m).ok()).filter(|m| *m >= 0);
+    let name = u32::try_from(oid).ok().and_then(|oid| catalog.type_name(oid, modifier));
+    Datum::Text(name.unwrap_or_else(|| "???".to_owned()))
 }

@@ -19,7 +19,7 @@
 //! | `exec` | running them |
 //! | [`budget`] | memory and time of a statement |
 //! | [`types`], [`datum`], [`numeric`], [`text`], [`binary`] | values, and how clients write them |
-//! | [`enums`] | types of labels |
+//! | [`enums`], [`domains`] | types of labels; types that are others, with conditions |
 //! | [`zone`] | time zones |
 //! | [`system`] | the catalog as tables |
 //! | [`statement`] | a compiled statement, and how to run it |
@@ -43,6 +43,7 @@ pub mod comment;
 pub mod dates;
 pub mod datum;
 pub mod define;
+pub mod domains;
 pub mod enums;
 pub mod error;
 mod exec;

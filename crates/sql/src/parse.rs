@@ -12,6 +12,7 @@
 //!   ALTER TABLE t ADD | DROP REPLICA [AT (key)] ON SITE n
 //!   CREATE TABLE t (..) SHARD BY (columns)    ALTER TABLE t SHARD BY ..: see the module of shard keys
 //!   CREATE | ALTER | DROP SEQUENCE ..         identity columns: see the module of sequences
+//!   CREATE | ALTER | DROP DOMAIN ..           see the module of domains
 //!   CREATE TABLE t (.., LIKE other ..)        forms of ALTER: see the modules of these
 //!   CREATE | ALTER USER name [PASSWORD 'text' | NULL] [[NO]SUPERUSER] [[NO]LOGIN]
 //!   DROP USER [IF EXISTS] name
@@ -27,6 +28,7 @@ mod alter;
 mod conflict;
 mod cursor;
 mod design;
+mod domain;
 mod like;
 mod rewrite;
 mod sequence;
@@ -42,6 +44,7 @@ pub(crate) use conflict::{ConflictPart, conflict_part};
 pub use cursor::{CursorStatement, Declare, Fetch, FetchWay};
 pub use design::{DesignChange, DesignStatement, Reconfigure};
 use design::{alter as alter_design, system};
+pub use domain::{DomainChange, DomainOption, DomainStatement};
 pub use like::{Including, Like};
 use rewrite::{as_table, drop_deferrable, has_partial_action, has_words, is_about_statistics};
 use rewrite::{
@@ -91,6 +94,8 @@ pub enum Parsed {
     Table(Box<Statement>, Vec<Like>),
     /// A form of ALTER that the grammar does not know.
     Alter(Box<AlterStatement>),
+    /// A statement about domains.
+    Domain(Box<DomainStatement>),
     /// A statement about sequences.
     Sequence(Box<SequenceStatement>),
     /// A statement about the design.
@@ -331,6 +336,11 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
         _ => Vec::new(),
     };
     let parser = || Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
+    if let ("CREATE" | "ALTER" | "DROP", "DOMAIN") = (first.as_str(), second.as_str()) {
+        let mut own = parser().with_tokens_with_locations(tokens);
+        let found = domain::statement(&mut own).map_err(|error| refused(error, text))?;
+        return found.map(|found| Parsed::Domain(Box::new(found)));
+    }
     if let ("ALTER", "TABLE" | "INDEX" | "VIEW" | "SEQUENCE" | "TYPE") =
         (first.as_str(), second.as_str())
     {

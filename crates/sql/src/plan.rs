@@ -17,6 +17,7 @@ mod window;
 pub use window::{Bound, Frame, FrameUnits, Window, WindowCall, WindowFunc};
 
 use crate::catalog::{Index, Table};
+use crate::domains::DomainRule;
 use crate::expr::Expr;
 use crate::foreign::Links;
 use crate::system::SystemTable;
@@ -662,6 +663,8 @@ pub struct Insert {
 pub struct RowRules {
     /// Columns that are computed, over the row as it is otherwise.
     pub computed: Assignments,
+    /// What columns want that are of domains, where they are written.
+    pub domains: Vec<(usize, Arc<DomainRule>)>,
     /// What must hold for the whole row.
     pub checks: Vec<RowCheck>,
 }

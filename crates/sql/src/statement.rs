@@ -16,7 +16,7 @@ pub use crate::exec::Cost;
 use crate::exec::Exec;
 use crate::expr::Expr;
 use crate::foreign::{Check, Checks};
-use crate::parse::{AlterStatement, Like, SequenceStatement};
+use crate::parse::{AlterStatement, DomainStatement, Like, SequenceStatement};
 use crate::parse::{ConstraintsStatement, CursorStatement, Declare, Fetch, Parsed, Reshard};
 use crate::plan::{Change, Insert, OutputColumn, Select};
 use crate::transaction::{Sink, Surroundings, Transaction};
@@ -95,6 +95,8 @@ pub enum Definition {
     Table(Box<Statement>, Vec<Like>),
     /// ALTER, as the grammar does not know it.
     Alter(Box<AlterStatement>),
+    /// Of domains.
+    Domain(Box<DomainStatement>),
     /// Of sequences.
     Sequence(Box<SequenceStatement>),
     /// Of the order in which a table's rows are kept.
@@ -298,6 +300,7 @@ pub fn compile(
             Action::Define(Definition::Table(statement.clone(), likes.clone()))
         }
         Parsed::Alter(statement) => Action::Define(Definition::Alter(statement.clone())),
+        Parsed::Domain(statement) => Action::Define(Definition::Domain(statement.clone())),
         Parsed::Reshard(reshard) => Action::Define(Definition::Reshard(reshard.clone())),
         Parsed::Overriding(statement, overriding) => {
             binder.overriding = Some(*overriding);

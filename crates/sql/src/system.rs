@@ -14,6 +14,7 @@ mod tables;
 use crate::catalog::{Catalog, Name, SYSTEM, TEMPORARY, Table};
 use crate::dates::TimeStyle;
 use crate::datum::Datum;
+use crate::domains::Domain;
 use crate::error::SqlError;
 use crate::sequence::Sequence;
 use crate::transaction::{CursorShown, Surroundings};
@@ -25,12 +26,14 @@ pub(crate) use definitions::is_visible_type;
 pub(crate) use definitions::{constraint_definition, default_access, is_visible};
 pub(crate) use definitions::{index_definition, regclass, regtype, relation_name};
 pub(crate) use definitions::{serial_sequence, view_definition};
+use information::domain_constraints as domain_constraints_of;
 use information::{constraints_of, information_columns, information_view_columns};
-use information::{sequences, sessions};
+use information::{domain_checks, information_domain, sequences, sessions};
 use isomer_design::TableId;
 use rows::{attributes, classes, constraints, defaults, indexes, type_row};
 use rows::{dependencies, descriptions, sequence_class, sequence_row, sequences_row};
-use rows::{enum_rows, label_rows, view_attributes, view_class};
+use rows::{domain_constraints, domain_row, enum_rows, label_rows};
+use rows::{view_attributes, view_class};
 use std::fmt;
 use std::sync::Arc;
 use tables::{Definition, TABLES, VOID};
@@ -222,14 +225,19 @@ impl SystemTable {
             ("pg_catalog", "pg_type") => {
                 let arrays = ALL.iter().filter_map(|ty| ty.array());
                 let made = catalog.types.values().flat_map(|labels| enum_rows(labels, catalog));
-                ALL.iter().copied().chain(arrays).map(type_row).chain(made).collect()
+                let domains = catalog.domains.values().map(|domain| domain_row(domain, catalog));
+                let own = ALL.iter().copied().chain(arrays).map(type_row);
+                own.chain(made).chain(domains).collect()
             }
             ("pg_catalog", "pg_enum") => {
                 catalog.types.values().flat_map(|labels| label_rows(labels)).collect()
             }
             ("pg_catalog", "pg_index") => catalog.tables.values().flat_map(indexes).collect(),
             ("pg_catalog", "pg_constraint") => {
-                catalog.tables.values().flat_map(|table| constraints(table, catalog)).collect()
+                let domains = catalog.domains.values();
+                let domains = domains.flat_map(|domain| domain_constraints(domain, catalog));
+                let tables = catalog.tables.values();
+                tables.flat_map(|table| constraints(table, catalog)).chain(domains).collect()
             }
             ("pg_catalog", "pg_am") => vec![
                 vec![int(HEAP), text("heap"), text("t"), int(0)],
@@ -373,7 +381,17 @@ impl SystemTable {
                 constraints_of(catalog).filter_map(|one| one.reference(around)).collect()
             }
             ("information_schema", "check_constraints") => {
-                constraints_of(catalog).filter_map(|one| one.check(around)).collect()
+                let domains = catalog.domains.values();
+                let domains = domains.flat_map(|domain| domain_checks(domain, around));
+                constraints_of(catalog).filter_map(|one| one.check(around)).chain(domains).collect()
+            }
+            ("information_schema", "domains") => {
+                let row = |domain: &Arc<Domain>| information_domain(domain, catalog, around);
+                catalog.domains.values().map(row).collect()
+            }
+            ("information_schema", "domain_constraints") => {
+                let rows = |domain: &Arc<Domain>| domain_constraints_of(domain, around);
+                catalog.domains.values().flat_map(rows).collect()
             }
             ("information_schema", "sequences") => {
                 catalog.sequences.values().filter_map(|one| sequences(one, around)).collect()

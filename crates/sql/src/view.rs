@@ -235,7 +235,8 @@ const LOOKED_AT: &str = "looked at";
 const OTHER: &str = "column of it";
 const AS: &str = "as";
 
-fn type_named(name: &str, catalog: &Catalog) -> Option<SqlType> {
+/// A type as the catalog keeps it.
+pub(crate) fn type_named(name: &str, catalog: &Catalog) -> Option<SqlType> {
     let cast = crate::parse::parse_expression(&format!("NULL::{name}")).ok()?;
     let sqlparser::ast::Expr::Cast { data_type, .. } = cast else { return None };
     catalog.type_of(&data_type).ok()

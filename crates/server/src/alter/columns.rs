@@ -77,19 +77,25 @@ impl Definer<'_> {
             let default = new.column.default.take();
             new.column.default = default.map(|default| kept(&default, &self.catalog()));
         }
-        let value = match &new.column.default {
+        let catalog = self.catalog();
+        let shown = catalog.column_type_shown(&new.column);
+        let is_constrained =
+            new.column.domain.as_ref().is_some_and(|domain| catalog.is_constrained(domain));
+        let value = match new.column.default_or_domain() {
+            None if is_constrained => {
+                // Where there are rows, NULL must be a value of the domain.
+                return self.add_drawn(table, new, &format!("SELECT NULL::{shown}"));
+            }
             None => Datum::Null,
             Some(expr) if new.column.is_generated => {
                 self.check_generated(&with_column(table, &new))?;
-                let ty = self.catalog().type_shown(ty);
-                let value = format!("SELECT ({expr})::{ty}");
+                let value = format!("SELECT ({expr})::{shown}");
                 return self.add_drawn(table, new, &value);
             }
             Some(default) => {
-                let catalog = self.catalog();
-                let value = format!("SELECT ({})::{}", bound(default), catalog.type_shown(ty));
+                let value = format!("SELECT ({})::{shown}", bound(default));
                 let query = self.query(&value, &catalog)?;
-                if query.is_volatile() {
+                if query.is_volatile() || is_constrained {
                     return self.add_drawn(table, new, &value);
                 }
                 self.values(&query, &catalog)?.pop().unwrap_or(Datum::Null)
@@ -234,7 +240,7 @@ impl Definer<'_> {
             }
             AlterColumnOperation::SetDefault { value } => {
                 let default = kept(&value.to_string(), &self.catalog());
-                self.check_default(&default, column.ty)?;
+                self.check_default(&default, &self.catalog().column_type_shown(column))?;
                 column.default = Some(default);
                 self.replace(table, changed);
                 return Ok(());
@@ -264,10 +270,15 @@ impl Definer<'_> {
                     }
                     made_by = Some(isomer_sql::parse::parse_expression(expr)?);
                 }
-                column.ty = self.catalog().type_of(data_type)?;
+                let named = self.catalog().named_type(data_type)?;
+                (column.ty, column.domain) = (named.ty, named.domain);
                 let was = table.columns[at].ty;
                 if was != column.ty && was.labels().or(column.ty.labels()).is_some() {
                     made_by = Some(self.cast_of_labels(table, at, column.ty, made_by)?);
+                }
+                if column.domain.is_some() && made_by.is_none() {
+                    let own = quoted(&column.name);
+                    made_by = Some(isomer_sql::parse::parse_expression(&own)?);
                 }
                 if column.ty != table.columns[at].ty {
                     self.check_not_linked(table, at)?;
@@ -276,6 +287,9 @@ impl Definer<'_> {
                 self.check_not_computed_of(table, at)?;
                 if column.identity.is_some() {
                     check_identity(column.ty)?;
+                    if column.domain.is_some() {
+                        return Err(define::no_identity());
+                    }
                     let own = self.catalog().sequence_of(table.oid, &column.name).cloned();
                     if let Some(own) = own {
                         let options = SequenceOptions { ty: Some(column.ty), ..Default::default() };
@@ -285,12 +299,11 @@ impl Definer<'_> {
             }
             other => return Err(SqlError::unsupported(format!("ALTER COLUMN .. {other}"))),
         }
-        let ty = column.ty;
+        let (ty, shown) = (column.ty, self.catalog().column_type_shown(column));
         self.backend.lock_definition(table)?;
         if let Some(using) = made_by {
-            let catalog = self.catalog();
-            let (ty, from) = (catalog.type_shown(ty), table.full_name().written());
-            let query = format!("SELECT ({using})::{ty} FROM {from}");
+            let (catalog, from) = (self.catalog(), table.full_name().written());
+            let query = format!("SELECT ({using})::{shown} FROM {from}");
             let query = self.query(&query, &catalog)?;
             let drawn = RefCell::new(self.values(&query, &catalog)?.into_iter());
             let next =

@@ -16,7 +16,9 @@ impl Definer<'_> {
         match &alter.change {
             AlterChange::SetSchema("ALTER TYPE", to) => return self.set_type_schema(&named, to),
             AlterChange::TypeOwner(owner) => {
-                crate::enums::found(&catalog, &named)?;
+                if catalog.made_named(&named).is_none() {
+                    crate::enums::found(&catalog, &named)?;
+                }
                 return self.check_owner(owner);
             }
             _ => {}

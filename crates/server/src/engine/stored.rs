@@ -12,6 +12,7 @@
 //!                      'view', 'busy' → 0, 16391, '', false, 'column .. as SELECT ..' (isomer_sql::view has all of it)
 //!                      'schema', 'app' → 0, 16392, '', false, '' (what is in it has its name and a zero byte before its own)
 //!                      'type', 'mood' → 0, 16393, '', false, 'enum ..' (isomer_sql::enums has all of it)
+//!                      'type', 'age' → 0, 16395, '', false, 'domain ..' (isomer_sql::domains has all of it)
 //!                      'comment', '16384 id' → 0, 16384, '', false, 'who it is' (of a column; '16384 ' of all of it)
 //!                      'setting', 'autopilot' → 0, 0, '', false, 'auto'
 //!                      'setting', 'site_memory' → 0, 0, '', false, '4GB'
@@ -35,9 +36,10 @@ use crate::size::{read_site_memory, show_site_memory};
 use isomer_cluster::Database;
 use isomer_design::{Column, ColumnType, Key, Schema, TableId, Time, Value};
 use isomer_plan::learned::Mode;
-use isomer_sql::catalog::{Beside, Catalog, Index, Name, Namespace, PUBLIC, Table};
+use isomer_sql::catalog::{Beside, Catalog, Index, MadeType, Name, Namespace, PUBLIC, Table};
 use isomer_sql::comment::Topic;
 use isomer_sql::define::NewIndex;
+use isomer_sql::domains::Domain;
 use isomer_sql::enums::Definition;
 use isomer_sql::foreign::ForeignKey;
 use isomer_sql::parse::{Parsed, parse, sequence_options};
@@ -87,11 +89,19 @@ impl Engine {
                 }
             }
         }
-        for entry in entries.iter().filter(|entry| entry.kind == TYPE) {
+        let types = entries.iter().filter(|entry| entry.kind == TYPE);
+        let (domains, enums): (Vec<&Entry>, Vec<&Entry>) =
+            types.partition(|entry| Domain::is_kept(&entry.definition));
+        let wrong =
+            |entry: &Entry| damaged(format!("the catalog has no definition of {:?}", entry.name));
+        for entry in enums {
             let found = Definition::read(Name::read(&entry.name), entry.oid, &entry.definition);
-            let wrong =
-                || damaged(format!("the catalog has no definition of type {:?}", entry.name));
-            catalog.put_type(None, found.ok_or_else(wrong)?.known());
+            catalog.put_type(None, found.ok_or_else(|| wrong(entry))?.known());
+        }
+        for entry in domains {
+            let (name, kept) = (Name::read(&entry.name), &entry.definition);
+            let found = Domain::read(name, entry.oid, kept, &catalog);
+            catalog.put_domain(None, found.ok_or_else(|| wrong(entry))?);
         }
         for entry in entries.iter().filter(|entry| entry.kind == SEQUENCE) {
             let sequence = sequence_of(entry)?;
@@ -289,8 +299,8 @@ impl Engine {
             let (key, row) = self.catalog_row(&entry)?;
             rows.insert(key, (*is_there != is_first).then_some(row));
         }
-        for (labels, is_there) in &difference.types {
-            let (key, row) = self.catalog_row(&type_entry(&labels.of))?;
+        for (made, is_there) in &difference.types {
+            let (key, row) = self.catalog_row(&type_entry(made))?;
             rows.insert(key, is_there.then_some(row));
         }
         for (topic, said) in &difference.comments {
@@ -466,8 +476,12 @@ fn view_entry(view: &View) -> Entry {
     Entry { oid: view.oid, ..Entry::new(VIEW, &view.full_name().kept(), view.kept()) }
 }
 
-fn type_entry(of: &Definition) -> Entry {
-    Entry { oid: of.oid, ..Entry::new(TYPE, &of.name.kept(), of.kept()) }
+fn type_entry(made: &MadeType) -> Entry {
+    let kept = match made {
+        MadeType::Enum(labels) => labels.of.kept(),
+        MadeType::Domain(domain) => domain.kept(),
+    };
+    Entry { oid: made.oid(), ..Entry::new(TYPE, &made.name().kept(), kept) }
 }
 
 fn comment_entry((oid, column): &Topic, said: Option<&str>) -> Entry {

@@ -9,7 +9,8 @@ use isomer_cluster::{Isolation, LockMode};
 use isomer_sql::catalog::{Name, Named, TEMPORARY, Table, quoted};
 use isomer_sql::datum::Datum;
 use isomer_sql::parse::{Parsed, Reshard, parse, parse_expression};
-use isomer_sql::statement::{Definition, Level, Modes, Prepared, compile};
+use isomer_sql::plan::OutputColumn;
+use isomer_sql::statement::{Action, Definition, Level, Modes, Prepared, compile};
 use isomer_sql::system::SettingsView;
 use isomer_sql::{SqlError, code};
 use sqlparser::ast::{
@@ -249,8 +250,17 @@ impl Session {
         }
         let columns = shown.output.iter().flatten();
         let catalog = self.catalog();
-        let column = |name: &str, ty| format!("{} {}", quoted(name), catalog.type_shown(ty));
-        let columns = columns.map(|shown| column(&shown.name, shown.ty));
+        let domains = match &shown.action {
+            Action::Select(plan) => plan.domains(&catalog).collect(),
+            _ => Vec::new(),
+        };
+        let column = |(at, shown): (usize, &OutputColumn)| {
+            let domain = domains.get(at).copied().flatten();
+            let domain = domain.and_then(|oid| catalog.type_name(oid, None));
+            let ty = domain.unwrap_or_else(|| catalog.type_shown(shown.ty));
+            format!("{} {ty}", quoted(&shown.name))
+        };
+        let columns = columns.enumerate().map(column);
         let columns = columns.collect::<Vec<_>>().join(", ");
         let may = if create.if_not_exists { "IF NOT EXISTS " } else { "" };
         let kind = if create.temporary { "TEMPORARY " } else { "" };

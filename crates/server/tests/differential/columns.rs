@@ -3,14 +3,16 @@
 use super::chance::Chance;
 use super::statements::Statement;
 
-/// The type of some columns.
-pub(crate) const TYPE: &str = "create type mood as enum ('ok', 'sad', 'happy')";
+/// The types of some columns.
+pub(crate) const TYPE: &str = "create type mood as enum ('ok', 'sad', 'happy'); \
+     create domain age as integer check (value >= 0); \
+     create domain name3 as varchar(3) default 'def' not null check (value <> 'no')";
 
 /// The table, to begin with.
 pub(crate) const TABLE: &str = "create table g (id int primary key)";
 
 /// Types, values of columns of them, and some that do not fit.
-const TYPES: [(&str, &[&str], &[&str]); 11] = [
+const TYPES: [(&str, &[&str], &[&str]); 13] = [
     ("int", &["7", "1 + 2 * 3", "'12'", "null", "length('abc')"], &["1 / 0", "'x'"]),
     (
         "text",
@@ -25,6 +27,8 @@ const TYPES: [(&str, &[&str], &[&str]); 11] = [
     ("float8", &["0.5", "'1e10'"], &["'0.5.5'"]),
     ("time", &["'10:00'", "'11:59:59.5 PM'", "null"], &["'25:00'"]),
     ("mood", &["'sad'", "'ok'", "enum_last(null::mood)", "null"], &["'glad'"]),
+    ("age", &["7", "'12'", "null", "2 * 3", "3::age"], &["-1", "2 - 5", "'x'", "(-4)::age"]),
+    ("name3", &["'ab'", "'c'::text", "'x'::name3"], &["'no'", "null", "'long'", "null::name3"]),
     ("varchar(4)", &["'ab'", "null"], &["repeat('x', 1 / 0)"]),
 ];
 

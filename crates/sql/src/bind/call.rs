@@ -180,7 +180,9 @@ impl Binder<'_> {
             return self.json_call(name, (json, ty), args);
         }
         if func == Func::TypeOf {
-            let ty = self.catalog.type_shown(bare(types[0]));
+            let domain = self.domain_of(&args[0].expr);
+            let domain = domain.and_then(|oid| self.catalog.type_name(oid, None));
+            let ty = domain.unwrap_or_else(|| self.catalog.type_shown(bare(types[0])));
             return Ok(typed(Expr::Call(func, vec![Expr::Const(Datum::Text(ty))]), SqlType::Text));
         }
         if func == Func::Element {

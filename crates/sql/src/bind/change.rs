@@ -77,7 +77,7 @@ impl Binder<'_> {
     pub(super) fn default_of(&mut self, table: &Arc<Table>, at: usize) -> Result<Expr, SqlError> {
         let column = &table.columns[at];
         // What is computed has its value when the others have theirs.
-        let default = column.default.as_ref().filter(|_| !column.is_generated);
+        let default = column.default_or_domain().filter(|_| !column.is_generated);
         let Some(default) = default else { return Ok(Expr::Const(Datum::Null)) };
         self.budget.tick(default.len())?;
         let ast = crate::parse::parse_expression(&crate::sequence::bound(default))?;
@@ -96,6 +96,7 @@ impl Binder<'_> {
                 rules.computed.push((at, value));
             }
         }
+        rules.domains = self.domain_rules(table)?;
         for check in &table.checks {
             let condition = crate::parse::parse_expression(&check.condition)?;
             let scope = self.table_scope(table, &[&table.name])?;
@@ -416,10 +417,12 @@ pub(super) fn check_assignable(column: &TableColumn, ty: SqlType) -> Result<(), 
     {
         return Ok(());
     }
-    let message = format!(
-        "column \"{}\" is of type {} but expression is of type {ty}",
-        column.name, column.ty
-    );
+    let own = match &column.domain {
+        Some(domain) => domain.name.said(),
+        None => column.ty.to_string(),
+    };
+    let message =
+        format!("column \"{}\" is of type {own} but expression is of type {ty}", column.name);
     let hint = "You will need to rewrite or cast the expression.";
     Err(SqlError::new(code::DATATYPE_MISMATCH, message).hint(hint))
 }

@@ -121,6 +121,10 @@ fn check_immutable(expr: &Expr, table: &Table, place: &str) -> Result<(), SqlErr
     if expr.has(&|part| matches!(part, Expr::Param(_))) {
         return Err(SqlError::new(code::UNDEFINED_PARAMETER, "there is no parameter $1"));
     }
+    if expr.has(&|part| matches!(part, Expr::Domain(..))) {
+        let error = SqlError::unsupported(format!("a cast to a domain in an {place}"));
+        return Err(error.hint("Cast to its base type."));
+    }
     if expr.is_mutable() || expr.has(&|part| reads_time(part, table)) {
         let message = format!("functions in {place} must be marked IMMUTABLE");
         return Err(SqlError::new(code::INVALID_OBJECT_DEFINITION, message));

@@ -5,6 +5,7 @@
 
 use super::Binder;
 use super::expr::{EXPR_BYTES, Typed, boolean, typed};
+use crate::catalog::NamedType;
 use crate::dates::{self, Moment};
 use crate::datum::{Datum, convert};
 use crate::error::{SqlError, clipped, code};
@@ -130,9 +131,9 @@ impl Binder<'_> {
             })?;
             return Ok(typed(Expr::Const(Datum::Int(oid)), SqlType::Oid));
         }
-        let ty = self.type_of(ty)?;
-        let value = self.cast_to(value, ty.plain())?;
-        Ok(rounded(value, ty))
+        let NamedType { ty, domain } = self.named_type(ty)?;
+        let value = rounded(self.cast_to(value, ty.plain())?, ty);
+        self.as_domain(value, domain.as_deref())
     }
 
     fn cast_to(&mut self, value: Typed, ty: SqlType) -> Result<Typed, SqlError> {

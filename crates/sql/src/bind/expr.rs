@@ -17,6 +17,7 @@ use super::json::is_json_operator;
 use super::operators::comparison;
 use super::operators::{all, any, named_operator, negate};
 use super::{Binder, DEPTH_MAX};
+use crate::catalog::NamedType;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Arith, Compare, Expr};
@@ -119,9 +120,10 @@ impl Binder<'_> {
             }
             ast::Expr::Cast { expr, data_type, .. } => self.cast(expr, data_type),
             ast::Expr::TypedString(string) => {
-                let ty = self.type_of(&string.data_type)?;
+                let NamedType { ty, domain } = self.named_type(&string.data_type)?;
                 let text = string.value.value.clone().into_string().unwrap_or_default();
-                Ok(rounded(typed(constant(Datum::Text(text), ty.plain(), true)?, ty.plain()), ty))
+                let value = typed(constant(Datum::Text(text), ty.plain(), true)?, ty.plain());
+                self.as_domain(rounded(value, ty), domain.as_deref())
             }
             ast::Expr::Interval(interval) => self.interval(interval),
             ast::Expr::Case { operand, conditions, else_result, .. } => {

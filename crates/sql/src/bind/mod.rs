@@ -11,7 +11,7 @@
 //! | [`arrange`], [`push`] | the order in which sources run; conditions on queries in FROM |
 //! | [`access`] | which key or index finds the rows that a condition means |
 //! | [`drivers`] | what only drivers write |
-//! | [`view`] | views, where they are mentioned |
+//! | [`view`], [`domain`] | views, where they are mentioned; domains, where a value becomes one |
 //! | [`insert`], [`change`] | INSERT and COPY; UPDATE and DELETE |
 //! | [`foreign`] | what foreign keys ask of these |
 //! | [`generated`] | columns that are computed of others |
@@ -32,6 +32,7 @@ mod call;
 mod change;
 mod computed;
 mod convert;
+mod domain;
 mod drivers;
 mod expr;
 mod foreign;
@@ -67,6 +68,7 @@ use std::sync::Arc;
 
 pub(crate) use computed::written_computed;
 pub(crate) use convert::{bare, negative, retyped};
+pub use domain::check_domain;
 pub(crate) use expr::Typed;
 pub(crate) use generated::checked_columns;
 pub use generated::{check_generated, computed_of, renamed};
@@ -210,6 +212,25 @@ impl<'a> Binder<'a> {
         let bound = bind(self)?;
         self.budget.charge((self.budget.mark() - before).saturating_mul(copies))?;
         Ok(bound)
+    }
+
+    /// Binds a text of its own: nothing that is around it is seen there, nor its places.
+    fn apart<T>(
+        &mut self,
+        bind: impl FnOnce(&mut Binder<'a>) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        self.budget.deeper()?;
+        let (view, uses) = (self.view.take(), self.uses.take());
+        let (text, mentions) = (std::mem::take(&mut self.text), self.mentions.take());
+        let is_change = std::mem::take(&mut self.is_change);
+        let (scopes, named) = (std::mem::take(&mut self.scopes), std::mem::take(&mut self.named));
+        let (params, targets) =
+            (std::mem::take(&mut self.params), std::mem::take(&mut self.targets));
+        let bound = bind(self);
+        (self.view, self.uses, self.text, self.mentions) = (view, uses, text, mentions);
+        (self.is_change, self.scopes, self.named) = (is_change, scopes, named);
+        (self.params, self.targets) = (params, targets);
+        bound
     }
 
     fn scope(&mut self) -> &mut Scope {

@@ -4,7 +4,7 @@
 use super::query::{not_locked, tree_bytes};
 use super::{Binder, Mention, Scope};
 use crate::budget::Budget;
-use crate::catalog::{Catalog, Named, Relation, quoted, type_by};
+use crate::catalog::{Catalog, Named, NamedType, Relation, quoted, type_by};
 use crate::error::SqlError;
 use crate::plan::Source;
 use crate::types::SqlType;
@@ -46,16 +46,21 @@ impl Binder<'_> {
         }
     }
 
-    /// A type, by what the text that is bound calls it.
+    /// As [`Binder::named_type`], where no domain may be.
     pub(crate) fn type_of(&mut self, ty: &DataType) -> Result<SqlType, SqlError> {
+        self.named_type(ty)?.plain()
+    }
+
+    /// A type, by what the text that is bound calls it.
+    pub(super) fn named_type(&mut self, ty: &DataType) -> Result<NamedType, SqlError> {
         let mut found = None;
         let found_type = type_by(ty, &mut |named| {
-            let labels = match &self.view {
-                Some(view) => view.used_of(named, |oid| self.catalog.enum_numbered(oid)),
-                None => self.catalog.enum_named(named),
+            let made = match &self.view {
+                Some(view) => view.used_of(named, |oid| self.catalog.made_numbered(oid)),
+                None => self.catalog.made_named(named),
             };
-            found = labels.map(|labels| (labels.of.oid, named.clone()));
-            labels
+            found = made.as_ref().map(|made| (made.oid(), named.clone()));
+            made
         })?;
         let Some((oid, named)) = found else { return Ok(found_type) };
         match &self.view {
@@ -111,10 +116,10 @@ impl Binder<'_> {
             let table = catalog.table_of(oid).map(|table| table.full_name());
             table.or_else(|| Some(catalog.view_of(oid)?.full_name()))
         };
-        let ty = || view.used_of(named, |oid| catalog.enum_numbered(oid));
+        let ty = || view.used_of(named, |oid| catalog.made_numbered(oid));
         let (name, has_alias) = match view.used_of(named, name) {
             Some(name) => (Some(name), false),
-            None => (ty().map(|labels| labels.of.name.clone()), true),
+            None => (ty().map(|made| made.name().clone()), true),
         };
         let mention = |name| {
             let then = named.name.clone();
@@ -177,8 +182,8 @@ pub(crate) fn written(
     mentions.dedup_by_key(|mention| mention.start);
     for mention in mentions {
         // A relation is shown, or a type.
-        let now = match catalog.types.get(&mention.name) {
-            Some(labels) => catalog.type_shown(*labels.ty()),
+        let now = match catalog.made_at(&mention.name) {
+            Some(made) => catalog.made_shown(made.name()),
             None => catalog.shown(&mention.name),
         };
         rename(&mut text, &mention, &now);

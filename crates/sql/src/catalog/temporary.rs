@@ -10,6 +10,7 @@
 //! They are in a [schema](super::schema) of their own, which is looked into before all others.
 
 use super::{Catalog, Name, TEMPORARY, public_path};
+use crate::domains::Domain;
 use crate::enums::EnumType;
 use crate::sequence::Sequence;
 use crate::types::SqlType;
@@ -62,6 +63,14 @@ impl Catalog {
         // Others may have changed types that only they knew to be in tables.
         for now in self.types.values() {
             both.put_in_own(now);
+        }
+        for now in self.domains.values() {
+            let is_older = |then: &Arc<Domain>| then.oid == now.oid && !Arc::ptr_eq(then, now);
+            let own = own.tables.values().flat_map(|table| &table.columns);
+            let then = own.filter_map(|column| column.domain.clone()).find(is_older);
+            if let Some(then) = then {
+                both.put_domain(Some(&then), Domain::clone(now));
+            }
         }
         both
     }

@@ -6,11 +6,14 @@
 //!   default 'sad'::mood                     kept as 'sad'::public.mood, shown as the path of who looks needs it
 //! ```
 //!
+//! A [domain](crate::domains) is named as an enum is; what it is to an expression is its base type.
+//!
 //! Names of the system's types come before all others, as they do at PostgreSQL. A table has the definition of each
 //! type as it was when the table was defined last; so one that changes is put into all tables that have it
 //! ([`Catalog::put_type`]).
 
-use super::{Catalog, Computed, Name, Named, PUBLIC, Table, quoted};
+use super::{Catalog, Computed, Name, Named, PUBLIC, Table, TableColumn, quoted};
+use crate::domains::Domain;
 use crate::enums::EnumType;
 use crate::error::{SqlError, code};
 use crate::types::SqlType;
@@ -20,30 +23,94 @@ use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use std::sync::Arc;
 
+/// A type that was made.
+#[derive(Clone, Debug)]
+pub enum MadeType {
+    /// A list of labels.
+    Enum(&'static EnumType),
+    /// Another type, with conditions.
+    Domain(Arc<Domain>),
+}
+
+impl MadeType {
+    /// Its name.
+    pub fn name(&self) -> &Name {
+        match self {
+            MadeType::Enum(labels) => &labels.of.name,
+            MadeType::Domain(domain) => &domain.name,
+        }
+    }
+
+    /// Its number for clients.
+    pub fn oid(&self) -> u32 {
+        match self {
+            MadeType::Enum(labels) => labels.of.oid,
+            MadeType::Domain(domain) => domain.oid,
+        }
+    }
+}
+
+/// What the name of a type means.
+#[derive(Clone, Debug)]
+pub struct NamedType {
+    /// The type; of a domain, its base type.
+    pub ty: SqlType,
+    /// The domain, if it is one.
+    pub domain: Option<Arc<Domain>>,
+}
+
+impl NamedType {
+    /// The type, where no domain may be.
+    ///
+    /// # Errors
+    /// 0A000 if it is one.
+    pub fn plain(self) -> Result<SqlType, SqlError> {
+        match self.domain {
+            None => Ok(self.ty),
+            Some(domain) => {
+                let error = SqlError::unsupported(format!("domain {} here", domain.name.said()));
+                Err(error.hint(format!("Its base type is {}.", self.ty)))
+            }
+        }
+    }
+}
+
 /// The type of a name in a statement, where `find` knows those that were made.
 ///
 /// # Errors
-/// As [`SqlType::parse`]; 42601 for one that was made, with digits.
+/// As [`SqlType::parse`]; 42601 for one that was made, with digits; 0A000 for arrays of domains.
 pub(crate) fn type_by(
     ty: &DataType,
-    find: &mut dyn FnMut(&Named) -> Option<&'static EnumType>,
-) -> Result<SqlType, SqlError> {
+    find: &mut dyn FnMut(&Named) -> Option<MadeType>,
+) -> Result<NamedType, SqlError> {
+    let plain = |ty| Ok(NamedType { ty, domain: None });
     match ty {
         DataType::Custom(name, digits) if SqlType::of_name(&name.to_string()).is_none() => {
-            let Some(found) = find(&Named::of(name)?) else { return SqlType::parse(ty) };
-            if digits.is_empty() {
-                return Ok(*found.ty());
+            let Some(found) = find(&Named::of(name)?) else {
+                return SqlType::parse(ty).and_then(plain);
+            };
+            if !digits.is_empty() {
+                let message = format!("type modifier is not allowed for type \"{name}\"");
+                return Err(SqlError::new(code::SYNTAX, message));
             }
-            let message = format!("type modifier is not allowed for type \"{name}\"");
-            Err(SqlError::new(code::SYNTAX, message))
+            match found {
+                MadeType::Enum(labels) => plain(*labels.ty()),
+                MadeType::Domain(domain) => Ok(NamedType { ty: domain.ty, domain: Some(domain) }),
+            }
         }
         DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => {
-            match (&**element, type_by(element, find)?) {
-                (DataType::Custom(..), SqlType::Enum(labels)) => Ok(SqlType::Array(labels.ty())),
-                _ => SqlType::parse(ty),
+            let of = type_by(element, find)?;
+            if let Some(domain) = of.domain {
+                let what = format!("an array of domain {}", domain.name.said());
+                let hint = "A domain over an array, or an array of the base type, can be had.";
+                return Err(SqlError::unsupported(what).hint(hint));
+            }
+            match (&**element, of.ty) {
+                (DataType::Custom(..), SqlType::Enum(labels)) => plain(SqlType::Array(labels.ty())),
+                _ => SqlType::parse(ty).and_then(plain),
             }
         }
-        ty => SqlType::parse(ty),
+        ty => SqlType::parse(ty).and_then(plain),
     }
 }
 
@@ -52,16 +119,48 @@ impl Catalog {
     ///
     /// # Errors
     /// 42704, 0A000.
+    pub fn named_type(&self, ty: &DataType) -> Result<NamedType, SqlError> {
+        type_by(ty, &mut |named| self.made_named(named))
+    }
+
+    /// As [`Catalog::named_type`], where no domain may be.
+    ///
+    /// # Errors
+    /// 42704, 0A000.
     pub fn type_of(&self, ty: &DataType) -> Result<SqlType, SqlError> {
-        type_by(ty, &mut |named| self.enum_named(named))
+        self.named_type(ty)?.plain()
+    }
+
+    /// The type that a statement names, if it was made.
+    pub fn made_named(&self, named: &Named) -> Option<MadeType> {
+        self.looked_in(named).find_map(|schema| {
+            self.made_at(&Name { schema: schema.to_owned(), name: named.name.clone() })
+        })
+    }
+
+    /// The type of this name, if it was made.
+    pub fn made_at(&self, name: &Name) -> Option<MadeType> {
+        let labels = self.types.get(name).map(|labels| MadeType::Enum(labels));
+        labels.or_else(|| self.domains.get(name).cloned().map(MadeType::Domain))
+    }
+
+    /// The type with this number for clients, if it was made.
+    pub fn made_numbered(&self, oid: u32) -> Option<MadeType> {
+        let labels = self.enum_numbered(oid).map(MadeType::Enum);
+        labels.or_else(|| self.domain_numbered(oid).cloned().map(MadeType::Domain))
+    }
+
+    /// The domain with this number for clients.
+    pub fn domain_numbered(&self, oid: u32) -> Option<&Arc<Domain>> {
+        self.domains.values().find(|domain| domain.oid == oid)
     }
 
     /// The enum that a statement names.
     pub fn enum_named(&self, named: &Named) -> Option<&'static EnumType> {
-        self.looked_in(named).find_map(|schema| {
-            let name = Name { schema: schema.to_owned(), name: named.name.clone() };
-            self.types.get(&name).copied()
-        })
+        match self.made_named(named) {
+            Some(MadeType::Enum(labels)) => Some(labels),
+            _ => None,
+        }
     }
 
     /// The enum with this number for clients.
@@ -85,55 +184,82 @@ impl Catalog {
         now.map_or(ty, |now| replaced(ty, now, now))
     }
 
-    /// True if an enum is what its name alone means.
-    pub fn is_visible_type(&self, labels: &EnumType) -> bool {
-        let name = &labels.of.name.name;
-        SqlType::of_name(name).is_none()
-            && self.enum_named(&Named::plain(name.as_str())).is_some_and(|found| found == labels)
+    /// True if a type that was made is what its name alone means.
+    pub fn is_visible_type(&self, of: &Name) -> bool {
+        SqlType::of_name(&of.name).is_none()
+            && self.made_named(&Named::plain(&*of.name)).is_some_and(|found| found.name() == of)
+    }
+
+    /// The name of a type that was made as it must be written to be found.
+    pub fn made_shown(&self, of: &Name) -> String {
+        if self.is_visible_type(of) { quoted(&of.name) } else { of.written() }
     }
 
     /// A type as it must be written to be found.
     pub fn type_shown(&self, ty: SqlType) -> String {
         match ty {
-            SqlType::Enum(labels) if self.is_visible_type(labels) => quoted(&labels.of.name.name),
-            SqlType::Enum(labels) => labels.of.name.written(),
+            SqlType::Enum(labels) => self.made_shown(&labels.of.name),
             SqlType::Array(element) => format!("{}[]", self.type_shown(*element)),
             ty => ty.to_string(),
         }
     }
 
+    /// The type of a column as it must be written to be found: its domain, if it has one.
+    pub fn column_type_shown(&self, column: &TableColumn) -> String {
+        match &column.domain {
+            Some(domain) => self.made_shown(&domain.name),
+            None => self.type_shown(column.ty),
+        }
+    }
+
+    /// What the type is called that clients know by a number, with this modifier.
+    pub fn type_name(&self, oid: u32, modifier: Option<i32>) -> Option<String> {
+        if let Some(domain) = self.domain_numbered(oid) {
+            return Some(self.made_shown(&domain.name));
+        }
+        let ty = self.type_numbered(oid)?;
+        Some(self.type_shown(modifier.map_or(ty, |modifier| ty.with_modifier(modifier))))
+    }
+
     /// An expression as it is kept: its types are those that the path means.
     pub fn with_kept_types(&self, text: &str) -> String {
-        let written = |named: &Named| Some(self.enum_named(named)?.of.name.written());
+        let written = |named: &Named| Some(self.made_named(named)?.name().written());
         self.types_replaced(text, written)
     }
 
     /// A kept expression as a client is shown it.
     pub fn with_shown_types(&self, text: &str) -> String {
-        let shown = |named: &Named| Some(self.type_shown(*self.enum_named(named)?.ty()));
+        let shown = |named: &Named| Some(self.made_shown(self.made_named(named)?.name()));
         self.types_replaced(text, shown)
     }
 
     fn types_replaced(&self, text: &str, now: impl Fn(&Named) -> Option<String>) -> String {
         // Most databases have no such types, and most expressions do not name one.
         let is_named = |name: &Name| text.to_lowercase().contains(&name.name.to_lowercase());
-        if !self.types.keys().any(is_named) {
+        if !self.types.keys().chain(self.domains.keys()).any(is_named) {
             return text.to_owned();
         }
         with_types(text, now)
     }
 
-    /// Puts an enum in the place of another one, in all tables and views; or adds a new one.
+    /// Puts an enum in the place of another one, in all tables, views and domains; or adds a new one.
     pub fn put_type(&mut self, old: Option<&EnumType>, new: &'static EnumType) {
         if let Some(old) = old {
             self.types.remove(&old.of.name);
             self.types.insert(new.of.name.clone(), new);
-            let users = self.tables.values().filter(|table| table.has_type(old));
-            let retyped = users.map(|table| retyped(table, old, new)).collect::<Vec<_>>();
-            for table in retyped {
-                let table = Arc::new(with_computed_anew(table, self));
-                self.tables.insert(table.full_name(), table);
+            self.rename_in_domains(&old.of.name, &new.of.name);
+            for domain in self.domains.values_mut().filter(|domain| is_of(domain.ty, old)) {
+                Arc::make_mut(domain).ty = replaced(domain.ty, old, new);
             }
+            let users = self.tables.values().filter(|table| table.has_type(old));
+            let retyped = users.map(|table| {
+                let mut table = with_renamed_type(table, &old.of.name, &new.of.name);
+                for column in &mut table.columns {
+                    column.ty = replaced(column.ty, old, new);
+                }
+                table
+            });
+            self.put_retyped(retyped.collect());
             for view in self.views.values_mut() {
                 if view.columns.iter().any(|(_, ty)| is_of(*ty, old)) {
                     let columns = &mut Arc::make_mut(view).columns;
@@ -143,18 +269,100 @@ impl Catalog {
         }
         self.types.insert(new.of.name.clone(), new);
     }
+
+    /// Puts a domain in the place of another one, in all tables and domains; or adds a new one.
+    pub fn put_domain(&mut self, old: Option<&Domain>, new: Domain) {
+        let users = old.map(|old| self.tables_of_domain(old)).unwrap_or_default();
+        let new = Arc::new(new);
+        if let Some(old) = old {
+            self.domains.remove(&old.name);
+            self.rename_in_domains(&old.name, &new.name);
+        }
+        self.domains.insert(new.name.clone(), new.clone());
+        let from = old.map_or(&new.name, |old| &old.name);
+        let retyped = users.iter().map(|table| with_renamed_type(table, from, &new.name));
+        self.put_retyped(retyped.collect());
+    }
+
+    /// Puts tables whose types are others by now in the place of those of before.
+    fn put_retyped(&mut self, tables: Vec<Table>) {
+        for mut table in tables {
+            for domain in table.columns.iter_mut().filter_map(|column| column.domain.as_mut()) {
+                if let Some(now) = self.domain_numbered(domain.oid) {
+                    domain.clone_from(now);
+                }
+            }
+            let table = Arc::new(with_computed_anew(table, self));
+            self.tables.insert(table.full_name(), table);
+        }
+    }
+
+    fn rename_in_domains(&mut self, from: &Name, to: &Name) {
+        let names = |domain: &&mut Arc<Domain>| domain.texts().any(|text| does_name(text, from));
+        for domain in self.domains.values_mut().filter(names) {
+            Arc::make_mut(domain).texts_mut().for_each(|text| *text = renamed(text, from, to));
+        }
+    }
+
+    /// A domain, and those that are what they are by it: over it, or naming it in a condition or a default.
+    fn domains_by(&self, domain: &Domain) -> Vec<Arc<Domain>> {
+        let mut found = vec![Arc::new(domain.clone())];
+        let mut at = 0;
+        while let Some(below) = found.get(at).cloned() {
+            at += 1;
+            for other in self.domains.values() {
+                let is_by = other.over == Some(below.oid)
+                    || other.texts().any(|text| does_name(text, &below.name));
+                if is_by && found.iter().all(|known| known.oid != other.oid) {
+                    found.push(other.clone());
+                }
+            }
+        }
+        found
+    }
+
+    /// The tables that have a domain, or name it, themselves or by another domain.
+    pub fn tables_of_domain(&self, domain: &Domain) -> Vec<Arc<Table>> {
+        let all = self.domains_by(domain);
+        let is_user = |table: &&Arc<Table>| {
+            all.iter().any(|domain| table.has_domain(domain.oid) || table.names_type(&domain.name))
+        };
+        self.tables.values().filter(is_user).cloned().collect()
+    }
+
+    /// The columns of a domain, or of one over it.
+    pub fn columns_of_domain(&self, domain: &Domain) -> Vec<(Arc<Table>, usize)> {
+        let mut found = Vec::new();
+        for table in self.tables.values() {
+            for (at, column) in table.columns.iter().enumerate() {
+                let chain = column.domain.as_ref().map(|own| self.domain_chain(own));
+                if chain.iter().flatten().any(|own| own.oid == domain.oid) {
+                    found.push((table.clone(), at));
+                }
+            }
+        }
+        found
+    }
 }
 
 impl Table {
     /// True if a column is of an enum, or of arrays of it; or an expression names it.
     pub fn has_type(&self, labels: &EnumType) -> bool {
-        self.columns.iter().any(|column| is_of(column.ty, labels)) || self.names_type(labels)
+        let is_its = |column: &TableColumn| is_of(column.ty, labels);
+        self.columns.iter().any(is_its) || self.names_type(&labels.of.name)
     }
 
-    /// True if a default, a condition, a generated column or an index names an enum.
-    pub fn names_type(&self, labels: &EnumType) -> bool {
+    /// True if a column is of this domain.
+    pub fn has_domain(&self, oid: u32) -> bool {
+        let is_its =
+            |column: &TableColumn| column.domain.as_ref().is_some_and(|own| own.oid == oid);
+        self.columns.iter().any(is_its)
+    }
+
+    /// True if a default, a condition, a generated column or an index names a type that was made.
+    pub fn names_type(&self, name: &Name) -> bool {
         let defaults = self.columns.iter().filter_map(|column| column.default.as_deref());
-        defaults.chain(self.conditions()).any(|text| does_name(text, labels))
+        defaults.chain(self.conditions()).any(|text| does_name(text, name))
     }
 
     /// The conditions on its rows, and those of its indexes.
@@ -204,14 +412,14 @@ pub fn is_of(ty: SqlType, labels: &EnumType) -> bool {
     ty.labels().is_some_and(|own| own == labels)
 }
 
-/// True if a kept expression names an enum.
-pub fn does_name(text: &str, labels: &EnumType) -> bool {
-    if !text.contains(&labels.of.name.name) {
+/// True if a kept expression names a type that was made.
+pub fn does_name(text: &str, name: &Name) -> bool {
+    if !text.contains(&name.name) {
         return false;
     }
     let is_named = std::cell::Cell::new(false);
     with_types(text, |named| {
-        is_named.set(is_named.get() || named.kept() == labels.of.name);
+        is_named.set(is_named.get() || named.kept() == *name);
         None
     });
     is_named.get()
@@ -225,15 +433,19 @@ fn replaced(ty: SqlType, old: &EnumType, new: &'static EnumType) -> SqlType {
     }
 }
 
-fn retyped(table: &Table, old: &EnumType, new: &'static EnumType) -> Table {
-    let (from, to) = (&old.of.name, &new.of.name);
-    let renamed = |text: &str| match from == to {
+/// A kept expression with another name of a type.
+fn renamed(text: &str, from: &Name, to: &Name) -> String {
+    match from == to {
         true => text.to_owned(),
         false => with_types(text, |named| (named.kept() == *from).then(|| to.written())),
-    };
+    }
+}
+
+/// The table with another name of a type in all that it keeps as texts.
+fn with_renamed_type(table: &Table, from: &Name, to: &Name) -> Table {
     let mut table = table.clone();
+    let renamed = |text: &str| renamed(text, from, to);
     for column in &mut table.columns {
-        column.ty = replaced(column.ty, old, new);
         column.default = column.default.as_deref().map(renamed);
     }
     table.checks.iter_mut().for_each(|check| check.condition = renamed(&check.condition));
@@ -300,17 +512,33 @@ fn with_types(text: &str, now: impl Fn(&Named) -> Option<String>) -> String {
 impl SqlType {
     /// As the catalog keeps it: what says no schema is the system's, or of public.
     pub fn kept(self) -> String {
-        let always = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
         match self {
-            SqlType::Enum(labels) if labels.of.name.schema == PUBLIC => {
-                always(&labels.of.name.name)
-            }
-            SqlType::Enum(labels) => {
-                format!("{}.{}", always(&labels.of.name.schema), always(&labels.of.name.name))
-            }
+            SqlType::Enum(labels) => kept_name(&labels.of.name),
             SqlType::Array(element) => format!("{}[]", element.kept()),
             other => other.to_string(),
         }
+    }
+}
+
+impl TableColumn {
+    /// Its type as the catalog keeps it.
+    pub fn kept_type(&self) -> String {
+        self.domain.as_ref().map_or_else(|| self.ty.kept(), |domain| kept_name(&domain.name))
+    }
+
+    /// What it has where nothing is said: its default, or that of its domain.
+    pub fn default_or_domain(&self) -> Option<&str> {
+        let of_domain = || self.domain.as_ref()?.default.as_deref();
+        self.default.as_deref().or_else(of_domain)
+    }
+}
+
+/// The name of a type that was made as the catalog keeps it.
+fn kept_name(name: &Name) -> String {
+    let always = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    match name.schema == PUBLIC {
+        true => always(&name.name),
+        false => format!("{}.{}", always(&name.schema), always(&name.name)),
     }
 }
 

@@ -15,6 +15,7 @@
 use super::{Exec, Row};
 use crate::array;
 use crate::datum::{Datum, check_int, convert, out_of_range};
+use crate::domains::DomainRule;
 use crate::error::{SqlError, code};
 use crate::expr::{Arith, Expr};
 use crate::functions::{self, Func};
@@ -63,6 +64,11 @@ impl Exec<'_> {
                     }
                     _ => convert(value, *ty, true)?,
                 }
+            }
+            Expr::Domain(inner, rule) => {
+                let value = self.eval(inner, row)?;
+                self.check_domain(rule, &value)?;
+                value
             }
             Expr::Arith(op, ty, both) => {
                 let (a, b) = (self.eval(&both[0], row)?, self.eval(&both[1], row)?);
@@ -183,6 +189,22 @@ impl Exec<'_> {
             }
         }
         Ok(true)
+    }
+
+    /// Refuses what is no value of a domain.
+    pub(super) fn check_domain(&self, rule: &DomainRule, value: &Datum) -> Result<(), SqlError> {
+        if rule.not_null && value.is_null() {
+            return Err(rule.null());
+        }
+        let row = Row { values: std::slice::from_ref(value), given: &[] };
+        for check in &rule.checks {
+            let mark = self.budget.mark();
+            if self.holds(&check.condition, row)? == Some(false) {
+                return Err(rule.broken(&check.name));
+            }
+            self.budget.back_to(mark);
+        }
+        Ok(())
     }
 
     fn matches(

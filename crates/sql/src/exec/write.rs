@@ -97,6 +97,11 @@ impl Exec<'_> {
             let value = self.eval(value, Row { values, given: &[] })?;
             values[*at] = convert(value, table.columns[*at].ty, false)?;
         }
+        for (at, rule) in &rules.domains {
+            if columns.clone().any(|column| column == *at) {
+                self.check_domain(rule, &values[*at])?;
+            }
+        }
         check_nulls(table, columns, values, shown)?;
         let row = Row { values, given: &[] };
         for check in &rules.checks {

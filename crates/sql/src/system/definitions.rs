@@ -80,6 +80,13 @@ pub(crate) fn constraint_definition(catalog: &Catalog, oid: i64) -> Datum {
             ));
         }
     }
+    for domain in catalog.domains.values() {
+        let mut checks = domain.checks.iter().enumerate();
+        if let Some((_, check)) = checks.find(|(number, _)| domain.check_oid(*number) == oid) {
+            let condition = within(&catalog.with_shown_types(&check.condition));
+            return Datum::Text(format!("CHECK (({condition}))"));
+        }
+    }
     Datum::Null
 }
 
@@ -145,7 +152,8 @@ pub(crate) fn regclass(catalog: &Catalog, name: &str) -> Option<i64> {
 pub(crate) fn regtype(catalog: &Catalog, name: &str) -> Option<i64> {
     let cast = crate::parse::parse_expression(&format!("NULL::{name}")).ok()?;
     let Expr::Cast { data_type, .. } = cast else { return None };
-    catalog.type_of(&data_type).ok().map(|ty| ty.oid().into())
+    let found = catalog.named_type(&data_type).ok()?;
+    Some(found.domain.map_or_else(|| found.ty.oid(), |domain| domain.oid).into())
 }
 
 /// The sequence that belongs to a column.
@@ -170,9 +178,13 @@ pub(crate) fn relation_name(catalog: &Catalog, oid: i64) -> String {
 
 /// True if a type is found by its name alone.
 pub(crate) fn is_visible_type(catalog: &Catalog, oid: i64) -> bool {
-    let found = u32::try_from(oid).ok().and_then(|oid| catalog.type_numbered(oid));
+    let Ok(oid) = u32::try_from(oid) else { return false };
+    if let Some(domain) = catalog.domain_numbered(oid) {
+        return catalog.is_visible_type(&domain.name);
+    }
+    let found = catalog.type_numbered(oid);
     let made = found.and_then(SqlType::labels);
-    found.is_some() && made.is_none_or(|labels| catalog.is_visible_type(labels))
+    found.is_some() && made.is_none_or(|labels| catalog.is_visible_type(&labels.of.name))
 }
 
 /// True if a relation is found by its name alone.

@@ -1,9 +1,10 @@
 //! The rows of `information_schema`, and of who is connected.
 
-use super::rows::written_default;
+use super::rows::{written_as, written_default};
 use super::{int, text};
-use crate::catalog::{Catalog, Name, Table, TableColumn};
+use crate::catalog::{Catalog, Check, Name, Table, TableColumn};
 use crate::datum::Datum;
+use crate::domains::Domain;
 use crate::foreign::{ForeignKey, unique_over};
 use crate::sequence::{Sequence, shown};
 use crate::transaction::Surroundings;
@@ -23,7 +24,8 @@ pub(super) fn information_columns(
 ) -> Vec<Vec<Datum>> {
     let row = |(at, column): (usize, &TableColumn)| {
         let own = column.identity.and_then(|_| catalog.sequence_of(table.oid, &column.name));
-        let nullable = !(column.not_null || table.key.contains(&at));
+        let of_domain = column.domain.as_ref().is_some_and(|domain| domain.not_null);
+        let nullable = !(column.not_null || table.key.contains(&at) || of_domain);
         let place = (&table.full_name(), at);
         information_column(place, column, nullable, (own, catalog), around)
     };
@@ -53,33 +55,12 @@ fn information_column(
 ) -> Vec<Datum> {
     let identity =
         |of: fn(&Sequence) -> i64| own.map_or(Datum::Null, |own| Datum::Text(of(own).to_string()));
-    let length = match column.ty {
-        SqlType::Varchar(Some(length)) | SqlType::Char(Some(length)) => int(length.into()),
-        _ => Datum::Null,
-    };
-    let ty = match column.ty {
-        SqlType::Enum(_) => "USER-DEFINED".to_owned(),
-        SqlType::Array(_) => "ARRAY".to_owned(),
-        ty => crate::bind::bare(ty).to_string(),
-    };
-    let (udt_schema, udt_name) = match column.ty {
-        SqlType::Enum(labels) => (&*labels.of.name.schema, labels.of.name.name.clone()),
-        SqlType::Array(SqlType::Enum(labels)) => {
-            (&*labels.of.name.schema, format!("_{}", labels.of.name.name))
-        }
-        SqlType::Array(element) => ("pg_catalog", format!("_{}", element.catalog_name())),
-        ty => ("pg_catalog", crate::bind::bare(ty).catalog_name()),
-    };
-    let ty = if ty == "bpchar" { "character".to_owned() } else { ty };
-    let (precision, radix, scale) = digits(column.ty);
+    let [ty, length, precision, radix, scale, fraction, udt_schema, udt_name] =
+        base_columns(column.ty, column.domain.as_deref(), catalog);
     let default = written_default(column).filter(|_| !column.is_generated);
     let default = default.map(|default| shown(&default, catalog));
-    let fraction = match column.ty {
-        SqlType::Rounded(_, digits) => int(digits.into()),
-        SqlType::Date => int(0),
-        ty if ty.rounded(0).is_some() => int(6),
-        _ => Datum::Null,
-    };
+    let domain = column.domain.as_deref();
+    let of_domain = |of: fn(&Domain) -> &String| domain.map_or(Datum::Null, |own| text(of(own)));
     vec![
         text(&around.database),
         text(&relation.schema),
@@ -88,15 +69,15 @@ fn information_column(
         int(at as i64 + 1),
         default.map_or(Datum::Null, Datum::Text),
         yes_or_no(nullable),
-        text(&ty),
+        ty,
         length,
         precision,
         radix,
         scale,
         fraction,
         text(&around.database),
-        text(udt_schema),
-        Datum::Text(udt_name),
+        udt_schema,
+        udt_name,
         yes_or_no(column.identity.is_some()),
         column.identity.map_or(Datum::Null, |identity| text(identity.words())),
         text(if column.is_generated { "ALWAYS" } else { "NEVER" }),
@@ -108,7 +89,98 @@ fn information_column(
         identity(|of| of.max),
         identity(|of| of.min),
         own.map_or(Datum::Null, |of| yes_or_no(of.cycle)),
+        domain.map_or(Datum::Null, |_| text(&around.database)),
+        of_domain(|domain| &domain.name.schema),
+        of_domain(|domain| &domain.name.name),
     ]
+}
+
+/// What a type is called, how many characters it has at most, its digits (three), those of a second, and where it is and
+/// what the catalog calls it.
+fn type_columns(ty: SqlType) -> [Datum; 8] {
+    let length = match ty {
+        SqlType::Varchar(Some(length)) | SqlType::Char(Some(length)) => int(length.into()),
+        _ => Datum::Null,
+    };
+    let shown = match ty {
+        SqlType::Enum(_) => "USER-DEFINED".to_owned(),
+        SqlType::Array(_) => "ARRAY".to_owned(),
+        ty => crate::bind::bare(ty).to_string(),
+    };
+    let shown = if shown == "bpchar" { "character".to_owned() } else { shown };
+    let (udt_schema, udt_name) = match ty {
+        SqlType::Enum(labels) => (&*labels.of.name.schema, labels.of.name.name.clone()),
+        SqlType::Array(SqlType::Enum(labels)) => {
+            (&*labels.of.name.schema, format!("_{}", labels.of.name.name))
+        }
+        SqlType::Array(element) => ("pg_catalog", format!("_{}", element.catalog_name())),
+        ty => ("pg_catalog", crate::bind::bare(ty).catalog_name()),
+    };
+    let (precision, radix, scale) = digits(ty);
+    let fraction = match ty {
+        SqlType::Rounded(_, digits) => int(digits.into()),
+        SqlType::Date => int(0),
+        ty if ty.rounded(0).is_some() => int(6),
+        _ => Datum::Null,
+    };
+    let names = (text(udt_schema), Datum::Text(udt_name));
+    [Datum::Text(shown), length, precision, radix, scale, fraction, names.0, names.1]
+}
+
+/// As [`type_columns`]; a domain shows what it is over, which may be another one.
+fn base_columns(ty: SqlType, domain: Option<&Domain>, catalog: &Catalog) -> [Datum; 8] {
+    let over = domain.and_then(|domain| catalog.domain_numbered(domain.over?));
+    let Some(over) = over else { return type_columns(ty) };
+    let mut columns = [const { Datum::Null }; 8];
+    columns[0] = text("USER-DEFINED");
+    (columns[6], columns[7]) = (text(&over.name.schema), text(&over.name.name));
+    columns
+}
+
+/// A domain.
+pub(super) fn information_domain(
+    domain: &Domain,
+    catalog: &Catalog,
+    around: &Surroundings,
+) -> Vec<Datum> {
+    let [ty, length, precision, radix, scale, fraction, udt_schema, udt_name] =
+        base_columns(domain.ty, Some(domain), catalog);
+    // Of a domain over an array, this is the type.
+    let ty = match domain.ty {
+        SqlType::Array(_) if domain.over.is_none() => Datum::Text(domain.ty.to_string()),
+        _ => ty,
+    };
+    let default = domain.default.as_deref().map(|default| written_as(default, domain.ty));
+    let default = default.map(|default| Datum::Text(shown(&default, catalog)));
+    let mut row = domain_name(domain, around).to_vec();
+    row.extend([ty, length, precision, radix, scale, fraction]);
+    row.push(default.unwrap_or(Datum::Null));
+    row.extend([text(&around.database), udt_schema, udt_name]);
+    row
+}
+
+fn domain_name(domain: &Domain, around: &Surroundings) -> [Datum; 3] {
+    [text(&around.database), text(&domain.name.schema), text(&domain.name.name)]
+}
+
+/// The constraints of a domain.
+pub(super) fn domain_constraints(domain: &Domain, around: &Surroundings) -> Vec<Vec<Datum>> {
+    let row = |check: &Check| {
+        let mut row = vec![text(&around.database), text(&domain.name.schema), text(&check.name)];
+        row.extend(domain_name(domain, around));
+        row.extend([yes_or_no(false), yes_or_no(false)]);
+        row
+    };
+    domain.checks.iter().map(row).collect()
+}
+
+/// The conditions of a domain.
+pub(super) fn domain_checks(domain: &Domain, around: &Surroundings) -> Vec<Vec<Datum>> {
+    let row = |check: &Check| {
+        let name = [text(&around.database), text(&domain.name.schema), text(&check.name)];
+        [&name[..], &[text(&check.condition)]].concat()
+    };
+    domain.checks.iter().map(row).collect()
 }
 
 /// How many digits a number has, of which base, and how many of them are behind the point.

@@ -4,10 +4,11 @@ use super::definitions::regclass;
 use super::{BTREE, HEAP, OWNER, PG_CATALOG, PUBLIC};
 use super::{check_oid, default_oid, int, key_oid, schema_oid, text, yes};
 use crate::bind::checked_columns;
-use crate::catalog::{Catalog, Identity, Namespace, Part, TEMPORARY, Table, TableColumn};
+use crate::catalog::{Catalog, Check, Identity, Namespace, Part, TEMPORARY, Table, TableColumn};
 use crate::comment::Topic;
 use crate::datum::Datum;
 use crate::define::computed_name;
+use crate::domains::Domain;
 use crate::enums::{EnumType, Label};
 use crate::foreign::unique_over;
 use crate::sequence::{Sequence, taken_from};
@@ -91,6 +92,9 @@ pub(super) fn attributes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
         };
         let more = (not_null, shown_default(column).is_some(), identity);
         let mut row = attribute(relation, number, &column.name, column.ty, more);
+        if let Some(domain) = &column.domain {
+            (row[2], row[5]) = (int(domain.oid.into()), int(-1));
+        }
         row[9] = text(if column.is_generated { "s" } else { "" });
         row
     };
@@ -174,24 +178,27 @@ pub(super) fn shown_default(column: &TableColumn) -> Option<&str> {
 ///   '0'  of a boolean   false             'x'  of a text      'x'::text
 /// ```
 pub(super) fn written_default(column: &TableColumn) -> Option<String> {
-    let default = shown_default(column)?;
+    shown_default(column).map(|default| written_as(default, column.ty))
+}
+
+/// As [`written_default`], of a default of this type.
+pub(super) fn written_as(default: &str, column: SqlType) -> String {
     if let Some((value, ty)) = default.strip_prefix('-').and_then(crate::bind::negative) {
         let shown = crate::text::format(&value, ty);
         let is_negative = shown.starts_with('-');
-        return Some(if is_negative { format!("'{shown}'::{ty}") } else { shown.into_owned() });
+        return if is_negative { format!("'{shown}'::{ty}") } else { shown.into_owned() };
     }
     if let Some((literal, value, ty)) = typed_literal(default) {
-        return Some(written_constant(&value, ty, literal));
+        return written_constant(&value, ty, literal);
     }
     let inside = default.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
     let Some(inside) = inside.filter(|inside| !inside.replace("''", "").contains('\'')) else {
-        return Some(default.to_owned());
+        return default.to_owned();
     };
-    let read = crate::text::parse(inside, column.ty).ok();
-    Some(match read {
-        Some(value) => written_constant(&value, column.ty, default),
-        None => format!("{default}::{}", crate::bind::bare(column.ty)),
-    })
+    match crate::text::parse(inside, column) {
+        Ok(value) => written_constant(&value, column, default),
+        Err(_) => format!("{default}::{}", crate::bind::bare(column)),
+    }
 }
 
 /// A constant of a type, which was written as a literal in quotes.
@@ -279,6 +286,15 @@ pub(super) fn dependencies(catalog: &Catalog) -> Vec<Vec<Datum>> {
             rows.push(vec![of, default, int(0), to, sequence, int(0), text("n")]);
         }
     }
+    // A domain is made after what it is over.
+    let types = number("pg_type");
+    for domain in catalog.domains.values() {
+        let over = domain.over.unwrap_or_else(|| domain.ty.oid());
+        if catalog.made_numbered(over).is_some() {
+            let (own, over) = (int(domain.oid.into()), int(over.into()));
+            rows.push(vec![types.clone(), own, int(0), types.clone(), over, int(0), text("n")]);
+        }
+    }
     // At PostgreSQL it is the rule of a view that needs what the view looks at.
     for view in catalog.views.values() {
         let needs = |used: &Used| {
@@ -310,6 +326,59 @@ pub(super) fn enum_rows(labels: &'static EnumType, catalog: &Catalog) -> [Vec<Da
         }
         row
     })
+}
+
+/// A domain as a type.
+pub(super) fn domain_row(domain: &Domain, catalog: &Catalog) -> Vec<Datum> {
+    let mut row = type_row(domain.ty);
+    (row[0], row[1]) = (int(domain.oid.into()), text(&domain.name.name));
+    row[2] = int(schema_oid(catalog, &domain.name.schema));
+    (row[5], row[8], row[9], row[10]) = (text("d"), int(0), int(0), text("domain_in"));
+    row[11] = int(domain.over.unwrap_or_else(|| domain.ty.oid()).into());
+    row[12] = int(if domain.over.is_some() { -1 } else { domain.ty.modifier().into() });
+    row[13] = yes(domain.not_null);
+    if let Some(default) = &domain.default {
+        let written = written_as(default, domain.ty);
+        row[16] = Datum::Text(crate::sequence::shown(&written, catalog));
+        row[21] = Datum::Text(written);
+    }
+    row
+}
+
+/// The conditions of a domain.
+pub(super) fn domain_constraints(domain: &Domain, catalog: &Catalog) -> Vec<Vec<Datum>> {
+    let row = |(number, check): (usize, &Check)| {
+        let schema = int(schema_oid(catalog, &domain.name.schema));
+        let mut row = constraint_row(domain.check_oid(number), &check.name, "c", schema);
+        row[16] = int(domain.oid.into());
+        row
+    };
+    domain.checks.iter().enumerate().map(row).collect()
+}
+
+/// A constraint of which no more is known than its name and its kind.
+fn constraint_row(oid: i64, name: &str, kind: &str, schema: Datum) -> Vec<Datum> {
+    vec![
+        int(oid),
+        text(name),
+        schema,
+        text(kind),
+        yes(false),
+        yes(false),
+        int(0),
+        int(0),
+        int(0),
+        Datum::Null,
+        int(0),
+        Datum::Null,
+        text(" "),
+        text(" "),
+        text(" "),
+        yes(true),
+        int(0),
+        yes(true),
+        int(0),
+    ]
 }
 
 /// The labels of an enum, with numbers that are theirs alone.
@@ -371,6 +440,8 @@ pub(super) fn type_row(ty: SqlType) -> Vec<Datum> {
         text(&format!("{name}out")),
         yes(true),
         text("p"),
+        Datum::Null,
+        int(0),
     ]
 }
 
@@ -437,27 +508,9 @@ fn numbers(columns: &[usize]) -> Datum {
 
 pub(super) fn constraints(table: &Arc<Table>, catalog: &Catalog) -> Vec<Vec<Datum>> {
     let row = |oid: i64, name: &str, kind: &str, columns: &[usize]| {
-        vec![
-            int(oid),
-            text(name),
-            int(schema_oid(catalog, &table.schema_name)),
-            text(kind),
-            yes(false),
-            yes(false),
-            int(table.oid.into()),
-            int(oid),
-            int(0),
-            numbers(columns),
-            int(0),
-            Datum::Null,
-            text(" "),
-            text(" "),
-            text(" "),
-            yes(true),
-            int(0),
-            yes(true),
-            int(0),
-        ]
+        let mut row = constraint_row(oid, name, kind, int(schema_oid(catalog, &table.schema_name)));
+        (row[6], row[7], row[9]) = (int(table.oid.into()), int(oid), numbers(columns));
+        row
     };
     let mut rows = Vec::new();
     if table.has_key() {
@@ -501,7 +554,7 @@ pub(super) fn descriptions(catalog: &Catalog) -> Vec<Vec<Datum>> {
     let types = number("pg_type");
     let of = |(topic, said): (&Topic, &Arc<str>)| {
         let is_schema = catalog.schemas.values().any(|schema| schema.oid == topic.0);
-        let class = match catalog.enum_numbered(topic.0) {
+        let class = match catalog.made_numbered(topic.0) {
             Some(_) => &types,
             None if is_schema => &schemas,
             None => &classes,

@@ -51,7 +51,7 @@ pub(super) static TABLES: &[Definition] = tables! {
         "typlen" I2, "typtype" LETTER, "typcategory" LETTER, "typrelid" OID, "typelem" OID,
         "typarray" OID, "typinput" TEXT, "typbasetype" OID, "typtypmod" I4, "typnotnull" BOOL,
         "typcollation" OID, "typdelim" LETTER, "typdefault" TEXT, "typacl" TEXTS, "typoutput" TEXT,
-        "typisdefined" BOOL, "typstorage" LETTER)
+        "typisdefined" BOOL, "typstorage" LETTER, "typdefaultbin" TEXT, "typndims" I4)
     "pg_catalog" "pg_index" ("indexrelid" OID, "indrelid" OID, "indnatts" I2, "indisunique" BOOL,
         "indisprimary" BOOL, "indisclustered" BOOL, "indisvalid" BOOL, "indisreplident" BOOL,
         "indkey" VECTOR, "indexprs" TEXT, "indpred" TEXT, "indoption" VECTOR, "indnkeyatts" I2,
@@ -115,7 +115,16 @@ pub(super) static TABLES: &[Definition] = tables! {
         "identity_generation" TEXT, "is_generated" TEXT, "generation_expression" TEXT,
         "is_updatable" TEXT, "collation_name" NAME, "identity_start" TEXT,
         "identity_increment" TEXT, "identity_maximum" TEXT, "identity_minimum" TEXT,
-        "identity_cycle" TEXT)
+        "identity_cycle" TEXT, "domain_catalog" NAME, "domain_schema" NAME, "domain_name" NAME)
+    "information_schema" "domains" ("domain_catalog" NAME, "domain_schema" NAME,
+        "domain_name" NAME, "data_type" TEXT, "character_maximum_length" I4,
+        "numeric_precision" I4, "numeric_precision_radix" I4, "numeric_scale" I4,
+        "datetime_precision" I4, "domain_default" TEXT, "udt_catalog" NAME, "udt_schema" NAME,
+        "udt_name" NAME)
+    "information_schema" "domain_constraints" ("constraint_catalog" NAME,
+        "constraint_schema" NAME, "constraint_name" NAME, "domain_catalog" NAME,
+        "domain_schema" NAME, "domain_name" NAME, "is_deferrable" TEXT,
+        "initially_deferred" TEXT)
     "information_schema" "table_constraints" ("constraint_catalog" NAME, "constraint_schema" NAME,
         "constraint_name" NAME, "table_catalog" NAME, "table_schema" NAME, "table_name" NAME,
         "constraint_type" TEXT, "is_deferrable" TEXT, "initially_deferred" TEXT, "enforced" TEXT,

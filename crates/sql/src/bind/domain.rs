@@ -1,0 +1,132 @@
+//! Domains, where a value becomes one: casts, and rows that are written.
+//!
+//! ```text
+//!   create domain age as integer check (value >= 0)
+//!
+//!   '7'::age              the constant 7, looked at by age's rule: over a row of one place, place 0 >= 0
+//!   a column of it        the rule is one of those of the row, and is asked when the column is written
+//! ```
+//!
+//! The condition is bound apart from all that is around it, as the text of a [view](super::view) is.
+
+use super::expr::{EXPR_BYTES, Typed, typed};
+use super::{Binder, Scope, ScopeColumn};
+use crate::budget::Budget;
+use crate::catalog::{Catalog, Table};
+use crate::domains::{Domain, DomainRule};
+use crate::error::{SqlError, code};
+use crate::expr::Expr;
+use crate::plan::{RowCheck, Select};
+use std::sync::Arc;
+
+/// The name of the value in a condition.
+const VALUE: &str = "value";
+
+impl Binder<'_> {
+    /// A value of the base type as one of a domain.
+    pub(super) fn as_domain(
+        &mut self,
+        value: Typed,
+        domain: Option<&Domain>,
+    ) -> Result<Typed, SqlError> {
+        let Some(domain) = domain else { return Ok(value) };
+        self.budget.charge(EXPR_BYTES)?;
+        let rule = self.domain_rule(domain)?;
+        Ok(typed(Expr::Domain(Box::new(value.expr), rule), value.ty))
+    }
+
+    /// What a domain, and those that it is over, want of a value.
+    pub(super) fn domain_rule(&mut self, domain: &Domain) -> Result<Arc<DomainRule>, SqlError> {
+        let name = self.catalog.made_shown(&domain.name);
+        let mut rule = DomainRule { oid: domain.oid, name, not_null: false, checks: Vec::new() };
+        for domain in self.catalog.domain_chain(domain) {
+            rule.not_null |= domain.not_null;
+            for check in &domain.checks {
+                self.budget.tick(check.condition.len())?;
+                let condition = self.of_value(&domain, &check.condition)?;
+                rule.checks.push(RowCheck { name: check.name.clone(), condition });
+            }
+        }
+        Ok(Arc::new(rule))
+    }
+
+    /// What the columns of a table that are of domains want.
+    pub(super) fn domain_rules(
+        &mut self,
+        table: &Table,
+    ) -> Result<Vec<(usize, Arc<DomainRule>)>, SqlError> {
+        let mut rules = Vec::new();
+        for (at, column) in table.columns.iter().enumerate() {
+            if let Some(domain) = &column.domain {
+                rules.push((at, self.domain_rule(domain)?));
+            }
+        }
+        Ok(rules)
+    }
+
+    /// A condition over a row that is a value of a domain.
+    fn of_value(&mut self, domain: &Domain, condition: &str) -> Result<Expr, SqlError> {
+        let ast = crate::parse::parse_expression(condition).map_err(SqlError::nowhere)?;
+        let value = ScopeColumn {
+            alias: String::new(),
+            name: VALUE.to_owned(),
+            ty: domain.ty,
+            slot: 0,
+            origin: (0, 0),
+            shown: true,
+        };
+        let scope = Scope { columns: vec![value], used: vec![false], ..Scope::default() };
+        let bound = self.apart(|binder| binder.within(scope, |binder| binder.condition(&ast)));
+        // Places in the text are none in that of the statement.
+        Ok(bound.map_err(SqlError::nowhere)?.0)
+    }
+
+    /// The domain that an expression is of, if it says so itself: a column, or a cast.
+    pub(super) fn domain_of(&self, expr: &Expr) -> Option<u32> {
+        match expr {
+            Expr::Domain(_, rule) => Some(rule.oid),
+            Expr::Column(slot) => {
+                let mut columns = self.scopes.last()?.columns.iter();
+                let (oid, number) = columns.find(|column| column.slot == *slot)?.origin;
+                self.catalog.domain_at(oid, number)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Catalog {
+    /// The number of the domain of a column of a table, by its number from 1.
+    fn domain_at(&self, table: u32, number: i16) -> Option<u32> {
+        let at = usize::try_from(number).ok()?.checked_sub(1)?;
+        Some(self.table_of(table)?.columns.get(at)?.domain.as_ref()?.oid)
+    }
+}
+
+impl Select {
+    /// The domains that the columns of the result are of, by their numbers.
+    pub fn domains<'s>(&'s self, catalog: &'s Catalog) -> impl Iterator<Item = Option<u32>> + 's {
+        self.output.iter().zip(&self.project).map(|(column, expr)| match expr {
+            Expr::Domain(_, rule) => Some(rule.oid),
+            _ => catalog.domain_at(column.origin.0, column.origin.1),
+        })
+    }
+}
+
+/// Refuses a domain whose conditions are none.
+///
+/// # Errors
+/// 0A000 for a query, 42P02 for a parameter, and what else is wrong with them.
+pub fn check_domain(domain: &Domain, catalog: &Catalog, budget: &Budget) -> Result<(), SqlError> {
+    let mut binder = Binder::new(catalog, "", &[], budget);
+    for check in &binder.domain_rule(domain)?.checks {
+        if check.condition.has_query() {
+            let message = "cannot use subquery in check constraint";
+            return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+        }
+        if check.condition.has(&|part| matches!(part, Expr::Param(_))) {
+            return Err(SqlError::new(code::UNDEFINED_PARAMETER, "there is no parameter $1"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,307 @@
+//! Domains: other types with a name of their own, a default, and conditions.
+//!
+//! ```text
+//!   create domain age as integer check (value >= 0)        create domain adult as age not null check (value >= 18)
+//!
+//!   x::adult           x::integer, and then what adult wants of it: not null, age's condition, its own
+//!   a column of it     is an integer to operators, indexes, clients and the store; what adult wants is asked
+//!                      whenever the column is written
+//!   at the wire        integer: what PostgreSQL says, too
+//! ```
+//!
+//! So a domain is no type of expressions. It is known in three places: at a cast, where rows are written, and in the
+//! catalog, where a column has it [beside its type](crate::catalog::TableColumn).
+//!
+//! **Invariants.** The base type is no domain: one over another has that one's base type, and its number. What is wanted
+//! of a value is that of the whole chain, from the base on. A column has its domain as it is defined now: one that
+//! changes takes the place of the one before in all tables ([`Catalog::put_domain`](crate::catalog::Catalog::put_domain)).
+//!
+//! Left out: arrays of domains, parameters that are declared as one, views and subqueries whose columns keep the domain
+//! (they have the base type), domains in what an index computes.
+
+use crate::catalog::{Catalog, Check, Name};
+use crate::error::{SqlError, code};
+use crate::plan::RowCheck;
+use crate::types::SqlType;
+use isomer_design::{ColumnType, Value};
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use std::sync::Arc;
+
+/// A domain: all that is kept of it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Domain {
+    /// Its number for clients.
+    pub oid: u32,
+    /// Its name, with its schema.
+    pub name: Name,
+    /// Its base type, with the modifier.
+    pub ty: SqlType,
+    /// The number of the domain that it is over.
+    pub over: Option<u32>,
+    /// True if it refuses NULL itself.
+    pub not_null: bool,
+    /// What its columns have that have no default.
+    pub default: Option<String>,
+    /// Its conditions on `VALUE`, in the order of their names.
+    pub checks: Vec<Check>,
+}
+
+/// What a domain wants of a value.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DomainRule {
+    /// Its number for clients.
+    pub oid: u32,
+    /// What it is called.
+    pub name: String,
+    /// True if NULL is no value of it.
+    pub not_null: bool,
+    /// Conditions over a row that is the value alone.
+    pub checks: Vec<RowCheck>,
+}
+
+impl DomainRule {
+    /// 23502
+    pub(crate) fn null(&self) -> SqlError {
+        let message = format!("domain {} does not allow null values", self.name);
+        SqlError::new(code::NOT_NULL_VIOLATION, message)
+    }
+
+    /// 23514
+    pub(crate) fn broken(&self, check: &str) -> SqlError {
+        let message =
+            format!("value for domain {} violates check constraint \"{check}\"", self.name);
+        SqlError::new(code::CHECK_VIOLATION, message)
+    }
+}
+
+const KIND: &str = "domain";
+const DEFAULT: &str = "default";
+const CHECK: &str = "check";
+
+impl Domain {
+    /// What is kept of it beside its name and its number, a line for each thing.
+    ///
+    /// ```text
+    ///   domain   0           true       character varying(8)     (over no other one, NOT NULL)
+    ///   default  ''x''
+    ///   check    'd_check'   'VALUE <> ''y'''
+    /// ```
+    pub fn kept(&self) -> String {
+        let quoted = |text: &str| ColumnType::Text.format(&Value::from(text));
+        let (over, not_null) = (self.over.unwrap_or(0), self.not_null);
+        let mut lines = vec![format!("{KIND}\t{over}\t{not_null}\t{}", self.ty.kept())];
+        lines.extend(self.default.iter().map(|text| format!("{DEFAULT}\t{}", quoted(text))));
+        let check = |check: &Check| {
+            format!("{CHECK}\t{}\t{}", quoted(&check.name), quoted(&check.condition))
+        };
+        lines.extend(self.checks.iter().map(check));
+        lines.join("\n")
+    }
+
+    /// True if what is kept of a type is that of a domain.
+    pub fn is_kept(kept: &str) -> bool {
+        kept.starts_with(KIND)
+    }
+
+    /// Reads what was [kept](Domain::kept).
+    pub fn read(name: Name, oid: u32, kept: &str, catalog: &Catalog) -> Option<Domain> {
+        let plain = |text: &str| match ColumnType::Text.parse(text)? {
+            Value::Text(text) => Some(text),
+            _ => None,
+        };
+        let mut lines = kept.split('\n');
+        let mut first = lines.next()?.strip_prefix(KIND)?.strip_prefix('\t')?.splitn(3, '\t');
+        let over = Some(first.next()?.parse().ok()?).filter(|over| *over > 0);
+        let not_null = first.next()?.parse().ok()?;
+        let ty = crate::view::type_named(first.next()?, catalog)?;
+        let (mut default, mut checks) = (None, Vec::new());
+        for line in lines {
+            match line.split_once('\t')? {
+                (DEFAULT, text) => default = Some(plain(text)?),
+                (CHECK, rest) => {
+                    let (name, condition) = rest.split_once('\t')?;
+                    checks.push(Check { name: plain(name)?, condition: plain(condition)? });
+                }
+                _ => return None,
+            }
+        }
+        Some(Domain { oid, name, ty, over, not_null, default, checks })
+    }
+
+    /// The number of a condition for clients.
+    pub(crate) fn check_oid(&self, number: usize) -> i64 {
+        (i64::from(self.oid) * 1024 + number as i64) & i64::from(u32::MAX)
+    }
+
+    /// Its default, and its conditions.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        self.default.as_deref().into_iter().chain(self.checks.iter().map(|check| &*check.condition))
+    }
+
+    /// As [`Domain::texts`], to change them.
+    pub fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        self.default.iter_mut().chain(self.checks.iter_mut().map(|check| &mut check.condition))
+    }
+
+    /// Adds a condition; one without a name gets one that is free.
+    ///
+    /// # Errors
+    /// 42710 if the name is taken.
+    pub fn add_check(&mut self, name: Option<String>, condition: String) -> Result<(), SqlError> {
+        let is_taken = |name: &String| self.checks.iter().any(|check| check.name == *name);
+        let name = match name {
+            Some(name) if is_taken(&name) => return Err(self.taken(&name)),
+            Some(name) => name,
+            None => {
+                let wanted = format!("{}_check", self.name.name);
+                let numbered = (1..).map(|number| format!("{wanted}{number}"));
+                let mut free = std::iter::once(wanted.clone()).chain(numbered);
+                free.find(|name| !is_taken(name)).expect("there are more numbers than conditions")
+            }
+        };
+        self.checks.push(Check { name, condition });
+        self.sort();
+        Ok(())
+    }
+
+    /// Gives a condition another name.
+    ///
+    /// # Errors
+    /// 42704 if there is none of the first, 42710 if there is one of the second.
+    pub fn rename_check(&mut self, from: &str, to: String) -> Result<(), SqlError> {
+        if self.checks.iter().any(|check| check.name == to) {
+            return Err(self.taken(&to));
+        }
+        let Some(check) = self.checks.iter_mut().find(|check| check.name == from) else {
+            let message =
+                format!("constraint \"{from}\" for domain {} does not exist", self.name.said());
+            return Err(SqlError::new(code::UNDEFINED_OBJECT, message));
+        };
+        check.name = to;
+        self.sort();
+        Ok(())
+    }
+
+    fn sort(&mut self) {
+        self.checks.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+
+    fn taken(&self, check: &str) -> SqlError {
+        let message =
+            format!("constraint \"{check}\" for domain \"{}\" already exists", self.name.name);
+        SqlError::new(code::DUPLICATE_OBJECT, message)
+    }
+}
+
+/// A condition of a domain with something else in the place of the word VALUE.
+pub fn with_value(condition: &str, value: &str) -> String {
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, condition).tokenize_with_location();
+    let is_blank = |token: &TokenWithSpan| matches!(token.token, Token::Whitespace(_));
+    let mut tokens = tokens.unwrap_or_default();
+    tokens.retain(|token| !is_blank(token));
+    let mut written = condition.to_owned();
+    // From the last on, so that places before stay where they are.
+    for at in (0..tokens.len()).rev() {
+        let token = |at: Option<usize>| at.and_then(|at| tokens.get(at)).map(|token| &token.token);
+        let is_other = matches!(token(at.checked_sub(1)), Some(Token::Period | Token::DoubleColon))
+            || matches!(token(Some(at + 1)), Some(Token::Period | Token::LParen));
+        let Token::Word(word) = &tokens[at].token else { continue };
+        if is_other || !is_value(word.quote_style, &word.value) {
+            continue;
+        }
+        let place = |location: Location| {
+            let number = crate::parse::position(condition, location.line, location.column)?;
+            let signs = &mut condition.char_indices();
+            Some(signs.nth(number - 1).map_or(condition.len(), |(at, _)| at))
+        };
+        let span = tokens[at].span;
+        if let (Some(from), Some(to)) = (place(span.start), place(span.end)) {
+            written.replace_range(from..to, value);
+        }
+    }
+    written
+}
+
+fn is_value(quote: Option<char>, word: &str) -> bool {
+    if quote.is_some() { word == "value" } else { word.eq_ignore_ascii_case("value") }
+}
+
+impl Catalog {
+    /// A domain and those that it is over, the last of these first.
+    pub fn domain_chain(&self, domain: &Domain) -> Vec<Arc<Domain>> {
+        let mut chain = vec![Arc::new(domain.clone())];
+        while let Some(below) = chain[0].over.and_then(|oid| self.domain_numbered(oid)) {
+            chain.insert(0, below.clone());
+        }
+        chain
+    }
+
+    /// True if not all values of its base type are values of a domain.
+    pub fn is_constrained(&self, domain: &Domain) -> bool {
+        let chain = self.domain_chain(domain);
+        chain.iter().any(|domain| domain.not_null || !domain.checks.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn domains_come_back_as_they_were_kept() {
+        let check = |name: &str, condition: &str| Check {
+            name: name.to_owned(),
+            condition: condition.to_owned(),
+        };
+        let made = Domain {
+            oid: 7,
+            name: Name::public("d"),
+            ty: SqlType::Varchar(Some(8)),
+            over: Some(6),
+            not_null: true,
+            default: Some("'a\tb\nc'".to_owned()),
+            checks: vec![check("d check", "VALUE <> 'it''s'"), check("e", "VALUE > 'x'")],
+        };
+        let plain =
+            Domain { over: None, not_null: false, default: None, checks: vec![], ..made.clone() };
+        for domain in [made, plain] {
+            let kept = domain.kept();
+            assert!(Domain::is_kept(&kept));
+            let again = Domain::read(Name::public("d"), 7, &kept, &Catalog::default());
+            assert_eq!(again, Some(domain), "{kept}");
+        }
+        for damaged in [
+            "",
+            "domain",
+            "domain\t0\ttrue",
+            "domain\t0\tx\tinteger",
+            "domain\t0\ttrue\tinteger\nx\t",
+        ] {
+            assert_eq!(
+                Domain::read(Name::public("d"), 7, damaged, &Catalog::default()),
+                None,
+                "{damaged}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_word_value_is_told_from_others() {
+        for (condition, wanted) in [
+            ("value > 0", "a > 0"),
+            (
+                "VALUE ~ 'value' AND Value <> E'it\\'s value'",
+                "a ~ 'value' AND a <> E'it\\'s value'",
+            ),
+            (
+                "length(\"value\") > 1 AND value::text = 'x''value'",
+                "length(a) > 1 AND a::text = 'x''value'",
+            ),
+            ("t.value > value(value)", "t.value > value(a)"),
+            ("\"VALUE\" > values_of", "\"VALUE\" > values_of"),
+        ] {
+            assert_eq!(with_value(condition, "a"), wanted);
+        }
+    }
+}
