@@ -185,11 +185,12 @@ mod tests {
                 ColumnType::Timestamp => Value::Timestamp(number),
                 ColumnType::Text => Value::Text("ab".repeat(self.below(4))),
                 ColumnType::Bytes => Value::Bytes(vec![self.below(256) as u8; self.below(5)]),
+                ColumnType::Numeric => Value::Text(number.to_string()),
             }
         }
 
         fn column(&mut self, name: String) -> Column {
-            const TYPES: [ColumnType; 7] = [
+            const TYPES: [ColumnType; 8] = [
                 ColumnType::Int64,
                 ColumnType::Float64,
                 ColumnType::Decimal { scale: 2 },
@@ -197,8 +198,9 @@ mod tests {
                 ColumnType::Timestamp,
                 ColumnType::Text,
                 ColumnType::Bytes,
+                ColumnType::Numeric,
             ];
-            Column { name, ty: TYPES[self.below(7)], nullable: self.below(2) == 0 }
+            Column { name, ty: TYPES[self.below(8)], nullable: self.below(2) == 0 }
         }
     }
 

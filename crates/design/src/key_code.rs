@@ -15,6 +15,7 @@
 //!   bool        00 or 01                                                true   01
 //!   text        the bytes, 00 written as 00 ff, closed by 00 00         'a'    61 00 00
 //!   bytes       like text                                               x'00'  00 ff 00 00
+//!   numeric     pairs of digits: see [`crate::numeric_code`]            12.50  03 81 01 0d 33 00
 //! ```
 //!
 //! A value has one encoding and an encoding one value: −0.0 is stored as 0.0, NaN is refused, and
@@ -25,7 +26,10 @@
 //! it can be a bound between keys, though not a key. The keys of district 3 are
 //! [`KeyRange::starting_with`](crate::KeyRange::starting_with) it.
 
-use crate::{Column, ColumnType, KEY_BYTES_MAX, Key, RowError, Schema, Value, put_int, take_int};
+use crate::{
+    Column, ColumnType, KEY_BYTES_MAX, Key, RowError, Schema, Value, numeric_code, put_int,
+    take_int,
+};
 
 impl Schema {
     /// The key of the given values: one per key column, in the order of the key.
@@ -79,7 +83,7 @@ impl Schema {
                 let (table, column) = (self.name().to_owned(), column.name.clone());
                 return Err(RowError::NanInKey { table, column });
             }
-            put_value(value, &mut key);
+            put_value(column.ty, value, &mut key);
         }
         if key.len() > KEY_BYTES_MAX {
             return Err(RowError::KeyTooLong { table: self.name().to_owned(), bytes: key.len() });
@@ -126,8 +130,9 @@ impl Schema {
 }
 
 /// Appends a value to a key. NULL has no encoding and appends nothing.
-fn put_value(value: &Value, key: &mut Key) {
+fn put_value(ty: ColumnType, value: &Value, key: &mut Key) {
     match value {
+        Value::Text(digits) if ty == ColumnType::Numeric => numeric_code::put(digits, key),
         Value::Null => {}
         Value::Int64(number) | Value::Timestamp(number) => {
             put_int(*number, |bytes| key.extend(bytes));
@@ -164,6 +169,9 @@ fn take_value(ty: ColumnType, bytes: &[u8]) -> Option<(Value, usize)> {
             Some((Value::Text(String::from_utf8(bytes).ok()?), used))
         }
         ColumnType::Bytes => take_bytes(bytes).map(|(bytes, used)| (Value::Bytes(bytes), used)),
+        ColumnType::Numeric => {
+            numeric_code::take(bytes).map(|(digits, used)| (Value::Text(digits), used))
+        }
     }
 }
 
@@ -236,16 +244,16 @@ fn take_bytes(encoded: &[u8]) -> Option<(Vec<u8>, usize)> {
 mod tests {
     use super::*;
 
-    fn encoded(value: &Value) -> Key {
+    fn encoded(ty: ColumnType, value: &Value) -> Key {
         let mut key = Key::min();
-        put_value(value, &mut key);
+        put_value(ty, value, &mut key);
         key
     }
 
     /// Given values in order, checks that encodings are in order and come back.
     fn check_order(ty: ColumnType, values: impl IntoIterator<Item = Value>) {
         let values: Vec<Value> = values.into_iter().collect();
-        let keys: Vec<Key> = values.iter().map(encoded).collect();
+        let keys: Vec<Key> = values.iter().map(|value| encoded(ty, value)).collect();
         for (pair, window) in keys.windows(2).zip(values.windows(2)) {
             assert!(pair[0] < pair[1], "{window:?}");
             assert!(!pair[1].starts_with(&pair[0]), "{window:?}");
@@ -271,7 +279,8 @@ mod tests {
     #[test]
     fn small_decimals_take_the_bytes_of_integers() {
         for number in [i64::MIN, -70_000, -256, -2, -1, 0, 1, 255, 256, i64::MAX] {
-            assert_eq!(encoded(&Value::Decimal(number.into())), Key::int(number));
+            let ty = ColumnType::Decimal { scale: 0 };
+            assert_eq!(encoded(ty, &Value::Decimal(number.into())), Key::int(number));
         }
     }
 
@@ -279,7 +288,8 @@ mod tests {
     fn floats_order_like_their_encodings() {
         let numbers = [f64::NEG_INFINITY, -1e300, -1.0, -1e-300, 0.0, 1e-300, 1.0, f64::INFINITY];
         check_order(ColumnType::Float64, numbers.map(Value::Float64));
-        assert_eq!(encoded(&Value::Float64(-0.0)), encoded(&Value::Float64(0.0)));
+        let zero = |zero| encoded(ColumnType::Float64, &Value::Float64(zero));
+        assert_eq!(zero(-0.0), zero(0.0));
         for never_written in [0x7fff_ffff_ffff_ffff_u64, u64::MAX, 0] {
             assert_eq!(take_value(ColumnType::Float64, &never_written.to_be_bytes()), None);
         }
@@ -304,13 +314,18 @@ mod tests {
             ColumnType::Bool,
             ColumnType::Text,
             ColumnType::Timestamp,
+            ColumnType::Numeric,
         ];
         for ty in columns {
             for head in 0..=255 {
                 for tail in [&[][..], &[0], &[0, 0], &[0xff; 20], &[0; 20]] {
                     let bytes = [&[head], tail].concat();
                     if let Some((value, used)) = take_value(ty, &bytes) {
-                        assert_eq!(encoded(&value).as_bytes(), &bytes[..used], "{ty} {value:?}");
+                        assert_eq!(
+                            encoded(ty, &value).as_bytes(),
+                            &bytes[..used],
+                            "{ty} {value:?}"
+                        );
                     }
                 }
             }

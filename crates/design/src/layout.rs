@@ -54,6 +54,8 @@ impl Layout {
             let null_bit = column.nullable.then_some(next_bit);
             next_bit += usize::from(column.nullable);
             let key_index = primary_key.iter().position(|&key_column| key_column == index);
+            // A numeric of a key has its digits as they were written in the tail.
+            let key_index = key_index.filter(|_| column.ty != ColumnType::Numeric);
             let place = match (key_index, fixed_bytes(column.ty)) {
                 (Some(key_index), _) => Place::Key(key_index),
                 (None, Some(bytes)) => {
@@ -96,6 +98,6 @@ pub(crate) fn fixed_bytes(ty: ColumnType) -> Option<usize> {
         ColumnType::Int64 | ColumnType::Float64 | ColumnType::Timestamp => Some(8),
         ColumnType::Decimal { .. } => Some(16),
         ColumnType::Bool => Some(1),
-        ColumnType::Text | ColumnType::Bytes => None,
+        ColumnType::Text | ColumnType::Bytes | ColumnType::Numeric => None,
     }
 }

@@ -1,11 +1,12 @@
-//! Rows as bytes: every column but those of the key, each readable alone.
+//! Rows as bytes: every column but those of the key, each readable alone. Of a key's columns of type `numeric` the row has
+//! the digits as they were written: 1.50 and 1.5 are one key, and are shown as they are.
 //!
 //! ```text
 //!   nulls          fixed                            ends                   tail
-//!   1 bit for      8 bytes  int64, float64,         u32 for each text or   the texts and bytes,
-//!   each column             timestamp               bytes column: where    one after the other
-//!   that accepts   16 bytes decimal                 its part of the tail
-//!   NULL           1 byte   bool                    ends
+//!   1 bit for      8 bytes  int64, float64,         u32 for each text,     the texts, digits and
+//!   each column             timestamp               numeric or bytes       bytes, one after the
+//!   that accepts   16 bytes decimal                 column: where its      other
+//!   NULL           1 byte   bool                    part of the tail ends
 //!
 //!   orders(id int64, note text nullable, paid bool, total decimal(2), city text)  key id
 //!   (7, NULL, true, 12.50, 'Bonn')
@@ -323,7 +324,9 @@ fn take_stored(ty: ColumnType, bytes: &[u8]) -> Option<Value> {
             [1] => Value::Bool(true),
             _ => return None,
         },
-        ColumnType::Text => Value::Text(str::from_utf8(bytes).ok()?.to_owned()),
+        ColumnType::Text | ColumnType::Numeric => {
+            Value::Text(str::from_utf8(bytes).ok()?.to_owned())
+        }
         ColumnType::Bytes => Value::Bytes(bytes.to_vec()),
     })
 }
@@ -440,6 +443,26 @@ mod tests {
         let (key, row) = schema.encode_row(&[Value::from("x")]).unwrap();
         assert!(row.is_empty());
         assert_eq!(schema.decode_row(&key, &row), Ok(vec![Value::from("x")]));
+    }
+
+    #[test]
+    fn a_numeric_of_a_key_is_there_as_it_was_written() {
+        let columns = vec![
+            Column::new("price", ColumnType::Numeric),
+            Column::new("of", ColumnType::Text),
+            Column::new("was", ColumnType::Numeric).or_null(),
+        ];
+        let schema = Schema::new("prices", columns, &["price", "of"]).unwrap();
+        let values = |price: &str| vec![Value::from(price), Value::from("x"), Value::from("2.00")];
+        let (key, row) = schema.encode_row(&values("1.50")).unwrap();
+        let (same, other) = schema.encode_row(&values("1.5")).unwrap();
+        assert_eq!((&key, schema.format_key(&key)), (&same, "1.5/'x'".to_owned()));
+        assert_eq!(schema.parse_key("1.500/'x'"), Ok(key.clone()));
+        assert_eq!(schema.decode_row(&key, &row), Ok(values("1.50")));
+        assert_eq!(schema.decode_row(&key, &other), Ok(values("1.5")));
+        assert_eq!(schema.read_column(&key, &row, 0), Ok(Value::from("1.50")));
+        let refused = schema.encode_row(&values("a lot")).unwrap_err();
+        assert!(matches!(refused, RowError::WrongType { .. }));
     }
 
     #[test]

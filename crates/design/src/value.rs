@@ -1,10 +1,13 @@
 //! Column types and the values they hold.
 
-use crate::timestamp;
+use crate::{numeric_code, timestamp};
 use std::fmt;
 
 /// The most digits after the point of a decimal: an `i128` has 38 digits.
 pub const DECIMAL_SCALE_MAX: u8 = 38;
+
+/// What a decimal that is no number is kept as: above all others, as no number of 38 digits comes near it.
+pub const DECIMAL_NAN: i128 = i128::MAX;
 
 /// What a column holds.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -18,6 +21,9 @@ pub enum ColumnType {
         /// Digits after the point, at most [`DECIMAL_SCALE_MAX`].
         scale: u8,
     },
+    /// Exact numbers with as many digits as there are, infinities, and what is no number. The digits after the point are
+    /// as they were written; keys have the number without them.
+    Numeric,
     /// True or false.
     Bool,
     /// Unicode text, in the order of its UTF-8 bytes.
@@ -41,7 +47,7 @@ pub enum Value {
     Decimal(i128),
     /// Of a [`ColumnType::Bool`].
     Bool(bool),
-    /// Of a [`ColumnType::Text`].
+    /// Of a [`ColumnType::Text`]; or of a [`ColumnType::Numeric`], as digits: `12.50`, `NaN`, `-Infinity`.
     Text(String),
     /// Of a [`ColumnType::Bytes`].
     Bytes(Vec<u8>),
@@ -69,6 +75,9 @@ impl ColumnType {
     /// True if a column of this type may hold `value`. Whether it may hold NULL is the column's
     /// business, so the answer for NULL is false.
     pub fn accepts(self, value: &Value) -> bool {
+        if let (ColumnType::Numeric, Value::Text(digits)) = (self, value) {
+            return numeric_code::is_number(digits);
+        }
         matches!(
             (self, value),
             (ColumnType::Int64, Value::Int64(_))
@@ -86,7 +95,7 @@ impl ColumnType {
         match self {
             ColumnType::Int64 => "a whole number such as 7",
             ColumnType::Float64 => "a number such as 0.5",
-            ColumnType::Decimal { .. } => "a number such as 12.50",
+            ColumnType::Decimal { .. } | ColumnType::Numeric => "a number such as 12.50",
             ColumnType::Bool => "true or false",
             ColumnType::Text => "a text such as 'abc'",
             ColumnType::Bytes => "bytes such as x'0aff'",
@@ -106,6 +115,7 @@ impl ColumnType {
                 format_decimal(*mantissa, usize::from(scale))
             }
             Value::Bool(truth) => truth.to_string(),
+            Value::Text(digits) if self == ColumnType::Numeric => digits.clone(),
             Value::Text(text) => format!("'{}'", escape(text)),
             Value::Bytes(bytes) => {
                 let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -122,6 +132,12 @@ impl ColumnType {
             ColumnType::Float64 => Some(Value::Float64(text.parse().ok()?)),
             ColumnType::Decimal { scale } => {
                 Some(Value::Decimal(parse_decimal(text, usize::from(scale))?))
+            }
+            ColumnType::Numeric => {
+                // A numeric was kept as a text once.
+                let quoted = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
+                let value = Value::from(quoted.unwrap_or(text));
+                self.accepts(&value).then_some(value)
             }
             ColumnType::Bool => Some(Value::Bool(text.parse().ok()?)),
             ColumnType::Text => {
@@ -143,6 +159,7 @@ impl ColumnType {
             "text" => ColumnType::Text,
             "bytes" => ColumnType::Bytes,
             "timestamp" => ColumnType::Timestamp,
+            "numeric" => ColumnType::Numeric,
             _ => {
                 let scale = name.strip_prefix("decimal(")?.strip_suffix(')')?;
                 ColumnType::Decimal { scale: scale.parse().ok()? }
@@ -152,6 +169,9 @@ impl ColumnType {
 }
 
 fn format_decimal(mantissa: i128, scale: usize) -> String {
+    if mantissa == DECIMAL_NAN {
+        return "NaN".to_owned();
+    }
     let sign = if mantissa < 0 { "-" } else { "" };
     let digits = format!("{:0width$}", mantissa.unsigned_abs(), width = scale + 1);
     let (whole, fraction) = digits.split_at(digits.len() - scale);
@@ -160,6 +180,9 @@ fn format_decimal(mantissa: i128, scale: usize) -> String {
 }
 
 fn parse_decimal(text: &str, scale: usize) -> Option<i128> {
+    if text == "NaN" {
+        return Some(DECIMAL_NAN);
+    }
     let digits = text.strip_prefix('-').unwrap_or(text);
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
@@ -226,6 +249,7 @@ impl fmt::Display for ColumnType {
             ColumnType::Int64 => "int64",
             ColumnType::Float64 => "float64",
             ColumnType::Decimal { scale } => return write!(f, "decimal({scale})"),
+            ColumnType::Numeric => "numeric",
             ColumnType::Bool => "bool",
             ColumnType::Text => "text",
             ColumnType::Bytes => "bytes",
@@ -291,6 +315,9 @@ mod tests {
             (decimal, Value::Decimal(1250), "12.50"),
             (decimal, Value::Decimal(i128::MIN), "-1701411834604692317316873037158841057.28"),
             (ColumnType::Decimal { scale: 0 }, Value::Decimal(7), "7"),
+            (decimal, Value::Decimal(DECIMAL_NAN), "NaN"),
+            (ColumnType::Numeric, Value::from("-12.50"), "-12.50"),
+            (ColumnType::Numeric, Value::from("-Infinity"), "-Infinity"),
             (ColumnType::Bool, Value::Bool(true), "true"),
             (ColumnType::Text, Value::from("it's a \\\n\u{7}ü"), r"'it\'s a \\\n\u{7}ü'"),
             (ColumnType::Bytes, Value::from(vec![0, 255]), "x'00ff'"),

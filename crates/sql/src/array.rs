@@ -131,6 +131,9 @@ impl<'t> Elements<'t> {
     }
 }
 
+/// So many zeros the exponents of an array's numbers may stand for, all together.
+const ZEROS_MAX: usize = 1 << 20;
+
 /// Writes an array, an element at a time.
 #[derive(Default)]
 pub(crate) struct Writer {
@@ -160,6 +163,18 @@ impl Writer {
                 self.text.push('"');
             }
         }
+    }
+
+    /// Refuses to write much more than so many bytes that are read: numbers with exponents are written out.
+    ///
+    /// # Errors
+    /// 54000.
+    pub(crate) fn check_length(&self, read: usize) -> Result<(), SqlError> {
+        if self.text.len() <= 8 * read + ZEROS_MAX {
+            return Ok(());
+        }
+        let message = format!("numbers with exponents stand for more than {ZEROS_MAX} digits");
+        Err(SqlError::new(code::PROGRAM_LIMIT, message))
     }
 
     /// The array.
@@ -262,6 +277,7 @@ pub(crate) fn decode(bytes: &[u8], ty: SqlType) -> Result<String, SqlError> {
             Ok(length) => {
                 let value = crate::binary::decode(take(length)?, of)?;
                 elements.push(Some(&crate::text::format(&value, of)));
+                elements.check_length(bytes.len())?;
             }
             Err(_) => elements.push(None),
         }

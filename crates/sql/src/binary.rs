@@ -12,7 +12,6 @@ use crate::types::SqlType;
 /// From 1970 to 2000.
 const EPOCH_US: i64 = 946_684_800_000_000;
 const EPOCH_DAYS: i64 = 10_957;
-const NEGATIVE: u16 = 0x4000;
 /// What a `jsonb` begins with: the version of how it is written behind it, which is as a text.
 const JSONB_VERSION: u8 = 1;
 
@@ -32,6 +31,7 @@ pub fn encode(value: &Datum, ty: SqlType, out: &mut Vec<u8>) {
             };
             out.extend(days.to_be_bytes());
         }
+        (Datum::Int(value), SqlType::Numeric(_)) => Decimal::int(*value).encode(out),
         (Datum::Int(value), _) => out.extend(value.to_be_bytes()),
         (Datum::TimeTz(within, ahead), _) => {
             out.extend(within.to_be_bytes());
@@ -41,7 +41,7 @@ pub fn encode(value: &Datum, ty: SqlType, out: &mut Vec<u8>) {
         (Datum::Timestamp(micros @ (i64::MIN | i64::MAX)), _) => out.extend(micros.to_be_bytes()),
         (Datum::Float(value), SqlType::Float4) => out.extend((*value as f32).to_be_bytes()),
         (Datum::Float(value), _) => out.extend(value.to_be_bytes()),
-        (Datum::Numeric(value), _) => encode_decimal(*value, out),
+        (Datum::Numeric(value), _) => value.encode(out),
         (Datum::Timestamp(micros), _) => out.extend((micros - EPOCH_US).to_be_bytes()),
         (Datum::Bytes(key), SqlType::Enum(labels)) => out.extend(labels.label(key).as_bytes()),
         (Datum::Bytes(bytes), _) => out.extend(bytes),
@@ -107,7 +107,7 @@ pub fn decode(bytes: &[u8], ty: SqlType) -> Result<Datum, SqlError> {
             }
         }
         SqlType::Rounded(of, digits) => crate::datum::rounded(decode(bytes, *of)?, digits),
-        SqlType::Numeric(_) => Datum::Numeric(decode_decimal(bytes).ok_or_else(wrong)?),
+        SqlType::Numeric(_) => Datum::Numeric(Decimal::decode(bytes).ok_or_else(wrong)?),
         SqlType::Jsonb => match bytes.split_first() {
             Some((&JSONB_VERSION, text)) => crate::text::parse(utf8(text)?, ty)?,
             _ => return Err(wrong()),
@@ -152,62 +152,6 @@ fn fixed<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
     bytes.try_into().ok()
 }
 
-fn encode_decimal(value: Decimal, out: &mut Vec<u8>) {
-    // Groups of four digits, counted from the point to both sides.
-    let pad = (4 - value.scale % 4) % 4;
-    let digits = format!("{}{:0<pad$}", value.mantissa.unsigned_abs(), "", pad = usize::from(pad));
-    let width = digits.len().div_ceil(4) * 4;
-    let digits = format!("{digits:0>width$}");
-    let mut groups: Vec<u16> = digits
-        .as_bytes()
-        .chunks(4)
-        .map(|group| group.iter().fold(0, |number, digit| number * 10 + u16::from(digit - b'0')))
-        .collect();
-    let fraction_groups = i32::from(value.scale + pad) / 4;
-    let mut weight = groups.len() as i32 - fraction_groups - 1;
-    while groups.first() == Some(&0) {
-        groups.remove(0);
-        weight -= 1;
-    }
-    while groups.last() == Some(&0) {
-        groups.pop();
-    }
-    let weight = if groups.is_empty() { 0 } else { weight };
-    out.extend((groups.len() as u16).to_be_bytes());
-    out.extend((weight as i16).to_be_bytes());
-    out.extend(if value.mantissa < 0 { NEGATIVE } else { 0 }.to_be_bytes());
-    out.extend(u16::from(value.scale).to_be_bytes());
-    groups.iter().for_each(|group| out.extend(group.to_be_bytes()));
-}
-
-fn decode_decimal(bytes: &[u8]) -> Option<Decimal> {
-    let word =
-        |at: usize| Some(u16::from_be_bytes(bytes.get(at * 2..at * 2 + 2)?.try_into().ok()?));
-    let (count, weight, sign, scale) = (word(0)?, word(1)? as i16, word(2)?, word(3)?);
-    if bytes.len() != 8 + 2 * usize::from(count) || !matches!(sign, 0 | NEGATIVE) {
-        return None;
-    }
-    let mut mantissa: i128 = 0;
-    for at in 0..usize::from(count) {
-        let group = word(4 + at)?;
-        mantissa = mantissa.checked_mul(10_000)?.checked_add(i128::from(group))?;
-        if group > 9999 {
-            return None;
-        }
-    }
-    let after = (i32::from(count) - 1 - i32::from(weight)) * 4;
-    let exact = match u8::try_from(after) {
-        Ok(after) if after <= 38 => Decimal { mantissa, scale: after },
-        Ok(_) => return None,
-        Err(_) => {
-            let factor = 10i128.checked_pow(u32::try_from(-after).ok()?)?;
-            Decimal { mantissa: mantissa.checked_mul(factor)?, scale: 0 }
-        }
-    };
-    let value = exact.rescale(u8::try_from(scale).ok().filter(|scale| *scale <= 38)?).ok()?;
-    Some(if sign == NEGATIVE { value.negated() } else { value })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,6 +168,9 @@ mod tests {
             (SqlType::Numeric(None), number("0.00")),
             (SqlType::Numeric(None), number("100000000")),
             (SqlType::Numeric(None), number("0.12345")),
+            (SqlType::Numeric(None), number("-1e100")),
+            (SqlType::Numeric(None), number("NaN")),
+            (SqlType::Numeric(None), number("-Infinity")),
             (SqlType::Timestamp, Datum::Timestamp(1)),
             (SqlType::Date, Datum::Int(20_000)),
             (SqlType::Date, Datum::Int(i64::MAX)),

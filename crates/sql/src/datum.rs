@@ -8,11 +8,11 @@
 //! `order` adds NULL, last. For values of one type, equality and hash agree with it, so
 //! that a group does not depend on how its key was written.
 
-use crate::error::{SqlError, code};
+use crate::error::{SqlError, clipped, code};
 use crate::interval::Interval;
 use crate::numeric::Decimal;
 use crate::types::{Family, SqlType};
-use isomer_design::Value;
+use isomer_design::{ColumnType, DECIMAL_NAN, Value};
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
@@ -100,6 +100,7 @@ impl Datum {
             (Datum::Float(_), _) | (_, Datum::Float(_)) => {
                 float_order(self.to_f64(), other.to_f64())
             }
+            (Datum::Numeric(a), Datum::Numeric(b)) => a.cmp(b),
             (Datum::Numeric(_), _) | (_, Datum::Numeric(_)) => {
                 self.to_decimal().cmp(&other.to_decimal())
             }
@@ -131,10 +132,20 @@ impl Datum {
     pub fn to_decimal(&self) -> Decimal {
         match self {
             Datum::Int(value) => Decimal::int(*value),
-            Datum::Numeric(value) => *value,
+            Datum::Numeric(value) => value.clone(),
             Datum::Float(value) => Decimal::from_f64(*value).unwrap_or(Decimal::int(0)),
             _ => Decimal::int(0),
         }
+    }
+
+    /// How many digits an exact number has behind the point; none for all else.
+    pub(crate) fn scale(&self) -> u16 {
+        if let Datum::Numeric(number) = self { number.scale().unwrap_or(0) } else { 0 }
+    }
+
+    /// False for exact numbers that are infinities, or none.
+    pub(crate) fn is_finite(&self) -> bool {
+        !matches!(self, Datum::Numeric(number) if !number.is_finite())
     }
 
     /// About how much memory it takes.
@@ -147,6 +158,7 @@ impl Datum {
         match self {
             Datum::Text(text) | Datum::Json(text) => text.len(),
             Datum::Bytes(bytes) => bytes.len(),
+            Datum::Numeric(value) => value.heap_bytes(),
             _ => 0,
         }
     }
@@ -172,8 +184,7 @@ impl Datum {
             Datum::Bool(truth) => Value::Bool(truth),
             Datum::Int(value) => Value::Int64(value),
             Datum::Float(value) => Value::Float64(value),
-            Datum::Numeric(value) if ty == SqlType::Numeric(None) => Value::Text(value.to_string()),
-            Datum::Numeric(value) => Value::Decimal(value.mantissa),
+            Datum::Numeric(value) => stored_number(&value, ty),
             Datum::Text(text) | Datum::Json(text) => Value::Text(text),
             Datum::Bytes(bytes) => Value::Bytes(bytes),
             Datum::Timestamp(micros) => Value::Timestamp(micros),
@@ -189,11 +200,12 @@ impl Datum {
             (Value::Bool(truth), _) => Datum::Bool(truth),
             (Value::Int64(value), _) => Datum::Int(value),
             (Value::Float64(value), _) => Datum::Float(value),
+            (Value::Decimal(DECIMAL_NAN), _) => Datum::Numeric(Decimal::NAN),
             (Value::Decimal(mantissa), SqlType::Numeric(Some((_, scale)))) => {
-                Datum::Numeric(Decimal { mantissa, scale })
+                Datum::Numeric(Decimal::new(mantissa, u16::try_from(scale).unwrap_or(0)))
             }
-            (Value::Decimal(mantissa), _) => Datum::Numeric(Decimal { mantissa, scale: 0 }),
-            (Value::Text(text), SqlType::Numeric(None)) => {
+            (Value::Decimal(mantissa), _) => Datum::Numeric(Decimal::new(mantissa, 0)),
+            (Value::Text(text), SqlType::Numeric(_)) => {
                 Decimal::parse(&text).map_or(Datum::Null, Datum::Numeric)
             }
             (Value::Text(text), SqlType::Jsonb) => Datum::Json(text),
@@ -247,13 +259,9 @@ impl Hash for Datum {
         match self {
             Datum::Null => state.write_u8(0),
             Datum::Bool(truth) => truth.hash(state),
-            // Exact numbers that are equal must have one hash, whatever their kind. They have it to the last
-            // digit, or many large ones would share one. Binary numbers meet binary ones only.
-            Datum::Int(_) | Datum::Numeric(_) => {
-                let number = self.to_decimal().trim();
-                state.write_i128(number.mantissa);
-                state.write_u8(number.scale);
-            }
+            // Exact numbers that are equal must have one hash, whatever their kind. Binary ones meet binary ones only.
+            Datum::Int(value) => Decimal::int(*value).hash(state),
+            Datum::Numeric(value) => value.hash(state),
             Datum::Float(value) => {
                 let value = value + 0.0;
                 let bits = if value.is_nan() { f64::NAN.to_bits() } else { value.to_bits() };
@@ -349,6 +357,15 @@ pub(crate) fn rounded(value: Datum, digits: u8) -> Datum {
     }
 }
 
+/// How much memory a value takes that a client sends, beside twice what its bytes do.
+pub fn read_bytes(bytes: &[u8], ty: SqlType, is_binary: bool) -> usize {
+    match ty {
+        SqlType::Numeric(_) if is_binary => Decimal::encoded_bytes(bytes),
+        SqlType::Numeric(_) => std::str::from_utf8(bytes).map_or(0, crate::numeric::read_bytes),
+        _ => 0,
+    }
+}
+
 /// How much memory a conversion takes beside its result, and for its result, where that is not the value itself.
 pub(crate) fn convert_bytes(value: &Datum, to: SqlType) -> usize {
     match (value, to) {
@@ -361,6 +378,8 @@ pub(crate) fn convert_bytes(value: &Datum, to: SqlType) -> usize {
             | SqlType::Unknown,
         ) => 0,
         (Datum::Text(text), SqlType::Jsonb) => 8 * text.len(),
+        (Datum::Text(text), SqlType::Numeric(_)) => crate::numeric::read_bytes(text),
+        (Datum::Numeric(value), _) => 4 * value.heap_bytes(),
         (Datum::Text(text), _) => 2 * text.len(),
         (Datum::Bytes(bytes), to) if to != SqlType::Bytea => 2 * bytes.len() + 2,
         _ => 0,
@@ -447,15 +466,17 @@ fn number_to(value: Datum, to: SqlType) -> Result<Datum, SqlError> {
         SqlType::Int2 | SqlType::Int4 | SqlType::Int8 | SqlType::Oid => {
             let whole = match &value {
                 Datum::Int(value) => Some(*value),
+                Datum::Numeric(value) if !value.is_finite() => return Err(not_whole(value, to)),
                 Datum::Numeric(value) => value.to_i64(),
                 other => float_to_int(other.to_f64()),
             };
             let whole = whole.ok_or_else(|| out_of_range(to))?;
             check_int(whole, to).map(Datum::Int)
         }
-        SqlType::Float8 => Ok(Datum::Float(value.to_f64())),
+        SqlType::Float8 => binary(&value, to).map(Datum::Float),
         SqlType::Float4 => {
-            let (wide, real) = (value.to_f64(), value.to_f64() as f32);
+            let wide = binary(&value, to)?;
+            let real = wide as f32;
             let what = match () {
                 () if real.is_infinite() && wide.is_finite() => "overflow",
                 () if real == 0.0 && wide != 0.0 => "underflow",
@@ -487,6 +508,37 @@ fn number_to(value: Datum, to: SqlType) -> Result<Datum, SqlError> {
     }
 }
 
+/// The nearest binary number, if an exact one has one.
+fn binary(value: &Datum, to: SqlType) -> Result<f64, SqlError> {
+    match (value.to_f64(), value) {
+        (wide, Datum::Numeric(exact)) if wide.is_infinite() && exact.is_finite() => {
+            let digits = exact.to_string();
+            let message = format!("\"{}\" is out of range for type {to}", clipped(&digits));
+            Err(SqlError::new(code::OUT_OF_RANGE, message))
+        }
+        (wide, _) => Ok(wide),
+    }
+}
+
+/// 0A000: no whole number is an infinity, or none.
+fn not_whole(value: &Decimal, to: SqlType) -> SqlError {
+    let what = if value.is_nan() { "NaN" } else { "infinity" };
+    SqlError::new(code::FEATURE_NOT_SUPPORTED, format!("cannot convert {what} to {to}"))
+}
+
+/// A number as a column of its type is stored.
+fn stored_number(value: &Decimal, ty: SqlType) -> Value {
+    match ty.storage() {
+        ColumnType::Decimal { .. } if value.is_nan() => Value::Decimal(DECIMAL_NAN),
+        // What does not fit the type is no value of the column: digits, which it refuses.
+        ColumnType::Decimal { scale } => match value.mantissa(scale.into()) {
+            Some(mantissa) => Value::Decimal(mantissa),
+            None => Value::Text(value.to_string()),
+        },
+        _ => Value::Text(value.to_string()),
+    }
+}
+
 fn float_to_int(value: f64) -> Option<i64> {
     let rounded = value.round_ties_even();
     let fits = rounded >= i64::MIN as f64 && rounded < i64::MAX as f64;
@@ -509,16 +561,23 @@ pub(crate) fn out_of_range(ty: SqlType) -> SqlError {
 }
 
 /// An exact number with the digits of its type.
-pub(crate) fn fit(number: Decimal, modifier: Option<(u8, u8)>) -> Result<Decimal, SqlError> {
+pub(crate) fn fit(number: Decimal, modifier: Option<(u16, i16)>) -> Result<Decimal, SqlError> {
     let Some((precision, scale)) = modifier else { return Ok(number) };
-    let number = number.rescale(scale)?;
-    if number.fits(precision) {
+    if number.is_nan() {
         return Ok(number);
     }
-    let detail = format!(
-        "A field with precision {precision}, scale {scale} must round to an absolute value less than \
-         10^{}.",
-        precision - scale
-    );
-    Err(SqlError::new(code::OUT_OF_RANGE, "numeric field overflow").detail(detail))
+    let error = |what: &str| {
+        let detail = format!("A field with precision {precision}, scale {scale} {what}.");
+        SqlError::new(code::OUT_OF_RANGE, "numeric field overflow").detail(detail)
+    };
+    if !number.is_finite() {
+        return Err(error("cannot hold an infinite value"));
+    }
+    let number = number.rescale(scale.into())?;
+    let whole_digits = i64::from(precision) - i64::from(scale);
+    if number.has_whole_digits(whole_digits) {
+        return Ok(number);
+    }
+    let most = if whole_digits == 0 { "1".to_owned() } else { format!("10^{whole_digits}") };
+    Err(error(&format!("must round to an absolute value less than {most}")))
 }

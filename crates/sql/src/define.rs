@@ -674,12 +674,8 @@ pub fn new_index(
 
 /// Refuses a type whose values no key can be made of.
 fn check_order(ty: SqlType, what: &str) -> Result<(), SqlError> {
-    match ty {
-        ty if ty.has_order() => Ok(()),
-        SqlType::Numeric(None) => {
-            let error = SqlError::unsupported(format!("numeric without a precision in {what}"));
-            Err(error.hint("Define the column as numeric(p, s)."))
-        }
-        ty => Err(SqlError::unsupported(format!("type {ty} in {what}"))),
+    match ty.has_order() {
+        true => Ok(()),
+        false => Err(SqlError::unsupported(format!("type {ty} in {what}"))),
     }
 }

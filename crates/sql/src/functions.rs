@@ -6,6 +6,7 @@
 
 mod arrays;
 mod json;
+mod number_patterns;
 mod numbers;
 mod read_times;
 mod regex;
@@ -22,7 +23,8 @@ use crate::types::{Family, SqlType};
 pub use arrays::ArrayFunc;
 pub use json::JsonFunc;
 pub(crate) use json::{argument as json_argument, json_text};
-use numbers::{float, number, power};
+pub use numbers::NumberFunc;
+use numbers::{analytic, number, power};
 pub use regex::RegexFunc;
 pub(crate) use regex::{groups as regex_groups, split as regex_split};
 pub use spans::TimeFunc;
@@ -158,6 +160,7 @@ pub enum Func {
     Time(TimeFunc),
     Array(ArrayFunc),
     Regex(RegexFunc),
+    Number(NumberFunc),
     /// Two binary numbers as one value, for aggregates of two.
     Pair,
 }
@@ -175,6 +178,8 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         other => other,
     };
     let exact = if first.is_float() { SqlType::Float8 } else { SqlType::Numeric(None) };
+    let is_exact = matches!(first, SqlType::Numeric(_));
+    let analytic = if is_exact { SqlType::Numeric(None) } else { SqlType::Float8 };
     Some(match (name, count) {
         ("lower", 1) => (Lower, SqlType::Text),
         ("upper", 1) => (Upper, SqlType::Text),
@@ -215,9 +220,9 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("ceil" | "ceiling", 1) => (Ceil, exact),
         ("trunc", 1 | 2) => (Trunc, exact),
         ("power" | "pow", 2) => (Power, power_type(args)),
-        ("sqrt", 1) => (Sqrt, SqlType::Float8),
-        ("exp", 1) => (Exp, SqlType::Float8),
-        ("ln", 1) => (Ln, SqlType::Float8),
+        ("sqrt", 1) => (Sqrt, analytic),
+        ("exp", 1) => (Exp, analytic),
+        ("ln", 1) => (Ln, analytic),
         ("mod", 2) => (Mod, numeric),
         ("sign", 1) => (Sign, exact),
         ("nullif", 2) => (NullIf, first),
@@ -436,7 +441,10 @@ pub fn call(
         return Ok(Datum::Null);
     }
     let text = |at: usize| args.get(at).and_then(Datum::as_text).unwrap_or("");
-    let int = |at: usize| args.get(at).map_or(0, |value| value.to_decimal().to_i64().unwrap_or(0));
+    let int = |at: usize| match args.get(at) {
+        Some(Datum::Int(value)) => *value,
+        value => value.map_or(0, |value| value.to_decimal().to_i64().unwrap_or(0)),
+    };
     Ok(match func {
         Lower => Datum::Text(lower(text(0), budget)?),
         Upper => {
@@ -487,8 +495,8 @@ pub fn call(
         }
         StartsWith => Datum::Bool(text(0).starts_with(text(1))),
         Abs | Neg | Sign | Round | Floor | Ceil | Trunc => number(func, &args[0], int(1))?,
-        Power => power(&args[0], &args[1])?,
-        Sqrt | Exp | Ln => float(func, args[0].to_f64())?,
+        Power => power(&args[0], &args[1], budget)?,
+        Sqrt | Exp | Ln => analytic(func, &args[0], budget)?,
         Mod => crate::exec::arith(crate::expr::Arith::Rem, &args[0], &args[1])?,
         NullIf => {
             let same = !args[0].is_null() && !args[1].is_null() && args[0] == args[1];
@@ -611,6 +619,7 @@ pub fn call(
         Time(func) => spans::call(func, args, around)?,
         Array(func) => arrays::call(func, args, budget)?,
         Regex(func) => regex::call(func, args, budget)?,
+        Number(func) => numbers::call(func, args, budget)?,
         Pair => crate::exec::pair(args[0].to_f64(), args[1].to_f64()),
         ToRegclass => {
             crate::system::regclass(catalog, &clipped(text(0))).map_or(Datum::Null, Datum::Int)

@@ -195,7 +195,7 @@ impl Interval {
     /// A field of it, as `extract` has it.
     pub(crate) fn field(self, field: &str) -> Option<Decimal> {
         let whole = |value: i64| Some(Decimal::int(value));
-        let exact = |mantissa: i64, scale| Some(Decimal { mantissa: mantissa.into(), scale });
+        let exact = |mantissa: i64, scale| Some(Decimal::new(mantissa.into(), scale));
         let months = i64::from(self.months);
         let (years, months) = (months / 12, months % 12);
         let in_minute = self.micros % (60 * SECOND_US);
@@ -217,7 +217,7 @@ impl Interval {
                 let days = i128::from(years) * 36525
                     + (i128::from(months) * 30 + i128::from(self.days)) * 100;
                 let micros = days * i128::from(DAY_US) / 100 + i128::from(self.micros);
-                Some(Decimal { mantissa: micros, scale: 6 })
+                Some(Decimal::new(micros, 6))
             }
             _ => None,
         }

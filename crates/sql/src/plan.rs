@@ -432,6 +432,8 @@ pub struct SetPart {
 pub enum SetFunc {
     /// The numbers from the first to the second, by steps of the third.
     Series,
+    /// As [`SetFunc::Series`], of exact numbers.
+    Numbers,
     /// The times from the first to the second, by steps of the third.
     Times,
     /// The elements of an array.
@@ -454,7 +456,7 @@ impl SetFunc {
     /// What EXPLAIN says of it.
     pub fn shown(self) -> &'static str {
         match self {
-            SetFunc::Series | SetFunc::Times => "Series",
+            SetFunc::Series | SetFunc::Numbers | SetFunc::Times => "Series",
             SetFunc::Unnest => "Elements of an array",
             SetFunc::Subscripts => "Numbers of the elements of an array",
             SetFunc::JsonElements(_) => "Elements of a JSON array",

@@ -4,7 +4,7 @@ use crate::dates::{self, Beside, Moment, TimeStyle, civil};
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
 use crate::interval::{Interval, Unit};
-use crate::numeric::Decimal;
+use crate::numeric::{Decimal, Unreadable, overflow};
 use crate::types::SqlType;
 use crate::zone::Zone;
 use std::borrow::Cow;
@@ -70,6 +70,7 @@ pub fn format_bytes(value: &Datum) -> usize {
     match value {
         Datum::Text(text) | Datum::Json(text) => text.len(),
         Datum::Bytes(bytes) => 2 * bytes.len() + 2,
+        Datum::Numeric(number) => number.text_bytes(),
         _ => 64,
     }
 }
@@ -229,7 +230,10 @@ pub fn parse(text: &str, ty: SqlType) -> Result<Datum, SqlError> {
             Ok(Datum::Float(value))
         }
         SqlType::Numeric(modifier) => {
-            let number = Decimal::parse(trimmed).ok_or_else(|| bad(text, ty))?;
+            let number = Decimal::read(trimmed).map_err(|why| match why {
+                Unreadable::Syntax => bad(text, ty),
+                Unreadable::Overflow => overflow(),
+            })?;
             crate::datum::fit(number, modifier).map(Datum::Numeric)
         }
         SqlType::Bytea => parse_bytes(text).map(Datum::Bytes).ok_or_else(|| bad(text, ty)),
@@ -249,6 +253,7 @@ pub fn parse(text: &str, ty: SqlType) -> Result<Datum, SqlError> {
             for value in crate::array::values(text, *element) {
                 let value = value?;
                 written.push((!value.is_null()).then(|| format(&value, *element)).as_deref());
+                written.check_length(text.len())?;
             }
             Ok(Datum::Text(written.end()))
         }

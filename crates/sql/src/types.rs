@@ -3,8 +3,8 @@
 //! ```text
 //!   smallint, integer, bigint, oid, date     Int64        the range is checked when a value comes in
 //!   real, double precision                   Float64
-//!   numeric(p, s)                            Decimal(s)
-//!   numeric                                  Text         not in keys: its digits have no fixed place
+//!   numeric(p, s)                            Decimal(s)   where p digits fit an i128 with s of them behind the point
+//!   numeric, and other numeric(p, s)         Numeric      digits; keys have the number without zeros at its ends
 //!   text, varchar(n), char(n), name, "char"  Text         char(n) without its trailing blanks
 //!   timestamp, timestamp with time zone      Timestamp
 //!   time                                     Int64        microseconds since midnight
@@ -39,7 +39,7 @@ pub enum SqlType {
     /// `double precision`
     Float8,
     /// `numeric`, with precision and scale.
-    Numeric(Option<(u8, u8)>),
+    Numeric(Option<(u16, i16)>),
     /// `text`
     Text,
     /// `character varying`, with the most characters.
@@ -296,7 +296,7 @@ impl SqlType {
         match self {
             SqlType::Varchar(Some(length)) | SqlType::Char(Some(length)) => length as i32 + 4,
             SqlType::Numeric(Some((precision, scale))) => {
-                ((i32::from(precision) << 16) | i32::from(scale)) + 4
+                ((i32::from(precision) << 16) | (i32::from(scale) & SCALE_BITS)) + 4
             }
             SqlType::Rounded(SqlType::Interval, digits) => ALL_FIELDS | i32::from(digits),
             SqlType::Rounded(_, digits) => digits.into(),
@@ -312,7 +312,9 @@ impl SqlType {
             SqlType::Varchar(_) => SqlType::Varchar(length()),
             SqlType::Char(_) => SqlType::Char(length()),
             SqlType::Numeric(_) => {
-                SqlType::Numeric(length().map(|both| ((both >> 16) as u8, (both & 0xff) as u8)))
+                // The scale has eleven bits and a sign among them.
+                let scale = |both: u32| ((both as i32 & SCALE_BITS) ^ 1024) - 1024;
+                SqlType::Numeric(length().map(|both| ((both >> 16) as u16, scale(both) as i16)))
             }
             other => match u8::try_from(modifier & 0xffff) {
                 Ok(digits) if modifier >= 0 => other.rounded(digits).unwrap_or(other),
@@ -363,7 +365,10 @@ impl SqlType {
             }
             SqlType::Time => ColumnType::Int64,
             SqlType::Float4 | SqlType::Float8 => ColumnType::Float64,
-            SqlType::Numeric(Some((_, scale))) => ColumnType::Decimal { scale },
+            SqlType::Numeric(modifier) => match modifier.and_then(short_scale) {
+                Some(scale) => ColumnType::Decimal { scale },
+                None => ColumnType::Numeric,
+            },
             SqlType::Bytea
             | SqlType::Uuid
             | SqlType::TimeTz
@@ -378,7 +383,6 @@ impl SqlType {
     /// True if columns of the type can be in a key or an index.
     pub fn has_order(self) -> bool {
         !matches!(self.family(), Family::Json | Family::Array | Family::Interval)
-            && self != SqlType::Numeric(None)
     }
 
     /// The type of a name in a statement, if it is the system's.
@@ -521,6 +525,10 @@ pub(crate) static ALL: [SqlType; 24] = [
     SqlType::Unknown,
 ];
 
+/// So many digits a numeric with a precision has at most.
+const PRECISION_MAX: u16 = 1000;
+/// Where the modifier of a numeric has its scale.
+const SCALE_BITS: i32 = 0x7ff;
 /// So many digits a second has at most.
 const SECOND_DIGITS: u8 = 6;
 /// The modifier of an interval that may have all fields.
@@ -533,6 +541,10 @@ fn with_digits(ty: SqlType, digits: Option<u64>) -> SqlType {
 
 /// A type that is no word of the grammar, with its modifiers: `bpchar(3)`; none if it takes no such.
 fn modified(ty: SqlType, modifiers: &[String]) -> Option<SqlType> {
+    if let (SqlType::Numeric(_), [precision, scale]) = (ty, modifiers) {
+        let (precision, scale) = (precision.parse().ok()?, scale.parse().ok()?);
+        return numeric(ExactNumberInfo::PrecisionAndScale(precision, scale)).ok();
+    }
     let numbers: Option<Vec<u64>> = modifiers.iter().map(|number| number.parse().ok()).collect();
     let numbers = numbers?;
     let length = || CharacterLength::IntegerLength { length: numbers[0], unit: None };
@@ -540,10 +552,6 @@ fn modified(ty: SqlType, modifiers: &[String]) -> Option<SqlType> {
         (SqlType::Varchar(_), [_]) => characters(Some(&length())).ok().map(SqlType::Varchar),
         (SqlType::Char(_), [_]) => characters(Some(&length())).ok().map(SqlType::Char),
         (SqlType::Numeric(_), [precision]) => numeric(ExactNumberInfo::Precision(*precision)).ok(),
-        (SqlType::Numeric(_), [precision, scale]) => {
-            let scale = i64::try_from(*scale).ok()?;
-            numeric(ExactNumberInfo::PrecisionAndScale(*precision, scale)).ok()
-        }
         (ty, [digits]) => ty.rounded((*digits).min(SECOND_DIGITS.into()) as u8),
         _ => None,
     }
@@ -569,15 +577,25 @@ fn numeric(info: ExactNumberInfo) -> Result<SqlType, SqlError> {
         ExactNumberInfo::Precision(precision) => (precision, 0),
         ExactNumberInfo::PrecisionAndScale(precision, scale) => (precision, scale),
     };
-    let most = u64::from(DECIMAL_SCALE_MAX);
-    if precision == 0 || precision > most || scale < 0 || scale as u64 > precision {
-        let message = format!(
-            "numeric({precision}, {scale}) is not possible: the precision is 1 to {most}, the scale \
-             0 to the precision"
-        );
-        return Err(SqlError::new(code::INVALID_PARAMETER, message));
-    }
-    Ok(SqlType::Numeric(Some((precision as u8, scale as u8))))
+    let wrong = |message| SqlError::new(code::INVALID_PARAMETER, message);
+    let digits =
+        u16::try_from(precision).ok().filter(|digits| (1..=PRECISION_MAX).contains(digits));
+    let digits = digits.ok_or_else(|| {
+        wrong(format!("NUMERIC precision {precision} must be between 1 and {PRECISION_MAX}"))
+    })?;
+    let most = PRECISION_MAX as i16;
+    let shown = i16::try_from(scale).ok().filter(|shown| (-most..=most).contains(shown));
+    let shown = shown.ok_or_else(|| {
+        wrong(format!("NUMERIC scale {scale} must be between -{most} and {most}"))
+    })?;
+    Ok(SqlType::Numeric(Some((digits, shown))))
+}
+
+/// How many digits behind the point a column of so many digits is stored with, if an `i128` has all that it can hold.
+fn short_scale((precision, scale): (u16, i16)) -> Option<u8> {
+    let shown = scale.max(0);
+    let before = (precision as i16 - scale).max(0);
+    (before + shown <= i16::from(DECIMAL_SCALE_MAX)).then_some(shown as u8)
 }
 
 fn characters(length: Option<&CharacterLength>) -> Result<Option<u32>, SqlError> {

@@ -135,10 +135,11 @@ impl Session {
         self.cancel.renew();
         let _limited = self.limited();
         self.memory.statement.charge(2 * bytes)?;
-        let kept = self.memory.session.keep(bytes)?;
+        let mut kept = self.memory.session.keep(bytes)?;
         let mut params = Vec::with_capacity(count);
         for (at, ty) in types.iter().enumerate() {
-            params.push(parameter(reader, *ty, formats.is_binary(at), self.settings.times())?);
+            let (is_binary, times) = (formats.is_binary(at), self.settings.times());
+            params.push(parameter(reader, *ty, is_binary, times, &mut kept)?);
         }
         let formats = Formats::read(reader)?;
         reader.end()?;
@@ -376,12 +377,14 @@ fn parameter(
     ty: SqlType,
     is_binary: bool,
     times: &TimeStyle,
+    kept: &mut Holding,
 ) -> Result<Datum, SqlError> {
     let length = reader.i32()?;
     let Ok(length) = usize::try_from(length) else {
         return if length == -1 { Ok(Datum::Null) } else { Err(violation("a length is negative")) };
     };
     let bytes = reader.bytes(length)?;
+    kept.more(isomer_sql::datum::read_bytes(bytes, ty, is_binary))?;
     match is_binary {
         true => binary::decode(bytes, ty),
         false => text::parse_in(binary::utf8(bytes)?, ty, times),

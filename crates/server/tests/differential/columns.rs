@@ -12,14 +12,16 @@ pub(crate) const TYPE: &str = "create type mood as enum ('ok', 'sad', 'happy'); 
 pub(crate) const TABLE: &str = "create table g (id int primary key)";
 
 /// Types, values of columns of them, and some that do not fit.
-const TYPES: [(&str, &[&str], &[&str]); 13] = [
+const TYPES: [(&str, &[&str], &[&str]); 15] = [
     ("int", &["7", "1 + 2 * 3", "'12'", "null", "length('abc')"], &["1 / 0", "'x'"]),
     (
         "text",
         &["'x'", "'it''s'", "''", "upper('u')", "'a' || 'b'", "null"],
         &["repeat('x', 1 / 0)"],
     ),
-    ("numeric(8, 2)", &["1.005", "-3", "'2.5'"], &["1e9"]),
+    ("numeric(8, 2)", &["1.005", "-3", "'2.5'", "'NaN'"], &["1e9", "'Infinity'"]),
+    ("numeric", &["1e40", "-1.50", "'NaN'", "'-Infinity'"], &["1e131072"]),
+    ("numeric(3, -2)", &["1250", "-49", "'NaN'"], &["123456"]),
     ("boolean", &["true", "1 > 2", "null"], &["'perhaps'"]),
     ("timestamp", &["'2020-02-29 12:00'", "'2024-01-01'"], &["'never'"]),
     ("timestamptz(1)", &["'2020-02-29 12:00:00.25+00'", "null"], &["'never'"]),

@@ -109,7 +109,12 @@ impl Scope<'_> {
     fn value(&mut self, kind: Kind) -> String {
         match kind {
             Int => (self.below(24) as i64 - 4).to_string(),
-            Numeric => format!("{}.{:02}", self.below(20), self.below(100)),
+            Numeric => match self.below(16) {
+                0 => "NaN".to_owned(),
+                1 => format!("{}{}.5", 1 + self.below(9), "0123456789".repeat(4)),
+                2 => format!("0.{}{}", "0".repeat(self.below(40) as usize), 1 + self.below(99)),
+                _ => format!("{}.{:02}", self.below(20), self.below(100)),
+            },
             Float => format!("{}.{}", self.below(9), self.chance.one(&["0", "25", "5"])),
             Text | Char => self.chance.one(&["x", "y", "xy", "xyz", "", "Y", "x ", "7"]).to_owned(),
             Bool => self.chance.one(&["true", "false"]).to_owned(),
@@ -136,6 +141,7 @@ impl Scope<'_> {
             return format!("${}", params.len());
         }
         match kind {
+            Numeric if value == "NaN" => format!("'{value}'::numeric"),
             Int | Numeric | Bool => value,
             Float => format!("'{value}'::float8"),
             Text | Char => format!("'{value}'"),
@@ -290,7 +296,13 @@ impl Scope<'_> {
 
     fn numeric(&mut self, depth: u32) -> String {
         let a = self.expression(Numeric, depth - 1);
-        match self.below(9) {
+        match self.below(15) {
+            9 => format!("sqrt(abs({a}))"),
+            10 => format!("trim_scale({a})"),
+            11 => format!("gcd({}, {})", self.leaf(Numeric), self.leaf(Numeric)),
+            12 => format!("({} ^ {})", self.leaf(Numeric), self.below(4)),
+            13 => format!("ln(abs({}) + 1)", self.leaf(Numeric)),
+            14 => format!("div({}, {}.5)", self.leaf(Numeric), 1 + self.below(9)),
             // What fits no column, PostgreSQL refuses before it looks for rows, where it is a constant.
             7 => format!(
                 "(extract({} from {}{}) % 1000)",

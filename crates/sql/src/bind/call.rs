@@ -146,6 +146,9 @@ impl Binder<'_> {
         if let Some(found) = self.time_function(name, &args) {
             return found;
         }
+        if let Some(found) = self.number_function(name, &args) {
+            return found;
+        }
         if let Some(found) = self.json_function(name, &args) {
             return found;
         }
@@ -208,6 +211,10 @@ impl Binder<'_> {
                 let wanted =
                     if exact { SqlType::Numeric(None) } else { unknown_argument(func, at) };
                 self.coerce(arg, wanted)?
+            } else if matches!(func, Func::Sqrt | Func::Exp | Func::Ln | Func::Power)
+                && matches!(ty, SqlType::Numeric(_))
+            {
+                self.coerce(arg, ty)?
             } else {
                 arg.expr
             });

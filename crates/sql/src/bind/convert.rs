@@ -11,7 +11,7 @@ use crate::datum::{Datum, convert};
 use crate::error::{SqlError, clipped, code};
 use crate::expr::Expr;
 use crate::functions::{Func, TimeFunc, common};
-use crate::numeric::Decimal;
+use crate::numeric::{Decimal, Unreadable, overflow};
 use crate::types::{Family, SqlType};
 use sqlparser::ast;
 
@@ -21,7 +21,10 @@ impl Binder<'_> {
         Ok(match value {
             Value::Null => typed(Expr::Const(Datum::Null), SqlType::Unknown),
             Value::Boolean(truth) => boolean(Expr::Const(Datum::Bool(*truth))),
-            Value::Number(digits, _) => number(digits)?,
+            Value::Number(digits, _) => {
+                self.budget.charge(crate::numeric::read_bytes(digits))?;
+                number(digits)?
+            }
             Value::Placeholder(name) => {
                 let number = name.strip_prefix('$').and_then(|n| n.parse::<usize>().ok());
                 let number = number.filter(|n| (1..=65_535).contains(n)).ok_or_else(|| {
@@ -221,9 +224,20 @@ impl Binder<'_> {
             (expr, from) if from.is_float() != ty.is_float() && ty.is_float() => {
                 Ok(Expr::Cast(Box::new(expr), ty))
             }
+            (expr, from) if from.is_integer() && matches!(ty, SqlType::Numeric(_)) => {
+                Ok(exact(expr))
+            }
             (expr, from) if from != ty && are_times(from, ty) => Ok(retyped(expr, from, ty)),
             (expr, _) => Ok(expr),
         }
+    }
+}
+
+/// A whole number as an exact one, where its type says what is done with it.
+fn exact(expr: Expr) -> Expr {
+    match expr {
+        Expr::Const(value @ Datum::Int(_)) => Expr::Const(Datum::Numeric(value.to_decimal())),
+        expr => Expr::Cast(Box::new(expr), SqlType::Numeric(None)),
     }
 }
 
@@ -326,16 +340,12 @@ pub(super) fn number(digits: &str) -> Result<Typed, SqlError> {
         let ty = if i32::try_from(value).is_ok() { SqlType::Int4 } else { SqlType::Int8 };
         return Ok(typed(Expr::Const(Datum::Int(value)), ty));
     }
-    match Decimal::parse(digits) {
-        Some(value) => Ok(typed(Expr::Const(Datum::Numeric(value)), SqlType::Numeric(None))),
-        // What has an exponent was not meant to be exact to the last digit.
-        None if digits.contains(['e', 'E']) && digits.parse::<f64>().is_ok_and(f64::is_finite) => {
-            let value = digits.parse().expect("it was just looked at");
-            Ok(typed(Expr::Const(Datum::Float(value)), SqlType::Float8))
-        }
-        None => {
-            let message = format!("the number {} has more than 38 digits", clipped(digits));
-            Err(SqlError::new(code::OUT_OF_RANGE, message))
+    match Decimal::read(digits) {
+        Ok(value) => Ok(typed(Expr::Const(Datum::Numeric(value)), SqlType::Numeric(None))),
+        Err(Unreadable::Overflow) => Err(overflow()),
+        Err(Unreadable::Syntax) => {
+            let message = format!("invalid input syntax for type numeric: \"{}\"", clipped(digits));
+            Err(SqlError::new(code::INVALID_TEXT, message))
         }
     }
 }

@@ -253,6 +253,18 @@ impl Binder<'_> {
                 let zero = typed(Expr::Const(Datum::Int(0)), ty);
                 self.arith(Arith::Sub, zero, value)
             }
+            UnaryOperator::PGAbs => {
+                let value = self.expr(inner)?;
+                self.call("abs", vec![value])
+            }
+            UnaryOperator::PGSquareRoot | UnaryOperator::PGCubeRoot => {
+                let value = self.expr(inner)?;
+                let value = typed(self.coerce(value, SqlType::Float8)?, SqlType::Float8);
+                self.call(
+                    if *op == UnaryOperator::PGSquareRoot { "sqrt" } else { "cbrt" },
+                    vec![value],
+                )
+            }
             other => Err(SqlError::unsupported(format!("the operator {other}"))),
         }
     }

@@ -43,6 +43,7 @@ mod inner;
 mod insert;
 mod json;
 mod name;
+mod numbers;
 mod operators;
 mod push;
 mod query;

@@ -7,12 +7,15 @@
 //! One in the list is a source that comes last, and its value a place of the row. PostgreSQL calls it after grouping
 //! and windows, so a query that has these as well is refused.
 
+use super::convert::bare;
 use super::expr::{Typed, typed};
 use super::json::unknown_function;
 use super::{Binder, ScopeColumn};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::Expr;
+use crate::functions::common;
+use crate::numeric::Decimal;
 use crate::plan::{SetCall, SetFunc, SetPart, Source, Step};
 use crate::types::{Family, SqlType};
 
@@ -70,6 +73,14 @@ impl Binder<'_> {
             }
             ("generate_series", [from, _] | [from, _, _]) => {
                 let types: Vec<SqlType> = args.iter().map(|arg| arg.ty).collect();
+                let numeric = SqlType::Numeric(None);
+                if common(&types) == numeric || types.iter().all(|ty| bare(*ty) == numeric) {
+                    let bounds = args.into_iter().map(|arg| self.coerce(arg, numeric));
+                    let mut bounds: Vec<Expr> = bounds.collect::<Result<_, _>>()?;
+                    bounds.resize(3, Expr::Const(Datum::Numeric(Decimal::int(1))));
+                    put(SetFunc::Numbers, bounds, vec![column(name, numeric)]);
+                    return Ok(());
+                }
                 let whole = [SqlType::Int2, SqlType::Int4, SqlType::Int8, SqlType::Unknown];
                 if let Some(other) = types.iter().find(|ty| !whole.contains(ty)) {
                     return Err(SqlError::unsupported(format!("generate_series of {other}")));

@@ -3,13 +3,14 @@
 use super::select::compare;
 use super::spread::Moments;
 use super::{Exec, Row, row_bytes};
-use crate::budget::Held;
+use crate::budget::{Budget, Held};
 use crate::datum::{Datum, convert};
 use crate::error::SqlError;
 use crate::expr::Arith;
 use crate::numeric::Decimal;
 use crate::plan::{Aggregate, AggregateKind, Fit, Group, SortKey};
 use crate::types::SqlType;
+use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasherDefault;
 
@@ -29,6 +30,8 @@ pub(super) struct State {
     count: i64,
     value: Option<Datum>,
     moments: Option<Box<Moments>>,
+    /// How many values of a sum have as many digits behind the point as the sum has.
+    longest: i64,
     seen: HashSet<Datum, Hasher>,
     /// Where the order counts: what rows are sorted by, and the value.
     kept: Vec<Vec<Datum>>,
@@ -119,7 +122,7 @@ impl<'g> Groups<'g> {
                 for value in kept {
                     state.add(aggregate, value, &mut self.held)?;
                 }
-                key.push(state.finish(aggregate)?);
+                key.push(state.finish(aggregate, exec.budget)?);
             }
             groups.push(key);
         }
@@ -160,15 +163,30 @@ impl State {
         Ok(kept.into_iter().filter_map(|mut row| row.pop()).collect())
     }
 
-    /// Takes away what a value has added, of an exact sum or a count.
-    pub(super) fn remove(&mut self, aggregate: &Aggregate, value: &Datum) -> Result<(), SqlError> {
+    /// Takes away what a value has added, of an exact sum or a count; false if that cannot be told from the sum.
+    pub(super) fn remove(
+        &mut self,
+        aggregate: &Aggregate,
+        value: &Datum,
+    ) -> Result<bool, SqlError> {
         self.count -= 1;
         if self.count == 0 {
-            self.value = None;
-        } else if let (Some(sum), true) = (&self.value, aggregate.kind != AggregateKind::Count) {
-            self.value = Some(super::arith(Arith::Sub, sum, value)?);
+            (self.value, self.longest) = (None, 0);
+            return Ok(true);
         }
-        Ok(())
+        let Some(sum) = self.value.as_ref().filter(|_| aggregate.kind != AggregateKind::Count)
+        else {
+            return Ok(true);
+        };
+        // An infinity hides what else was added, and the last value with so many digits takes them along.
+        let is_hidden = [sum, value].iter().any(|number| !number.is_finite());
+        let is_longest = value.scale() > 0 && value.scale() == sum.scale();
+        if is_hidden || (is_longest && self.longest == 1) {
+            return Ok(false);
+        }
+        self.longest -= i64::from(is_longest);
+        self.value = Some(super::arith(Arith::Sub, sum, value)?);
+        Ok(true)
     }
 
     pub(super) fn add(
@@ -180,11 +198,15 @@ impl State {
         self.count += 1;
         if let AggregateKind::Spread(_) | AggregateKind::Fit(_) = aggregate.kind {
             let before = self.moments.take().map(|moments| *moments);
-            self.moments = Some(Box::new(Moments::with(before, &value, self.count)?));
+            let bytes = before.as_ref().map_or(0, Moments::heap_bytes);
+            let moments = Moments::with(before, &value, self.count)?;
+            held.add(moments.heap_bytes().saturating_sub(bytes))?;
+            self.moments = Some(Box::new(moments));
             return Ok(());
         }
         let Some(before) = self.value.take() else {
             held.add(value.heap_bytes())?;
+            self.longest = i64::from(value.scale() > 0);
             self.value = Some(match aggregate.kind {
                 // Sums of whole numbers are kept wider than the numbers.
                 AggregateKind::Sum | AggregateKind::Avg if value.as_int().is_some() => {
@@ -199,7 +221,16 @@ impl State {
             AggregateKind::Sum if aggregate.ty == SqlType::Float4 => {
                 convert(super::arith(Arith::Add, &before, &value)?, SqlType::Float4, false)?
             }
-            AggregateKind::Sum | AggregateKind::Avg => super::arith(Arith::Add, &before, &value)?,
+            AggregateKind::Sum | AggregateKind::Avg => {
+                self.longest = match value.scale().cmp(&before.scale()) {
+                    Ordering::Less => self.longest,
+                    Ordering::Equal => self.longest + i64::from(value.scale() > 0),
+                    Ordering::Greater => 1,
+                };
+                let sum = super::arith(Arith::Add, &before, &value)?;
+                held.add(sum.heap_bytes().saturating_sub(before.heap_bytes()))?;
+                sum
+            }
             AggregateKind::Min | AggregateKind::Max => {
                 let order = value.compare(&before);
                 let is_better = match aggregate.kind {
@@ -229,10 +260,10 @@ impl State {
     }
 
     /// The value of the aggregate.
-    pub(super) fn finish(self, aggregate: &Aggregate) -> Result<Datum, SqlError> {
+    pub(super) fn finish(self, aggregate: &Aggregate, budget: &Budget) -> Result<Datum, SqlError> {
         if let Some(moments) = &self.moments {
             return match aggregate.kind {
-                AggregateKind::Spread(spread) => moments.spread(spread, self.count),
+                AggregateKind::Spread(spread) => moments.spread(spread, self.count, budget),
                 AggregateKind::Fit(fit) => Ok(moments.fit(fit, self.count)),
                 _ => Ok(Datum::Null),
             };
@@ -249,7 +280,7 @@ impl State {
                 sum.over(self.count as f64).map(Datum::Interval)
             }
             (AggregateKind::Avg, Some(sum)) => {
-                sum.to_decimal().over(Decimal::int(self.count)).map(Datum::Numeric)
+                sum.to_decimal().over(&Decimal::int(self.count)).map(Datum::Numeric)
             }
             (AggregateKind::Sum, Some(sum)) if aggregate.ty == SqlType::Int8 => {
                 convert(sum, SqlType::Int8, false)

@@ -75,11 +75,15 @@ impl Exec<'_> {
                 if a.is_null() || b.is_null() {
                     return Ok(Datum::Null);
                 }
-                if *op == Arith::Concat {
+                // Of long numbers the result is about as long; others take no memory.
+                let is_number = matches!((&a, &b), (Datum::Numeric(_), _) | (_, Datum::Numeric(_)));
+                if is_number || *op == Arith::Concat {
                     self.budget.charge(a.heap_bytes() + b.heap_bytes())?;
-                    if let (SqlType::Array(_), Datum::Text(a), Datum::Text(b)) = (ty, &a, &b) {
-                        return Ok(Datum::Text(array::joined(a, b)));
-                    }
+                }
+                if let (Arith::Concat, SqlType::Array(_), Datum::Text(a), Datum::Text(b)) =
+                    (op, ty, &a, &b)
+                {
+                    return Ok(Datum::Text(array::joined(a, b)));
                 }
                 match (ty, &a) {
                     // What is before or after all days stays there.
@@ -321,11 +325,11 @@ pub(crate) fn arith(op: Arith, a: &Datum, b: &Datum) -> Result<Datum, SqlError> 
         _ => {
             let (a, b) = (a.to_decimal(), b.to_decimal());
             let result = match op {
-                Arith::Add => a.plus(b),
-                Arith::Sub => a.minus(b),
-                Arith::Mul => a.times(b),
-                Arith::Div => a.over(b),
-                _ => a.modulo(b),
+                Arith::Add => a.plus(&b),
+                Arith::Sub => a.minus(&b),
+                Arith::Mul => a.times(&b),
+                Arith::Div => a.over(&b),
+                _ => a.modulo(&b),
             };
             result.map(Datum::Numeric)
         }

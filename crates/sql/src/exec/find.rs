@@ -18,7 +18,7 @@ use crate::expr::Expr;
 use crate::numeric::Decimal;
 use crate::plan::{Access, Asks, SpanOf};
 use crate::types::SqlType;
-use isomer_design::{Direction, Key, KeyRange, Schema, Value};
+use isomer_design::{ColumnType, DECIMAL_NAN, Direction, Key, KeyRange, Schema, Value};
 use std::ops::ControlFlow;
 
 const FIRST_PAGE_ROWS: usize = 16;
@@ -286,7 +286,8 @@ pub(super) fn range_of(
     let mut values: Vec<Value> = Vec::new();
     let mut column = 0;
     for expr in &span.prefix {
-        let Some(value) = bound(exec.eval(expr, row)?, ty, &mut column, &mut values, Edge::Exact)
+        let Some((value, _)) =
+            bound(exec.eval(expr, row)?, ty, &mut column, &mut values, Edge::Exact)
         else {
             return Ok(None);
         };
@@ -306,13 +307,14 @@ pub(super) fn range_of(
     }
     let after_prefix = (column, values.len());
     if let Some((expr, inclusive)) = &span.lower {
-        let Some(value) = bound(exec.eval(expr, row)?, ty, &mut column, &mut values, Edge::Lower)
+        let Some((value, is_same)) =
+            bound(exec.eval(expr, row)?, ty, &mut column, &mut values, Edge::Lower)
         else {
             return Ok(None);
         };
         values.push(value);
         let key = encode(&values)?;
-        range.start = if *inclusive {
+        range.start = if *inclusive || !is_same {
             key
         } else {
             match KeyRange::starting_with(key).end {
@@ -328,13 +330,15 @@ pub(super) fn range_of(
     (column, _) = after_prefix;
     values.truncate(after_prefix.1);
     if let Some((expr, inclusive)) = &span.upper {
-        let Some(value) = bound(exec.eval(expr, row)?, ty, &mut column, &mut values, Edge::Upper)
+        let Some((value, is_same)) =
+            bound(exec.eval(expr, row)?, ty, &mut column, &mut values, Edge::Upper)
         else {
             return Ok(None);
         };
         values.push(value);
         let key = encode(&values)?;
-        range.end = if *inclusive { KeyRange::starting_with(key).end } else { Some(key) };
+        range.end =
+            if *inclusive || !is_same { KeyRange::starting_with(key).end } else { Some(key) };
     } else if ty(column).is_some_and(|(_, is_mark)| is_mark) {
         values.push(Value::Bool(false));
         range.end = KeyRange::starting_with(encode(&values)?).end;
@@ -349,15 +353,15 @@ enum Edge {
     Upper,
 }
 
-/// A value as the store keeps it in the next key column, behind its mark if it has one. `None`: no row
-/// can have it.
+/// A value as the store keeps it in the next key column, behind its mark if it has one; or the next one that the column
+/// can have, outwards, and that it is not the same. `None`: no row can have it.
 fn bound(
     value: Datum,
     ty: KeyType<'_>,
     column: &mut usize,
     values: &mut Vec<Value>,
     edge: Edge,
-) -> Option<Value> {
+) -> Option<(Value, bool)> {
     let (mut column_type, is_mark) = ty(*column)?;
     if value.is_null() {
         return None;
@@ -368,6 +372,7 @@ fn bound(
         column_type = ty(*column)?.0;
     }
     *column += 1;
+    let mut is_same = true;
     let fitted = match (value, column_type) {
         (Datum::Int(value), ty) if ty.is_integer() || ty == SqlType::Date => Datum::Int(value),
         (Datum::Timestamp(micros), SqlType::Date) => {
@@ -376,12 +381,26 @@ fn bound(
             (exact || edge != Edge::Exact)
                 .then_some(Datum::Int(days + i64::from(!exact && edge == Edge::Lower)))?
         }
-        (value @ (Datum::Int(_) | Datum::Numeric(_)), SqlType::Numeric(Some((_, scale)))) => {
-            scaled(value.to_decimal(), scale, edge)?
+        (value @ (Datum::Int(_) | Datum::Numeric(_)), ty @ SqlType::Numeric(_)) => {
+            let number = value.to_decimal();
+            match ty.storage() {
+                ColumnType::Decimal { scale } => {
+                    let (mantissa, is_same) = scaled(&number, scale.into(), edge)?;
+                    return Some((Value::Decimal(mantissa), is_same));
+                }
+                _ => Datum::Numeric(number),
+            }
         }
         (Datum::Numeric(value), ty) if ty.is_integer() => {
-            let Datum::Numeric(whole) = scaled(value, 0, edge)? else { return None };
-            Datum::Int(i64::try_from(whole.mantissa).ok()?)
+            let (whole, same) = scaled(&value, 0, edge)?;
+            let whole = match edge {
+                Edge::Exact => i64::try_from(whole).ok()?,
+                Edge::Lower if whole > i64::MAX.into() => return None,
+                Edge::Upper if whole < i64::MIN.into() => return None,
+                _ => whole.clamp(i64::MIN.into(), i64::MAX.into()) as i64,
+            };
+            is_same = same && Decimal::int(whole) == value;
+            Datum::Int(whole)
         }
         (value @ (Datum::Int(_) | Datum::Numeric(_)), ty) if ty.is_float() => {
             Datum::Float(value.to_f64())
@@ -390,21 +409,28 @@ fn bound(
         (value, _) => value,
     };
     let value = fitted.into_value(column_type);
-    column_type.storage().accepts(&value).then_some(value)
+    column_type.storage().accepts(&value).then_some((value, is_same))
 }
 
-/// A number with the digits of a key column: itself, or the nearest inside of the bound.
-fn scaled(value: Decimal, scale: u8, edge: Edge) -> Option<Datum> {
-    let nearest = value.rescale(scale).ok()?;
-    if nearest == value {
-        return Some(Datum::Numeric(nearest));
+/// A number with the digits of a key column, and whether it is the same; or one outwards, which is enough as bounds are
+/// checked again on the row. What is no number is kept above all others.
+fn scaled(value: &Decimal, scale: u16, edge: Edge) -> Option<(i128, bool)> {
+    const LEAST: i128 = i128::MIN + 1;
+    const GREATEST: i128 = DECIMAL_NAN - 1;
+    if value.is_nan() {
+        return Some((DECIMAL_NAN, true));
     }
-    // A bound between two possible values: bounds are checked again on the row, so going outwards by
-    // one is right.
-    match edge {
-        Edge::Exact => None,
-        Edge::Lower => Some(Datum::Numeric(Decimal { mantissa: nearest.mantissa - 1, scale })),
-        Edge::Upper => Some(Datum::Numeric(Decimal { mantissa: nearest.mantissa + 1, scale })),
+    if let Some(same) = value.mantissa(scale) {
+        return Some((same, true));
+    }
+    let is_below = value.signum() < 0;
+    let beyond = if is_below { LEAST } else { GREATEST };
+    let nearest = value.rescale(scale.into()).ok().and_then(|near| near.mantissa(scale));
+    match (edge, nearest) {
+        (Edge::Exact, _) => None,
+        (Edge::Lower, Some(nearest)) => Some((nearest.saturating_sub(1), false)),
+        (Edge::Upper, Some(nearest)) => Some((nearest.saturating_add(1), false)),
+        (_, None) => Some((beyond, false)),
     }
 }
 

@@ -11,6 +11,7 @@
 
 use super::{Exec, Row};
 use crate::array;
+use crate::budget::Budget;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::functions::{json_text, later, moment_later, regex_groups, regex_split};
@@ -129,6 +130,7 @@ impl Exec<'_> {
         };
         match func {
             SetFunc::Series => series(args, take),
+            SetFunc::Numbers => numbers(args, self.budget, take),
             SetFunc::Times => self.times(args, types[0], take),
             SetFunc::Unnest => {
                 for value in array::values(text(), types[0]) {
@@ -214,6 +216,29 @@ impl Exec<'_> {
 
 fn wrong(message: &str) -> SqlError {
     SqlError::new(code::INVALID_PARAMETER, message)
+}
+
+/// As [`series`], of exact numbers.
+fn numbers(bounds: &[Datum], budget: &Budget, take: Take<'_>) -> Result<ControlFlow<()>, SqlError> {
+    let [from, to, by] = [0, 1, 2].map(|at: usize| bounds[at].to_decimal());
+    for (number, what) in [(&from, "start value"), (&to, "stop value"), (&by, "step size")] {
+        if !number.is_finite() {
+            let kind = if number.is_nan() { "NaN" } else { "infinity" };
+            return Err(wrong(&format!("{what} cannot be {kind}")));
+        }
+    }
+    if by.is_zero() {
+        return Err(wrong("step size cannot equal zero"));
+    }
+    let mut next = from;
+    while if by.signum() > 0 { next <= to } else { next >= to } {
+        budget.charge(next.heap_bytes())?;
+        if take(&[Datum::Numeric(next.clone())])?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        next = next.plus(&by)?;
+    }
+    Ok(ControlFlow::Continue(()))
 }
 
 /// The numbers from the first to the second, by steps of the third.

@@ -9,6 +9,7 @@
 //! one of two large ones; so what is kept is the sum of the squares of distances from the mean so far, and each value adds
 //! to it what it moves the mean (Youngs and Cramer).
 
+use crate::budget::Budget;
 use crate::datum::{Datum, out_of_range};
 use crate::error::SqlError;
 use crate::numeric::Decimal;
@@ -72,6 +73,14 @@ fn of_pair(value: &Datum) -> Option<(f64, f64)> {
 }
 
 impl Moments {
+    /// How much memory it takes beside itself.
+    pub(super) fn heap_bytes(&self) -> usize {
+        match self {
+            Moments::Exact(sum, squares) => sum.heap_bytes() + squares.heap_bytes(),
+            Moments::Float { .. } => 0,
+        }
+    }
+
     /// Takes one more value, the first of all or not; with it they are so many.
     pub(super) fn with(
         before: Option<Moments>,
@@ -86,7 +95,7 @@ impl Moments {
         match before.unwrap_or_else(none) {
             Moments::Exact(sum, squares) => {
                 let value = value.to_decimal();
-                Ok(Moments::Exact(sum.plus(value)?, squares.plus(value.times(value)?)?))
+                Ok(Moments::Exact(sum.plus(&value)?, squares.plus(&value.times(&value)?)?))
             }
             Moments::Float { mut x, mut y, mut both } => {
                 let count = count as f64;
@@ -115,7 +124,12 @@ impl Moments {
     }
 
     /// How far so many values lie from their mean; not known of too few.
-    pub(super) fn spread(&self, spread: Spread, count: i64) -> Result<Datum, SqlError> {
+    pub(super) fn spread(
+        &self,
+        spread: Spread,
+        count: i64,
+        budget: &Budget,
+    ) -> Result<Datum, SqlError> {
         let others = count - i64::from(spread.is_of_sample);
         if others < 1 {
             return Ok(Datum::Null);
@@ -123,13 +137,15 @@ impl Moments {
         match self {
             Moments::Exact(sum, squares) => {
                 let number = Decimal::int(count);
-                let numerator = number.times(*squares)?.minus(sum.times(*sum)?)?;
+                let numerator = number.times(squares)?.minus(&sum.times(sum)?)?;
                 if numerator <= Decimal::int(0) {
                     return Ok(Datum::Numeric(Decimal::int(0)));
                 }
-                let variance = numerator.over(number.times(Decimal::int(others))?)?;
-                let root = if spread.is_root { variance.root()? } else { variance };
-                Ok(Datum::Numeric(root))
+                let variance = numerator.over(&number.times(&Decimal::int(others))?)?;
+                let scale = i64::from(variance.scale().unwrap_or(0));
+                let is_root = spread.is_root;
+                let found = if is_root { variance.root_to(scale, budget)? } else { variance };
+                Ok(Datum::Numeric(found))
             }
             Moments::Float { x, .. } => {
                 let variance = x.squares / others as f64;

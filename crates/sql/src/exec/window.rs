@@ -232,7 +232,7 @@ impl Exec<'_> {
                 }
                 _ => {
                     known.go_to(frame.clone(), &inputs, self)?;
-                    known.state.clone().finish(aggregate)?
+                    known.state.clone().finish(aggregate, self.budget)?
                 }
             };
             last = Some(frame);
@@ -403,7 +403,7 @@ fn against(value: &Datum, base: &Datum, offset: &Datum, way: Arith) -> Option<Or
         return (!is_undecided).then(|| value.compare(&Datum::Float(bound)));
     }
     let (base, offset) = (base.to_decimal(), offset.to_decimal());
-    let bound = if way == Arith::Add { base.plus(offset) } else { base.minus(offset) };
+    let bound = if way == Arith::Add { base.plus(&offset) } else { base.minus(&offset) };
     // What is beyond all numbers is beyond this one.
     let beyond = if way == Arith::Add { Ordering::Less } else { Ordering::Greater };
     Some(bound.map_or(beyond, |bound| value.compare(&Datum::Numeric(bound))))
@@ -431,8 +431,12 @@ impl Moving<'_> {
         if !goes_on || (forgets && !self.aggregate.can_forget()) {
             (self.state, self.rows) = (State::default(), rows.start..rows.start);
         }
+        let mut is_known = true;
         for gone in inputs[self.rows.start..rows.start].iter().flatten() {
-            self.state.remove(self.aggregate, gone)?;
+            is_known = is_known && self.state.remove(self.aggregate, gone)?;
+        }
+        if !is_known {
+            (self.state, self.rows) = (State::default(), rows.start..rows.start);
         }
         // What it holds meanwhile is little beside the values, which are charged.
         let mut held = exec.budget.held();

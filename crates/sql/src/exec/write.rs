@@ -191,6 +191,7 @@ fn zero(ty: isomer_design::ColumnType) -> Value {
         ColumnType::Float64 => Value::Float64(0.0),
         ColumnType::Decimal { .. } => Value::Decimal(0),
         ColumnType::Bool => Value::Bool(false),
+        ColumnType::Numeric => Value::from("0"),
         ColumnType::Text => Value::Text(String::new()),
         ColumnType::Bytes => Value::Bytes(Vec::new()),
         ColumnType::Timestamp => Value::Timestamp(0),

@@ -1,24 +1,48 @@
-//! Functions of numbers. A whole number stays whole where it can, a numeric keeps its digits; only what no
-//! digits can say (roots, powers with fractions) goes by floating point.
+//! Functions of numbers. A whole number stays whole where it can, and an exact one exact; binary ones go by the machine.
 
-use super::Func;
-use crate::datum::Datum;
+use super::{Func, number_patterns};
+use crate::budget::Budget;
+use crate::datum::{Datum, out_of_range};
 use crate::error::{SqlError, code};
 use crate::numeric::Decimal;
 use crate::types::SqlType;
+
+/// A function that there is for some kinds of numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "they are what SQL calls so")]
+pub enum NumberFunc {
+    Log,
+    Log10,
+    Cbrt,
+    Div,
+    Factorial,
+    Scale,
+    /// `min_scale`
+    LeastScale,
+    TrimScale,
+    Gcd,
+    Lcm,
+    /// `width_bucket(value, from, to, count)`
+    Bucket,
+    /// `width_bucket(value, thresholds)`, with the number of their type behind it.
+    BucketOf,
+    /// `to_char(value, pattern)`; of a binary number, with so many digits.
+    ToChar {
+        digits: u8,
+    },
+    ToNumber,
+}
+
+/// Digits that `round` and `trunc` are asked for beyond these are as these.
+const DIGITS_MAX: i64 = 2000;
 
 pub(super) fn number(func: Func, value: &Datum, digits: i64) -> Result<Datum, SqlError> {
     if let Datum::Float(value) = value {
         return Ok(Datum::Float(match func {
             Func::Abs => value.abs(),
             Func::Neg => -value,
-            Func::Sign => {
-                if *value == 0.0 {
-                    0.0
-                } else {
-                    value.signum()
-                }
-            }
+            Func::Sign if *value == 0.0 => 0.0,
+            Func::Sign => value.signum(),
             Func::Round => value.round_ties_even(),
             Func::Floor => value.floor(),
             Func::Ceil => value.ceil(),
@@ -28,58 +52,31 @@ pub(super) fn number(func: Func, value: &Datum, digits: i64) -> Result<Datum, Sq
     if let (Datum::Int(value), Func::Abs | Func::Neg) = (value, func) {
         let result =
             if func == Func::Neg || *value < 0 { value.checked_neg() } else { Some(*value) };
-        return result.map(Datum::Int).ok_or_else(|| crate::datum::out_of_range(SqlType::Int8));
+        return result.map(Datum::Int).ok_or_else(|| out_of_range(SqlType::Int8));
     }
-    let exact = value.to_decimal();
-    let down = |exact: Decimal| {
-        let factor = 10i128.pow(u32::from(exact.scale.min(38)));
-        Decimal { mantissa: exact.mantissa.div_euclid(factor), scale: 0 }
-    };
+    let (exact, digits) = (value.to_decimal(), digits.clamp(-DIGITS_MAX, DIGITS_MAX));
     Ok(Datum::Numeric(match func {
-        Func::Abs => Decimal { mantissa: exact.mantissa.abs(), scale: exact.scale },
+        Func::Abs => exact.abs(),
         Func::Neg => exact.negated(),
-        Func::Sign => Decimal::int(exact.mantissa.signum() as i64),
-        Func::Floor => down(exact),
-        Func::Ceil => down(exact.negated()).negated(),
-        Func::Round if digits < 0 => tens(exact, digits, true)?,
-        Func::Round => exact.rescale(u8::try_from(digits.min(38)).unwrap_or(0))?,
-        _ if digits < 0 => tens(exact, digits, false)?,
-        _ => {
-            let scale = u8::try_from(digits.min(38)).unwrap_or(0);
-            if scale >= exact.scale {
-                exact.rescale(scale)?
-            } else {
-                let factor = 10i128.pow(u32::from(exact.scale - scale));
-                Decimal { mantissa: exact.mantissa / factor, scale }
-            }
-        }
+        Func::Sign if exact.is_nan() => exact,
+        Func::Sign => Decimal::int(exact.signum()),
+        Func::Floor => exact.floor()?,
+        Func::Ceil => exact.ceil()?,
+        Func::Round => exact.rescale(digits)?,
+        _ => exact.truncate(digits)?,
     }))
 }
 
-/// A number in tens, hundreds and so on, by how many digits before the point are zero: the nearest, or what is left
-/// of it.
-fn tens(exact: Decimal, digits: i64, is_rounded: bool) -> Result<Decimal, SqlError> {
-    // What has so few digits is less than half of that.
-    let Some(factor) = u32::try_from(-digits).ok().and_then(|n| 10i128.checked_pow(n)) else {
-        return Ok(Decimal::int(0));
-    };
-    let whole = 10i128.pow(u32::from(exact.scale.min(38)));
-    let Some(unit) = whole.checked_mul(factor) else { return Ok(Decimal::int(0)) };
-    let (count, rest) = (exact.mantissa / unit, exact.mantissa % unit);
-    let is_up = is_rounded && rest.unsigned_abs() >= unit.unsigned_abs() - rest.unsigned_abs();
-    let count = if is_up { count + exact.mantissa.signum() } else { count };
-    let mantissa = count.checked_mul(factor);
-    let mantissa = mantissa.ok_or_else(|| crate::datum::out_of_range(NUMERIC))?;
-    Ok(Decimal { mantissa, scale: 0 })
-}
-
-/// A power. One of exact numbers with a whole exponent is exact, with as many digits behind the point as PostgreSQL
-/// shows, or as there is room for.
-pub(super) fn power(base: &Datum, exponent: &Datum) -> Result<Datum, SqlError> {
+/// A power: exact if one of both is, and none binary.
+pub(super) fn power(base: &Datum, exponent: &Datum, budget: &Budget) -> Result<Datum, SqlError> {
     let is_float = |value: &Datum| matches!(value, Datum::Float(_));
     let is_exact = !is_float(base)
         && !is_float(exponent)
         && [base, exponent].iter().any(|value| matches!(value, Datum::Numeric(_)));
+    if is_exact {
+        let power = base.to_decimal().power(&exponent.to_decimal(), budget)?;
+        return Ok(Datum::Numeric(power));
+    }
     let (a, b) = (base.to_f64(), exponent.to_f64());
     if a == 0.0 && b < 0.0 {
         let message = "zero raised to a negative power is undefined";
@@ -89,57 +86,140 @@ pub(super) fn power(base: &Datum, exponent: &Datum) -> Result<Datum, SqlError> {
         let message = "a negative number raised to a non-integer power yields a complex result";
         return Err(SqlError::new(INVALID_POWER, message));
     }
-    if is_exact && b.fract() == 0.0 {
-        return whole_power(base.to_decimal(), b as i64).map(Datum::Numeric);
-    }
     let result = a.powf(b);
     if result.is_infinite() && a.is_finite() && b.is_finite() {
-        return Err(SqlError::new(code::OUT_OF_RANGE, "value out of range: overflow"));
-    }
-    if is_exact {
-        let digits = Decimal::from_f64(result);
-        return digits.map(Datum::Numeric).ok_or_else(|| crate::datum::out_of_range(NUMERIC));
+        return Err(beyond("overflow"));
     }
     Ok(Datum::Float(result))
 }
 
 const INVALID_POWER: &str = "2201F";
-const NUMERIC: SqlType = SqlType::Numeric(None);
-/// So many digits a power has behind the point, if its base has no more.
-const POWER_SCALE: u8 = 16;
 
-fn whole_power(base: Decimal, exponent: i64) -> Result<Decimal, SqlError> {
-    let scale = POWER_SCALE.max(base.scale);
-    let one = Decimal::int(1);
-    let (mut result, mut square, mut rest) = (one, base.trim(), exponent.unsigned_abs());
-    while rest > 0 {
-        if rest % 2 == 1 {
-            result = result.times(square)?;
-        }
-        rest /= 2;
-        if rest > 0 && square != one {
-            square = square.times(square)?;
-        }
-    }
-    if exponent < 0 {
-        result = one.over(result)?;
-    }
-    // Zeros at the end are left out where there is no room for them.
-    let least = result.trim().scale.min(scale);
-    let shown = (least..=scale).rev().find_map(|scale| result.rescale(scale).ok());
-    shown.ok_or_else(|| crate::datum::out_of_range(NUMERIC))
+fn beyond(what: &str) -> SqlError {
+    SqlError::new(code::OUT_OF_RANGE, format!("value out of range: {what}"))
 }
 
-pub(super) fn float(func: Func, value: f64) -> Result<Datum, SqlError> {
+/// A root, a logarithm, a power of `e`: of an exact number exact.
+pub(super) fn analytic(func: Func, value: &Datum, budget: &Budget) -> Result<Datum, SqlError> {
+    if let Datum::Numeric(exact) = value {
+        return Ok(Datum::Numeric(match func {
+            Func::Sqrt => exact.root(budget)?,
+            Func::Ln => exact.ln(budget)?,
+            _ => exact.exp(budget)?,
+        }));
+    }
+    let value = value.to_f64();
     match func {
         Func::Sqrt if value < 0.0 => {
-            Err(SqlError::new("2201F", "cannot take square root of a negative number"))
+            Err(SqlError::new(INVALID_POWER, "cannot take square root of a negative number"))
         }
         Func::Sqrt => Ok(Datum::Float(value.sqrt())),
-        Func::Ln if value <= 0.0 => {
-            Err(SqlError::new("2201E", "cannot take logarithm of this number"))
-        }
-        Func::Ln => Ok(Datum::Float(value.ln())),
-        _ => Ok(Datum::Float(value.exp())),
+        Func::Ln => logarithm(value, f64::ln),
+        _ => match value.exp() {
+            result if result.is_infinite() && value.is_finite() => Err(beyond("overflow")),
+            0.0 if value.is_finite() => Err(beyond("underflow")),
+            result => Ok(Datum::Float(result)),
+        },
     }
+}
+
+fn logarithm(value: f64, of: fn(f64) -> f64) -> Result<Datum, SqlError> {
+    let wrong = |what| Err(SqlError::new("2201E", format!("cannot take logarithm of {what}")));
+    match value {
+        0.0 => wrong("zero"),
+        value if value < 0.0 => wrong("a negative number"),
+        value => Ok(Datum::Float(of(value))),
+    }
+}
+
+pub(super) fn call(func: NumberFunc, args: &[Datum], budget: &Budget) -> Result<Datum, SqlError> {
+    use NumberFunc::*;
+    let exact = |at: usize| args[at].to_decimal();
+    let int = |at: usize| args[at].as_int().unwrap_or(0);
+    let scale = |scale: Option<u16>| scale.map_or(Datum::Null, |scale| Datum::Int(scale.into()));
+    Ok(match func {
+        Log => Datum::Numeric(exact(1).log(&exact(0), budget)?),
+        Log10 => match &args[0] {
+            Datum::Numeric(of) => Datum::Numeric(of.log(&Decimal::int(10), budget)?),
+            of => logarithm(of.to_f64(), f64::log10)?,
+        },
+        Cbrt => Datum::Float(args[0].to_f64().cbrt()),
+        Div => Datum::Numeric(exact(0).whole_quotient(&exact(1))?),
+        Factorial => Datum::Numeric(Decimal::factorial(int(0), budget)?),
+        Scale => scale(exact(0).scale()),
+        LeastScale => scale(exact(0).least_scale()),
+        TrimScale => Datum::Numeric(exact(0).trim()),
+        Gcd | Lcm => {
+            let (a, b) = (exact(0), exact(1));
+            let found = if func == Gcd { a.gcd(&b, budget)? } else { a.lcm(&b, budget)? };
+            match args[0] {
+                Datum::Numeric(_) => Datum::Numeric(found),
+                _ => Datum::Int(found.to_i64().ok_or_else(|| out_of_range(SqlType::Int8))?),
+            }
+        }
+        Bucket => Datum::Int(match (&args[0], &args[1], &args[2]) {
+            (Datum::Float(value), Datum::Float(from), Datum::Float(to)) => {
+                binary_bucket(*value, *from, *to, int(3))?
+            }
+            _ => exact(0).bucket(&exact(1), &exact(2), int(3))?,
+        }),
+        BucketOf => Datum::Int(bucket_of(&args[0], &args[1], int(2), budget)?),
+        ToChar { digits } => {
+            let pattern = args[1].as_text().unwrap_or_default();
+            budget.charge(32 * pattern.len() + 2 * crate::text::format_bytes(&args[0]))?;
+            Datum::Text(number_patterns::show(&args[0], pattern, digits)?)
+        }
+        ToNumber => {
+            let (text, pattern) = (args[0].as_text(), args[1].as_text());
+            let (text, pattern) = (text.unwrap_or_default(), pattern.unwrap_or_default());
+            budget.charge(32 * pattern.len() + 2 * text.len())?;
+            number_patterns::read(text, pattern)?.map_or(Datum::Null, Datum::Numeric)
+        }
+    })
+}
+
+/// As [`Decimal::bucket`], of binary numbers.
+fn binary_bucket(value: f64, from: f64, to: f64, count: i64) -> Result<i64, SqlError> {
+    let wrong = |message| Err(SqlError::new("2201G", message));
+    if count <= 0 {
+        return wrong("count must be greater than zero");
+    }
+    if value.is_nan() || from.is_nan() || to.is_nan() {
+        return wrong("operand, lower bound, and upper bound cannot be NaN");
+    }
+    if from.is_infinite() || to.is_infinite() {
+        return wrong("lower and upper bounds must be finite");
+    }
+    if from == to {
+        return wrong("lower bound cannot equal upper bound");
+    }
+    let (is_before, is_behind) = match from < to {
+        true => (value < from, value >= to),
+        false => (value > from, value <= to),
+    };
+    if is_before || is_behind {
+        return Ok(if is_before { 0 } else { count + 1 });
+    }
+    let share = match (to - from).is_finite() {
+        true => (value - from) / (to - from),
+        // Halves have a difference.
+        false => (value / 2.0 - from / 2.0) / (to / 2.0 - from / 2.0),
+    };
+    Ok(((share * count as f64) as i64).min(count - 1) + 1)
+}
+
+/// How many thresholds of a sorted array are not above a value.
+fn bucket_of(value: &Datum, array: &Datum, ty: i64, budget: &Budget) -> Result<i64, SqlError> {
+    let ty = SqlType::numbered(ty).unwrap_or(SqlType::Text);
+    let mut below = 0;
+    for threshold in crate::array::values(array.as_text().unwrap_or("{}"), ty) {
+        let threshold = threshold?;
+        budget.tick(1)?;
+        if threshold.is_null() {
+            let message = "thresholds array must not contain NULLs";
+            return Err(SqlError::new("22004", message));
+        }
+        below += i64::from(value.compare(&threshold).is_ge());
+    }
+    Ok(below)
 }

@@ -424,7 +424,7 @@ fn field(field: &str, value: &Datum) -> Result<Datum, SqlError> {
         _ => return Ok(Datum::Null),
     };
     let in_minute = within % MINUTE_US;
-    let exact = |mantissa: i64, scale| Decimal { mantissa: mantissa.into(), scale };
+    let exact = |mantissa: i64, scale| Decimal::new(mantissa.into(), scale);
     Ok(Datum::Numeric(match field {
         "hour" | "hours" | "h" => Decimal::int(within / HOUR_US),
         "minute" | "minutes" | "min" | "m" => Decimal::int(within / MINUTE_US % 60),

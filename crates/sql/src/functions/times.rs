@@ -107,7 +107,7 @@ pub(super) fn extract(field: &str, value: &Datum) -> Result<Datum, SqlError> {
         year @ 1.. => (year + length - 1) / length,
         year => -((length - year) / length),
     };
-    let exact = |mantissa: i64, scale| Datum::Numeric(Decimal { mantissa: mantissa.into(), scale });
+    let exact = |mantissa: i64, scale| Datum::Numeric(Decimal::new(mantissa.into(), scale));
     let whole = |value: i64| Datum::Numeric(Decimal::int(value));
     let in_minute = parts.second * SECOND_US + parts.micros;
     Ok(match clipped(field).to_lowercase().as_str() {
@@ -127,8 +127,8 @@ pub(super) fn extract(field: &str, value: &Datum) -> Result<Datum, SqlError> {
         "isoyear" => whole(counted(parts.week().0)),
         "julian" => {
             let day = Decimal::int(parts.day_number + 2_440_588);
-            let within = Decimal::int(micros.rem_euclid(DAY_US)).over(Decimal::int(DAY_US))?;
-            Datum::Numeric(if within.mantissa == 0 { day } else { day.plus(within)? })
+            let within = Decimal::int(micros.rem_euclid(DAY_US)).over(&Decimal::int(DAY_US))?;
+            Datum::Numeric(if within.is_zero() { day } else { day.plus(&within)? })
         }
         "quarter" => whole((parts.month - 1) / 3 + 1),
         "decade" => whole(parts.year.div_euclid(10)),

@@ -1,0 +1,140 @@
+//! Functions of numbers that there are for some kinds of them only: which one is meant, and what its arguments become.
+//!
+//! ```text
+//!   log(2, 64)        log(numeric, numeric)        whole numbers become exact ones
+//!   log(64)           log(double precision)        unless nothing says that, as PostgreSQL prefers binary ones
+//!   gcd(int2, int8)   gcd(bigint, bigint)          of the wider of two
+//! ```
+
+use super::Binder;
+use super::expr::{Typed, typed};
+use super::json::unknown_function;
+use crate::datum::Datum;
+use crate::error::SqlError;
+use crate::expr::Expr;
+use crate::functions::{Func, NumberFunc, common};
+use crate::types::{Family, SqlType};
+
+const NUMERIC: SqlType = SqlType::Numeric(None);
+
+impl Binder<'_> {
+    /// A function of numbers by its name, if it is one of these.
+    pub(super) fn number_function(
+        &mut self,
+        name: &str,
+        args: &[Typed],
+    ) -> Option<Result<Typed, SqlError>> {
+        use NumberFunc::*;
+        let (func, types, result): (NumberFunc, &[SqlType], SqlType) = match (name, args) {
+            ("log" | "log10", [of]) => match of.ty {
+                SqlType::Numeric(_) => (Log10, &[NUMERIC], NUMERIC),
+                _ => (Log10, &[SqlType::Float8], SqlType::Float8),
+            },
+            ("cbrt", [_]) => (Cbrt, &[SqlType::Float8], SqlType::Float8),
+            ("log", [_, _]) => (Log, &[NUMERIC, NUMERIC], NUMERIC),
+            ("div", [_, _]) => (Div, &[NUMERIC, NUMERIC], NUMERIC),
+            ("factorial", [_]) => (Factorial, &[SqlType::Int8], NUMERIC),
+            ("scale", [_]) => (Scale, &[NUMERIC], SqlType::Int4),
+            ("min_scale", [_]) => (LeastScale, &[NUMERIC], SqlType::Int4),
+            ("trim_scale", [_]) => (TrimScale, &[NUMERIC], NUMERIC),
+            ("gcd" | "lcm", [a, b]) => {
+                let func = if name == "gcd" { Gcd } else { Lcm };
+                return Some(self.of_divisors(name, func, [a.clone(), b.clone()]));
+            }
+            ("width_bucket", [_, array]) if array.ty.family() == Family::Array => {
+                return Some(self.bucket_of_array(args.to_vec()));
+            }
+            ("width_bucket", [of, from, to, _]) => {
+                let is_float = [of, from, to].iter().any(|value| value.ty.is_float());
+                match is_float {
+                    true => (Bucket, &BINARY_BUCKET, SqlType::Int4),
+                    false => (Bucket, &EXACT_BUCKET, SqlType::Int4),
+                }
+            }
+            ("to_char", [value, _]) if value.ty.family() == Family::Number => {
+                let ty = if value.ty.is_integer() { NUMERIC } else { value.ty };
+                return Some(self.number_shown(name, ty, args.to_vec()));
+            }
+            ("to_number", [_, _]) => (ToNumber, &[SqlType::Text, SqlType::Text], NUMERIC),
+            _ => return None,
+        };
+        Some(self.number_call(name, func, (types, result), args.to_vec()))
+    }
+
+    /// A call whose arguments become values of these types, if they do so without being asked to.
+    fn number_call(
+        &mut self,
+        name: &str,
+        func: NumberFunc,
+        (types, result): (&[SqlType], SqlType),
+        args: Vec<Typed>,
+    ) -> Result<Typed, SqlError> {
+        if !args.iter().zip(types).all(|(arg, ty)| becomes(arg.ty, *ty)) {
+            return Err(unknown_function(name, &args));
+        }
+        let args = args.into_iter().zip(types).map(|(arg, ty)| self.coerce(arg, *ty));
+        let args = args.collect::<Result<Vec<_>, SqlError>>()?;
+        let call = Expr::Call(Func::Number(func), args);
+        // What is counted has to be an integer of its type.
+        let is_ranged = result.is_integer();
+        Ok(typed(if is_ranged { Expr::Cast(Box::new(call), result) } else { call }, result))
+    }
+
+    fn of_divisors(
+        &mut self,
+        name: &str,
+        func: NumberFunc,
+        args: [Typed; 2],
+    ) -> Result<Typed, SqlError> {
+        let ty = match common(&[args[0].ty, args[1].ty]) {
+            SqlType::Int2 | SqlType::Int4 => SqlType::Int4,
+            SqlType::Int8 => SqlType::Int8,
+            SqlType::Numeric(_) => NUMERIC,
+            _ => return Err(unknown_function(name, &args)),
+        };
+        self.number_call(name, func, (&[ty, ty], ty), args.to_vec())
+    }
+
+    /// `width_bucket(value, thresholds)`: values compare as the array's elements do.
+    fn bucket_of_array(&mut self, args: Vec<Typed>) -> Result<Typed, SqlError> {
+        let [value, array] = args.as_slice() else {
+            return Err(unknown_function("width_bucket", &args));
+        };
+        let element = array.ty.element().unwrap_or(SqlType::Unknown);
+        if value.ty != SqlType::Unknown && value.ty.family() != element.family() {
+            return Err(unknown_function("width_bucket", &args));
+        }
+        let (value, array) = (self.coerce(value.clone(), element)?, array.expr.clone());
+        let number = Expr::Const(Datum::Int(element.number()));
+        let call = Expr::Call(Func::Number(NumberFunc::BucketOf), vec![value, array, number]);
+        Ok(typed(call, SqlType::Int4))
+    }
+
+    fn number_shown(
+        &mut self,
+        name: &str,
+        ty: SqlType,
+        args: Vec<Typed>,
+    ) -> Result<Typed, SqlError> {
+        let func = match ty {
+            SqlType::Float4 => NumberFunc::ToChar { digits: 6 },
+            SqlType::Float8 => NumberFunc::ToChar { digits: 15 },
+            _ => NumberFunc::ToChar { digits: 0 },
+        };
+        self.number_call(name, func, (&[ty, SqlType::Text], SqlType::Text), args)
+    }
+}
+
+const EXACT_BUCKET: [SqlType; 4] = [NUMERIC, NUMERIC, NUMERIC, SqlType::Int4];
+const BINARY_BUCKET: [SqlType; 4] =
+    [SqlType::Float8, SqlType::Float8, SqlType::Float8, SqlType::Int4];
+
+/// True if a value of a type becomes one of another without a cast.
+fn becomes(from: SqlType, to: SqlType) -> bool {
+    let rank = crate::functions::number_rank;
+    match (from.family(), to.family()) {
+        (Family::Unknown, _) => true,
+        (Family::Number, Family::Number) => rank(from) <= rank(to),
+        (a, b) => a == b,
+    }
+}

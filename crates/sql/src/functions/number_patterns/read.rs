@@ -1,0 +1,178 @@
+//! `to_number`: the digits of a text that are in the places of a pattern.
+//!
+//! ```text
+//!   '-34,338,492'     '99G999G999'     -34338492        separators are passed over where the pattern has them
+//!   '$1,234.5 USD'    'L9,999.99'      1234.5           what is no part of a number is passed over for an L, a TH, a sign
+//!   '12.5-'           '99.9S'          -12.5            a sign stands where the pattern has it, or where one is found
+//! ```
+//!
+//! A part of the pattern takes what it can, and the text goes on from there; what is left of either in the end counts for
+//! nothing. Blanks before a digit do not either.
+
+use super::{Part, Pattern, SignPlace};
+use crate::error::{SqlError, clipped, code};
+use crate::numeric::{Decimal, Unreadable, overflow};
+
+/// What is read so far.
+struct Reader<'r> {
+    pattern: &'r Pattern<'r>,
+    rest: &'r str,
+    sign: Option<char>,
+    number: String,
+    /// How many digits are before the point and behind it.
+    whole: usize,
+    fraction: usize,
+    has_point: bool,
+}
+
+/// A text by a pattern; none of an empty text or pattern.
+pub(in crate::functions) fn read(text: &str, pattern: &str) -> Result<Option<Decimal>, SqlError> {
+    if pattern.is_empty() {
+        return Ok(None);
+    }
+    let pattern = Pattern::read(pattern)?;
+    if pattern.is_roman {
+        return Err(SqlError::unsupported("\"RN\" in to_number"));
+    }
+    if pattern.is_scientific {
+        return Err(SqlError::unsupported("\"EEEE\" in to_number"));
+    }
+    let mut reader = Reader {
+        pattern: &pattern,
+        rest: text,
+        sign: None,
+        number: String::new(),
+        whole: 0,
+        fraction: 0,
+        has_point: false,
+    };
+    for part in &pattern.parts {
+        if reader.rest.is_empty() {
+            break;
+        }
+        reader.part(*part);
+    }
+    reader.number(pattern.shift).map(Some)
+}
+
+impl<'r> Reader<'r> {
+    fn number(self, shift: usize) -> Result<Decimal, SqlError> {
+        let digits = format!("{}{}", self.sign.unwrap_or(' '), self.number.trim_end_matches('.'));
+        let number = Decimal::read(&digits).map_err(|why| match why {
+            Unreadable::Overflow => overflow(),
+            Unreadable::Syntax => {
+                let shown = clipped(&digits);
+                let message = format!("invalid input syntax for type numeric: \"{shown}\"");
+                SqlError::new(code::INVALID_TEXT, message)
+            }
+        })?;
+        let number = number.rescale(self.fraction as i64)?;
+        match shift {
+            0 => Ok(number),
+            // PostgreSQL's power of ten has so many digits.
+            shift => number.times(&Decimal::int(1).over(&super::unit(shift)?)?.rescale(16)?),
+        }
+    }
+
+    /// Passes over a character, whatever it is.
+    fn skip_one(&mut self) {
+        self.skip(self.rest.chars().next().map_or(0, char::len_utf8));
+    }
+
+    fn skip(&mut self, bytes: usize) {
+        self.rest = &self.rest[bytes..];
+    }
+
+    fn takes(&mut self, wanted: &str) -> bool {
+        let is_there = self.rest.starts_with(wanted);
+        if is_there {
+            self.skip(wanted.len());
+        }
+        is_there
+    }
+
+    /// Passes over characters that are no part of a number.
+    fn pass(&mut self, count: usize) {
+        for _ in 0..count {
+            let Some(next) = self.rest.chars().next() else { return };
+            if "0123456789.,+-".contains(next) {
+                return;
+            }
+            self.skip(next.len_utf8());
+        }
+    }
+
+    fn part(&mut self, part: Part<'_>) {
+        match part {
+            Part::Digit { .. } | Part::Point => {
+                self.digit(part);
+                self.skip_one();
+            }
+            Part::Comma if self.pattern.is_filled => {}
+            Part::Comma => {
+                self.takes(",");
+            }
+            Part::Currency | Part::Minus | Part::Plus | Part::Either => self.pass(1),
+            Part::Ordinal { .. } => self.pass(2),
+            Part::Text(text) => {
+                text.chars().for_each(|_| self.skip_one());
+            }
+            Part::Sign | Part::Brackets | Part::Shift | Part::Fill | Part::Nothing => {}
+            Part::Exponent | Part::Roman { .. } => {}
+        }
+    }
+
+    /// A place of a digit or the point, where the text may have a sign instead. Whoever calls passes over what was read.
+    fn digit(&mut self, part: Part<'_>) {
+        self.takes(" ");
+        let is_first = self.whole + self.fraction == 0;
+        if self.sign.is_none() && is_first && part != Part::Point {
+            self.sign_before();
+        }
+        let Some(next) = self.rest.chars().next() else { return };
+        let mut is_read = false;
+        if next.is_ascii_digit() {
+            if self.has_point && self.fraction == self.pattern.fraction {
+                return;
+            }
+            self.number.push(next);
+            *(if self.has_point { &mut self.fraction } else { &mut self.whole }) += 1;
+            is_read = true;
+        } else if next == '.' && self.pattern.has_point && !self.has_point {
+            self.number.push('.');
+            (self.has_point, is_read) = (true, true);
+        }
+        let behind = &self.rest[next.len_utf8()..];
+        if self.sign.is_none() && self.whole + self.fraction > 0 {
+            self.sign_behind(next, behind, is_read);
+        }
+    }
+
+    fn sign_before(&mut self) {
+        if self.pattern.sign == Some(SignPlace::Before) {
+            let found = self.rest.chars().next().filter(|next| "+-".contains(*next));
+            if let Some(sign) = found {
+                self.skip(1);
+                self.sign = Some(sign);
+            }
+        } else if self.takes("-") || (self.pattern.has_brackets && self.takes("<")) {
+            self.sign = Some('-');
+        } else if self.takes("+") {
+            self.sign = Some('+');
+        }
+    }
+
+    /// A sign behind the last digit: right behind it for an `S`, else where a digit was expected.
+    fn sign_behind(&mut self, next: char, behind: &'r str, is_read: bool) {
+        let has_sign = self.pattern.sign.is_some();
+        if has_sign && is_read {
+            if let Some(sign) = behind.chars().next().filter(|sign| "+-".contains(*sign)) {
+                self.sign = Some(sign);
+                // The digit is passed over here, and the sign by whoever called.
+                self.skip(next.len_utf8());
+            }
+        } else if !has_sign && !is_read && !self.pattern.has_plus && !self.pattern.has_minus {
+            self.sign = Some(next).filter(|sign| "+-".contains(*sign));
+        }
+    }
+}
