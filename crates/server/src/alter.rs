@@ -22,7 +22,7 @@ use crate::dependents::Dependent;
 use crate::engine::damaged;
 use crate::foreign::Rows;
 use crate::indexes::{free_name, index_name, sharding};
-use isomer_sql::catalog::{Catalog, Check, Name, Named, Relation, Table, TableColumn};
+use isomer_sql::catalog::{Catalog, Check, Name, Named, Table, TableColumn};
 use isomer_sql::checks::Names;
 use isomer_sql::datum::Datum;
 use isomer_sql::define::{self, NewIndex, plain_name};
@@ -31,11 +31,9 @@ use isomer_sql::parameters;
 use isomer_sql::parse::parse;
 use isomer_sql::sequence::bound;
 use isomer_sql::statement::{Compiled, compile};
-use isomer_sql::system::OWNER;
 use isomer_sql::{SqlError, code};
 use sqlparser::ast::{
-    AlterTableOperation, DropBehavior, Ident, ObjectName, Owner, RenameTableNameKind,
-    TableConstraint,
+    AlterTableOperation, DropBehavior, Ident, ObjectName, RenameTableNameKind, TableConstraint,
 };
 use std::sync::Arc;
 
@@ -100,33 +98,6 @@ impl Definer<'_> {
                 None => Ok(()),
             },
             other => Err(SqlError::unsupported(format!("ALTER TABLE .. {other}"))),
-        }
-    }
-
-    /// OWNER TO, of a table, a view or a sequence: all of them are the first user's, and stay so.
-    pub(crate) fn set_owner(&self, name: &ObjectName, owner: &Owner) -> Result<(), SqlError> {
-        let (name, catalog) = (Named::of(name)?, self.catalog());
-        if let None | Some(Relation::Index(..) | Relation::Key(_)) = catalog.lookup(&name) {
-            catalog.table(&name)?;
-        }
-        self.check_owner(owner)
-    }
-
-    /// Refuses another owner than the first user.
-    pub(crate) fn check_owner(&self, owner: &Owner) -> Result<(), SqlError> {
-        let owner = match owner {
-            Owner::Ident(name) => folded(name),
-            _ => self.around.user.to_string(),
-        };
-        let roles = self.around.design.roles();
-        match roles.iter().find(|role| role.name == owner) {
-            Some(role) if role.oid == OWNER => Ok(()),
-            Some(_) => Err(SqlError::unsupported(format!("OWNER TO \"{owner}\""))
-                .hint("All belongs to the first user: every user may do everything with it.")),
-            None => {
-                let message = format!("role \"{owner}\" does not exist");
-                Err(SqlError::new(code::UNDEFINED_OBJECT, message))
-            }
         }
     }
 

@@ -14,6 +14,7 @@ use crate::engine::Engine;
 use crate::foreign::Rows;
 use crate::indexes::{free_name_but, index_name};
 use crate::limits;
+use crate::rights::check_definition;
 use crate::sequences::check_identity;
 use isomer_cluster::{Isolation, LockMode, OpenError};
 use isomer_design::{Schema, TableId, Time};
@@ -22,7 +23,7 @@ use isomer_sql::catalog::{needs_index, place_of, row_schema};
 use isomer_sql::comment::Topic;
 use isomer_sql::define::{self, plain_name};
 use isomer_sql::define::{NewTable, Part};
-use isomer_sql::parse::{AlterChange, Like, SequenceStatement};
+use isomer_sql::parse::{AlterChange, Like, RightsStatement, SequenceStatement};
 use isomer_sql::sequence::kept;
 use isomer_sql::statement::Definition;
 use isomer_sql::system::{key_number, row_id_sequence};
@@ -62,6 +63,8 @@ impl<'a> Definer<'a> {
         }
         self.engine.discard_retired();
         self.begin(definition)?;
+        let who = (&*self.around.identity, &*self.around.database);
+        check_definition(definition, &self.catalog(), who)?;
         self.backend.charge_definition()?;
         match definition {
             Definition::Domain(statement) => self.define_domain(statement)?,
@@ -72,6 +75,7 @@ impl<'a> Definer<'a> {
                 other => return Err(SqlError::unsupported(other)),
             },
             Definition::Alter(alter) => self.alter_otherwise(alter)?,
+            Definition::Rights(statement) => self.define_rights(statement)?,
             Definition::Reshard(_) => {
                 let message = "ALTER TABLE .. SHARD BY cannot run inside a transaction block";
                 return Err(SqlError::new(code::ACTIVE_TRANSACTION, message));
@@ -211,9 +215,13 @@ impl<'a> Definer<'a> {
         Err(SqlError::new(code::DUPLICATE_OBJECT, message).hint(hint))
     }
 
-    /// Makes another catalog.
+    /// Makes another catalog. What is new in it belongs to whoever defines.
     pub(crate) fn change(&mut self, change: impl FnOnce(&mut Catalog)) {
-        self.backend.draft.as_mut().expect("a definition has begun").change(change);
+        let (before, maker) = (self.catalog(), self.around.identity.role);
+        self.backend.draft.as_mut().expect("a definition has begun").change(|catalog| {
+            change(catalog);
+            catalog.own_new(&before, maker);
+        });
     }
 
     /// Puts a changed table in the place of another.
@@ -434,6 +442,16 @@ fn tag(definition: &Definition) -> Result<&'static str, SqlError> {
         }
         Definition::Reshard(_) => return Ok("ALTER TABLE"),
         Definition::Domain(statement) => return Ok(crate::domains::tag(statement)),
+        Definition::Rights(statement) => {
+            return Ok(match &**statement {
+                RightsStatement::Rights(grant) if grant.grants => "GRANT",
+                RightsStatement::Rights(_) => "REVOKE",
+                RightsStatement::Roles(grant) if grant.grants => "GRANT ROLE",
+                RightsStatement::Roles(_) => "REVOKE ROLE",
+                RightsStatement::Reassign(..) => "REASSIGN OWNED",
+                RightsStatement::DropOwned(..) => "DROP OWNED",
+            });
+        }
         Definition::Sequence(statement) => {
             return Ok(match **statement {
                 SequenceStatement::Create { .. } => "CREATE SEQUENCE",
@@ -474,7 +492,7 @@ pub(crate) fn concerned(definition: &Definition, catalog: &Catalog) -> BTreeSet<
     let named = |name: &ObjectName, of_index| of(&Named::of(name).ok()?, of_index);
     let statement = match definition {
         Definition::Sql(statement) => &**statement,
-        Definition::Table(..) => return BTreeSet::new(),
+        Definition::Table(..) | Definition::Rights(_) => return BTreeSet::new(),
         Definition::Alter(alter) => {
             if let AlterChange::SetSchema("ALTER TYPE", _) = alter.change {
                 let name = std::slice::from_ref(&alter.name);

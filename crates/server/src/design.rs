@@ -11,7 +11,7 @@ use isomer_sql::catalog::{Catalog, Named, Table};
 use isomer_sql::datum::{Datum, convert};
 use isomer_sql::parse::{DesignChange, DesignStatement};
 use isomer_sql::sequence::Sequence;
-use isomer_sql::system::{DesignView, Role};
+use isomer_sql::system::DesignView;
 use isomer_sql::{SqlError, code};
 use isomer_strategy::SiteLoad;
 use sqlparser::ast::{Expr, UnaryOperator};
@@ -196,10 +196,6 @@ impl DesignView for Engine {
             "benefit" => self.benefit_rows(),
             _ => self.decision_rows(),
         }
-    }
-
-    fn roles(&self) -> Vec<Role> {
-        Engine::roles(self)
     }
 }
 

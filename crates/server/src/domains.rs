@@ -178,7 +178,10 @@ impl Definer<'_> {
             DomainChange::RenameCheck(from, to) => new.rename_check(from, to.clone())?,
             DomainChange::Rename(to) => return self.rename_domain(now, to),
             DomainChange::Schema(to) => return self.set_domain_schema(now, to),
-            DomainChange::Owner(owner) => return self.check_owner(owner),
+            DomainChange::Owner(owner) => {
+                let made = MadeType::Domain(Arc::new(now.clone()));
+                return self.set_type_owner(&made, owner);
+            }
         }
         self.redefine_domain(now, new)
     }

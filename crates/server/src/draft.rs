@@ -33,9 +33,10 @@ use isomer_design::{Schema, TableId};
 use isomer_sql::SqlError;
 use isomer_sql::catalog::{Catalog, MadeType, Namespace, Table};
 use isomer_sql::comment::Topic;
+use isomer_sql::rights::{Membership, Object, Owned};
 use isomer_sql::sequence::Sequence;
 use isomer_sql::view::View;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,8 +90,9 @@ impl Draft {
         self.numbers.push(state);
     }
 
-    /// Lets the session look for names elsewhere.
-    pub(crate) fn set_path(&mut self, path: Arc<[String]>) {
+    /// Lets the session look for names where it was told to.
+    pub(crate) fn look_in_path(&mut self) {
+        let path = self.temporaries.path(&self.catalog);
         if self.catalog.path != path {
             self.change(|catalog| catalog.path = path);
         }
@@ -101,6 +103,7 @@ impl Draft {
         let mut catalog = Catalog::clone(&self.catalog);
         change(&mut catalog);
         catalog.forget_comments();
+        catalog.forget_rights();
         catalog.version = self.engine.next_version();
         self.catalog = Arc::new(catalog);
     }
@@ -112,7 +115,7 @@ impl Draft {
 
     pub(crate) fn back_to(&mut self, mark: &DraftMark) {
         self.catalog = mark.catalog.clone();
-        self.set_path(self.temporaries.path());
+        self.look_in_path();
         let since = self.made.split_off(mark.made);
         self.engine.forget_made(&since);
         self.forget_numbers(mark.numbers);
@@ -200,6 +203,10 @@ pub(crate) struct Difference {
     pub(crate) types: Vec<(MadeType, bool)>,
     /// What is said by now of what somebody has said something else of, or nothing.
     pub(crate) comments: Vec<(Topic, Option<Arc<str>>)>,
+    /// What has another owner by now, or other rights; or none any more.
+    pub(crate) ownership: Vec<(Object, Option<Arc<Owned>>)>,
+    /// Which roles are members of which by now; or are not any more.
+    pub(crate) members: Vec<((u32, u32), Option<Membership>)>,
 }
 
 impl Difference {
@@ -225,11 +232,7 @@ impl Difference {
             };
             of.views.values().filter(differs).cloned().collect()
         };
-        let gone = old.comments.keys().filter(|topic| !new.comments.contains_key(topic));
-        let said =
-            new.comments.iter().filter(|(topic, said)| old.comments.get(topic) != Some(said));
-        let said = said.map(|(topic, said)| (topic.clone(), Some(said.clone())));
-        let comments = gone.map(|topic| (topic.clone(), None)).chain(said).collect();
+        let comments = changed(&old.comments, &new.comments);
         let schemas = |of: &Catalog, other: &Catalog| -> Vec<Arc<Namespace>> {
             let differs =
                 |schema: &&Arc<Namespace>| other.schemas.get(&schema.name) != Some(schema);
@@ -255,6 +258,8 @@ impl Difference {
         let types = went.chain(types(new, old).into_iter().map(|made| (made, true))).collect();
         Difference {
             comments,
+            ownership: changed(&old.ownership, &new.ownership),
+            members: changed(&old.members, &new.members),
             schemas,
             types,
             old: only(old, new),
@@ -277,7 +282,8 @@ impl Difference {
         let sequences = self.old_sequences.is_empty() && self.new_sequences.is_empty();
         let views = self.old_views.is_empty() && self.new_views.is_empty();
         let types = self.schemas.is_empty() && self.types.is_empty();
-        tables && sequences && views && types && self.comments.is_empty()
+        let rights = self.ownership.is_empty() && self.members.is_empty();
+        tables && sequences && views && types && rights && self.comments.is_empty()
     }
 
     fn old_parts(&self) -> impl Iterator<Item = (TableId, &Arc<Schema>)> + Clone {
@@ -287,6 +293,17 @@ impl Difference {
     fn new_parts(&self) -> impl Iterator<Item = (TableId, &Arc<Schema>)> + Clone {
         self.new.iter().flat_map(|table| table.parts())
     }
+}
+
+/// What has another value in a map by now, or none.
+fn changed<K: Ord + Clone, V: PartialEq + Clone>(
+    old: &BTreeMap<K, V>,
+    new: &BTreeMap<K, V>,
+) -> Vec<(K, Option<V>)> {
+    let gone = old.keys().filter(|key| !new.contains_key(key));
+    let other = new.iter().filter(|(key, value)| old.get(key) != Some(value));
+    let other = other.map(|(key, value)| (key.clone(), Some(value.clone())));
+    gone.map(|key| (key.clone(), None)).chain(other).collect()
 }
 
 impl Backend {

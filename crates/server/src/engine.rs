@@ -201,7 +201,7 @@ impl Engine {
         engine.forget_unused_numbers(&catalog)?;
         engine
             .next_oid
-            .store(catalog.oids().max().map_or(FIRST_OID, |oid| oid + 1), Ordering::Relaxed);
+            .store(catalog.oids().map(|oid| oid + 1).fold(FIRST_OID, u32::max), Ordering::Relaxed);
         engine.tell_besides(&catalog);
         engine.catalog.store(Arc::new(catalog));
         Ok(Arc::new(engine))

@@ -4,11 +4,13 @@
 //! another entry of the catalog with the same number: what knows it by that (foreign keys, views, comments) stays.
 
 use crate::ddl::Definer;
+use crate::rights::check_makes_schemas;
 use crate::sequences::call_sequence;
 use isomer_sql::catalog::{Catalog, Name, Namespace, Relation, SYSTEM, TEMPORARY, Table};
 use isomer_sql::define::plain_name;
 use isomer_sql::domains::Domain;
 use isomer_sql::enums::{Definition, EnumType};
+use isomer_sql::rights::{Object, Owned};
 use isomer_sql::sequence::Sequence;
 use isomer_sql::view::View;
 use isomer_sql::{SqlError, code};
@@ -26,9 +28,8 @@ impl Definer<'_> {
             SchemaName::UnnamedAuthorization(owner) => (crate::alter::folded(owner), Some(owner)),
             SchemaName::NamedAuthorization(name, owner) => (plain_name(name)?, Some(owner)),
         };
-        if let Some(owner) = owner {
-            self.check_owner(&Owner::Ident(Ident::clone(owner)))?;
-        }
+        let owner = owner.map(|owner| self.new_owner(&Owner::Ident(Ident::clone(owner))));
+        let owner = owner.transpose()?;
         match self.check_free_schema(&name) {
             Err(error) if if_not_exists && error.code == code::DUPLICATE_SCHEMA => {
                 let message = format!("{}, skipping", error.message);
@@ -39,7 +40,11 @@ impl Definer<'_> {
         }
         let oid = self.engine.fresh_oid();
         let schema = Arc::new(Namespace { oid, name: name.clone() });
-        self.change(|catalog| drop(catalog.schemas.insert(name, schema)));
+        self.change(|catalog| {
+            catalog.schemas.insert(name, schema);
+            let owned = owner.map(|owner| (Object::Schema(oid), Arc::new(Owned::by(owner))));
+            catalog.ownership.extend(owned);
+        });
         Ok(())
     }
 
@@ -136,6 +141,7 @@ impl Definer<'_> {
             match operation {
                 AlterSchemaOperation::Rename { name } => {
                     let to = plain_name(name)?;
+                    check_makes_schemas(&self.around.identity, &self.around.database)?;
                     self.check_free_schema(&to)?;
                     let inside = Inside::of(&self.catalog(), &schema.name);
                     for labels in inside.types {
@@ -150,7 +156,11 @@ impl Definer<'_> {
                     }
                     self.change(|catalog| rename_schema(catalog, &schema, to));
                 }
-                AlterSchemaOperation::OwnerTo { owner } => self.check_owner(owner)?,
+                AlterSchemaOperation::OwnerTo { owner } => {
+                    let role = self.new_owner(owner)?;
+                    check_makes_schemas(&self.around.identity, &self.around.database)?;
+                    self.hand_over(Object::Schema(schema.oid), role);
+                }
                 other => return Err(SqlError::unsupported(format!("ALTER SCHEMA .. {other}"))),
             }
         }

@@ -390,7 +390,8 @@ impl Shared {
         }
         let (mut settings, mut wrong) = self.settings.over(socket).of_client(given);
         wrong.extend(settings.keep_alive_over(socket).err());
-        (settings.user, settings.superuser) = (user, superuser);
+        (settings.login, settings.superuser) = (user.clone(), superuser);
+        settings.user = user;
         (settings.database, settings.process) = (database.into(), process);
         let mut greeting = Out::default();
         greeting.authentication(0, b"");

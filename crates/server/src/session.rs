@@ -38,6 +38,7 @@ use isomer_sql::budget::{Budget, Holding};
 use isomer_sql::catalog::Catalog;
 use isomer_sql::datum::Datum;
 use isomer_sql::parse::{Parsed, read};
+use isomer_sql::rights::Identity;
 use isomer_sql::statement::{Compiled, Level, Modes, compile};
 use isomer_sql::transaction::{CursorShown, Given};
 use isomer_sql::{SqlError, SqlType, code};
@@ -109,6 +110,8 @@ pub(crate) struct Session {
     given: Rc<Given>,
     /// How its last transaction that wrote has committed.
     last_commit: Option<Ran>,
+    /// Whose rights it has, as of which versions of the catalog and of the roles.
+    identity: RefCell<Option<(u64, u32, Arc<Identity>)>>,
 }
 
 /// Where a block can go back to.
@@ -202,6 +205,7 @@ impl Session {
             last: None,
             given: Rc::default(),
             last_commit: None,
+            identity: RefCell::default(),
         };
         session.look_in_path();
         session
@@ -458,6 +462,20 @@ impl Session {
     /// The catalog as its statements see it.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         self.txn.as_ref().map_or_else(|| self.temporaries.catalog(), Backend::catalog)
+    }
+
+    /// Whose rights it has, by a catalog.
+    pub(crate) fn identity(&self, catalog: &Catalog) -> Arc<Identity> {
+        let (roles, name) = (self.engine.roles(), self.settings.current());
+        let mut known = self.identity.borrow_mut();
+        if let Some((of, version, identity)) = &*known
+            && (*of, *version, &identity.name) == (catalog.version, roles.version, name)
+        {
+            return identity.clone();
+        }
+        let identity = Arc::new(Identity::of(name, &roles, &catalog.members));
+        *known = Some((catalog.version, roles.version, identity.clone()));
+        identity
     }
 
     /// True if its catalog is not that of all.

@@ -20,6 +20,7 @@ use crate::socket::Socket;
 use crate::wire::Out;
 use isomer_sql::catalog::TEMPORARY;
 use isomer_sql::dates::{Order, TimeStyle};
+use isomer_sql::rights::{Identity, Role};
 use isomer_sql::statement::{Level, Setting};
 use isomer_sql::system::SettingsView;
 use isomer_sql::zone::Zone;
@@ -30,10 +31,15 @@ use std::sync::Arc;
 /// See the [module documentation](self).
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
+    /// Who has logged in.
+    pub(crate) login: Arc<str>,
+    /// Whose the session is: who has logged in, unless a superuser has said otherwise.
     pub(crate) user: Arc<str>,
+    /// The role that it has taken on.
+    pub(crate) role: Option<Arc<str>>,
     pub(crate) database: Arc<str>,
     pub(crate) process: i32,
-    /// As its user is at the start of the session.
+    /// As its role was when it was taken on.
     pub(crate) superuser: bool,
     pub(crate) limits: Limits,
     /// What was asked for, and what the system has; `None` if it cannot be told.
@@ -108,9 +114,12 @@ const FIXED: [&str; 7] = [
     "max_index_keys",
 ];
 
+/// As `role` is called while the session has taken on none.
+const NO_ROLE: &str = "none";
+
 /// Settings whose values change nothing, as they are how things are anyway; other values are
 /// refused. In small letters; `*` stands for all.
-const ONLY: [(&str, &[&str]); 34] = [
+const ONLY: [(&str, &[&str]); 33] = [
     ("application_name", &["*"]),
     (
         "client_min_messages",
@@ -149,7 +158,6 @@ const ONLY: [(&str, &[&str]); 34] = [
     ("lc_monetary", &["", "c", "posix", "c.utf-8", "c.utf8"]),
     ("lc_numeric", &["", "c", "posix", "c.utf-8", "c.utf8"]),
     ("lc_time", &["", "c", "posix", "c.utf-8", "c.utf8"]),
-    ("role", &["none"]),
     ("zero_damaged_pages", &["off", "false", "no", "0"]),
     ("ignore_checksum_failure", &["off", "false", "no", "0"]),
     ("exit_on_error", &["off", "false", "no", "0"]),
@@ -208,7 +216,9 @@ impl Settings {
     /// As [`Settings::set`].
     pub(crate) fn new(defaults: Arc<[(String, String)]>) -> Result<Settings, SqlError> {
         let mut settings = Settings {
+            login: Arc::default(),
             user: Arc::default(),
+            role: None,
             database: Arc::default(),
             process: 0,
             superuser: false,
@@ -248,6 +258,10 @@ impl Settings {
         let mut wrong = Vec::new();
         let mut defaults = self.defaults.to_vec();
         for (name, value) in given {
+            if is_of_role(&name) {
+                wrong.push(SqlError::unsupported(format!("{name} at the start of a session")));
+                continue;
+            }
             match self.set(&name, Some(value.clone())) {
                 Ok(warning) => {
                     wrong.extend(warning);
@@ -271,7 +285,8 @@ impl Settings {
                 Some(if self.read_only { "on" } else { "off" }.to_owned())
             }
             "is_superuser" => Some(if self.superuser { "on" } else { "off" }.to_owned()),
-            "session_authorization" | "role" => Some(self.user.to_string()),
+            "session_authorization" => Some(self.user.to_string()),
+            "role" => Some(self.role.as_deref().unwrap_or(NO_ROLE).to_owned()),
             limit if Limits::default().named(limit).is_some() => {
                 let mut limits = self.limits;
                 limits.named(limit).map(|ms| limits::show_ms(*ms))
@@ -286,6 +301,11 @@ impl Settings {
                 set.or_else(|| default().map(|(_, value)| (*value).to_owned()))
             }
         }
+    }
+
+    /// Whose rights it has: those of the role that it has taken on, or its user's.
+    pub(crate) fn current(&self) -> &Arc<str> {
+        self.role.as_ref().unwrap_or(&self.user)
     }
 
     /// What a client does not want to hear: as the severities are written.
@@ -385,9 +405,16 @@ impl Settings {
                 self.values.insert(name, self.times.zone.name().to_owned());
                 return Ok(None);
             }
-            "session_authorization" if value.is_none() => return Ok(None),
-            // Everybody is who has logged in, and may say so.
-            "role" if value.as_deref().is_some_and(|role| role == &*self.user) => return Ok(None),
+            // Who may is the session's to know.
+            "role" => {
+                self.role = value.filter(|role| role != NO_ROLE).map(Arc::from);
+                return Ok(None);
+            }
+            "session_authorization" => {
+                self.user = value.map_or_else(|| self.login.clone(), Arc::from);
+                self.role = None;
+                return Ok(None);
+            }
             _ if is_own(&name) => return Err(unknown(&name)),
             _ => {}
         }
@@ -426,7 +453,7 @@ impl Settings {
     pub(crate) fn path(&self) -> Arc<[String]> {
         let path = self.get("search_path").unwrap_or_default();
         let named = names_in(&path).into_iter().map(|name| match name.as_str() {
-            "$user" => self.user.to_string(),
+            "$user" => self.current().to_string(),
             _ => name,
         });
         named.filter(|name| name != TEMPORARY && !name.is_empty()).collect()
@@ -478,6 +505,11 @@ impl SettingsView for Settings {
         let value = |name: &str| Some((name.to_owned(), self.get(name)?));
         names.into_iter().filter_map(value).collect()
     }
+}
+
+/// True if a setting says whose rights the session has.
+fn is_of_role(name: &str) -> bool {
+    ["role", "session_authorization"].iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
 /// One of Isomer's own settings.
@@ -568,8 +600,7 @@ impl Session {
                     let message = "SET LOCAL can only be used in transaction blocks";
                     out.notice("WARNING", &SqlError::new(code::NO_ACTIVE_TRANSACTION, message));
                 } else {
-                    let set = |settings: &mut Settings| settings.set(name, value.clone());
-                    if let Some(warning) = self.change_settings(*is_local, out, set)? {
+                    if let Some(warning) = self.set(name, value.clone(), *is_local, out)? {
                         out.notice("WARNING", &warning);
                     }
                 }
@@ -585,6 +616,53 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Sets a setting, if the session may. Returns a warning if it has no effect.
+    pub(crate) fn set(
+        &mut self,
+        name: &str,
+        value: Option<String>,
+        is_local: bool,
+        out: &mut Out,
+    ) -> Result<Option<SqlError>, SqlError> {
+        if !is_of_role(name) {
+            let set = |settings: &mut Settings| settings.set(name, value.clone());
+            return self.change_settings(is_local, out, set);
+        }
+        let value = value.filter(|value| !value.eq_ignore_ascii_case("default"));
+        let value = value.filter(|value| value != NO_ROLE || !name.eq_ignore_ascii_case("role"));
+        let roles = self.engine.roles();
+        let found = value.as_deref().map(|value| roles.named(value)).transpose();
+        let found = found.map_err(|error| SqlError { code: code::INVALID_PARAMETER, ..error })?;
+        if let Some(wanted) = found {
+            self.check_taking_on(&name.to_lowercase(), wanted)?;
+        }
+        let set = |settings: &mut Settings| {
+            let done = settings.set(name, value.clone())?;
+            let role = roles.named(settings.current());
+            settings.superuser = role.is_ok_and(|role| role.superuser);
+            Ok(done)
+        };
+        self.change_settings(is_local, out, set)
+    }
+
+    /// A session takes on roles whose member its user is; a superuser's may be anybody's.
+    fn check_taking_on(&self, setting: &str, wanted: &Role) -> Result<(), SqlError> {
+        let (roles, catalog) = (self.engine.roles(), self.catalog());
+        let of = |name: &str| Identity::of(name, &roles, &catalog.members);
+        let (may, what) = match setting {
+            "role" => (of(&self.settings.user).acts_as(wanted.oid as u32), "role"),
+            _ => {
+                let login = of(&self.settings.login);
+                (login.is_superuser || *login.name == *wanted.name, "session authorization")
+            }
+        };
+        if may {
+            return Ok(());
+        }
+        let message = format!("permission denied to set {what} \"{}\"", wanted.name);
+        Err(SqlError::new(code::INSUFFICIENT_PRIVILEGE, message))
     }
 
     /// The value of a setting; or of what is none but can be asked for as if it were.
@@ -605,13 +683,13 @@ impl Session {
 
     /// Looks for names where the settings say.
     pub(crate) fn look_in_path(&mut self) {
-        let path = self.settings.path();
-        if self.temporaries.path() == path {
+        let (path, role) = (self.settings.path(), self.settings.current().clone());
+        if self.temporaries.told() == (path.clone(), role.clone()) {
             return;
         }
-        self.temporaries.set_path(path.clone());
+        self.temporaries.set_path(path, role);
         if let Some(draft) = self.txn.as_mut().and_then(|backend| backend.draft.as_mut()) {
-            draft.set_path(path);
+            draft.look_in_path();
         }
     }
 

@@ -11,6 +11,7 @@
 
 use crate::engine::Engine;
 use isomer_sql::catalog::{Catalog, PG_CATALOG};
+use isomer_sql::rights::{Identity, Kind, Object, Rights};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -18,8 +19,10 @@ use std::sync::Arc;
 pub(crate) struct Temporaries {
     engine: Arc<Engine>,
     own: RefCell<Arc<Catalog>>,
-    /// Where the session looks for names without a schema, whether there are such schemas or not.
+    /// Where the session looks for names without a schema, whether there are such schemas or not, and whether its role
+    /// may use them or not.
     path: RefCell<Arc<[String]>>,
+    role: RefCell<Arc<str>>,
     /// The catalog for the session's statements, and the version of that of all in it.
     both: RefCell<Option<(u64, Arc<Catalog>)>>,
 }
@@ -27,7 +30,8 @@ pub(crate) struct Temporaries {
 impl Temporaries {
     pub(crate) fn new(engine: Arc<Engine>) -> Temporaries {
         let path = RefCell::new(isomer_sql::catalog::public_path());
-        Temporaries { engine, own: RefCell::default(), path, both: RefCell::default() }
+        let (own, role, both) = Default::default();
+        Temporaries { engine, own, path, role, both }
     }
 
     /// True if there are none.
@@ -39,17 +43,48 @@ impl Temporaries {
     pub(crate) fn is_plain(&self) -> bool {
         let (path, all) = (self.path.borrow(), self.engine.catalog());
         let there = path.iter().filter(|schema| all.has_schema(schema) || *schema == PG_CATALOG);
-        self.is_empty() && there.eq(all.path.iter())
+        self.is_empty() && there.eq(all.path.iter()) && self.unusable(&all).is_none()
     }
 
-    /// Where it looks for names without a schema from now on.
-    pub(crate) fn set_path(&self, path: Arc<[String]>) {
-        *self.path.borrow_mut() = path;
+    /// Where it looks for names without a schema from now on, and for whom.
+    pub(crate) fn set_path(&self, path: Arc<[String]>, role: Arc<str>) {
+        (*self.path.borrow_mut(), *self.role.borrow_mut()) = (path, role);
         *self.both.borrow_mut() = None;
     }
 
-    pub(crate) fn path(&self) -> Arc<[String]> {
-        self.path.borrow().clone()
+    /// Where it was told to look, and for whom.
+    pub(crate) fn told(&self) -> (Arc<[String]>, Arc<str>) {
+        (self.path.borrow().clone(), self.role.borrow().clone())
+    }
+
+    /// Where it looks, in a catalog: what the role may not use is passed by.
+    pub(crate) fn path(&self, catalog: &Catalog) -> Arc<[String]> {
+        let path = self.path.borrow().clone();
+        match self.unusable(catalog) {
+            None => path,
+            Some(unusable) => {
+                path.iter().filter(|name| !unusable.contains(name)).cloned().collect()
+            }
+        }
+    }
+
+    /// The schemas of the path that the role may not use. Most of the time everybody may.
+    fn unusable(&self, catalog: &Catalog) -> Option<Vec<String>> {
+        let path = self.path.borrow();
+        let may = |name: &String, who: &Identity| {
+            catalog.schemas.get(name).is_none_or(|schema| {
+                let object = Object::Schema(schema.oid);
+                who.rights_to(catalog, object, Kind::Schema).has(Rights::USAGE)
+            })
+        };
+        let everybody = Identity::default();
+        let closed: Vec<&String> = path.iter().filter(|name| !may(name, &everybody)).collect();
+        if closed.is_empty() {
+            return None;
+        }
+        let who = Identity::of(&self.role.borrow(), &self.engine.roles(), &catalog.members);
+        let closed = closed.into_iter().filter(|name| !may(name, &who));
+        Some(closed.cloned().collect::<Vec<_>>()).filter(|closed| !closed.is_empty())
     }
 
     /// The catalog as the session's statements see it, outside of what its transaction has defined.
@@ -67,7 +102,7 @@ impl Temporaries {
                 return both.clone();
             }
             if all.version < version {
-                let path = self.path.borrow().clone();
+                let path = self.path(&all);
                 let both = Catalog { version, path, ..all.with(&self.own.borrow()) };
                 let both = Arc::new(both);
                 *self.both.borrow_mut() = Some((all.version, both.clone()));

@@ -20,12 +20,17 @@
 //! Databases from before there were superusers have a table `isomer_users`; as all of its users
 //! could do everything, they become superusers.
 
+use crate::draft::Difference;
 use crate::engine::{Engine, damaged, system_table};
 use crate::scram::Verifier;
+use arc_swap::ArcSwap;
 use isomer_cluster::Database;
 use isomer_design::{Column, ColumnType, Schema, SchemaError, TableId, Value};
+use isomer_sql::catalog::Namespace;
 use isomer_sql::parse::{UserAttributes, UserStatement};
-use isomer_sql::system::{OWNER, Role};
+use isomer_sql::rights::check::PREDEFINED;
+use isomer_sql::rights::{Acl, Identity, Item, Kind, Object, Owned, PUBLIC, Rights, Role, Roles};
+use isomer_sql::system::OWNER;
 use isomer_sql::{SqlError, code};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -44,6 +49,8 @@ pub(crate) struct Users {
     table: (TableId, Arc<Schema>),
     /// Held while one is changed, so that two superusers cannot demote each other.
     known: Mutex<BTreeMap<String, User>>,
+    /// The same for whoever asks for rights.
+    roles: ArcSwap<Roles>,
 }
 
 /// What is known of a user.
@@ -70,7 +77,18 @@ fn schema() -> Result<Schema, SchemaError> {
 impl Users {
     /// The users' table, which is made if it is missing; they are read by [`Engine::read_users`].
     pub(crate) fn open(database: &Database) -> Result<Users, SqlError> {
-        Ok(Users { table: system_table(database, schema())?, known: Mutex::default() })
+        let table = system_table(database, schema())?;
+        Ok(Users { table, known: Mutex::default(), roles: ArcSwap::default() })
+    }
+
+    /// Lets whoever asks for rights know of roles as they are.
+    fn tell(&self, known: &BTreeMap<String, User>) {
+        let role = |(name, user): (&String, &User)| {
+            let User { oid, superuser, login, .. } = *user;
+            Role { oid, name: name.clone(), superuser, login }
+        };
+        let version = self.roles.load().version + 1;
+        self.roles.store(Arc::new(Roles::new(version, known.iter().map(role).collect())));
     }
 }
 
@@ -101,12 +119,17 @@ impl Engine {
         };
         let before = known.get(name);
         let after = match (statement, before) {
-            (UserStatement::Create { .. }, Some(_)) => {
+            (UserStatement::Create { .. }, before)
+                if before.is_some() || PREDEFINED.iter().any(|(_, own)| own == name) =>
+            {
                 let message = format!("role \"{name}\" already exists");
                 return Err(SqlError::new(code::DUPLICATE_OBJECT, message));
             }
-            (UserStatement::Create { attributes, .. }, None) => {
-                let most = known.values().map(|user| user.oid + 1).max().unwrap_or(FIRST_OID);
+            (UserStatement::Create { attributes, .. }, _) => {
+                // Nobody gets what was left to a number that is nobody's any more.
+                let named = self.catalog().last_role().into();
+                let most = known.values().map(|user| user.oid).chain([named]).max();
+                let most = most.map_or(FIRST_OID, |oid| oid + 1);
                 let new = User {
                     oid: most.max(FIRST_OID),
                     superuser: false,
@@ -138,6 +161,7 @@ impl Engine {
                 .hint("Make another one first: CREATE USER name SUPERUSER PASSWORD 'text'."));
         }
         self.write_user(name, after.as_ref())?;
+        self.users.tell(&changed);
         *known = changed;
         let dropped = after.is_none().then(|| name.clone());
         Ok(UserChanged { tag, dropped })
@@ -148,28 +172,14 @@ impl Engine {
         self.users.known.lock().get(name).cloned()
     }
 
-    /// Refuses what only superusers do.
-    ///
-    /// # Errors
-    /// 42501.
-    pub(crate) fn check_superuser(&self, name: &str, what: &str) -> Result<(), SqlError> {
-        match self.user(name) {
-            Some(user) if user.superuser => Ok(()),
-            _ => Err(not_allowed(what)),
-        }
-    }
-
     /// True if somebody who may connect has a password.
     pub fn has_passwords(&self) -> bool {
         self.users.known.lock().values().any(|user| user.login && !user.verifier.is_empty())
     }
 
-    pub(crate) fn roles(&self) -> Vec<Role> {
-        let role = |(name, user): (&String, &User)| {
-            let User { oid, superuser, login, .. } = *user;
-            Role { oid, name: name.clone(), superuser, login }
-        };
-        self.users.known.lock().iter().map(role).collect()
+    /// All roles as they are.
+    pub(crate) fn roles(&self) -> Arc<Roles> {
+        self.users.roles.load_full()
     }
 
     /// Reads all users; makes the first one, if there is none.
@@ -199,11 +209,27 @@ impl Engine {
             known.insert(name.to_string(), User { oid, superuser, login, verifier });
         }
         if known.is_empty() {
+            self.begin_rights()?;
             let first = User { oid: OWNER, superuser: true, login: true, verifier: String::new() };
             self.write_user(FIRST_USER, Some(&first))?;
             known.insert(FIRST_USER.to_owned(), first);
         }
+        self.users.tell(&known);
         Ok(())
+    }
+
+    /// A new database: everybody uses the schema public, and its owner makes things there. In one from before
+    /// everybody does.
+    fn begin_rights(&self) -> Result<(), SqlError> {
+        let owner = isomer_sql::system::DATABASE_OWNER as u32;
+        let mut acl = Acl::of_owner(Kind::Schema, owner);
+        let (grantee, rights) = (PUBLIC, Rights::USAGE);
+        acl.grant(owner, Item { grantee, grantor: owner, rights, options: Rights::NONE })?;
+        let public = Object::Schema(Namespace::public().oid);
+        let owned = Owned { acl: Some(acl), ..Owned::by(owner) };
+        let ownership = vec![(public, Some(Arc::new(owned)))];
+        let rows = self.changed_rows(&Difference { ownership, ..Difference::default() })?;
+        self.write(self.catalog_table.0, &rows)
     }
 
     /// Where this is cut short, it is done again at the next start.
@@ -252,7 +278,7 @@ impl User {
     }
 
     fn with(mut self, attributes: &UserAttributes, salt: [u8; 16]) -> User {
-        let UserAttributes { password, superuser, login } = attributes;
+        let UserAttributes { password, superuser, login, .. } = attributes;
         if let Some(password) = password {
             let verifier = |text: &String| Verifier::of(text, salt).write();
             self.verifier = password.as_ref().map_or_else(String::new, verifier);
@@ -261,6 +287,14 @@ impl User {
         self.login = login.unwrap_or(self.login);
         self
     }
+}
+
+/// Refuses what only superusers do.
+///
+/// # Errors
+/// 42501.
+pub(crate) fn check_superuser(who: &Identity, what: &str) -> Result<(), SqlError> {
+    if who.is_superuser { Ok(()) } else { Err(not_allowed(what)) }
 }
 
 /// Superusers manage users; everybody may change his own password.

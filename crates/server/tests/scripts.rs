@@ -1,5 +1,5 @@
 //! Golden scripts: statements and what clients see of them. Each script has a server of its own; a
-//! prefix such as `a:` names a client.
+//! prefix such as `a:` names a client, who is the user of this name, if there is one.
 //!
 //! ```text
 //! a:> begin                           b: [later]> update t set v = 1      b:> select v from t
@@ -64,10 +64,13 @@ impl Scripts {
         *self = Scripts::serve(image);
     }
 
-    fn connect(&self) -> Client {
+    /// A client, as the user of this name, if there is one.
+    fn connect(&self, name: &str) -> Client {
         let port = self.server.address().port();
-        let config = format!("host=127.0.0.1 port={port} user=isomer dbname=test");
-        Client::connect(&config, NoTls).expect("the server answers")
+        let config = |user: &str| format!("host=127.0.0.1 port={port} user={user} dbname=test");
+        let own = (!name.is_empty()).then(|| Client::connect(&config(name), NoTls).ok()).flatten();
+        let first = || Client::connect(&config("isomer"), NoTls).expect("the server answers");
+        own.unwrap_or_else(first)
     }
 
     /// Waits until all statements that were left to themselves wait for others, or have ended.
@@ -118,7 +121,7 @@ impl Runner for Scripts {
             self.clients.insert(name.clone(), client);
             shown = result;
         }
-        let mut client = self.clients.remove(&name).unwrap_or_else(|| self.connect());
+        let mut client = self.clients.remove(&name).unwrap_or_else(|| self.connect(&name));
         if context.tags.contains("later") {
             let text = command.name.clone();
             let work = move || {

@@ -43,6 +43,7 @@ use crate::error::{SqlError, code, similar};
 pub use crate::exec::Immutable;
 use crate::expr::Expr;
 use crate::foreign::ForeignKey;
+use crate::rights::{Members, Ownership};
 use crate::sequence::{Owner, Sequence};
 use crate::types::SqlType;
 use crate::view::View;
@@ -74,6 +75,10 @@ pub struct Catalog {
     pub path: Arc<[String]>,
     /// What is said of all these.
     pub comments: Comments,
+    /// Whose all these are, and what others may do with them.
+    pub ownership: Ownership,
+    /// Which roles are members of which.
+    pub members: Members,
     /// Which of the session's own tables go at the end of the transaction.
     pub to_commit: ToCommit,
     /// True if it finds the rows of a table in an order that is not the present one ([`Catalog::seen_at`]).
@@ -296,8 +301,9 @@ impl Catalog {
         let views = self.views.values().map(|view| view.oid);
         let types = self.types.values().flat_map(|labels| [labels.of.oid, labels.of.array_oid]);
         let domains = self.domains.values().map(|domain| domain.oid);
+        let schemas = self.schemas.values().map(|schema| schema.oid);
         let relations = self.tables.values().flat_map(of).chain(sequences).chain(views);
-        relations.chain(types).chain(domains)
+        relations.chain(types).chain(domains).chain(schemas)
     }
 
     /// A sequence by its name.

@@ -80,6 +80,7 @@ pub mod code {
     pub const INVALID_TABLE_DEFINITION: &str = "42P16";
     pub const INVALID_FOREIGN_KEY: &str = "42830";
     pub const INVALID_OBJECT_DEFINITION: &str = "42P17";
+    pub const INVALID_GRANT: &str = "0LP01";
     pub const DEPENDENT_OBJECTS: &str = "2BP01";
     pub const WRONG_OBJECT: &str = "42809";
     /// There is no such schema.

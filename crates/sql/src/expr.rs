@@ -234,6 +234,7 @@ impl Expr {
                 Func::Random
                     | Func::RandomUuid
                     | Func::NextVal
+                    | Func::NextOwn
                     | Func::CurrVal
                     | Func::LastVal
                     | Func::SetVal

@@ -10,6 +10,7 @@ mod number_patterns;
 mod numbers;
 mod read_times;
 mod regex;
+mod rights;
 mod spans;
 mod strings;
 mod times;
@@ -27,6 +28,7 @@ pub use numbers::NumberFunc;
 use numbers::{analytic, number, power};
 pub use regex::RegexFunc;
 pub(crate) use regex::{groups as regex_groups, split as regex_split};
+pub use rights::Asked;
 pub use spans::TimeFunc;
 pub(crate) use spans::{later, moment_later};
 use std::collections::BTreeSet;
@@ -77,8 +79,11 @@ pub enum Func {
     CurrentDatabase,
     CurrentSchema,
     CurrentUser,
+    SessionUser,
     BackendPid,
     NextVal,
+    /// The next number of an identity column, which is part of what the table is.
+    NextOwn,
     CurrVal,
     LastVal,
     SetVal,
@@ -161,6 +166,8 @@ pub enum Func {
     Array(ArrayFunc),
     Regex(RegexFunc),
     Number(NumberFunc),
+    /// Whether a role may do something.
+    MayOne(Asked),
     /// Two binary numbers as one value, for aggregates of two.
     Pair,
 }
@@ -238,9 +245,8 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("version", 0) => (Version, SqlType::Text),
         ("current_database" | "current_catalog", 0) => (CurrentDatabase, SqlType::Name),
         ("current_schema", 0) => (CurrentSchema, SqlType::Name),
-        ("current_user" | "session_user" | "user" | "current_role", 0) => {
-            (CurrentUser, SqlType::Name)
-        }
+        ("current_user" | "user" | "current_role", 0) => (CurrentUser, SqlType::Name),
+        ("session_user", 0) => (SessionUser, SqlType::Name),
         ("pg_backend_pid", 0) => (BackendPid, SqlType::Int4),
         ("nextval", 1) => (NextVal, SqlType::Int8),
         ("currval", 1) => (CurrVal, SqlType::Int8),
@@ -250,13 +256,17 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("random", 0) => (Random, SqlType::Float8),
         ("gen_random_uuid", 0) => (RandomUuid, SqlType::Uuid),
         ("format_type", 2) => (FormatType, SqlType::Text),
-        ("has_column_privilege" | "pg_has_role", 2..=4) => (True, SqlType::Bool),
+        ("has_table_privilege", 2 | 3) => (MayOne(Asked::Table), SqlType::Bool),
+        ("has_any_column_privilege", 2 | 3) => (MayOne(Asked::AnyColumn), SqlType::Bool),
+        ("has_column_privilege", 3 | 4) => (MayOne(Asked::Column), SqlType::Bool),
+        ("has_sequence_privilege", 2 | 3) => (MayOne(Asked::Sequence), SqlType::Bool),
+        ("has_schema_privilege", 2 | 3) => (MayOne(Asked::Schema), SqlType::Bool),
+        ("has_type_privilege", 2 | 3) => (MayOne(Asked::Type), SqlType::Bool),
+        ("has_database_privilege", 2 | 3) => (MayOne(Asked::Database), SqlType::Bool),
+        ("pg_has_role", 2 | 3) => (MayOne(Asked::Role), SqlType::Bool),
         ("pg_table_is_visible", 1) => (TableVisible, SqlType::Bool),
         ("pg_type_is_visible", 1) => (TypeVisible, SqlType::Bool),
         ("pg_function_is_visible" | "pg_opclass_is_visible" | "pg_collation_is_visible", 1) => {
-            (True, SqlType::Bool)
-        }
-        ("has_table_privilege" | "has_schema_privilege" | "has_database_privilege", 2 | 3) => {
             (True, SqlType::Bool)
         }
         ("pg_typeof", 1) => (TypeOf, SqlType::Text),
@@ -385,15 +395,14 @@ impl Func {
             Instant | LocalTime => args < 2,
             Time(func) => func.asks_around(args),
             // Moments are written as the session's zone has them.
-            Json(JsonFunc::Of) => true,
+            Json(JsonFunc::Of) | MayOne(_) => true,
             Now | ClockTime | CurrentDate | LocalNow | Version | CurrentDatabase
-            | CurrentSchema | CurrentSchemas | CurrentUser | BackendPid | CurrentSetting
-            | SetConfig | FormatType | TableVisible | TypeVisible | RelationSize
-            | IndexDefinition | ConstraintDefinition | ViewDefinition | ShowDefault | UserById
-            | ToRegclass | RegclassName | RegtypeName | PgTypeName | ToRegtype | Regtype
-            | SerialSequence | Description | ColumnDescription | Regclass | ToChar | ReadTime => {
-                true
-            }
+            | CurrentSchema | CurrentSchemas | CurrentUser | SessionUser | BackendPid
+            | CurrentSetting | SetConfig | FormatType | TableVisible | TypeVisible
+            | RelationSize | IndexDefinition | ConstraintDefinition | ViewDefinition
+            | ShowDefault | UserById | ToRegclass | RegclassName | RegtypeName | PgTypeName
+            | ToRegtype | Regtype | SerialSequence | Description | ColumnDescription | Regclass
+            | ToChar | ReadTime => true,
             _ => false,
         }
     }
@@ -531,7 +540,9 @@ pub fn call(
         Version => Datum::text(version()),
         CurrentDatabase => Datum::text(&*around.database),
         CurrentSchema => catalog.first_schema().map_or(Datum::Null, Datum::text),
-        CurrentUser => Datum::text(&*around.user),
+        CurrentUser => Datum::text(&*around.identity.name),
+        SessionUser => Datum::text(&*around.user),
+        MayOne(asked) => rights::may(asked, args, catalog, around)?,
         UserById => Datum::Text(crate::system::role_name(around, int(0))),
         BackendPid => Datum::Int(around.process.into()),
         EncodingName => Datum::text("UTF8"),
@@ -719,6 +730,7 @@ pub fn call(
         }
         TruthName => Datum::text(if args[0].as_bool() == Some(true) { "true" } else { "false" }),
         NextVal
+        | NextOwn
         | CurrVal
         | LastVal
         | SetVal

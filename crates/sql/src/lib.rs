@@ -59,6 +59,7 @@ pub mod pattern;
 pub mod plan;
 pub mod refuse;
 pub mod regex;
+pub mod rights;
 pub mod sequence;
 pub mod statement;
 pub mod system;

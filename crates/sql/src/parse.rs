@@ -16,19 +16,20 @@
 //!   CREATE TABLE t (.., LIKE other ..)        forms of ALTER: see the modules of these
 //!   CREATE | ALTER USER name [PASSWORD 'text' | NULL] [[NO]SUPERUSER] [[NO]LOGIN]
 //!   DROP USER [IF EXISTS] name
+//!   GRANT ..   REVOKE ..                      REASSIGN OWNED, DROP OWNED: see the module of grants
 //!   DECLARE c CURSOR ..   FETCH   MOVE   CLOSE  see the module of cursors
 //!   SET CONSTRAINTS ALL | name, .. DEFERRED | IMMEDIATE
 //! ```
 //!
 //! VACUUM, ANALYZE and ALTER COLUMN .. SET STATISTICS are understood and have nothing to do: garbage is freed without
-//! them, and there are no statistics. What would promise something that is not kept (GRANT ..) is refused
-//! ([`REFUSED`]).
+//! them, and there are no statistics. What would promise something that is not kept is refused ([`REFUSED`]).
 
 mod alter;
 mod conflict;
 mod cursor;
 mod design;
 mod domain;
+mod grant;
 mod like;
 mod rewrite;
 mod sequence;
@@ -45,6 +46,7 @@ pub use cursor::{CursorStatement, Declare, Fetch, FetchWay};
 pub use design::{DesignChange, DesignStatement, Reconfigure};
 use design::{alter as alter_design, system};
 pub use domain::{DomainChange, DomainOption, DomainStatement};
+pub use grant::{Grant, GrantRoles, NamedRights, RightsStatement, RoleName, Target};
 pub use like::{Including, Like};
 use rewrite::{as_table, drop_deferrable, has_partial_action, has_words, is_about_statistics};
 use rewrite::{
@@ -76,9 +78,7 @@ const STATEMENT_BYTES: usize =
     2 * size_of::<Parsed>() + size_of::<Query>() + 2 * size_of::<Select>();
 
 /// Statements that are refused by their first word, and what to do instead.
-const REFUSED: [(&str, &str); 4] = [
-    ("GRANT", "Every user may read and write every table; superusers manage users (ALTER USER)."),
-    ("REVOKE", "Every user may read and write every table; who must not is not made a user."),
+const REFUSED: [(&str, &str); 2] = [
     ("CLUSTER", "A table is in the order of its primary key."),
     ("REINDEX", "Drop the index and create it again."),
 ];
@@ -104,6 +104,8 @@ pub enum Parsed {
     Reshard(Box<Reshard>),
     /// A statement about a user.
     User(UserStatement),
+    /// A statement about rights.
+    Rights(RightsStatement),
     /// A statement about a cursor.
     Cursor(Box<CursorStatement>),
     /// SET CONSTRAINTS.
@@ -280,8 +282,17 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
         ("CHECKPOINT", _) => return Ok(Parsed::Design(DesignStatement::Checkpoint)),
         // There are no channels: none of them is open.
         ("UNLISTEN", _) => return Ok(Parsed::Nothing("UNLISTEN")),
-        ("CREATE" | "ALTER" | "DROP", "USER" | "ROLE") => {
+        ("CREATE" | "ALTER" | "DROP", "USER" | "ROLE" | "GROUP") => {
             return user(&tokens, text).map(Parsed::User);
+        }
+        ("GRANT" | "REVOKE" | "REASSIGN", _) | ("DROP", "OWNED") => {
+            let mut own = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens);
+            let found = grant::statement(&mut own).map_err(|error| refused(error, text))?;
+            return found.map(Parsed::Rights);
+        }
+        ("ALTER", "DEFAULT") => {
+            return Err(SqlError::unsupported("ALTER DEFAULT PRIVILEGES")
+                .hint("GRANT .. ON ALL TABLES IN SCHEMA gives rights to those that there are."));
         }
         ("SET", "CONSTRAINTS") => {
             let mut own = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens);
@@ -595,15 +606,18 @@ mod tests {
         let name = "bob".to_owned();
         assert_eq!(parsed, [Parsed::User(UserStatement::Alter { name, attributes })]);
         let role = parse("create role bob with password null noreplication").expect("one");
-        let attributes =
-            UserAttributes { password: Some(None), superuser: None, login: Some(false) };
+        let attributes = UserAttributes {
+            password: Some(None),
+            login: Some(false),
+            ..UserAttributes::default()
+        };
         let name = "bob".to_owned();
         assert_eq!(role, [Parsed::User(UserStatement::Create { name, attributes })]);
         for refused in [
             "create user bob valid until 'tomorrow'",
             "alter role bob createdb",
-            "grant select on t to bob",
-            "revoke all on t from bob",
+            "grant all on database d to bob",
+            "alter default privileges grant select on tables to bob",
         ] {
             let error = parse(refused).expect_err("a refusal");
             assert_eq!(error.code, code::FEATURE_NOT_SUPPORTED, "{refused}");

@@ -17,13 +17,17 @@ use crate::exec::Exec;
 use crate::expr::Expr;
 use crate::foreign::{Check, Checks};
 use crate::parse::{AlterStatement, DomainStatement, Like, SequenceStatement};
-use crate::parse::{ConstraintsStatement, CursorStatement, Declare, Fetch, Parsed, Reshard};
+use crate::parse::{
+    ConstraintsStatement, CursorStatement, Declare, Fetch, Parsed, Reshard, RightsStatement,
+};
 use crate::plan::{Change, Insert, OutputColumn, Select};
+use crate::rights::{Kind, Need, Object, Rights};
 use crate::transaction::{Sink, Surroundings, Transaction};
 use crate::types::SqlType;
 use session::{copy, literals, modes, set_action, setting_name};
 use sqlparser::ast::{self, ObjectType, Statement};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// A compiled statement.
 #[derive(Debug)]
@@ -36,6 +40,10 @@ pub struct Compiled {
     pub output: Option<Vec<OutputColumn>>,
     /// The version of the catalog that it was compiled for.
     pub version: u64,
+    /// The rights that it needs.
+    pub needs: Vec<Need>,
+    /// For whom that was checked last.
+    pub(crate) checked_for: AtomicU64,
     /// About how much memory it takes.
     pub bytes: usize,
 }
@@ -101,6 +109,8 @@ pub enum Definition {
     Sequence(Box<SequenceStatement>),
     /// Of the order in which a table's rows are kept.
     Reshard(Box<Reshard>),
+    /// Of rights.
+    Rights(Box<RightsStatement>),
 }
 
 /// What EXPLAIN shows.
@@ -301,6 +311,9 @@ pub fn compile(
         }
         Parsed::Alter(statement) => Action::Define(Definition::Alter(statement.clone())),
         Parsed::Domain(statement) => Action::Define(Definition::Domain(statement.clone())),
+        Parsed::Rights(statement) => {
+            Action::Define(Definition::Rights(Box::new(statement.clone())))
+        }
         Parsed::Reshard(reshard) => Action::Define(Definition::Reshard(reshard.clone())),
         Parsed::Overriding(statement, overriding) => {
             binder.overriding = Some(*overriding);
@@ -339,7 +352,8 @@ pub fn compile(
     let known = |ty| if ty == SqlType::Unknown { SqlType::Text } else { ty };
     let params = params.into_iter().map(known).collect();
     let (version, bytes) = (catalog.version, budget.mark() - before);
-    Ok(Compiled { action, params, output, version, bytes })
+    let (needs, checked_for) = (binder.take_needs(), AtomicU64::new(u64::MAX));
+    Ok(Compiled { action, params, output, version, needs, checked_for, bytes })
 }
 
 /// Rows that are locked are shown forward, in their transaction.
@@ -392,7 +406,9 @@ fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlE
             ast::Reset::ConfigurationParameter(name) => {
                 Action::Setting(Setting::Set(name.to_string().to_lowercase(), None, false))
             }
-            ast::Reset::SessionAuthorization => Action::Nothing("RESET"),
+            ast::Reset::SessionAuthorization => {
+                Action::Setting(Setting::Set("session_authorization".to_owned(), None, false))
+            }
         },
         // Plans are made anew by themselves.
         Statement::Discard { object_type } => match object_type {
@@ -457,6 +473,12 @@ impl Action {
 }
 
 impl Compiled {
+    /// The same for the system itself, which needs no rights.
+    #[must_use]
+    pub fn of_system(self) -> Compiled {
+        Compiled { needs: Vec::new(), ..self }
+    }
+
     /// True if it only reads.
     pub fn is_read_only(&self) -> bool {
         match &self.action {
@@ -495,13 +517,38 @@ impl Compiled {
         catalog: &Catalog,
         sink: &mut dyn Sink,
     ) -> Result<String, SqlError> {
-        let rows = self.action.run(&Exec::new(txn, params, around, catalog), sink)?;
+        let run = self.action.run(&Exec::new(txn, params, around, catalog), sink);
+        let rows = run.map_err(|error| self.without_values(error, around, catalog))?;
         Ok(match &self.action {
             Action::Select(_) => format!("SELECT {rows}"),
             Action::Insert(_) => format!("INSERT 0 {rows}"),
             Action::Update(_) => format!("UPDATE {rows}"),
             _ => format!("DELETE {rows}"),
         })
+    }
+
+    /// An error tells the values of a row to those only who may read it.
+    fn without_values(
+        &self,
+        error: SqlError,
+        around: &Surroundings,
+        catalog: &Catalog,
+    ) -> SqlError {
+        let table = match &self.action {
+            Action::Insert(plan) => &plan.table,
+            Action::Update(plan) | Action::Delete(plan) => &plan.table,
+            _ => return error,
+        };
+        let (who, object) = (&around.identity, Object::Relation(table.oid));
+        let may = || {
+            let mut columns = table.columns.iter();
+            who.rights_to(catalog, object, Kind::Table).has(Rights::SELECT)
+                || columns.all(|column| {
+                    who.rights_to_column(catalog, object, &column.name).has(Rights::SELECT)
+                })
+        };
+        let has_values = error.code.starts_with("23") && error.detail.is_some();
+        if has_values && !may() { SqlError { detail: None, ..error } } else { error }
     }
 
     /// Runs the statement of an EXPLAIN for what it costs.

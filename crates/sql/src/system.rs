@@ -5,6 +5,7 @@
 //! have (triggers, policies, publications, ..) are always empty: a query that joins one of them has no
 //! rows, whatever it shows, and what it shows is not looked at ([`SystemTable::is_void`]).
 
+mod access;
 mod definitions;
 mod information;
 mod opclass;
@@ -16,11 +17,13 @@ use crate::dates::TimeStyle;
 use crate::datum::Datum;
 use crate::domains::Domain;
 use crate::error::SqlError;
+use crate::rights::{Kind, Membership, Object, Rights, Role};
 use crate::sequence::Sequence;
 use crate::transaction::{CursorShown, Surroundings};
 use crate::types::{ALL, SqlType};
 use crate::view::View;
 use crate::zone::Zone;
+use access::Access;
 use definitions::index_definitions;
 pub(crate) use definitions::is_visible_type;
 pub(crate) use definitions::{constraint_definition, default_access, is_visible};
@@ -45,11 +48,13 @@ const INFORMATION: i64 = 2202;
 pub(crate) const OWN: i64 = 11_000;
 const HEAP: i64 = 2;
 const BTREE: i64 = 403;
-/// The user that a new database has; there are no rights to tables, so all of them are its.
+/// The user that a new database has.
 pub const OWNER: i64 = 10;
 const DATABASE: i64 = 5;
-const DATABASE_OWNER: i64 = 6171;
-const OWNER_ROLE: &str = "pg_database_owner";
+/// The role whose only member is the owner of the database.
+pub const DATABASE_OWNER: i64 = 6171;
+/// The role whose members may change the design of all tables.
+pub const DESIGN_ROLE: u32 = 8000;
 /// The keys of tables are constraints whose numbers are those of the tables, and this.
 const KEY_OID: i64 = 1 << 30;
 
@@ -70,9 +75,6 @@ pub trait DesignView: Send + Sync {
     /// The rows of a table of the schema `isomer`.
     fn rows(&self, table: &str, catalog: &Catalog) -> Vec<Vec<Datum>>;
 
-    /// All users.
-    fn roles(&self) -> Vec<Role>;
-
     /// The last number of a sequence; or the next, and false, if it was not given.
     ///
     /// # Errors
@@ -80,26 +82,9 @@ pub trait DesignView: Send + Sync {
     fn last_number(&self, sequence: &Sequence) -> Result<(i64, bool), SqlError>;
 }
 
-/// A user, as others see it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Role {
-    /// Its number.
-    pub oid: i64,
-    /// Its name.
-    pub name: String,
-    /// True if it may manage other users and the server.
-    pub superuser: bool,
-    /// True if it may connect.
-    pub login: bool,
-}
-
 /// The name of the user with this number.
 pub(crate) fn role_name(around: &Surroundings, oid: i64) -> String {
-    if oid == DATABASE_OWNER {
-        return OWNER_ROLE.to_owned();
-    }
-    let found = around.design.roles().into_iter().find(|role| role.oid == oid);
-    found.map_or_else(|| format!("unknown (OID={oid})"), |role| role.name)
+    around.identity.roles().name(oid as u32)
 }
 
 /// What a session has set.
@@ -158,34 +143,25 @@ impl SystemTable {
         catalog: &Catalog,
         around: &Surroundings,
     ) -> Result<Vec<Vec<Datum>>, SqlError> {
+        let access = &Access::new(catalog, around);
         let shown = |view: &View| view_definition(catalog, view.oid.into(), &around.budget);
         let rows = match (self.of.schema, self.of.name) {
             ("isomer", name) => around.design.rows(name, catalog),
             ("pg_catalog", "pg_namespace") => {
-                let row = |(oid, name, owner)| {
-                    let access = match oid {
-                        // What it is at PostgreSQL. To anybody who may connect, all is open here.
-                        PUBLIC => {
-                            text("{pg_database_owner=UC/pg_database_owner,=U/pg_database_owner}")
-                        }
-                        _ => Datum::Null,
-                    };
-                    vec![int(oid), text(name), int(owner), access]
-                };
                 // The schema isomer is not shown: those who dump what there is would dump it.
                 let all = [
-                    (PG_CATALOG, "pg_catalog", OWNER),
-                    (INFORMATION, "information_schema", OWNER),
-                    (OWN, TEMPORARY, OWNER),
+                    (PG_CATALOG, "pg_catalog"),
+                    (INFORMATION, "information_schema"),
+                    (OWN, TEMPORARY),
                 ];
-                let made = catalog.schemas.values();
-                let owner = |oid| if oid == PUBLIC { DATABASE_OWNER } else { OWNER };
-                let made = made.map(|schema| {
-                    let oid = i64::from(schema.oid);
-                    (oid, &*schema.name, owner(oid))
+                let is_there = |(oid, _): &(i64, &str)| *oid != OWN || catalog.has_own();
+                let own = |(oid, name)| vec![int(oid), text(name), int(OWNER), Datum::Null];
+                let made = catalog.schemas.values().map(|schema| {
+                    let object = Object::Schema(schema.oid);
+                    let (owner, list) = (access.owner(object), access.list(object, Kind::Schema));
+                    vec![int(schema.oid.into()), text(&schema.name), int(owner), list]
                 });
-                let is_there = |&(oid, ..): &(i64, &str, i64)| oid != OWN || catalog.has_own();
-                all.into_iter().filter(is_there).chain(made).map(row).collect()
+                all.into_iter().filter(is_there).map(own).chain(made).collect()
             }
             ("pg_catalog", "pg_cursors") => {
                 let row = |cursor: &CursorShown| {
@@ -199,33 +175,43 @@ impl SystemTable {
             }
             ("pg_catalog", "pg_class") => {
                 let sequences =
-                    catalog.sequences.values().map(|sequence| sequence_class(sequence, catalog));
-                let tables = catalog.tables.values().flat_map(|table| classes(table, catalog));
-                let views = catalog.views.values().map(|view| view_class(view, catalog));
+                    catalog.sequences.values().map(|one| sequence_class(one, catalog, access));
+                let tables = catalog.tables.values();
+                let tables = tables.flat_map(|table| classes(table, catalog, access));
+                let views = catalog.views.values().map(|view| view_class(view, catalog, access));
                 tables.chain(sequences).chain(views).collect()
             }
             ("pg_catalog", "pg_sequence") => {
                 catalog.sequences.values().map(|sequence| sequence_row(sequence)).collect()
             }
             ("pg_catalog", "pg_sequences") => {
-                let owner = role_name(around, OWNER);
                 let row = |sequence: &Arc<Sequence>| {
+                    let object = Object::Relation(sequence.oid);
+                    let may = around.identity.rights_to(catalog, object, Kind::Sequence);
                     let (last, is_called) = around.design.last_number(sequence)?;
-                    Ok(sequences_row(sequence, &owner, is_called.then_some(last)))
+                    let is_shown = is_called && may.has_any(Rights::SELECT | Rights::USAGE);
+                    let owner = access.owner_name(object);
+                    Ok(sequences_row(sequence, owner, is_shown.then_some(last)))
                 };
                 catalog.sequences.values().map(row).collect::<Result<_, SqlError>>()?
             }
             ("pg_catalog", "pg_depend") => dependencies(catalog),
             ("pg_catalog", "pg_attribute") => {
-                let views = catalog.views.values().flat_map(|view| view_attributes(view));
-                catalog.tables.values().flat_map(attributes).chain(views).collect()
+                let views = catalog.views.values().flat_map(|view| view_attributes(view, access));
+                let tables = catalog.tables.values();
+                tables.flat_map(|table| attributes(table, access)).chain(views).collect()
             }
             ("pg_catalog", "pg_description") => descriptions(catalog),
             ("pg_catalog", "pg_attrdef") => catalog.tables.values().flat_map(defaults).collect(),
             ("pg_catalog", "pg_type") => {
                 let arrays = ALL.iter().filter_map(|ty| ty.array());
-                let made = catalog.types.values().flat_map(|labels| enum_rows(labels, catalog));
-                let domains = catalog.domains.values().map(|domain| domain_row(domain, catalog));
+                let made = catalog.types.values().flat_map(|labels| {
+                    let owner = access.owner(Object::Type(labels.of.oid));
+                    enum_rows(labels, catalog, owner)
+                });
+                let domains = catalog.domains.values().map(|domain| {
+                    domain_row(domain, catalog, access.owner(Object::Type(domain.oid)))
+                });
                 let own = ALL.iter().copied().chain(arrays).map(type_row);
                 own.chain(made).chain(domains).collect()
             }
@@ -273,15 +259,19 @@ impl SystemTable {
                         Datum::Null,
                     ]
                 };
-                // Whose the schema public is, so that it is the first user's, whatever that is called.
-                let (oid, name) = (DATABASE_OWNER, OWNER_ROLE.to_owned());
-                let owner = Role { oid, name, superuser: false, login: false };
-                around.design.roles().into_iter().chain([owner]).map(row).collect()
+                around.identity.roles().all().iter().cloned().map(row).collect()
+            }
+            ("pg_catalog", "pg_auth_members") => {
+                let row = |(&(role, member), how): (&(u32, u32), &Membership)| {
+                    let roles = [role, member, how.grantor].map(|oid| int(oid.into()));
+                    roles.into_iter().chain([yes(how.is_admin)]).collect()
+                };
+                catalog.members.iter().map(row).collect()
             }
             ("pg_catalog", "pg_user") => {
-                let users = around.design.roles().into_iter().filter(|role| role.login);
+                let users = around.identity.roles().all().iter().filter(|role| role.login);
                 users
-                    .map(|role| vec![Datum::Text(role.name), int(role.oid), yes(role.superuser)])
+                    .map(|role| vec![text(&role.name), int(role.oid), yes(role.superuser)])
                     .collect()
             }
             ("pg_catalog", "pg_settings") => {
@@ -300,9 +290,9 @@ impl SystemTable {
             }
             ("pg_catalog", "pg_stat_activity") => sessions(around),
             ("pg_catalog", "pg_tables") => {
-                let owner = role_name(around, OWNER);
                 let row = |table: &Arc<Table>| {
-                    vec![text(&table.schema_name), text(&table.name), text(&owner)]
+                    let owner = access.owner_name(Object::Relation(table.oid));
+                    vec![text(&table.schema_name), text(&table.name), owner]
                 };
                 catalog.tables.values().map(row).collect()
             }
@@ -314,10 +304,9 @@ impl SystemTable {
                 catalog.tables.values().map(row).collect()
             }
             ("pg_catalog", "pg_views") => {
-                let owner = role_name(around, OWNER);
                 let row = |view: &Arc<View>| {
-                    let query = shown(view)?;
-                    Ok(vec![text(&view.schema), text(&view.name), text(&owner), query])
+                    let owner = access.owner_name(Object::Relation(view.oid));
+                    Ok(vec![text(&view.schema), text(&view.name), owner, shown(view)?])
                 };
                 catalog.views.values().map(row).collect::<Result<_, SqlError>>()?
             }
@@ -340,6 +329,17 @@ impl SystemTable {
                     vec![word, text("U"), yes(true), text("unreserved"), text("")]
                 };
                 sqlparser::keywords::ALL_KEYWORDS.iter().map(row).collect()
+            }
+            ("information_schema", "table_privileges") => access.to_tables(&around.database, true),
+            ("information_schema", "role_table_grants") => {
+                access.to_tables(&around.database, false)
+            }
+            ("information_schema", "column_privileges") => access.to_columns(&around.database),
+            ("information_schema", "enabled_roles") => {
+                let who = &around.identity;
+                let mut roles = who.roles().all().iter();
+                let enabled = roles.by_ref().filter(|role| who.acts_as(role.oid as u32));
+                enabled.map(|role| vec![text(&role.name)]).collect()
             }
             ("information_schema", "tables") => {
                 let row = |name: &Name, kind: &str| {
@@ -397,13 +397,13 @@ impl SystemTable {
                 catalog.sequences.values().filter_map(|one| sequences(one, around)).collect()
             }
             ("information_schema", "schemata") => {
-                let owner = role_name(around, OWNER);
-                let row = |name: &str| vec![text(&around.database), text(name), text(&owner)];
-                SYSTEM
-                    .into_iter()
-                    .chain(catalog.schemas.keys().map(String::as_str))
-                    .map(row)
-                    .collect()
+                let row = |name: &str, owner| vec![text(&around.database), text(name), owner];
+                let system = text(&role_name(around, OWNER));
+                let own = SYSTEM.into_iter().map(|name| row(name, system.clone()));
+                let made = catalog.schemas.values();
+                let made =
+                    made.map(|one| row(&one.name, access.owner_name(Object::Schema(one.oid))));
+                own.chain(made).collect()
             }
             _ => Vec::new(),
         };
@@ -435,6 +435,11 @@ fn schema_oid(catalog: &Catalog, name: &str) -> i64 {
         TEMPORARY => OWN,
         name => catalog.schemas.get(name).map_or(0, |schema| schema.oid.into()),
     }
+}
+
+/// True for the number of a schema of the system.
+pub(crate) fn is_own_schema(oid: i64) -> bool {
+    matches!(oid, PG_CATALOG | INFORMATION | OWN)
 }
 
 /// The number of the index that a primary key counts as.

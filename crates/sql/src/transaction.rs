@@ -3,6 +3,7 @@
 use crate::budget::Budget;
 use crate::error::SqlError;
 use crate::foreign::Check;
+use crate::rights::Identity;
 use crate::sequence::Sequence;
 use crate::system::{DesignView, SessionsView, SettingsView};
 use isomer_design::{Direction, Key, KeyRange, TableId, Time};
@@ -246,9 +247,9 @@ impl Given {
         self.numbers.borrow().get(&sequence).copied()
     }
 
-    /// The last number that any of them has given.
-    pub fn last(&self) -> Option<i64> {
-        self.last.get().and_then(|sequence| self.of(sequence))
+    /// The last number that any of them has given, and which one.
+    pub fn last(&self) -> Option<(u32, i64)> {
+        self.last.get().and_then(|sequence| Some((sequence, self.of(sequence)?)))
     }
 
     /// Forgets all of them.
@@ -269,6 +270,8 @@ pub struct Surroundings {
     pub now_us: i64,
     /// The client's user.
     pub user: Arc<str>,
+    /// Whose rights it has: the user's, or those of another role that it has taken on.
+    pub identity: Arc<Identity>,
     /// The client's database.
     pub database: Arc<str>,
     /// The number of the connection.

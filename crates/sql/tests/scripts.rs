@@ -9,8 +9,9 @@ use isomer_sql::budget::Budget;
 use isomer_sql::catalog::Catalog;
 use isomer_sql::dates::{Order, TimeStyle};
 use isomer_sql::foreign::Check;
+use isomer_sql::rights::Identity;
 use isomer_sql::sequence::Sequence;
-use isomer_sql::system::{DesignView, Role, SessionsView, SettingsView};
+use isomer_sql::system::{DesignView, SessionsView, SettingsView};
 use isomer_sql::transaction::{Base, LockKind, LockedRow, Surroundings, Transaction, Visit};
 use isomer_sql::zone::Zone;
 use isomer_sql::{Datum, SqlError};
@@ -140,10 +141,6 @@ impl DesignView for Nothing {
         Vec::new()
     }
 
-    fn roles(&self) -> Vec<Role> {
-        Vec::new()
-    }
-
     fn last_number(&self, _: &Sequence) -> Result<(i64, bool), SqlError> {
         none()
     }
@@ -172,6 +169,7 @@ fn shown(text: &str) -> Result<String, SqlError> {
         begun_us: NOW_US,
         now_us: NOW_US,
         user: Arc::from("isomer"),
+        identity: Arc::new(Identity::system()),
         database: Arc::from("isomer"),
         process: 1,
         budget,

@@ -395,12 +395,12 @@ impl Definer<'_> {
         }
         let catalog = self.catalog();
         let changed = define::renamed(table, Some(at), &to, &catalog, &self.around.budget)?;
-        let said = self.catalog().comments.get(&(table.oid, from.to_owned())).cloned();
-        self.replace(table, changed);
-        if let Some(said) = said {
-            let topic = (table.oid, to.clone());
-            self.change(|catalog| drop(catalog.comments.insert(topic, said)));
-        }
+        self.change(|catalog| {
+            let said = catalog.comments.get(&(table.oid, from.to_owned())).cloned();
+            catalog.comments.extend(said.map(|said| ((table.oid, to.clone()), said)));
+            catalog.rename_rights(table.oid, from, &to);
+            catalog.tables.insert(changed.full_name(), Arc::new(changed));
+        });
         let own = self.catalog().sequence_of(table.oid, from).cloned();
         if let Some(mut own) = own.as_deref().cloned() {
             own.owner = own.owner.map(|owner| Owner { column: to, ..owner });

@@ -2,7 +2,8 @@
 
 use super::in_one_order;
 use crate::ddl::Definer;
-use isomer_sql::catalog::{Name, Named, Relation, Table};
+use crate::enums::found;
+use isomer_sql::catalog::{MadeType, Name, Named, Relation, Table};
 use isomer_sql::define::plain_name;
 use isomer_sql::parse::{AlterChange, AlterStatement};
 use isomer_sql::view::View;
@@ -16,10 +17,9 @@ impl Definer<'_> {
         match &alter.change {
             AlterChange::SetSchema("ALTER TYPE", to) => return self.set_type_schema(&named, to),
             AlterChange::TypeOwner(owner) => {
-                if catalog.made_named(&named).is_none() {
-                    crate::enums::found(&catalog, &named)?;
-                }
-                return self.check_owner(owner);
+                let made = catalog.made_named(&named);
+                let made = made.map_or_else(|| found(&catalog, &named).map(MadeType::Enum), Ok)?;
+                return self.set_type_owner(&made, owner);
             }
             _ => {}
         }
@@ -118,10 +118,11 @@ impl Definer<'_> {
         };
         to.clone_into(&mut column.0);
         let said = self.catalog().comments.get(&(view.oid, from.to_owned())).cloned();
-        let topic = (view.oid, to.to_owned());
+        let oid = view.oid;
         self.change(|catalog| {
             catalog.views.insert(view.full_name(), Arc::new(view));
-            catalog.comments.extend(said.map(|said| (topic, said)));
+            catalog.comments.extend(said.map(|said| ((oid, to.to_owned()), said)));
+            catalog.rename_rights(oid, from, to);
         });
         Ok(())
     }

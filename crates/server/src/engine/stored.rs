@@ -14,6 +14,8 @@
 //!                      'type', 'mood' → 0, 16393, '', false, 'enum ..' (isomer_sql::enums has all of it)
 //!                      'type', 'age' → 0, 16395, '', false, 'domain ..' (isomer_sql::domains has all of it)
 //!                      'comment', '16384 id' → 0, 16384, '', false, 'who it is' (of a column; '16384 ' of all of it)
+//!                      'rights', 'relation 16384' → 0, 0, '10', false, 'all ..' (of its owner; isomer_sql::rights has all of it)
+//!                      'member', '16395 16396' → 0, 0, '10', false, 'admin' (of a role; who it is; by whose grant)
 //!                      'setting', 'autopilot' → 0, 0, '', false, 'auto'
 //!                      'setting', 'site_memory' → 0, 0, '', false, '4GB'
 //!                      'unused', 'by_city' → 0, 0, '', false, ''
@@ -43,6 +45,7 @@ use isomer_sql::domains::Domain;
 use isomer_sql::enums::Definition;
 use isomer_sql::foreign::ForeignKey;
 use isomer_sql::parse::{Parsed, parse, sequence_options};
+use isomer_sql::rights::{Membership, Object, Owned};
 use isomer_sql::sequence::{Owner, Sequence};
 use isomer_sql::view::View;
 use isomer_sql::{SqlError, SqlType, define};
@@ -68,6 +71,10 @@ const GONE: u32 = 0;
 const TYPE: &str = "type";
 /// The kind of a comment. Its name is the number of what it is about, and the column.
 const COMMENT: &str = "comment";
+/// The kind of what an object's owner is, and of the rights to it.
+const RIGHTS: &str = "rights";
+/// The kind of a role's member.
+const MEMBER: &str = "member";
 /// The kind of a table of the store that nothing uses: not yet, or no more.
 const UNUSED: &str = "unused";
 /// The settings of the whole server.
@@ -127,6 +134,14 @@ impl Engine {
             let (_, column) = entry.name.split_once(' ').ok_or_else(wrong)?;
             let topic = (entry.oid, column.to_owned());
             catalog.comments.insert(topic, Arc::from(&*entry.definition));
+        }
+        for entry in entries.iter().filter(|entry| entry.kind == RIGHTS) {
+            let (object, owned) = owned_of(entry)?;
+            catalog.ownership.insert(object, Arc::new(owned));
+        }
+        for entry in entries.iter().filter(|entry| entry.kind == MEMBER) {
+            let (roles, membership) = member_of(entry)?;
+            catalog.members.insert(roles, membership);
         }
         // In the order in which they were made.
         let mut foreign: Vec<&Entry> = entries.iter().filter(|one| one.kind == FOREIGN).collect();
@@ -306,6 +321,14 @@ impl Engine {
         for (topic, said) in &difference.comments {
             let (key, row) = self.catalog_row(&comment_entry(topic, said.as_deref()))?;
             rows.insert(key, said.is_some().then_some(row));
+        }
+        for (object, owned) in &difference.ownership {
+            let (key, row) = self.catalog_row(&rights_entry(*object, owned.as_deref()))?;
+            rows.insert(key, owned.is_some().then_some(row));
+        }
+        for (roles, membership) in &difference.members {
+            let (key, row) = self.catalog_row(&member_entry(*roles, *membership))?;
+            rows.insert(key, membership.is_some().then_some(row));
         }
         for table in &difference.old {
             for entry in entries_of(table) {
@@ -489,6 +512,36 @@ fn comment_entry((oid, column): &Topic, said: Option<&str>) -> Entry {
     Entry { oid: *oid, ..Entry::new(COMMENT, &name, said.unwrap_or_default().to_owned()) }
 }
 
+fn rights_entry(object: Object, owned: Option<&Owned>) -> Entry {
+    let owner = owned.map_or(0, |owned| owned.owner).to_string();
+    let kept = owned.map_or_else(String::new, Owned::kept);
+    Entry { of: owner, ..Entry::new(RIGHTS, &object.kept(), kept) }
+}
+
+fn owned_of(entry: &Entry) -> Result<(Object, Owned), SqlError> {
+    let wrong = || damaged(format!("the catalog has wrong rights to {:?}", entry.name));
+    let object = Object::read(&entry.name).ok_or_else(wrong)?;
+    let owner = entry.of.parse().map_err(damaged)?;
+    Ok((object, Owned::read(owner, &entry.definition).ok_or_else(wrong)?))
+}
+
+fn member_entry((role, member): (u32, u32), how: Option<Membership>) -> Entry {
+    let grantor = how.map_or(0, |how| how.grantor).to_string();
+    let kept = if how.is_some_and(|how| how.is_admin) { ADMIN } else { "" };
+    Entry { of: grantor, ..Entry::new(MEMBER, &format!("{role} {member}"), kept.to_owned()) }
+}
+
+/// A member that may let others in.
+const ADMIN: &str = "admin";
+
+fn member_of(entry: &Entry) -> Result<((u32, u32), Membership), SqlError> {
+    let wrong = || damaged(format!("the catalog has a wrong member {:?}", entry.name));
+    let (role, member) = entry.name.split_once(' ').ok_or_else(wrong)?;
+    let roles = (role.parse().map_err(damaged)?, member.parse().map_err(damaged)?);
+    let grantor = entry.of.parse().map_err(damaged)?;
+    Ok((roles, Membership { grantor, is_admin: entry.definition == ADMIN }))
+}
+
 /// A foreign key, and the number of its table.
 fn foreign_key_of(entry: &Entry) -> Result<(u32, ForeignKey), SqlError> {
     let wrong =
@@ -574,10 +627,9 @@ impl Entry {
             return Err(damaged("a row of the catalog has other columns"));
         };
         let all = |kinds: &Kinds| [kinds.table, kinds.added, kinds.primary, kinds.index];
-        let mut kinds = all(&OWN)
-            .into_iter()
-            .chain(all(&BESIDE))
-            .chain([FOREIGN, SEQUENCE, VIEW, SCHEMA, TYPE, COMMENT, "setting", UNUSED]);
+        let mut kinds = all(&OWN).into_iter().chain(all(&BESIDE)).chain([
+            FOREIGN, SEQUENCE, VIEW, SCHEMA, TYPE, COMMENT, RIGHTS, MEMBER, "setting", UNUSED,
+        ]);
         let kind = kinds.find(|known| *known == kind).ok_or_else(|| {
             damaged(format!("the catalog has a row of the unknown kind {kind:?}"))
         })?;

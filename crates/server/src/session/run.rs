@@ -3,15 +3,17 @@
 use super::cursors::Kept;
 use super::{Flush, RUNS_MAX, Session, in_failed, until};
 use crate::backend::Backend;
+use crate::ddl::Definer;
 use crate::limits::{self, Limited};
-use crate::settings::Settings;
+use crate::rights::{check_all_designs, check_design, check_lock, check_use};
+use crate::users::check_superuser;
 use crate::wire::{Formats, Out};
 use isomer_cluster::{CancelReason, Isolation, LockMode};
 use isomer_sql::catalog::{Catalog, Named};
 use isomer_sql::datum::Datum;
-use isomer_sql::parse::{DesignStatement, UserStatement};
+use isomer_sql::parse::{DesignStatement, RightsStatement, RoleName, UserStatement};
 use isomer_sql::plan::OutputColumn;
-use isomer_sql::statement::{Action, Compiled, Control, Explains};
+use isomer_sql::statement::{Action, Compiled, Control, Definition, Explains};
 use isomer_sql::transaction::Surroundings;
 use isomer_sql::zone::Zone;
 use isomer_sql::{SqlError, code};
@@ -110,16 +112,19 @@ impl Session {
             }
             Action::Define(definition) => self.define(definition, out, flush),
             Action::Design(statement) => {
-                let what = match **statement {
-                    DesignStatement::Autopilot(_) | DesignStatement::SiteMemory(_) => {
-                        Some("set what the server does")
+                let catalog = self.catalog();
+                let who = self.identity(&catalog);
+                match &**statement {
+                    DesignStatement::SiteMemory(_) => {
+                        check_superuser(&who, "set what the server does")?;
                     }
-                    DesignStatement::Reconfigure(_) => Some("reconfigure the database"),
-                    DesignStatement::Checkpoint => Some("make checkpoints"),
-                    _ => None,
-                };
-                if let Some(what) = what {
-                    self.engine.check_superuser(&self.settings.user, what)?;
+                    DesignStatement::Checkpoint => check_superuser(&who, "make checkpoints")?,
+                    DesignStatement::Autopilot(_) => check_all_designs(&who, "set the autopilot")?,
+                    DesignStatement::Reconfigure(_) => {
+                        check_all_designs(&who, "reconfigure the database")?;
+                    }
+                    DesignStatement::Alter { table, .. } => check_design(table, &catalog, &who)?,
+                    DesignStatement::Show(_) => {}
                 }
                 // The design is no part of a transaction; what was defined before outside of a block is there.
                 self.end_implicit()?;
@@ -142,8 +147,9 @@ impl Session {
             }
             Action::Cursor(cursor) => self.cursor(cursor, call, out, flush),
             Action::Lock(lock) => self.lock_tables(lock, out),
-            Action::User(statement) => self.user(statement, out),
+            Action::User(statement) => self.user(statement, out, flush),
             Action::Explain(inner, Explains::Plan) => {
+                call.compiled.check(&self.catalog(), &self.identity(&self.catalog()))?;
                 let lines = crate::explain::explain(&self.engine, inner, None);
                 self.show_lines(call, lines, out);
                 Ok(())
@@ -169,7 +175,10 @@ impl Session {
         };
         for target in &lock.tables {
             let catalog = self.catalog();
-            let table = catalog.table(&Named::of(&target.name)?)?.clone();
+            let named = Named::of(&target.name)?;
+            let table = catalog.table(&named)?.clone();
+            check_use(&self.identity(&catalog), &catalog, &named)?;
+            check_lock(&self.identity(&catalog), &catalog, table.oid, mode)?;
             let backend = self.backend();
             backend.planned_for = catalog.version;
             backend.lock_table(&table, mode, !lock.nowait)?;
@@ -178,17 +187,75 @@ impl Session {
         Ok(())
     }
 
-    /// Makes, changes or drops a user.
-    fn user(&mut self, statement: &UserStatement, out: &mut Out) -> Result<(), SqlError> {
+    /// Makes, changes or drops a role. Its memberships are definitions, which commit with it.
+    fn user(
+        &mut self,
+        statement: &UserStatement,
+        out: &mut Out,
+        flush: &mut dyn Flush,
+    ) -> Result<(), SqlError> {
         self.commit_before_user(out)?;
         let mut salt = [0; 16];
         (self.random)(&mut salt);
-        let changed = self.engine.change_user(statement, &self.settings.user, salt)?;
+        let who = self.identity(&self.catalog());
+        self.check_known(statement)?;
+        if let UserStatement::Drop { name, .. } = statement
+            && *name == *self.settings.user
+            && *name != *who.name
+        {
+            return Err(SqlError::new(code::OBJECT_IN_USE, "session user cannot be dropped"));
+        }
+        let change = |session: &Session| session.engine.change_user(statement, &who.name, salt);
+        let changed = match statement {
+            UserStatement::Drop { name, .. } if who.is_superuser => {
+                self.let_go_of_role(name)?;
+                change(self)?
+            }
+            _ => change(self)?,
+        };
+        if let UserStatement::Create { name, attributes } = statement {
+            for grant in attributes.grants(name) {
+                let grant = RightsStatement::Roles(Box::new(grant));
+                let definition = Definition::Rights(Box::new(grant));
+                self.define(&definition, &mut Out::default(), flush)?;
+            }
+        }
+        // It is a part of no block.
+        if let Some(backend) = self.txn.take() {
+            self.commit(backend)?;
+        }
         if let Some(dropped) = changed.dropped {
             self.clients.send_away(self.engine.gateway(), &dropped);
         }
         out.complete(changed.tag);
         Ok(())
+    }
+
+    /// Refuses a new role that is to be with others that there are not, before it is made.
+    fn check_known(&self, statement: &UserStatement) -> Result<(), SqlError> {
+        let UserStatement::Create { name, attributes } = statement else { return Ok(()) };
+        let roles = self.engine.roles();
+        for grant in attributes.grants(name) {
+            let named = grant.members.iter().filter_map(|member| match member {
+                RoleName::Named(name) => Some(name.as_str()),
+                RoleName::Public => Some("public"),
+                RoleName::Current | RoleName::Session => None,
+            });
+            let mut all = grant.roles.iter().map(String::as_str).chain(named);
+            all.find(|other| *other != name.as_str() && roles.named(other).is_err())
+                .map_or(Ok(()), |other| roles.named(other).map(drop))?;
+        }
+        Ok(())
+    }
+
+    /// Takes a role that is about to be dropped out of all others, if nothing is its own.
+    fn let_go_of_role(&mut self, name: &str) -> Result<(), SqlError> {
+        let roles = self.engine.roles();
+        let Ok(role) = roles.named(name) else { return Ok(()) };
+        let (oid, around) = (role.oid as u32, self.surroundings());
+        let mut notices = Vec::new();
+        self.begin_statement()?;
+        Definer::new(self.backend(), &around, &mut notices, true).forget_role(oid, name)
     }
 
     /// Runs a statement over rows; again if the rows it read have moved so far that no site has them as
@@ -232,20 +299,20 @@ impl Session {
         Err(SqlError::new(code::SERIALIZATION, message).hint("Run the transaction again."))
     }
 
-    /// The plan of a statement for this catalog, as the transaction may use it.
+    /// The plan of a statement for this catalog, as the transaction may use it, if its role may run it.
     pub(crate) fn plan(
         &self,
         call: Call<'_>,
         catalog: &Catalog,
     ) -> Result<Arc<Compiled>, SqlError> {
         let time = self.txn.as_ref().and_then(|backend| backend.txn.fixed_time());
-        if let Some(earlier) = time.and_then(|time| catalog.seen_at(time)) {
-            return (call.again)(&earlier);
-        }
-        match call.compiled.version == catalog.version {
-            true => Ok(call.compiled.clone()),
-            false => (call.again)(catalog),
-        }
+        let compiled = match time.and_then(|time| catalog.seen_at(time)) {
+            Some(earlier) => (call.again)(&earlier)?,
+            None if call.compiled.version == catalog.version => call.compiled.clone(),
+            None => (call.again)(catalog)?,
+        };
+        compiled.check(catalog, &self.identity(catalog))?;
+        Ok(compiled)
     }
 
     fn query_once(
@@ -290,9 +357,8 @@ impl Session {
                 flush.flush_some(out)
             })?;
         for (name, value, is_local) in around.wanted.take() {
-            let set = |settings: &mut Settings| settings.set(&name, Some(value.clone()));
             if !is_local || self.in_block {
-                self.change_settings(is_local, out, set)?;
+                self.set(&name, Some(value), is_local, out)?;
             }
         }
         out.complete(&tag);
@@ -306,6 +372,7 @@ impl Session {
             begun_us: self.txn.as_ref().map_or(now_us, |txn| txn.begun_us),
             now_us,
             user: self.settings.user.clone(),
+            identity: self.identity(&self.catalog()),
             database: self.settings.database.clone(),
             process: self.settings.process,
             budget: self.memory.statement.clone(),

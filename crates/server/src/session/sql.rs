@@ -3,6 +3,7 @@
 use super::{Call, Flush, PlanAgain, Session};
 use crate::ddl::Definer;
 use crate::indexes::Asker;
+use crate::rights::{check_definition, check_use};
 use crate::settings::Settings;
 use crate::wire::{Formats, Out};
 use isomer_cluster::{Isolation, LockMode};
@@ -10,6 +11,7 @@ use isomer_sql::catalog::{Name, Named, TEMPORARY, Table, quoted};
 use isomer_sql::datum::Datum;
 use isomer_sql::parse::{Parsed, Reshard, parse, parse_expression};
 use isomer_sql::plan::OutputColumn;
+use isomer_sql::rights::{Kind, Object, Rights};
 use isomer_sql::statement::{Action, Definition, Level, Modes, Prepared, compile};
 use isomer_sql::system::SettingsView;
 use isomer_sql::{SqlError, code};
@@ -101,6 +103,7 @@ impl Session {
                 out.complete("DISCARD TEMP");
             }
             Prepared::DiscardAll => {
+                self.set("session_authorization", None, false, out)?;
                 self.drop_temporaries(flush)?;
                 self.cursors.clear();
                 self.tell_cursors();
@@ -171,6 +174,9 @@ impl Session {
         out: &mut Out,
         flush: &mut dyn Flush,
     ) -> Result<(), SqlError> {
+        let catalog = self.catalog();
+        let who = self.identity(&catalog);
+        check_definition(definition, &catalog, (&who, &self.settings.database))?;
         let statement = match definition {
             Definition::Sql(statement) => Some(&**statement),
             _ => None,
@@ -218,7 +224,10 @@ impl Session {
             let around = self.surroundings();
             Definer::new(self.backend(), &around, &mut notices, !is_first).define(definition)?
         };
-        notices.iter().for_each(|notice| out.notice("NOTICE", notice));
+        for notice in &notices {
+            let is_warning = notice.code.starts_with("01") || notice.code == code::INVALID_GRANT;
+            out.notice(if is_warning { "WARNING" } else { "NOTICE" }, notice);
+        }
         out.complete(tag);
         Ok(())
     }
@@ -311,7 +320,8 @@ impl Session {
             // Whatever refers to the rows goes too.
             let again: PlanAgain<'_> = &|catalog| {
                 let alone = catalog.without_foreign_keys();
-                compile(&parsed, &text, &alone, &[], &budget).map(Arc::new)
+                let compiled = compile(&parsed, &text, &alone, &[], &budget)?;
+                Ok(Arc::new(compiled.of_system()))
             };
             let compiled = again(&self.catalog())?;
             let formats = Formats::default();
@@ -339,7 +349,9 @@ impl Session {
         let catalog = self.catalog();
         let mut tables: Vec<&Arc<Table>> = Vec::new();
         for target in &truncate.table_names {
-            let table = catalog.table(&Named::of(&target.name)?)?;
+            let named = Named::of(&target.name)?;
+            check_use(&self.identity(&catalog), &catalog, &named)?;
+            let table = catalog.table(&named)?;
             if tables.iter().all(|other| other.oid != table.oid) {
                 tables.push(table);
             }
@@ -365,6 +377,10 @@ impl Session {
                 out.notice("NOTICE", &SqlError::new("00000", message));
                 tables.push(child);
             }
+        }
+        let (who, kind) = (self.identity(&catalog), Kind::Table);
+        for table in &tables {
+            who.check(&catalog, (Object::Relation(table.oid), kind), Rights::TRUNCATE)?;
         }
         Ok(tables.into_iter().cloned().collect())
     }

@@ -179,6 +179,10 @@ impl Binder<'_> {
             let hint = "No function matches the given name and argument types; add a cast.";
             return Err(if found.is_some() { error.hint(hint) } else { error });
         };
+        let func = match func {
+            Func::NextVal if self.is_identity => Func::NextOwn,
+            func => func,
+        };
         if let Func::Json(json) = func {
             return self.json_call(name, (json, ty), args);
         }

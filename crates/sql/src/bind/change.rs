@@ -18,6 +18,7 @@ use crate::error::{SqlError, code};
 use crate::expr::{Expr, conjuncts};
 use crate::plan::{Change, OutputColumn, Returning, RowCheck, RowRules, Source, Step};
 use crate::refuse;
+use crate::rights::Rights;
 use crate::system::SystemTable;
 use crate::transaction::LockKind;
 use crate::types::{Family, SqlType};
@@ -27,12 +28,13 @@ use sqlparser::ast::{
 use std::sync::Arc;
 
 impl Binder<'_> {
-    pub(crate) fn table_named(&self, name: &ast::ObjectName) -> Result<Arc<Table>, SqlError> {
+    pub(crate) fn table_named(&mut self, name: &ast::ObjectName) -> Result<Arc<Table>, SqlError> {
         let first = name.0.iter().find_map(|part| part.as_ident());
         let Some(first) = first else {
             return Err(SqlError::new(code::INVALID_NAME, "a table has no name"));
         };
         let named = Named::of(name).map_err(|error| self.at(error, first))?;
+        self.need_schema(&named);
         match self.catalog.lookup(&named) {
             Some(Relation::Table(table)) => Ok(table.clone()),
             Some(Relation::View(view)) => {
@@ -81,15 +83,21 @@ impl Binder<'_> {
         let Some(default) = default else { return Ok(Expr::Const(Datum::Null)) };
         self.budget.tick(default.len())?;
         let ast = crate::parse::parse_expression(&crate::sequence::bound(default))?;
-        let (expr, _) = self.within(Scope::default(), |binder| {
-            let value = binder.expr(&ast)?;
-            binder.coerce(value, column.ty)
-        })?;
-        Ok(expr)
+        let bind = |binder: &mut Self| {
+            binder.is_identity = column.identity.is_some();
+            let value = binder.expr(&ast);
+            binder.is_identity = false;
+            binder.coerce(value?, column.ty)
+        };
+        self.needing_nothing(|binder| Ok(binder.within(Scope::default(), bind)?.0))
     }
 
     /// What a table makes of a row that is written, and wants of it.
     pub(super) fn rules(&mut self, table: &Arc<Table>) -> Result<RowRules, SqlError> {
+        self.needing_nothing(|binder| binder.rules_of(table))
+    }
+
+    fn rules_of(&mut self, table: &Arc<Table>) -> Result<RowRules, SqlError> {
         let mut rules = RowRules::default();
         for at in 0..table.columns.len() {
             if let Some(value) = self.generated(table, at)? {
@@ -120,7 +128,7 @@ impl Binder<'_> {
         })?;
         // A bare name means the row that is there.
         for column in scope.columns.iter_mut().filter(|column| column.slot >= table.width()) {
-            column.shown = false;
+            (column.shown, column.origin) = (false, (0, 0));
         }
         Ok(scope)
     }
@@ -217,6 +225,7 @@ impl Binder<'_> {
             return Err(SqlError::unsupported("UPDATE of a join"));
         }
         let (table, alias) = self.changed_table(&update.table.relation)?;
+        self.need_of(&table, Rights::UPDATE, None);
         let alias = alias.as_deref().unwrap_or(&table.name);
         let from: &[ast::TableWithJoins] = match &update.from {
             None => &[],
@@ -226,6 +235,7 @@ impl Binder<'_> {
         };
         let (sources, scope) = self.beside(&table, alias, from)?;
         let (set, scope) = self.assignments(&table, &update.assignments, scope)?;
+        self.need_of(&table, Rights::UPDATE, set.iter().map(|(at, _)| *at));
         let (returning, scope) = self.returning(scope, update.returning.as_deref())?;
         let mut change = self.target(&table, sources, update.selection.as_ref(), scope)?;
         change.returning = returning;
@@ -250,6 +260,7 @@ impl Binder<'_> {
             return Err(SqlError::unsupported("DELETE of a join"));
         }
         let (table, alias) = self.changed_table(&from.relation)?;
+        self.need_of(&table, Rights::DELETE, None);
         let alias = alias.as_deref().unwrap_or(&table.name);
         let using = delete.using.as_deref().unwrap_or(&[]);
         let (sources, scope) = self.beside(&table, alias, using)?;
@@ -279,7 +290,7 @@ impl Binder<'_> {
     }
 
     fn changed_table(
-        &self,
+        &mut self,
         factor: &TableFactor,
     ) -> Result<(Arc<Table>, Option<String>), SqlError> {
         let TableFactor::Table { name, alias, args: None, .. } = factor else {

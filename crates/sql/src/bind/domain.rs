@@ -76,7 +76,8 @@ impl Binder<'_> {
             shown: true,
         };
         let scope = Scope { columns: vec![value], used: vec![false], ..Scope::default() };
-        let bound = self.apart(|binder| binder.within(scope, |binder| binder.condition(&ast)));
+        let bind = |binder: &mut Self| binder.within(scope, |binder| binder.condition(&ast));
+        let bound = self.needing_nothing(|binder| binder.apart(bind));
         // Places in the text are none in that of the statement.
         Ok(bound.map_err(SqlError::nowhere)?.0)
     }

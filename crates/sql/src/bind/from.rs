@@ -12,6 +12,7 @@ use crate::expr::{Compare, Expr, conjuncts};
 use crate::functions::Func;
 use crate::plan::{Named, OutputColumn, Select, SetCall, Source, Step};
 use crate::refuse;
+use crate::rights::{self, Object, Rights};
 use crate::sequence::Sequence;
 use crate::system::SystemTable;
 use crate::types::SqlType;
@@ -302,6 +303,8 @@ impl Binder<'_> {
             if self.uses.is_some() {
                 return Err(SqlError::unsupported("a view over a sequence"));
             }
+            let object = Object::Relation(sequence.oid);
+            self.need(object, rights::Kind::Sequence, Rights::SELECT);
             return Ok((of_sequence(sequence), None));
         }
         if let Some(system) = SystemTable::find(schema.as_deref(), name) {

@@ -16,6 +16,7 @@ use crate::expr::{Expr, conjuncts};
 use crate::parse::{ConflictPart, Overriding, conflict_part};
 use crate::plan::{Conflict, Filled, Insert, OutputColumn, Returning, Select, Source};
 use crate::refuse;
+use crate::rights::Rights;
 use crate::types::{Family, SqlType};
 use sqlparser::ast::{self, ConflictTarget, OnConflictAction, OnInsert, SetExpr, TableObject};
 use std::sync::Arc;
@@ -91,6 +92,7 @@ impl Binder<'_> {
         };
         let table = self.table_named(name)?;
         let (columns, parts) = self.insert_columns(&table, &insert.columns)?;
+        self.need_of(&table, Rights::INSERT, None);
         let source = match &insert.source {
             None => of_values(vec![Vec::new()], Vec::new()),
             Some(query) => self.insert_source(&table, (&columns, &parts), query)?,
@@ -105,6 +107,7 @@ impl Binder<'_> {
             let message = format!("INSERT has more {more} than {less}");
             return Err(SqlError::new(code::SYNTAX, message));
         }
+        self.need_of(&table, Rights::INSERT, columns[..given].iter().copied());
         let overriding = self.overriding.take();
         check_given(&table, &columns[..given], insert.source.as_deref(), overriding)?;
         let mut filled = Vec::with_capacity(table.columns.len());
@@ -295,6 +298,7 @@ impl Binder<'_> {
             OnConflictAction::DoUpdate(update) => {
                 let scope = self.table_scope(table, &[alias.unwrap_or(&table.name), "excluded"])?;
                 let (set, scope) = self.assignments(table, &update.assignments, scope)?;
+                self.need_of(table, Rights::UPDATE, set.iter().map(|(at, _)| *at));
                 let condition = match &update.selection {
                     None => None,
                     Some(condition) => {
@@ -316,7 +320,11 @@ impl Binder<'_> {
         let (mut wanted, mut conditions) = (Vec::new(), Vec::new());
         for name in named {
             match conflict_part(name) {
-                ConflictPart::Column(name) => wanted.push(Expr::Column(table.column(&name)?)),
+                ConflictPart::Column(name) => {
+                    let at = table.column(&name)?;
+                    self.need_of(table, Rights::SELECT, [at]);
+                    wanted.push(Expr::Column(at));
+                }
                 ConflictPart::Expression(text) => {
                     wanted.push(self.computed_target(text, false, table)?);
                 }
@@ -365,6 +373,7 @@ impl Binder<'_> {
             true => given.retain(|&at| !table.columns[at].is_generated),
             false => check_copied(&table, &given)?,
         }
+        self.need_of(&table, Rights::INSERT, given.iter().copied());
         let mut filled = Vec::with_capacity(table.columns.len());
         for at in 0..table.columns.len() {
             let place = given.iter().position(|column| *column == at);

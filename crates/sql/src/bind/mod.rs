@@ -12,6 +12,7 @@
 //! | [`access`] | which key or index finds the rows that a condition means |
 //! | [`drivers`] | what only drivers write |
 //! | [`view`], [`domain`] | views, where they are mentioned; domains, where a value becomes one |
+//! | [`rights`] | the rights that a statement needs |
 //! | [`insert`], [`change`] | INSERT and COPY; UPDATE and DELETE |
 //! | [`foreign`] | what foreign keys ask of these |
 //! | [`generated`] | columns that are computed of others |
@@ -48,6 +49,7 @@ mod operators;
 mod push;
 mod query;
 mod recursion;
+mod rights;
 mod select;
 mod sets;
 mod subscripts;
@@ -60,6 +62,7 @@ use crate::catalog::{Catalog, Name};
 use crate::error::SqlError;
 use crate::parse::Overriding;
 use crate::plan::{Aggregate, Named, OutputColumn, SetCall};
+use crate::rights::Need;
 use crate::types::SqlType;
 use crate::view::{Used, View};
 use sqlparser::ast::{Cte, Ident};
@@ -103,6 +106,10 @@ pub(crate) struct Binder<'a> {
     view: Option<Arc<View>>,
     /// What the text names, while a view is made.
     pub(crate) uses: Option<Vec<Used>>,
+    /// True while the default of an identity column is bound.
+    is_identity: bool,
+    /// The rights that the statement needs.
+    needs: Vec<Need>,
     /// Where the text of a view names relations, while it is written as they are found now.
     mentions: Option<Vec<Mention>>,
     pub(crate) budget: &'a Budget,
@@ -156,6 +163,8 @@ struct Scope {
     windows: Option<window::Windows>,
     /// Functions that return rows found so far; none where they are not allowed.
     sets: Option<SetCall>,
+    /// Places that are looked at, though nobody has named them.
+    unnamed: Vec<usize>,
 }
 
 #[derive(Clone)]
@@ -189,6 +198,8 @@ impl<'a> Binder<'a> {
             overriding: None,
             view: None,
             uses: None,
+            is_identity: false,
+            needs: Vec::new(),
             mentions: None,
             budget,
         }
@@ -248,6 +259,7 @@ impl<'a> Binder<'a> {
         let result = bind(self);
         let scope = self.scopes.pop().expect("it was just put there");
         self.note_columns(&scope);
+        self.need_columns(&scope);
         Ok((result?, scope))
     }
 }

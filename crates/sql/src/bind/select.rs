@@ -17,6 +17,7 @@ use crate::error::{SqlError, code};
 use crate::expr::{Expr, conjuncts};
 use crate::plan::{Group, LockedSource, OutputColumn, Select, SetCall, SortKey, Source, Step};
 use crate::refuse;
+use crate::rights::{Kind, Object, Rights};
 use crate::system::SystemTable;
 use crate::types::SqlType;
 use sqlparser::ast::{self, Distinct, GroupByExpr, JoinOperator, SelectItem, TableFactor};
@@ -223,9 +224,13 @@ impl Binder<'_> {
                 let message = "FOR UPDATE cannot be applied to the nullable side of an outer join";
                 return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
             }
+            self.need(Object::Relation(table.oid), Kind::Table, Rights::UPDATE);
             let key_at = plan.project.len();
             for slot in table.key_slots() {
-                self.scope().used[step.offset + slot] = true;
+                let (scope, at) = (self.scope(), step.offset + slot);
+                if !std::mem::replace(&mut scope.used[at], true) {
+                    scope.unnamed.push(at);
+                }
                 plan.project.push(Expr::Column(step.offset + slot));
             }
             if steps.len() > 1 {

@@ -23,23 +23,28 @@ impl Binder<'_> {
             for used in inside.uses_of(named) {
                 let shape = Some(used.columns.clone());
                 if let Some(table) = self.catalog.table_of(used.oid) {
+                    self.need_to_read(table.oid);
                     return Ok(Some((Source::Table(table.clone()), shape)));
                 }
                 if let Some(view) = self.catalog.view_of(used.oid).cloned() {
+                    self.need_to_read(view.oid);
                     return Ok(Some((self.mentioned_view(&view)?, shape)));
                 }
             }
             return Ok(None);
         }
+        self.need_schema(named);
         match self.catalog.lookup(named) {
             Some(Relation::Table(table)) => {
                 let columns = || table.columns.iter().map(|column| column.name.clone()).collect();
                 self.note(table.oid, named, columns);
+                self.need_to_read(table.oid);
                 Ok(Some((Source::Table(table.clone()), None)))
             }
             Some(Relation::View(view)) => {
                 let columns = || view.columns.iter().map(|(name, _)| name.clone()).collect();
                 self.note(view.oid, named, columns);
+                self.need_to_read(view.oid);
                 Ok(Some((self.mentioned_view(view)?, None)))
             }
             _ => Ok(None),
@@ -65,7 +70,10 @@ impl Binder<'_> {
         let Some((oid, named)) = found else { return Ok(found_type) };
         match &self.view {
             Some(_) => self.mention_type(ty, &named),
-            None => self.note(oid, &named, Vec::new),
+            None => {
+                self.need_schema(&named);
+                self.note(oid, &named, Vec::new);
+            }
         }
         Ok(found_type)
     }
@@ -102,8 +110,9 @@ impl Binder<'_> {
         // Where in its text is nothing to the client.
         let bound = bound.map_err(|error| SqlError { position: None, ..error });
         let mut bound = not_locked(bound?)?;
-        for (column, (name, _)) in bound.output.iter_mut().zip(&view.columns) {
+        for (at, (column, (name, _))) in bound.output.iter_mut().zip(&view.columns).enumerate() {
             column.name.clone_from(name);
+            column.origin = (view.oid, at as i16 + 1);
         }
         Ok(Source::Query(Arc::new(bound)))
     }

@@ -44,8 +44,11 @@ impl Catalog {
         own.views = all.views.extract_if(.., |name, _| name.schema == TEMPORARY).collect();
         own.sequences = all.sequences.extract_if(.., |name, _| name.schema == TEMPORARY).collect();
         own.comments.clone_from(&self.comments);
+        own.ownership.clone_from(&self.ownership);
         all.forget_comments();
         own.forget_comments();
+        all.forget_rights();
+        own.forget_rights();
         own.to_commit = std::mem::take(&mut all.to_commit);
         own.to_commit.retain(|oid| own.tables.values().any(|table| table.oid == *oid));
         (all, own)
@@ -59,6 +62,7 @@ impl Catalog {
         both.views.extend(own.views.clone());
         both.sequences.extend(own.sequences.clone());
         both.comments.extend(own.comments.clone());
+        both.ownership.extend(own.ownership.clone());
         both.to_commit.clone_from(&own.to_commit);
         // Others may have changed types that only they knew to be in tables.
         for now in self.types.values() {
@@ -107,5 +111,6 @@ impl Catalog {
             gone.extend(users);
         }
         self.forget_comments();
+        self.forget_rights();
     }
 }

@@ -239,6 +239,7 @@ impl Exec<'_> {
             args.iter().map(|arg| self.eval(arg, row)).collect::<Result<Vec<Datum>, SqlError>>()?;
         match func {
             Func::NextVal
+            | Func::NextOwn
             | Func::CurrVal
             | Func::LastVal
             | Func::SetVal

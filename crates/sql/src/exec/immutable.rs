@@ -12,8 +12,9 @@ use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::Expr;
 use crate::foreign::Check;
+use crate::rights::Identity;
 use crate::sequence::Sequence;
-use crate::system::{DesignView, Role, SessionsView, SettingsView};
+use crate::system::{DesignView, SessionsView, SettingsView};
 use crate::transaction::{Base, LockKind, LockedRow, Surroundings, Transaction, Visit};
 use crate::zone::Zone;
 use isomer_design::{Direction, Key, KeyRange, TableId};
@@ -57,6 +58,7 @@ impl Immutable {
             begun_us: 0,
             now_us: 0,
             user: Arc::from(""),
+            identity: Arc::new(Identity::system()),
             database: Arc::from(""),
             process: 0,
             budget,
@@ -204,10 +206,6 @@ impl SettingsView for Nowhere {
 
 impl DesignView for Nowhere {
     fn rows(&self, _: &str, _: &Catalog) -> Vec<Vec<Datum>> {
-        Vec::new()
-    }
-
-    fn roles(&self) -> Vec<Role> {
         Vec::new()
     }
 

@@ -7,6 +7,8 @@ use crate::catalog::Named;
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
 use crate::functions::Func;
+use crate::rights::check::denied;
+use crate::rights::{Kind, Object, Rights};
 use crate::sequence::Sequence;
 use std::sync::Arc;
 
@@ -17,7 +19,8 @@ impl Exec<'_> {
         }
         let given = &self.around.given;
         let Some(name) = args.first() else {
-            let last = given.last().ok_or_else(|| undefined("lastval is"))?;
+            let (of, last) = given.last().ok_or_else(|| undefined("lastval is"))?;
+            self.check_sequence(&*self.sequence(&of.to_string())?, Rights::SELECT | Rights::USAGE)?;
             return Ok(Datum::Int(last));
         };
         let sequence = match name {
@@ -25,16 +28,21 @@ impl Exec<'_> {
             name => self.sequence(&clipped(name.as_text().unwrap_or("")))?,
         };
         match func {
-            Func::NextVal => {
+            Func::NextVal | Func::NextOwn => {
+                if func == Func::NextVal {
+                    self.check_sequence(&sequence, Rights::USAGE | Rights::UPDATE)?;
+                }
                 let value = self.txn.borrow_mut().next_number(&sequence)?;
                 given.note(sequence.oid, value);
                 Ok(Datum::Int(value))
             }
             Func::CurrVal => {
+                self.check_sequence(&sequence, Rights::SELECT | Rights::USAGE)?;
                 let what = || undefined(&format!("currval of sequence \"{}\" is", sequence.name));
                 given.of(sequence.oid).map(Datum::Int).ok_or_else(what)
             }
             Func::SetVal => {
+                self.check_sequence(&sequence, Rights::UPDATE)?;
                 let value = args[1].as_int().unwrap_or(0);
                 let is_called = args.get(2).and_then(Datum::as_bool).unwrap_or(true);
                 sequence.check_value(value)?;
@@ -49,6 +57,15 @@ impl Exec<'_> {
                 let is_last = func == Func::SequenceLast;
                 Ok(if is_last { Datum::Int(last) } else { Datum::Bool(is_called) })
             }
+        }
+    }
+
+    /// Refuses who has none of these rights.
+    fn check_sequence(&self, sequence: &Sequence, any: Rights) -> Result<(), SqlError> {
+        let (identity, object) = (&self.around.identity, Object::Relation(sequence.oid));
+        match identity.rights_to(self.catalog, object, Kind::Sequence).has_any(any) {
+            true => Ok(()),
+            false => Err(denied(&format!("sequence {}", sequence.name))),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Statements about users.
 
+use super::grant::{GrantRoles, RoleName, names, roles};
 use super::refused;
 use crate::error::SqlError;
 use sqlparser::dialect::PostgreSqlDialect;
@@ -42,14 +43,45 @@ pub struct UserAttributes {
     pub superuser: Option<bool>,
     /// True if it may connect.
     pub login: Option<bool>,
+    /// The roles that it is a member of from the start.
+    pub is_in: Vec<String>,
+    /// Who is a member of it from the start.
+    pub members: Vec<RoleName>,
+    /// Who is, and may let others in.
+    pub admins: Vec<RoleName>,
+}
+
+impl UserAttributes {
+    /// The memberships that come with a new user.
+    pub fn grants(&self, name: &str) -> Vec<GrantRoles> {
+        let own = || vec![RoleName::Named(name.to_owned())];
+        let grant = |roles: Vec<String>, members, option| GrantRoles {
+            grants: true,
+            roles,
+            members,
+            option,
+        };
+        let all = [
+            grant(self.is_in.clone(), own(), false),
+            grant(vec![name.to_owned()], self.members.clone(), false),
+            grant(vec![name.to_owned()], self.admins.clone(), true),
+        ];
+        let is_said = |grant: &GrantRoles| !grant.roles.is_empty() && !grant.members.is_empty();
+        all.into_iter().filter(is_said).collect()
+    }
 }
 
 /// What is said of a user by a word of its own, and holds for all of them or for none.
 const SAID_OF_ALL: [&str; 6] =
     ["INHERIT", "ENCRYPTED", "NOCREATEDB", "NOCREATEROLE", "NOREPLICATION", "NOBYPASSRLS"];
 
-/// `CREATE | ALTER | DROP USER name ..`; ROLE is another word for it, but that a role that is made
-/// so may not connect unless that is said.
+fn is_word(parser: &Parser<'_>, words: &[&str]) -> bool {
+    let next = parser.peek_token().token.to_string();
+    words.iter().any(|word| next.eq_ignore_ascii_case(word))
+}
+
+/// `CREATE | ALTER | DROP USER name ..`; ROLE and GROUP are other words for it, but that a role
+/// that is made so may not connect unless that is said.
 pub(super) fn user(tokens: &[TokenWithSpan], text: &str) -> Result<UserStatement, SqlError> {
     let wrong = |error| refused(error, text);
     let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens.to_vec());
@@ -79,9 +111,18 @@ pub(super) fn user(tokens: &[TokenWithSpan], text: &str) -> Result<UserStatement
             "LOGIN" => attributes.login = Some(true),
             "NOLOGIN" => attributes.login = Some(false),
             "WITH" => {}
+            "IN" if verb == "CREATE" && is_word(&parser, &["ROLE", "GROUP"]) => {
+                parser.next_token();
+                attributes.is_in = names(&mut parser).map_err(wrong)?;
+            }
+            "ROLE" | "USER" if verb == "CREATE" => {
+                attributes.members = roles(&mut parser).map_err(wrong)?;
+            }
+            "ADMIN" if verb == "CREATE" => attributes.admins = roles(&mut parser).map_err(wrong)?,
             word if SAID_OF_ALL.contains(&word) => {}
             _ => {
-                let known = "PASSWORD, [NO]SUPERUSER and [NO]LOGIN are what can be said of a user.";
+                let known = "PASSWORD, [NO]SUPERUSER and [NO]LOGIN are what can be said of a user; \
+                             of a new one also IN ROLE, ROLE and ADMIN.";
                 return Err(
                     SqlError::unsupported(format!("the attribute {upper} of a user")).hint(known)
                 );

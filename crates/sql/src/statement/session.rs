@@ -97,19 +97,20 @@ pub(super) fn set_action(set: &Set) -> Result<Action, SqlError> {
         Set::SetTransaction { modes: given, session, .. } => {
             Action::Control(Control::Set(modes(given)?, *session))
         }
-        // Everybody is who has logged in.
-        Set::SetRole { role_name: None, .. } => Action::Nothing("SET"),
-        Set::SetRole { role_name: Some(role), context_modifier } => {
+        Set::SetRole { role_name, context_modifier } => {
             let local = matches!(context_modifier, Some(ast::ContextModifier::Local));
-            let name = crate::bind::folded(role);
+            let name = role_name.as_ref().map_or("none".to_owned(), crate::bind::folded);
             Action::Setting(Setting::Set("role".to_owned(), Some(name), local))
         }
-        Set::SetSessionAuthorization(given)
-            if matches!(given.kind, ast::SetSessionAuthorizationParamKind::Default) =>
-        {
-            Action::Nothing("SET")
+        Set::SetSessionAuthorization(given) => {
+            let local = matches!(given.scope, ast::ContextModifier::Local);
+            let name = match &given.kind {
+                ast::SetSessionAuthorizationParamKind::Default => "default".to_owned(),
+                ast::SetSessionAuthorizationParamKind::User(name) => crate::bind::folded(name),
+            };
+            let setting = "session_authorization".to_owned();
+            Action::Setting(Setting::Set(setting, Some(name), local))
         }
-        Set::SetSessionAuthorization(_) => return Err(another_user("SET SESSION AUTHORIZATION")),
         other => return Err(SqlError::unsupported(other)),
     })
 }
@@ -127,11 +128,6 @@ fn zone_of(written: &ast::Interval) -> Result<String, SqlError> {
         Interval { days: 1.. | ..=-1, .. } => Err(refused("days")),
         Interval { micros, .. } => Ok((micros as f64 / 3.6e9).to_string()),
     }
-}
-
-fn another_user(what: &str) -> SqlError {
-    let hint = "All users have the same rights to tables; connect as the other user.";
-    SqlError::unsupported(what).hint(hint)
 }
 
 fn setting_value(value: &ast::Expr) -> String {

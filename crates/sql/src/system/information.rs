@@ -352,7 +352,7 @@ pub(super) fn sequences(sequence: &Arc<Sequence>, around: &Surroundings) -> Opti
 
 /// Who is connected. What others run is theirs to know.
 pub(super) fn sessions(around: &Surroundings) -> Vec<Vec<Datum>> {
-    let roles = around.design.roles();
+    let roles = around.identity.roles().all();
     let row = |(process, user): (i32, String)| {
         let oid = roles.iter().find(|role| role.name == user).map(|role| int(role.oid));
         let is_own = process == around.process;

@@ -1,5 +1,6 @@
 //! The rows of the system's tables, made from the catalog each time they are read.
 
+use super::access::Access;
 use super::definitions::regclass;
 use super::{BTREE, HEAP, OWNER, PG_CATALOG, PUBLIC};
 use super::{check_oid, default_oid, int, key_oid, schema_oid, text, yes};
@@ -11,13 +12,18 @@ use crate::define::computed_name;
 use crate::domains::Domain;
 use crate::enums::{EnumType, Label};
 use crate::foreign::unique_over;
+use crate::rights::{Kind, Object};
 use crate::sequence::{Sequence, taken_from};
 use crate::types::SqlType;
 use crate::view::{Used, View};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub(super) fn classes(table: &Arc<Table>, catalog: &Catalog) -> Vec<Vec<Datum>> {
+pub(super) fn classes(
+    table: &Arc<Table>,
+    catalog: &Catalog,
+    access: &Access<'_>,
+) -> Vec<Vec<Datum>> {
     let has_index = table.has_key() || !table.indexes.is_empty();
     let mut rows =
         vec![class(table.oid.into(), &table.name, "r", HEAP, table.columns.len(), has_index)];
@@ -34,7 +40,26 @@ pub(super) fn classes(table: &Arc<Table>, catalog: &Catalog) -> Vec<Vec<Datum>> 
     for index in &table.indexes {
         rows.push(class(index.oid.into(), &index.name, "i", BTREE, index.parts.len(), false));
     }
-    rows.into_iter().map(|row| in_schema(row, &table.schema_name, catalog)).collect()
+    let owner = access.owner(Object::Relation(table.oid));
+    let owned = rows.into_iter().enumerate().map(|(at, mut row)| {
+        row[RELOWNER] = int(owner);
+        if at == 0 {
+            row[RELACL] = access.list(Object::Relation(table.oid), Kind::Table);
+        }
+        in_schema(row, &table.schema_name, catalog)
+    });
+    owned.collect()
+}
+
+/// The places of `relowner` and `relacl` in `pg_class`, and of `attacl` in `pg_attribute`.
+const RELOWNER: usize = 5;
+const RELACL: usize = 26;
+const ATTACL: usize = 16;
+
+fn owned(mut row: Vec<Datum>, (oid, kind): (u32, Kind), access: &Access<'_>) -> Vec<Datum> {
+    row[RELOWNER] = int(access.owner(Object::Relation(oid)));
+    row[RELACL] = access.list(Object::Relation(oid), kind);
+    row
 }
 
 /// A relation of a schema.
@@ -81,7 +106,7 @@ fn class(oid: i64, name: &str, kind: &str, am: i64, columns: usize, has_index: b
     ]
 }
 
-pub(super) fn attributes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
+pub(super) fn attributes(table: &Arc<Table>, access: &Access<'_>) -> Vec<Vec<Datum>> {
     let row = |at: usize, relation: i64, number: usize| {
         let column = &table.columns[at];
         let not_null = column.not_null || table.key.contains(&at);
@@ -98,8 +123,12 @@ pub(super) fn attributes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
         row[9] = text(if column.is_generated { "s" } else { "" });
         row
     };
-    let mut rows: Vec<Vec<Datum>> =
-        (0..table.columns.len()).map(|at| row(at, table.oid.into(), at + 1)).collect();
+    let own = |at: usize| {
+        let mut row = row(at, table.oid.into(), at + 1);
+        row[ATTACL] = access.column(table.oid, &table.columns[at].name);
+        row
+    };
+    let mut rows: Vec<Vec<Datum>> = (0..table.columns.len()).map(own).collect();
     let key = table.key.iter().enumerate();
     rows.extend(key.map(|(number, &at)| row(at, key_oid(table), number + 1)));
     for index in &table.indexes {
@@ -116,14 +145,16 @@ pub(super) fn attributes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
 }
 
 /// A view as a relation.
-pub(super) fn view_class(view: &View, catalog: &Catalog) -> Vec<Datum> {
+pub(super) fn view_class(view: &View, catalog: &Catalog, access: &Access<'_>) -> Vec<Datum> {
     let row = class(view.oid.into(), &view.name, "v", 0, view.columns.len(), false);
-    in_schema(row, &view.schema, catalog)
+    in_schema(owned(row, (view.oid, Kind::Table), access), &view.schema, catalog)
 }
 
-pub(super) fn view_attributes(view: &View) -> Vec<Vec<Datum>> {
+pub(super) fn view_attributes(view: &View, access: &Access<'_>) -> Vec<Vec<Datum>> {
     let row = |(at, (name, ty)): (usize, &(String, SqlType))| {
-        attribute(view.oid.into(), at + 1, name, *ty, (false, false, ""))
+        let mut row = attribute(view.oid.into(), at + 1, name, *ty, (false, false, ""));
+        row[ATTACL] = access.column(view.oid, name);
+        row
     };
     view.columns.iter().enumerate().map(row).collect()
 }
@@ -221,9 +252,13 @@ fn typed_literal(default: &str) -> Option<(&str, Datum, SqlType)> {
 }
 
 /// A sequence as a relation.
-pub(super) fn sequence_class(sequence: &Sequence, catalog: &Catalog) -> Vec<Datum> {
+pub(super) fn sequence_class(
+    sequence: &Sequence,
+    catalog: &Catalog,
+    access: &Access<'_>,
+) -> Vec<Datum> {
     let row = class(sequence.oid.into(), &sequence.name, "S", 0, 3, false);
-    in_schema(row, &sequence.schema, catalog)
+    in_schema(owned(row, (sequence.oid, Kind::Sequence), access), &sequence.schema, catalog)
 }
 
 pub(super) fn sequence_row(sequence: &Sequence) -> Vec<Datum> {
@@ -239,11 +274,11 @@ pub(super) fn sequence_row(sequence: &Sequence) -> Vec<Datum> {
     ]
 }
 
-pub(super) fn sequences_row(sequence: &Sequence, owner: &str, last: Option<i64>) -> Vec<Datum> {
+pub(super) fn sequences_row(sequence: &Sequence, owner: Datum, last: Option<i64>) -> Vec<Datum> {
     vec![
         text(&sequence.schema),
         text(&sequence.name),
-        text(owner),
+        owner,
         Datum::Text(sequence.ty.to_string()),
         int(sequence.start),
         int(sequence.min),
@@ -316,11 +351,16 @@ pub(super) fn defaults(table: &Arc<Table>) -> Vec<Vec<Datum>> {
 }
 
 /// An enum, and its arrays.
-pub(super) fn enum_rows(labels: &'static EnumType, catalog: &Catalog) -> [Vec<Datum>; 2] {
+pub(super) fn enum_rows(
+    labels: &'static EnumType,
+    catalog: &Catalog,
+    owner: i64,
+) -> [Vec<Datum>; 2] {
     let ty = *labels.ty();
     [ty, SqlType::Array(labels.ty())].map(|ty| {
         let mut row = type_row(ty);
         row[2] = int(schema_oid(catalog, &labels.of.name.schema));
+        row[3] = int(owner);
         if let SqlType::Enum(_) = ty {
             (row[5], row[10], row[18]) = (text("e"), text("enum_in"), text("enum_out"));
         }
@@ -329,10 +369,11 @@ pub(super) fn enum_rows(labels: &'static EnumType, catalog: &Catalog) -> [Vec<Da
 }
 
 /// A domain as a type.
-pub(super) fn domain_row(domain: &Domain, catalog: &Catalog) -> Vec<Datum> {
+pub(super) fn domain_row(domain: &Domain, catalog: &Catalog, owner: i64) -> Vec<Datum> {
     let mut row = type_row(domain.ty);
     (row[0], row[1]) = (int(domain.oid.into()), text(&domain.name.name));
     row[2] = int(schema_oid(catalog, &domain.name.schema));
+    row[3] = int(owner);
     (row[5], row[8], row[9], row[10]) = (text("d"), int(0), int(0), text("domain_in"));
     row[11] = int(domain.over.unwrap_or_else(|| domain.ty.oid()).into());
     row[12] = int(if domain.over.is_some() { -1 } else { domain.ty.modifier().into() });

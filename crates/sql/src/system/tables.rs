@@ -69,6 +69,7 @@ pub(super) static TABLES: &[Definition] = tables! {
     "pg_catalog" "pg_roles" ("oid" OID, "rolname" NAME, "rolsuper" BOOL, "rolcanlogin" BOOL,
         "rolinherit" BOOL, "rolcreaterole" BOOL, "rolcreatedb" BOOL, "rolreplication" BOOL,
         "rolbypassrls" BOOL, "rolconnlimit" I4, "rolvaliduntil" TSTZ)
+    "pg_catalog" "pg_auth_members" ("roleid" OID, "member" OID, "grantor" OID, "admin_option" BOOL)
     "pg_catalog" "pg_user" ("usename" NAME, "usesysid" OID, "usesuper" BOOL)
     "pg_catalog" "pg_settings" ("name" TEXT, "setting" TEXT, "category" TEXT, "short_desc" TEXT,
         "context" TEXT, "vartype" TEXT)
@@ -105,6 +106,16 @@ pub(super) static TABLES: &[Definition] = tables! {
         "cycle" BOOL, "cache_size" I8, "last_value" I8)
     "pg_catalog" "pg_get_keywords" ("word" TEXT, "catcode" TEXT, "barelabel" BOOL, "catdesc" TEXT,
         "baredesc" TEXT)
+    "information_schema" "table_privileges" ("grantor" NAME, "grantee" NAME, "table_catalog" NAME,
+        "table_schema" NAME, "table_name" NAME, "privilege_type" TEXT, "is_grantable" TEXT,
+        "with_hierarchy" TEXT)
+    "information_schema" "role_table_grants" ("grantor" NAME, "grantee" NAME, "table_catalog" NAME,
+        "table_schema" NAME, "table_name" NAME, "privilege_type" TEXT, "is_grantable" TEXT,
+        "with_hierarchy" TEXT)
+    "information_schema" "column_privileges" ("grantor" NAME, "grantee" NAME, "table_catalog" NAME,
+        "table_schema" NAME, "table_name" NAME, "column_name" NAME, "privilege_type" TEXT,
+        "is_grantable" TEXT)
+    "information_schema" "enabled_roles" ("role_name" NAME)
     "information_schema" "tables" ("table_catalog" NAME, "table_schema" NAME, "table_name" NAME,
         "table_type" TEXT)
     "information_schema" "columns" ("table_catalog" NAME, "table_schema" NAME, "table_name" NAME,
@@ -204,7 +215,6 @@ pub(super) static VOID: &[&str] = &[
     "pg_matviews",
     "pg_locks",
     "pg_db_role_setting",
-    "pg_auth_members",
     "pg_foreign_data_wrapper",
     "pg_user_mapping",
     "pg_ts_config",

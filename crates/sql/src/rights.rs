@@ -1,0 +1,389 @@
+//! Rights: what a role may do with a relation or a schema, and who owns it.
+//!
+//! ```text
+//!   grant select on t to bob with grant option        by ann, whose it is
+//!   grant select on t to public                       by bob
+//!
+//!   owner   ann
+//!   acl     ann=arwdDxt/ann    bob=r*/ann    =r/bob
+//!           ───┬── ───┬─── ─┬─               an item: who may, what (with a star: and give it on), by whose grant
+//!           grantee  rights grantor          nobody before the equals sign: PUBLIC, which is everybody
+//! ```
+//!
+//! | module | what it knows |
+//! | --- | --- |
+//! | [`acl`] | items: granting, revoking with what hangs on it, another owner; as text |
+//! | [`check`] | whose rights a session has, and whether they are enough |
+//!
+//! They are in the [catalog](crate::catalog), by the number of what they are of: so another name is nothing to them, they
+//! are defined in transactions, and a plan, which is for one version of the catalog, need be checked once for a role.
+//!
+//! **What nobody has ever owned** was made before there were rights, when everybody could do everything: it belongs to the
+//! first superuser, and PUBLIC has all rights to it, until somebody says otherwise.
+//!
+//! **Invariants.** An owner can grant whatever was revoked from him. An item's grantor is the owner, or has a grant option
+//! for what he gave: an option that is revoked takes with it what was given by it, or is not revoked.
+
+pub mod acl;
+pub mod check;
+
+use crate::catalog::Catalog;
+pub use acl::{Acl, Item};
+pub use check::{Identity, Need, Role, Roles};
+use isomer_design::{ColumnType, Value};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{BitAnd, BitOr, Sub};
+use std::sync::Arc;
+
+/// Everybody, in the place of a role's number.
+pub const PUBLIC: u32 = 0;
+
+/// Some of the rights that there are.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Rights(u16);
+
+/// All rights: the letter of each in the text of an item, and its word in statements.
+const ALL: [(char, &str); 9] = [
+    ('a', "INSERT"),
+    ('r', "SELECT"),
+    ('w', "UPDATE"),
+    ('d', "DELETE"),
+    ('D', "TRUNCATE"),
+    ('x', "REFERENCES"),
+    ('t', "TRIGGER"),
+    ('U', "USAGE"),
+    ('C', "CREATE"),
+];
+
+#[allow(missing_docs, reason = "they are what SQL calls so")]
+impl Rights {
+    pub const NONE: Rights = Rights(0);
+    pub const INSERT: Rights = Rights(1);
+    pub const SELECT: Rights = Rights(1 << 1);
+    pub const UPDATE: Rights = Rights(1 << 2);
+    pub const DELETE: Rights = Rights(1 << 3);
+    pub const TRUNCATE: Rights = Rights(1 << 4);
+    pub const REFERENCES: Rights = Rights(1 << 5);
+    pub const TRIGGER: Rights = Rights(1 << 6);
+    pub const USAGE: Rights = Rights(1 << 7);
+    pub const CREATE: Rights = Rights(1 << 8);
+}
+
+impl Rights {
+    /// The right of a word, in large or small letters.
+    pub fn named(word: &str) -> Option<Rights> {
+        let at = ALL.iter().position(|(_, name)| name.eq_ignore_ascii_case(word))?;
+        Some(Rights(1 << at))
+    }
+
+    /// Each of them, with its letter and its word.
+    pub fn each(self) -> impl Iterator<Item = (Rights, char, &'static str)> {
+        let all =
+            ALL.iter().enumerate().map(|(at, (letter, word))| (Rights(1 << at), *letter, *word));
+        all.filter(move |(right, ..)| self.has(*right))
+    }
+
+    /// True if all of these are among them.
+    pub fn has(self, all: Rights) -> bool {
+        self & all == all
+    }
+
+    /// True if one of these is among them.
+    pub fn has_any(self, any: Rights) -> bool {
+        self & any != Rights::NONE
+    }
+}
+
+impl BitOr for Rights {
+    type Output = Rights;
+
+    fn bitor(self, other: Rights) -> Rights {
+        Rights(self.0 | other.0)
+    }
+}
+
+impl BitAnd for Rights {
+    type Output = Rights;
+
+    fn bitand(self, other: Rights) -> Rights {
+        Rights(self.0 & other.0)
+    }
+}
+
+impl Sub for Rights {
+    type Output = Rights;
+
+    fn sub(self, other: Rights) -> Rights {
+        Rights(self.0 & !other.0)
+    }
+}
+
+/// What rights can be to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    /// A table or a view.
+    Table,
+    /// A column of one.
+    Column,
+    /// A sequence.
+    Sequence,
+    /// A schema.
+    Schema,
+    /// A type.
+    Type,
+}
+
+impl Kind {
+    /// The rights that there are to it.
+    pub fn all(self) -> Rights {
+        match self {
+            // INSERT to TRIGGER.
+            Kind::Table => Rights(0x7f),
+            Kind::Column => Rights::INSERT | Rights::SELECT | Rights::UPDATE | Rights::REFERENCES,
+            Kind::Sequence => Rights::SELECT | Rights::UPDATE | Rights::USAGE,
+            Kind::Schema => Rights::USAGE | Rights::CREATE,
+            Kind::Type => Rights::USAGE,
+        }
+    }
+
+    /// What everybody has without a grant.
+    pub fn of_everybody(self) -> Rights {
+        if self == Kind::Type { Rights::USAGE } else { Rights::NONE }
+    }
+}
+
+/// What has an owner. Numbers of schemas and types are not told apart from those of relations in all databases.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Object {
+    /// A table, a view or a sequence.
+    Relation(u32),
+    /// A schema.
+    Schema(u32),
+    /// A type.
+    Type(u32),
+}
+
+/// Whose something is, and what others may do with it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Owned {
+    /// The number of the role.
+    pub owner: u32,
+    /// None: nothing was granted or revoked yet.
+    pub acl: Option<Acl>,
+    /// Rights to columns alone, by their names.
+    pub columns: BTreeMap<String, Acl>,
+}
+
+/// All that has an owner.
+pub type Ownership = BTreeMap<Object, Arc<Owned>>;
+
+/// Which roles are in which: the role, its member; and by whose grant, and whether that may let others in.
+pub type Members = BTreeMap<(u32, u32), Membership>;
+
+/// How a role is a member of another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Membership {
+    /// Whose grant it is.
+    pub grantor: u32,
+    /// WITH ADMIN OPTION.
+    pub is_admin: bool,
+}
+
+impl Owned {
+    /// What somebody has made.
+    pub fn by(owner: u32) -> Owned {
+        Owned { owner, acl: None, columns: BTreeMap::new() }
+    }
+
+    /// Another owner: what the old one has, and has given, is the new one's.
+    pub fn hand_over(&mut self, to: u32) {
+        let from = std::mem::replace(&mut self.owner, to);
+        self.acl
+            .iter_mut()
+            .chain(self.columns.values_mut())
+            .for_each(|acl| acl.hand_over(from, to));
+    }
+
+    /// True if it gives a role something, or the role has given something of it.
+    pub fn mentions(&self, role: u32) -> bool {
+        self.acl.iter().chain(self.columns.values()).any(|acl| acl.mentions(role))
+    }
+
+    /// What is kept of it beside the owner, a line for each list.
+    ///
+    /// ```text
+    ///   all <tab> 10=arwdDxt/10,16390=r*/10
+    ///   column <tab> 'name' <tab> 16391=w/10
+    /// ```
+    pub fn kept(&self) -> String {
+        let all = self.acl.iter().map(|acl| format!("all\t{}", acl.kept()));
+        let columns = self.columns.iter().map(|(name, acl)| {
+            let name = ColumnType::Text.format(&Value::from(name.as_str()));
+            format!("column\t{name}\t{}", acl.kept())
+        });
+        all.chain(columns).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Reads what was [kept](Owned::kept).
+    pub fn read(owner: u32, kept: &str) -> Option<Owned> {
+        let mut owned = Owned::by(owner);
+        for line in kept.lines() {
+            match line.split('\t').collect::<Vec<_>>()[..] {
+                ["all", acl] => owned.acl = Some(Acl::read(acl)?),
+                ["column", name, acl] => {
+                    let Value::Text(name) = ColumnType::Text.parse(name)? else { return None };
+                    owned.columns.insert(name.to_string(), Acl::read(acl)?);
+                }
+                _ => return None,
+            }
+        }
+        Some(owned)
+    }
+}
+
+impl Object {
+    /// As the catalog is keyed by it.
+    pub fn kept(self) -> String {
+        match self {
+            Object::Relation(oid) => format!("relation {oid}"),
+            Object::Schema(oid) => format!("schema {oid}"),
+            Object::Type(oid) => format!("type {oid}"),
+        }
+    }
+
+    /// Reads what was [kept](Object::kept).
+    pub fn read(kept: &str) -> Option<Object> {
+        let (kind, oid) = kept.split_once(' ')?;
+        let oid = oid.parse().ok()?;
+        match kind {
+            "relation" => Some(Object::Relation(oid)),
+            "schema" => Some(Object::Schema(oid)),
+            "type" => Some(Object::Type(oid)),
+            _ => None,
+        }
+    }
+}
+
+impl Catalog {
+    /// All that has an owner.
+    pub fn objects(&self) -> impl Iterator<Item = Object> {
+        let tables = self.tables.values().map(|table| table.oid);
+        let views = self.views.values().map(|view| view.oid);
+        let sequences = self.sequences.values().map(|sequence| sequence.oid);
+        let relations = tables.chain(views).chain(sequences).map(Object::Relation);
+        let schemas = self.schemas.values().map(|schema| Object::Schema(schema.oid));
+        let types = self.types.values().map(|labels| Object::Type(labels.of.oid));
+        let domains = self.domains.values().map(|domain| Object::Type(domain.oid));
+        relations.chain(schemas).chain(types).chain(domains)
+    }
+
+    /// What is there now and was not before belongs to who has made it; a sequence of a column to the table's owner.
+    pub fn own_new(&mut self, before: &Catalog, maker: u32) {
+        let unknown: Vec<Object> =
+            self.objects().filter(|object| !self.ownership.contains_key(object)).collect();
+        if unknown.is_empty() {
+            return;
+        }
+        let known: BTreeSet<Object> = before.objects().collect();
+        let linked: BTreeMap<Object, Object> = self
+            .sequences
+            .values()
+            .filter_map(|sequence| {
+                let table = Object::Relation(sequence.owner.as_ref()?.table);
+                Some((Object::Relation(sequence.oid), table)).filter(|_| known.contains(&table))
+            })
+            .collect();
+        for object in unknown.into_iter().filter(|object| !known.contains(object)) {
+            let owner = match linked.get(&object) {
+                None => Some(maker),
+                // That of a table from before has no owner either.
+                Some(table) => self.ownership.get(table).map(|owned| owned.owner),
+            };
+            let owned = owner.map(|owner| (object, Arc::new(Owned::by(owner))));
+            self.ownership.extend(owned);
+        }
+    }
+
+    /// The last number of a role that has anything.
+    pub fn last_role(&self) -> u32 {
+        let lists = self.ownership.values().flat_map(|owned| {
+            let lists = owned.acl.iter().chain(owned.columns.values());
+            let items = lists.flat_map(|acl| acl.items());
+            items.flat_map(|item| [item.grantee, item.grantor]).chain([owned.owner])
+        });
+        let members = self.members.iter();
+        let members = members.flat_map(|((role, member), how)| [*role, *member, how.grantor]);
+        lists.chain(members).max().unwrap_or(PUBLIC)
+    }
+
+    /// Forgets the rights to what has gone, and to columns that have.
+    pub fn forget_rights(&mut self) {
+        let there: BTreeSet<Object> = self.objects().collect();
+        self.ownership.retain(|object, _| there.contains(object));
+        let with_columns = self.ownership.iter().filter(|(_, owned)| !owned.columns.is_empty());
+        for object in with_columns.map(|(object, _)| *object).collect::<Vec<_>>() {
+            let Object::Relation(oid) = object else { continue };
+            let names: BTreeSet<String> = self.column_names(oid).into_iter().collect();
+            let owned = self.ownership.get_mut(&object).expect("it was just found");
+            if !owned.columns.keys().all(|name| names.contains(name)) {
+                Arc::make_mut(owned).columns.retain(|name, _| names.contains(name));
+            }
+        }
+    }
+
+    /// A column is called otherwise.
+    pub fn rename_rights(&mut self, relation: u32, from: &str, to: &str) {
+        let Some(owned) = self.ownership.get_mut(&Object::Relation(relation)) else { return };
+        if owned.columns.contains_key(from) {
+            let columns = &mut Arc::make_mut(owned).columns;
+            let acl = columns.remove(from);
+            columns.extend(acl.map(|acl| (to.to_owned(), acl)));
+        }
+    }
+
+    /// The names of the columns of a table or a view.
+    pub(crate) fn column_names(&self, oid: u32) -> Vec<String> {
+        match (self.table_of(oid), self.view_of(oid)) {
+            (Some(table), _) => table.columns.iter().map(|column| column.name.clone()).collect(),
+            (_, Some(view)) => view.columns.iter().map(|(name, _)| name.clone()).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_read_again() {
+        let mut owned = Owned::by(10);
+        assert_eq!(Owned::read(10, &owned.kept()), Some(owned.clone()));
+        owned.acl = Some(Acl::of_owner(Kind::Table, 10));
+        let item =
+            Item { grantee: 16_384, grantor: 10, rights: Rights::UPDATE, options: Rights::UPDATE };
+        let mut acl = Acl::default();
+        acl.grant(10, item).expect("the owner may");
+        owned.columns.insert("two\twords".to_owned(), acl);
+        owned.columns.insert("x".to_owned(), Acl::default());
+        assert_eq!(Owned::read(10, &owned.kept()), Some(owned));
+        for damaged in ["all", "all\t10=q/10", "column\tx\t", "none\t"] {
+            assert_eq!(Owned::read(10, damaged), None, "{damaged}");
+        }
+        for object in [Object::Relation(1), Object::Schema(2), Object::Type(3)] {
+            assert_eq!(Object::read(&object.kept()), Some(object));
+        }
+    }
+
+    #[test]
+    fn each_kind_has_its_rights() {
+        let letters =
+            |kind: Kind| kind.all().each().map(|(_, letter, _)| letter).collect::<String>();
+        assert_eq!(letters(Kind::Table), "arwdDxt");
+        assert_eq!(letters(Kind::Column), "arwx");
+        assert_eq!(letters(Kind::Sequence), "rwU");
+        assert_eq!(letters(Kind::Schema), "UC");
+        assert_eq!(Rights::named("select"), Some(Rights::SELECT));
+        assert_eq!(Rights::named("connect"), None);
+    }
+}

@@ -1,0 +1,124 @@
+//! Owners and rights, as the system's tables show them.
+
+use super::text;
+use crate::array;
+use crate::catalog::{Catalog, Name};
+use crate::datum::Datum;
+use crate::rights::check::acl_of;
+use crate::rights::{Acl, Identity, Item, Kind, Object, PUBLIC, Rights};
+use crate::transaction::Surroundings;
+
+/// Who has what.
+pub(super) struct Access<'a> {
+    catalog: &'a Catalog,
+    identity: &'a Identity,
+}
+
+impl<'a> Access<'a> {
+    pub(super) fn new(catalog: &'a Catalog, around: &'a Surroundings) -> Access<'a> {
+        Access { catalog, identity: &around.identity }
+    }
+
+    /// The number of an owner.
+    pub(super) fn owner(&self, object: Object) -> i64 {
+        self.identity.owner_of(self.catalog, object).into()
+    }
+
+    /// The name of an owner.
+    pub(super) fn owner_name(&self, object: Object) -> Datum {
+        text(&self.identity.roles().name(self.identity.owner_of(self.catalog, object)))
+    }
+
+    /// What was granted; NULL: nothing yet.
+    pub(super) fn list(&self, object: Object, kind: Kind) -> Datum {
+        let owned = self.catalog.ownership.get(&object);
+        match owned.is_some_and(|owned| owned.acl.is_none()) {
+            true => Datum::Null,
+            false => self.shown(&acl_of(self.catalog, object, kind, self.identity.roles())),
+        }
+    }
+
+    /// What was granted to a column alone.
+    pub(super) fn column(&self, relation: u32, column: &str) -> Datum {
+        let owned = self.catalog.ownership.get(&Object::Relation(relation));
+        let acl = owned.and_then(|owned| owned.columns.get(column));
+        acl.map_or(Datum::Null, |acl| self.shown(acl))
+    }
+
+    fn shown(&self, acl: &Acl) -> Datum {
+        let items = acl.shown(&|role| self.identity.roles().name(role));
+        Datum::Text(array::format(items.iter().map(|item| Some(item.as_str()))))
+    }
+
+    /// The rights to all tables and views that the role has, has given, or everybody has; those of everybody only if
+    /// they are asked for.
+    pub(super) fn to_tables(&self, database: &str, with_public: bool) -> Vec<Vec<Datum>> {
+        let relations = self.relations();
+        let all = relations.iter().flat_map(|(name, oid)| {
+            let object = Object::Relation(*oid);
+            let acl = acl_of(self.catalog, object, Kind::Table, self.identity.roles());
+            let owner = self.identity.owner_of(self.catalog, object);
+            let seen: Vec<Item> =
+                acl.items().iter().filter(|one| self.sees(one)).copied().collect();
+            let seen = seen.into_iter().filter(move |one| with_public || one.grantee != PUBLIC);
+            seen.flat_map(move |item| {
+                item.rights.each().map(move |(right, _, word)| {
+                    let mut row = self.of_item(&item, database, name);
+                    let hierarchy = if right == Rights::SELECT { "YES" } else { "NO" };
+                    row.extend([text(word), self.grantable(&item, owner, right), text(hierarchy)]);
+                    row
+                })
+            })
+        });
+        all.collect()
+    }
+
+    /// The rights to columns: those to all of a table, and to some alone.
+    pub(super) fn to_columns(&self, database: &str) -> Vec<Vec<Datum>> {
+        let mut rows = Vec::new();
+        for (name, oid) in self.relations() {
+            let object = Object::Relation(oid);
+            let all = acl_of(self.catalog, object, Kind::Table, self.identity.roles());
+            let owner = self.identity.owner_of(self.catalog, object);
+            let owned = self.catalog.ownership.get(&object);
+            for column in self.catalog.column_names(oid) {
+                let own = owned.and_then(|owned| owned.columns.get(&column));
+                let items = all.items().iter().chain(own.iter().flat_map(|acl| acl.items()));
+                for item in items.filter(|item| self.sees(item)) {
+                    for (right, _, word) in (item.rights & Kind::Column.all()).each() {
+                        let mut row = self.of_item(item, database, &name);
+                        row.extend([text(&column), text(word), self.grantable(item, owner, right)]);
+                        rows.push(row);
+                    }
+                }
+            }
+        }
+        rows
+    }
+
+    fn relations(&self) -> Vec<(Name, u32)> {
+        let tables = self.catalog.tables.iter().map(|(name, table)| (name.clone(), table.oid));
+        let views = self.catalog.views.iter().map(|(name, view)| (name.clone(), view.oid));
+        tables.chain(views).collect()
+    }
+
+    fn sees(&self, item: &Item) -> bool {
+        let who = self.identity;
+        item.grantee == PUBLIC || who.acts_as(item.grantee) || who.acts_as(item.grantor)
+    }
+
+    fn of_item(&self, item: &Item, database: &str, name: &Name) -> Vec<Datum> {
+        let roles = self.identity.roles();
+        let grantee = match item.grantee {
+            PUBLIC => "PUBLIC".to_owned(),
+            role => roles.name(role),
+        };
+        let all = [&roles.name(item.grantor), &grantee, database, &name.schema, &name.name];
+        all.map(text).to_vec()
+    }
+
+    fn grantable(&self, item: &Item, owner: u32, right: Rights) -> Datum {
+        let is = item.options.has(right) || item.grantee == owner;
+        text(if is { "YES" } else { "NO" })
+    }
+}
