@@ -2,12 +2,14 @@
 # `make` lists what there is.
 
 CARGO ?= cargo
-ISOMER = $(CARGO) run --quiet --package isomer --
+# The program as `unit` builds it. For one package alone cargo would build everything again, since dependencies have fewer
+# features there.
+PROGRAM = $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/isomer
 FAST = $(CARGO) run --quiet --release --package isomer --
 # Where smoke runs leave their files; cargo's own folder, so that it is ignored and cleaned with it.
 OUT = $(or $(CARGO_TARGET_DIR),target)/smoke
 
-.PHONY: help demo test bench clients hunt cluster format lint installed unit docs smoke
+.PHONY: help demo test bench clients hunt cluster format lint installed unit program docs smoke
 
 help:
 	@echo "make demo    replay a production trace on a database that rearranges itself (30 s, live)"
@@ -31,8 +33,8 @@ demo:
 	$(FAST) demo $(ARGS)
 
 test: format lint installed unit docs smoke
-	clients/run --short
-	clients/run --short --isolation serializable pgbench tpcc
+	ISOMER=$(PROGRAM) clients/run --short
+	ISOMER=$(PROGRAM) clients/run --short --isolation serializable pgbench tpcc
 
 # What tests run beside the program: clients, and a Kafka broker.
 installed:
@@ -53,32 +55,35 @@ unit:
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
 
-smoke:
+program:
+	$(CARGO) test --quiet --workspace --test commands --no-run
+
+smoke: program
 	rm -rf $(OUT)
 	mkdir -p $(OUT)
-	$(ISOMER) demo --seconds 4 --partition-keys 1 --plain --plot $(OUT)/demo.svg
-	$(ISOMER) bench ycsb --rows 10000 --seconds 1
-	$(ISOMER) bench smallbank --rows 2000 --seconds 1
-	$(ISOMER) bench tpcc-procedures --full --warehouses 2 --customers 30 --items 200 --seconds 1
-	$(ISOMER) bench twitter --users 500 --seconds 1
-	$(ISOMER) bench trace --seconds 1
-	$(ISOMER) bench compare --rows 5000 --rounds 2 --turn-ms 50
-	$(ISOMER) bench route --partitions 1000
-	$(ISOMER) bench store --rows 20000 --partitions 20 --turn-ms 20
-	$(ISOMER) bench plan --smoke
-	$(ISOMER) bench moves --only smallbank-spike --accounts 50 --warehouses 12 --customers 10 --items 100 --switches 2 --rounds 1 --plot $(OUT)/moves.svg
-	$(ISOMER) bench ycsb --rows 10000 --seconds 1 --threads 16 --folder $(OUT)/ycsb
-	$(ISOMER) design check $(OUT)/ycsb
-	$(ISOMER) sim --seeds 1..20
-	$(ISOMER) sim --seeds 1..20 --backups
-	$(ISOMER) sim --seeds 1..20 --failover
-	$(ISOMER) sim --seeds 1..20 --cluster
-	$(ISOMER) sim --seeds 1..20 --isolation serializable
-	$(ISOMER) lab run all --smoke --out $(OUT)/lab
-	$(ISOMER) lab run hermes --smoke --out $(OUT)/lab
-	$(ISOMER) demo --isolation serializable --seconds 2 --record $(OUT)/ordered.jsonl
-	$(ISOMER) route $(OUT)/ordered.jsonl --recorded
-	$(ISOMER) lab ablation --smoke --out $(OUT)/lab
+	$(PROGRAM) demo --seconds 4 --partition-keys 1 --plain --plot $(OUT)/demo.svg
+	$(PROGRAM) bench ycsb --rows 10000 --seconds 1
+	$(PROGRAM) bench smallbank --rows 2000 --seconds 1
+	$(PROGRAM) bench tpcc-procedures --full --warehouses 2 --customers 30 --items 200 --seconds 1
+	$(PROGRAM) bench twitter --users 500 --seconds 1
+	$(PROGRAM) bench trace --seconds 1
+	$(PROGRAM) bench compare --rows 5000 --rounds 2 --turn-ms 50
+	$(PROGRAM) bench route --partitions 1000
+	$(PROGRAM) bench store --rows 20000 --partitions 20 --turn-ms 20
+	$(PROGRAM) bench plan --smoke
+	$(PROGRAM) bench moves --only smallbank-spike --accounts 50 --warehouses 12 --customers 10 --items 100 --switches 2 --rounds 1 --plot $(OUT)/moves.svg
+	$(PROGRAM) bench ycsb --rows 10000 --seconds 1 --threads 16 --folder $(OUT)/ycsb
+	$(PROGRAM) design check $(OUT)/ycsb
+	$(PROGRAM) sim --seeds 1..20
+	$(PROGRAM) sim --seeds 1..20 --backups
+	$(PROGRAM) sim --seeds 1..20 --failover
+	$(PROGRAM) sim --seeds 1..20 --cluster
+	$(PROGRAM) sim --seeds 1..20 --isolation serializable
+	$(PROGRAM) lab run all --smoke --out $(OUT)/lab
+	$(PROGRAM) lab run hermes --smoke --out $(OUT)/lab
+	$(PROGRAM) demo --isolation serializable --seconds 2 --record $(OUT)/ordered.jsonl
+	$(PROGRAM) route $(OUT)/ordered.jsonl --recorded
+	$(PROGRAM) lab ablation --smoke --out $(OUT)/lab
 
 clients:
 	clients/install
