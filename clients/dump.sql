@@ -136,3 +136,17 @@ CREATE VIEW "help desk".long_visits AS SELECT v.id, a.email, v.total FROM "help 
 INSERT INTO "help desk".visit (account_id, minutes, price) SELECT min(id), 12, 1.25 FROM account;
 INSERT INTO "help desk".visit (price) VALUES (2), (0.5);
 SELECT nextval('"help desk".numbers');
+
+-- Whose it is, and what others may do with it.
+ALTER SCHEMA "help desk" OWNER TO writer;
+ALTER TABLE "help desk".visit OWNER TO writer;
+ALTER SEQUENCE countdown OWNER TO reader;
+GRANT USAGE ON SCHEMA "help desk" TO reader;
+GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader;
+GRANT SELECT (id, minutes), UPDATE (minutes) ON "help desk".visit TO reader;
+GRANT INSERT, UPDATE ON account TO writer WITH GRANT OPTION;
+GRANT USAGE ON SEQUENCE ticket_number TO PUBLIC;
+REVOKE ALL ON event_log FROM postgres;
+SET SESSION AUTHORIZATION writer;
+GRANT INSERT ON account TO reader;
+RESET SESSION AUTHORIZATION;

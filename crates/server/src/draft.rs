@@ -103,7 +103,7 @@ impl Draft {
         let mut catalog = Catalog::clone(&self.catalog);
         change(&mut catalog);
         catalog.forget_comments();
-        catalog.forget_rights();
+        catalog.forget_rights_since(&self.catalog);
         catalog.version = self.engine.next_version();
         self.catalog = Arc::new(catalog);
     }

@@ -11,8 +11,8 @@ use crate::ddl::Definer;
 use crate::rights::schema_of;
 use isomer_sql::catalog::{Catalog, MadeType, Named, Relation, SYSTEM};
 use isomer_sql::parse::{Grant, RightsStatement, RoleName, Target};
-use isomer_sql::rights::check::{acl_of, denied, described, object_of};
-use isomer_sql::rights::{Acl, Identity, Item, Kind, Object, Owned, PUBLIC, Rights};
+use isomer_sql::rights::check::{denied, described, object_of};
+use isomer_sql::rights::{Acl, Identity, Item, Kind, Object, Owned, Ownership, PUBLIC, Rights};
 use isomer_sql::{SqlError, code};
 use sqlparser::ast::{ObjectName, Owner};
 use std::sync::Arc;
@@ -37,16 +37,26 @@ impl Definer<'_> {
             (role, _) => self.role(role),
         });
         let roles = roles.collect::<Result<Vec<u32>, SqlError>>()?;
+        let mut ownership = self.catalog().ownership.clone();
         for (object, kind) in self.targets(&grant.target)? {
             let wanted = self.wanted(grant, object, kind)?;
+            let mut owned = self.owned(&ownership, object);
             if wanted.all != Rights::NONE || wanted.columns.is_empty() {
-                self.grant_on(grant, (object, kind), wanted.all, &roles)?;
+                self.grant_on(grant, (object, kind), (wanted.all, &mut owned), &roles)?;
             }
             for (column, rights) in wanted.columns {
-                self.grant_on_column(grant, object, (&column, rights), &roles)?;
+                self.grant_on_column(grant, object, (&column, rights, &mut owned), &roles)?;
             }
+            ownership.insert(object, Arc::new(owned));
         }
+        self.change(|catalog| catalog.ownership = ownership);
         Ok(())
+    }
+
+    /// Whose something is, as far as the statement has come.
+    fn owned(&self, ownership: &Ownership, object: Object) -> Owned {
+        let found = ownership.get(&object).map(|owned| Owned::clone(owned));
+        found.unwrap_or_else(|| from_before(&self.catalog(), object, &self.around.identity))
     }
 
     /// A role by what a statement calls it.
@@ -161,17 +171,18 @@ impl Definer<'_> {
         &mut self,
         grant: &Grant,
         (object, kind): (Object, Kind),
-        wanted: Rights,
+        (wanted, owned): (Rights, &mut Owned),
         roles: &[u32],
     ) -> Result<(), SqlError> {
-        let (catalog, who) = (self.catalog(), self.around.identity.clone());
-        let mut owned = ownership(&catalog, object, &who);
-        let mut acl = acl_of(&catalog, object, kind, who.roles()).into_owned();
+        let who = self.around.identity.clone();
+        let what = described(&self.catalog(), object);
+        let mut acl = owned.list(kind);
         let (grantor, options) = best_grantor(&who, owned.owner, wanted, &[&acl]);
-        if options == Rights::NONE && who.rights_to(&catalog, object, kind) == Rights::NONE {
-            return Err(denied(&described(&catalog, object)));
+        let has_any = who.is_superuser || acl.rights_of(&|role| who.acts_as(role)) != Rights::NONE;
+        if options == Rights::NONE && !has_any {
+            return Err(denied(&what));
         }
-        self.tell_left_out(grant, wanted, options, &described(&catalog, object));
+        self.tell_left_out(grant, wanted, options, &what);
         change(&mut acl, grant, owned.owner, (grantor, options), roles)?;
         owned.acl = Some(acl);
         if !grant.grants && kind == Kind::Table {
@@ -181,7 +192,6 @@ impl Definer<'_> {
             }
             owned.columns.retain(|_, acl| !acl.items().is_empty());
         }
-        self.change(|catalog| drop(catalog.ownership.insert(object, Arc::new(owned))));
         Ok(())
     }
 
@@ -189,18 +199,17 @@ impl Definer<'_> {
         &mut self,
         grant: &Grant,
         object: Object,
-        (column, wanted): (&str, Rights),
+        (column, wanted, owned): (&str, Rights, &mut Owned),
         roles: &[u32],
     ) -> Result<(), SqlError> {
-        let (catalog, who) = (self.catalog(), self.around.identity.clone());
-        let mut owned = ownership(&catalog, object, &who);
-        let all = acl_of(&catalog, object, Kind::Table, who.roles());
+        let who = self.around.identity.clone();
+        let what = described(&self.catalog(), object);
+        let all = owned.list(Kind::Table);
         let mut acl = owned.columns.get(column).cloned().unwrap_or_default();
         let (grantor, options) = best_grantor(&who, owned.owner, wanted, &[&all, &acl]);
-        let has_any = who.rights_to(&catalog, object, Kind::Table) & Kind::Column.all()
-            | who.rights_to_column(&catalog, object, column);
-        let what = described(&catalog, object);
-        if options == Rights::NONE && has_any == Rights::NONE {
+        let rights = |acl: &Acl| acl.rights_of(&|role| who.acts_as(role)) & Kind::Column.all();
+        let has_any = who.is_superuser || (rights(&all) | rights(&acl)) != Rights::NONE;
+        if options == Rights::NONE && !has_any {
             let relation = what.split_once(' ').map_or("", |(_, name)| name);
             return Err(denied(&format!("column \"{column}\" of relation \"{relation}\"")));
         }
@@ -210,7 +219,6 @@ impl Definer<'_> {
             true => drop(owned.columns.remove(column)),
             false => drop(owned.columns.insert(column.to_owned(), acl)),
         }
-        self.change(|catalog| drop(catalog.ownership.insert(object, Arc::new(owned))));
         Ok(())
     }
 
@@ -323,6 +331,11 @@ struct Wanted {
 
 /// Whose something is; of what is from before, what that means.
 fn ownership(catalog: &Catalog, object: Object, who: &Identity) -> Owned {
+    let owned = catalog.ownership.get(&object).map(|owned| Owned::clone(owned));
+    owned.unwrap_or_else(|| from_before(catalog, object, who))
+}
+
+fn from_before(catalog: &Catalog, object: Object, who: &Identity) -> Owned {
     let kind = match object {
         Object::Schema(_) => Kind::Schema,
         Object::Type(_) => Kind::Type,
@@ -331,11 +344,8 @@ fn ownership(catalog: &Catalog, object: Object, who: &Identity) -> Owned {
         }
         Object::Relation(_) => Kind::Table,
     };
-    let from_before = || {
-        let owner = who.roles().first();
-        Owned { acl: Some(Acl::of_all(kind, owner)), ..Owned::by(owner) }
-    };
-    catalog.ownership.get(&object).map_or_else(from_before, |owned| Owned::clone(owned))
+    let owner = who.roles().first();
+    Owned { acl: Some(Acl::of_all(kind, owner)), ..Owned::by(owner) }
 }
 
 /// As whom one grants, and what of it he may: the owner all, others what they have an option for.

@@ -6,6 +6,7 @@
 use crate::ddl::Definer;
 use isomer_sql::catalog::{Catalog, Identity, Name, Named, Table};
 use isomer_sql::parse::{IdentityChange, SequenceChange, SequenceStatement};
+use isomer_sql::rights::Object;
 use isomer_sql::sequence::{Owner, Sequence, SequenceOptions, renamed, takes_from};
 use isomer_sql::{SqlError, SqlType, code};
 use std::sync::Arc;
@@ -105,6 +106,19 @@ impl Definer<'_> {
         Ok(Owner { table: table.oid, column: column.to_owned(), is_identity: false })
     }
 
+    /// A sequence goes with its table, also to another owner.
+    fn check_same_owner(&self, table: u32, sequence: u32) -> Result<(), SqlError> {
+        let (catalog, who) = (self.catalog(), &self.around.identity);
+        let owner = |oid| who.owner_of(&catalog, Object::Relation(oid));
+        match owner(table) == owner(sequence) {
+            true => Ok(()),
+            false => {
+                let message = "sequence must have same owner as table it is linked to";
+                Err(SqlError::new(code::NOT_READY, message))
+            }
+        }
+    }
+
     /// Makes a sequence and its numbers, which are forgotten unless the catalog has it in the end.
     pub(crate) fn make_sequence(
         &mut self,
@@ -171,7 +185,11 @@ impl Definer<'_> {
                 return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message).detail(detail));
             }
             new.owner = match owned_by {
-                Some((table, column)) => Some(self.owner(table, column, &sequence.full_name())?),
+                Some((table, column)) => {
+                    let owner = self.owner(table, column, &sequence.full_name())?;
+                    self.check_same_owner(owner.table, sequence.oid)?;
+                    Some(owner)
+                }
                 None => None,
             };
         }

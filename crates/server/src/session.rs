@@ -473,7 +473,11 @@ impl Session {
         {
             return identity.clone();
         }
-        let identity = Arc::new(Identity::of(name, &roles, &catalog.members));
+        let identity = match self.settings.acts_as {
+            Some(role) => Identity::numbered(role, &roles, &catalog.members),
+            None => Identity::of(name, &roles, &catalog.members),
+        };
+        let identity = Arc::new(identity);
         *known = Some((catalog.version, roles.version, identity.clone()));
         identity
     }

@@ -37,6 +37,8 @@ pub(crate) struct Settings {
     pub(crate) user: Arc<str>,
     /// The role that it has taken on.
     pub(crate) role: Option<Arc<str>>,
+    /// The number of the role that it acts as, once it has taken on another: a new role of the same name is none of it.
+    pub(crate) acts_as: Option<u32>,
     pub(crate) database: Arc<str>,
     pub(crate) process: i32,
     /// As its role was when it was taken on.
@@ -219,6 +221,7 @@ impl Settings {
             login: Arc::default(),
             user: Arc::default(),
             role: None,
+            acts_as: None,
             database: Arc::default(),
             process: 0,
             superuser: false,
@@ -641,7 +644,8 @@ impl Session {
         let set = |settings: &mut Settings| {
             let done = settings.set(name, value.clone())?;
             let role = roles.named(settings.current());
-            settings.superuser = role.is_ok_and(|role| role.superuser);
+            settings.superuser = role.as_ref().is_ok_and(|role| role.superuser);
+            settings.acts_as = role.ok().map(|role| role.oid as u32);
             Ok(done)
         };
         self.change_settings(is_local, out, set)

@@ -36,6 +36,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 /// The user that a new database has.
 const FIRST_USER: &str = "isomer";
@@ -51,6 +52,8 @@ pub(crate) struct Users {
     known: Mutex<BTreeMap<String, User>>,
     /// The same for whoever asks for rights.
     roles: ArcSwap<Roles>,
+    /// The last number that a role was given: sessions may still act as one that is no more.
+    last: AtomicI64,
 }
 
 /// What is known of a user.
@@ -78,7 +81,8 @@ impl Users {
     /// The users' table, which is made if it is missing; they are read by [`Engine::read_users`].
     pub(crate) fn open(database: &Database) -> Result<Users, SqlError> {
         let table = system_table(database, schema())?;
-        Ok(Users { table, known: Mutex::default(), roles: ArcSwap::default() })
+        let (known, roles, last) = Default::default();
+        Ok(Users { table, known, roles, last })
     }
 
     /// Lets whoever asks for rights know of roles as they are.
@@ -87,6 +91,8 @@ impl Users {
             let User { oid, superuser, login, .. } = *user;
             Role { oid, name: name.clone(), superuser, login }
         };
+        let last = known.values().map(|user| user.oid).max();
+        self.last.fetch_max(last.unwrap_or(0), Ordering::Relaxed);
         let version = self.roles.load().version + 1;
         self.roles.store(Arc::new(Roles::new(version, known.iter().map(role).collect())));
     }
@@ -128,8 +134,7 @@ impl Engine {
             (UserStatement::Create { attributes, .. }, _) => {
                 // Nobody gets what was left to a number that is nobody's any more.
                 let named = self.catalog().last_role().into();
-                let most = known.values().map(|user| user.oid).chain([named]).max();
-                let most = most.map_or(FIRST_OID, |oid| oid + 1);
+                let most = self.users.last.load(Ordering::Relaxed).max(named) + 1;
                 let new = User {
                     oid: most.max(FIRST_OID),
                     superuser: false,

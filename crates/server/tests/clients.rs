@@ -133,7 +133,7 @@ fn errors_carry_code_position_and_hint_and_a_failed_block_says_so() {
     assert_eq!(code(client.batch_execute("selec")), SqlState::SYNTAX_ERROR);
     assert_eq!(code(client.batch_execute("select 1 / 0")), SqlState::DIVISION_BY_ZERO);
     assert_eq!(
-        code(client.batch_execute("create domain positive as int")),
+        code(client.batch_execute("create type point as (x int, y int)")),
         SqlState::FEATURE_NOT_SUPPORTED
     );
     client.batch_execute("begin; insert into t values (1, 1)").expect("a block");

@@ -195,6 +195,11 @@ impl Owned {
         Owned { owner, acl: None, columns: BTreeMap::new() }
     }
 
+    /// What was granted; before anything is, what its owner has.
+    pub fn list(&self, kind: Kind) -> Acl {
+        self.acl.clone().unwrap_or_else(|| Acl::of_owner(kind, self.owner))
+    }
+
     /// Another owner: what the old one has, and has given, is the new one's.
     pub fn hand_over(&mut self, to: u32) {
         let from = std::mem::replace(&mut self.owner, to);
@@ -314,6 +319,14 @@ impl Catalog {
         let members = self.members.iter();
         let members = members.flat_map(|((role, member), how)| [*role, *member, how.grantor]);
         lists.chain(members).max().unwrap_or(PUBLIC)
+    }
+
+    /// As [`Catalog::forget_rights`], after a change of a catalog that has none to what is not there.
+    pub fn forget_rights_since(&mut self, before: &Catalog) {
+        let has_columns = || self.ownership.values().any(|owned| !owned.columns.is_empty());
+        if self.objects().count() < before.objects().count() || has_columns() {
+            self.forget_rights();
+        }
     }
 
     /// Forgets the rights to what has gone, and to columns that have.

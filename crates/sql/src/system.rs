@@ -145,6 +145,11 @@ impl SystemTable {
     ) -> Result<Vec<Vec<Datum>>, SqlError> {
         let access = &Access::new(catalog, around);
         let shown = |view: &View| view_definition(catalog, view.oid.into(), &around.budget);
+        // To others these are the relations that they may do something with.
+        let is_of_own = self.of.schema == "information_schema"
+            && matches!(self.of.name, "tables" | "views" | "columns" | "sequences");
+        let own = (is_of_own && !around.identity.is_superuser).then(|| access.own());
+        let catalog = own.as_ref().unwrap_or(catalog);
         let rows = match (self.of.schema, self.of.name) {
             ("isomer", name) => around.design.rows(name, catalog),
             ("pg_catalog", "pg_namespace") => {

@@ -381,6 +381,10 @@ impl Session {
         let (who, kind) = (self.identity(&catalog), Kind::Table);
         for table in &tables {
             who.check(&catalog, (Object::Relation(table.oid), kind), Rights::TRUNCATE)?;
+            let restarts = matches!(truncate.identity, Some(TruncateIdentityOption::Restart));
+            for own in catalog.owned(table.oid).iter().filter(|_| restarts) {
+                who.check_owner(&catalog, Object::Relation(own.oid))?;
+            }
         }
         Ok(tables.into_iter().cloned().collect())
     }

@@ -19,6 +19,24 @@ impl<'a> Access<'a> {
         Access { catalog, identity: &around.identity }
     }
 
+    /// The catalog of those relations that the role may do something with.
+    pub(super) fn own(&self) -> Catalog {
+        let mut own = self.catalog.clone();
+        own.tables.retain(|_, table| self.shows(table.oid, Kind::Table));
+        own.views.retain(|_, view| self.shows(view.oid, Kind::Table));
+        own.sequences.retain(|_, sequence| self.shows(sequence.oid, Kind::Sequence));
+        own
+    }
+
+    fn shows(&self, relation: u32, kind: Kind) -> bool {
+        let (who, object) = (self.identity, Object::Relation(relation));
+        let owned = self.catalog.ownership.get(&object);
+        let mut columns = owned.iter().flat_map(|owned| owned.columns.keys());
+        who.owns(self.catalog, object)
+            || who.rights_to(self.catalog, object, kind) != Rights::NONE
+            || columns.any(|name| who.rights_to_column(self.catalog, object, name) != Rights::NONE)
+    }
+
     /// The number of an owner.
     pub(super) fn owner(&self, object: Object) -> i64 {
         self.identity.owner_of(self.catalog, object).into()
@@ -50,8 +68,8 @@ impl<'a> Access<'a> {
         Datum::Text(array::format(items.iter().map(|item| Some(item.as_str()))))
     }
 
-    /// The rights to all tables and views that the role has, has given, or everybody has; those of everybody only if
-    /// they are asked for.
+    /// The rights to all tables and views that the role has or has given, or that others have given everybody; those
+    /// last only if they are asked for.
     pub(super) fn to_tables(&self, database: &str, with_public: bool) -> Vec<Vec<Datum>> {
         let relations = self.relations();
         let all = relations.iter().flat_map(|(name, oid)| {
@@ -60,7 +78,8 @@ impl<'a> Access<'a> {
             let owner = self.identity.owner_of(self.catalog, object);
             let seen: Vec<Item> =
                 acl.items().iter().filter(|one| self.sees(one)).copied().collect();
-            let seen = seen.into_iter().filter(move |one| with_public || one.grantee != PUBLIC);
+            let is_own = |one: &Item| one.grantee != PUBLIC || self.identity.acts_as(one.grantor);
+            let seen = seen.into_iter().filter(move |one| with_public || is_own(one));
             seen.flat_map(move |item| {
                 item.rights.each().map(move |(right, _, word)| {
                     let mut row = self.of_item(&item, database, name);
