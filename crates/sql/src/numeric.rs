@@ -8,11 +8,11 @@
 //!
 //! A number is its digits and where the point is: 1.5 and 1.50 are equal, and are shown as they are. The two forms are no
 //! choice: what fits into an `i128` is never a `BigInt`, so equal numbers without zeros at their ends are the same. Each
-//! operation tries the short form, and takes the long one where that overflows ([`big`]); results go back to the short one
+//! operation tries the short form, and takes the long one where that overflows (`big.rs`); results go back to the short one
 //! where they fit.
 //!
 //! **Scales** follow PostgreSQL: sums have the larger one, products the sum of both, quotients at least sixteen significant
-//! digits. Those of roots, powers and logarithms are chosen where they are computed ([`functions`]).
+//! digits. Those of roots, powers and logarithms are chosen where they are computed (`functions.rs`).
 //!
 //! **Costs.** An operation takes milliseconds at most, but for those that say so: they are given a
 //! [budget](crate::budget), and look whether somebody still waits. Who keeps numbers is charged for them by
@@ -129,15 +129,8 @@ impl Decimal {
 
     /// As [`Decimal::of`], if there is such a number.
     fn checked(mantissa: BigInt, scale: i64) -> Result<Decimal, SqlError> {
-        let scale = u16::try_from(scale).ok().filter(|scale| *scale <= SCALE_MAX);
-        let scale = scale.ok_or_else(overflow)?;
-        // The most digits take no fewer bits than this, and only who comes near it has to count them.
-        let near = (WHOLE_DIGITS_MAX + i64::from(scale)) * 332 / 100;
-        let is_near = mantissa.bits() as i64 >= near;
-        if is_near && big::digit_count(&mantissa) - i64::from(scale) > WHOLE_DIGITS_MAX {
-            return Err(overflow());
-        }
-        Ok(Decimal::of(mantissa, scale))
+        let scale = u16::try_from(scale).map_err(|_| overflow())?;
+        Decimal::of(mantissa, scale).within()
     }
 
     /// Its digits in the long form, if it is a number.
@@ -278,6 +271,9 @@ impl Decimal {
         let Some((mantissa, own)) = self.long() else { return Ok(self.clone()) };
         let drop = own - scale;
         let shown = scale.max(0);
+        if shown > SCALE_MAX.into() {
+            return Err(overflow());
+        }
         if drop <= 0 {
             return Decimal::checked(mantissa.as_ref() * ten_to(-drop), shown);
         }
@@ -315,20 +311,34 @@ impl Decimal {
     /// # Errors
     /// 22003 if it has too many digits.
     pub fn plus(&self, other: &Decimal) -> Result<Decimal, SqlError> {
+        self.plus_wide(other).within()
+    }
+
+    /// The sum, also where it has more digits than numbers have: for what is on its way to a number that has not.
+    pub(crate) fn plus_wide(&self, other: &Decimal) -> Decimal {
         if let (Shape::Short(a, s), Shape::Short(b, t)) = (&self.0, &other.0)
             && let Some((a, b)) = aligned_short((*a, *s), (*b, *t))
             && let Some(sum) = a.checked_add(b).and_then(even)
         {
-            return Ok(Decimal(Shape::Short(sum, *s.max(t))));
+            return Decimal(Shape::Short(sum, *s.max(t)));
         }
         match self.aligned(other) {
-            Some((a, b, scale)) => Decimal::checked(a.as_ref() + b.as_ref(), scale),
-            None => Ok(match (self.special(), other.special()) {
+            Some((a, b, scale)) => Decimal::of(a.as_ref() + b.as_ref(), scale as u16),
+            None => match (self.special(), other.special()) {
                 (Some(Special::Nan), _) | (_, Some(Special::Nan)) => Decimal::NAN,
                 (Some(a), Some(b)) if a != b => Decimal::NAN,
                 (Some(_), _) => self.clone(),
                 _ => other.clone(),
-            }),
+            },
+        }
+    }
+
+    /// The number, if numbers have so many digits.
+    fn within(self) -> Result<Decimal, SqlError> {
+        match &self.0 {
+            Shape::Short(_, scale) if *scale > SCALE_MAX => Err(overflow()),
+            Shape::Long(long) if has_too_many_digits(&long.mantissa, long.scale) => Err(overflow()),
+            _ => Ok(self),
         }
     }
 
@@ -345,25 +355,25 @@ impl Decimal {
     /// # Errors
     /// 22003 if it has too many digits.
     pub fn times(&self, other: &Decimal) -> Result<Decimal, SqlError> {
+        let product = self.times_wide(other);
+        match product.scale() {
+            Some(scale) if scale > SCALE_MAX => product.rescale(SCALE_MAX.into()),
+            _ => product.within(),
+        }
+    }
+
+    /// The product, as [`Decimal::plus_wide`].
+    pub(crate) fn times_wide(&self, other: &Decimal) -> Decimal {
         if let (Shape::Short(a, s), Shape::Short(b, t)) = (&self.0, &other.0)
             && let Some(product) = a.checked_mul(*b).and_then(even)
-            && s + t <= SCALE_MAX
         {
-            return Ok(Decimal(Shape::Short(product, s + t)));
+            return Decimal(Shape::Short(product, s + t));
         }
         let (Some((a, s)), Some((b, t))) = (self.long(), other.long()) else {
             let is_nan = self.is_nan() || other.is_nan() || self.is_zero() || other.is_zero();
-            return Ok(if is_nan {
-                Decimal::NAN
-            } else {
-                infinity(self.signum() * other.signum())
-            });
+            return if is_nan { Decimal::NAN } else { infinity(self.signum() * other.signum()) };
         };
-        let (product, scale) = (a.as_ref() * b.as_ref(), s + t);
-        match scale - i64::from(SCALE_MAX) {
-            more @ 1.. => Decimal::checked(divide_rounded(&product, &ten_to(more)), scale - more),
-            _ => Decimal::checked(product, scale),
-        }
+        Decimal::of(a.as_ref() * b.as_ref(), (s + t) as u16)
     }
 
     /// The quotient.
@@ -553,6 +563,9 @@ impl Decimal {
         let Some((mantissa, scale)) = self.long().filter(|_| !self.is_zero()) else {
             return Ok((self.rescale(digits)?, 0));
         };
+        if digits > SCALE_MAX.into() {
+            return Err(overflow());
+        }
         let place = self.digit_count() - scale - 1;
         let shown = match digits - place - scale {
             more @ 0.. => mantissa.as_ref() * ten_to(more),
@@ -594,6 +607,15 @@ impl Decimal {
         };
         found.to_u64().unwrap_or(u64::MAX)
     }
+}
+
+/// True for digits that no number has.
+fn has_too_many_digits(mantissa: &BigInt, scale: u16) -> bool {
+    // The most digits take no fewer bits than this, and only who comes near it has to count them.
+    let near = (WHOLE_DIGITS_MAX + i64::from(scale)) * 332 / 100;
+    let is_near = mantissa.bits() as i64 >= near;
+    scale > SCALE_MAX
+        || (is_near && big::digit_count(mantissa) - i64::from(scale) > WHOLE_DIGITS_MAX)
 }
 
 fn infinity(sign: i64) -> Decimal {

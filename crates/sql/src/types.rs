@@ -593,9 +593,9 @@ fn numeric(info: ExactNumberInfo) -> Result<SqlType, SqlError> {
 
 /// How many digits behind the point a column of so many digits is stored with, if an `i128` has all that it can hold.
 fn short_scale((precision, scale): (u16, i16)) -> Option<u8> {
-    let shown = scale.max(0);
-    let before = (precision as i16 - scale).max(0);
-    (before + shown <= i16::from(DECIMAL_SCALE_MAX)).then_some(shown as u8)
+    let shown = i32::from(scale).max(0);
+    let before = (i32::from(precision) - i32::from(scale)).max(0);
+    (before + shown <= DECIMAL_SCALE_MAX.into()).then_some(shown as u8)
 }
 
 fn characters(length: Option<&CharacterLength>) -> Result<Option<u32>, SqlError> {

@@ -236,7 +236,9 @@ fn numbers(bounds: &[Datum], budget: &Budget, take: Take<'_>) -> Result<ControlF
         if take(&[Datum::Numeric(next.clone())])?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
-        next = next.plus(&by)?;
+        // What is beyond all numbers is beyond the last one.
+        let Ok(after) = next.plus(&by) else { break };
+        next = after;
     }
     Ok(ControlFlow::Continue(()))
 }

@@ -95,7 +95,8 @@ impl Moments {
         match before.unwrap_or_else(none) {
             Moments::Exact(sum, squares) => {
                 let value = value.to_decimal();
-                Ok(Moments::Exact(sum.plus(&value)?, squares.plus(&value.times(&value)?)?))
+                let square = value.times_wide(&value);
+                Ok(Moments::Exact(sum.plus_wide(&value), squares.plus_wide(&square)))
             }
             Moments::Float { mut x, mut y, mut both } => {
                 let count = count as f64;
@@ -137,7 +138,8 @@ impl Moments {
         match self {
             Moments::Exact(sum, squares) => {
                 let number = Decimal::int(count);
-                let numerator = number.times(squares)?.minus(&sum.times(sum)?)?;
+                let square = sum.times_wide(sum).negated();
+                let numerator = number.times_wide(squares).plus_wide(&square);
                 if numerator <= Decimal::int(0) {
                     return Ok(Datum::Numeric(Decimal::int(0)));
                 }

@@ -19,6 +19,7 @@ mod read;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::numeric::Decimal;
+use crate::types::SqlType;
 pub(super) use read::read;
 
 /// A roman number is that wide.
@@ -259,19 +260,19 @@ fn part_at(text: &str) -> Option<(Part<'static>, usize)> {
 
 /// A number by a pattern; a binary one shows at most so many digits.
 pub(super) fn show(value: &Datum, pattern: &str, digits: u8) -> Result<String, SqlError> {
-    let pattern = Pattern::read(pattern)?;
+    let mut pattern = Pattern::read(pattern)?;
     if pattern.is_scientific {
         return scientific(value, &pattern);
     }
     if pattern.is_roman {
         let whole = match value {
-            Datum::Float(value) if !value.is_finite() => 0,
+            Datum::Float(value) => value.round_ties_even() as i64,
             value => value.to_decimal().to_i64().unwrap_or(0),
         };
         return Ok(Writer::new(&pattern, &roman(whole), false, 0).all(&pattern));
     }
     let shown = match value {
-        Datum::Float(value) => binary_digits(*value, &pattern, digits.into()),
+        Datum::Float(value) => binary_digits(*value, &mut pattern, digits.into()),
         value => exact_digits(&value.to_decimal(), &pattern)?,
     };
     let (is_negative, shown) = match shown.strip_prefix('-') {
@@ -302,16 +303,16 @@ fn unit(digits: usize) -> Result<Decimal, SqlError> {
     Decimal::parse(&format!("1e{digits}")).ok_or_else(crate::numeric::overflow)
 }
 
-fn binary_digits(value: f64, pattern: &Pattern<'_>, digits: usize) -> String {
-    if !value.is_finite() {
-        return crate::text::format(&Datum::Float(value), crate::types::SqlType::Float8)
-            .into_owned();
-    }
+/// A binary number, which has so many digits: there are no more places behind the point than are left for it.
+fn binary_digits(value: f64, pattern: &mut Pattern<'_>, digits: usize) -> String {
     let shifted = value * 10f64.powi(pattern.shift as i32);
-    // The digits before the point are there anyway.
-    let whole = format!("{:.0}", shifted.abs()).len();
-    let fraction = pattern.fraction.min(digits.saturating_sub(whole));
-    format!("{shifted:.fraction$}")
+    let written = |value: f64, places: usize| match value.is_finite() {
+        true => format!("{value:.places$}"),
+        false => crate::text::format(&Datum::Float(value), SqlType::Float8).into_owned(),
+    };
+    let whole = written(shifted.abs(), 0).len();
+    pattern.fraction = pattern.fraction.min(digits.saturating_sub(whole));
+    written(shifted, pattern.fraction)
 }
 
 /// `EEEE`: one digit before the point, and how many tens it stands for.
@@ -387,6 +388,8 @@ struct Writer<'w> {
     last: Option<usize>,
     /// Whether the last place had a digit.
     is_inside: bool,
+    /// A place came for which there is no digit: PostgreSQL shows nothing from there on.
+    is_over: bool,
     out: String,
 }
 
@@ -410,6 +413,7 @@ impl<'w> Writer<'w> {
             is_signed: false,
             last: None,
             is_inside: false,
+            is_over: false,
             out: String::new(),
         };
         if has_own {
@@ -442,6 +446,9 @@ impl<'w> Writer<'w> {
     fn all(mut self, pattern: &Pattern<'_>) -> String {
         for part in &pattern.parts {
             self.part(*part);
+            if self.is_over {
+                break;
+            }
         }
         self.out
     }
@@ -455,9 +462,10 @@ impl<'w> Writer<'w> {
             Part::Comma if is_filled => {}
             Part::Comma | Part::Currency => self.out.push(' '),
             Part::Minus if self.is_negative => self.out.push('-'),
-            Part::Plus if !self.is_negative => self.out.push('+'),
+            Part::Plus if !self.is_negative && !self.pattern.is_roman => self.out.push('+'),
             Part::Minus | Part::Plus if is_filled => {}
             Part::Minus | Part::Plus => self.out.push(' '),
+            Part::Either if self.pattern.is_roman => self.is_over = true,
             Part::Either => self.out.push(if self.is_negative { '-' } else { '+' }),
             Part::Roman { is_small } => self.roman(is_small),
             Part::Ordinal { is_small } => self.ordinal(is_small),
@@ -522,7 +530,9 @@ impl<'w> Writer<'w> {
         } else if !self.pattern.is_filled {
             self.out.push(' ');
         }
-        self.closing_sign();
+        if !self.is_over {
+            self.closing_sign();
+        }
         self.place += 1;
     }
 
@@ -542,7 +552,10 @@ impl<'w> Writer<'w> {
     }
 
     fn next_digit(&mut self, part: Part<'_>) {
-        let Some(digit) = self.digits.get(self.next) else { return };
+        let Some(digit) = self.digits.get(self.next) else {
+            self.is_over = true;
+            return;
+        };
         let is_cut = self.last.is_some_and(|last| self.next > last);
         if *digit == b'.' {
             self.out.push('.');

@@ -4,7 +4,7 @@ use super::{Func, number_patterns};
 use crate::budget::Budget;
 use crate::datum::{Datum, out_of_range};
 use crate::error::{SqlError, code};
-use crate::numeric::Decimal;
+use crate::numeric::{Decimal, SCALE_MAX, WHOLE_DIGITS_MAX};
 use crate::types::SqlType;
 
 /// A function that there is for some kinds of numbers.
@@ -33,8 +33,8 @@ pub enum NumberFunc {
     ToNumber,
 }
 
-/// Digits that `round` and `trunc` are asked for beyond these are as these.
-const DIGITS_MAX: i64 = 2000;
+/// Digits that `round` and `trunc` are asked for beyond these are as these: no number has them.
+const DIGITS: std::ops::RangeInclusive<i64> = -WHOLE_DIGITS_MAX - 1..=SCALE_MAX as i64;
 
 pub(super) fn number(func: Func, value: &Datum, digits: i64) -> Result<Datum, SqlError> {
     if let Datum::Float(value) = value {
@@ -54,7 +54,7 @@ pub(super) fn number(func: Func, value: &Datum, digits: i64) -> Result<Datum, Sq
             if func == Func::Neg || *value < 0 { value.checked_neg() } else { Some(*value) };
         return result.map(Datum::Int).ok_or_else(|| out_of_range(SqlType::Int8));
     }
-    let (exact, digits) = (value.to_decimal(), digits.clamp(-DIGITS_MAX, DIGITS_MAX));
+    let (exact, digits) = (value.to_decimal(), digits.clamp(*DIGITS.start(), *DIGITS.end()));
     Ok(Datum::Numeric(match func {
         Func::Abs => exact.abs(),
         Func::Neg => exact.negated(),

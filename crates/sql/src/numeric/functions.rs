@@ -292,8 +292,7 @@ impl Decimal {
             return Decimal::int(0).rescale(SIGNIFICANT_DIGITS);
         }
         let size = self.abs();
-        let (near, far) = (size.nearly_ln(budget)?, exponent.to_f64());
-        let estimate = if size == Decimal::int(1) { 0.0 } else { near * far };
+        let estimate = size.estimated_exponent(exponent, budget)?;
         if estimate.abs() >= EXPONENT_MAX {
             return match estimate > 0.0 {
                 true => Err(overflow()),
@@ -313,18 +312,25 @@ impl Decimal {
         Ok(if self.signum() < 0 && exponent.is_odd() { power.negated() } else { power })
     }
 
-    /// The logarithm as a binary number, also of what is near 1.
-    fn nearly_ln(&self, budget: &Budget) -> Result<f64, SqlError> {
+    /// What `e` is raised to by a power, as a binary number: the logarithm, also of what is near 1, times the exponent.
+    fn estimated_exponent(&self, exponent: &Decimal, budget: &Budget) -> Result<f64, SqlError> {
+        if *self == Decimal::int(1) {
+            return Ok(0.0);
+        }
         let place = self.logarithm_place();
         if place >= 0 {
-            return Ok(self.estimated_ln());
+            return Ok(self.estimated_ln() * exponent.to_f64());
         }
+        // One of both may be smaller, and the other larger, than binary numbers are.
         let (mantissa, scale) = self.long().ok_or_else(overflow)?;
-        let wanted = bits_of(SIGNIFICANT_DIGITS - place);
-        let ln = ln_of(&mantissa, scale, wanted, budget)?;
-        let spare = ln.bits().saturating_sub(60);
-        let leading = (&ln >> spare).to_f64().unwrap_or(0.0);
-        Ok(leading * 2f64.powi((spare as i64 - wanted as i64).max(-1000) as i32))
+        let (by, by_scale) = exponent.long().ok_or_else(overflow)?;
+        let bits = bits_of(SIGNIFICANT_DIGITS - place);
+        let product = ln_of(&mantissa, scale, bits, budget)? * by.as_ref();
+        let spare = product.bits().saturating_sub(60);
+        let leading = (&product >> spare).to_f64().unwrap_or(0.0);
+        let twos = (spare as f64 - bits as f64) * std::f64::consts::LOG10_2;
+        let size = leading.abs().log10() + twos - by_scale as f64;
+        Ok(10f64.powf(size).copysign(leading))
     }
 
     /// The greatest number that both are multiples of.

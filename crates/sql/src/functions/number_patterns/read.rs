@@ -32,10 +32,10 @@ pub(in crate::functions) fn read(text: &str, pattern: &str) -> Result<Option<Dec
     }
     let pattern = Pattern::read(pattern)?;
     if pattern.is_roman {
-        return Err(SqlError::unsupported("\"RN\" in to_number"));
+        return Err(not_read("RN"));
     }
     if pattern.is_scientific {
-        return Err(SqlError::unsupported("\"EEEE\" in to_number"));
+        return Err(not_read("EEEE"));
     }
     let mut reader = Reader {
         pattern: &pattern,
@@ -52,11 +52,17 @@ pub(in crate::functions) fn read(text: &str, pattern: &str) -> Result<Option<Dec
         }
         reader.part(*part);
     }
-    reader.number(pattern.shift).map(Some)
+    reader.number(pattern.whole, pattern.shift).map(Some)
+}
+
+fn not_read(word: &str) -> SqlError {
+    let message = format!("\"{word}\" not supported for input");
+    SqlError::new(code::FEATURE_NOT_SUPPORTED, message)
 }
 
 impl<'r> Reader<'r> {
-    fn number(self, shift: usize) -> Result<Decimal, SqlError> {
+    /// What was read, which may not have more digits before the point than there are places.
+    fn number(self, whole: usize, shift: usize) -> Result<Decimal, SqlError> {
         let digits = format!("{}{}", self.sign.unwrap_or(' '), self.number.trim_end_matches('.'));
         let number = Decimal::read(&digits).map_err(|why| match why {
             Unreadable::Overflow => overflow(),
@@ -66,7 +72,9 @@ impl<'r> Reader<'r> {
                 SqlError::new(code::INVALID_TEXT, message)
             }
         })?;
-        let number = number.rescale(self.fraction as i64)?;
+        let places = u16::try_from(whole + shift + self.fraction).map_err(|_| overflow())?;
+        let scale = i16::try_from(self.fraction).map_err(|_| overflow())?;
+        let number = crate::datum::fit(number, Some((places, scale)))?;
         match shift {
             0 => Ok(number),
             // PostgreSQL's power of ten has so many digits.
@@ -171,7 +179,7 @@ impl<'r> Reader<'r> {
                 // The digit is passed over here, and the sign by whoever called.
                 self.skip(next.len_utf8());
             }
-        } else if !has_sign && !is_read && !self.pattern.has_plus && !self.pattern.has_minus {
+        } else if !has_sign && !is_read {
             self.sign = Some(next).filter(|sign| "+-".contains(*sign));
         }
     }
