@@ -289,6 +289,9 @@ pub fn convert(value: Datum, to: SqlType, explicit: bool) -> Result<Datum, SqlEr
     if let SqlType::Rounded(of, digits) = to {
         return Ok(rounded(convert(value, *of, explicit)?, digits));
     }
+    if let SqlType::Limited(..) = to {
+        return limited(convert(value, to.plain(), explicit)?, to, explicit);
+    }
     match (value, to) {
         (Datum::Null, _) => Ok(Datum::Null),
         (value, SqlType::Unknown) => Ok(value),
@@ -326,6 +329,18 @@ pub fn convert(value: Datum, to: SqlType, explicit: bool) -> Result<Datum, SqlEr
             Err(SqlError::new(code::CANNOT_COERCE, message))
         }
     }
+}
+
+/// An array whose elements are as the type of the array wants them; a cast cuts texts, as it does outside of arrays.
+fn limited(value: Datum, to: SqlType, explicit: bool) -> Result<Datum, SqlError> {
+    let (Datum::Text(array), Some(element)) = (&value, to.element()) else { return Ok(value) };
+    let mut written = crate::array::Writer::default();
+    for value in crate::array::values(array, crate::bind::bare(element)) {
+        let value = convert(value?, element, explicit)?;
+        let text = (!value.is_null()).then(|| crate::text::format(&value, element));
+        written.push(text.as_deref());
+    }
+    Ok(Datum::Text(written.end()))
 }
 
 /// A time or an interval with so many digits of a second; halves go away from the beginning of 2000, or from zero.
@@ -380,6 +395,7 @@ pub(crate) fn convert_bytes(value: &Datum, to: SqlType) -> usize {
         (Datum::Text(text), SqlType::Jsonb) => 8 * text.len(),
         (Datum::Text(text), SqlType::Numeric(_)) => crate::numeric::read_bytes(text),
         (Datum::Numeric(value), _) => 4 * value.heap_bytes(),
+        (Datum::Text(text), SqlType::Limited(..)) => 4 * text.len(),
         (Datum::Text(text), _) => 2 * text.len(),
         (Datum::Bytes(bytes), to) if to != SqlType::Bytea => 2 * bytes.len() + 2,
         _ => 0,

@@ -257,6 +257,7 @@ pub fn parse(text: &str, ty: SqlType) -> Result<Datum, SqlError> {
             }
             Ok(Datum::Text(written.end()))
         }
+        SqlType::Limited(..) => crate::datum::convert(Datum::text(text), ty, false),
         SqlType::Enum(labels) => labels.key(text).map(|key| Datum::Bytes(key.to_vec())),
         SqlType::Int2Vector => Ok(Datum::text(trimmed)),
         SqlType::Char(_)

@@ -13,7 +13,7 @@
 //!   timestamp(n) and its like                as without the digits
 //!   uuid                                     Bytes        sixteen
 //!   json, jsonb                              Text         not in keys
-//!   arrays                                   Text         not in keys
+//!   arrays, numeric(p, s)[] and its like     Text         not in keys; each element as its type wants it
 //!   enums                                    Bytes        the sort key of the label
 //! ```
 
@@ -77,6 +77,9 @@ pub enum SqlType {
     /// A time or an interval of one of the types above, rounded to so many digits of a second: `timestamp(3)`. What is
     /// computed of its values is of that type alone.
     Rounded(&'static SqlType, u8),
+    /// An array whose elements have this modifier, as clients know it: `varchar(3)[]`, `numeric(5,2)[]`. What is computed
+    /// of its values is of the array's type without it.
+    Limited(&'static SqlType, i32),
     /// `int2vector`: of the catalog.
     Int2Vector,
     /// `oid`: the number of an object of the catalog.
@@ -115,11 +118,12 @@ pub enum Family {
 }
 
 impl SqlType {
-    /// The type without its digits of a second.
+    /// The type without its digits of a second, and without what its elements must be.
     #[must_use]
     pub fn plain(self) -> SqlType {
         match self {
             SqlType::Rounded(of, _) => *of,
+            SqlType::Limited(element, _) => SqlType::Array(element),
             other => other,
         }
     }
@@ -151,6 +155,7 @@ impl SqlType {
             SqlType::Letter => "char",
             SqlType::Enum(labels) => &labels.of.name.name,
             SqlType::Rounded(of, _) => return of.catalog_name(),
+            SqlType::Limited(..) => return self.plain().catalog_name(),
             other => return other.to_string(),
         }
         .to_owned()
@@ -187,6 +192,7 @@ impl SqlType {
             SqlType::Numeric(_) => 1700,
             SqlType::Enum(labels) => labels.of.oid,
             SqlType::Rounded(of, _) => of.oid(),
+            SqlType::Limited(element, _) => element.array_oid(),
         }
     }
 
@@ -218,7 +224,7 @@ impl SqlType {
             SqlType::Jsonb => 3807,
             SqlType::Enum(labels) => labels.of.array_oid,
             SqlType::Rounded(of, _) => of.array_oid(),
-            SqlType::Array(_) | SqlType::Int2Vector | SqlType::Unknown => 0,
+            SqlType::Array(_) | SqlType::Limited(..) | SqlType::Int2Vector | SqlType::Unknown => 0,
         }
     }
 
@@ -246,6 +252,11 @@ impl SqlType {
         ALL.iter().copied().find(|ty| ty.oid() == oid).or_else(array)
     }
 
+    /// The type of arrays of this one, with its modifier.
+    pub fn limited_array(self) -> Option<SqlType> {
+        Some(self.array()?.with_modifier(self.modifier()))
+    }
+
     /// The type of arrays of this one, without its modifier.
     pub fn array(self) -> Option<SqlType> {
         if let SqlType::Enum(labels) = self {
@@ -258,6 +269,7 @@ impl SqlType {
     pub fn element(self) -> Option<SqlType> {
         match self {
             SqlType::Array(element) => Some(*element),
+            SqlType::Limited(element, modifier) => Some(element.with_modifier(modifier)),
             SqlType::Int2Vector => Some(SqlType::Int2),
             _ => None,
         }
@@ -300,6 +312,7 @@ impl SqlType {
             }
             SqlType::Rounded(SqlType::Interval, digits) => ALL_FIELDS | i32::from(digits),
             SqlType::Rounded(_, digits) => digits.into(),
+            SqlType::Limited(_, modifier) => modifier,
             _ => -1,
         }
     }
@@ -315,6 +328,10 @@ impl SqlType {
                 // The scale has eleven bits and a sign among them.
                 let scale = |both: u32| ((both as i32 & SCALE_BITS) ^ 1024) - 1024;
                 SqlType::Numeric(length().map(|both| ((both >> 16) as u16, scale(both) as i16)))
+            }
+            SqlType::Array(element) if modifier >= 0 => {
+                let limited = element.with_modifier(modifier);
+                if limited == *element { self } else { SqlType::Limited(element, modifier) }
             }
             other => match u8::try_from(modifier & 0xffff) {
                 Ok(digits) if modifier >= 0 => other.rounded(digits).unwrap_or(other),
@@ -335,7 +352,7 @@ impl SqlType {
             SqlType::Bytea => Family::Bytes,
             SqlType::Uuid => Family::Uuid,
             SqlType::Json | SqlType::Jsonb => Family::Json,
-            SqlType::Array(_) | SqlType::Int2Vector => Family::Array,
+            SqlType::Array(_) | SqlType::Limited(..) | SqlType::Int2Vector => Family::Array,
             SqlType::Date | SqlType::Timestamp | SqlType::TimestampTz => Family::Time,
             SqlType::Time | SqlType::TimeTz => Family::Clock,
             SqlType::Interval => Family::Interval,
@@ -392,6 +409,15 @@ impl SqlType {
     pub fn parse(ty: &DataType) -> Result<SqlType, SqlError> {
         Ok(match ty {
             DataType::Bool | DataType::Boolean => SqlType::Bool,
+            DataType::SmallInt(Some(_))
+            | DataType::Int2(Some(_))
+            | DataType::Int(Some(_))
+            | DataType::Integer(Some(_))
+            | DataType::Int4(Some(_))
+            | DataType::BigInt(Some(_))
+            | DataType::Int8(Some(_)) => {
+                return Err(SqlError::new(code::SYNTAX, "syntax error at or near \"(\""));
+            }
             DataType::SmallInt(_) | DataType::Int2(_) => SqlType::Int2,
             DataType::Int(_) | DataType::Integer(_) | DataType::Int4(_) => SqlType::Int4,
             DataType::BigInt(_) | DataType::Int8(_) => SqlType::Int8,
@@ -432,10 +458,7 @@ impl SqlType {
             }
             DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => {
                 let of = SqlType::parse(element)?;
-                if let SqlType::Rounded(..) = of {
-                    return Err(SqlError::unsupported(format!("an array of type {of}")));
-                }
-                of.array().ok_or_else(|| unknown_type(&ty.to_string().to_lowercase()))?
+                of.limited_array().ok_or_else(|| unknown_type(&ty.to_string().to_lowercase()))?
             }
             DataType::Custom(name, digits) => {
                 let name = name.to_string();
@@ -650,6 +673,9 @@ impl fmt::Display for SqlType {
             SqlType::Jsonb => "jsonb",
             SqlType::Enum(labels) => return f.write_str(&labels.of.name.said()),
             SqlType::Array(element) => return write!(f, "{element}[]"),
+            SqlType::Limited(element, modifier) => {
+                return write!(f, "{}[]", element.with_modifier(*modifier));
+            }
             SqlType::Int2Vector => "int2vector",
             SqlType::Unknown => "unknown",
         })

@@ -315,10 +315,12 @@ impl Definer<'_> {
             });
         }
         let (from, settings) = (table.columns[at].ty, self.around.settings.clone());
+        // No text is cut, as none is where it is assigned.
+        let explicit = !matches!(ty.family(), Family::Text | Family::Array);
         let fill = |old: &[Datum]| {
             let mut values = old.to_vec();
             let value = std::mem::replace(&mut values[at], Datum::Null);
-            values[at] = convert(settings.zone().retyped(value, from, ty), ty, true)?;
+            values[at] = convert(settings.zone().retyped(value, from, ty), ty, explicit)?;
             Ok(values)
         };
         self.rebuild(table, changed, &fill)

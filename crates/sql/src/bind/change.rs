@@ -419,7 +419,7 @@ pub(super) fn generated_always(message: String, column: &TableColumn) -> SqlErro
 
 pub(super) fn check_assignable(column: &TableColumn, ty: SqlType) -> Result<(), SqlError> {
     let (to, from) = (column.ty.family(), ty.family());
-    let is_array = from == Family::Array && to == Family::Array && column.ty != ty;
+    let is_array = from == Family::Array && to == Family::Array && column.ty.plain() != ty.plain();
     let is_one = from == to && !is_array;
     if is_one
         || from == Family::Unknown

@@ -305,10 +305,12 @@ pub(crate) fn retyped(expr: Expr, from: SqlType, to: SqlType) -> Expr {
     }
 }
 
-/// A value of a type of times with the digits of a second that the type has.
+/// A value of a type of times with the digits of a second that the type has; an array with elements as its type has them.
 pub(super) fn rounded(value: Typed, ty: SqlType) -> Typed {
     match ty {
-        SqlType::Rounded(..) => typed(Expr::Cast(Box::new(value.expr), ty), ty),
+        SqlType::Rounded(..) | SqlType::Limited(..) => {
+            typed(Expr::Cast(Box::new(value.expr), ty), ty)
+        }
         _ => value,
     }
 }

@@ -333,10 +333,10 @@ impl Binder<'_> {
                 let found = self.scope().columns.iter().find(|column| column.slot == *slot);
                 found.map_or(((0, 0), value.ty), |column| (column.origin, column.ty))
             }
-            Expr::Cast(_, ty @ SqlType::Rounded(..)) => ((0, 0), *ty),
+            Expr::Cast(_, ty @ (SqlType::Rounded(..) | SqlType::Limited(..))) => ((0, 0), *ty),
             _ => ((0, 0), value.ty),
         };
-        // Only digits of a second are not in the type of a value.
+        // Only digits of a second, and what elements must be, are not in the type of a value.
         let ty = if ty.plain() == value.ty { ty } else { value.ty };
         OutputColumn { name, ty, origin }
     }

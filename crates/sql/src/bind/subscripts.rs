@@ -56,7 +56,7 @@ impl Binder<'_> {
         });
         let steps = steps.collect::<Result<Vec<&Subscript>, _>>()?;
         let value = self.expr(value)?;
-        match (column.ty, steps.as_slice()) {
+        match (column.ty.plain(), steps.as_slice()) {
             (SqlType::Jsonb, steps) => {
                 let mut path = Vec::with_capacity(steps.len());
                 let mut begins_array = false;
@@ -94,7 +94,7 @@ impl Binder<'_> {
                         None => Expr::Const(Datum::Null),
                     });
                 }
-                args.push(self.part_of(column, value, column.ty)?);
+                args.push(self.part_of(column, value, column.ty.plain())?);
                 Ok(Expr::Call(Func::Array(ArrayFunc::PutSlice), args))
             }
             (SqlType::Array(_), _) => Err(SqlError::unsupported("an array of several dimensions")),

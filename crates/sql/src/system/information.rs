@@ -104,7 +104,7 @@ fn type_columns(ty: SqlType) -> [Datum; 8] {
     };
     let shown = match ty {
         SqlType::Enum(_) => "USER-DEFINED".to_owned(),
-        SqlType::Array(_) => "ARRAY".to_owned(),
+        SqlType::Array(_) | SqlType::Limited(..) => "ARRAY".to_owned(),
         ty => crate::bind::bare(ty).to_string(),
     };
     let shown = if shown == "bpchar" { "character".to_owned() } else { shown };
@@ -113,7 +113,9 @@ fn type_columns(ty: SqlType) -> [Datum; 8] {
         SqlType::Array(SqlType::Enum(labels)) => {
             (&*labels.of.name.schema, format!("_{}", labels.of.name.name))
         }
-        SqlType::Array(element) => ("pg_catalog", format!("_{}", element.catalog_name())),
+        SqlType::Array(element) | SqlType::Limited(element, _) => {
+            ("pg_catalog", format!("_{}", element.catalog_name()))
+        }
         ty => ("pg_catalog", crate::bind::bare(ty).catalog_name()),
     };
     let (precision, radix, scale) = digits(ty);
@@ -147,7 +149,9 @@ pub(super) fn information_domain(
         base_columns(domain.ty, Some(domain), catalog);
     // Of a domain over an array, this is the type.
     let ty = match domain.ty {
-        SqlType::Array(_) if domain.over.is_none() => Datum::Text(domain.ty.to_string()),
+        SqlType::Array(_) | SqlType::Limited(..) if domain.over.is_none() => {
+            Datum::Text(domain.ty.plain().to_string())
+        }
         _ => ty,
     };
     let default = domain.default.as_deref().map(|default| written_as(default, domain.ty));
