@@ -233,7 +233,7 @@ impl Session {
             copy.kept.more(line_bytes(line, columns.len()))?;
             copy.rows_bytes += line_bytes(line, columns.len());
             let types = columns.iter().map(|column| column.ty);
-            let times = self.settings.times();
+            let times = (self.settings.times(), self.begun_us());
             let row = match quotes_of(options.format) {
                 Some(quotes) => read_record(options, line, quotes, types, times),
                 None => read_line(options, line, types, times),
@@ -354,7 +354,7 @@ fn read_line(
     copy: &Copy,
     line: &[u8],
     types: impl ExactSizeIterator<Item = SqlType>,
-    times: &TimeStyle,
+    (times, now_us): (&TimeStyle, i64),
 ) -> Result<Vec<Datum>, SqlError> {
     let line = binary::utf8(line)?;
     let expected = types.len();
@@ -365,9 +365,9 @@ fn read_line(
             return Ok(Datum::Null);
         }
         if field.contains('\\') {
-            text::parse_in(&unescape(field), ty, times)
+            text::parse_sent(&unescape(field), ty, times, now_us)
         } else {
-            text::parse_in(field, ty, times)
+            text::parse_sent(field, ty, times, now_us)
         }
     };
     fields.into_iter().zip(types).map(read).collect()
@@ -389,13 +389,13 @@ fn read_record(
     record: &[u8],
     quotes: csv::Quotes,
     types: impl ExactSizeIterator<Item = SqlType>,
-    times: &TimeStyle,
+    (times, now_us): (&TimeStyle, i64),
 ) -> Result<Vec<Datum>, SqlError> {
     let fields = csv::fields(binary::utf8(record)?, copy, quotes)?;
     check_count(fields.len(), types.len())?;
     let read = |(field, ty): (Option<String>, SqlType)| match field {
         None => Ok(Datum::Null),
-        Some(field) => text::parse_in(&field, ty, times),
+        Some(field) => text::parse_sent(&field, ty, times, now_us),
     };
     fields.into_iter().zip(types).map(read).collect()
 }

@@ -5,6 +5,7 @@
 //! comes out. What a result takes is asked of the [budget](crate::budget) before it is made.
 
 mod arrays;
+mod digests;
 mod json;
 mod number_patterns;
 mod numbers;
@@ -22,11 +23,13 @@ use crate::error::{SqlError, clipped, code};
 use crate::transaction::Surroundings;
 use crate::types::{Family, SqlType};
 pub use arrays::ArrayFunc;
+pub use digests::DigestFunc;
 pub use json::JsonFunc;
 pub(crate) use json::{argument as json_argument, json_text};
 pub use numbers::NumberFunc;
 use numbers::{analytic, number, power};
 pub use regex::RegexFunc;
+pub(crate) use regex::is_number;
 pub(crate) use regex::{groups as regex_groups, split as regex_split};
 pub use rights::Asked;
 pub use spans::TimeFunc;
@@ -123,6 +126,9 @@ pub enum Func {
     True,
     QuoteIdent,
     QuoteLiteral,
+    ToRegnamespace,
+    /// The name of a schema by its number.
+    NamespaceName,
     ToRegclass,
     RegclassName,
     RegtypeName,
@@ -168,6 +174,7 @@ pub enum Func {
     Number(NumberFunc),
     /// Whether a role may do something.
     MayOne(Asked),
+    Digest(DigestFunc),
     /// Two binary numbers as one value, for aggregates of two.
     Pair,
 }
@@ -201,6 +208,17 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("regexp_match", 2 | 3) => (Regex(RegexFunc::Match), SqlType::Array(&SqlType::Text)),
         ("regexp_like", 2 | 3) => (Regex(RegexFunc::Like), SqlType::Bool),
         ("regexp_count", 2..=4) => (Regex(RegexFunc::Count), SqlType::Int4),
+        ("regexp_replace", 4) if args[3].is_integer() => {
+            (Regex(RegexFunc::ReplaceFrom), SqlType::Text)
+        }
+        ("regexp_replace", 5 | 6) => (Regex(RegexFunc::ReplaceFrom), SqlType::Text),
+        ("regexp_instr", 2..=7) => (Regex(RegexFunc::Place), SqlType::Int4),
+        ("regexp_substr", 2..=6) => (Regex(RegexFunc::Part), SqlType::Text),
+        ("md5", 1) => (Digest(DigestFunc::Md5), SqlType::Text),
+        ("sha224", 1) => (Digest(DigestFunc::Sha224), SqlType::Bytea),
+        ("sha256", 1) => (Digest(DigestFunc::Sha256), SqlType::Bytea),
+        ("sha384", 1) => (Digest(DigestFunc::Sha384), SqlType::Bytea),
+        ("sha512", 1) => (Digest(DigestFunc::Sha512), SqlType::Bytea),
         ("regexp_replace", 3 | 4) => (Regex(RegexFunc::Replace), SqlType::Text),
         ("regexp_split_to_array", 2 | 3) => {
             (Regex(RegexFunc::Split), SqlType::Array(&SqlType::Text))
@@ -307,6 +325,7 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("pg_is_in_recovery" | "pg_relation_is_publishable", _) => (Zero, SqlType::Bool),
         ("quote_ident", 1) => (QuoteIdent, SqlType::Text),
         ("quote_literal", 1) => (QuoteLiteral, SqlType::Text),
+        ("to_regnamespace", 1) => (ToRegnamespace, SqlType::Oid),
         ("to_regclass", 1) => (ToRegclass, SqlType::Oid),
         ("oidvectortypes", 1) => (VectorTypes, SqlType::Text),
         ("pg_advisory_unlock_all", 0) => (AdvisoryUnlockAll, SqlType::Text),
@@ -402,7 +421,7 @@ impl Func {
             | RelationSize | IndexDefinition | ConstraintDefinition | ViewDefinition
             | ShowDefault | UserById | ToRegclass | RegclassName | RegtypeName | PgTypeName
             | ToRegtype | Regtype | SerialSequence | Description | ColumnDescription | Regclass
-            | ToChar | ReadTime => true,
+            | ToChar | ReadTime | ToRegnamespace | NamespaceName => true,
             _ => false,
         }
     }
@@ -631,7 +650,13 @@ pub fn call(
         Array(func) => arrays::call(func, args, budget)?,
         Regex(func) => regex::call(func, args, budget)?,
         Number(func) => numbers::call(func, args, budget)?,
+        Digest(func) => digests::call(func, &args[0], budget)?,
         Pair => crate::exec::pair(args[0].to_f64(), args[1].to_f64()),
+        ToRegnamespace => {
+            let found = crate::system::regnamespace(catalog, &clipped(text(0)))?;
+            found.map_or(Datum::Null, Datum::Int)
+        }
+        NamespaceName => Datum::Text(crate::system::namespace_name(catalog, int(0))),
         ToRegclass => {
             crate::system::regclass(catalog, &clipped(text(0))).map_or(Datum::Null, Datum::Int)
         }

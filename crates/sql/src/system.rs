@@ -28,7 +28,7 @@ use definitions::index_definitions;
 pub(crate) use definitions::is_visible_type;
 pub(crate) use definitions::{constraint_definition, default_access, is_visible};
 pub(crate) use definitions::{index_definition, regclass, regtype, relation_name};
-pub(crate) use definitions::{serial_sequence, view_definition};
+pub(crate) use definitions::{namespace_name, regnamespace, serial_sequence, view_definition};
 use information::domain_constraints as domain_constraints_of;
 use information::{constraints_of, information_columns, information_view_columns};
 use information::{domain_checks, information_domain, sequences, sessions};

@@ -5,7 +5,7 @@ use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
 use crate::interval::{Interval, Unit};
 use crate::numeric::{Decimal, Unreadable, overflow};
-use crate::types::SqlType;
+use crate::types::{Family, SqlType};
 use crate::zone::Zone;
 use std::borrow::Cow;
 
@@ -94,6 +94,22 @@ fn hexadecimal(before: &str, bytes: &[u8]) -> String {
 /// As [`parse`].
 pub fn parse_in(text: &str, ty: SqlType, style: &TimeStyle) -> Result<Datum, SqlError> {
     parse_at(text, ty, style, None)
+}
+
+/// As [`parse_in`], of what a client sends at this time: it knows what `now` is, and `today`.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_sent(
+    text: &str,
+    ty: SqlType,
+    style: &TimeStyle,
+    now_us: i64,
+) -> Result<Datum, SqlError> {
+    match ty.family() {
+        Family::Time | Family::Clock => parse_at(text, ty, style, Some(now_us)),
+        _ => parse_in(text, ty, style),
+    }
 }
 
 /// As [`parse_in`]; words that mean the time that it is (`now`, `today`) are known if that is.

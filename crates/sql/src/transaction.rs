@@ -289,6 +289,8 @@ pub struct Surroundings {
     /// Settings that the statement sets: name, value, whether for the transaction only. They take effect when it is
     /// over.
     pub wanted: Rc<RefCell<Vec<(String, String, bool)>>>,
+    /// What the client is warned of, once the statement is over.
+    pub warnings: Rc<RefCell<Vec<SqlError>>>,
     /// The numbers that the session was given by sequences.
     pub given: Rc<Given>,
     /// The session's cursors, by name.

@@ -128,6 +128,17 @@ impl SqlType {
         }
     }
 
+    /// The type without any modifier.
+    #[must_use]
+    pub fn without_modifier(self) -> SqlType {
+        match self {
+            SqlType::Varchar(_) => SqlType::Varchar(None),
+            SqlType::Char(_) => SqlType::Char(None),
+            SqlType::Numeric(_) => SqlType::Numeric(None),
+            other => other.plain(),
+        }
+    }
+
     /// The type rounded to so many digits of a second, of which there are six at most; none for one that has no seconds.
     pub fn rounded(self, digits: u8) -> Option<SqlType> {
         let has_seconds = matches!(self.family(), Family::Time | Family::Clock | Family::Interval)

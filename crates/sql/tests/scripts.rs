@@ -178,6 +178,7 @@ fn shown(text: &str) -> Result<String, SqlError> {
         random: |bytes| bytes.fill(7),
         sessions: Arc::new(Nothing::new()),
         wanted: Rc::default(),
+        warnings: Rc::default(),
         given: Rc::default(),
         cursors: Rc::default(),
     };

@@ -78,7 +78,8 @@ impl Definer<'_> {
             new.column.default = default.map(|default| kept(&default, &self.catalog()));
         }
         let catalog = self.catalog();
-        let shown = catalog.column_type_shown(&new.column);
+        // It is assigned to the column, so a text that is too long is not cut.
+        let shown = catalog.type_shown(ty.without_modifier());
         let is_constrained =
             new.column.domain.as_ref().is_some_and(|domain| catalog.is_constrained(domain));
         let value = match new.column.default_or_domain() {
@@ -95,10 +96,22 @@ impl Definer<'_> {
             Some(default) => {
                 let value = format!("SELECT ({})::{shown}", bound(default));
                 let query = self.query(&value, &catalog)?;
-                if query.is_volatile() || is_constrained {
+                if query.is_volatile() {
                     return self.add_drawn(table, new, &value);
                 }
-                self.values(&query, &catalog)?.pop().unwrap_or(Datum::Null)
+                let found = self.values(&query, &catalog);
+                if is_constrained {
+                    // What does not fit the base type is refused even if there are no rows; what a domain refuses is not.
+                    match found {
+                        Ok(mut found) => {
+                            drop(convert(found.pop().unwrap_or(Datum::Null), ty, false)?)
+                        }
+                        Err(error) if is_of_domain(&error) => {}
+                        Err(error) => return Err(error),
+                    }
+                    return self.add_drawn(table, new, &value);
+                }
+                found?.pop().unwrap_or(Datum::Null)
             }
         };
         let value = convert(value, ty, false)?;
@@ -299,7 +312,7 @@ impl Definer<'_> {
             }
             other => return Err(SqlError::unsupported(format!("ALTER COLUMN .. {other}"))),
         }
-        let (ty, shown) = (column.ty, self.catalog().column_type_shown(column));
+        let (ty, shown) = (column.ty, self.catalog().type_shown(column.ty.without_modifier()));
         self.backend.lock_definition(table)?;
         if let Some(using) = made_by {
             let (catalog, from) = (self.catalog(), table.full_name().written());
@@ -410,6 +423,11 @@ impl Definer<'_> {
         }
         Ok(())
     }
+}
+
+/// True if a value was none of a domain.
+fn is_of_domain(error: &SqlError) -> bool {
+    matches!(error.code, code::CHECK_VIOLATION | code::NOT_NULL_VIOLATION)
 }
 
 /// A column of a table has gone: foreign keys and views have those behind it one place before.

@@ -8,7 +8,7 @@
 use crate::ddl::Definer;
 use crate::engine::values_of;
 use isomer_design::Key;
-use isomer_sql::catalog::{Table, needs_index, row_schema};
+use isomer_sql::catalog::{Catalog, Table, TableColumn, needs_index, quoted, row_schema};
 use isomer_sql::datum::Datum;
 use isomer_sql::define::NewIndex;
 use isomer_sql::system::row_id_sequence;
@@ -43,6 +43,7 @@ impl Definer<'_> {
         engine.set_filled(new.id)?;
         self.backend.txn.look_again();
         // Values may be others now, so it is not enough that the rows were right before.
+        self.check_domains(old, &new)?;
         self.check_rows(&new, &new.checks.clone())?;
         for index in kept {
             let place = |at: usize| new.column(&old.columns[at].name);
@@ -62,6 +63,26 @@ impl Definer<'_> {
             new.primary = Some(Arc::new(made));
         }
         self.replace(old, new);
+        Ok(())
+    }
+
+    /// Refuses rows whose columns are of a domain by now, or of another one, and have values that it refuses.
+    fn check_domains(&mut self, old: &Table, new: &Table) -> Result<(), SqlError> {
+        let mut catalog = Catalog::clone(&self.catalog());
+        catalog.tables.insert(new.full_name(), Arc::new(new.clone()));
+        for column in &new.columns {
+            let Some(domain) = &column.domain else { continue };
+            let is_as_before = |before: &TableColumn| {
+                before.name == column.name && before.domain.as_ref() == Some(domain)
+            };
+            if !catalog.is_constrained(domain) || old.columns.iter().any(is_as_before) {
+                continue;
+            }
+            let (name, from) = (quoted(&column.name), new.full_name().written());
+            let domain = domain.name.written();
+            let all = format!("SELECT count(*) FROM {from} WHERE ({name}::{domain}) IS NULL");
+            self.values(&self.query(&all, &catalog)?, &catalog)?;
+        }
         Ok(())
     }
 

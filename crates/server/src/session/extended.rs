@@ -136,9 +136,9 @@ impl Session {
         let _limited = self.limited();
         self.memory.statement.charge(2 * bytes)?;
         let mut kept = self.memory.session.keep(bytes)?;
-        let mut params = Vec::with_capacity(count);
+        let (mut params, now_us) = (Vec::with_capacity(count), self.begun_us());
         for (at, ty) in types.iter().enumerate() {
-            let (is_binary, times) = (formats.is_binary(at), self.settings.times());
+            let (is_binary, times) = (formats.is_binary(at), (self.settings.times(), now_us));
             params.push(parameter(reader, *ty, is_binary, times, &mut kept)?);
         }
         let formats = Formats::read(reader)?;
@@ -376,7 +376,7 @@ fn parameter(
     reader: &mut Reader<'_>,
     ty: SqlType,
     is_binary: bool,
-    times: &TimeStyle,
+    (times, now_us): (&TimeStyle, i64),
     kept: &mut Holding,
 ) -> Result<Datum, SqlError> {
     let length = reader.i32()?;
@@ -387,6 +387,6 @@ fn parameter(
     kept.more(isomer_sql::datum::read_bytes(bytes, ty, is_binary))?;
     match is_binary {
         true => binary::decode(bytes, ty),
-        false => text::parse_in(binary::utf8(bytes)?, ty, times),
+        false => text::parse_sent(binary::utf8(bytes)?, ty, times, now_us),
     }
 }

@@ -356,6 +356,7 @@ impl Session {
                 budget.back_to(mark);
                 flush.flush_some(out)
             })?;
+        around.warnings.take().iter().for_each(|warning| out.notice("WARNING", warning));
         for (name, value, is_local) in around.wanted.take() {
             if !is_local || self.in_block {
                 self.set(&name, Some(value), is_local, out)?;
@@ -363,6 +364,11 @@ impl Session {
         }
         out.complete(&tag);
         Ok(())
+    }
+
+    /// When the transaction began; now, if there is none.
+    pub(crate) fn begun_us(&self) -> i64 {
+        self.txn.as_ref().map_or_else(|| (self.clock)(), |txn| txn.begun_us)
     }
 
     pub(crate) fn surroundings(&mut self) -> Surroundings {
@@ -382,6 +388,7 @@ impl Session {
             random: self.random,
             sessions: self.clients.clone(),
             wanted: Rc::default(),
+            warnings: Rc::default(),
             given: self.given.clone(),
             cursors: self.declared.clone(),
         }

@@ -69,11 +69,11 @@ impl Session {
                         format!("Expected {} but got {}.", compiled.params.len(), values.len());
                     return Err(SqlError::new(code::SYNTAX, message).detail(detail));
                 }
-                let typed = values.iter().zip(&compiled.params);
+                let (typed, now) = (values.iter().zip(&compiled.params), self.begun_us());
                 let params = typed
                     .map(|(value, ty)| match value {
                         Datum::Text(text) => {
-                            isomer_sql::text::parse_in(text, *ty, self.settings.times())
+                            isomer_sql::text::parse_sent(text, *ty, self.settings.times(), now)
                         }
                         value => isomer_sql::datum::convert(value.clone(), *ty, false),
                     })

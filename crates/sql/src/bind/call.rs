@@ -12,7 +12,7 @@ use crate::catalog::Named;
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
 use crate::expr::Expr;
-use crate::functions::{self, Func, JsonFunc, RegexFunc};
+use crate::functions::{self, DigestFunc, Func, JsonFunc, RegexFunc};
 use crate::plan::{Aggregate, AggregateKind, Asks, Fit, SortKey, Spread};
 use crate::refuse;
 use crate::types::{Family, SqlType};
@@ -570,6 +570,7 @@ enum Argument {
     /// One of at most 64 bits.
     Long,
     Truth,
+    Bytes,
     Any,
 }
 
@@ -586,8 +587,9 @@ fn argument(func: Func, at: usize) -> Argument {
             0,
         )
         | (LPad | RPad, 2) => Argument::Text,
-        (Regex(RegexFunc::Count), 2) => Argument::Whole,
-        (Regex(_), _) => Argument::Text,
+        (Regex(func), at) if functions::is_number(func, at) => Argument::Whole,
+        (Regex(_), _) | (Digest(DigestFunc::Md5), _) => Argument::Text,
+        (Digest(_), _) => Argument::Bytes,
         (Substring | Left | Right | Repeat | LPad | RPad, _) | (Round | Trunc, 1) => {
             Argument::Whole
         }
@@ -604,6 +606,8 @@ fn argument(func: Func, at: usize) -> Argument {
 fn takes(func: Func, at: usize, ty: SqlType) -> bool {
     match argument(func, at) {
         Argument::Text if func == Func::Length && ty == SqlType::Bytea => true,
+        Argument::Text if func == Func::Digest(DigestFunc::Md5) && ty == SqlType::Bytea => true,
+        Argument::Bytes => ty == SqlType::Bytea,
         Argument::Text if matches!(func, Func::NextVal | Func::CurrVal | Func::SetVal) => {
             ty.family() == Family::Text || ty == SqlType::Oid
         }
@@ -624,7 +628,8 @@ fn unknown_argument(func: Func, at: usize) -> SqlType {
             SqlType::Int4
         }
         Func::Round | Func::Trunc if at > 0 => SqlType::Int4,
-        Func::Regex(RegexFunc::Count) if at == 2 => SqlType::Int4,
+        Func::Regex(func) if functions::is_number(func, at) => SqlType::Int4,
+        Func::Digest(func) if func != DigestFunc::Md5 => SqlType::Bytea,
         Func::Abs
         | Func::Round
         | Func::Floor

@@ -62,14 +62,12 @@ impl Binder<'_> {
         let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
         // A type by its name, and its name again.
         if let ast::Expr::Cast { expr, data_type, .. } = inner
-            && type_name(data_type) == "regtype"
+            && let Some(named) = name_function(&type_name(data_type))
             && matches!(name, "text" | "varchar")
         {
             let number = self.cast(expr, data_type)?;
             return match number.ty {
-                SqlType::Oid => {
-                    Ok(typed(Expr::Call(Func::RegtypeName, vec![number.expr]), SqlType::Text))
-                }
+                SqlType::Oid => Ok(typed(Expr::Call(named, vec![number.expr]), SqlType::Text)),
                 _ => Ok(number),
             };
         }
@@ -81,6 +79,9 @@ impl Binder<'_> {
         if name == "regtype" && names_type(&value) {
             let named = self.coerce(value, SqlType::Text)?;
             return Ok(typed(Expr::Call(Func::Regtype, vec![named]), SqlType::Oid));
+        }
+        if name == "regnamespace" {
+            return self.schema_cast(value);
         }
         // Names of objects as numbers, and numbers as names.
         if matches!(name, "regclass") {
@@ -137,6 +138,27 @@ impl Binder<'_> {
         let NamedType { ty, domain } = self.named_type(ty)?;
         let value = rounded(self.cast_to(value, ty.plain())?, ty);
         self.as_domain(value, domain.as_deref())
+    }
+
+    /// `'public'::regnamespace`: a schema by its name as its number, and by its number as its name.
+    fn schema_cast(&mut self, value: Typed) -> Result<Typed, SqlError> {
+        match (&value.expr, value.ty.family()) {
+            (Expr::Const(Datum::Text(text)), Family::Unknown) if text.parse::<u32>().is_err() => {
+                let text = clipped(text);
+                let found = crate::system::regnamespace(self.catalog, &text)?.ok_or_else(|| {
+                    let name = crate::catalog::Named::read(&text).name;
+                    let message = format!("schema \"{name}\" does not exist");
+                    SqlError::new(code::INVALID_SCHEMA, message)
+                })?;
+                Ok(typed(Expr::Const(Datum::Int(found)), SqlType::Oid))
+            }
+            (_, Family::Unknown) => Ok(typed(self.coerce(value, SqlType::Oid)?, SqlType::Oid)),
+            (_, Family::Number) => {
+                Ok(typed(Expr::Call(Func::NamespaceName, vec![value.expr]), SqlType::Text))
+            }
+            _ => Err(SqlError::unsupported("the schema that a text names")
+                .hint("to_regnamespace(..) finds it.")),
+        }
     }
 
     fn cast_to(&mut self, value: Typed, ty: SqlType) -> Result<Typed, SqlError> {
@@ -322,6 +344,15 @@ fn show(value: Typed) -> Expr {
     Expr::Call(Func::Show, vec![value.expr, oid, modifier])
 }
 
+/// What gives the number of an object its name.
+fn name_function(ty: &str) -> Option<Func> {
+    match ty {
+        "regtype" => Some(Func::RegtypeName),
+        "regnamespace" => Some(Func::NamespaceName),
+        _ => None,
+    }
+}
+
 /// True if a value of one type can be made one of another where a cast says so.
 fn can_cast(from: SqlType, to: SqlType) -> bool {
     let (a, b) = (from.family(), to.family());
@@ -368,10 +399,5 @@ fn type_name(ty: &ast::DataType) -> String {
 
 /// A type without its modifier.
 pub(crate) fn bare(ty: SqlType) -> SqlType {
-    match ty {
-        SqlType::Varchar(_) => SqlType::Varchar(None),
-        SqlType::Char(_) => SqlType::Char(None),
-        SqlType::Numeric(_) => SqlType::Numeric(None),
-        other => other.plain(),
-    }
+    ty.without_modifier()
 }

@@ -29,6 +29,9 @@ use std::time::Duration;
 /// The longest that `pg_sleep` sleeps: a year.
 const SLEEP_MAX: Duration = Duration::from_secs(365 * 86_400);
 
+/// A client is warned so often of what one statement does.
+const WARNINGS_MAX: usize = 1_000;
+
 impl Exec<'_> {
     /// The value of an expression. What it takes beside its place stays charged until whoever asked goes back
     /// to a mark from before.
@@ -211,6 +214,14 @@ impl Exec<'_> {
         Ok(())
     }
 
+    /// Warns the client, unless it is warned of very much already.
+    fn warn(&self, warning: SqlError) {
+        let mut warnings = self.around.warnings.borrow_mut();
+        if warnings.len() < WARNINGS_MAX {
+            warnings.push(warning);
+        }
+    }
+
     fn matches(
         &self,
         both: &[Expr; 2],
@@ -269,7 +280,13 @@ impl Exec<'_> {
             }
             Func::AdvisoryUnlock { shared } => {
                 let (number, kind) = (number_of(&values), kind_of(shared));
-                Ok(Datum::Bool(self.txn.borrow_mut().unlock_number(&number, kind)))
+                let was_held = self.txn.borrow_mut().unlock_number(&number, kind);
+                if !was_held {
+                    let mode = if shared { "ShareLock" } else { "ExclusiveLock" };
+                    let message = format!("you don't own a lock of type {mode}");
+                    self.warn(SqlError::new("01000", message));
+                }
+                Ok(Datum::Bool(was_held))
             }
             Func::Random => {
                 self.calls.set(self.calls.get() + 1);

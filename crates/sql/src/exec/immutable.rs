@@ -67,6 +67,7 @@ impl Immutable {
             random: |bytes| bytes.fill(0),
             sessions: Arc::new(Nowhere),
             wanted: Rc::default(),
+            warnings: Rc::default(),
             given: Rc::default(),
             cursors: Rc::default(),
         };

@@ -10,6 +10,7 @@ use crate::budget::Budget;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::regex::{Flags, Found, Regex, similar};
+use std::ops::Range;
 
 /// A function of regular expressions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,6 +21,12 @@ pub enum RegexFunc {
     Like,
     Count,
     Replace,
+    /// `regexp_replace` with the place where it begins, and which part is replaced.
+    ReplaceFrom,
+    /// `regexp_instr`
+    Place,
+    /// `regexp_substr`
+    Part,
     Split,
     /// A pattern of SIMILAR TO as a regular expression.
     Similar,
@@ -27,12 +34,40 @@ pub enum RegexFunc {
 
 /// The number of the argument that has the flags.
 pub(super) fn flags_at(func: RegexFunc) -> usize {
-    if matches!(func, RegexFunc::Replace | RegexFunc::Count) { 3 } else { 2 }
+    match func {
+        RegexFunc::Replace | RegexFunc::Count => 3,
+        RegexFunc::Part => 4,
+        RegexFunc::ReplaceFrom | RegexFunc::Place => 5,
+        _ => 2,
+    }
+}
+
+/// True for arguments that are numbers.
+pub(crate) fn is_number(func: RegexFunc, at: usize) -> bool {
+    match func {
+        RegexFunc::Count => at == 2,
+        RegexFunc::ReplaceFrom => matches!(at, 3 | 4),
+        RegexFunc::Place => matches!(at, 2..=4 | 6),
+        RegexFunc::Part => matches!(at, 2 | 3 | 5),
+        _ => false,
+    }
 }
 
 /// Calls a function with texts.
 pub(super) fn call(func: RegexFunc, args: &[Datum], budget: &Budget) -> Result<Datum, SqlError> {
     let text = |at: usize| args.get(at).and_then(Datum::as_text).unwrap_or("");
+    // An argument that counts, if it is there.
+    let number = |at: usize, name: &str, least: i64, most: i64| {
+        let Some(number) = args.get(at).and_then(Datum::as_int) else { return Ok(None) };
+        match usize::try_from(number) {
+            Ok(found) if (least..=most).contains(&number) => Ok(Some(found)),
+            _ => {
+                let message = format!("invalid value for parameter \"{name}\": {number}");
+                Err(SqlError::new(code::INVALID_PARAMETER, message))
+            }
+        }
+    };
+    let start = |at: usize| Ok::<_, SqlError>(number(at, "start", 1, i64::MAX)?.unwrap_or(1) - 1);
     if func == RegexFunc::Similar {
         let escape = args.get(1).map_or("\\", |_| text(1));
         return similar(text(0), escape, budget).map(Datum::Text);
@@ -59,19 +94,36 @@ pub(super) fn call(func: RegexFunc, args: &[Datum], budget: &Budget) -> Result<D
             None => Datum::Null,
         },
         RegexFunc::Count => {
-            let start = args.get(2).and_then(Datum::as_int).unwrap_or(1);
-            let from = usize::try_from(start - 1).map_err(|_| {
-                let message = format!("invalid value for parameter \"start\": {start}");
-                SqlError::new(code::INVALID_PARAMETER, message)
-            })?;
             let mut count = 0;
-            regex.each_from(text(0), from, budget, &mut |_| {
+            regex.each_from(text(0), start(2)?, budget, &mut |_| {
                 count += 1;
                 Ok(true)
             })?;
             Datum::Int(count)
         }
-        RegexFunc::Replace => Datum::Text(replaced(&regex, text(0), text(2), all, budget)?),
+        RegexFunc::Replace => {
+            let which = if all { None } else { Some(1) };
+            Datum::Text(replaced(&regex, text(0), text(2), (0, which), budget)?)
+        }
+        RegexFunc::ReplaceFrom => {
+            let from = start(3)?;
+            let which = Some(number(4, "n", 0, i64::MAX)?.unwrap_or(1)).filter(|n| *n > 0);
+            Datum::Text(replaced(&regex, text(0), text(2), (from, which), budget)?)
+        }
+        RegexFunc::Place => {
+            let (from, nth) = (start(2)?, number(3, "n", 1, i64::MAX)?.unwrap_or(1));
+            let is_end = number(4, "endoption", 0, 1)? == Some(1);
+            let group = number(6, "subexpr", 0, i64::MAX)?.unwrap_or(0);
+            let part = nth_part(&regex, text(0), (from, nth, group), budget)?;
+            let place = part.map(|part| if is_end { part.end } else { part.start });
+            Datum::Int(place.map_or(0, |place| text(0)[..place].chars().count() as i64 + 1))
+        }
+        RegexFunc::Part => {
+            let (from, nth) = (start(2)?, number(3, "n", 1, i64::MAX)?.unwrap_or(1));
+            let group = number(5, "subexpr", 0, i64::MAX)?.unwrap_or(0);
+            let part = nth_part(&regex, text(0), (from, nth, group), budget)?;
+            part.map_or(Ok(Datum::Null), |part| super::copy(&text(0)[part], budget))?
+        }
         RegexFunc::Split => {
             let mut parts = Vec::new();
             split(&regex, text(0), budget, &mut |part| {
@@ -91,7 +143,11 @@ fn takes_no_g(func: RegexFunc) -> Option<(&'static str, &'static str)> {
         RegexFunc::Like => ("regexp_like()", ""),
         RegexFunc::Count => ("regexp_count()", ""),
         RegexFunc::Split => ("regexp_split_to_array()", ""),
-        RegexFunc::Substring | RegexFunc::Replace | RegexFunc::Similar => return None,
+        RegexFunc::Place => ("regexp_instr()", ""),
+        RegexFunc::Part => ("regexp_substr()", ""),
+        RegexFunc::Substring | RegexFunc::Replace | RegexFunc::ReplaceFrom | RegexFunc::Similar => {
+            return None;
+        }
     })
 }
 
@@ -128,22 +184,50 @@ pub(crate) fn split<'t>(
     Ok(())
 }
 
-/// A text with another in the place of what fits: `\1` in it is the first group, `\&` all of what fits.
+/// The part that fits as the `nth` from a place on, or what one of its groups holds there. Where there are no groups, the
+/// first is all of it.
+fn nth_part(
+    regex: &Regex,
+    text: &str,
+    (from, nth, group): (usize, usize, usize),
+    budget: &Budget,
+) -> Result<Option<Range<usize>>, SqlError> {
+    let (mut number, mut part) = (0, None);
+    regex.each_from(text, from, budget, &mut |found| {
+        number += 1;
+        if number == nth {
+            let is_whole = group == 0 || (group == 1 && found.groups.is_empty());
+            part = match is_whole {
+                true => Some(found.whole),
+                false => found.groups.into_iter().nth(group - 1).flatten(),
+            };
+        }
+        Ok(number < nth)
+    })?;
+    Ok(part)
+}
+
+/// A text with another in the place of what fits from a place on: of each, or of the one with this number. `\1` in it is
+/// the first group, `\&` all of what fits.
 fn replaced(
     regex: &Regex,
     text: &str,
     with: &str,
-    all: bool,
+    (start, which): (usize, Option<usize>),
     budget: &Budget,
 ) -> Result<String, SqlError> {
-    let (mut written, mut from) = (String::new(), 0);
+    let (mut written, mut from, mut number) = (String::new(), 0, 0);
     let push = |written: &mut String, part: &str| -> Result<(), SqlError> {
         // A text that grows has room for as much again.
         budget.charge(2 * part.len())?;
         written.push_str(part);
         Ok(())
     };
-    regex.each(text, budget, &mut |found| {
+    regex.each_from(text, start, budget, &mut |found| {
+        number += 1;
+        if which.is_some_and(|which| number < which) {
+            return Ok(true);
+        }
         push(&mut written, &text[from..found.whole.start])?;
         let mut signs = with.chars();
         let mut rest = signs.as_str();
@@ -170,7 +254,7 @@ fn replaced(
             rest = signs.as_str();
         }
         from = found.whole.end;
-        Ok(all)
+        Ok(which.is_none())
     })?;
     push(&mut written, &text[from..])?;
     Ok(written)

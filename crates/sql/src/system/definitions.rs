@@ -1,11 +1,11 @@
 //! Objects as text: the statement that makes an index, the words of a constraint, names to numbers and back.
 
 use super::tables::OIDS;
-use super::{TABLES, check_oid, key_oid, text};
+use super::{INFORMATION, OWN, PG_CATALOG, TABLES, check_oid, key_oid, text};
 use crate::budget::Budget;
-use crate::catalog::{Catalog, Name, Named, Table};
+use crate::catalog::{Catalog, Name, Named, SYSTEM, TEMPORARY, Table};
 use crate::datum::Datum;
-use crate::error::SqlError;
+use crate::error::{SqlError, code};
 use crate::types::SqlType;
 use sqlparser::ast::Expr;
 
@@ -146,6 +146,38 @@ pub(crate) fn regclass(catalog: &Catalog, name: &str) -> Option<i64> {
     }
     let at = TABLES.iter().position(|t| t.schema == schema && plain == t.name)?;
     Some(FIRST_VIEW + at as i64)
+}
+
+/// The number of a schema.
+///
+/// # Errors
+/// 42602 for a name of several parts.
+pub(crate) fn regnamespace(catalog: &Catalog, name: &str) -> Result<Option<i64>, SqlError> {
+    let named = Named::read(name);
+    if named.schema.is_some() {
+        return Err(SqlError::new(code::INVALID_NAME, "invalid name syntax"));
+    }
+    Ok(catalog.schema_number(&named.name))
+}
+
+/// The name of a schema, or its number if there is none.
+pub(crate) fn namespace_name(catalog: &Catalog, oid: i64) -> String {
+    let made = catalog.schemas.values().find(|schema| i64::from(schema.oid) == oid);
+    let own = SYSTEM.into_iter().chain([TEMPORARY]);
+    let own = || own.into_iter().find(|name| catalog.schema_number(name) == Some(oid));
+    let name = made.map(|schema| &*schema.name).or_else(own);
+    name.map_or_else(|| oid.to_string(), crate::catalog::quoted)
+}
+
+impl Catalog {
+    fn schema_number(&self, name: &str) -> Option<i64> {
+        match name {
+            "pg_catalog" => Some(PG_CATALOG),
+            "information_schema" => Some(INFORMATION),
+            TEMPORARY => self.has_own().then_some(OWN),
+            name => self.schemas.get(name).map(|schema| schema.oid.into()),
+        }
+    }
 }
 
 /// The number of a type.
