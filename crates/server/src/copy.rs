@@ -195,7 +195,9 @@ impl Session {
             Err(error) => self.tell(error, out),
         }
         if simple {
-            if let Err(error) = self.end_implicit() {
+            let ended = self.end_implicit();
+            self.end_settings_of_message(!failed && ended.is_ok(), out);
+            if let Err(error) = ended {
                 out.error(&error);
             }
             out.ready(self.status());

@@ -98,7 +98,7 @@ pub(crate) struct Session {
     /// While a COPY goes on: true if ReadyForQuery is what ends it.
     pub(crate) copying: Option<bool>,
     /// True while more than one statement of a simple query is at work: they are one transaction.
-    is_one_of_many: bool,
+    pub(crate) is_one_of_many: bool,
     /// The portal that a transaction began with, and has run nothing else: where what it gave begins.
     alone: Option<(String, u64)>,
     seed: u64,
@@ -402,14 +402,19 @@ impl Session {
         for run in 1.. {
             let done = self.simple_statements(text, out, flush);
             let is_alone = !std::mem::take(&mut self.is_one_of_many);
+            let succeeds = done.is_ok();
             if let Err(error) = done {
                 self.tell(error, out);
             }
             if self.copy.is_some() {
                 return;
             }
-            let Err(error) = self.end_implicit() else { break };
+            let Err(error) = self.end_implicit() else {
+                self.end_settings_of_message(succeeds, out);
+                break;
+            };
             if !(is_alone && may_run_again(&error, run) && out.back_to(mark)) {
+                self.end_settings_of_message(false, out);
                 out.error(&error);
                 break;
             }

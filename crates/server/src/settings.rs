@@ -697,7 +697,7 @@ impl Session {
         }
     }
 
-    /// Changes settings, in a block so that its end can take them back.
+    /// Changes settings, where statements are one transaction so that its end can take them back.
     pub(crate) fn change_settings<T>(
         &mut self,
         is_local: bool,
@@ -712,7 +712,7 @@ impl Session {
             self.settings = before;
             return Err(error);
         }
-        if self.is_in_block() {
+        if self.is_in_block() || self.is_one_of_many {
             let kept = self
                 .kept_settings
                 .get_or_insert_with(|| Kept { commit: before.clone(), rollback: before.clone() });
@@ -730,6 +730,13 @@ impl Session {
             let after = if commits { kept.commit } else { kept.rollback };
             let before = std::mem::replace(&mut self.settings, after);
             self.settings_changed(&before, out);
+        }
+    }
+
+    /// The statements of a message outside of a block are one transaction: what they have set goes with it.
+    pub(crate) fn end_settings_of_message(&mut self, commits: bool, out: &mut Out) {
+        if !self.is_in_block() {
+            self.end_settings(commits, out);
         }
     }
 

@@ -68,7 +68,7 @@ impl Binder<'_> {
             match (value.ty.family(), column.ty.family()) {
                 (Family::Unknown, _) => binder.coerce(value, column.ty),
                 (_, Family::Text) => binder.as_text(value),
-                (_, Family::Time | Family::Clock | Family::Interval) => {
+                (_, Family::Time | Family::Clock | Family::Interval | Family::Array) => {
                     binder.coerce(value, column.ty)
                 }
                 _ => Ok(value.expr),
@@ -419,8 +419,10 @@ pub(super) fn generated_always(message: String, column: &TableColumn) -> SqlErro
 
 pub(super) fn check_assignable(column: &TableColumn, ty: SqlType) -> Result<(), SqlError> {
     let (to, from) = (column.ty.family(), ty.family());
-    let is_array = from == Family::Array && to == Family::Array && column.ty.plain() != ty.plain();
-    let is_one = from == to && !is_array;
+    let is_one = match (column.ty.plain().element(), ty.plain().element()) {
+        (Some(to), Some(from)) => to == from || super::convert::are_elements(from, to),
+        _ => from == to,
+    };
     if is_one
         || from == Family::Unknown
         || to == Family::Text

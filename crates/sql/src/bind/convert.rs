@@ -250,7 +250,12 @@ impl Binder<'_> {
                 Ok(exact(expr))
             }
             (expr, from) if from != ty && are_times(from, ty) => Ok(retyped(expr, from, ty)),
-            (expr, _) => Ok(expr),
+            (expr, from) => match (from.plain().element(), ty.element()) {
+                (Some(from), Some(to)) if are_elements(from, to) => {
+                    Ok(Expr::Cast(Box::new(expr), ty))
+                }
+                _ => Ok(expr),
+            },
         }
     }
 }
@@ -307,6 +312,13 @@ pub(super) fn are_times(from: SqlType, to: SqlType) -> bool {
         (Interval, Clock) => to == SqlType::Time,
         _ => false,
     }
+}
+
+/// True for types of elements of which arrays are assigned to arrays of the other: what one is written as, the other is,
+/// or is out of its range.
+pub(super) fn are_elements(from: SqlType, to: SqlType) -> bool {
+    let is_written_alike = from.family() == Family::Text || from.is_integer();
+    from != to && from.family() == to.family() && is_written_alike
 }
 
 /// A value of a type as one of another; between moments and what the wall shows by the session's zone.

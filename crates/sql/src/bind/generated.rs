@@ -17,7 +17,7 @@ use crate::budget::Budget;
 use crate::catalog::{Catalog, Table, quoted};
 use crate::error::{SqlError, code};
 use crate::expr::Expr;
-use sqlparser::ast::Ident;
+use sqlparser::ast::{Ident, Value};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Span, Token, Tokenizer};
@@ -201,7 +201,12 @@ fn tokens_of(text: &str) -> Result<Vec<Token>, SqlError> {
 }
 
 fn text_of(tokens: &[Token]) -> Result<String, SqlError> {
-    let written: Vec<String> = tokens.iter().map(ToString::to_string).collect();
+    // A token of E'..' is what it means.
+    let written = |token: &Token| match token {
+        Token::EscapedStringLiteral(text) => Value::EscapedStringLiteral(text.clone()).to_string(),
+        token => token.to_string(),
+    };
+    let written: Vec<String> = tokens.iter().map(written).collect();
     Ok(crate::parse::parse_expression(&written.concat())?.to_string())
 }
 

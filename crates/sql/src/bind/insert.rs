@@ -185,8 +185,10 @@ impl Binder<'_> {
             for (at, ty) in columns.iter().zip(&mut types) {
                 let column = &table.columns[*at];
                 check_assignable(column, *ty)?;
-                if ty.family() == Family::Time && column.ty.family() == Family::Time {
-                    *ty = column.ty;
+                match (ty.family(), column.ty.family()) {
+                    (Family::Time, Family::Time) => *ty = column.ty,
+                    (Family::Array, Family::Array) => *ty = column.ty.plain(),
+                    _ => {}
                 }
             }
             plan.lock = None;
