@@ -599,7 +599,7 @@ impl Session {
     ) -> Result<(), SqlError> {
         match setting {
             Setting::Set(name, value, is_local) => {
-                if *is_local && !self.is_in_block() {
+                if *is_local && !self.keeps_settings() {
                     let message = "SET LOCAL can only be used in transaction blocks";
                     out.notice("WARNING", &SqlError::new(code::NO_ACTIVE_TRANSACTION, message));
                 } else {
@@ -712,7 +712,7 @@ impl Session {
             self.settings = before;
             return Err(error);
         }
-        if self.is_in_block() || self.is_one_of_many {
+        if self.keeps_settings() {
             let kept = self
                 .kept_settings
                 .get_or_insert_with(|| Kept { commit: before.clone(), rollback: before.clone() });
@@ -731,6 +731,11 @@ impl Session {
             let before = std::mem::replace(&mut self.settings, after);
             self.settings_changed(&before, out);
         }
+    }
+
+    /// True where more than this statement is one transaction.
+    fn keeps_settings(&self) -> bool {
+        self.is_in_block() || self.is_one_of_many
     }
 
     /// The statements of a message outside of a block are one transaction: what they have set goes with it.
