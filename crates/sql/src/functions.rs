@@ -6,6 +6,7 @@
 
 mod arrays;
 mod digests;
+mod floats;
 mod json;
 mod number_patterns;
 mod numbers;
@@ -14,6 +15,7 @@ mod regex;
 mod rights;
 mod spans;
 mod strings;
+mod texts;
 mod times;
 
 use crate::budget::Budget;
@@ -24,6 +26,7 @@ use crate::transaction::Surroundings;
 use crate::types::{Family, SqlType};
 pub use arrays::ArrayFunc;
 pub use digests::DigestFunc;
+pub use floats::FloatFunc;
 pub use json::JsonFunc;
 pub(crate) use json::{argument as json_argument, json_text};
 pub use numbers::NumberFunc;
@@ -37,6 +40,7 @@ pub(crate) use spans::{later, moment_later};
 use std::collections::BTreeSet;
 pub(crate) use strings::lower;
 use strings::{cased_bytes, copy, join, pad, repeat, replace, substring, take};
+pub use texts::TextFunc;
 use times::extract;
 
 /// The elements of `current_schemas`.
@@ -125,7 +129,6 @@ pub enum Func {
     Zero,
     True,
     QuoteIdent,
-    QuoteLiteral,
     ToRegnamespace,
     /// The name of a schema by its number.
     NamespaceName,
@@ -175,6 +178,8 @@ pub enum Func {
     /// Whether a role may do something.
     MayOne(Asked),
     Digest(DigestFunc),
+    Text(TextFunc),
+    Float(FloatFunc),
     /// Two binary numbers as one value, for aggregates of two.
     Pair,
 }
@@ -324,7 +329,6 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("pg_partition_ancestors", 1) => (NullText, SqlType::Oid),
         ("pg_is_in_recovery" | "pg_relation_is_publishable", _) => (Zero, SqlType::Bool),
         ("quote_ident", 1) => (QuoteIdent, SqlType::Text),
-        ("quote_literal", 1) => (QuoteLiteral, SqlType::Text),
         ("to_regnamespace", 1) => (ToRegnamespace, SqlType::Oid),
         ("to_regclass", 1) => (ToRegclass, SqlType::Oid),
         ("oidvectortypes", 1) => (VectorTypes, SqlType::Text),
@@ -433,6 +437,7 @@ fn takes_null(func: Func) -> bool {
     match func {
         Json(func) => return json::takes_null(func),
         Array(func) => return arrays::takes_null(func),
+        Text(func) => return texts::takes_null(func),
         _ => {}
     }
     matches!(
@@ -634,12 +639,6 @@ pub fn call(
             budget.charge(2 * text(0).len() + 2)?;
             Datum::Text(crate::catalog::quoted(text(0)))
         }
-        QuoteLiteral => {
-            budget.charge(4 * text(0).len() + 4)?;
-            let escapes = if text(0).contains('\\') { "E" } else { "" };
-            let inner = text(0).replace('\\', "\\\\").replace('\'', "''");
-            Datum::Text(format!("{escapes}'{inner}'"))
-        }
         ArrayOf => {
             let bytes = |value: &Datum| 2 * value.as_text().map_or(4, str::len) + 3;
             budget.charge(2 * args.iter().map(bytes).sum::<usize>())?;
@@ -651,6 +650,8 @@ pub fn call(
         Regex(func) => regex::call(func, args, budget)?,
         Number(func) => numbers::call(func, args, budget)?,
         Digest(func) => digests::call(func, &args[0], budget)?,
+        Text(func) => texts::call(func, args, budget)?,
+        Float(func) => floats::call(func, args)?,
         Pair => crate::exec::pair(args[0].to_f64(), args[1].to_f64()),
         ToRegnamespace => {
             let found = crate::system::regnamespace(catalog, &clipped(text(0)))?;

@@ -161,7 +161,11 @@ fn sequence(chance: &mut Chance) -> String {
         3 => format!("create sequence {name} maxvalue 9 cycle"),
         4 => format!("alter sequence {name} restart with {n}"),
         5 => format!("alter sequence {name} increment by {n}"),
-        6 => format!("alter table {} alter a set default nextval('{name}')", chance.one(&TABLES)),
+        // Not that of an identity, which PostgreSQL keeps then.
+        6 => {
+            let (table, name) = (chance.one(&TABLES), chance.one(&SEQUENCES[..2]));
+            format!("alter table {table} alter a set default nextval('{name}')")
+        }
         _ => format!("drop sequence {name}{}", chance.one(&["", " cascade"])),
     }
 }

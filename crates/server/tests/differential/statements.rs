@@ -210,9 +210,14 @@ impl Scope<'_> {
             "e" => {
                 let (name, kind) = self.chance.one(&E[1..]);
                 let value = self.expression(kind, 1);
-                if name == "w" {
+                // A constant of a type's function that is too long is an error there though no row has it.
+                let value = match name {
+                    "w" if value.contains("::jsonb") => format!("left({value}, 3)"),
+                    _ => value,
+                };
+                if ["w", "l", "k", "q"].contains(&name) {
                     // Whether a value of several rows is there twice for a moment is a matter of their order.
-                    return format!("update e set w = {value} where id = {}", self.key());
+                    return format!("update e set {name} = {value} where id = {}", self.key());
                 }
                 (format!("{name} = {value}"), "*")
             }

@@ -149,6 +149,9 @@ impl Binder<'_> {
         if let Some(found) = self.number_function(name, &args) {
             return found;
         }
+        if let Some(found) = self.text_function(name, &args) {
+            return found;
+        }
         if let Some(found) = self.json_function(name, &args) {
             return found;
         }
@@ -578,8 +581,8 @@ fn argument(func: Func, at: usize) -> Argument {
     use Func::*;
     match (func, at) {
         (
-            Lower | Upper | QuoteIdent | QuoteLiteral | Trim | LeftTrim | RightTrim | Replace
-            | Position | Reverse | StartsWith,
+            Lower | Upper | QuoteIdent | Trim | LeftTrim | RightTrim | Replace | Position | Reverse
+            | StartsWith,
             _,
         )
         | (

@@ -151,6 +151,14 @@ impl Binder<'_> {
                 }
             }
             ast::Expr::Position { expr, r#in } => self.named_call("position", &[r#in, expr]),
+            ast::Expr::Overlay { expr, overlay_what, overlay_from, overlay_for } => {
+                match overlay_for.as_deref() {
+                    Some(count) => {
+                        self.named_call("overlay", &[expr, overlay_what, overlay_from, count])
+                    }
+                    None => self.named_call("overlay", &[expr, overlay_what, overlay_from]),
+                }
+            }
             ast::Expr::Trim { expr, trim_where, trim_what, .. } => {
                 let name = match trim_where {
                     Some(ast::TrimWhereField::Leading) => "ltrim",

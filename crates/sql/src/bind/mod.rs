@@ -53,6 +53,7 @@ mod rights;
 mod select;
 mod sets;
 mod subscripts;
+mod texts;
 mod times;
 mod view;
 mod window;

@@ -69,12 +69,23 @@ impl Binder<'_> {
         (types, result): (&[SqlType], SqlType),
         args: Vec<Typed>,
     ) -> Result<Typed, SqlError> {
+        self.call_of(name, Func::Number(func), (types, result), args)
+    }
+
+    /// The same of any function.
+    pub(super) fn call_of(
+        &mut self,
+        name: &str,
+        func: Func,
+        (types, result): (&[SqlType], SqlType),
+        args: Vec<Typed>,
+    ) -> Result<Typed, SqlError> {
         if !args.iter().zip(types).all(|(arg, ty)| becomes(arg.ty, *ty)) {
             return Err(unknown_function(name, &args));
         }
         let args = args.into_iter().zip(types).map(|(arg, ty)| self.coerce(arg, *ty));
         let args = args.collect::<Result<Vec<_>, SqlError>>()?;
-        let call = Expr::Call(Func::Number(func), args);
+        let call = Expr::Call(func, args);
         // What is counted has to be an integer of its type.
         let is_ranged = result.is_integer();
         Ok(typed(if is_ranged { Expr::Cast(Box::new(call), result) } else { call }, result))

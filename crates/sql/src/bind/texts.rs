@@ -1,0 +1,73 @@
+//! Functions of texts and of binary numbers, whose arguments have types of their own: which one is meant.
+
+use super::Binder;
+use super::expr::{Typed, typed};
+use crate::error::SqlError;
+use crate::expr::Expr;
+use crate::functions::{FloatFunc, Func, TextFunc};
+use crate::types::SqlType;
+
+const TEXT: SqlType = SqlType::Text;
+const BYTES: SqlType = SqlType::Bytea;
+const INT: SqlType = SqlType::Int4;
+
+impl Binder<'_> {
+    /// A function of texts by its name, if it is one of these.
+    pub(super) fn text_function(
+        &mut self,
+        name: &str,
+        args: &[Typed],
+    ) -> Option<Result<Typed, SqlError>> {
+        use TextFunc::*;
+        let is = |at: usize, ty: SqlType| args.get(at).is_some_and(|arg| arg.ty == ty);
+        let (func, types, result): (TextFunc, &[SqlType], SqlType) = match (name, args.len()) {
+            ("chr", 1) => (Chr, &[INT], TEXT),
+            ("ascii", 1) => (Ascii, &[TEXT], INT),
+            ("initcap", 1) => (InitCap, &[TEXT], TEXT),
+            ("split_part", 3) => (SplitPart, &[TEXT, TEXT, INT], TEXT),
+            ("to_hex", 1) if is(0, SqlType::Int8) => (ToHex { bits: 64 }, &[SqlType::Int8], TEXT),
+            ("to_hex", 1) => (ToHex { bits: 32 }, &[INT], TEXT),
+            ("translate", 3) => (Translate, &[TEXT, TEXT, TEXT], TEXT),
+            ("overlay", 3) => (Overlay, &[TEXT, TEXT, INT], TEXT),
+            ("overlay", 4) => (Overlay, &[TEXT, TEXT, INT, INT], TEXT),
+            ("octet_length", 1) if is(0, BYTES) => (Bytes { of_each: 1 }, &[BYTES], INT),
+            ("octet_length", 1) => (Bytes { of_each: 1 }, &[TEXT], INT),
+            ("bit_length", 1) if is(0, BYTES) => (Bytes { of_each: 8 }, &[BYTES], INT),
+            ("bit_length", 1) => (Bytes { of_each: 8 }, &[TEXT], INT),
+            ("encode", 2) => (Encode, &[BYTES, TEXT], TEXT),
+            ("decode", 2) => (Decode, &[TEXT, TEXT], BYTES),
+            ("get_byte", 2) => (GetByte, &[BYTES, INT], INT),
+            ("set_byte", 3) => (SetByte, &[BYTES, INT, INT], BYTES),
+            ("convert_from", 2) => (ConvertFrom, &[BYTES, TEXT], TEXT),
+            ("convert_to", 2) => (ConvertTo, &[TEXT, TEXT], BYTES),
+            ("quote_literal", 1) => return Some(self.of_shown(QuoteLiteral, args, TEXT)),
+            ("quote_nullable", 1) => return Some(self.of_shown(QuoteNullable, args, TEXT)),
+            ("format", 1..) => return Some(self.of_shown(Format, args, TEXT)),
+            ("num_nulls", 1..) => {
+                return Some(self.of_shown(NullCount { of_nulls: true }, args, INT));
+            }
+            ("num_nonnulls", 1..) => {
+                return Some(self.of_shown(NullCount { of_nulls: false }, args, INT));
+            }
+            _ => {
+                let func = FloatFunc::named(name, args.len())?;
+                let types = [SqlType::Float8; 2];
+                let types = (&types[..args.len()], SqlType::Float8);
+                return Some(self.call_of(name, Func::Float(func), types, args.to_vec()));
+            }
+        };
+        Some(self.call_of(name, Func::Text(func), (types, result), args.to_vec()))
+    }
+
+    /// A call with arguments of all types, as a client would see them.
+    fn of_shown(
+        &mut self,
+        func: TextFunc,
+        args: &[Typed],
+        result: SqlType,
+    ) -> Result<Typed, SqlError> {
+        let shown = args.iter().map(|arg| self.as_shown(arg.clone()));
+        let shown = shown.collect::<Result<_, _>>()?;
+        Ok(typed(Expr::Call(Func::Text(func), shown), result))
+    }
+}

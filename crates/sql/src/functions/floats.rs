@@ -1,0 +1,88 @@
+//! Functions of binary numbers: angles, and what is hyperbolic.
+
+use crate::datum::Datum;
+use crate::error::{SqlError, code};
+
+/// A function of one binary number, two, or none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "they are what SQL calls so")]
+pub enum FloatFunc {
+    Pi,
+    Degrees,
+    Radians,
+    Sin,
+    Cos,
+    Tan,
+    Cot,
+    Asin,
+    Acos,
+    Atan,
+    Atan2,
+    Sinh,
+    Cosh,
+    Tanh,
+    Asinh,
+    Acosh,
+    Atanh,
+}
+
+impl FloatFunc {
+    /// The function of a name, with so many arguments.
+    pub(crate) fn named(name: &str, args: usize) -> Option<FloatFunc> {
+        use FloatFunc::*;
+        Some(match (name, args) {
+            ("pi", 0) => Pi,
+            ("degrees", 1) => Degrees,
+            ("radians", 1) => Radians,
+            ("sin", 1) => Sin,
+            ("cos", 1) => Cos,
+            ("tan", 1) => Tan,
+            ("cot", 1) => Cot,
+            ("asin", 1) => Asin,
+            ("acos", 1) => Acos,
+            ("atan", 1) => Atan,
+            ("atan2", 2) => Atan2,
+            ("sinh", 1) => Sinh,
+            ("cosh", 1) => Cosh,
+            ("tanh", 1) => Tanh,
+            ("asinh", 1) => Asinh,
+            ("acosh", 1) => Acosh,
+            ("atanh", 1) => Atanh,
+            _ => return None,
+        })
+    }
+}
+
+/// # Errors
+/// 22003 where there is no result.
+pub(super) fn call(func: FloatFunc, args: &[Datum]) -> Result<Datum, SqlError> {
+    use FloatFunc::*;
+    let number = |at: usize| args.get(at).map_or(0.0, Datum::to_f64);
+    let x = number(0);
+    let result = match func {
+        Pi => std::f64::consts::PI,
+        Degrees => x.to_degrees(),
+        Radians => x.to_radians(),
+        Sin => x.sin(),
+        Cos => x.cos(),
+        Tan => x.tan(),
+        Cot => x.tan().recip(),
+        Asin => x.asin(),
+        Acos => x.acos(),
+        Atan => x.atan(),
+        Atan2 => x.atan2(number(1)),
+        Sinh => x.sinh(),
+        Cosh => x.cosh(),
+        Tanh => x.tanh(),
+        Asinh => x.asinh(),
+        Acosh => x.acosh(),
+        Atanh => x.atanh(),
+    };
+    if result.is_nan() && !x.is_nan() && !number(1).is_nan() {
+        return Err(SqlError::new(code::OUT_OF_RANGE, "input is out of range"));
+    }
+    if result.is_infinite() && matches!(func, Degrees | Radians) && x.is_finite() {
+        return Err(SqlError::new(code::OUT_OF_RANGE, "value out of range: overflow"));
+    }
+    Ok(Datum::Float(result))
+}

@@ -1,0 +1,457 @@
+//! Functions of texts that say what one is made of, or write it in another way: signs and their numbers, parts, bytes,
+//! `format`.
+//!
+//! ```text
+//!   split_part('a,b,c', ',', -1)              c
+//!   encode('\x00ff', 'base64')                AP8=
+//!   format('%-5s|%2$I|%%', 'ab', 'C')         ab   |"C"|%
+//! ```
+//!
+//! Texts are UTF-8 and nothing else: other encodings are refused by name. What a result takes is asked for before it is made.
+
+use super::strings::{copy, substring};
+use crate::budget::Budget;
+use crate::catalog::quoted;
+use crate::datum::Datum;
+use crate::error::{SqlError, clipped, code};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use std::collections::BTreeMap;
+
+/// PostgreSQL ends a line of base64 after so many signs.
+const LINE: usize = 76;
+
+/// A function of texts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "they are what SQL calls so")]
+pub enum TextFunc {
+    Chr,
+    Ascii,
+    InitCap,
+    SplitPart,
+    ToHex {
+        bits: u32,
+    },
+    Translate,
+    Overlay,
+    QuoteLiteral,
+    QuoteNullable,
+    Format,
+    /// The length in bytes, or in bits.
+    Bytes {
+        of_each: i64,
+    },
+    Encode,
+    Decode,
+    GetByte,
+    SetByte,
+    ConvertFrom,
+    ConvertTo,
+    NullCount {
+        of_nulls: bool,
+    },
+}
+
+/// True if it has a result though an argument is NULL.
+pub(super) fn takes_null(func: TextFunc) -> bool {
+    matches!(func, TextFunc::QuoteNullable | TextFunc::Format | TextFunc::NullCount { .. })
+}
+
+pub(super) fn call(func: TextFunc, args: &[Datum], budget: &Budget) -> Result<Datum, SqlError> {
+    let text = |at: usize| args.get(at).and_then(Datum::as_text).unwrap_or("");
+    let int = |at: usize| args.get(at).and_then(Datum::as_int).unwrap_or(0);
+    let bytes = |at: usize| match args.get(at) {
+        Some(Datum::Bytes(bytes)) => bytes.as_slice(),
+        _ => text(at).as_bytes(),
+    };
+    Ok(match func {
+        TextFunc::Chr => Datum::Text(sign_numbered(int(0))?.to_string()),
+        TextFunc::Ascii => {
+            Datum::Int(text(0).chars().next().map_or(0, |sign| u32::from(sign).into()))
+        }
+        TextFunc::InitCap => initial_capitals(text(0), budget)?,
+        TextFunc::SplitPart => copy(part(text(0), text(1), int(2))?, budget)?,
+        TextFunc::ToHex { bits: 32 } => Datum::Text(format!("{:x}", int(0) as u32)),
+        TextFunc::ToHex { .. } => Datum::Text(format!("{:x}", int(0))),
+        TextFunc::Translate => translated(text(0), text(1), text(2), budget)?,
+        TextFunc::Overlay => {
+            overlaid(text(0), text(1), int(2), args.get(3).map(|_| int(3)), budget)?
+        }
+        TextFunc::QuoteNullable if args[0].is_null() => Datum::text("NULL"),
+        TextFunc::QuoteLiteral | TextFunc::QuoteNullable => Datum::Text(literal(text(0), budget)?),
+        TextFunc::Format if args[0].is_null() => Datum::Null,
+        TextFunc::Format => formatted(text(0), &args[1..], budget)?,
+        TextFunc::Bytes { of_each } => Datum::Int(bytes(0).len() as i64 * of_each),
+        TextFunc::Encode => encoded(bytes(0), text(1), budget)?,
+        TextFunc::Decode => decoded(text(0), text(1), budget)?,
+        TextFunc::GetByte => Datum::Int(bytes(0)[place_in(bytes(0), int(1))?].into()),
+        TextFunc::SetByte => {
+            let at = place_in(bytes(0), int(1))?;
+            budget.charge(bytes(0).len())?;
+            let mut changed = bytes(0).to_vec();
+            changed[at] = int(2) as u8;
+            Datum::Bytes(changed)
+        }
+        TextFunc::ConvertFrom => {
+            check_encoding(text(1))?;
+            let read = std::str::from_utf8(bytes(0)).ok().filter(|text| !text.contains('\0'));
+            let invalid = || SqlError::new("22021", "invalid byte sequence for encoding \"UTF8\"");
+            copy(read.ok_or_else(invalid)?, budget)?
+        }
+        TextFunc::ConvertTo => {
+            check_encoding(text(1))?;
+            budget.charge(text(0).len())?;
+            Datum::Bytes(text(0).as_bytes().to_vec())
+        }
+        TextFunc::NullCount { of_nulls } => {
+            Datum::Int(args.iter().filter(|value| value.is_null() == of_nulls).count() as i64)
+        }
+    })
+}
+
+fn sign_numbered(number: i64) -> Result<char, SqlError> {
+    if number == 0 {
+        return Err(SqlError::new(code::PROGRAM_LIMIT, "null character not permitted"));
+    }
+    if number < 0 {
+        return Err(SqlError::new(code::INVALID_PARAMETER, "character number must be positive"));
+    }
+    let found = u32::try_from(number).ok().and_then(char::from_u32);
+    found.ok_or_else(|| {
+        let message = format!("requested character not valid for encoding: {number}");
+        SqlError::new(code::PROGRAM_LIMIT, message)
+    })
+}
+
+/// Each word with a capital letter and then small ones. A word is letters and digits.
+fn initial_capitals(text: &str, budget: &Budget) -> Result<Datum, SqlError> {
+    budget.charge(super::cased_bytes(text))?;
+    let mut capital = String::with_capacity(text.len());
+    let mut is_in_word = false;
+    for sign in text.chars() {
+        match is_in_word {
+            true => capital.extend(sign.to_lowercase()),
+            false => capital.extend(sign.to_uppercase()),
+        }
+        is_in_word = sign.is_alphanumeric();
+    }
+    Ok(Datum::Text(capital))
+}
+
+/// The part of this number, from 1; negative ones count from the end.
+fn part<'t>(text: &'t str, between: &str, number: i64) -> Result<&'t str, SqlError> {
+    let at = usize::try_from(number.unsigned_abs()).unwrap_or(usize::MAX);
+    if number == 0 {
+        return Err(SqlError::new(code::INVALID_PARAMETER, "field position must not be zero"));
+    }
+    if between.is_empty() {
+        return Ok(if at == 1 { text } else { "" });
+    }
+    let found = match number > 0 {
+        true => text.split(between).nth(at - 1),
+        false => {
+            // From the front, as what overlaps is divided there.
+            let count = text.split(between).count();
+            count.checked_sub(at).and_then(|at| text.split(between).nth(at))
+        }
+    };
+    Ok(found.unwrap_or(""))
+}
+
+/// Each sign of `from` becomes the one of `to` in the same place, or goes if there is none.
+fn translated(text: &str, from: &str, to: &str, budget: &Budget) -> Result<Datum, SqlError> {
+    budget.charge(32 * from.len())?;
+    let mut becomes = BTreeMap::new();
+    let mut to = to.chars();
+    for sign in from.chars() {
+        let other = to.next();
+        becomes.entry(sign).or_insert(other);
+    }
+    budget.charge(4 * text.len())?;
+    let signs = text.chars().filter_map(|sign| becomes.get(&sign).copied().unwrap_or(Some(sign)));
+    Ok(Datum::Text(signs.collect()))
+}
+
+/// A text with another in the place of so many signs from one on.
+fn overlaid(
+    text: &str,
+    new: &str,
+    from: i64,
+    length: Option<i64>,
+    budget: &Budget,
+) -> Result<Datum, SqlError> {
+    if from < 1 {
+        return Err(SqlError::new("22011", "negative substring length not allowed"));
+    }
+    let length = length.unwrap_or(new.chars().count() as i64);
+    let before = substring(text, 1, Some(from - 1))?;
+    let after = substring(text, from.saturating_add(length), None)?;
+    budget.charge(before.len() + new.len() + after.len())?;
+    Ok(Datum::Text([before, new, after].concat()))
+}
+
+/// A text as a literal of SQL.
+fn literal(text: &str, budget: &Budget) -> Result<String, SqlError> {
+    budget.charge(4 * text.len() + 4)?;
+    let escapes = if text.contains('\\') { "E" } else { "" };
+    let inner = text.replace('\\', "\\\\").replace('\'', "''");
+    Ok(format!("{escapes}'{inner}'"))
+}
+
+fn place_in(bytes: &[u8], at: i64) -> Result<usize, SqlError> {
+    let place = usize::try_from(at).ok().filter(|at| *at < bytes.len());
+    place.ok_or_else(|| {
+        let last = bytes.len() as i64 - 1;
+        SqlError::new("2202E", format!("index {at} out of valid range, 0..{last}"))
+    })
+}
+
+fn check_encoding(name: &str) -> Result<(), SqlError> {
+    match name.to_ascii_lowercase().replace(['-', '_'], "").as_str() {
+        "utf8" | "unicode" => Ok(()),
+        _ => Err(SqlError::unsupported(format!("the encoding \"{}\"", clipped(name)))
+            .hint("Texts are in UTF8.")),
+    }
+}
+
+fn unknown_form(name: &str) -> SqlError {
+    let message = format!("unrecognized encoding: \"{}\"", clipped(name));
+    SqlError::new(code::INVALID_PARAMETER, message)
+}
+
+/// Bytes as a text: `hex`, `base64`, `escape`.
+fn encoded(bytes: &[u8], form: &str, budget: &Budget) -> Result<Datum, SqlError> {
+    budget.charge(4 * bytes.len())?;
+    Ok(Datum::Text(match form.to_ascii_lowercase().as_str() {
+        "hex" => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+        "base64" => {
+            let all = STANDARD.encode(bytes);
+            let lines: Vec<&str> =
+                (0..all.len()).step_by(LINE).map(|at| &all[at..all.len().min(at + LINE)]).collect();
+            lines.join("\n")
+        }
+        "escape" => {
+            let mut escaped = String::with_capacity(bytes.len());
+            for byte in bytes {
+                match byte {
+                    b'\\' => escaped.push_str("\\\\"),
+                    0 | 128.. => escaped.push_str(&format!("\\{byte:03o}")),
+                    byte => escaped.push(char::from(*byte)),
+                }
+            }
+            escaped
+        }
+        _ => return Err(unknown_form(form)),
+    }))
+}
+
+/// The bytes that a text stands for.
+fn decoded(text: &str, form: &str, budget: &Budget) -> Result<Datum, SqlError> {
+    budget.charge(2 * text.len())?;
+    let mut given = text.bytes().filter(|byte| !byte.is_ascii_whitespace());
+    let invalid = |message: &str| SqlError::new(code::INVALID_PARAMETER, message);
+    Ok(Datum::Bytes(match form.to_ascii_lowercase().as_str() {
+        "hex" => {
+            let digits: Vec<u8> = given
+                .map(|byte| {
+                    let digit = char::from(byte).to_digit(16);
+                    let message = format!("invalid hexadecimal digit: \"{}\"", char::from(byte));
+                    digit.map(|digit| digit as u8).ok_or_else(|| invalid(&message))
+                })
+                .collect::<Result<_, _>>()?;
+            if digits.len() % 2 == 1 {
+                return Err(invalid("invalid hexadecimal data: odd number of digits"));
+            }
+            digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+        }
+        "base64" => {
+            let all: Vec<u8> = given.collect();
+            STANDARD
+                .decode(all)
+                .map_err(|error| invalid("invalid base64 sequence").detail(error.to_string()))?
+        }
+        "escape" => {
+            let mut bytes = Vec::with_capacity(text.len());
+            let mut rest = text.as_bytes();
+            while let Some((first, behind)) = rest.split_first() {
+                let (byte, taken) = match (first, behind) {
+                    (b'\\', [b'\\', ..]) => (b'\\', 2),
+                    (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', ..]) => {
+                        ((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'), 4)
+                    }
+                    (b'\\', _) => {
+                        let message = "invalid input syntax for type bytea";
+                        return Err(SqlError::new(code::INVALID_TEXT, message));
+                    }
+                    (byte, _) => (*byte, 1),
+                };
+                bytes.push(byte);
+                rest = &rest[taken..];
+            }
+            bytes
+        }
+        _ => {
+            given.by_ref().for_each(drop);
+            return Err(unknown_form(form));
+        }
+    }))
+}
+
+/// A place for a value in the text of `format`: `%[place$][-][width]kind`.
+struct Specifier {
+    place: Option<usize>,
+    is_left: bool,
+    width: Option<Width>,
+    kind: char,
+}
+
+enum Width {
+    Signs(usize),
+    /// That of the next argument, or of the one with this number.
+    Of(Option<usize>),
+}
+
+fn formatted(pattern: &str, args: &[Datum], budget: &Budget) -> Result<Datum, SqlError> {
+    let mut written = String::new();
+    let (mut rest, mut next) = (pattern, 0);
+    while let Some(at) = rest.find('%') {
+        budget.charge(2 * at + 1)?;
+        written.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        if let Some(behind) = rest.strip_prefix('%') {
+            written.push('%');
+            rest = behind;
+            continue;
+        }
+        let specifier = Specifier::read(&mut rest)?;
+        let width = match specifier.width {
+            None => 0,
+            Some(Width::Signs(signs)) => signs as i64,
+            Some(Width::Of(place)) => {
+                let width = argument(args, place, &mut next)?;
+                let number = width.as_text().map_or(Some(0), |text| text.parse::<i32>().ok());
+                let invalid = || {
+                    let message = "a width of format is an integer";
+                    SqlError::new(code::INVALID_TEXT, message)
+                };
+                number.ok_or_else(invalid)?.into()
+            }
+        };
+        let value = argument(args, specifier.place, &mut next)?;
+        let shown = shown(value, specifier.kind, budget)?;
+        let is_left = specifier.is_left || width < 0;
+        let width = usize::try_from(width.unsigned_abs()).unwrap_or(usize::MAX);
+        let blanks = width.saturating_sub(shown.chars().count());
+        budget.charge(2 * (shown.len() + blanks))?;
+        if !is_left {
+            written.extend(std::iter::repeat_n(' ', blanks));
+        }
+        written.push_str(&shown);
+        if is_left {
+            written.extend(std::iter::repeat_n(' ', blanks));
+        }
+    }
+    budget.charge(2 * rest.len())?;
+    written.push_str(rest);
+    Ok(Datum::Text(written))
+}
+
+/// The argument in a place, or the next one; whoever names a place goes on from there.
+fn argument<'d>(
+    args: &'d [Datum],
+    place: Option<usize>,
+    next: &mut usize,
+) -> Result<&'d Datum, SqlError> {
+    let at = place.map_or(*next, |place| place - 1);
+    *next = at + 1;
+    args.get(at)
+        .ok_or_else(|| SqlError::new(code::INVALID_PARAMETER, "too few arguments for format()"))
+}
+
+fn shown(value: &Datum, kind: char, budget: &Budget) -> Result<String, SqlError> {
+    match (value.as_text(), kind) {
+        (None, 'I') => {
+            Err(SqlError::new("22004", "null values cannot be formatted as an SQL identifier"))
+        }
+        (None, 'L') => Ok("NULL".to_owned()),
+        (None, _) => Ok(String::new()),
+        (Some(text), 'I') => {
+            budget.charge(2 * text.len() + 2)?;
+            Ok(quoted(text))
+        }
+        (Some(text), 'L') => literal(text, budget),
+        (Some(text), _) => {
+            budget.charge(text.len())?;
+            Ok(text.to_owned())
+        }
+    }
+}
+
+impl Specifier {
+    fn read(rest: &mut &str) -> Result<Specifier, SqlError> {
+        let place = place(rest)?;
+        let behind = rest.trim_start_matches('-');
+        let is_left = behind.len() < rest.len();
+        *rest = behind;
+        let width = match rest.strip_prefix('*') {
+            Some(behind) => {
+                *rest = behind;
+                Some(Width::Of(self::place(rest)?))
+            }
+            None => number(rest)?.map(Width::Signs),
+        };
+        let mut signs = rest.chars();
+        let kind = signs.next().ok_or_else(|| {
+            SqlError::new(code::INVALID_PARAMETER, "unterminated format() type specifier")
+                .hint("For a single \"%\" use \"%%\".")
+        })?;
+        *rest = signs.as_str();
+        if !matches!(kind, 's' | 'I' | 'L') {
+            let message = format!("unrecognized format() type specifier \"{kind}\"");
+            return Err(SqlError::new(code::INVALID_PARAMETER, message)
+                .hint("For a single \"%\" use \"%%\"."));
+        }
+        Ok(Specifier { place, is_left, width, kind })
+    }
+}
+
+/// `3$`, if it is there.
+fn place(rest: &mut &str) -> Result<Option<usize>, SqlError> {
+    let mut behind = *rest;
+    let Some(place) = number(&mut behind)? else { return Ok(None) };
+    let Some(behind) = behind.strip_prefix('$') else { return Ok(None) };
+    if place == 0 {
+        let message = "format specifies argument 0, but arguments are numbered from 1";
+        return Err(SqlError::new(code::INVALID_PARAMETER, message));
+    }
+    *rest = behind;
+    Ok(Some(place))
+}
+
+/// Digits, if there are some.
+fn number(rest: &mut &str) -> Result<Option<usize>, SqlError> {
+    let end = rest.find(|sign: char| !sign.is_ascii_digit()).unwrap_or(rest.len());
+    let (digits, behind) = rest.split_at(end);
+    if digits.is_empty() {
+        return Ok(None);
+    }
+    *rest = behind;
+    let number = digits.parse::<i32>().ok().map(|number| number as usize);
+    let out = || SqlError::new(code::OUT_OF_RANGE, "number is out of range");
+    number.map(Some).ok_or_else(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_go_through_each_form_and_back() {
+        let budget = Budget::unlimited();
+        let bytes: Vec<u8> = (0..=255).collect();
+        for form in ["hex", "base64", "escape"] {
+            let Ok(Datum::Text(text)) = encoded(&bytes, form, &budget) else { panic!("{form}") };
+            assert_eq!(decoded(&text, form, &budget), Ok(Datum::Bytes(bytes.clone())), "{form}");
+        }
+    }
+}
