@@ -209,7 +209,8 @@ fn fixture() -> Fixture {
 fn tables(client: &mut Client) {
     client
         .batch_execute(
-            "create table if not exists t (id int primary key, v int, name text, n numeric(12, 2));
+            "create schema if not exists public;
+             create table if not exists t (id int primary key, v int, name text, n numeric(12, 2));
              create table if not exists u (id int primary key, v int);
              create index if not exists t_v on t (v, name)",
         )
