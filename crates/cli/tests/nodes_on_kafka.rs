@@ -150,6 +150,8 @@ fn whoever_opens_the_log_of_a_site_stops_the_process_that_had_it_and_no_other() 
     let folder = tempfile::tempdir().expect("a folder");
     let cluster = started(folder.path(), &broker, "taken");
     let mut client = cluster.client();
+    // What became of a commit that was under way may be asked for longer.
+    client.batch_execute("set statement_timeout = '20s'").expect("it is a setting");
     let mut write = |site: u16| {
         client.batch_execute(&format!("update stays set v = v + 1 where site = {site}"))
     };
