@@ -89,7 +89,10 @@ fn random_statements_have_the_same_outcome_at_postgresql() {
         let statement = statement(&mut chance);
         let (mine, other) = (outcome(&mut ours, &statement), outcome(&mut theirs, &statement));
         *seen.entry(mine.kind().to_owned()).or_default() += 1;
-        if mine != other {
+        // PostgreSQL computes constants though no row needs them.
+        let is_of_constants =
+            other == Outcome::Refused("22".to_owned()) && mine.kind().ends_with("no rows");
+        if mine != other && !is_of_constants {
             different.push(format!("{number}: {statement:?}\n  here  {mine:?}\n  there {other:?}"));
         }
         // After another change all that follows is different.
