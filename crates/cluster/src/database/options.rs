@@ -58,7 +58,7 @@ impl Options {
 
     /// The redo logs, and the catalog, of a database in a folder are not there but elsewhere; or the redo logs of a
     /// [node](crate::Node)'s sites. Whoever opens them last has them: the process that had them before is told so by its
-    /// logs ([`Fenced`](LogError::Fenced)).
+    /// logs ([`Fenced`](isomer_log::LogError::Fenced)).
     pub fn logs(mut self, logs: Arc<dyn Logs>) -> Options {
         self.logs = Some(logs);
         self
@@ -85,7 +85,7 @@ impl Options {
     }
 
     /// If a log has lost commits that were durable, the database is opened without them, and
-    /// [says so](Database::notes). Otherwise that is an error, and nothing is changed.
+    /// [says so](crate::Database::notes). Otherwise that is an error, and nothing is changed.
     pub fn accept_loss(mut self, accept_loss: bool) -> Options {
         self.accept_loss = accept_loss;
         self
@@ -97,7 +97,7 @@ impl Options {
         self
     }
 
-    /// A procedure that can be [called](Database::call) by name. As any transaction, it may be run again if
+    /// A procedure that can be [called](crate::Database::call) by name. As any transaction, it may be run again if
     /// a first run could not commit.
     pub fn procedure(
         mut self,
