@@ -6,7 +6,7 @@
 //!                   ada     16384  false      true   SCRAM-SHA-256$..   CREATE USER ada PASSWORD '..'
 //! ```
 //!
-//! There are no rights to tables: who is let in reads and writes all of them. What superusers alone
+//! What they may do with tables is granted ([`crate::grants`]). What superusers alone
 //! do is making, changing and dropping users, and settings of the whole server; everybody may
 //! change his own password.
 //!

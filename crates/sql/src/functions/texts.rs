@@ -248,7 +248,7 @@ fn encoded(bytes: &[u8], form: &str, budget: &Budget) -> Result<Datum, SqlError>
 /// The bytes that a text stands for.
 fn decoded(text: &str, form: &str, budget: &Budget) -> Result<Datum, SqlError> {
     budget.charge(2 * text.len())?;
-    let mut given = text.bytes().filter(|byte| !byte.is_ascii_whitespace());
+    let given = text.bytes().filter(|byte| !byte.is_ascii_whitespace());
     let invalid = |message: &str| SqlError::new(code::INVALID_PARAMETER, message);
     Ok(Datum::Bytes(match form.to_ascii_lowercase().as_str() {
         "hex" => {
@@ -290,10 +290,7 @@ fn decoded(text: &str, form: &str, budget: &Budget) -> Result<Datum, SqlError> {
             }
             bytes
         }
-        _ => {
-            given.by_ref().for_each(drop);
-            return Err(unknown_form(form));
-        }
+        _ => return Err(unknown_form(form)),
     }))
 }
 
