@@ -18,10 +18,11 @@ use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// Three processes with their logs at a broker.
-fn started(folder: &Path, broker: &Broker, topic: &str) -> Cluster {
+/// Three processes with their logs at a broker; statements wait so long for a node that is away.
+fn started(folder: &Path, broker: &Broker, topic: &str, node_wait_seconds: u32) -> Cluster {
     let log = broker.address(topic);
-    let cluster = Cluster::new(folder, &format!("log = \"{log}\"\nnode_wait_seconds = 60"));
+    let keys = format!("log = \"{log}\"\nnode_wait_seconds = {node_wait_seconds}");
+    let cluster = Cluster::new(folder, &keys);
     // A node waits until there is a database.
     (0..3).rev().for_each(|at| cluster.start(at));
     accounts(&cluster);
@@ -37,7 +38,7 @@ fn status(cluster: &Cluster) -> String {
 fn processes_that_are_killed_come_back_where_they_were_or_in_empty_folders() {
     let Some(broker) = Broker::start() else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let cluster = started(folder.path(), &broker, "shop");
+    let cluster = started(folder.path(), &broker, "shop", 60);
     let shown = status(&cluster);
     for (name, site) in PROCESSES {
         let line = shown.lines().find(|line| line.starts_with(&format!("s{site} ")));
@@ -148,10 +149,8 @@ fn second(cluster: &Cluster, at: usize) -> Child {
 fn whoever_opens_the_log_of_a_site_stops_the_process_that_had_it_and_no_other() {
     let Some(broker) = Broker::start() else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let cluster = started(folder.path(), &broker, "taken");
+    let cluster = started(folder.path(), &broker, "taken", 5);
     let mut client = cluster.client();
-    // What became of a commit that was under way may be asked for longer.
-    client.batch_execute("set statement_timeout = '20s'").expect("it is a setting");
     let mut write = |site: u16| {
         client.batch_execute(&format!("update stays set v = v + 1 where site = {site}"))
     };
@@ -159,6 +158,7 @@ fn whoever_opens_the_log_of_a_site_stops_the_process_that_had_it_and_no_other() 
     write(3).expect("node c is there");
     let taker = second(&cluster, 2);
     let mut written = 0;
+    // What was under way waits as long for the node as any statement.
     wait_for("a refusal", || match write(3) {
         Ok(()) => {
             written += 1;
@@ -196,7 +196,7 @@ fn stopped(mut process: Child) -> String {
 fn what_does_not_fit_together_is_refused_by_name_and_takes_nothing() {
     let Some(broker) = Broker::start() else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let cluster = started(folder.path(), &broker, "named");
+    let cluster = started(folder.path(), &broker, "named", 60);
     let config = cluster.config();
     let refused = |args: &[&str]| {
         let ended = isomer(args);

@@ -89,22 +89,22 @@ impl<'t> Elements<'t> {
     /// What stands before the next comma or the closing brace; the outer none: nothing, in an array that is empty.
     fn element(&mut self) -> Result<Option<Option<Cow<'t, str>>>, SqlError> {
         let (mut element, mut is_quoted, mut in_quotes) = (String::new(), false, false);
-        // As long as all signs stand for themselves, the element is a part of the text.
-        let (mut is_plain, mut signs) = (true, self.rest.char_indices());
+        // As long as all characters stand for themselves, the element is a part of the text.
+        let (mut is_plain, mut chars) = (true, self.rest.char_indices());
         loop {
-            let (at, sign) = signs.next().ok_or_else(|| self.wrong())?;
-            match sign {
+            let (at, c) = chars.next().ok_or_else(|| self.wrong())?;
+            match c {
                 '\\' | '"' => {
                     if is_plain {
                         element.push_str(&self.rest[..at]);
                         is_plain = false;
                     }
-                    match sign {
+                    match c {
                         '"' => (in_quotes, is_quoted) = (!in_quotes, true),
-                        _ => element.push(signs.next().ok_or_else(|| self.wrong())?.1),
+                        _ => element.push(chars.next().ok_or_else(|| self.wrong())?.1),
                     }
                 }
-                sign if in_quotes => element.push(sign),
+                c if in_quotes => element.push(c),
                 '{' => return Err(SqlError::unsupported("an array of several dimensions")),
                 end @ (',' | '}') => {
                     let is_first = self.form == Form::First;
@@ -124,7 +124,7 @@ impl<'t> Elements<'t> {
                     }
                     return if end == '}' && is_first { Ok(None) } else { Err(self.wrong()) };
                 }
-                sign if !is_plain => element.push(sign),
+                c if !is_plain => element.push(c),
                 _ => {}
             }
         }
@@ -154,11 +154,11 @@ impl Writer {
             Some(text) if is_plain(text) => self.text.push_str(text),
             Some(text) => {
                 self.text.push('"');
-                for sign in text.chars() {
-                    if matches!(sign, '\\' | '"') {
+                for c in text.chars() {
+                    if matches!(c, '\\' | '"') {
                         self.text.push('\\');
                     }
-                    self.text.push(sign);
+                    self.text.push(c);
                 }
                 self.text.push('"');
             }

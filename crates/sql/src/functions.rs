@@ -65,7 +65,6 @@ pub enum Func {
     Right,
     Repeat,
     Reverse,
-    Md5Like,
     Abs,
     Round,
     Floor,
@@ -634,7 +633,7 @@ pub fn call(
         }
         ConstraintDefinition => crate::system::constraint_definition(catalog, int(0)),
         ViewDefinition => crate::system::view_definition(catalog, int(0), budget)?,
-        // Each sign may be one that is doubled.
+        // Each character may be one that is doubled.
         QuoteIdent => {
             budget.charge(2 * text(0).len() + 2)?;
             Datum::Text(crate::catalog::quoted(text(0)))
@@ -765,8 +764,7 @@ pub fn call(
         | Sleep
         | Advisory { .. }
         | AdvisoryUnlock { .. }
-        | AdvisoryUnlockAll
-        | Md5Like => {
+        | AdvisoryUnlockAll => {
             return Err(SqlError::unsupported("this function"));
         }
     })

@@ -17,14 +17,14 @@ pub fn like(text: &str, pattern: &str, folds: bool, budget: &Budget) -> Result<b
     let mut retry: Option<(&str, &str)> = None;
     loop {
         budget.tick(1)?;
-        let (mut signs, mut wanted) = (text.chars(), pattern.chars());
-        let Some(sign) = signs.next() else { break };
+        let (mut chars, mut wanted) = (text.chars(), pattern.chars());
+        let Some(c) = chars.next() else { break };
         let first = wanted.next();
         let next = if first == Some('\\') { wanted.clone().next() } else { None };
         let fits = match (first, next) {
             (Some('\\'), Some(escaped)) => {
                 wanted.next();
-                escaped == sign
+                escaped == c
             }
             (Some('%'), _) => {
                 pattern = wanted.as_str();
@@ -35,10 +35,10 @@ pub fn like(text: &str, pattern: &str, folds: bool, budget: &Budget) -> Result<b
                 continue;
             }
             (Some('_'), _) => true,
-            (plain, _) => plain == Some(sign),
+            (plain, _) => plain == Some(c),
         };
         if fits {
-            (text, pattern) = (signs.as_str(), wanted.as_str());
+            (text, pattern) = (chars.as_str(), wanted.as_str());
         } else if let Some((from, after)) = retry {
             let from = &from[from.chars().next().map_or(0, char::len_utf8)..];
             retry = Some((from, after));
@@ -47,7 +47,7 @@ pub fn like(text: &str, pattern: &str, folds: bool, budget: &Budget) -> Result<b
             return Ok(false);
         }
     }
-    Ok(pattern.bytes().all(|sign| sign == b'%'))
+    Ok(pattern.bytes().all(|c| c == b'%'))
 }
 
 /// A text as it is, or with small letters.

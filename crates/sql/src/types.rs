@@ -48,7 +48,7 @@ pub enum SqlType {
     Char(Option<u32>),
     /// `name`: of an object of the catalog.
     Name,
-    /// `"char"`: one sign, of the catalog.
+    /// `"char"`: one byte, of the catalog.
     Letter,
     /// `bytea`
     Bytea,

@@ -232,7 +232,7 @@ impl Binder<'_> {
         Ok(typed(if is_ranged { Expr::Cast(Box::new(call), ty) } else { call }, ty))
     }
 
-    /// `substring(text from pattern)`: the part that a regular expression describes; with a sign that escapes, a pattern
+    /// `substring(text from pattern)`: the part that a regular expression describes; with an escape character, a pattern
     /// of SIMILAR TO.
     fn part_by_pattern(&mut self, args: Vec<Typed>) -> Result<Typed, SqlError> {
         let mut texts = Vec::with_capacity(3);

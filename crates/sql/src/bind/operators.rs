@@ -292,7 +292,7 @@ impl Binder<'_> {
             AccessExpr::Subscript(Subscript::Index { index }) => {
                 let index = self.expr(index)?;
                 if root.ty == SqlType::Name {
-                    // A name is an array of signs too, which are counted from 0.
+                    // A name is an array of characters too, which are counted from 0.
                     let one = typed(Expr::Const(Datum::Int(1)), SqlType::Int4);
                     let at = self.arith(Arith::Add, index, one.clone())?;
                     return self.call("substr", vec![root, at, one]);
@@ -417,7 +417,7 @@ impl Binder<'_> {
         Ok(boolean(Expr::Same(Box::new([a, b]))))
     }
 
-    /// LIKE; with another sign than the backslash to take the next one as it is, or with none.
+    /// LIKE; with another character than the backslash as its escape, or with none.
     pub(super) fn like(
         &mut self,
         value: &ast::Expr,

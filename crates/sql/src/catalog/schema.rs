@@ -170,14 +170,14 @@ impl Named {
     /// Reads a name out of a text such as `public."Odd"`.
     pub fn read(text: &str) -> Named {
         let (mut parts, mut part, mut is_quoted) = (Vec::new(), String::new(), false);
-        let mut signs = text.trim().chars().peekable();
-        while let Some(sign) = signs.next() {
-            match sign {
-                '"' if is_quoted && signs.peek() == Some(&'"') => part.extend(signs.next()),
+        let mut chars = text.trim().chars().peekable();
+        while let Some(c) = chars.next() {
+            match c {
+                '"' if is_quoted && chars.peek() == Some(&'"') => part.extend(chars.next()),
                 '"' => is_quoted = !is_quoted,
                 '.' if !is_quoted => parts.push(std::mem::take(&mut part)),
-                sign if is_quoted => part.push(sign),
-                sign => part.extend(sign.to_lowercase()),
+                c if is_quoted => part.push(c),
+                c => part.extend(c.to_lowercase()),
             }
         }
         Named { schema: parts.pop(), name: part }

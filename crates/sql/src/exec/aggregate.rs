@@ -146,7 +146,7 @@ pub(super) fn array(elements: &[Datum], held: &mut Held<'_>) -> Result<Datum, Sq
     if elements.is_empty() {
         return Ok(Datum::Null);
     }
-    // Each sign may be one that is escaped.
+    // Each character may be one that is escaped.
     let bytes = |element: &Datum| 2 * element.as_text().map_or(4, str::len) + 3;
     held.add(2 * elements.iter().map(bytes).sum::<usize>())?;
     Ok(Datum::Text(crate::array::format(elements.iter().map(Datum::as_text))))

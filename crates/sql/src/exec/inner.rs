@@ -268,7 +268,7 @@ impl<'a> Exec<'a> {
         let (mut gathered, mut held) = (crate::array::Writer::default(), self.budget.held());
         let ty = query.output[0].ty;
         self.rows(query, given, &mut |values| {
-            // The element as text, with a backslash before each sign, and room for as much again.
+            // The element as text, with a backslash before each character, and room for as much again.
             held.add(4 * crate::text::format_bytes(&values[0]) + 8)?;
             let known = (!values[0].is_null()).then(|| crate::text::format(&values[0], ty));
             gathered.push(known.as_deref());

@@ -318,7 +318,7 @@ fn member_of(
     budget: &Budget,
     out: &mut String,
 ) -> Result<(), SqlError> {
-    // A sign may be one that takes six.
+    // A character may be one that takes six.
     budget.charge(2 * (6 * key.len() + value.len() + 8))?;
     json::quote(key, out);
     out.push_str(between);

@@ -69,29 +69,29 @@ pub(super) fn replace(
     Ok(Datum::Text(replaced))
 }
 
-/// A pattern of LIKE that has another sign than the backslash before one that is meant as it is, or none, as one
+/// A pattern of LIKE that has another escape character than the backslash, or none, as one
 /// that has the backslash.
 pub(super) fn like_escape(pattern: &str, escape: &str, budget: &Budget) -> Result<Datum, SqlError> {
-    let mut signs = escape.chars();
-    let (escape, rest) = (signs.next(), signs.next());
+    let mut chars = escape.chars();
+    let (escape, rest) = (chars.next(), chars.next());
     if rest.is_some() {
         return Err(SqlError::new("22025", "invalid escape string")
             .hint("Escape string must be empty or one character."));
     }
     let mut escaped = room(pattern.len().checked_mul(2), budget)?;
-    let mut signs = pattern.chars();
-    while let Some(sign) = signs.next() {
-        if Some(sign) == escape {
-            let meant = signs.next().ok_or_else(|| {
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        if Some(c) == escape {
+            let meant = chars.next().ok_or_else(|| {
                 SqlError::new("22025", "LIKE pattern must not end with escape character")
             })?;
             escaped.push('\\');
             escaped.push(meant);
         } else {
-            if sign == '\\' {
+            if c == '\\' {
                 escaped.push('\\');
             }
-            escaped.push(sign);
+            escaped.push(c);
         }
     }
     Ok(Datum::Text(escaped))

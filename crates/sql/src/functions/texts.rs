@@ -1,4 +1,4 @@
-//! Functions of texts that say what one is made of, or write it in another way: signs and their numbers, parts, bytes,
+//! Functions of texts that say what one is made of, or write it in another way: characters and their numbers, parts, bytes,
 //! `format`.
 //!
 //! ```text
@@ -18,7 +18,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::collections::BTreeMap;
 
-/// PostgreSQL ends a line of base64 after so many signs.
+/// PostgreSQL ends a line of base64 after so many characters.
 const LINE: usize = 76;
 
 /// A function of texts.
@@ -66,9 +66,7 @@ pub(super) fn call(func: TextFunc, args: &[Datum], budget: &Budget) -> Result<Da
     };
     Ok(match func {
         TextFunc::Chr => Datum::Text(sign_numbered(int(0))?.to_string()),
-        TextFunc::Ascii => {
-            Datum::Int(text(0).chars().next().map_or(0, |sign| u32::from(sign).into()))
-        }
+        TextFunc::Ascii => Datum::Int(text(0).chars().next().map_or(0, |c| u32::from(c).into())),
         TextFunc::InitCap => initial_capitals(text(0), budget)?,
         TextFunc::SplitPart => copy(part(text(0), text(1), int(2))?, budget)?,
         TextFunc::ToHex { bits: 32 } => Datum::Text(format!("{:x}", int(0) as u32)),
@@ -128,12 +126,12 @@ fn initial_capitals(text: &str, budget: &Budget) -> Result<Datum, SqlError> {
     budget.charge(super::cased_bytes(text))?;
     let mut capital = String::with_capacity(text.len());
     let mut is_in_word = false;
-    for sign in text.chars() {
+    for c in text.chars() {
         match is_in_word {
-            true => capital.extend(sign.to_lowercase()),
-            false => capital.extend(sign.to_uppercase()),
+            true => capital.extend(c.to_lowercase()),
+            false => capital.extend(c.to_uppercase()),
         }
-        is_in_word = sign.is_alphanumeric();
+        is_in_word = c.is_alphanumeric();
     }
     Ok(Datum::Text(capital))
 }
@@ -158,21 +156,21 @@ fn part<'t>(text: &'t str, between: &str, number: i64) -> Result<&'t str, SqlErr
     Ok(found.unwrap_or(""))
 }
 
-/// Each sign of `from` becomes the one of `to` in the same place, or goes if there is none.
+/// Each character of `from` becomes the one of `to` in the same place, or goes if there is none.
 fn translated(text: &str, from: &str, to: &str, budget: &Budget) -> Result<Datum, SqlError> {
     budget.charge(32 * from.len())?;
     let mut becomes = BTreeMap::new();
     let mut to = to.chars();
-    for sign in from.chars() {
+    for c in from.chars() {
         let other = to.next();
-        becomes.entry(sign).or_insert(other);
+        becomes.entry(c).or_insert(other);
     }
     budget.charge(4 * text.len())?;
-    let signs = text.chars().filter_map(|sign| becomes.get(&sign).copied().unwrap_or(Some(sign)));
-    Ok(Datum::Text(signs.collect()))
+    let chars = text.chars().filter_map(|c| becomes.get(&c).copied().unwrap_or(Some(c)));
+    Ok(Datum::Text(chars.collect()))
 }
 
-/// A text with another in the place of so many signs from one on.
+/// A text with another in the place of so many characters from one on.
 fn overlaid(
     text: &str,
     new: &str,
@@ -303,7 +301,7 @@ struct Specifier {
 }
 
 enum Width {
-    Signs(usize),
+    Chars(usize),
     /// That of the next argument, or of the one with this number.
     Of(Option<usize>),
 }
@@ -323,7 +321,7 @@ fn formatted(pattern: &str, args: &[Datum], budget: &Budget) -> Result<Datum, Sq
         let specifier = Specifier::read(&mut rest)?;
         let width = match specifier.width {
             None => 0,
-            Some(Width::Signs(signs)) => signs as i64,
+            Some(Width::Chars(chars)) => chars as i64,
             Some(Width::Of(place)) => {
                 let width = argument(args, place, &mut next)?;
                 let number = width.as_text().map_or(Some(0), |text| text.parse::<i32>().ok());
@@ -395,14 +393,14 @@ impl Specifier {
                 *rest = behind;
                 Some(Width::Of(self::place(rest)?))
             }
-            None => number(rest)?.map(Width::Signs),
+            None => number(rest)?.map(Width::Chars),
         };
-        let mut signs = rest.chars();
-        let kind = signs.next().ok_or_else(|| {
+        let mut chars = rest.chars();
+        let kind = chars.next().ok_or_else(|| {
             SqlError::new(code::INVALID_PARAMETER, "unterminated format() type specifier")
                 .hint("For a single \"%\" use \"%%\".")
         })?;
-        *rest = signs.as_str();
+        *rest = chars.as_str();
         if !matches!(kind, 's' | 'I' | 'L') {
             let message = format!("unrecognized format() type specifier \"{kind}\"");
             return Err(SqlError::new(code::INVALID_PARAMETER, message)
@@ -427,7 +425,7 @@ fn place(rest: &mut &str) -> Result<Option<usize>, SqlError> {
 
 /// Digits, if there are some.
 fn number(rest: &mut &str) -> Result<Option<usize>, SqlError> {
-    let end = rest.find(|sign: char| !sign.is_ascii_digit()).unwrap_or(rest.len());
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     let (digits, behind) = rest.split_at(end);
     if digits.is_empty() {
         return Ok(None);

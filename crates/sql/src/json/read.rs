@@ -73,7 +73,7 @@ struct Writer<'t> {
 }
 
 impl<'t> Writer<'t> {
-    /// The next sign that is no blank.
+    /// The next character that is no blank.
     fn sign(&mut self) -> u8 {
         let bytes = self.text.as_bytes();
         while bytes.get(self.at).is_some_and(|byte| is_blank(*byte)) {
@@ -82,7 +82,7 @@ impl<'t> Writer<'t> {
         bytes.get(self.at).copied().unwrap_or(0)
     }
 
-    /// True if this sign is next, which is behind us then.
+    /// True if this character is next, which is behind us then.
     fn skips(&mut self, sign: u8) -> bool {
         let is_next = self.sign() == sign;
         self.at += usize::from(is_next);

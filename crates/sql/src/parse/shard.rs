@@ -169,7 +169,7 @@ fn parameters(tokens: &[TokenWithSpan]) -> Option<usize> {
     with.map(|pair| pair[1] + 1)
 }
 
-/// The places of the words and signs that are in no parentheses; these themselves are.
+/// The places of the words and symbols that are in no parentheses; these themselves are.
 fn outside(tokens: &[TokenWithSpan]) -> Vec<usize> {
     let (mut depth, mut outside) = (0_usize, Vec::new());
     for (at, token) in tokens.iter().enumerate() {
