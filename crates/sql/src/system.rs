@@ -373,22 +373,28 @@ impl SystemTable {
                 let views = views.flat_map(|view| information_view_columns(view, catalog, around));
                 catalog.tables.values().flat_map(rows).chain(views).collect()
             }
+            // Others than owners see the constraints of what they may write, and the keys of what they may use.
             ("information_schema", "table_constraints") => {
-                constraints_of(catalog).map(|one| one.row(around)).collect()
+                let all = constraints_of(catalog).filter(|one| access.may_write(one.table.oid));
+                all.map(|one| one.row(around)).collect()
             }
             ("information_schema", "key_column_usage") => {
-                constraints_of(catalog).flat_map(|one| one.key_columns(around)).collect()
+                let all = constraints_of(catalog).filter(|one| access.may_use(one.table.oid));
+                all.flat_map(|one| one.key_columns(around)).collect()
             }
             ("information_schema", "constraint_column_usage") => {
-                constraints_of(catalog).flat_map(|one| one.used_columns(around)).collect()
+                let all = constraints_of(catalog).filter(|one| access.owns(one.used().0.oid));
+                all.flat_map(|one| one.used_columns(around)).collect()
             }
             ("information_schema", "referential_constraints") => {
-                constraints_of(catalog).filter_map(|one| one.reference(around)).collect()
+                let all = constraints_of(catalog).filter(|one| access.may_write(one.table.oid));
+                all.filter_map(|one| one.reference(around)).collect()
             }
             ("information_schema", "check_constraints") => {
                 let domains = catalog.domains.values();
                 let domains = domains.flat_map(|domain| domain_checks(domain, around));
-                constraints_of(catalog).filter_map(|one| one.check(around)).chain(domains).collect()
+                let all = constraints_of(catalog).filter(|one| access.owns(one.table.oid));
+                all.filter_map(|one| one.check(around)).chain(domains).collect()
             }
             ("information_schema", "domains") => {
                 let row = |domain: &Arc<Domain>| information_domain(domain, catalog, around);

@@ -29,12 +29,32 @@ impl<'a> Access<'a> {
     }
 
     fn shows(&self, relation: u32, kind: Kind) -> bool {
+        self.has_any(relation, kind, kind.all())
+    }
+
+    /// True if the role may write a table in any way.
+    pub(super) fn may_write(&self, table: u32) -> bool {
+        self.has_any(table, Kind::Table, Kind::Table.all() - Rights::SELECT)
+    }
+
+    /// True if the role may read or write some column of a table, or refer to it.
+    pub(super) fn may_use(&self, table: u32) -> bool {
+        self.has_any(table, Kind::Table, Kind::Column.all())
+    }
+
+    /// True if the role owns a table.
+    pub(super) fn owns(&self, table: u32) -> bool {
+        self.identity.owns(self.catalog, Object::Relation(table))
+    }
+
+    /// True if the role owns a relation, or has any of these rights to it or to some of its columns.
+    fn has_any(&self, relation: u32, kind: Kind, rights: Rights) -> bool {
         let (who, object) = (self.identity, Object::Relation(relation));
         let owned = self.catalog.ownership.get(&object);
         let mut columns = owned.iter().flat_map(|owned| owned.columns.keys());
-        who.owns(self.catalog, object)
-            || who.rights_to(self.catalog, object, kind) != Rights::NONE
-            || columns.any(|name| who.rights_to_column(self.catalog, object, name) != Rights::NONE)
+        self.owns(relation)
+            || who.rights_to(self.catalog, object, kind).has_any(rights)
+            || columns.any(|name| who.rights_to_column(self.catalog, object, name).has_any(rights))
     }
 
     /// The number of an owner.

@@ -206,7 +206,7 @@ fn digits(ty: SqlType) -> (Datum, Datum, Datum) {
 
 /// A constraint of a table.
 pub(super) struct Constraint<'c> {
-    table: &'c Table,
+    pub(super) table: &'c Table,
     name: &'c str,
     kind: &'static str,
     columns: &'c [usize],
@@ -293,11 +293,16 @@ impl Constraint<'_> {
         self.columns.iter().enumerate().map(row).collect()
     }
 
-    pub(super) fn used_columns(&self, around: &Surroundings) -> Vec<Vec<Datum>> {
-        let (table, columns) = match self.refers {
+    /// The columns that it needs, and whose they are: of a foreign key, those of the parent.
+    pub(super) fn used(&self) -> (&Table, &[usize]) {
+        match self.refers {
             None => (self.table, self.columns),
-            Some((key, parent)) => (parent, &*key.referenced),
-        };
+            Some((key, parent)) => (parent, &key.referenced),
+        }
+    }
+
+    pub(super) fn used_columns(&self, around: &Surroundings) -> Vec<Vec<Datum>> {
+        let (table, columns) = self.used();
         let row = |at: &usize| {
             let mut row = vec![text(&around.database), text(&table.schema_name), text(&table.name)];
             row.push(text(&table.columns[*at].name));
