@@ -8,6 +8,8 @@ PROGRAM = $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/isomer
 FAST = $(CARGO) run --quiet --release --package isomer --
 # Where smoke runs leave their files; cargo's own folder, so that it is ignored and cleaned with it.
 OUT = $(or $(CARGO_TARGET_DIR),target)/smoke
+# Tests wait for disks and for each other more than they compute.
+export RUST_TEST_THREADS ?= 6
 
 .PHONY: help demo test bench clients hunt cluster format lint installed unit program docs smoke
 

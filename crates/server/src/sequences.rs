@@ -1,7 +1,8 @@
 //! Definitions of sequences and identity columns, carried out.
 //!
 //! What a sequence is belongs to the catalog, and to the transaction; its [numbers](crate::engine) do not. So RESTART
-//! begins other numbers, which the catalog has from the commit on; another increment goes on from the last number.
+//! begins other numbers, which the catalog has from the commit on; another increment goes on from the last number. Others
+//! may take numbers meanwhile, so what is taken or set after such an ALTER SEQUENCE stays if the block is rolled back.
 
 use crate::ddl::Definer;
 use isomer_sql::catalog::{Catalog, Identity, Name, Named, Table};

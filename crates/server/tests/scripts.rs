@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use tempfile::TempDir;
 
@@ -175,17 +175,22 @@ fn show(result: Result<Vec<SimpleQueryMessage>, postgres::Error>) -> String {
     shown
 }
 
+/// They wait for the disk for most of the time, so many run at once.
+const AT_ONCE: usize = 8;
+
 #[test]
 fn scripts() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts");
-    let mut paths: Vec<_> = std::fs::read_dir(folder)
-        .expect("the folder of scripts")
-        .map(|entry| entry.expect("a file").path())
-        .collect();
-    paths.sort();
-    for path in paths {
-        goldenscript::run(&mut Scripts::new(), &path).unwrap_or_else(|error| {
-            panic!("{}: {error}", path.display());
-        });
-    }
+    let paths = std::fs::read_dir(folder).expect("the folder of scripts");
+    let paths = Mutex::new(paths.map(|entry| entry.expect("a file").path()));
+    let next = || paths.lock().expect("no fault").next();
+    let run = |path: &Path| {
+        println!("script {}", path.display());
+        goldenscript::run(&mut Scripts::new(), path).expect("it can be read and written");
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| std::iter::from_fn(next).for_each(|path| run(&path)));
+        }
+    });
 }
