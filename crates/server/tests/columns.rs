@@ -240,64 +240,66 @@ fn serve(folder: &Path) -> Fixture {
 /// restart, with checkpoints and without; by the key, by indexes, and as COPY shows and takes them.
 #[test]
 fn rows_have_what_they_would_have_if_each_definition_wrote_them_anew() {
+    std::thread::scope(|scope| {
+        for seed in 1..=6 {
+            scope.spawn(move || come_and_go(seed));
+        }
+    });
+}
+
+fn come_and_go(seed: u64) {
     // There are no keys of these: a number of any length, and NaN.
     let is_key = |ty: &str| ty != "numeric" && ty != "float8";
-    for seed in 1..=6 {
-        let folder = tempfile::tempdir().expect("a folder");
-        let mut fixture = serve(folder.path());
-        let mut client = fixture.client();
-        client.batch_execute("create table t (id int primary key)").expect("a table");
-        let (mut model, mut chance) = (Model::default(), Chance(seed));
-        for step in 0..120 {
-            let statement = model.step(&mut chance);
-            let told =
-                |error: postgres::Error| panic!("seed {seed}, step {step}, {statement}: {error:?}");
-            let has_no_key = statement.starts_with("create index")
-                && model.columns.iter().any(|column| {
-                    !is_key(TYPES[column.ty].0) && statement.contains(&format!("({},", column.name))
-                });
-            if !has_no_key {
-                client.batch_execute(&statement).unwrap_or_else(told);
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut fixture = serve(folder.path());
+    let mut client = fixture.client();
+    client.batch_execute("create table t (id int primary key)").expect("a table");
+    let (mut model, mut chance) = (Model::default(), Chance(seed));
+    for step in 0..120 {
+        let statement = model.step(&mut chance);
+        let told =
+            |error: postgres::Error| panic!("seed {seed}, step {step}, {statement}: {error:?}");
+        let has_no_key = statement.starts_with("create index")
+            && model.columns.iter().any(|column| {
+                !is_key(TYPES[column.ty].0) && statement.contains(&format!("({},", column.name))
+            });
+        if !has_no_key {
+            client.batch_execute(&statement).unwrap_or_else(told);
+        }
+        assert_eq!(
+            lines(&mut client, "select * from t order by id"),
+            model.shown(),
+            "seed {seed}, step {step}, {statement}"
+        );
+        if !model.columns.is_empty() {
+            let at = chance.below(model.columns.len() as u64) as usize;
+            let value = model.value(&mut chance, at);
+            let name = &model.columns[at].name;
+            let is = value.map_or("is null".to_owned(), |text| format!("= '{text}'"));
+            let query = format!("select id from t where {name} {is} order by id");
+            assert_eq!(lines(&mut client, &query), model.with(at, value), "seed {seed}, {query}");
+        }
+        match chance.below(30) {
+            0 => {
+                drop(client);
+                drop(fixture);
+                fixture = serve(folder.path());
+                client = fixture.client();
             }
-            assert_eq!(
-                lines(&mut client, "select * from t order by id"),
-                model.shown(),
-                "seed {seed}, step {step}, {statement}"
-            );
-            if !model.columns.is_empty() {
-                let at = chance.below(model.columns.len() as u64) as usize;
-                let value = model.value(&mut chance, at);
-                let name = &model.columns[at].name;
-                let is = value.map_or("is null".to_owned(), |text| format!("= '{text}'"));
-                let query = format!("select id from t where {name} {is} order by id");
-                assert_eq!(
-                    lines(&mut client, &query),
-                    model.with(at, value),
-                    "seed {seed}, {query}"
-                );
+            1 => client.batch_execute("checkpoint").expect("a checkpoint"),
+            2 => {
+                let mut data = Vec::new();
+                client
+                    .copy_out("copy t to stdout")
+                    .expect("a copy")
+                    .read_to_end(&mut data)
+                    .expect("data");
+                client.batch_execute("delete from t").expect("no rows");
+                let mut writer = client.copy_in("copy t from stdin").expect("a copy");
+                writer.write_all(&data).expect("data");
+                writer.finish().expect("rows");
             }
-            match chance.below(30) {
-                0 => {
-                    drop(client);
-                    drop(fixture);
-                    fixture = serve(folder.path());
-                    client = fixture.client();
-                }
-                1 => client.batch_execute("checkpoint").expect("a checkpoint"),
-                2 => {
-                    let mut data = Vec::new();
-                    client
-                        .copy_out("copy t to stdout")
-                        .expect("a copy")
-                        .read_to_end(&mut data)
-                        .expect("data");
-                    client.batch_execute("delete from t").expect("no rows");
-                    let mut writer = client.copy_in("copy t from stdin").expect("a copy");
-                    writer.write_all(&data).expect("data");
-                    writer.finish().expect("rows");
-                }
-                _ => {}
-            }
+            _ => {}
         }
     }
 }
