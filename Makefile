@@ -18,8 +18,8 @@ help:
 	@echo "make test    formatting, lints, all tests, documentation, short runs of the program"
 	@echo "make clients psql, pgbench, sysbench, Python, Java and TPC-C against a server whose design changes,"
 	@echo "             and beside a PostgreSQL; and PostgreSQL's regression scripts at both (half an hour)"
-	@echo "make hunt    100 thousand random statements beside a PostgreSQL; ten minutes each of damaged"
-	@echo "             statements and messages; 50 thousand seeds of the simulator, ten thousand each with backups,"
+	@echo "make hunt    100 thousand random statements beside a PostgreSQL; ten minutes each of damaged statements and"
+	@echo "             messages; 200 power cuts; 50 thousand seeds of the simulator, ten thousand each with backups,"
 	@echo "             with sites that are lost, with nodes on Kafka, and serializable (an hour); five minutes each of clients whose"
 	@echo "             histories are checked while the design changes, the server is killed, and stands still"
 	@echo "make cluster three processes and three brokers of Kafka on machines that are network namespaces, under load:"
@@ -96,6 +96,7 @@ SEED ?= $(shell date +%s)
 hunt:
 	ISOMER_SEED=$(SEED) ISOMER_STATEMENTS=100000 $(CARGO) test --package isomer-server --test differential -- --nocapture
 	ISOMER_SEED=$(SEED) ISOMER_FUZZ_SECONDS=600 $(CARGO) test --package isomer-server --test fuzz -- --nocapture
+	ISOMER_SEED=$(SEED) ISOMER_CUTS=200 $(CARGO) test --package isomer --test power_cuts -- --nocapture
 	$(FAST) sim --seeds $(SEED)..$$(($(SEED) + 49999))
 	$(FAST) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --backups
 	$(FAST) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --failover --faults none
