@@ -11,7 +11,7 @@
 //! That recovery is traced as well, cut once more, and what is left of it is looked at in the same way. Disks that keep
 //! nothing that they say they have stored have to be found out, or the test would prove nothing.
 //!
-//! `ISOMER_CUTS` is how many cuts are made (8), `ISOMER_SEED` where chance begins (1); what clients do is not repeated by
+//! `ISOMER_CUTS` is how many cuts are made (4), `ISOMER_SEED` where chance begins (1); what clients do is not repeated by
 //! it. Needs a C compiler and Linux.
 
 #![cfg(target_os = "linux")]
@@ -117,7 +117,7 @@ fn power_cuts_lose_nothing_that_was_acknowledged_unless_the_disk_lies() {
     let server = Server::start(&data, &shim).expect("a new database");
     let known = Known::of_work(&server);
     let events = server.end();
-    let (seed, count) = (setting("ISOMER_SEED", 1), setting("ISOMER_CUTS", 8) as usize);
+    let (seed, count) = (setting("ISOMER_SEED", 1), setting("ISOMER_CUTS", 4) as usize);
     let mut cuts = Cuts { shim: &shim, known: &known, chance: Chance::new(seed, 0) };
     let wrong = cuts.of(&mut Disk::new(&data, Keeps::WhatItSays), events.clone(), count, None);
     assert!(wrong.is_empty(), "seed {seed}: {wrong:#?}");

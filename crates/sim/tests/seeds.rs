@@ -78,7 +78,7 @@ fn seeds_that_failed_once_keep_every_promise() {
     ];
     let seeds = seeds.map(|seed| (seed, SimOptions::default()));
     // Masterships on their way to a site that is gone, changes of which nobody heard, copies that were let go.
-    let lost = [61, 78, 107, 193, 234, 294, 324, 368, 1337, 2127].map(|seed| {
+    let lost = [61, 78, 107, 193, 234, 294, 324, 368, 1337, 2127, 2569, 3357].map(|seed| {
         (seed, SimOptions { failover: true, faults: Faults::NONE, ..SimOptions::default() })
     });
     // Copies without a tail, words that were overtaken, returns that waited for each other.

@@ -148,7 +148,7 @@ impl<T: Transport> Router<T> {
             false => format!("the log of {site} has failed"),
         };
         // What is only there to be read somewhere else may be read there again when a site that is gone is back.
-        let copies = self.let_go(site, &reason, |table| !is_gone || self.has_backups(table));
+        let copies = || self.let_go(site, &reason, |table| !is_gone || self.has_backups(table));
         let taken_over = async {
             let over = match is_gone {
                 true => self.take_over_from(site, &reason, told).await,
@@ -158,7 +158,10 @@ impl<T: Transport> Router<T> {
             self.restore_backups();
             over
         };
-        join(copies, taken_over).await.1
+        let (_, over) = join(copies(), taken_over).await;
+        // It may have been back for a moment, so that its copies were kept, and gone again.
+        copies().await;
+        over
     }
 
     /// Lets others take over from a site that can be asked how far its partitions are durable.
