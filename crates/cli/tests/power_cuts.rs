@@ -39,8 +39,8 @@ fn setting(name: &str, default: u64) -> u64 {
 
 /// Where to cut, in order: behind any event, or next to a change of names.
 fn places(events: &[(u64, Event)], count: usize, chance: &mut Chance) -> Vec<usize> {
-    let mut one = |from: usize| from + chance.below((events.len() - from) as i64) as usize;
-    let mut places: Vec<usize> = (0..count).map(|_| one(0)).collect();
+    let mut any = || chance.below(events.len() as i64) as usize;
+    let mut places: Vec<usize> = (0..count).map(|_| any()).collect();
     for place in places.iter_mut().step_by(2) {
         let next = (*place..events.len()).find(|at| events[*at].1.is_of_names());
         *place = next.unwrap_or(*place);
@@ -85,6 +85,7 @@ impl Cuts<'_> {
         self.look_after(loss, disk, due, cuts_again)
     }
 
+    /// The same of a cut that loses so much of names and of contents.
     fn look_after(
         &mut self,
         loss: (Loss, Loss),
