@@ -37,6 +37,10 @@
 //! is in the new order as it is, and whoever changes it next changes both. One that is written for the first time is
 //! written to both. The switch finds no writer, so no two of them can differ about where rows are locked.
 //!
+//! **A table to which nobody writes**, as one that has just been loaded, is locked as a whole for each batch: no row of it
+//! is locked by itself, batches are larger, and there is no rest. The first who wants to write waits for the end of one
+//! batch; the next one locks rows again.
+//!
 //! **What fails before the switch** undoes the change ([`Reorder::is_switched`]): the new order is dropped. So is one
 //! of which nobody knows whether a batch of it was written: that may come late, over what was written since.
 //!
@@ -58,6 +62,10 @@ const ROWS_MAX: usize = 1000;
 const BATCH_NS: u64 = 3_000_000;
 /// Who copies rests so many times as long as it has worked: those who use the table come first.
 const REST_TIMES: u64 = 1;
+/// Where nobody writes to the table, a batch may have so many times as many rows, and take as many times as long.
+const ALONE_TIMES: usize = 8;
+/// It has no more rows once it writes so many bytes.
+const ALONE_BYTES: usize = 8 << 20;
 /// Who wants to write waits so long for the switch, at first and at most.
 const PATIENCE_MS: u64 = 2;
 const PATIENCE_MS_MAX: u64 = 1_000;
@@ -71,6 +79,8 @@ pub struct Batch {
     pub range: KeyRange,
     /// At most so many of them.
     pub rows: usize,
+    /// At most so many of them if nobody else writes to the table.
+    pub rows_alone: usize,
     /// This one is waited for, before any other is locked: so whoever copies is in no circle of those who wait.
     pub waits_for: Option<Key>,
 }
@@ -84,6 +94,8 @@ pub struct Copied {
     pub last: Option<Key>,
     /// The first that somebody else has locked.
     pub busy: Option<Key>,
+    /// Nobody else wrote to the table.
+    pub is_alone: bool,
     /// True if there are no more.
     pub is_end: bool,
 }
@@ -111,22 +123,25 @@ pub struct Copying {
 impl Copying {
     /// From the first row on, with rests or without.
     pub fn new(rests: bool) -> Copying {
-        let next = Batch { range: KeyRange::all(), rows: ROWS_MIN, waits_for: None };
+        let (rows, rows_alone) = (ROWS_MIN, ROWS_MIN * ALONE_TIMES);
+        let next = Batch { range: KeyRange::all(), rows, rows_alone, waits_for: None };
         Copying { next, rests, rows_s: None }
     }
 
     /// At most so many rows a second from here on, or as many as can be.
     pub fn limit(&mut self, rows_s: Option<u64>) {
         self.rows_s = rows_s;
-        self.next.rows = self.size(self.next.rows);
+        self.resize(self.next.rows);
     }
 
     /// So many rows, if that is neither too few nor too many; of a budget a tenth at most, so that a change of it is
     /// soon felt.
-    fn size(&self, rows: usize) -> usize {
+    fn resize(&mut self, rows: usize) {
         let tenth = |rows_s: u64| usize::try_from(rows_s / 10).unwrap_or(ROWS_MAX);
         let most = self.rows_s.map_or(ROWS_MAX, |rows_s| tenth(rows_s).clamp(1, ROWS_MAX));
-        rows.clamp(ROWS_MIN.min(most), most)
+        self.next.rows = rows.clamp(ROWS_MIN.min(most), most);
+        let times = self.rows_s.map_or(ALONE_TIMES, |_| 1);
+        self.next.rows_alone = self.next.rows * times;
     }
 
     /// The next batch.
@@ -138,9 +153,9 @@ impl Copying {
     pub fn came(&mut self, copied: &Copied, took_ns: u64) -> Between {
         let has_waited = self.next.waits_for.is_some();
         if !has_waited {
-            let rows = self.next.rows;
-            let next = if took_ns >= BATCH_NS { rows / 2 } else { rows * 5 / 4 };
-            self.next.rows = self.size(next);
+            let (rows, times) = (self.next.rows, if copied.is_alone { ALONE_TIMES } else { 1 });
+            let is_long = took_ns >= BATCH_NS * times as u64;
+            self.resize(if is_long { rows / 2 } else { rows * 5 / 4 });
         }
         if let Some(last) = &copied.last {
             self.next.range = self.next.range.clone().after(last, Direction::Forward);
@@ -149,7 +164,8 @@ impl Copying {
         // What the budget asks for, and what those who use the table do.
         let owed = self.rows_s.map_or(0, |rows_s| copied.rows * 1_000_000_000 / rows_s.max(1));
         let owed = owed.saturating_sub(took_ns);
-        let left = if has_waited || !self.rests { 0 } else { took_ns * REST_TIMES };
+        let rests = self.rests && !has_waited && !copied.is_alone;
+        let left = if rests { took_ns * REST_TIMES } else { 0 };
         match owed.max(left) {
             _ if copied.is_end => Between::End,
             0 => Between::Nothing,
@@ -320,11 +336,14 @@ impl<T: Transport> OpenTransaction<T> {
         batch: &Batch,
         mut entries: impl FnMut(&[u8], &[u8]) -> Option<Entries>,
     ) -> Result<Copied, OpenError> {
+        if batch.waits_for.is_none() && self.takes_table(table).await? {
+            return self.copy_alone(table, batch, entries).await;
+        }
         let mut keys = self.first_keys(table, batch).await?;
         let is_last = keys.len() < batch.rows;
         let busy = self.first_busy(table, &keys).await?.and_then(|at| keys.drain(at..).next());
         let (last, is_end) = (keys.last().cloned(), is_last && busy.is_none());
-        let mut copied = Copied { rows: 0, last, busy, is_end };
+        let mut copied = Copied { rows: 0, last, busy, is_alone: false, is_end };
         let Some(last) = &copied.last else { return Ok(copied) };
         let range = KeyRange::new(batch.range.start.clone(), Some(last.successor()));
         let mut all = Entries::with_capacity(keys.len());
@@ -343,10 +362,49 @@ impl<T: Transport> OpenTransaction<T> {
         };
         self.scan(table, &range, Direction::Forward, enter).await?;
         self.check_locked(table, keys.iter().zip(is_there));
-        for (table, key, row) in all {
-            self.put(table, key, Expect::Anything, Some(row))?;
-        }
+        self.enter(all)?;
         Ok(copied)
+    }
+
+    /// Locks the table as a whole, if nobody else has it just then. False if rows are to be locked one by one: then each
+    /// can be checked, too.
+    async fn takes_table(&mut self, table: TableId) -> Result<bool, OpenError> {
+        match self.lock(table, &Key::min(), LockMode::Exclusive, false).await {
+            Ok(()) => Ok(!self.has_unknown()),
+            Err(OpenError::Locked) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// As [`copy_rows`](Self::copy_rows), of a table that is locked.
+    async fn copy_alone(
+        &mut self,
+        table: TableId,
+        batch: &Batch,
+        mut entries: impl FnMut(&[u8], &[u8]) -> Option<Entries>,
+    ) -> Result<Copied, OpenError> {
+        self.look_again();
+        let (mut all, mut bytes) = (Entries::new(), 0);
+        let mut copied = Copied { is_alone: true, is_end: true, ..Copied::default() };
+        let enter = |key: &[u8], row: &[u8]| {
+            let Some(entries) = entries(key, row) else { return ControlFlow::Break(()) };
+            bytes += entries.iter().map(|(_, key, row)| key.len() + row.len()).sum::<usize>();
+            all.extend(entries);
+            copied.rows += 1;
+            if copied.rows < batch.rows_alone as u64 && bytes < ALONE_BYTES {
+                return ControlFlow::Continue(());
+            }
+            (copied.last, copied.is_end) = (Some(Key::from_bytes(key)), false);
+            ControlFlow::Break(())
+        };
+        self.scan(table, &batch.range, Direction::Forward, enter).await?;
+        self.enter(all)?;
+        Ok(copied)
+    }
+
+    fn enter(&mut self, entries: Entries) -> Result<(), OpenError> {
+        let mut entries = entries.into_iter();
+        entries.try_for_each(|(to, key, row)| self.put(to, key, Expect::Anything, Some(row)))
     }
 
     async fn first_keys(&mut self, table: TableId, batch: &Batch) -> Result<Vec<Key>, OpenError> {
@@ -385,7 +443,10 @@ mod tests {
 
     fn copied(last: i64, busy: Option<i64>, is_end: bool) -> Came {
         let busy = busy.map(Key::int);
-        Came::Copied(Copied { rows: 1, last: Some(Key::int(last)), busy, is_end }, 1_000)
+        Came::Copied(
+            Copied { rows: 1, last: Some(Key::int(last)), busy, is_alone: false, is_end },
+            1_000,
+        )
     }
 
     /// Each step with what comes of it, and the one after.
@@ -457,6 +518,20 @@ mod tests {
         );
         copying.limit(None);
         assert!(copying.batch().rows >= ROWS_MIN, "as without one");
+    }
+
+    #[test]
+    fn where_nobody_writes_batches_are_larger_and_there_is_no_rest_unless_there_is_a_budget() {
+        let mut copying = Copying::new(true);
+        assert_eq!(copying.batch().rows_alone, ROWS_MIN * ALONE_TIMES);
+        let alone = Copied { rows: 400, is_alone: true, ..Copied::default() };
+        assert_eq!(copying.came(&alone, BATCH_NS + 1), Between::Nothing);
+        assert_eq!(copying.batch().rows, 62, "that was quick for so many");
+        let rested = copying.came(&Copied { is_alone: false, ..alone.clone() }, BATCH_NS);
+        assert_eq!(rested, Between::Rest(BATCH_NS), "somebody has come");
+        copying.limit(Some(100));
+        assert_eq!(copying.batch().rows_alone, 10);
+        assert_eq!(copying.came(&alone, 1_000_000), Between::Rest(3_999_000_000));
     }
 
     #[test]

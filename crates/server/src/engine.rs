@@ -42,8 +42,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use stored::{catalog_schema, sequences_schema};
 
-/// Numbers are taken from a sequence so many at a time.
+/// Row ids are taken so many at a time, and twice as many each time that those are used up: a load waits for few of them.
 const BLOCK: i64 = 1024;
+const BLOCK_MAX: i64 = 1 << 16;
 /// Statements are remembered up to this many.
 const STATEMENTS_MAX: usize = 4096;
 /// A text longer than this is used once, most likely.
@@ -78,6 +79,13 @@ struct Redefined {
     /// Those that the definitions at their commit have changed.
     soon: BTreeSet<TableId>,
     is_publishing: bool,
+}
+
+/// Numbers of a sequence that were taken and are not all given yet.
+struct Block {
+    next: i64,
+    end: i64,
+    size: i64,
 }
 
 /// What a plan knows of a table.
@@ -117,7 +125,7 @@ pub struct Engine {
     sequences_table: (TableId, Arc<Schema>),
     pub(crate) users: Users,
     numbers: Numbers,
-    sequences: Mutex<HashMap<String, (i64, i64), FixedState>>,
+    sequences: Mutex<HashMap<String, Block, FixedState>>,
     compiled: Mutex<Known>,
     redefined: Mutex<Redefined>,
     /// Tables of the store that were filled with the rows of another: since when all of them are there. Who
@@ -373,16 +381,18 @@ impl Engine {
     /// The next number of a sequence.
     pub(crate) fn next_value(&self, name: &str) -> Result<i64, SqlError> {
         let mut sequences = self.sequences.lock();
-        if let Some((next, end)) = sequences.get_mut(name)
-            && next < end
+        let mut known = sequences.get_mut(name);
+        if let Some(block) = &mut known
+            && block.next < block.end
         {
-            *next += 1;
-            return Ok(*next - 1);
+            block.next += 1;
+            return Ok(block.next - 1);
         }
+        let size = known.map_or(BLOCK, |block| BLOCK_MAX.min(2 * block.size));
         let (table, schema) = &self.sequences_table;
         let key = schema.encode_key(&[Value::from(name)]).map_err(damaged)?;
         let first = loop {
-            match self.take_block(*table, &key, name) {
+            match self.take_block(*table, &key, (name, size)) {
                 Err(OpenError::Changed) => {}
                 taken => break taken.map_err(explain)?,
             }
@@ -390,12 +400,17 @@ impl Engine {
         let first = first.ok_or_else(|| {
             SqlError::new(code::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
         })?;
-        sequences.insert(name.to_owned(), (first + 1, first + BLOCK));
+        sequences.insert(name.to_owned(), Block { next: first + 1, end: first + size, size });
         Ok(first)
     }
 
     /// Takes the next block of a sequence, whose row may be at any site; gives its first number, if there is a row.
-    fn take_block(&self, table: TableId, key: &Key, name: &str) -> Result<Option<i64>, OpenError> {
+    fn take_block(
+        &self,
+        table: TableId,
+        key: &Key,
+        (name, size): (&str, i64),
+    ) -> Result<Option<i64>, OpenError> {
         let schema = &self.sequences_table.1;
         let mut txn = self.gateway.begin(Isolation::ReadCommitted, Arc::default());
         txn.lock(table, key, LockMode::Exclusive, true)?;
@@ -408,7 +423,7 @@ impl Engine {
             };
         })?;
         let Some(first) = next else { return Ok(None) };
-        let row = schema.encode_row(&[Value::from(name), Value::Int64(first + BLOCK)]);
+        let row = schema.encode_row(&[Value::from(name), Value::Int64(first + size)]);
         let (_, row) = row.expect("a name that was a key is one again");
         txn.put(table, key.clone(), locked.base, Some(row))?;
         txn.commit().map(|_| Some(first))

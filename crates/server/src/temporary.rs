@@ -12,7 +12,7 @@
 use crate::engine::Engine;
 use isomer_sql::catalog::{Catalog, PG_CATALOG};
 use isomer_sql::rights::{Identity, Kind, Object, Rights};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 /// See the [module documentation](self). Dropping it drops the tables.
@@ -25,13 +25,15 @@ pub(crate) struct Temporaries {
     role: RefCell<Arc<str>>,
     /// The catalog for the session's statements, and the version of that of all in it.
     both: RefCell<Option<(u64, Arc<Catalog>)>>,
+    /// The version of the catalog that any role with this path sees as all see it, if that was found out.
+    plain: Cell<Option<u64>>,
 }
 
 impl Temporaries {
     pub(crate) fn new(engine: Arc<Engine>) -> Temporaries {
         let path = RefCell::new(isomer_sql::catalog::public_path());
-        let (own, role, both) = Default::default();
-        Temporaries { engine, own, path, role, both }
+        let (own, role, both, plain) = Default::default();
+        Temporaries { engine, own, path, role, both, plain }
     }
 
     /// True if there are none.
@@ -41,15 +43,27 @@ impl Temporaries {
 
     /// True if the session sees what all see, in the same way.
     pub(crate) fn is_plain(&self) -> bool {
-        let (path, all) = (self.path.borrow(), self.engine.catalog());
+        let all = self.engine.catalog();
+        if self.plain.get() == Some(all.version) {
+            return true;
+        }
+        let path = self.path.borrow();
         let there = path.iter().filter(|schema| all.has_schema(schema) || *schema == PG_CATALOG);
-        self.is_empty() && there.eq(all.path.iter()) && self.unusable(&all).is_none()
+        if !self.is_empty() || !there.eq(all.path.iter()) {
+            return false;
+        }
+        if self.closed(&all).is_empty() {
+            self.plain.set(Some(all.version));
+            return true;
+        }
+        self.unusable(&all).is_none()
     }
 
     /// Where it looks for names without a schema from now on, and for whom.
     pub(crate) fn set_path(&self, path: Arc<[String]>, role: Arc<str>) {
         (*self.path.borrow_mut(), *self.role.borrow_mut()) = (path, role);
         *self.both.borrow_mut() = None;
+        self.plain.set(None);
     }
 
     /// Where it was told to look, and for whom.
@@ -68,23 +82,22 @@ impl Temporaries {
         }
     }
 
-    /// The schemas of the path that the role may not use. Most of the time everybody may.
+    /// The schemas of the path that the role may not use, if there are any.
     fn unusable(&self, catalog: &Catalog) -> Option<Vec<String>> {
-        let path = self.path.borrow();
-        let may = |name: &String, who: &Identity| {
-            catalog.schemas.get(name).is_none_or(|schema| {
-                let object = Object::Schema(schema.oid);
-                who.rights_to(catalog, object, Kind::Schema).has(Rights::USAGE)
-            })
-        };
-        let everybody = Identity::default();
-        let closed: Vec<&String> = path.iter().filter(|name| !may(name, &everybody)).collect();
+        let mut closed = self.closed(catalog);
         if closed.is_empty() {
             return None;
         }
         let who = Identity::of(&self.role.borrow(), &self.engine.roles(), &catalog.members);
-        let closed = closed.into_iter().filter(|name| !may(name, &who));
-        Some(closed.cloned().collect::<Vec<_>>()).filter(|closed| !closed.is_empty())
+        closed.retain(|name| !may_use(catalog, name, &who));
+        Some(closed).filter(|closed| !closed.is_empty())
+    }
+
+    /// The schemas of the path that not everybody may use. Most of the time there are none.
+    fn closed(&self, catalog: &Catalog) -> Vec<String> {
+        let (path, everybody) = (self.path.borrow(), Identity::default());
+        let closed = path.iter().filter(|name| !may_use(catalog, name, &everybody));
+        closed.cloned().collect()
     }
 
     /// The catalog as the session's statements see it, outside of what its transaction has defined.
@@ -115,7 +128,15 @@ impl Temporaries {
     pub(crate) fn replace(&self, own: Catalog) {
         *self.own.borrow_mut() = Arc::new(own);
         *self.both.borrow_mut() = None;
+        self.plain.set(None);
     }
+}
+
+fn may_use(catalog: &Catalog, schema: &str, who: &Identity) -> bool {
+    catalog.schemas.get(schema).is_none_or(|schema| {
+        let object = Object::Schema(schema.oid);
+        who.rights_to(catalog, object, Kind::Schema).has(Rights::USAGE)
+    })
 }
 
 impl Drop for Temporaries {

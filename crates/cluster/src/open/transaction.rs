@@ -491,16 +491,26 @@ impl<T: Transport> OpenTransaction<T> {
     pub async fn commit(mut self) -> Result<Option<Ran>, OpenError> {
         self.end_snapshot();
         self.end_newest();
+        match self.workspace.is_empty() {
+            true => self.end_reading().await.map(|()| None),
+            // Its state while it waits is kilobytes; in a box, those that only read do not have to move it about.
+            false => Box::pin(self.commit_writes()).await.map(Some),
+        }
+    }
+
+    async fn end_reading(&mut self) -> Result<(), OpenError> {
+        if let Some(heard) = self.noted.heard() {
+            self.gateway.router().hear(&self.session, self.noted.ticket, heard);
+        }
+        let cancel = self.cancel.clone();
+        let over = |waker: &Waker| cancel.poll_over(waker);
+        unless(&over, self.until_durable()).await.map_err(OpenError::Canceled)?
+    }
+
+    async fn commit_writes(mut self) -> Result<Ran, OpenError> {
         let gateway = self.gateway.clone();
         let cancel = self.cancel.clone();
         let over = |waker: &Waker| cancel.poll_over(waker);
-        if self.workspace.is_empty() {
-            if let Some(heard) = self.noted.heard() {
-                gateway.router().hear(&self.session, self.noted.ticket, heard);
-            }
-            let durable = unless(&over, self.until_durable()).await;
-            return durable.map_err(OpenError::Canceled)?.map(|()| None);
-        }
         self.session.has_seen(gateway.router().latest());
         if self.keeps_reads() {
             // Its commit is later than all that was told until now, whatever is next done to what it has read.
@@ -566,7 +576,7 @@ impl<T: Transport> OpenTransaction<T> {
         };
         gateway.count(ran.place);
         // What was read where the commit is logged is durable with it.
-        Ok(Some(ran))
+        Ok(ran)
     }
 
     /// Wants rows that it has locked, and whether they were there, to be at its commit as it has read them, if that can
@@ -577,13 +587,18 @@ impl<T: Transport> OpenTransaction<T> {
         table: TableId,
         rows: impl Iterator<Item = (&'k Key, bool)>,
     ) {
-        if !self.gateway.has_unknown() {
+        if !self.has_unknown() {
             return;
         }
         self.checks_reads = true;
         for (key, was_there) in rows {
             self.keep_read(table, || Span::Key(key.clone()), usize::from(was_there));
         }
+    }
+
+    /// True if there ever was a commit of which nobody knows. Who holds a lock after its owner knows of it.
+    pub(crate) fn has_unknown(&self) -> bool {
+        self.gateway.has_unknown()
     }
 
     /// When a read begins that is to be noted.

@@ -317,13 +317,15 @@ impl<T: Transport> Router<T> {
                 self.enter(&change).map_err(|error| error.to_string())?;
                 self.tell_of(change, reason, begun, 0);
             }
+            let left = &healthy.without(to) - &followers;
+            self.discard(place, &left).await;
             return Ok(());
         }
         Err(why)
     }
 
-    /// Lets those that can of the followers of a partition follow the promoted site; gives those that do. The others are
-    /// let go.
+    /// Lets those that can of the followers of a partition follow the promoted site; gives those that do. The others have
+    /// no master from then on.
     async fn turn(
         &self,
         (table, start): &Place,
@@ -339,12 +341,17 @@ impl<T: Transport> Router<T> {
             followers = followers.without(site);
             let unfollow = Step::Unfollow(*table, start.clone(), site);
             let _ = protocol::ask(&self.transport, to, unfollow).await;
-            if let Some((range, _)) = self.design().partition_of(*table, start) {
-                // If this fails, it is let go of when the site is back.
-                let _ = self.transport.step(site, Step::Discard(*table, range)).await;
-            }
         }
         followers
+    }
+
+    /// Lets sites discard what they have of a partition. One that is gone does so when it is back.
+    async fn discard(&self, (table, start): &Place, sites: &SiteSet) {
+        let Some((range, _)) = self.design().partition_of(*table, start) else { return };
+        for site in sites.iter() {
+            let discard = Step::Discard(*table, range.clone());
+            let _ = protocol::ask(&self.transport, site, discard).await;
+        }
     }
 
     fn placement(&self, table: TableId, start: &Key) -> Option<Placement> {

@@ -23,7 +23,8 @@
 //! locked no other, so it is in no circle.
 //!
 //! **No row is held up for long.** A writer waits for a row while a batch of the builder has it, so batches are as large
-//! as can be entered in a moment ([`isomer_cluster::reorder`]).
+//! as can be entered in a moment; while nobody writes to the table, it is locked as a whole and batches are larger
+//! ([`isomer_cluster::reorder`]).
 //!
 //! A transaction that keeps its snapshot does not see entries younger than that: it is planned without the index
 //! ([`Catalog::seen_at`](isomer_sql::catalog::Catalog::seen_at)).

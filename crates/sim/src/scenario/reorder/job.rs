@@ -143,6 +143,7 @@ impl Change<'_> {
     async fn copy(&self, mut batch: Batch) -> Result<Came, OpenError> {
         let world = self.world();
         batch.rows = batch.rows.min(world.draw(1..ROWS_MAX) as usize);
+        batch.rows_alone = batch.rows;
         let begun = world.now();
         let mut tries = 0;
         let copied = loop {
@@ -208,7 +209,13 @@ impl Change<'_> {
         }
         open.commit().await?;
         let (count, last) = (rows.len() as u64, rows.last().map(|(key, _)| key.clone()));
-        Ok(Copied { rows: count, last, busy: None, is_end: rows.len() < batch.rows })
+        Ok(Copied {
+            rows: count,
+            last,
+            busy: None,
+            is_alone: false,
+            is_end: rows.len() < batch.rows,
+        })
     }
 
     async fn close(&mut self, patience_ms: u64) -> Result<Came, OpenError> {
