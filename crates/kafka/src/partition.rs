@@ -291,7 +291,11 @@ fn bounds(
                 let what = format!("its bounds are not known: {}{}", said(&error), why(reader));
                 return Err(Refused(what));
             }
-            Err(_) => pause(LOOK),
+            Err(_) => {
+                // Of a topic that has just been made the client may believe for long that it has no partitions.
+                let _ = reader.fetch_metadata(Some(topic), left.max(LOOK));
+                pause(LOOK);
+            }
         }
     }
 }

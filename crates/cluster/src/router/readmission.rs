@@ -86,7 +86,7 @@ impl<T: Transport> Router<T> {
             return Err(Refusal::Unavailable(site));
         };
         self.nothing_said_of(site).await;
-        let is_replaced = self.given_up.lock().get(&site) == Some(&true);
+        let is_replaced = self.is_replaced(site);
         match is_replaced {
             true => drop(self.transport.step(site, Step::Replaced(site)).await?),
             // All that it says is as true as ever, and others may wait for a word of it.
@@ -441,17 +441,27 @@ impl<T: Transport> Router<T> {
     async fn let_hear(&self, site: SiteId, other: SiteId) -> Result<(), Refusal> {
         // Whoever takes over from it, or readmits it, waits until this has been said.
         let _saying = self.say_of(other);
-        let is_replaced = self.given_up.lock().get(&other) == Some(&true);
-        let steps: &[Step] = match is_replaced {
-            true => &[Step::Fence(other), Step::Replaced(other)],
-            // Whoever takes over from it will say.
-            false if self.is_taken_over(other) => &[],
-            false => &[Step::Admit(other)],
-        };
-        for step in steps {
-            self.transport.step(site, step.clone()).await?;
+        loop {
+            let is_replaced = self.is_replaced(other);
+            let steps: &[Step] = match is_replaced {
+                true => &[Step::Fence(other), Step::Replaced(other)],
+                // Whoever takes over from it will say.
+                false if self.is_taken_over(other) => &[],
+                false => &[Step::Admit(other)],
+            };
+            for step in steps {
+                self.transport.step(site, step.clone()).await?;
+            }
+            // Whoever had begun to readmit it may have let it be heard meanwhile, before the last of these steps.
+            if self.is_replaced(other) == is_replaced {
+                return Ok(());
+            }
         }
-        Ok(())
+    }
+
+    /// True if others have taken over from a site that is not readmitted yet.
+    fn is_replaced(&self, site: SiteId) -> bool {
+        self.given_up.lock().get(&site) == Some(&true)
     }
 
     /// Refuses a change that needs a site that cannot be reached, before it is begun: once begun, it would wait for
