@@ -596,7 +596,8 @@ impl<T: Transport> OpenTransaction<T> {
         }
     }
 
-    /// True if there ever was a commit of which nobody knows. Who holds a lock after its owner knows of it.
+    /// True if there ever was a commit of which nobody knows what became. That is noted before its locks are released, so
+    /// whoever has got one of them sees it.
     pub(crate) fn has_unknown(&self) -> bool {
         self.gateway.has_unknown()
     }
