@@ -284,16 +284,16 @@ fn bounds(
 ) -> Result<(Offset, Offset), Refused> {
     let begun = clock();
     loop {
-        let left = timeout.saturating_sub(clock() - begun);
-        match reader.fetch_watermarks(topic, number, left.max(LOOK)) {
+        let left = || timeout.saturating_sub(clock() - begun);
+        match reader.fetch_watermarks(topic, number, left().max(LOOK)) {
             Ok((first, end)) => return Ok((first.unsigned_abs(), end.unsigned_abs())),
-            Err(error) if is_forbidden(&error) || left.is_zero() => {
+            Err(error) if is_forbidden(&error) || left().is_zero() => {
                 let what = format!("its bounds are not known: {}{}", said(&error), why(reader));
                 return Err(Refused(what));
             }
             Err(_) => {
                 // Of a topic that has just been made the client may believe for long that it has no partitions.
-                let _ = reader.fetch_metadata(Some(topic), left.max(LOOK));
+                let _ = reader.fetch_metadata(Some(topic), left().max(LOOK));
                 pause(LOOK);
             }
         }

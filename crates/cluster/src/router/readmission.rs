@@ -460,7 +460,7 @@ impl<T: Transport> Router<T> {
     }
 
     /// True if others have taken over from a site that is not readmitted yet.
-    fn is_replaced(&self, site: SiteId) -> bool {
+    pub(super) fn is_replaced(&self, site: SiteId) -> bool {
         self.given_up.lock().get(&site) == Some(&true)
     }
 

@@ -157,7 +157,7 @@ impl<T: Transport> Router<T> {
             let _ = self.transport.step(other, Step::Fence(site)).await;
         }
         let done = self.take_over_fenced(site, reason).await;
-        if self.given_up.lock().get(&site) != Some(&true) {
+        if !self.is_replaced(site) {
             // It may be back before others can take over.
             for other in self.reachable() {
                 let _ = self.transport.step(other, Step::Admit(site)).await;

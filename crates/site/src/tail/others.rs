@@ -135,9 +135,6 @@ impl Site {
 
     /// Applies what was history at a fenced site, as if it had come from there. Done when it is applied.
     ///
-    /// It is kept as well, as a part of that site's tail: if those are gone who had it, and the takeover begins once more,
-    /// the cut is not before what some have taken already.
-    ///
     /// # Errors
     /// [`Refusal::Unavailable`] if something stays in the way of it for long; [`Refusal::Log`].
     pub(crate) async fn take_frames(
@@ -145,12 +142,7 @@ impl Site {
         from: SiteId,
         frames: &[TailFrame],
     ) -> Result<(), Refusal> {
-        let (mut items, run) = (Vec::new(), self.run_of(from));
-        if let Some(tail) = self.links.other_tails.lock().tails.get_mut(&from)
-            && tail.run == run
-        {
-            frames.iter().for_each(|frame| tail.push(frame.position, &frame.bytes.0));
-        }
+        let mut items = Vec::new();
         for TailFrame { position, bytes } in frames {
             let frame = &bytes.0;
             let (_, records) = read_frame(frame).expect("it was read before");
