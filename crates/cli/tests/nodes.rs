@@ -26,6 +26,7 @@ fn a_node_that_is_killed_comes_back_with_all_that_was_acknowledged() {
     assert!(status.out.contains("no answer"), "{}", status.out);
     cluster.start(1);
     cluster.start(2);
+    cluster.keep_design();
     accounts(&cluster);
     cluster.until_whole();
     while_working(&cluster, |more| {
@@ -123,6 +124,7 @@ fn the_process_that_serves_is_killed_and_finds_the_design_at_the_nodes() {
     let folder = tempfile::tempdir().expect("a folder");
     let cluster = Cluster::new(folder.path(), "");
     (0..3).for_each(|at| cluster.start(at));
+    cluster.keep_design();
     accounts(&cluster);
     while_working(&cluster, |more| {
         for _ in 0..2 {

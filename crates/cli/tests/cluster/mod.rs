@@ -151,6 +151,11 @@ impl Cluster {
         });
     }
 
+    /// Turns the autopilot off, for tests that need rows to stay at the sites they were placed at.
+    pub(crate) fn keep_design(&self) {
+        self.client().batch_execute("alter system set autopilot = off").expect("it can be set");
+    }
+
     /// A connection, as soon as there is one.
     pub(crate) fn client(&self) -> Client {
         let mut client = None;
