@@ -98,6 +98,12 @@ pub trait Transport {
     fn now(&self) -> Time;
 }
 
+/// True if others should take over from a site whose log says this. Not if another process has the log: that one has what the
+/// site masters as well, and goes on with it.
+pub(crate) fn calls_for_failover(error: &LogError) -> bool {
+    matches!(error, LogError::Failed { .. } | LogError::Gone { .. })
+}
+
 /// How a site is, as far as the site itself can tell; nothing of one that is down. How busy it is only its machine knows.
 pub fn load_of(site: SiteId, host: Option<&Site>) -> SiteLoad {
     let hot_locks = host.map_or_else(Vec::new, Site::hot_locks);

@@ -7,7 +7,7 @@ mod service;
 use isomer_cluster::{
     Database, DatabaseId, Error, LogError, Node, Options, find_database, found_database,
 };
-use isomer_design::{Column, ColumnType, Footprint, Key, Schema, SiteId, TableId};
+use isomer_design::{Change, Column, ColumnType, Footprint, Key, Schema, SiteId, TableId};
 use isomer_log::Durability;
 use isomer_site::Failure;
 use service::Service;
@@ -157,6 +157,30 @@ fn whoever_opens_the_logs_takes_the_database_from_the_process_that_had_it() {
     assert!(!has(&second, table, 8).expect("a read"), "it was not acknowledged");
     write(&second, table, 9).expect("it goes on here");
     assert!(second.table("u").is_err());
+}
+
+#[test]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "on real threads others get time to do what they must not"
+)]
+fn nobody_takes_over_from_a_site_whose_log_another_process_has() {
+    let (logs, folder) = (Service::new(1), tempfile::tempdir().expect("a folder"));
+    let db = open(folder.path(), &logs).expect("a new database");
+    let table = create(&db);
+    let replica = Change::AddReplica { table, start: Key::int(100), site: SiteId(1) };
+    db.change(replica, "site 1 could take over").expect("it is made");
+    write(&db, table, 107).expect("it is written");
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let options = Options::in_folder(elsewhere.path(), 0).durability(Durability::Commit);
+    let taker = Node::open(options.sites(&[SiteId(2)]).logs(logs.clone())).expect("a node");
+    // Were site 1 to take over, then within a few of these.
+    for key in 110..140 {
+        write(&db, table, key).expect_err("what site 2 masters is at the other process");
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    write(&db, table, 7).expect("nobody has taken site 1");
+    drop(taker);
 }
 
 #[test]

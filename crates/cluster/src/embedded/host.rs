@@ -24,6 +24,7 @@ use super::clock::WallClock;
 use super::mailboxes::{Inbox, Mailboxes};
 use super::thread::start;
 use crate::remote::ServedPins;
+use crate::transport::calls_for_failover;
 use isomer_log::Durability;
 use isomer_site::{Network, Pin, Site, TimeSource};
 use parking_lot::Mutex;
@@ -147,8 +148,8 @@ impl Host {
 
     /// Says that the log has failed, if it has; `false` if there is nothing to say, or nobody to hear it.
     fn tell_failure(&self) -> bool {
-        let (Some(failure), Some(tell)) = (self.site.failure(), self.mailboxes.on_failure.get())
-        else {
+        let failure = self.site.failure().filter(calls_for_failover);
+        let (Some(failure), Some(tell)) = (failure, self.mailboxes.on_failure.get()) else {
             return false;
         };
         self.mailboxes.trouble(self.site.id(), &failure.to_string());

@@ -3,6 +3,7 @@
 use super::pins::{ClientPin, ClientPins};
 use super::{Reach, Unanswered, Wire};
 use crate::embedded::Mailboxes;
+use crate::transport::calls_for_failover;
 use isomer_design::{SiteId, SiteSet, Time};
 use isomer_log::LogError;
 use isomer_site::wire::{
@@ -128,7 +129,8 @@ impl Remote {
         if asked.is_err() {
             self.look_whether_gone(site);
         }
-        let leased = asked?;
+        let mut leased = asked?;
+        leased.failure = leased.failure.filter(calls_for_failover);
         let (from, failure) = (leased.from, leased.failure.clone());
         let mut taken_over = self.taken_over.lock();
         *taken_over = taken_over.without(site);
@@ -240,7 +242,7 @@ impl Remote {
 
     /// Passes an answer on; a site whose log has failed is passed by from then on.
     fn heard<T: FromSite>(&self, site: SiteId, answer: T) -> T {
-        if let Some(error) = answer.log_error().filter(|error| error.is_final()) {
+        if let Some(error) = answer.log_error().filter(|error| calls_for_failover(error)) {
             self.has_failed(site, error);
         }
         answer
@@ -383,6 +385,19 @@ mod tests {
         wire.0.lock().push_back(leased(None));
         now(remote.lease(S3, Time(1))).expect("an answer");
         assert!(remote.failure(S3).is_none(), "it was opened again");
+    }
+
+    #[test]
+    fn a_site_whose_log_another_process_has_is_not_passed_by() {
+        let (remote, wire, failed) = remote();
+        let fenced = LogError::Fenced { durable: 5, what: "it is c's".into() };
+        let refused = Err(Refusal::Log(fenced.clone()));
+        wire.0.lock().push_back((Vec::new(), Some(wire::answer::<Step>(&refused))));
+        assert!(matches!(now(remote.step(S3, Step::Describe)), Err(Refusal::Log(_))));
+        let leased = Leased { from: Time(9), failure: Some(fenced), ..Leased::default() };
+        wire.0.lock().push_back((Vec::new(), Some(wire::answer::<wire::Lease>(&Ok(leased)))));
+        now(remote.lease(S3, Time(1))).expect("an answer");
+        assert!(remote.failure(S3).is_none() && failed.lock().is_empty());
     }
 
     #[test]

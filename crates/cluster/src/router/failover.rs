@@ -15,6 +15,8 @@
 //!
 //! From then on no transaction is placed there but one that needs what is only there, and no change targets it
 //! ([`Router::check_given_up`]).
+//!
+//! A log that another process has opened has not failed: what its site masters is at that process, which goes on with it.
 
 use super::Router;
 use super::readmission::sites_of;
