@@ -4,6 +4,8 @@
 #![allow(clippy::disallowed_methods, reason = "a test of processes waits for them")]
 
 mod cluster;
+#[path = "../src/cluster/ports.rs"]
+mod ports;
 mod run;
 
 use cluster::bank::{accounts, while_working};

@@ -9,7 +9,7 @@ mod broker;
 mod cluster;
 mod run;
 
-use broker::Broker;
+use broker::{Broker, ports};
 use cluster::bank::{accounts, while_working};
 use cluster::{Cluster, PROCESSES, wait_for};
 use postgres::{Client, Config, NoTls};

@@ -1,6 +1,7 @@
 //! A Kafka broker on this machine, for trying out. How one is fetched and started is known to a shell script, which tests
 //! use as well.
 
+use super::ports::{LOOPBACK, free_port};
 use crate::clock;
 use crate::failure::Failure;
 use crate::stop::Stop;
@@ -43,7 +44,7 @@ impl Broker {
     /// A new one, with ports that are free now.
     pub(super) fn new(folder: &Path) -> Result<Broker, Failure> {
         let free = || -> Result<(TcpListener, u16), Failure> {
-            let listener = TcpListener::bind("127.0.0.1:0").map_err(Failure::failed)?;
+            let listener = free_port(LOOPBACK).map_err(Failure::failed)?;
             let port = listener.local_addr().map_err(Failure::failed)?.port();
             Ok((listener, port))
         };

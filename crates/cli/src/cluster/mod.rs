@@ -7,11 +7,13 @@
 //! | [`mod@drain`] | the sites of a process are emptied |
 //! | [`up`] | several processes on this machine |
 //! | [`broker`] | a Kafka broker on this machine |
+//! | [`ports`] | where those listen |
 
 mod broker;
 mod drain;
 mod file;
 mod join;
+mod ports;
 mod up;
 
 #[cfg(feature = "kafka")]

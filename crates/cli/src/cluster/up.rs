@@ -10,6 +10,7 @@
 
 use super::broker::Broker;
 use super::file::{ClusterFile, Process};
+use super::ports::{LOOPBACK, free_port};
 use crate::clock;
 use crate::failure::Failure;
 use crate::stop::Stop;
@@ -236,7 +237,6 @@ fn file(args: &UpArgs, broker: Option<&Broker>) -> Result<String, Failure> {
     let listen = |address: SocketAddr| {
         TcpListener::bind(address).map_err(|error| Failure::failed(format!("{address}: {error}")))
     };
-    let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
     let mut text = "# A cluster of `isomer cluster up`: who is in it, and where.\n".to_owned();
     text += &args.keys;
     if let Some(broker) = broker {
@@ -252,10 +252,13 @@ fn file(args: &UpArgs, broker: Option<&Broker>) -> Result<String, Failure> {
     let mut held = Vec::new();
     for at in 0..nodes {
         let mut clients = args.listen;
-        if clients.port() != 0 {
-            clients.set_port(clients.port().saturating_add(at));
-        }
-        let (processes, clients) = (listen(loopback)?, listen(clients)?);
+        clients.set_port(clients.port().saturating_add(at));
+        let free = |address| free_port(address).map_err(Failure::failed);
+        let clients = match args.listen.port() {
+            0 => free(clients.ip())?,
+            _ => listen(clients)?,
+        };
+        let processes = free(LOOPBACK)?;
         let own: Vec<String> = (1..=sites).map(|site| (at * sites + site).to_string()).collect();
         write!(
             text,

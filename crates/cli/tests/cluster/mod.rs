@@ -4,10 +4,10 @@
 
 pub(crate) mod bank;
 
+use crate::ports::{LOOPBACK, free_port};
 use crate::run::isomer;
 use postgres::{Client, Config, NoTls};
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
@@ -41,7 +41,7 @@ pub(crate) fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
 impl Cluster {
     /// A cluster whose file has these keys, besides its processes. None of them runs yet.
     pub(crate) fn new(folder: &Path, keys: &str) -> Cluster {
-        let listeners = PROCESSES.map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+        let listeners = PROCESSES.map(|_| free_port(LOOPBACK).expect("a free port"));
         let mut text = format!("{keys}\n");
         for ((name, site), listener) in PROCESSES.iter().zip(&listeners) {
             let address = listener.local_addr().expect("it has an address");

@@ -3,7 +3,10 @@
 #![allow(dead_code, reason = "each test uses a part")]
 #![allow(clippy::disallowed_methods, reason = "a process is waited for")]
 
-use std::net::{TcpListener, TcpStream};
+#[path = "../../../cli/src/cluster/ports.rs"]
+pub(crate) mod ports;
+
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, Weak};
@@ -115,6 +118,6 @@ fn launch(folder: &Path, ports: [u16; 2]) -> Child {
 }
 
 fn free_ports() -> [u16; 2] {
-    let held = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
+    let held = [(); 2].map(|()| ports::free_port(ports::LOOPBACK).expect("a port"));
     held.map(|listener| listener.local_addr().expect("it has one").port())
 }
