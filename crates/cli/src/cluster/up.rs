@@ -253,7 +253,9 @@ fn file(args: &UpArgs, broker: Option<&Broker>) -> Result<String, Failure> {
     for at in 0..nodes {
         let mut clients = args.listen;
         clients.set_port(clients.port().saturating_add(at));
-        let free = |address| free_port(address).map_err(Failure::failed);
+        let free = |address| {
+            free_port(address).map_err(|error| Failure::failed(format!("{address}: {error}")))
+        };
         let clients = match args.listen.port() {
             0 => free(clients.ip())?,
             _ => listen(clients)?,

@@ -1,11 +1,12 @@
 //! Three brokers, each on a machine of its own; a topic is on all three, and two have to have a record before it counts.
 
 use crate::broker::Broker;
+use crate::broker::ports::{LOOPBACK, free_port};
 use crate::machines::Machines;
 use crate::wait_for;
 use std::fs::File;
 use std::io::Write;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
@@ -135,7 +136,7 @@ fn launch(
 }
 
 fn free_ports() -> [[u16; 2]; BROKERS] {
-    let free = || TcpListener::bind("127.0.0.1:0").expect("a port");
+    let free = || free_port(LOOPBACK).expect("a port");
     let held = [(); BROKERS].map(|()| [free(), free()]);
     held.map(|pair| pair.map(|listener| listener.local_addr().expect("it has one").port()))
 }

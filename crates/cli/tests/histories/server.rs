@@ -1,5 +1,6 @@
 //! A server in a process of its own, and connections to it that come back when it does.
 
+use crate::broker::ports::{LOOPBACK, free_port};
 use crate::brokers::{BROKERS, Brokers};
 use crate::chance::Chance;
 use crate::machines::{Machine, Machines};
@@ -8,7 +9,6 @@ use isomer_check::Outcome;
 use postgres::error::SqlState;
 use postgres::{Client, Config, NoTls};
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
@@ -205,7 +205,7 @@ fn new_folder(name: &str) -> PathBuf {
 }
 
 fn cluster_file(brokers: &Brokers, machines: &Machines) -> String {
-    let listeners = PROCESSES.map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    let listeners = PROCESSES.map(|_| free_port(LOOPBACK).expect("a free port"));
     let mut text = format!("log = \"{}\"\nnode_wait_seconds = 60\n", brokers.address("histories"));
     for (at, ((name, sites), listener)) in PROCESSES.iter().zip(&listeners).enumerate() {
         let port = listener.local_addr().expect("it has an address").port();
