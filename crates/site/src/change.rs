@@ -308,10 +308,12 @@ impl Site {
         }
         let followers = partition.followers().without(to).with(self.id);
         let mut frame = FrameWriter::new(FrameKind::Commit);
-        frame.record(&partition.next_record(Event::Release { to, followers }));
+        frame.record(&partition.next_record(Event::Release { to, followers: followers.clone() }));
         let (_, position) = self.publish(&[&partition], frame, |time| {
-            // Before the mark comes down: nobody may take this copy for the master's any more.
+            // Before the mark comes down: nobody may take this copy for the master's any more, and a checkpoint says
+            // what the log does.
             partition.follow(time, None);
+            partition.set_followers(followers);
             partition.set_source(Some(to));
             partition.set_released_to(Some(to));
         })?;

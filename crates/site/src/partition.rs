@@ -57,7 +57,7 @@ pub(crate) struct SitePartition {
     released_to: AtomicU16,
     /// At a replica: the master has let this site go, and its stream has ended here.
     unfollowed: AtomicBool,
-    /// At the master: who follows. At a replica that it was released to: who will. It changes with the
+    /// At the master: who follows. At a replica, if the partition was released: who will. It changes with the
     /// partition's lock held, as commits read it; so nobody waits for the mutex.
     followers: Mutex<SiteSet>,
     /// At a replica: the feed it follows speaks for all of its keys, and so for what a split makes of

@@ -48,8 +48,10 @@ fn holdings(cluster: &Cluster) -> String {
             (None, _) if held.followers.is_empty() => "master".to_owned(),
             (None, _) => format!("master, followed by {}", held.followers),
             (Some(source), None) => format!("replica of {source}"),
-            (Some(_), Some(to)) if to == site => "released to it".to_owned(),
-            (Some(_), Some(to)) => format!("replica, released to {to}"),
+            (Some(_), Some(to)) => {
+                let to = if to == site { "it".to_owned() } else { to.to_string() };
+                format!("replica, released to {to}, to be followed by {}", held.followers)
+            }
         };
         let _ = writeln!(text, "{site}  accounts{range} v{}  {role}", held.version);
     }
