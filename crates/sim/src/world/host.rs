@@ -12,7 +12,7 @@ use isomer_design::SiteId;
 use isomer_log::{
     Checkpoints, Durability, Log, MemoryCheckpoints, MemoryLog, MemoryOptions, Position,
 };
-use isomer_site::{CloseAhead, LinkTimeouts, Pace, Site, SiteOptions, Stage};
+use isomer_site::{CloseAhead, Holding, LinkTimeouts, Pace, Site, SiteOptions, Stage};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::poll_fn;
 use std::pin::pin;
@@ -38,6 +38,8 @@ pub(super) struct Host {
     tasks: Vec<TaskId>,
     /// Earlier runs that are there still, as their processes do not know of this one.
     stale: Vec<Stale>,
+    /// What the last run held, if its crash left the whole log: what the next one has to find.
+    left: Option<Vec<Holding>>,
     /// Woken by the crash.
     watchers: Vec<Waker>,
     pub(super) held_messages: BTreeMap<SiteId, VecDeque<Envelope>>,
@@ -88,6 +90,7 @@ impl World {
             disk: self.disk(MemoryLog::new(options()), 0, MemoryCheckpoints::new()),
             tasks: Vec::new(),
             stale: Vec::new(),
+            left: None,
             watchers: Vec::new(),
             held_messages: BTreeMap::new(),
         });
@@ -124,6 +127,7 @@ impl World {
             Err(error) => panic!("{id} cannot start: {error}"),
         });
         let site = opened?;
+        self.guarded(|| self.check_recovered(&site))?;
         let tasks = vec![self.drive_ticks(&site), self.drive_checkpoints(&site)];
         let others: Vec<SiteId> = {
             let mut hosts = self.hosts.borrow_mut();
@@ -134,6 +138,20 @@ impl World {
         };
         site.greet(others.into_iter());
         Some(site)
+    }
+
+    /// What a site knows of its partitions is in its log and its checkpoints, so with a whole log it knows the same again.
+    /// (But for whom a replica follows: after a failover it turns to the new master before that tells it so.)
+    fn check_recovered(&self, site: &Site) {
+        let left = self.hosts.borrow_mut().get_mut(&site.id()).and_then(|host| host.left.take());
+        let Some(left) = left else { return };
+        let known =
+            |held: &Holding| Holding { source: held.source.map(|_| site.id()), ..held.clone() };
+        let [left, found] =
+            [left, site.holdings()].map(|all| all.iter().map(known).collect::<Vec<_>>());
+        let other = left.iter().zip(&found).find(|(before, now)| before != now);
+        assert!(other.is_none(), "{} holds something else after a restart: {other:?}", site.id());
+        assert_eq!(left.len(), found.len(), "{} holds as much after a restart", site.id());
     }
 
     /// A task that ends with the site's run.
@@ -177,6 +195,8 @@ impl World {
             let mut hosts = self.hosts.borrow_mut();
             let Some(host) = hosts.get_mut(&id) else { return };
             host.run += 1;
+            let is_whole = keep.max(host.disk.real.durable()) >= host.disk.real.end();
+            host.left = host.site.as_ref().filter(|_| is_whole).map(|site| site.holdings());
             let checkpoints = host.disk.checkpoints.crash();
             let (log, begin) = (host.disk.real.crash(keep), host.disk.face.begin());
             host.disk = self.disk(log, begin, checkpoints);
