@@ -41,7 +41,7 @@ pub struct Holding {
     pub version: Version,
     /// The master's site; `None` if that is here.
     pub source: Option<SiteId>,
-    /// At the master: who follows.
+    /// At the master: who follows. At a replica, if the partition was released: who will.
     pub followers: SiteSet,
     /// The last master has released it to this site, and nobody is known to have acquired it.
     pub released_to: Option<SiteId>,
