@@ -208,6 +208,16 @@ impl OpenTransaction {
         self.txn.read_bytes()
     }
 
+    /// Forgets what it has read of a table that it has made itself and given up.
+    pub fn forget_read(&mut self, table: TableId) {
+        self.txn.forget_read(table);
+    }
+
+    /// The tables in which its commit looks again at what it has read: none unless it is serializable and has written.
+    pub fn tables_looked_at_again(&self) -> Vec<TableId> {
+        self.txn.tables_looked_at_again()
+    }
+
     /// How many rows, and tables, it has locked.
     pub fn locked_rows(&self) -> usize {
         self.txn.locked_rows()

@@ -143,6 +143,7 @@ impl Backend {
 
     /// Makes all that it has written visible, and the catalog as it has left it that of all.
     pub(crate) fn commit(mut self, is_asynchronous: bool) -> Result<Option<Ran>, SqlError> {
+        self.keep_what_was_read()?;
         match self.draft.take() {
             // Tables of the store are dropped behind it, so it waits for the disk.
             Some(draft) => draft.commit(self.txn),
@@ -154,6 +155,20 @@ impl Backend {
                 self.txn.commit().map_err(|error| explain_commit(error, &catalog))
             }
         }
+    }
+
+    /// Keeps others from dropping the tables and indexes in which the commit looks again at what was read, and
+    /// refuses it if one is dropped: who writes without it leaves nothing there to be found.
+    fn keep_what_was_read(&mut self) -> Result<(), SqlError> {
+        for table in self.txn.tables_looked_at_again() {
+            self.txn.lock(table, &Key::min(), LockMode::AccessShare, true).map_err(explain)?;
+            if !self.is_current(table, NEWEST)? {
+                let span = Span::Range(KeyRange::all());
+                let error = OpenError::ReadChanged { table, span };
+                return Err(explain_commit(error, &self.temporaries.catalog()));
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn savepoint(&mut self) -> Mark {
@@ -184,6 +199,8 @@ impl Backend {
         self.tables.clear();
         self.txn.back_to(mark.txn);
         self.deferred.back_to(&mark.deferred);
+        let given_up = self.draft.iter().flat_map(|draft| draft.made_since(mark.draft.as_ref()));
+        given_up.for_each(|table| self.txn.forget_read(table));
         match (&mut self.draft, &mark.draft) {
             (Some(draft), Some(mark)) => draft.back_to(mark),
             _ => self.draft = None,

@@ -113,6 +113,11 @@ impl Draft {
         DraftMark { catalog: self.catalog.clone(), made, numbers }
     }
 
+    /// The tables of the store that it has made since a mark, or since it began.
+    pub(crate) fn made_since(&self, mark: Option<&DraftMark>) -> impl Iterator<Item = TableId> {
+        self.made[mark.map_or(0, |mark| mark.made)..].iter().map(|made| made.id)
+    }
+
     pub(crate) fn back_to(&mut self, mark: &DraftMark) {
         self.catalog = mark.catalog.clone();
         self.look_in_path();
@@ -335,17 +340,25 @@ impl Backend {
 
     /// Of a table that was locked just now: refuses one that is another by now.
     pub(crate) fn check_current(&self, table: TableId) -> Result<(), SqlError> {
+        match self.is_current(table, self.planned_for)? {
+            true => Ok(()),
+            false => {
+                let message = "the table was dropped or altered while the statement waited";
+                Err(SqlError::new(isomer_sql::code::SERIALIZATION, message).hint("Run it again."))
+            }
+        }
+    }
+
+    /// True if a plan for this version of the catalog knows the table as it is; where a commit is about to decide that,
+    /// waits for it.
+    pub(crate) fn is_current(&self, table: TableId, version: u64) -> Result<bool, SqlError> {
         loop {
-            match self.engine.freshness(table, self.planned_for) {
-                Freshness::Current => return Ok(()),
+            match self.engine.freshness(table, version) {
+                Freshness::Current => return Ok(true),
                 Freshness::Soon => {
                     self.engine.gateway().pause(&self.cancel, LOOK).map_err(explain)?;
                 }
-                Freshness::Stale => {
-                    let message = "the table was dropped or altered while the statement waited";
-                    return Err(SqlError::new(isomer_sql::code::SERIALIZATION, message)
-                        .hint("Run it again."));
-                }
+                Freshness::Stale => return Ok(false),
             }
         }
     }

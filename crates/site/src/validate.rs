@@ -58,6 +58,11 @@ impl ReadSet {
         bytes
     }
 
+    /// Forgets what was read of a table that nobody else has ever seen.
+    pub fn forget(&mut self, table: TableId) {
+        self.spans.remove(&table);
+    }
+
     /// True if nothing was read.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()

@@ -339,6 +339,17 @@ impl<T: Transport> OpenTransaction<T> {
         self.read_bytes
     }
 
+    /// Forgets what it has read of a table that it has made itself and given up.
+    pub fn forget_read(&mut self, table: TableId) {
+        self.reads.forget(table);
+    }
+
+    /// The tables in which its commit looks again at what it has read: none unless it is serializable and has written.
+    pub fn tables_looked_at_again(&self) -> Vec<TableId> {
+        let looks = !self.workspace.is_empty();
+        self.reads.tables().filter(|_| looks).map(|(table, _)| table).collect()
+    }
+
     /// How many rows, and tables, it has locked.
     pub fn locked_rows(&self) -> usize {
         self.locked.len()
