@@ -274,6 +274,15 @@ impl Site {
     /// # Errors
     /// [`Failure::Log`] if the log does not [serve](isomer_log::Log::serving); [`Failure::Unknown`] if it has failed.
     pub(crate) async fn safe_to_show(&self, seen: Seen) -> Result<(), Failure> {
+        // Most of what is read is durable, and of tables without backups: it is shown at once.
+        if seen.ticket == 0 && self.log.durable() >= seen.position {
+            return Ok(());
+        }
+        // In a box, so that who does not wait is not the larger for it.
+        Box::pin(self.until_safe_to_show(seen)).await
+    }
+
+    async fn until_safe_to_show(&self, seen: Seen) -> Result<(), Failure> {
         let refused = async {
             loop {
                 self.next_tick().await;

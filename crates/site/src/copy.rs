@@ -153,8 +153,9 @@ impl Site {
         let mut pieces = vec![RowsBuffer::default()];
         context.scan(&table.index, &partition.range, |row| {
             if let Some(value) = row.value() {
-                if pieces.last().is_some_and(|piece| piece.bytes() >= self.piece_bytes) {
-                    pieces.push(RowsBuffer::default());
+                let full = pieces.last().map(RowsBuffer::bytes);
+                if let Some(bytes) = full.filter(|bytes| *bytes >= self.piece_bytes) {
+                    pieces.push(RowsBuffer::with_capacity(bytes + bytes / 8));
                 }
                 let piece = pieces.last_mut().expect("there is one from the beginning");
                 piece.push(row.key(), value, row.time());

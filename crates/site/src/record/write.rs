@@ -6,8 +6,9 @@ use super::{DELETED, Event, Record, Rows};
 use crate::frame::{DECIDE, FrameKind};
 use isomer_design::{Key, KeyRange, SiteSet, TableId, Time, Version};
 use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::cell::Cell;
+use std::sync::Arc;
 
 const TIME_BYTES: usize = 8;
 
@@ -217,33 +218,44 @@ impl Event<'_> {
     }
 }
 
-/// Collects rows with their times, as a snapshot of a partition.
+/// Collects rows with their times, as a snapshot of a partition. A clone shares them: a step is kept to be asked
+/// again, and must not take their memory twice.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Debug)]
 pub struct RowsBuffer {
     count: u32,
-    #[serde(with = "serde_bytes")]
-    bytes: Vec<u8>,
+    #[serde(serialize_with = "as_bytes")]
+    bytes: Arc<Vec<u8>>,
+}
+
+fn as_bytes<S: Serializer>(bytes: &Arc<Vec<u8>>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_bytes(bytes)
 }
 
 /// Rows that come from elsewhere are checked once, like those of a frame.
 impl<'de> Deserialize<'de> for RowsBuffer {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RowsBuffer, D::Error> {
         let (count, bytes) = <(u32, serde_bytes::ByteBuf)>::deserialize(deserializer)?;
-        let rows = RowsBuffer { count, bytes: bytes.into_vec() };
+        let rows = RowsBuffer { count, bytes: Arc::new(bytes.into_vec()) };
         check_rows(&rows.rows()).map_err(D::Error::custom)?;
         Ok(rows)
     }
 }
 
 impl RowsBuffer {
+    /// An empty one, that will take about so many bytes.
+    pub fn with_capacity(bytes: usize) -> RowsBuffer {
+        RowsBuffer { count: 0, bytes: Arc::new(Vec::with_capacity(bytes)) }
+    }
+
     /// Adds a row.
     pub fn push(&mut self, key: &[u8], value: &[u8], time: Time) {
         self.count += 1;
-        self.bytes.extend_from_slice(&(key.len() as u16).to_le_bytes());
-        self.bytes.extend_from_slice(key);
-        self.bytes.extend_from_slice(&(value.len() as u32).to_le_bytes());
-        self.bytes.extend_from_slice(value);
-        self.bytes.extend_from_slice(&time.0.to_le_bytes());
+        let bytes = Arc::make_mut(&mut self.bytes);
+        bytes.extend_from_slice(&(key.len() as u16).to_le_bytes());
+        bytes.extend_from_slice(key);
+        bytes.extend_from_slice(&(value.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(value);
+        bytes.extend_from_slice(&time.0.to_le_bytes());
     }
 
     /// The rows, for a record.
