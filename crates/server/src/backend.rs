@@ -6,6 +6,8 @@
 //! costs nothing; only while somebody has locked a table, or wants to, in the mode that keeps out
 //! readers does each reader ask ([`Backend::read`]). So such a lock does not wait for who has read
 //! before: that one goes on with what was there then, and waits when it reads again.
+//! The commit of a serializable transaction that has written asks as well, for all that it has read
+//! ([`Backend::keep_what_was_read`]).
 
 use crate::deferred::{Deferred, DeferredMark};
 use crate::draft::{Draft, DraftMark};
