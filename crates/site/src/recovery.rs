@@ -347,6 +347,7 @@ impl Site {
             self.expect_acks(table);
             self.expect_heard(table);
         });
+        self.lose_tails();
         if self.opened_at > 0 {
             self.outlive_promises();
         }

@@ -1,40 +1,57 @@
-//! A fence is a promise to those who take over: a restart does not lift it, and only an admission does.
+//! A fence is a promise to those who take over: a restart does not lift it, and only an admission does. Whoever is
+//! fenced may have been followed here, and a restart loses what was kept of its tail.
 
 mod mailboxes;
 
-use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId, Time};
+use isomer_design::{Backups, Footprint, Key, KeyRange, SiteId, TableId, Time};
 use isomer_log::{Checkpoints, Log, MemoryCheckpoints, MemoryLog, MemoryOptions};
-use isomer_site::{AtOnce, Part, Site, SiteOptions, Step, TxnId};
+use isomer_site::{Answer, AtOnce, Part, Site, SiteOptions, Step, TxnId};
 use mailboxes::Mailboxes;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 const T: TableId = TableId(1);
+/// What `s2` follows.
+const FOLLOWED: TableId = TableId(2);
 const S1: SiteId = SiteId(1);
 const S2: SiteId = SiteId(2);
 
-/// A site, and what a restart leaves of it.
+/// `s2`, and what a restart leaves of it.
 struct Fencer {
     site: Site,
     log: Arc<MemoryLog>,
     checkpoints: Arc<MemoryCheckpoints>,
 }
 
-fn open(log: &Arc<MemoryLog>, checkpoints: &Arc<MemoryCheckpoints>) -> Site {
+fn open(id: SiteId, log: &Arc<MemoryLog>, checkpoints: &Arc<MemoryCheckpoints>) -> Site {
     let mailboxes = Arc::new(Mailboxes::default());
-    let usual = SiteOptions::new(S2, log.clone(), mailboxes.clone(), mailboxes);
+    let usual = SiteOptions::new(id, log.clone(), mailboxes.clone(), mailboxes);
     let checkpoints: Option<Arc<dyn Checkpoints>> = Some(checkpoints.clone());
     Site::open(SiteOptions { checkpoints, ..usual }).unwrap()
 }
 
 impl Fencer {
     fn new() -> Fencer {
-        let log = Arc::new(MemoryLog::new(MemoryOptions::default()));
-        let checkpoints = Arc::new(MemoryCheckpoints::new());
-        let fencer = Fencer { site: open(&log, &checkpoints), log, checkpoints };
+        let fencer = Fencer::of(S2);
         fencer.step(Step::Create(T, vec![KeyRange::all()]));
         fencer
+    }
+
+    fn of(id: SiteId) -> Fencer {
+        let log = Arc::new(MemoryLog::new(MemoryOptions::default()));
+        let checkpoints = Arc::new(MemoryCheckpoints::new());
+        Fencer { site: open(id, &log, &checkpoints), log, checkpoints }
+    }
+
+    /// Follows a table of `s1`, which is backed from then on.
+    fn follow(&self) {
+        let master = Fencer::of(S1);
+        let all = KeyRange::all();
+        master.step(Step::Create(FOLLOWED, vec![all.clone()]));
+        let whole = master.drive(master.site.follow(FOLLOWED, &all.start, S2)).unwrap();
+        self.drive(self.site.install(whole)).unwrap();
+        self.step(Step::Backups(FOLLOWED, Backups { count: 1, on_disk: true }));
     }
 
     fn drive<F: Future>(&self, future: F) -> F::Output {
@@ -50,18 +67,27 @@ impl Fencer {
         panic!("it waits for ever");
     }
 
-    fn step(&self, step: Step) {
-        self.drive(self.site.step(step)).unwrap();
+    fn step(&self, step: Step) -> Answer {
+        self.drive(self.site.step(step)).unwrap()
     }
 
     /// Loses what is not durable.
     fn restart(&mut self) {
         self.log = Arc::new(self.log.crash(self.log.durable()));
-        self.site = open(&self.log, &self.checkpoints);
+        self.site = open(S2, &self.log, &self.checkpoints);
     }
 
     fn checkpoint(&self) {
         self.drive(self.site.checkpoint(&mut AtOnce)).unwrap();
+    }
+
+    /// Fences `s1`. Whether its tail may have been here.
+    fn has_lost_tail(&self) -> bool {
+        let Answer::Fenced(fenced) = self.step(Step::Fence(S1)) else {
+            panic!("what is known of s1 was asked for")
+        };
+        assert!(fenced.tail.is_none(), "it has sent nothing");
+        fenced.has_lost_tail
     }
 
     /// Whether `s1` may still coordinate a transaction here.
@@ -87,5 +113,21 @@ fn a_restart_lifts_no_fence() {
         fencer.step(Step::Admit(S1));
         fencer.restart();
         assert!(fencer.hears(3), "with a checkpoint: {has_checkpoint}");
+    }
+}
+
+#[test]
+fn a_restart_may_have_lost_the_tail_of_whom_it_follows() {
+    for has_checkpoint in [false, true] {
+        let mut fencer = Fencer::new();
+        fencer.restart();
+        assert!(!fencer.has_lost_tail(), "it followed nothing");
+        fencer.follow();
+        assert!(!fencer.has_lost_tail(), "it has followed since a moment, and has not restarted");
+        if has_checkpoint {
+            fencer.checkpoint();
+        }
+        fencer.restart();
+        assert!(fencer.has_lost_tail(), "with a checkpoint: {has_checkpoint}");
     }
 }

@@ -23,7 +23,9 @@
 //! what it has reserved.
 //!
 //! **Who has no tail.** A site that begins to follow s1 as a mastership goes there gets the tail a moment later. If s1 is gone
-//! before, that site may stay a follower if others with the tail have come as far ([`may_be_beyond`]).
+//! before, that site may stay a follower if others with the tail have come as far ([`may_be_beyond`]). One that has lost the
+//! tail by a restart is another matter: it may have been the only one that had the vote of s1 on which a commit rests. Then
+//! s1 is waited for.
 //!
 //! **Masterships on their way.** What was released to s1 is its own, acquired or not ([`crate::protocol`]); a change that
 //! ends while others take over may bring more of that, so they look once more. What s1 has released is not its own any
@@ -453,9 +455,10 @@ impl<T: Transport> Router<T> {
     }
 }
 
-/// Who of the followers of a partition may have applied more than the tail reaches: one part of a transaction, while nobody
-/// has the rest. It has no tail itself, as it has begun to follow only now, or has started again; and it has come further
-/// than those that have one, which have applied all of it. A backup in memory may have had more before it started again.
+/// Who of the followers of a partition may have had more than the tail reaches: one part of a transaction, while nobody has
+/// the rest. It has no tail itself, as it has begun to follow only now, or has started again. If it had one before, others
+/// may have relied on the end of that. If it had not, all that counts is whether it has come further than those that have
+/// one, which have applied all of it; of a backup in memory that is not known.
 fn may_be_beyond(
     known: &Known,
     standings: &[(Version, SiteId)],
@@ -467,7 +470,9 @@ fn may_be_beyond(
     let (with, without): (Vec<_>, Vec<_>) =
         standings.iter().copied().partition(|(_, site)| has_tail(site));
     let reached = with.into_iter().map(|(version, _)| version).fold(tailed, Version::max);
-    let is_beyond = |(version, _): &(Version, SiteId)| !on_disk || *version > reached;
+    let is_beyond = |(version, site): &(Version, SiteId)| {
+        known[site].has_lost_tail || !on_disk || *version > reached
+    };
     without.into_iter().find(is_beyond).map(|(_, site)| site)
 }
 
@@ -497,6 +502,10 @@ mod tests {
         assert_eq!(beyond(5, 7, 0, true), Some(s3));
         // It may have acknowledged 5, and have lost it.
         assert_eq!(beyond(4, 7, 0, false), Some(s3));
+        // It may have kept the tail before it started again.
+        let known =
+            Known::from([(s1, tail.clone()), (s3, Fenced { has_lost_tail: true, ..none(7) })]);
+        assert_eq!(may_be_beyond(&known, &[(4, s1), (4, s3)], 0, true), Some(s3));
         // A tail of an earlier run is none.
         let old = Fenced { run: 6, ..tail.clone() };
         let known = Known::from([(s1, tail.clone()), (s3, old)]);

@@ -109,7 +109,7 @@ impl Wire for Channels {
     ) -> LocalBoxFuture<'a, Result<Vec<u8>, Unanswered>> {
         self.weather.passes(&request);
         if self.weather.is_foreign.load(Ordering::SeqCst) {
-            request[0] = 5;
+            request[0] = isomer_site::wire::VERSION + 1;
         }
         let call = Arc::new(Call::default());
         let sent = self.to(site).map(|to| to.send(Parcel::Ask(request, call.clone())));

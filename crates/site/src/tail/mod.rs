@@ -36,6 +36,9 @@
 //! from then on is at no backup, so nobody is told of it; when it comes back it is told to discard that. A fence is
 //! in the log of who has set it: a restart does not lift it.
 //!
+//! **A restart loses the tails of others** that a site kept, as they are in memory: a vote that only this site had, say. Until
+//! such a tail has come anew the site says so ([`Fenced::has_lost_tail`]), and nobody takes over from the tail's site.
+//!
 //! **Left out.** After a restart, a site's tail begins once its backups have acknowledged what they lack; if it is
 //! gone once more before, its partitions wait for it. Likewise after a tail that grew beyond [`TAIL_BYTES_MAX`]. A
 //! transaction that writes tables with and without backups may be cut in two if nobody was told of it: what it wrote

@@ -6,12 +6,14 @@ use crate::failover::PATIENCE_NS;
 use crate::frame::{FrameKind, Hearing, TxnId};
 use crate::link::outgoing::feed_item;
 use crate::message::{FeedItem, Message, TailItem};
+use crate::partition::SitePartition;
 use crate::record::{FrameWriter, read_any_frame, read_frame};
 use crate::site::Site;
 use isomer_design::{SiteId, SiteSet, Time};
 use isomer_log::LogError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What a site keeps of the logs of others, and whom it does not hear any more.
 #[derive(Default)]
@@ -20,6 +22,8 @@ pub(crate) struct OtherTails {
     pub(super) fenced: SiteSet,
     /// Those whose part others have taken over: nobody waits for them.
     replaced: SiteSet,
+    /// Those whose tails were here before this site started again, and have not begun anew.
+    lost: SiteSet,
 }
 
 /// What a site knows of one that is gone, after [`Step::Fence`](crate::Step::Fence).
@@ -29,6 +33,8 @@ pub struct Fenced {
     pub run: u64,
     /// Its tail, if there is one of that run.
     pub tail: Option<TailCopy>,
+    /// More of it may have been here before this site started again. Others may have relied on that.
+    pub has_lost_tail: bool,
     /// Transactions that it coordinates, and whose outcome is not known here.
     pub in_doubt: Vec<TxnId>,
     /// Transactions that were committed here, and that it has not acknowledged; with the times of their commits.
@@ -63,6 +69,7 @@ impl Site {
                 let versions = before.versions.iter().cloned().collect();
                 let tail = Tail { run, received, settled, unended, versions, ..Tail::default() };
                 others.tails.insert(from, tail);
+                others.lost = others.lost.without(from);
                 is_awaited = true;
                 continue;
             }
@@ -83,6 +90,16 @@ impl Site {
             }
         }
         is_awaited
+    }
+
+    /// This site starts again: what it may have kept of the tails of those that it follows was in memory.
+    pub(crate) fn lose_tails(&self) {
+        let followed = self.followed().into_iter();
+        let is_backed = |replicas: &[Arc<SitePartition>]| {
+            replicas.iter().any(|replica| self.is_backed(replica.table))
+        };
+        let lost = followed.filter(|(_, replicas)| is_backed(replicas)).map(|(site, _)| site);
+        self.links.other_tails.lock().lost = lost.collect();
     }
 
     /// Says how much of a site's tail is here.
@@ -130,7 +147,8 @@ impl Site {
                 .collect(),
             before: tail.before(),
         });
-        Ok(Fenced { run, tail, in_doubt, decided })
+        let has_lost_tail = others.lost.contains(site);
+        Ok(Fenced { run, tail, has_lost_tail, in_doubt, decided })
     }
 
     /// Applies what was history at a fenced site, as if it had come from there. Done when it is applied.

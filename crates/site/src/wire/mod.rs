@@ -54,7 +54,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// The version of the format.
-pub const VERSION: u8 = 4;
+pub const VERSION: u8 = 5;
 
 /// How long the head is.
 pub const HEAD_BYTES: usize = 18;
