@@ -37,7 +37,7 @@
 //! in the log of who has set it: a restart does not lift it.
 //!
 //! **A restart loses the tails of others** that a site kept, as they are in memory: a vote that only this site had, say. Until
-//! such a tail has come anew the site says so ([`Fenced::has_lost_tail`]), and nobody takes over from the tail's site.
+//! such a tail has come anew the site says so ([`Fenced::has_lost_tail`]), and nobody takes over from a site that it follows.
 //!
 //! **Left out.** After a restart, a site's tail begins once its backups have acknowledged what they lack; if it is
 //! gone once more before, its partitions wait for it. Likewise after a tail that grew beyond [`TAIL_BYTES_MAX`]. A
