@@ -34,7 +34,7 @@
 //! after waiting for its lock. REPEATABLE READ: one snapshot for all statements; who wants to write a
 //! row that changed after it must start again (first updater wins). SERIALIZABLE: as that, and what was read has to
 //! be the same at the commit. A transaction that has written nothing commits without asking anybody, as its snapshot
-//! is a place in the order of commits; so is the time of one that has ([0028](../../../docs/decisions/0028-serializable-by-validation.md)).
+//! is a place in the order of commits; so is the time of one that has ([0028](../../../docs/decisions/0028-serializable-isolation.md)).
 //!
 //! **Embedded callers** of [`Database::run`](crate::Database::run) know nothing of row locks. The
 //! commit looks at the time of each row's newest version, so they cannot make an update get lost; the

@@ -72,7 +72,7 @@ pub fn head(command: &str, all: &[(&Experiment, &[Sample])]) -> String {
     let mut text = format!(
         "# Hermes' experiments in the laboratory\n\n\
          Written by `{command}`. The real sequencer, planner, sites and procedures of `isomer-batch` on virtual \
-         machines; times are virtual ([0032](../decisions/0032-what-the-laboratory-charges-for-ordering.md)). All systems \
+         machines; times are virtual ([0032](../decisions/0032-laboratory-costs-of-ordering.md)). All systems \
          are routers on the same engine, so nothing else differs. Each run counts only if all answers and rows are those \
          of a serial execution of its order. ± is the 95 percent confidence over seeds. What was scaled down is said with \
          each experiment. Each number is also a line of `hermes.jsonl`.\n\n\

@@ -18,7 +18,7 @@
 //! A pull is an ordinary transaction over both sites: it locks the chunk's partition at both, reads it here and writes it
 //! there. In its favour: chunks are cut before it begins, and old rows removed after it has ended, unmeasured.
 //!
-//! **Why it stays here** ([0037](../../../../../docs/decisions/0037-moves-are-copied-first.md)): a copy in this database is
+//! **Why it stays here** ([0037](../../../../../docs/decisions/0037-live-migration.md)): a copy in this database is
 //! complete from its beginning, and snapshots, open transactions and checkpoints rest on that.
 
 use super::bed::Bed;
