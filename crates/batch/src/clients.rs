@@ -1,12 +1,13 @@
-//! The client table: which request of each client is its latest, and who answers it.
+//! The client table: the latest request of each client, and the site that answers it.
 //!
 //! ```text
-//!   c7   sequence 4   attempt 0   s2        c7#4 again: s2 answers again
-//!                                           c7#3: the client has moved on, and is not answered
+//!   c7   sequence 4   attempt 0   s2        c7#4 repeated: s2 sends its answer again
+//!                                           c7#3: older than the latest, not answered
 //!                                           c7#4, attempt 1: a restart, runs
 //! ```
 //!
-//! A request runs if it is later than the latest: once.
+//! A request runs only if it is later than the latest one of its client, so each attempt runs at
+//! most once.
 
 use crate::plan::Repeat;
 use crate::request::{ClientId, Request};
@@ -19,7 +20,7 @@ use std::hash::BuildHasher;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clients {
     latest: BTreeMap<ClientId, Latest>,
-    /// The sum of the entries' hashes.
+    /// The wrapping sum of the hashes of all entries.
     digest: u64,
 }
 
@@ -27,7 +28,7 @@ pub(crate) struct Clients {
 struct Latest {
     sequence: u64,
     attempt: u32,
-    /// Who answers it, once that is planned.
+    /// The site that answers the request; `None` until the request is planned.
     site: Option<SiteId>,
 }
 
@@ -37,7 +38,7 @@ impl Clients {
         self.digest
     }
 
-    /// True if a request is to run: it is the latest of its client from now on.
+    /// Returns whether the request must run. If so, it becomes the latest request of its client.
     pub(crate) fn admit(&mut self, request: &Request) -> bool {
         let (client, sequence, attempt) = request.identity();
         let known = self.latest.get(&client).map(|latest| (latest.sequence, latest.attempt));
@@ -48,7 +49,8 @@ impl Clients {
         is_later
     }
 
-    /// Notes who answers a request, unless the client has asked for something later in the same batch.
+    /// Records the site that answers a request. Has no effect if a later request of the same client
+    /// is in the same batch.
     pub(crate) fn answered_at(&mut self, request: &Request, site: SiteId) {
         let (client, sequence, attempt) = request.identity();
         let latest = self.latest.get(&client);
@@ -57,7 +59,8 @@ impl Clients {
         }
     }
 
-    /// Who answers a request that is not to run; nobody, if its client has moved on.
+    /// Returns the site that answers a repeated request, or `None` if its client has sent a later
+    /// request.
     pub(crate) fn repeat(&self, request: &Request) -> Option<Repeat> {
         let latest = self.latest.get(&request.client)?;
         let (client, sequence) = (request.client, request.sequence);

@@ -1,5 +1,5 @@
-//! Serializable by order: transactions are put in one total order, every site works it out for itself, and
-//! records flow to where the next transactions need them.
+//! A deterministic database engine: every site executes the same total order of transactions, and
+//! records move to the sites where the next transactions need them.
 //!
 //! ```text
 //!   requests ──▶ sequencer ──▶ ORDER ──▶ planner ──▶ site ──▶ rows, answers
@@ -8,58 +8,63 @@
 //!                                                       └──┘ other sites: rows that are read
 //! ```
 //!
-//! The base is Calvin (Thomson et al., SIGMOD 2012): if all sites know the order, and what a transaction does
-//! depends on its parameters and on rows alone, then all come to the same end without asking each other. No
-//! two-phase commit, no deadlock, and copies that agree without being told. What is new is Hermes (Lin et al.,
-//! SIGMOD 2021): a batch is a view of the near future, so it is routed as a whole; and what a transaction
-//! writes stays where it ran (*data fusion*), as long as it is hot.
+//! The base is Calvin (Thomson et al., SIGMOD 2012). The effects of a transaction depend only on
+//! its parameters and on the rows that it reads. All sites know the order, so they reach the same
+//! state without coordination: there is no two-phase commit and no deadlock, and copies of a site
+//! agree.
+//!
+//! Hermes (Lin et al., SIGMOD 2021) adds two ideas. A batch shows the near future, so the router
+//! places all transactions of a batch together. And the records that a transaction writes stay at
+//! the site where it ran (*data fusion*), until the fusion table evicts them.
 //!
 //! # Modules
 //!
 //! ```text
 //!   site                          planner                    the two state machines
-//!    │ locks      who waits          │ clients   what has run
-//!    │ message    rows on their way  │ isomer-strategy::batch   what a router is asked, and
-//!    │ procedure  running code       │                          where records are
+//!    │ locks      lock manager       │ clients   client table
+//!    │ message    pushed rows        │ isomer-strategy::batch   router interface, fusion table
+//!    │ procedure  runs code          │
 //!    └───────────────┬───────────────┘
 //!                    ▼
-//!            recording ──▶ plan                              a batch, worked out; that and what was asked, kept
+//!            recording ──▶ plan                              a planned batch; a record of plans
 //!                    ▼
-//!   sequencer ──▶ request ──▶ provision ──▶ rows              what is ordered; what a row is
+//!   sequencer ──▶ request ──▶ provision ──▶ rows              contents of the order; rows
 //!   order ───────────▲
 //! ```
 //!
-//! What stands below is depended on by what stands above; a state machine depends on what is listed under it, and
-//! neither of them on the other. There are no circles.
+//! Modules depend only on modules below them, without cycles. Each state machine depends on the
+//! modules listed under it, and neither depends on the other.
 //!
-//! The two halves meet in a value, the [`Plan`]. The [`Planner`] changes by batches alone, so that sites in one
-//! process may share one, and it works on the next batch while this one runs. The [`Site`] takes plans and
-//! messages, and never asks why.
+//! The two halves share one value, the [`Plan`]. Only batches change the [`Planner`], so the sites
+//! of one process can share a planner, and it plans the next batch while the sites execute this
+//! one. A [`Site`] executes plans and takes messages; it knows nothing of routing.
 //!
-//! # One batch, followed through
+//! # The life of a batch
 //!
-//! 1. A client's [`Request`] waits in a [`Sequencer`] until its batch is full, or old enough; the [`Order`] makes
-//!    the batch durable and gives it its place.
-//! 2. The [`Planner`] drops requests that have run, has the [`Route`] choose order and sites, and says for
-//!    each record and range where it is and will be. Records that leave the full [`FusionTable`] go home in steps
-//!    of their own at the end of the batch, so no client waits for that.
-//! 3. Each [`Site`] asks for the locks of all its steps, in order. Granted, it pushes what it holds to the
-//!    executors and lets go of what moves away.
-//! 4. An executor that has all rows runs the procedure, writes what is placed at it, and answers: the order is
-//!    durable, so nothing else has to be.
+//! 1. A client's [`Request`] waits in a [`Sequencer`] until its batch is full or old enough. The
+//!    [`Order`] assigns the batch its place and makes it durable.
+//! 2. The [`Planner`] drops repeated requests and asks the [`Route`] for an order and for a site
+//!    for each transaction. It then notes for each record and range where it is before and after
+//!    each step. Records evicted from the [`FusionTable`] move home in separate steps at the end of
+//!    the batch, so no client waits for them.
+//! 3. Each [`Site`] requests the locks of all its steps, in order. A step with all its locks pushes
+//!    the rows that this site holds to the executors, and removes the rows that move away.
+//! 4. An executor with all rows runs the procedure, writes the records placed at it, and answers.
+//!    The order is already durable, so the answer waits for no other write.
 //!
 //! # Invariants
 //!
-//! - A record has one place at each point of the order, at home or by the fusion table, whether it has a row or
-//!   not; a site's rows are those that are placed there.
-//! - The result is that of running the plans' steps one after the other.
-//! - Nothing depends on time, chance, or the way messages took, but for when things happen.
+//! - At each point of the order, every record has exactly one place: its entry in the fusion table,
+//!   or else its home. This holds for keys without a row, too. A site holds exactly the rows placed
+//!   there.
+//! - The result equals that of running the steps of the plans one after the other.
+//! - Time, chance and the delivery of messages affect only when a step runs, never its result.
 //!
 //! # What is left out
 //!
-//! Files and sockets (whoever embeds it has them); reads of a batch boundary without locks; batches that find
-//! their own size. A router reorders within a batch only: all requests of a batch are under way at once, so
-//! real-time order is kept.
+//! Files and sockets, which the embedding program provides; lock-free reads at a batch boundary;
+//! batches of adaptive size. A router reorders transactions only within a batch. All requests of a
+//! batch are concurrent, so reordering does not violate real-time order.
 
 mod clients;
 mod locks;

@@ -1,56 +1,60 @@
-//! The lock manager of one site: first come, first served, in the batches' order.
+//! The lock manager of one site. It grants locks in the order in which they were requested, which
+//! is the order of the batches.
 //!
-//! A step asks for all its locks at once, and steps ask in their order. So a step waits for earlier ones
-//! only, and the first of all that are there waits for none: there is no deadlock, and nothing to detect.
-//! Who reads behind a writer that waits, waits too: nobody overtakes.
+//! A step requests all its locks at once, and steps request them in their order. Therefore a step
+//! waits only for earlier steps, the first unfinished step waits for none, and deadlock is
+//! impossible. A reader behind a waiting writer waits too, so no step overtakes another one.
 //!
 //! # The picture
 //!
-//! No queue is kept. A record knows only its last writer, and the readers that came after it; whoever comes
-//! next waits for these, and through them for all before.
+//! There is no queue. A record stores only its last writer and the readers since that writer. A new
+//! request waits for these, and through them for all earlier ones.
 //!
 //! ```text
-//!   asked in this order     1 write   2 read   3 read   4 write   5 read
+//!   requested in this order  1 write   2 read   3 read   4 write   5 read
 //!   waits for                  –         1        1       2 3        4
-//!   the record knows           1w       1w 2r  1w 2r 3r    4w       4w 5r
+//!   the record stores          1w       1w 2r  1w 2r 3r    4w       4w 5r
 //! ```
 //!
-//! A step counts the locks it waits for; each that is released takes one off the counts of those behind
-//! it. Each wait is counted once, so a record that all want costs no more than one that few want.
+//! A step counts its waits. The release of a lock decrements the counts of the steps behind it. A
+//! writer replaces the readers that it waits for, so the number of waits at a record grows linearly
+//! with its locks, even under contention.
 //!
 //! # Ranges
 //!
-//! A range lock keeps others from writing *any* key in it, also those without a row: no phantoms. Ranges cut
-//! the keys into segments, and a segment knows its last writer and readers as a record does:
+//! A range lock protects *every* key of the range, with or without a row, so phantoms are
+//! impossible. The ends of the locked ranges divide the keys into segments. A segment stores its
+//! last writer and readers as a record does:
 //!
 //! ```text
 //!   ranges           [10 ······ 30)
 //!                         [20 ······· 40)
-//!   segments     ····│10  │20   │30  │40····      a key looks up the one segment that it is in
+//!   segments     ····│10  │20   │30  │40····      a key belongs to exactly one segment
 //! ```
 //!
-//! A record's lock waits for records' locks and for ranges' locks; a range's lock for ranges' locks in its
-//! segments and records' locks between its ends. Segments without locks are merged again.
+//! A record lock conflicts with record locks on its key and with the segment of its key. A range
+//! lock conflicts with the segments it covers and with record locks between its ends. Segments
+//! without locks are merged.
 //!
-//! The rule, for one place that both want: a reader waits for the last writer; a writer also for the readers.
+//! In both cases a reader waits for the last writer, and a writer also for the readers.
 
 use crate::plan::StepId;
 use crate::rows::{RecordId, bounds, end_of};
 use isomer_design::{Access, KeyRange, Span, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One lock that a step asks for.
+/// A lock that a step requests.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lock {
     /// The table.
     pub table: TableId,
-    /// The record or the range.
+    /// A single record or a range of keys.
     pub span: Span,
-    /// Shared with other readers, or not.
+    /// `Read` is shared with other readers; `Write` is exclusive.
     pub access: Access,
 }
 
-/// Who must be waited for at one record or segment.
+/// The locks of a record or segment that a new request may have to wait for.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 struct Place {
     writer: Option<StepId>,
@@ -60,9 +64,9 @@ struct Place {
 #[derive(Debug)]
 struct Asked {
     locks: Vec<Lock>,
-    /// How many locks of earlier steps it waits for.
+    /// The number of locks of earlier steps that this step still waits for.
     waits: usize,
-    /// Who waits for it, once for each wait.
+    /// The steps that wait for this one, one entry for each wait.
     behind: Vec<StepId>,
 }
 
@@ -70,13 +74,14 @@ struct Asked {
 #[derive(Debug, Default)]
 pub struct Locks {
     records: BTreeMap<RecordId, Place>,
-    /// By their first key; each reaches to the next. The last one of a table is empty.
+    /// By first key; each segment ends where the next one begins. The last segment of a table is
+    /// free.
     segments: BTreeMap<RecordId, Place>,
     asked: BTreeMap<StepId, Asked>,
 }
 
 impl Place {
-    /// Whom a newcomer waits for.
+    /// Appends the steps that a new request must wait for.
     fn before(&self, access: Access, waits: &mut Vec<StepId>) {
         waits.extend(self.writer);
         if access == Access::Write {
@@ -111,12 +116,13 @@ impl Locks {
         Locks::default()
     }
 
-    /// True if nobody holds or waits for anything.
+    /// True if no step holds or waits for a lock.
     pub fn is_empty(&self) -> bool {
         self.asked.is_empty()
     }
 
-    /// Asks for all locks of a step, which must come after all that asked before. True if it has them.
+    /// Requests all locks of a step, which must be later than every step that has requested locks
+    /// so far. Returns true if they are granted at once.
     pub fn acquire(&mut self, step: StepId, locks: Vec<Lock>) -> bool {
         let last = self.asked.last_key_value();
         assert!(last.is_none_or(|(&last, _)| last < step), "{step} asks for locks after {last:?}");
@@ -126,7 +132,7 @@ impl Locks {
         }
         before.retain(|&other| other != step);
         for other in &before {
-            self.asked.get_mut(other).expect("who is waited for is there").behind.push(step);
+            self.asked.get_mut(other).expect("a step with locks is listed").behind.push(step);
         }
         let waits = before.len();
         self.asked.insert(step, Asked { locks, waits, behind: Vec::new() });
@@ -158,7 +164,7 @@ impl Locks {
         }
     }
 
-    /// Lets a segment begin here.
+    /// Begins a segment at `at`, with the locks of the segment that it divides.
     fn cut(&mut self, at: RecordId) {
         if !self.segments.contains_key(&at) {
             let around = self.segments.range(..&at).next_back();
@@ -167,7 +173,8 @@ impl Locks {
         }
     }
 
-    /// Releases all locks of a step, which had them; gives the steps that have theirs now, in order.
+    /// Releases all locks of a step, which must hold them. Returns the steps that now have all
+    /// their locks, in order.
     pub fn release(&mut self, step: StepId) -> Vec<StepId> {
         let asked = self.asked.remove(&step).expect("a step that releases has asked");
         assert!(asked.waits == 0, "{step} releases locks that it waits for");
@@ -181,7 +188,7 @@ impl Locks {
         cuts.into_iter().for_each(|cut| self.merge(&cut));
         let mut granted = Vec::new();
         for behind in asked.behind {
-            let other = self.asked.get_mut(&behind).expect("who waits is there");
+            let other = self.asked.get_mut(&behind).expect("a waiting step is listed");
             other.waits -= 1;
             if other.waits == 0 {
                 granted.push(behind);
@@ -200,7 +207,8 @@ impl Locks {
         }
     }
 
-    /// Adds the places where segments may be merged, once the step has left all of them.
+    /// Removes the step from the segments of a range. Adds to `cuts` the boundaries that may have
+    /// become redundant, to be merged after the step has left all its segments.
     fn leave_range(
         &mut self,
         step: StepId,
@@ -215,7 +223,8 @@ impl Locks {
         cuts.insert(end_of(table, range));
     }
 
-    /// A segment that says what the one before it says is none; nor is a free one that is the first.
+    /// Removes a boundary whose segment has the same locks as the segment before it, or is the
+    /// first one and free.
     fn merge(&mut self, cut: &RecordId) {
         let before = self.segments.range(..cut).next_back().map(|(_, place)| place);
         let is_same = |place: &Place| before.map_or(place.is_free(), |before| before == place);
@@ -224,12 +233,12 @@ impl Locks {
         }
     }
 
-    /// Who waits, and for how many locks; 0 is who has all.
+    /// The steps that hold or wait for locks, each with the number of locks it waits for.
     pub fn waits(&self) -> impl Iterator<Item = (StepId, usize)> {
         self.asked.iter().map(|(&step, asked)| (step, asked.waits))
     }
 
-    /// How many records and segments are known of: none, when nothing is locked.
+    /// The number of records and segments with entries; 0 if nothing is locked.
     pub fn places(&self) -> usize {
         self.records.len() + self.segments.len()
     }

@@ -1,40 +1,40 @@
-//! What sites say to each other.
+//! Messages between sites.
 //!
 //! ```text
 //!   source                         executor
-//!     │ ── Push{3.0, rows} ──────▶ │     as soon as it has its locks; also if there are no rows
-//!     │ ◀──────────── Ask{3.0} ─── │     nothing came for a while
-//!     │ ── Push{3.0, rows} ──────▶ │     again, if it has been sent before
-//!     │ ◀────── Done{below: 4} ─── │     a checkpoint has all before batch 4: pushes may be forgotten
+//!     │ ── Push{3.0, rows} ──────▶ │     once the source has its locks; sent even without rows
+//!     │ ◀──────────── Ask{3.0} ─── │     no push for `ASK_AFTER_NS`
+//!     │ ── Push{3.0, rows} ──────▶ │     again, if it was sent before
+//!     │ ◀────── Done{below: 4} ─── │     batches before 4 are in a checkpoint: drop their pushes
 //! ```
 //!
-//! Messages may be lost, repeated, late, and out of order. A push is kept by its source until its executor
-//! says `Done`, so an executor that crashes can be run again from its checkpoint: it asks for what it was
-//! sent. A source that crashes runs its steps again and comes to the same pushes.
+//! Messages may be lost, repeated, delayed and reordered. A source keeps each push until the
+//! executor sends `Done`. A crashed executor can therefore run again from its checkpoint and ask
+//! for the pushes it lost. A crashed source runs its steps again and produces the same pushes.
 
 use crate::plan::StepId;
 use crate::rows::{RecordId, Row};
 use std::fmt;
 use std::sync::Arc;
 
-/// What sites say to each other.
+/// A message between two sites.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Message {
-    /// All that the sender holds of what a step reads.
+    /// All rows that the sender holds of the footprint of a step.
     Push {
         /// The step.
         step: StepId,
-        /// The rows there are.
+        /// The existing rows.
         rows: Arc<Vec<(RecordId, Row)>>,
     },
-    /// Where is your push?
+    /// Asks for a push that has not arrived.
     Ask {
-        /// For this step.
+        /// The step that waits for it.
         step: StepId,
     },
-    /// The sender needs no pushes of these batches any more, even after a crash.
+    /// The sender no longer needs the pushes of earlier batches, even after a crash.
     Done {
-        /// The first batch that it may need.
+        /// The first batch whose pushes it may still need.
         below: u64,
     },
 }

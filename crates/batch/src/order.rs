@@ -1,49 +1,51 @@
-//! The total order: where batches get their places, and are kept.
+//! The total order: assigns places to batches and keeps them durably.
 //!
 //! ```text
-//!   sequencers ── append ──▶  0 │ 1 │ 2 │ 3 ┊ 4   ── read ──▶ every site, from where it is
+//!   sequencers ── append ──▶  0 │ 1 │ 2 │ 3 ┊ 4   ── read ──▶ every site, each at its own place
 //!                                 durable ──┘ └── may still be lost
 //! ```
 //!
-//! The order is the database's log: rows are a function of it, so nothing else must be durable for a client
-//! to be told. Whoever implements it keeps three promises:
+//! The order is the log of the database. Rows are a function of it, so a client can be answered
+//! before any row is durable. An implementation must guarantee:
 //!
-//! 1. A batch that was read once is read again, at the same place and unchanged, also after a crash.
-//! 2. So only what is durable is read. A batch that is appended may be lost until then.
-//! 3. Places count from 0 without a gap.
+//! 1. A batch that was read once can be read again at the same place, unchanged, even after a
+//!    crash.
+//! 2. Only durable batches can be read. An appended batch may be lost until it is durable.
+//! 3. Places count from 0 without gaps.
 //!
-//! A log in a file, and a partition of a message broker, can promise that.
+//! A log file or one partition of a message broker can guarantee this.
 
 use crate::request::Batch;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-/// One total order of batches.
+/// A total order of batches.
 pub trait Order {
-    /// Why it cannot be used.
+    /// The error of the underlying log.
     type Error: std::error::Error;
 
-    /// Adds a batch after all that are there.
+    /// Appends a batch after all others.
     ///
     /// # Errors
-    /// If it cannot be added. It may be there all the same: a repeated request runs once.
+    /// If the append fails. The batch may be in the order nevertheless; this is harmless, because a
+    /// repeated request runs once.
     fn append(&mut self, batch: Batch) -> Result<(), Self::Error>;
 
-    /// The durable batch at a place; `None` if there is none yet.
+    /// Returns the durable batch at a place, or `None` if there is none yet.
     ///
     /// # Errors
-    /// If it cannot be read, or is [forgotten](Order::truncate).
+    /// If the read fails, or the batch was [truncated](Order::truncate).
     fn read(&mut self, place: u64) -> Result<Option<Arc<Batch>>, Self::Error>;
 
-    /// Forgets the batches before a place: every site has a checkpoint that has them.
+    /// Drops the batches before a place. Every site must have a checkpoint that contains them.
     ///
     /// # Errors
-    /// If they cannot be forgotten.
+    /// If the truncation fails.
     fn truncate(&mut self, place: u64) -> Result<(), Self::Error>;
 }
 
-/// An order in memory. What is appended is durable once it is [synced](MemoryOrder::sync).
+/// An order in memory. Appended batches become durable at the next [`sync`](MemoryOrder::sync).
 #[derive(Debug, Default)]
 pub struct MemoryOrder {
     first: u64,
@@ -57,17 +59,17 @@ impl MemoryOrder {
         MemoryOrder::default()
     }
 
-    /// Makes durable what is there.
+    /// Makes all appended batches durable.
     pub fn sync(&mut self) {
         self.durable = self.batches.len();
     }
 
-    /// Loses what is not durable.
+    /// Drops the batches that are not durable, as a crash does.
     pub fn crash(&mut self) {
         self.batches.truncate(self.durable);
     }
 
-    /// How many durable batches there have been.
+    /// The number of durable batches so far, including truncated ones.
     pub fn durable(&self) -> u64 {
         self.first + self.durable as u64
     }

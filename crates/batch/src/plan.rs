@@ -1,21 +1,22 @@
-//! A batch, worked out: who does what, step by step.
+//! A planned batch: for each step, the work, the sites that do it, and the places of its records.
 //!
 //! ```text
 //!   3.0  c7#4 transfer at s2    write t1[5] s1→s2, write t1[12] s2, read t1[20..30) s3
 //!          │     │         │          │                  │             └ its rows are pushed to s2
-//!          │     │         │          │                  └ is there already
+//!          │     │         │          │                  └ is at s2 already
 //!          │     │         │          └ is pushed to s2, and stays there
-//!          │     │         └ who runs it, and answers
+//!          │     │         └ the executor, which also answers
 //!          └ batch 3, step 0
-//!   3.1  carry to s1            write t1[9] s3→s1       an evicted record goes home
+//!   3.1  carry to s1            write t1[9] s3→s1       an evicted record moves home
 //! ```
 //!
-//! A plan is a value, and says all that sites need to know: they look up neither homes nor the fusion table.
-//! All sites make the same plan from the same batch. Sites in one process may share one.
+//! A plan is a value and contains all that sites need: they look up neither homes nor the fusion
+//! table. All sites make the same plan from the same batch. Sites in one process may share one
+//! planner.
 //!
-//! A step's *sources* hold what it reads, and push that to its *executors*, each of which runs it. A
-//! site to which a record moves is always an executor, and so is a site where a range is written: a row that is
-//! put there has its place at the site where the record is, as ever.
+//! The *sources* of a step hold the rows that it reads, and push them to its *executors*, each of
+//! which runs the step. The target site of a moving record is always an executor. So is every site
+//! that holds a part of a written range, because a row inserted there is placed where its key is.
 
 use crate::provision::{Provision, Refusal};
 use crate::request::{Abort, ClientId, Request};
@@ -25,64 +26,65 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// A step's place in the order of everything.
+/// The place of a step in the total order of steps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct StepId {
-    /// The batch's place.
+    /// The place of the batch in the order.
     pub batch: u64,
-    /// The step's place in it.
+    /// The place of the step in the batch.
     pub step: u32,
 }
 
-/// A batch, worked out.
+/// A planned batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// The batch's place in the order.
+    /// The place of the batch in the order.
     pub batch: u64,
-    /// What is to be done, in order.
+    /// The steps, in the order of execution.
     pub steps: Vec<Step>,
-    /// Changes of sites and homes that change nothing, and why.
+    /// Provisions that were refused, and why.
     pub refused: Vec<(Provision, Refusal)>,
-    /// Requests that have run before, or run in this batch already.
+    /// Requests that were admitted before, here or in an earlier batch, and are still the latest
+    /// of their client. They do not run; a site answers them again.
     pub repeats: Vec<Repeat>,
-    /// A hash of the planner's state after it.
+    /// A hash of the planner's state after this batch.
     pub digest: u64,
 }
 
-/// One transaction, or records that move without one.
+/// A transaction, or a move of records without one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step {
-    /// What it does.
+    /// The work.
     pub work: Work,
-    /// Who does it; the first one answers.
+    /// The sites that do it; the first one answers the client.
     pub executors: Vec<SiteId>,
-    /// The records and ranges that it locks, and where they are.
+    /// The records and ranges that the step locks, with their places.
     pub legs: Vec<Leg>,
 }
 
-/// What a step does.
+/// The work of a step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Work {
     /// Runs a procedure.
     Call(Arc<Request>),
-    /// Answers with a refusal.
+    /// Answers the client with a refusal.
     Refuse(Arc<Request>, Abort),
-    /// Moves records and nothing else.
+    /// Moves records without running code.
     Carry,
 }
 
-/// A part of a step's footprint, and where it is.
+/// One item of the footprint of a step, with its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Leg {
-    /// One record, whether it has a row or not.
+    /// One record. Its key need not have a row.
     Record {
-        /// Which one.
+        /// The table and key.
         record: RecordId,
-        /// How it is locked: what moves is locked as if it were written.
+        /// The lock mode; a moving record is locked for write.
         access: Access,
-        /// Where it is before the step.
+        /// The site of the record before the step.
         from: SiteId,
-        /// Where it is after it.
+        /// The site of the record after the step.
         to: SiteId,
     },
     /// A range of keys.
@@ -91,51 +93,52 @@ pub enum Leg {
         table: TableId,
         /// The keys.
         range: KeyRange,
-        /// How it is locked.
+        /// The lock mode.
         access: Access,
-        /// Where its records are at home.
+        /// The homes of the range, in pieces.
         pieces: Vec<(KeyRange, SiteId)>,
-        /// Those that are elsewhere.
+        /// The records of the range that are away from home, with their sites.
         fused: BTreeMap<Key, SiteId>,
-        /// Where all that is at home is afterwards, if it moves.
+        /// The new home, if the range moves. Fused records do not move with it.
         to: Option<SiteId>,
     },
 }
 
-/// A request that came again.
+/// A repeated request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Repeat {
-    /// Whose.
+    /// The client.
     pub client: ClientId,
-    /// Which.
+    /// The sequence number of the request.
     pub sequence: u64,
-    /// Who answered it, or will.
+    /// The site that has answered it, or will.
     pub site: SiteId,
 }
 
 impl Plan {
-    /// A step's name.
+    /// The id of a step.
     pub fn id(&self, step: usize) -> StepId {
         StepId { batch: self.batch, step: step as u32 }
     }
 }
 
 impl Step {
-    /// The sites that hold what it reads.
+    /// The sites that hold records of its footprint.
     pub fn sources(&self) -> SiteSet {
         let mut sources = SiteSet::EMPTY;
         self.legs.iter().for_each(|leg| leg.for_each_source(|site| sources.insert(site)));
         sources
     }
 
-    /// True if a site runs it.
+    /// True if `site` is an executor.
     pub fn is_run_at(&self, site: SiteId) -> bool {
         self.executors.contains(&site)
     }
 
-    /// Where a record that a call writes is afterwards; `None` if its footprint does not have it.
+    /// The place after this step of a record that it writes; `None` if the footprint lacks the
+    /// record.
     pub fn place_after(&self, record: &RecordId) -> Option<SiteId> {
-        // The legs of a call are in the order of its footprint: a record's own leg is the first from here.
+        // The legs of a call are sorted like its footprint: a leg for exactly this record is here.
         let at = self.legs.partition_point(|leg| leg.start() < (record.0, &record.1));
         if let Some(Leg::Record { record: found, to, .. }) = self.legs.get(at)
             && found == record
@@ -163,14 +166,14 @@ impl Leg {
         }
     }
 
-    /// True if a site holds some of it before the step, or may.
+    /// True if `site` may hold records of this leg before the step.
     pub fn is_from(&self, site: SiteId) -> bool {
         let mut is_from = false;
         self.for_each_source(|source| is_from |= source == site);
         is_from
     }
 
-    /// True if a site must lock it: it holds it before or after the step.
+    /// True if `site` must lock this leg: it holds records of it before or after the step.
     pub fn is_locked_at(&self, site: SiteId) -> bool {
         self.is_from(site) || self.is_to(site)
     }
@@ -183,7 +186,7 @@ impl Leg {
         }
     }
 
-    /// Its table and its first key.
+    /// Its table and first key.
     fn start(&self) -> (TableId, &Key) {
         match self {
             Leg::Record { record: (table, key), .. } => (*table, key),
@@ -191,7 +194,7 @@ impl Leg {
         }
     }
 
-    /// How it is locked.
+    /// The lock mode.
     pub fn access(&self) -> Access {
         match self {
             Leg::Record { access, .. } | Leg::Range { access, .. } => *access,

@@ -1,29 +1,31 @@
 //! The planner: a deterministic state machine from batches to [plans](crate::plan).
 //!
 //! ```text
-//!   batch ──▶ provisions ──▶ drop what has run ──▶ refuse ──▶ route ──▶ place records ──▶ carry home ──▶ plan
-//!              homes          client table                    router    fusion table      what must leave
+//!   batch ─▶ provisions ─▶ drop repeats ─▶ refuse ─▶ route ─▶ place records ─▶ carry home ─▶ plan
+//!            homes         client table              router   fusion table     evicted records
 //! ```
 //!
-//! Its state is the homes, the fusion table and the client table, and it changes by batches alone: not by what
-//! transactions did, and not by messages. So the next batch can be planned while this one runs, all sites
-//! make the same plan, and a checkpoint of the planner is a clone.
+//! The state consists of the homes, the fusion table and the client table. Only batches change it:
+//! neither results of transactions nor messages do. Therefore the planner can plan a batch while
+//! the sites execute the previous one, all sites make the same plan, and a clone is a checkpoint of
+//! the planner.
 //!
-//! # Once
+//! # At most once
 //!
-//! A request that is not later than the [latest](crate::clients) of its client is a repetition, does not run, and is
-//! named in the plan: whoever answered it answers again. What was answered is known at that site alone, and is in its
-//! checkpoint. A restarted request is the same request at a later attempt: it runs although the request has, and
+//! A request runs only if it is later than the [latest](crate::clients) request of its client. Any
+//! other request is a repetition. The plan names the site that answered the original, and that site
+//! answers again: only its checkpoint contains the answer. A restart is the same request with a
+//! higher attempt number, so it runs although the request ran before, but each attempt runs only
 //! once.
 //!
 //! # Aborts
 //!
-//! Where records go is decided before anything runs, so a transaction that aborts moves its records as
-//! planned (section 4.2): those behind it look for them there.
+//! The moves of records are decided before anything runs. An aborted transaction therefore moves
+//! its records as planned (Hermes, section 4.2), because later transactions expect them there.
 //!
 //! # What is left out
 //!
-//! The client table grows with the clients that there ever were.
+//! Removing entries from the client table: it keeps one for every client that ever sent a request.
 
 use crate::clients::Clients;
 use crate::plan::{Leg, Plan, Step, Work};
@@ -37,23 +39,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
-/// Works out batches.
+/// Turns batches into plans.
 #[derive(Clone)]
 pub struct Planner {
     homes: Homes,
     route: Arc<dyn Route>,
     fusion: FusionTable<RecordId, SiteId>,
     clients: Clients,
-    /// A hash of the provisions so far.
+    /// A hash of all provisions applied so far.
     homes_digest: u64,
     next: u64,
 }
 
 impl Planner {
-    /// Before the first batch, with all records at home.
+    /// A planner before the first batch, with all records at home.
     ///
     /// # Panics
-    /// If there is no site.
+    /// If `homes` has no sites.
     pub fn new(
         homes: Homes,
         route: Arc<dyn Route>,
@@ -63,22 +65,22 @@ impl Planner {
         Planner { homes, route, fusion, clients: Clients::default(), homes_digest: 0, next: 0 }
     }
 
-    /// The place of the next batch to plan.
+    /// The place of the batch to be planned next.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// Where records are at home.
+    /// The home of each range.
     pub fn homes(&self) -> &Homes {
         &self.homes
     }
 
-    /// Where records are that are not at home.
+    /// The sites of records that are away from home.
     pub fn fusion(&self) -> &FusionTable<RecordId, SiteId> {
         &self.fusion
     }
 
-    /// Plans the next batch.
+    /// Plans the next batch. The caller passes the batches in the order of their places.
     pub fn plan(&mut self, batch: &Batch) -> Plan {
         let (steps, refused, repeats) = (Vec::new(), Vec::new(), Vec::new());
         let mut plan = Plan { batch: self.next, steps, refused, repeats, digest: 0 };
@@ -141,7 +143,8 @@ impl Planner {
         Ok(())
     }
 
-    /// What is fused stays where it is: at the new home it has an entry no more.
+    /// Changes the home of a range, and adds a step that moves its rows. Fused records stay where
+    /// they are; those at the new home need no entry in the fusion table any more.
     fn move_range(
         &mut self,
         table: TableId,
@@ -185,7 +188,7 @@ impl Planner {
     }
 
     fn refuse(&mut self, request: &Arc<Request>, table: TableId, plan: &mut Plan) {
-        let site = self.homes.sites().first().expect("there is a site");
+        let site = self.homes.sites().first().expect("a planner has at least one site");
         self.clients.answered_at(request, site);
         let work = Work::Refuse(request.clone(), Abort::NoTable(table));
         plan.steps.push(Step { work, executors: vec![site], legs: Vec::new() });
@@ -199,7 +202,7 @@ impl Planner {
         let mut rest: BTreeSet<usize> = (0..calls.len()).collect();
         for assignment in routed {
             assert!(rest.remove(&assignment.at), "a router routes each transaction once");
-            assert!(sites.contains(assignment.site), "a router knows no {}", assignment.site);
+            assert!(sites.contains(assignment.site), "no site {} to route to", assignment.site);
             let step = self.place(calls[assignment.at], assignment.site);
             self.clients.answered_at(calls[assignment.at], step.executors[0]);
             let moved = step.legs.iter().filter_map(Leg::moved).cloned().collect();
@@ -211,7 +214,8 @@ impl Planner {
         assert!(rest.is_empty(), "a router routes each transaction");
     }
 
-    /// Where a call's records are and will be.
+    /// Plans one call: derives the place of each record before and after it, and the executors.
+    /// Updates the fusion table.
     fn place(&mut self, call: &Arc<Request>, site: SiteId) -> Step {
         let moved = self.route.movement().moved;
         let items = call.footprint.items();
@@ -223,7 +227,7 @@ impl Planner {
                 leg.for_each_source(|source| executors.push(source));
             }
         }
-        // The routed site answers, if it is among them.
+        // The routed site comes first, because the first executor answers the client.
         executors.sort_unstable_by_key(|&executor| (executor != site, executor));
         executors.dedup();
         if executors.is_empty() {
@@ -272,7 +276,7 @@ impl Planner {
         }
     }
 
-    /// After the calls: records that may not stay where they are go home.
+    /// Moves records home after the calls, as the router's [`Back`] demands.
     fn carry_home(&mut self, plan: &mut Plan) {
         let mut leaving = Vec::new();
         match self.route.movement().back {
@@ -290,7 +294,7 @@ impl Planner {
         self.carry_from(leaving, plan);
     }
 
-    /// Carries those of some records home that are not there.
+    /// Moves those of `records` home that are fused elsewhere.
     fn carry(&mut self, records: Vec<RecordId>, plan: &mut Plan) {
         let mut leaving = Vec::new();
         for record in records {
@@ -302,7 +306,8 @@ impl Planner {
         self.carry_from(leaving, plan);
     }
 
-    /// One step for each home, which locks and awaits them all.
+    /// Adds one step for each home. The step locks all records that move to that home and waits for
+    /// all of them.
     fn carry_from(&mut self, leaving: Vec<(RecordId, SiteId)>, plan: &mut Plan) {
         let mut by_home: BTreeMap<SiteId, Vec<Leg>> = BTreeMap::new();
         for (record, from) in leaving {
@@ -315,7 +320,7 @@ impl Planner {
         }
     }
 
-    /// A hash of the state.
+    /// A hash of the planner's state.
     fn digest(&self) -> u64 {
         self.fusion.digest() ^ hash(&(self.next, self.clients.digest(), self.homes_digest))
     }
@@ -326,7 +331,7 @@ fn hash(value: &impl Hash) -> u64 {
 }
 
 impl Leg {
-    /// The record, if it is at another site afterwards.
+    /// The record, if the step moves it to another site.
     fn moved(&self) -> Option<&RecordId> {
         match self {
             Leg::Record { record, from, to, .. } if from != to => Some(record),

@@ -1,26 +1,29 @@
 //! Procedures: pure functions from parameters and rows to writes and an answer.
 //!
 //! ```text
-//!   run ──▶ all it touches is in the footprint ──▶ committed: its output, its writes
-//!       ──▶ it ends itself, panics, or runs too long ──▶ aborted
-//!       ──▶ it touches something else ──▶ restart, with a footprint that has it
+//!   run ──▶ touches only its footprint ──▶ committed: its output, its writes
+//!       ──▶ returns an error, panics, or exceeds its budget ──▶ aborted
+//!       ──▶ touches anything else ──▶ restart, with a larger footprint
 //! ```
 //!
-//! Whoever runs it on the same rows comes to the same outcome, so no site asks another whether to commit.
+//! All executors run a procedure on the same rows and reach the same outcome, so they need no vote
+//! on whether to commit.
 //!
 //! # Reconnaissance
 //!
-//! From its first step out of the footprint a run is lost, and goes on only to find out what else it needs:
-//! it reads what its site happens to hold, unlocked, and all it touches is added to the footprint of the next
-//! attempt. That may be a wrong guess, as others write meanwhile; then there is one more attempt. That the
-//! attempt is lost depends on the rows of the footprint alone, so all agree on it; what the next one locks is
-//! part of a request, which gets a place in the order like any other. A client that knows nothing of a
-//! footprint says so with an empty one.
+//! A run that leaves its footprint cannot commit. It continues only to find out what else it needs.
+//! It reads whatever rows its site holds, without locks, and everything that it touches is added to
+//! the footprint of the next attempt. This footprint may be wrong, because other transactions write
+//! meanwhile; then another attempt follows.
+//!
+//! Whether a run leaves its footprint depends only on the rows of the footprint, so all executors
+//! agree on it. The larger footprint is part of a new request, which is ordered like any other. A
+//! client that does not know its footprint declares an empty one.
 //!
 //! # What is left out
 //!
-//! The budget counts rows: a procedure that loops without looking at any is not stopped, and one that takes all
-//! memory is not either.
+//! The budget counts rows, so it stops neither a procedure that loops without reading rows nor one
+//! that allocates all memory.
 
 use crate::request::{Abort, Answer, Request};
 use crate::rows::{Row, Rows, Writes};
@@ -29,18 +32,18 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// The most rows that a transaction may look at and write.
+/// The maximum number of rows that a transaction may read and write.
 pub const STEPS_MAX: u64 = 100_000;
 
-/// How often a request is run, at most, until its footprint is right.
+/// The maximum number of attempts of a request until its footprint is complete.
 pub const ATTEMPTS_MAX: u32 = 16;
 
-/// The code of a transaction. It must depend on nothing but its parameters and what it reads.
+/// The code of a transaction. It must depend only on its parameters and on the rows that it reads.
 pub trait Procedure: Send + Sync {
-    /// Runs on the rows of a footprint.
+    /// Runs the transaction.
     ///
     /// # Errors
-    /// What ends the transaction without effect: [`Abort::Logic`], or an error of [`Txn`].
+    /// [`Abort::Logic`], or an error of [`Txn`]. The transaction then has no effect.
     fn run(&self, params: &[u8], txn: &mut Txn<'_>) -> Answer;
 }
 
@@ -50,24 +53,25 @@ impl<F: Fn(&[u8], &mut Txn<'_>) -> Answer + Send + Sync> Procedure for F {
     }
 }
 
-/// Procedures by name. All sites have the same.
+/// Procedures by name. All sites must have the same ones.
 #[derive(Clone, Default)]
 pub struct Procedures(BTreeMap<String, Arc<dyn Procedure>>);
 
 impl Procedures {
-    /// None.
+    /// An empty set.
     pub fn new() -> Procedures {
         Procedures::default()
     }
 
-    /// These and one more.
+    /// Adds a procedure, or replaces the one of this name.
     #[must_use]
     pub fn with(mut self, name: &str, procedure: impl Procedure + 'static) -> Procedures {
         self.0.insert(name.to_owned(), Arc::new(procedure));
         self
     }
 
-    /// The same, each run twice on the same rows: one that does not do the same again is aborted by name.
+    /// Makes each procedure run twice on the same rows, and abort with [`Abort::NotDeterministic`]
+    /// if the two runs differ.
     #[must_use]
     pub fn checked(self) -> Procedures {
         let checked = |(name, procedure): (String, Arc<dyn Procedure>)| {
@@ -100,7 +104,7 @@ impl Procedure for Twice {
     }
 }
 
-/// What a procedure sees of the database: the rows of its footprint, and its own writes.
+/// The database as a procedure sees it: the rows of its footprint, overlaid with its own writes.
 pub struct Txn<'a> {
     footprint: &'a Footprint,
     rows: &'a dyn Rows,
@@ -108,12 +112,12 @@ pub struct Txn<'a> {
     writes: Writes,
     steps_left: u64,
     exhausted: bool,
-    /// What the next attempt needs, once this one has left its footprint.
+    /// The footprint of the next attempt, if this one has left its own.
     larger: Option<Footprint>,
 }
 
 impl<'a> Txn<'a> {
-    /// A row.
+    /// Returns a row, or `None` if the key has none.
     ///
     /// # Errors
     /// [`Abort::Budget`].
@@ -124,7 +128,7 @@ impl<'a> Txn<'a> {
         Ok(self.writes.get(&record).cloned().unwrap_or_else(|| source.get(&record)))
     }
 
-    /// The rows of a range, in the order of their keys.
+    /// Returns the rows of a range in key order.
     ///
     /// # Errors
     /// [`Abort::Budget`].
@@ -143,7 +147,7 @@ impl<'a> Txn<'a> {
         Ok(found.into_iter().collect())
     }
 
-    /// Writes a row, whether it exists or not.
+    /// Inserts or replaces a row.
     ///
     /// # Errors
     /// [`Abort::Budget`], [`Abort::KeyTooLong`].
@@ -154,7 +158,7 @@ impl<'a> Txn<'a> {
         self.write(table, key, Some(row.into()))
     }
 
-    /// Deletes a row, whether it exists or not.
+    /// Deletes a row, if it exists.
     ///
     /// # Errors
     /// [`Abort::Budget`].
@@ -175,7 +179,8 @@ impl<'a> Txn<'a> {
         if self.exhausted { Err(Abort::Budget(STEPS_MAX)) } else { Ok(()) }
     }
 
-    /// Where to read this: the gathered rows, or out of the footprint what is at hand.
+    /// Returns the rows to read `span` from: the gathered rows inside of the footprint, the nearby
+    /// rows outside. Outside, it also adds `span` to the footprint of the next attempt.
     fn touch(&mut self, table: TableId, span: Span, access: Access) -> &'a dyn Rows {
         let allowed = match &span {
             Span::Key(key) => allows(self.footprint, table, key, access),
@@ -188,13 +193,14 @@ impl<'a> Txn<'a> {
         self.nearby
     }
 
-    /// True if nothing that the procedure says can save it.
+    /// True if the run cannot commit, whatever the procedure returns.
     fn is_lost(&self) -> bool {
         self.exhausted || self.larger.is_some()
     }
 }
 
-/// [`Footprint::allows`]; of many items, most name a single key: that one is where its order says.
+/// Like [`Footprint::allows`], but first looks for an item of exactly this key by binary search,
+/// because most items of a large footprint are single keys.
 fn allows(footprint: &Footprint, table: TableId, key: &Key, access: Access) -> bool {
     let items = footprint.items();
     let at = items.partition_point(|item| (item.table, item.span.start()) < (table, key));
@@ -206,24 +212,24 @@ fn allows(footprint: &Footprint, table: TableId, key: &Key, access: Access) -> b
     items.get(at).is_some_and(is_it) || footprint.allows(table, key, access)
 }
 
-/// What became of a run.
+/// The outcome of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// It has effect.
+    /// The transaction takes effect.
     Committed {
-        /// What the client is told.
+        /// The answer for the client.
         output: Vec<u8>,
-        /// What it wrote.
+        /// The rows written and deleted.
         writes: Writes,
     },
-    /// It has none.
+    /// The transaction has no effect.
     Aborted(Abort),
-    /// It needs a larger footprint: this one, as far as could be found out.
+    /// The run left its footprint. Contains the footprint for the next attempt.
     Restart(Footprint),
 }
 
-/// Runs a request's procedure on `rows`, all that its footprint covers. `nearby` are rows to guess with, once
-/// it has left its footprint.
+/// Runs the procedure of a request. `rows` contains all rows of its footprint. `nearby` is read
+/// after the procedure has left its footprint; its rows affect only the next footprint.
 pub fn run(
     procedures: &Procedures,
     request: &Request,
@@ -295,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn who_swallows_an_error_is_aborted_all_the_same() {
+    fn a_swallowed_error_still_aborts() {
         let spin = |_: &[u8], txn: &mut Txn<'_>| {
             while txn.get(T, &Key::int(0)).is_ok() {}
             Ok(b"fine".to_vec())

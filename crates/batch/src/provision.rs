@@ -1,34 +1,34 @@
-//! Sites that come and go, and ranges that get another home (Hermes, section 3.3).
+//! Provisions: adding and removing sites, and moving ranges to another home (Hermes, section 3.3).
 //!
-//! A provision has a place in the order like a request, so all planners change at the same point:
+//! A provision has a place in the order like a request, so all planners apply it at the same point:
 //!
 //! ```text
-//!   add s4                       from this batch on, transactions are routed there too: hot records flow to it
-//!   move t1[0..1000) to s4       a chunk of cold records, in one step; then the next chunk, in another batch
-//!   remove s1                    nothing is at home there any more; what is fused there goes home
+//!   add s4                   transactions are routed to s4 from this batch on; hot records follow
+//!   move t1[0..1000) to s4   moves one chunk of cold records in one step; one chunk per batch
+//!   remove s1                needs an s1 that is home to no range; fused records move home
 //! ```
 //!
-//! *Hot* records need no provision: the router sees a site without load, and fusion brings them. *Cold* ones go
-//! chunk by chunk. A chunk's step locks its range where it is and where it goes, so chunks are small, and how
-//! fast one follows the other is up to who appends them. What is fused elsewhere stays there, and is not
-//! locked: the chunk meets few transactions.
+//! *Hot* records need no provision: the router prefers a site without load, and fusion moves them
+//! there. *Cold* records move in chunks. The step of a chunk locks its range at the old and the new
+//! home, so chunks should be small; the appender decides how fast they follow each other. Records
+//! fused elsewhere stay there unlocked, so a chunk conflicts with few transactions.
 //!
-//! A provision may be appended twice, if nobody knows whether it was: the second one has nothing to do, or is
-//! refused.
+//! If an append may have failed, the provision can be appended again. The second copy has no effect
+//! or is refused.
 
 use crate::rows::Rows;
 use isomer_design::{KeyRange, SiteId, TableId};
 use std::fmt;
 use thiserror::Error;
 
-/// A change of sites or homes.
+/// A change of the sites or of the homes of ranges.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Provision {
-    /// Routes transactions to one more site.
+    /// Adds a site, to which transactions are routed from then on.
     AddSite(SiteId),
-    /// Routes no more transactions to a site.
+    /// Removes a site, to which no more transactions are routed.
     RemoveSite(SiteId),
-    /// Gives a range another home.
+    /// Moves a range to another home.
     MoveRange {
         /// The table.
         table: TableId,
@@ -39,27 +39,27 @@ pub enum Provision {
     },
 }
 
-/// Why a provision changes nothing.
+/// Why a provision was refused. A refused provision has no effect.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The site is there.
+    /// The site exists.
     #[error("{0} is there already")]
     IsThere(SiteId),
-    /// The site is not there.
+    /// The site does not exist.
     #[error("{0} is not there: add it first")]
     IsNotThere(SiteId),
-    /// No site may have this number.
+    /// The number exceeds the largest allowed site id.
     #[error("no site can be called {0}")]
     NoSite(SiteId),
-    /// Rows are at home there.
+    /// The site is the home of a range.
     #[error("{site} is home to {table}{range}: move that elsewhere first")]
     IsHome {
         /// The site.
         site: SiteId,
         /// The table.
         table: TableId,
-        /// The first such range.
+        /// The first such range of the table.
         range: KeyRange,
     },
     /// It is the only site.
@@ -68,26 +68,27 @@ pub enum Refusal {
     /// There is no such table.
     #[error("table {0} does not exist")]
     NoTable(TableId),
-    /// The range has no keys.
+    /// The range is empty.
     #[error("the range {0} has no keys")]
     NoKeys(KeyRange),
 }
 
-/// A range on its way to another home, chunk by chunk. What is left is a value: whoever keeps it goes on
-/// from there.
+/// The rest of a range that moves to another home in chunks. A client that saves this value can
+/// resume the migration from it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Migration {
     /// The table.
     pub table: TableId,
-    /// The keys that are left; `None` if all are on their way.
+    /// The keys still to be moved; `None` if every chunk has been appended.
     pub rest: Option<KeyRange>,
     /// The new home.
     pub to: SiteId,
 }
 
 impl Migration {
-    /// The next chunk: the keys up to the `rows_max`-th of these rows, which are those of the old home.
-    /// Where a chunk ends is a guess that no site has to agree with: it is part of what is ordered.
+    /// Returns the next chunk: the keys before the row of `rows` (the rows of the old home) with
+    /// index `rows_max`, so at most `rows_max` rows. The boundary need not be exact, because the
+    /// order records the chunk itself.
     pub fn next_chunk(&mut self, rows: &dyn Rows, rows_max: usize) -> Option<Provision> {
         let rest = self.rest.take()?;
         let cut = rows.scan(self.table, &rest).into_iter().nth(rows_max.max(1));

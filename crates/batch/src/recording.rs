@@ -1,13 +1,13 @@
-//! What a planner was asked and what it decided, batch for batch.
+//! A recording of the input and the decisions of a planner, batch by batch.
 //!
 //! ```text
-//!   batch, plan ──▶ asked:    footprints, as they came
-//!                   decided:  which of them next, who runs it
+//!   batch, plan ──▶ asked:    footprints, in the order of arrival
+//!                   decided:  transactions in the order of execution, each with its executors
 //!                   moved:    record, from, to, in the order of the plan
 //! ```
 //!
-//! A recording says enough to route the batches once more and to compare. `isomer route --recorded` does so, by routers
-//! of its own over numbers, and without an engine.
+//! A recording suffices to route the batches again with another router and to compare the results.
+//! `isomer route --recorded` does this without an engine.
 
 use crate::plan::{Leg, Plan, Step, Work};
 use crate::request::Batch;
@@ -15,38 +15,38 @@ use crate::rows::RecordId;
 use isomer_design::{Footprint, SiteId};
 use std::sync::Arc;
 
-/// A batch as a planner saw it.
+/// The input of a planner for one batch, and its decisions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recorded {
-    /// Its place in the order.
+    /// The place of the batch in the order.
     pub batch: u64,
-    /// Footprints of the transactions that were routed, as they came.
+    /// The footprints of the routed transactions, in the order of arrival.
     pub asked: Vec<Footprint>,
-    /// The same transactions as they are to run.
+    /// The same transactions in the order of execution.
     pub decided: Vec<Decided>,
-    /// Records that change their site, in the order in which they do.
+    /// The records that change their site, in the order of the plan.
     pub moved: Vec<Move>,
-    /// True if sites or homes were changed with it.
+    /// True if the batch contained provisions.
     pub provisioned: bool,
 }
 
-/// What was decided about a transaction.
+/// The decision about one transaction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Decided {
-    /// Its place among those that were asked for.
+    /// Its index in [`Recorded::asked`].
     pub at: usize,
-    /// Who runs it; the first one answers.
+    /// The sites that run it; the first one answers.
     pub executors: Vec<SiteId>,
 }
 
 /// A record that changes its site.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Move {
-    /// Which one.
+    /// The table and key.
     pub record: RecordId,
-    /// Where it was.
+    /// The site before.
     pub from: SiteId,
-    /// Where it is from then on.
+    /// The site after.
     pub to: SiteId,
 }
 
@@ -57,14 +57,14 @@ impl Recorded {
         for (place, step) in plan.steps.iter().enumerate() {
             if let Work::Call(call) = &step.work {
                 let came = batch.requests.iter().position(|request| Arc::ptr_eq(request, call));
-                asked.push((came.expect("a plan calls what its batch has"), place));
+                asked.push((came.expect("a planned call is in its batch"), place));
             }
         }
         let mut as_they_came = asked.clone();
         as_they_came.sort_unstable();
         let at = |place| as_they_came.iter().position(|(_, other)| *other == place);
         for (_, place) in &asked {
-            let at = at(*place).expect("it came");
+            let at = at(*place).expect("each place is listed");
             executors.push(Decided { at, executors: plan.steps[*place].executors.clone() });
         }
         let footprint = |(came, _): &(usize, usize)| batch.requests[*came].footprint.clone();

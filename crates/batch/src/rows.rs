@@ -1,29 +1,29 @@
-//! The rows that a site holds, behind the smallest interface that the engine needs.
+//! The interface to the rows of a site.
 //!
-//! A site holds exactly the rows that are *placed* there: those at home here that are not fused elsewhere,
-//! and those that are fused here. So a range read asks each holder for all it has in the range, and gets
-//! every row once.
+//! A site holds exactly the rows *placed* there: rows with their home here that are not fused
+//! elsewhere, and rows fused here. A range read therefore asks each holder for all its rows in the
+//! range, and gets every row exactly once.
 
 use isomer_design::{Key, KeyRange, TableId};
 pub(crate) use isomer_strategy::batch::{RecordId, bounds, end_of};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A row's bytes, shared by all that read it.
+/// The bytes of a row, shared between its readers.
 pub type Row = Arc<[u8]>;
 
-/// Rows to put, and rows to delete.
+/// New rows by record; `None` deletes the row.
 pub type Writes = BTreeMap<RecordId, Option<Row>>;
 
 /// Rows, by table and key.
 pub trait Rows {
-    /// One row.
+    /// Returns the row of a record.
     fn get(&self, record: &RecordId) -> Option<Row>;
 
-    /// The rows of a range, in the order of their keys.
+    /// Returns the rows of a range in key order.
     fn scan(&self, table: TableId, range: &KeyRange) -> Vec<(Key, Row)>;
 
-    /// Makes changes, all of them or none.
+    /// Applies all writes atomically.
     fn apply(&mut self, writes: &Writes);
 }
 
@@ -37,12 +37,12 @@ impl MemoryRows {
         MemoryRows::default()
     }
 
-    /// Puts a row.
+    /// Inserts or replaces a row.
     pub fn put(&mut self, record: RecordId, row: Row) {
         self.0.insert(record, row);
     }
 
-    /// All rows, in order.
+    /// All rows in key order.
     pub fn iter(&self) -> impl Iterator<Item = (&RecordId, &Row)> {
         self.0.iter()
     }

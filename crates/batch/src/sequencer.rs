@@ -1,26 +1,28 @@
 //! The sequencer: gathers requests into batches.
 //!
 //! ```text
-//!   requests ──▶ │ open batch │ ── full, or its oldest request has waited long enough ──▶ append
+//!   requests ──▶ │ open batch │ ── full, or its oldest request is `wait_ns_max` old ──▶ append
 //! ```
 //!
-//! There may be many, one at each site. What each appends gets its place from the [order](crate::order).
-//! A request that is in the open batch already is not added again; one that came before is found out when
-//! the batch is [planned](crate::planner), which every site does alike.
+//! There may be several sequencers, for instance one at each site. The [order](crate::order)
+//! assigns the places of their batches. A sequencer drops a request that is already in its open
+//! batch. The [planner](crate::planner) finds repetitions of earlier requests, in the same way at
+//! every site.
 //!
-//! A sequencer keeps nothing: one that crashes loses its open batch, and the clients ask again.
+//! A sequencer has no durable state: a crash loses its open batch, and clients send their requests
+//! again.
 
 use crate::request::{Batch, ClientId, Request};
 use isomer_design::Time;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// When a batch is closed.
+/// The limits at which a batch is closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// It has this many requests.
+    /// The number of requests at which it is closed.
     pub requests_max: usize,
-    /// Its first request has waited this long, in nanoseconds.
+    /// The age of its first request at which it is closed, in nanoseconds.
     pub wait_ns_max: u64,
 }
 
@@ -39,7 +41,7 @@ impl Sequencer {
         Sequencer { limits, open: Vec::new(), known: BTreeSet::new(), closes: None }
     }
 
-    /// Takes a request; gives a batch to append, if it is full with this one.
+    /// Adds a request. Returns the batch to append if this request has filled it.
     pub fn submit(&mut self, now: Time, request: Request) -> Option<Batch> {
         if !self.known.insert(request.identity()) {
             return None;
@@ -49,12 +51,12 @@ impl Sequencer {
         (self.open.len() >= self.limits.requests_max).then(|| self.close())
     }
 
-    /// Gives a batch to append, if it has waited long enough.
+    /// Returns the batch to append if its first request is old enough.
     pub fn tick(&mut self, now: Time) -> Option<Batch> {
         self.closes.is_some_and(|at| at <= now).then(|| self.close())
     }
 
-    /// When the next [`Sequencer::tick`] is due.
+    /// The time at which [`Sequencer::tick`] returns the open batch; `None` if it is empty.
     pub fn closes_at(&self) -> Option<Time> {
         self.closes
     }

@@ -1,40 +1,45 @@
-//! One site: it does its part of each step of the plans, in their order as far as locks demand one.
+//! One site. It executes its part of each step of the plans, in the order that the locks require.
 //!
 //! ```text
-//!   plan ──▶ ask for the locks of all steps ──▶ as each step is granted:
+//!   plan ──▶ request the locks of all steps ──▶ for each step with all its locks:
 //!
-//!              source      read what it holds, remove what moves away, push all to the executors
-//!              executor    wait for the other sources' pushes, run, write what is placed here, answer
-//!              both        release the locks; whoever waited for these is next
+//!              source      read the rows held here, remove moving ones, push all to the executors
+//!              executor    wait for pushes of other sources, run, write rows placed here, reply
+//!              both        release the locks, which may grant those of later steps
 //! ```
 //!
-//! What has its locks is a [`Task`]. [`Site::step`] does all there are at once; who has cores of its own takes the input
-//! and hands the tasks to them ([`Site::take`], [`Site::next_task`], [`Site::work`]), and locks are held as long.
+//! Work that can be done now is a [`Task`]. [`Site::step`] does all tasks at once. A caller that
+//! schedules tasks on its own cores uses [`Site::take`], [`Site::next_task`] and [`Site::work`]
+//! instead; a step holds its locks until its task is done.
 //!
-//! The next plan is taken while steps of earlier ones wait. Nothing is voted on: from the same rows all
-//! executors come to the same outcome, and each writes the records that are placed at it after the step.
+//! The site takes the next plan while steps of earlier ones still wait. There is no vote: all
+//! executors reach the same outcome from the same rows, and each writes the records placed at it
+//! after the step.
 //!
-//! # Why it never stops
+//! # Progress
 //!
-//! A step waits for locks of earlier steps at its site, and for pushes of its sources, which wait for locks of
-//! earlier steps there. So the first unfinished step of all sites waits for nothing but messages.
+//! A step waits only for locks of earlier steps at its site, and for pushes. A source pushes once
+//! it has its locks, so it waits only for earlier steps, too. Hence the first unfinished step of
+//! all sites waits only for messages.
 //!
 //! # Hashes
 //!
-//! A site's rows have a hash that is a sum over rows, so a step changes it by what it writes, and the
-//! sum after a batch is known although later batches have begun. The locks that were asked for are hashed alike.
-//! Copies of a site that were given the same order agree on both after every batch.
+//! The hash of a site's rows is a sum over its rows, so a step updates it from its writes alone.
+//! The sum after a batch is exact even if later batches have begun, because each batch adds up its
+//! own changes. The requested locks are hashed likewise. Copies of a site with the same order have
+//! equal hashes after every batch.
 //!
-//! # A crash
+//! # Crash recovery
 //!
-//! A checkpoint is taken between batches: no plan is handed over until the site is idle, then its rows and
-//! [`Checkpoint`] are kept. A restarted site runs the batches from there on, with the same results, and the
-//! same pushes and answers as before. Who gets one twice knows it by its step, or by its request's number.
+//! Checkpoints are taken between batches: the embedding program withholds the next plan until the
+//! site is idle, and saves the rows together with the [`Checkpoint`]. A restarted site runs all
+//! later batches again with the same results, pushes and answers. Receivers recognize a repeated
+//! push by its step, and a repeated answer by the number of its request.
 //!
 //! # What is left out
 //!
-//! Checkpoints while the site works; waiting for the pushes of a site whose disk is gone (a copy of it can
-//! be asked as well as it, but nobody does yet).
+//! Checkpoints of a busy site. Recovery of pushes from a site whose disk is lost: a copy of that
+//! site could provide them, but no executor asks it.
 
 use crate::locks::{Lock, Locks};
 use crate::message::Message;
@@ -48,90 +53,92 @@ use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
-/// How long an executor waits for pushes before it asks for them, in nanoseconds.
+/// The time after which an executor asks for missing pushes, in nanoseconds.
 pub const ASK_AFTER_NS: u64 = 10_000_000;
 
-/// What a site is given.
+/// An input of a site.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// The next batch, worked out.
+    /// The plan of the next batch.
     Plan(Arc<Plan>),
-    /// A message of another site.
+    /// A message from another site.
     Message(SiteId, Message),
-    /// Time has passed; pushes that did not come are asked for.
+    /// Time has passed: the site asks for missing pushes, if [`Site::wake_at`] is due.
     Tick,
-    /// The checkpoint that was taken before this batch is durable.
+    /// The checkpoint taken before this batch is durable.
     Saved(u64),
 }
 
-/// What a site wants done.
+/// An action that the embedding program must take.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Output {
     /// Send a message to another site.
     Send(SiteId, Message),
-    /// Tell a client.
+    /// Answer a client: its id, the sequence number of its request, and the answer.
     Answer(ClientId, u64, Answer),
-    /// Hand this request to a sequencer: its footprint was too small, and is larger now.
+    /// Submit this request to a sequencer: a restart with a larger footprint.
     Resubmit(Request),
-    /// All steps of a batch, and of those before, are done here.
+    /// This batch and all earlier ones are done at this site.
     Finished(Finished),
 }
 
-/// Work on rows that nothing stands in the way of: the step holds its locks until it is done.
+/// Work on rows that is ready to run. The step holds its locks until the task is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Task {
-    /// The step has got its locks: read what is here, push it, and run it if nothing else is needed.
+    /// The step has obtained its locks: read and push the rows held here, and run the step if no
+    /// push is missing.
     Begin(StepId),
-    /// The last of what other sites push has come: run it.
+    /// The last missing push has arrived: run the step.
     Run(StepId),
 }
 
-/// A batch that is done at a site.
+/// A batch that is done at a site, with hashes to compare copies of the site.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Finished {
     /// The batch.
     pub batch: u64,
-    /// A hash of the site's rows after it.
+    /// The hash of the site's rows after the batch.
     pub rows: u64,
-    /// A hash of the locks that were asked for up to it.
+    /// The hash of all locks requested up to and including the batch.
     pub locks: u64,
-    /// A hash of the planner's state after it.
+    /// The hash of the planner's state after the batch.
     pub planner: u64,
 }
 
-/// One site.
+/// The state machine of one site.
 pub struct Site {
     id: SiteId,
     procedures: Procedures,
     locks: Locks,
     state: Checkpoint,
     running: BTreeMap<StepId, Running>,
-    /// Batches that are not done, in order.
+    /// Unfinished batches in order.
     open: VecDeque<OpenBatch>,
-    /// Pushes that came before their plan.
+    /// Pushes that arrived before the plan of their batch.
     early: BTreeMap<StepId, Vec<(SiteId, Pushed)>>,
-    /// What can be done now.
+    /// Tasks that are ready to run.
     tasks: VecDeque<Task>,
     asked_at: Time,
 }
 
 type Pushed = Arc<Vec<(RecordId, Row)>>;
 
-/// What outlives a crash, beside the rows.
+/// The durable state of a site, except for its rows.
 #[derive(Clone)]
 pub struct Checkpoint {
-    /// The next batch.
+    /// The next batch to begin.
     next: u64,
     answers: BTreeMap<ClientId, Answered>,
-    /// Pushes that their executors may still need.
+    /// Pushes that their executors may still ask for.
     sent: BTreeMap<(SiteId, StepId), Pushed>,
-    /// Who has ever pushed to it.
+    /// All sites whose pushes this site has ever waited for. They are told when a checkpoint is
+    /// durable.
     sources: SiteSet,
     rows: u64,
     locks: u64,
 }
 
-/// The latest that a client was told here.
+/// The latest output of this site about a request of one client.
 #[derive(Clone)]
 struct Answered {
     sequence: u64,
@@ -139,12 +146,12 @@ struct Answered {
     output: Output,
 }
 
-/// A step in which this site has a part.
+/// A step that this site has not finished.
 struct Running {
     plan: Arc<Plan>,
-    /// It has its locks, and this site has pushed what it holds.
+    /// True once the step has its locks and this site has pushed its rows.
     has_begun: bool,
-    /// Sources whose pushes have not come.
+    /// Sources whose pushes have not arrived.
     awaited: SiteSet,
     gathered: MemoryRows,
 }
@@ -158,7 +165,7 @@ struct OpenBatch {
 }
 
 impl Task {
-    /// The step that it is a part of.
+    /// The step of the task.
     pub fn id(self) -> StepId {
         match self {
             Task::Begin(id) | Task::Run(id) => id,
@@ -173,12 +180,13 @@ impl Running {
 }
 
 impl Checkpoint {
-    /// A site that comes later, without rows: it takes this batch first. Its planner is a clone of another's.
+    /// The checkpoint of a site that joins without rows and begins with batch `next`. The planner
+    /// of the new site is a clone of another site's planner at that batch.
     pub fn joining(next: u64) -> Checkpoint {
         Checkpoint { next, ..Checkpoint::initial(&MemoryRows::new()) }
     }
 
-    /// Before the first batch: no rows but these.
+    /// The checkpoint of a site before the first batch, with the given rows.
     pub fn initial(rows: &MemoryRows) -> Checkpoint {
         let hashes = rows.iter().map(|(record, row)| row_hash(record, row));
         Checkpoint {
@@ -191,14 +199,14 @@ impl Checkpoint {
         }
     }
 
-    /// The first batch that it does not have.
+    /// The first batch that is not in the checkpoint.
     pub fn next(&self) -> u64 {
         self.next
     }
 }
 
 impl Site {
-    /// A site that goes on from a checkpoint.
+    /// A site that continues from a checkpoint.
     pub fn new(id: SiteId, procedures: Procedures, from: Checkpoint) -> Site {
         Site {
             id,
@@ -213,41 +221,43 @@ impl Site {
         }
     }
 
-    /// The batch whose plan it takes next.
+    /// The batch of the next plan to be taken.
     pub fn next(&self) -> u64 {
         self.state.next
     }
 
-    /// How many pushes it keeps for sites that may ask again. A site that was removed can go when there are none.
+    /// The number of pushes kept for executors that may ask again. A removed site may be shut down
+    /// when there are none.
     pub fn kept_pushes(&self) -> usize {
         self.state.sent.len()
     }
 
-    /// How many batches it has begun and not done.
+    /// The number of batches begun and not finished.
     pub fn open_batches(&self) -> usize {
         self.open.len()
     }
 
-    /// What must be kept, with the rows as they are now; `None` while a batch is being worked on.
+    /// Returns the state to be saved together with the rows; `None` while a batch is in progress.
     pub fn checkpoint(&self) -> Option<Checkpoint> {
         self.open.is_empty().then(|| self.state.clone())
     }
 
-    /// When to [`Input::Tick`], if nothing else comes.
+    /// The latest time for the next [`Input::Tick`]; `None` if no push is missing.
     pub fn wake_at(&self) -> Option<Time> {
         let waits = self.running.values().any(|running| !running.awaited.is_empty());
         waits.then_some(Time(self.asked_at.0 + ASK_AFTER_NS))
     }
 
-    /// The locks that steps hold and wait for here.
+    /// The lock manager of the site.
     pub fn locks(&self) -> &Locks {
         &self.locks
     }
 
-    /// Takes an input, changes rows, and says what else is to be done.
+    /// Takes an input and does all tasks that it makes possible. Returns the actions for the
+    /// embedding program.
     ///
     /// # Panics
-    /// If a plan is handed over before those that come before it.
+    /// If the plan of an earlier batch is missing.
     pub fn step(&mut self, now: Time, input: Input, rows: &mut dyn Rows) -> Vec<Output> {
         let mut outputs = self.take(now, input);
         while let Some(task) = self.next_task() {
@@ -256,11 +266,11 @@ impl Site {
         outputs
     }
 
-    /// The first half of [`Site::step`], for who has cores to share out: takes an input, and leaves the work on
-    /// rows to [`Site::next_task`] and [`Site::work`].
+    /// The first half of [`Site::step`], for callers that schedule tasks themselves: takes an input
+    /// and leaves the work on rows to [`Site::next_task`] and [`Site::work`].
     ///
     /// # Panics
-    /// If a plan is handed over before those that come before it.
+    /// If the plan of an earlier batch is missing.
     pub fn take(&mut self, now: Time, input: Input) -> Vec<Output> {
         let mut outputs = Vec::new();
         match input {
@@ -277,13 +287,13 @@ impl Site {
         outputs
     }
 
-    /// What can be worked on now, in the order in which it became possible. Tasks do not touch each other's rows, so
-    /// they may be worked on in any order.
+    /// Returns the task that has been ready for longest. Ready tasks conflict with each other in no
+    /// row, so they may be done in any order.
     pub fn next_task(&mut self) -> Option<Task> {
         self.tasks.pop_front()
     }
 
-    /// Does a task, which may make others possible.
+    /// Does a task, which may make further tasks ready.
     pub fn work(&mut self, task: Task, rows: &mut dyn Rows) -> Vec<Output> {
         let mut turn = Turn { site: self, rows, outputs: Vec::new() };
         match task {
@@ -295,16 +305,16 @@ impl Site {
         outputs
     }
 
-    /// The step of a task that is not done yet.
+    /// The step of an unfinished task.
     ///
     /// # Panics
-    /// If it is done.
+    /// If the task is done.
     pub fn step_of(&self, task: Task) -> &Step {
         let id = task.id();
         &self.running[&id].plan.steps[id.step as usize]
     }
 
-    /// True if a task runs its step's code here: the others only push.
+    /// True if the task runs the code of its step here; otherwise it only pushes rows.
     pub fn runs(&self, task: Task) -> bool {
         match task {
             Task::Run(_) => true,
@@ -371,7 +381,8 @@ impl Site {
         Some(Output::Send(to, Message::Push { step, rows }))
     }
 
-    /// Asks for what the oldest batch waits for: later ones may have to wait for it anyway.
+    /// Asks for the missing pushes of the oldest waiting batch only, because later batches may wait
+    /// for its locks.
     fn ask(&mut self, now: Time, outputs: &mut Vec<Output>) {
         if self.wake_at().is_none_or(|at| now < at) {
             return;
@@ -390,7 +401,8 @@ impl Site {
         outputs.extend(self.state.sources.iter().map(done));
     }
 
-    /// Adds what a source has pushed; false if that is not awaited.
+    /// Adds the rows of a push to its step. Returns false if the step does not wait for a push from
+    /// `from`.
     fn gather(&mut self, id: StepId, from: SiteId, rows: &Pushed) -> bool {
         let Some(running) = self.running.get_mut(&id) else { return false };
         if !running.awaited.contains(from) {
@@ -401,7 +413,7 @@ impl Site {
         true
     }
 
-    /// The batch of a step that is not done.
+    /// The batch of an unfinished step.
     fn open_batch(&mut self, id: StepId) -> &mut OpenBatch {
         let first = self.open.front().expect("a step's batch is open").batch;
         &mut self.open[(id.batch - first) as usize]
@@ -422,7 +434,7 @@ impl Site {
     }
 }
 
-/// One task being worked on.
+/// A task in progress.
 struct Turn<'a> {
     site: &'a mut Site,
     rows: &'a mut dyn Rows,
@@ -430,7 +442,8 @@ struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// A step has its locks: this site pushes what it holds, and does the rest if nothing is missing.
+    /// Called when a step has its locks: pushes the rows held here, then finishes or runs the step
+    /// unless a push is missing.
     fn begin_step(&mut self, id: StepId) {
         self.push(id);
         let running = self.site.running.get_mut(&id).expect("a granted step runs");
@@ -442,7 +455,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Reads what this site holds of a step, removes what moves away, and pushes it to the executors.
+    /// Reads the rows of a step that this site holds, pushes them to the executors, and removes
+    /// those that move away.
     fn push(&mut self, id: StepId) {
         let site = &mut *self.site;
         let running = site.running.get_mut(&id).expect("a granted step runs");
@@ -479,7 +493,7 @@ impl Turn<'_> {
         self.write(id, &leaving);
     }
 
-    /// Runs a step here, which has its locks and all rows.
+    /// Runs a step here. It must have its locks and all pushes.
     fn run(&mut self, id: StepId) {
         let running = &self.site.running[&id];
         let plan = running.plan.clone();
@@ -512,7 +526,8 @@ impl Turn<'_> {
         self.note(step, request, Output::Answer(request.client, request.sequence, answer));
     }
 
-    /// Gives an output about a request, if this site answers it, and keeps it for who asks again.
+    /// Emits an output about a request, if this site is the one that answers, and keeps it for
+    /// repetitions.
     fn note(&mut self, step: &Step, request: &Request, output: Output) {
         if step.executors[0] != self.site.id {
             return;
@@ -560,7 +575,7 @@ fn locks(step: &Step, site: SiteId) -> Vec<Lock> {
     here.map(lock).collect()
 }
 
-/// The rows that a step brings to a site, whether it commits or not.
+/// The rows that move to a site with a step. They move even if the step aborts.
 fn arrivals(step: &Step, site: SiteId, gathered: &MemoryRows) -> Writes {
     let mut arrivals = Writes::new();
     for leg in step.legs.iter().filter(|leg| leg.is_to(site)) {

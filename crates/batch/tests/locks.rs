@@ -1,4 +1,5 @@
-//! The lock manager against a list of all that was asked for: who waits for whom, looked up the slow way.
+//! Compares the lock manager with a naive model: a list of all requests that is searched for
+//! conflicts.
 
 use isomer_batch::{Lock, Locks, StepId};
 use isomer_design::{Access, Key, KeyRange, Span, TableId};
@@ -34,7 +35,7 @@ fn conflict(a: &[Lock], b: &[Lock]) -> bool {
     })
 }
 
-/// Steps that conflict with no earlier one that is there.
+/// Steps that conflict with no earlier unfinished step.
 fn free(asked: &BTreeMap<StepId, Vec<Lock>>) -> BTreeSet<StepId> {
     let is_free = |&(id, locks): &(&StepId, &Vec<Lock>)| {
         asked.range(..*id).all(|(_, earlier)| !conflict(earlier, locks))

@@ -1,40 +1,39 @@
-//! Runs the golden scripts in `scripts/`. `UPDATE_GOLDENFILES=1 cargo test -p isomer-batch --test scripts`
-//! writes the answers anew.
+//! Runs the golden scripts in `scripts/`. `UPDATE_GOLDENFILES=1 cargo test -p isomer-batch --test
+//! scripts` updates their output.
 //!
-//! `locks`: steps ask one site's lock manager, in order.
+//! `locks`: steps request locks from the lock manager of one site, in order.
 //!
 //! ```text
-//!   ask 3 write 5 read 7 write 10..20    step 3 asks for locks on records and ranges
-//!   release 3                            and who has all locks now
-//!   places                               how many records and segments are known
+//!   ask 3 write 5 read 7 write 10..20    step 3 requests locks on records and ranges
+//!   release 3                            releases its locks; prints steps that have all theirs now
+//!   places                               the number of records and segments with entries
 //! ```
 //!
-//! `sequencer`: requests and time, in milliseconds.
+//! `sequencer`: requests and time in milliseconds.
 //!
 //! ```text
-//!   limits requests=3 wait=10    when a batch is closed
-//!   ask 0 c1 7                   at 0 ms, request 7 of client 1; `attempt=2`: restarted before
+//!   limits requests=3 wait=10    the limits at which a batch is closed
+//!   ask 0 c1 7                   at 0 ms, request 7 of client 1; `attempt=2` makes it a restart
 //!   tick 10                      at 10 ms
 //! ```
 //!
-//! `batches`: three sites, with accounts 0..9 at home at s1, 10..19 at s2, 20.. at s3.
+//! `batches`: three sites; accounts 0..9 have their home at s1, 10..19 at s2, 20.. at s3.
 //!
 //! ```text
-//!   router hermes fusion=2         calvin, gstore, leap, tpart; at most so many fused records; alpha=0
-//!   rows 0 30 100                  accounts, each with that balance
-//!   c1: transfer 5 12 3            a request; `footprint=none`: the client knows none
-//!   c1: again                      the last one again
-//!   batch                          the requests become a batch, which is planned and runs
-//!   hold s1 s3 · free · lose       messages from s1 to s3 wait, arrive, are lost
-//!   down s2 · crash s2 · up s2     s2 takes no plan; loses what is in memory; takes plans again
-//!   save s2                        a checkpoint
-//!   add s4 · remove s1             a site comes, goes
-//!   move 0 10 s4 rows=3            accounts 0..9 get another home, in chunks of so many rows; or `start 10`
-//!   tick                           the time that a site waits before it asks for pushes
+//!   router hermes fusion=2         or calvin, gstore, leap, tpart; up to 2 fused records; alpha=0
+//!   rows 0 30 100                  accounts 0..30 (exclusive), each with balance 100
+//!   c1: transfer 5 12 3            a request; `footprint=none`: the client declares none
+//!   c1: again                      repeats the client's last request
+//!   batch                          makes the waiting requests a batch, which is planned and run
+//!   hold s1 s3 · free · lose       holds messages from s1 to s3; delivers them; drops them
+//!   down s2 · crash s2 · up s2     s2 takes no plans; loses its memory; takes plans again
+//!   save s2                        takes a checkpoint
+//!   add s4 · remove s1             adds or removes a site
+//!   move 0 10 s4 rows=3            moves accounts 0..9 to s4 in chunks of 3 rows; or `start 10`
+//!   tick                           advances the clock by `ASK_AFTER_NS`
 //!   show · locks                   rows and fused records; steps with locks
 //! ```
-//!
-//! Below a command stands the plan, then what it caused, message by message (`⇥`: held) and answer by answer.
+//! The output of a command is the plan, then each message (`⇥`: held) and each answer it causes.
 
 #[path = "script/batches.rs"]
 mod batches;

@@ -1,13 +1,13 @@
-//! Seeded runs: every promise holds under delay, loss, repetition, disorder and crashes, for each router; and
-//! every planted bug is found by a checker whose promise it breaks. If a test of a plant fails, a checker has
-//! gone blind.
+//! Seeded simulations. Every guarantee holds for each router under delay, loss, repetition,
+//! reordering and crashes. Every planted bug is found by a checker whose guarantee it breaks; if
+//! such a test fails, a checker has stopped working.
 
 mod world;
 
 use world::plant::Plant;
 use world::{Failure, Seen, World};
 
-/// All that runs together must have seen, or they test less than they say.
+/// Events that all runs together must contain; otherwise the runs test less than they claim.
 const SEEN: [&str; 16] = [
     "abort",
     "answer",
@@ -46,7 +46,7 @@ fn all_promises_hold_for_each_router() {
     assert!(SEEN.iter().all(|what| all[what] > 20), "too little was seen: {all:#?}");
 }
 
-/// A planted bug must be found within so many seeds.
+/// The number of seeds within which a planted bug must be found.
 const SEEDS_MAX: u64 = 200;
 
 fn found(plant: Plant, checkers: &[&str]) {

@@ -92,7 +92,7 @@ impl Bench {
         }
     }
 
-    /// Accounts, where they are at home.
+    /// Creates accounts at their homes.
     fn rows(&mut self, from: i64, to: i64, balance: &str) {
         for key in from..to {
             let home = SiteId((key / 10).min(2) as u16 + 1);
@@ -133,7 +133,7 @@ impl Bench {
         self.settle();
     }
 
-    /// Until nothing is left to do.
+    /// Runs the sites and delivers messages until nothing is left to do.
     fn settle(&mut self) {
         loop {
             for id in self.nodes.keys().copied().collect::<Vec<_>>() {
@@ -256,7 +256,8 @@ impl Runner for Bench {
             }
             "add" => {
                 let id = site(args.next_pos())?;
-                // Its planner is a clone of another's, from before it is added.
+                // The new site's planner is a clone of another site's planner from before the batch
+                // that adds it.
                 let planner = self.nodes[&SiteId(2)].planner.clone();
                 let joins = Checkpoint::joining(planner.next());
                 let added = Node {

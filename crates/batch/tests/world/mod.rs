@@ -1,19 +1,20 @@
-//! A small world: copies of a database of a few sites each, one order that feeds them all, and a network that
-//! delays, loses, repeats and reorders. A seed draws everything, and repeats exactly.
+//! A simulation: two copies of a small database, one order that feeds both, and a network that
+//! delays, loses, repeats and reorders messages. Every choice is drawn from the seed, so a run can
+//! be repeated exactly.
 //!
 //! ```text
-//!   clients ──▶ sequencers ──▶ order ──▶ copy A: s1 s2 s3    each site plans for itself, crashes by itself,
-//!      ▲                        │  └───▶ copy B: s1 s2 s3    and runs again from its checkpoint
+//!   clients ──▶ sequencers ──▶ order ──▶ copy A: s1 s2 s3    each site has its own planner,
+//!      ▲                        │  └───▶ copy B: s1 s2 s3    crashes and recovers by itself
 //!      └── answers ─────────────│──────────┘
-//!                               └──────▶ serial execution    what must come out
+//!                               └──────▶ serial execution    the expected results
 //! ```
-//!
-//! | checker | promise |
+//! | checker | guarantee |
 //! | --- | --- |
-//! | answers | each client is told what serial execution says, as often as it is told |
-//! | copies agree | after each batch a site's rows and locks have the same hash in both copies and in each run of it; all planners agree |
-//! | rows | together the sites hold the rows of serial execution, each where the planner has it |
-//! | settles | once nothing fails any more, all clients are told, and nothing is locked |
+//! | answers | every answer to a client, first or repeated, is the one of serial execution |
+//! | copies agree | after each batch, copies of a site have equal hashes; all planners agree |
+//! | rows | the sites together hold the rows of serial execution, each at its planned place |
+//! | settles | after the last fault, all clients are answered and all locks released |
+//! | histories | list operations are strictly serializable (`isomer-check`) |
 //! | histories | what clients saw of lists is serializable, in real time (`isomer-check`) |
 
 pub(crate) mod plant;
@@ -37,7 +38,7 @@ use serial::Serial;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A promise that was broken.
+/// A guarantee that was violated, and by what.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) checker: &'static str,
@@ -48,10 +49,10 @@ fn broken(checker: &'static str, what: String) -> Result<(), Failure> {
     Err(Failure { checker, what })
 }
 
-/// How often what is worth testing has happened.
+/// How often each event of interest has occurred.
 pub(crate) type Seen = BTreeMap<&'static str, u64>;
 
-/// What a site keeps on disk.
+/// The durable state of a site.
 #[derive(Clone)]
 struct Saved {
     planner: Planner,
@@ -70,7 +71,7 @@ struct Client {
     id: ClientId,
     random: Random,
     sequence: u64,
-    /// Its request that was not answered.
+    /// Its unanswered request.
     open: Option<Request>,
     begun: u64,
     left: u32,
@@ -84,7 +85,7 @@ pub(crate) struct World {
     order: MemoryOrder,
     sequencers: Vec<Sequencer>,
     procedures: Procedures,
-    /// Per copy.
+    /// By copy.
     nodes: Vec<BTreeMap<SiteId, Node>>,
     wires: Vec<Vec<(SiteId, SiteId, Message)>>,
     serial: Serial,
@@ -114,7 +115,7 @@ const DESIGN: &str = "
       partition [4] master s3
 ";
 
-/// The routers, by seed.
+/// Chooses a router by seed.
 fn router(seed: u64) -> EngineRouter {
     match seed % 8 {
         0 => EngineRouter::Calvin,
@@ -152,7 +153,7 @@ impl World {
             let saved = Saved { planner: planner.clone(), checkpoint, rows: rows.clone() };
             Node { planner: planner.clone(), site, rows, saved }
         };
-        // The last one is there, and gets nothing to do until it is added.
+        // The fourth site exists, but has no work until it is added.
         let nodes = || (1..=4).map(SiteId).map(|site| (site, node(site))).collect();
         let client = |id: u64| Client {
             id: ClientId(id),
@@ -187,7 +188,7 @@ impl World {
         }
     }
 
-    /// Breaks things for a while, heals them, and looks whether all is well.
+    /// Injects faults for a while, stops them, and checks that the system recovers.
     pub(crate) fn run(mut self) -> Result<Seen, Failure> {
         for _ in 0..2500 {
             self.happen(true)?;
@@ -211,7 +212,7 @@ impl World {
         *self.seen.entry(what).or_default() += times as u64;
     }
 
-    /// One thing happens.
+    /// Does one randomly chosen action.
     fn happen(&mut self, faults: bool) -> Result<(), Failure> {
         self.steps += 1;
         self.now.0 += self.random.random_range(0..1_000_000);
@@ -245,7 +246,7 @@ impl World {
         }
     }
 
-    /// A client has no patience, or its request was lost with a sequencer's batch.
+    /// Repeats an open request, because its client timed out or a sequencer lost its batch.
     fn ask_again(&mut self) {
         let index = self.random.random_range(0..self.clients.len());
         if let Some(mut request) = self.clients.values().nth(index).unwrap().open.clone() {
@@ -262,7 +263,7 @@ impl World {
         batch.into_iter().for_each(|batch| self.order.append(batch).unwrap());
     }
 
-    /// Somebody adds or removes a site, or moves a range.
+    /// Adds or removes a site, or moves a range.
     fn provision(&mut self) {
         let site = SiteId(self.random.random_range(1..5));
         let low = self.random.random_range(0..30);
@@ -301,7 +302,8 @@ impl World {
         (copy, *self.nodes[copy].keys().nth(at).unwrap())
     }
 
-    /// A site of each copy takes its next plan: more are taken than come, or no run would end.
+    /// One site of each copy takes its next plan. Plans are taken faster than batches arrive;
+    /// otherwise no run would end.
     fn take_plans(&mut self) -> Result<(), Failure> {
         for copy in 0..self.nodes.len() {
             let at = self.random.random_range(0..self.nodes[copy].len());
@@ -327,7 +329,7 @@ impl World {
         self.input(copy, id, Input::Plan(planted.unwrap_or(plan)))
     }
 
-    /// Notes what a plan has that is worth testing.
+    /// Counts the events of interest in a plan.
     fn look(&mut self, plan: &Plan) {
         self.see("repeat", plan.repeats.len());
         self.see("provision refused", plan.refused.len());
@@ -392,7 +394,7 @@ impl World {
         self.input(copy, id, Input::Saved(next))
     }
 
-    /// A site loses what is in memory, and goes on from what it saved.
+    /// A site loses its memory and recovers from its checkpoint.
     fn crash(&mut self) -> Result<(), Failure> {
         let (copy, id) = self.some_node();
         let node = self.nodes[copy].get_mut(&id).unwrap();
@@ -518,7 +520,7 @@ impl Client {
     fn draw(&mut self) -> Request {
         let mut random = self.random.clone();
         let account = |random: &mut Random| {
-            // A few are hot.
+            // A few keys are hot.
             let most = if random.random_bool(0.5) { 30 } else { 4 };
             random.random_range(0..most) * 7 % 30
         };
@@ -551,7 +553,7 @@ impl Client {
     }
 }
 
-/// An answer, for people.
+/// Formats an answer for reports.
 pub(crate) fn text(answer: &Answer) -> String {
     match answer {
         Ok(output) => String::from_utf8_lossy(output).into_owned(),
@@ -559,7 +561,7 @@ pub(crate) fn text(answer: &Answer) -> String {
     }
 }
 
-/// What a client saw of lists.
+/// The list operations that a client saw, for the history checker.
 fn seen(request: &Request, answer: &Answer, begun: u64, ended: u64) -> Option<Transaction> {
     if request.procedure != "append" {
         return None;

@@ -1,5 +1,5 @@
-//! Bugs at the borders of the code under test: in plans, messages, requests and checkpoints. They prove
-//! that the checkers can fail.
+//! Planted bugs at the interfaces of the code under test: in plans, messages, requests and
+//! checkpoints. They prove that the checkers can fail.
 
 use isomer_batch::{Leg, Message, Plan, StepId, Work};
 use isomer_design::{Access, SiteId};
@@ -8,34 +8,34 @@ use std::sync::Arc;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Plant {
-    /// A lock is granted to whoever comes: writers share it.
+    /// A lock is granted out of order: writers share it.
     LockOutOfOrder,
-    /// A record leaves the fusion table, and does not go home.
+    /// An evicted record does not move home.
     EvictionForgotten,
-    /// A range is read at its homes only.
+    /// A range read asks only the homes of the range, not the sites of fused records.
     RangeMissesFused,
-    /// A transaction that aborts does not keep what was moved to it.
+    /// An aborted transaction does not keep the records that were moved to it.
     MoveForgottenOnAbort,
     /// A push arrives without one of its rows.
     RowLostOnTheWay,
-    /// A request that comes again runs again.
+    /// A repeated request runs again.
     RunTwice,
-    /// A checkpoint leaves out the planner's tables.
+    /// A checkpoint lacks the planner's tables.
     TablesNotSaved,
-    /// A range gets another home, and its rows stay.
+    /// A range gets a new home, but its rows stay at the old one.
     RangeLeftBehind,
-    /// A range that moves is not locked against others.
+    /// A moving range is locked for read only.
     RangeMovesUnlocked,
-    /// A site's disk gives back another row than it was given.
+    /// A disk returns a row with other contents.
     RowRots,
-    /// A source forgets pushes that an executor may still need.
+    /// A source drops pushes that an executor may still need.
     PushesForgottenEarly,
-    /// A transaction runs before all that it reads has come.
+    /// A transaction runs before all rows that it reads have arrived.
     PushNotAwaited,
 }
 
 impl Plant {
-    /// What a site is handed instead of a plan.
+    /// Alters the plan that a site receives.
     pub(crate) fn plan(
         self,
         plan: &Arc<Plan>,
@@ -75,7 +75,7 @@ impl Plant {
         }
     }
 
-    /// What arrives instead of a message.
+    /// Alters a message before its delivery.
     pub(crate) fn message(self, message: Message) -> Message {
         match (self, message) {
             (Plant::RowLostOnTheWay, Message::Push { step, rows }) => {

@@ -1,4 +1,5 @@
-//! Procedures to test with: accounts with balances (table t1), and lists of numbers (table t2), all as text.
+//! Procedures for tests: accounts with balances (table t1) and lists of numbers (table t2), all
+//! stored as text.
 
 use isomer_batch::{Abort, Answer, Procedures, Txn};
 use isomer_design::{Footprint, Key, KeyRange, TableId};
@@ -22,7 +23,7 @@ pub(crate) fn procedures() -> Procedures {
         .checked()
 }
 
-/// What a client declares for a call.
+/// The footprint that a client declares for a call.
 pub(crate) fn footprint(procedure: &str, args: &[i64]) -> Footprint {
     let key = |at: usize| Key::int(args[at]);
     let none = Footprint::new;
@@ -126,7 +127,7 @@ fn follow(params: &[u8], txn: &mut Txn<'_>) -> Answer {
     Ok(format!("{next}={}", there + 1).into_bytes())
 }
 
-/// Takes one from each account of a range, and closes those that have nothing.
+/// Takes one from the balance of each account in a range, and deletes the accounts with nothing.
 fn sweep(params: &[u8], txn: &mut Txn<'_>) -> Answer {
     let range = numbers(params);
     let rows = txn.scan(ACCOUNTS, &KeyRange::ints(range[0], range[1]))?;
@@ -139,7 +140,7 @@ fn sweep(params: &[u8], txn: &mut Txn<'_>) -> Answer {
     Ok(rows.len().to_string().into_bytes())
 }
 
-/// Opens the first account of a range that is not there.
+/// Opens the first account number of a range that is free.
 fn enter(params: &[u8], txn: &mut Txn<'_>) -> Answer {
     let range = numbers(params);
     let rows = txn.scan(ACCOUNTS, &KeyRange::ints(range[0], range[1]))?;
@@ -153,7 +154,7 @@ fn enter(params: &[u8], txn: &mut Txn<'_>) -> Answer {
 
 fn panic(params: &[u8], txn: &mut Txn<'_>) -> Answer {
     set(txn, numbers(params)[0], -1)?;
-    // A panic without the hook, which would print a stack for each.
+    // Panics without the hook, which would print a stack trace each time.
     std::panic::resume_unwind(Box::new("a poisoned transaction"));
 }
 

@@ -1,6 +1,6 @@
-//! The strongest checker: the same order, one transaction after the other, on one set of rows.
+//! The strongest checker: executes the same order serially on one set of rows.
 //!
-//! It knows of no site, lock or message: it takes what order the plans have, and nothing else.
+//! It knows no sites, locks or messages. From the plans it uses only the order of the steps.
 
 use isomer_batch::{
     Answer, Batch, ClientId, MemoryRows, Outcome, Planner, Procedures, RecordId, Row, Rows, StepId,
@@ -13,13 +13,13 @@ pub(crate) struct Serial {
     pub(crate) planner: Planner,
     procedures: Procedures,
     pub(crate) rows: MemoryRows,
-    /// What each client must be told of its requests.
+    /// The answer that each client must get to each of its requests.
     pub(crate) answers: BTreeMap<(ClientId, u64), Answer>,
-    /// Transactions that abort.
+    /// Aborted transactions.
     pub(crate) aborted: BTreeSet<StepId>,
 }
 
-/// The rows that a footprint has, as an executor gathers them.
+/// The rows of a footprint, as an executor gathers them.
 fn gathered(rows: &MemoryRows, footprint: &isomer_design::Footprint) -> MemoryRows {
     let mut gathered = MemoryRows::new();
     for item in footprint.items() {
@@ -37,7 +37,7 @@ fn gathered(rows: &MemoryRows, footprint: &isomer_design::Footprint) -> MemoryRo
     gathered
 }
 
-/// Nothing is nearby.
+/// Rows for [`run`] to read outside of a footprint: none, because they affect no outcome here.
 struct Nothing;
 
 impl Rows for Nothing {
