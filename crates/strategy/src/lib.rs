@@ -1,38 +1,40 @@
-//! Strategies: what decides where a transaction runs, and what is changed for it.
+//! Strategies: decide where transactions run and which changes of the design to make.
 //!
-//! This crate holds the contract between the router, which asks and acts, and the planners, which
-//! decide: the trait [`Strategy`], what crosses it, and the strategies that need no planner. So an
-//! embedder of the router compiles no planner, and a planner knows no router.
+//! This crate is the interface between the router, which asks and acts, and the planners, which
+//! decide. It contains the trait [`Strategy`], the types that cross it, and the strategies that
+//! need no planner. An embedder of the router therefore compiles no planner, and a planner does not
+//! depend on the router.
 //!
 //! ```text
 //!   isomer-plan ──▶ isomer-strategy ◀── isomer-cluster
 //!      decide          contract             act
 //! ```
 //!
-//! The router asks its strategy once for every transaction, and does what it says. A strategy is a
-//! pure function of what it is shown and of what it has been told before: it knows no sites, sockets,
-//! threads or clocks, and it cannot alter the design, only ask for changes.
+//! The router asks its strategy about every transaction and does what it answers. A strategy is a
+//! function of its arguments and of the reports it has received. It has no access to sites,
+//! sockets, threads or clocks, and it cannot alter the design, only request changes.
 //!
 //! ```text
 //!   footprint ─▶ routing table ─▶ Route ──▶ Strategy::decide ──▶ Verdict::Run(Decision)
-//!                                              ▲  │                 place: where it will run
-//!                     design (cheap to clone) ─┘  │                 first: changes it must wait for
-//!                                                 │                 meanwhile: changes that may pay later
+//!                                              ▲  │                 place: where it runs
+//!                     design (cheap to clone) ─┘  │                 first: changes made before
+//!                                                 │                 deferred: changes made later
 //!                 asked again, with the footprint ▼
 //!                 reserved for it ◀──────── Verdict::Reserve
 //!
-//!   a transaction has run ───────▶ Strategy::observe     some of them measured, phase by phase
-//!   a change was made or not ────▶ Strategy::changed
-//!   how busy the sites are ──────▶ Strategy::loads       from time to time
+//!   a transaction has run ───────▶ Strategy::observe     with times of its phases, if wanted
+//!   a change was made or failed ─▶ Strategy::changed
+//!   load of the sites ───────────▶ Strategy::loads       from time to time
 //! ```
 //!
-//! | strategy | changes | when no site can run a transaction |
+//! | strategy | changes the design | if no site can run a transaction |
 //! | --- | --- | --- |
-//! | [`Static`] | never any | refuses it |
-//! | [`TwoPhase`] | never any | runs it over several, by two-phase commit |
-//! | [`OnDemand`] | the necessary ones (MorphoSys, sections 3.1 and 5.3.3) | makes one site able to |
+//! | [`Static`] | never | refuses it |
+//! | [`TwoPhase`] | never | runs it at several sites by two-phase commit |
+//! | [`OnDemand`] | if necessary (MorphoSys, sections 3.1, 5.3.3) | enables one site to run it |
 //!
-//! Those that plan are in `isomer-plan`: the autopilot, Clay, adaptive replication and others.
+//! The strategies with a planner are in `isomer-plan`: the autopilot, Clay, adaptive replication
+//! and others.
 
 pub mod batch;
 mod needs;
@@ -49,51 +51,52 @@ use isomer_design::{
     Change, Design, Footprint, HotLock, Plan, Route, SiteId, SiteSet, TableId, Time,
 };
 
-/// What a strategy is shown of a transaction.
+/// A transaction as a strategy sees it.
 pub struct Request<'a> {
-    /// What the transaction will read and write.
+    /// The declared reads and writes.
     pub footprint: &'a Footprint,
-    /// Where the design lets it run.
+    /// The sites that can run it under the current design.
     pub route: Route,
-    /// The site at which its session ran last.
+    /// The site of the last transaction of its session.
     pub last_site: Option<SiteId>,
-    /// A number that differs from transaction to transaction, to break ties with.
+    /// A number that differs between transactions, to break ties with.
     pub ticket: u64,
-    /// The time.
+    /// The current time.
     pub now: Time,
-    /// Nobody else changes the partitions of the footprint: what is decided now will be done.
+    /// True if the partitions of the footprint are reserved: until the decision is carried out, no
+    /// other change touches them.
     pub reserved: bool,
-    /// The design; ask only if it is needed, it is locked for a moment.
+    /// Returns the design. Call it only if needed, because it takes a lock.
     pub design: &'a dyn Fn() -> Design,
 }
 
-/// What a strategy says of a transaction.
+/// The answer of a strategy to a request.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Verdict {
-    /// Do this.
+    /// Carry out this decision.
     Run(Decision),
-    /// Changes may have to be made first: ask again with the footprint reserved.
+    /// Ask again with the footprint reserved, because changes may be necessary first.
     Reserve,
 }
 
-/// What is to be done with a transaction.
+/// A decision about a transaction.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Decision {
-    /// Where it runs.
+    /// Where the transaction runs.
     pub place: Place,
-    /// Changes that must be made before.
+    /// Changes that must be made before the transaction runs.
     pub first: Plan,
-    /// Changes that need not be waited for. They are made whatever becomes of the transaction.
+    /// Changes that the transaction does not wait for. They are made whether it commits or not.
     pub deferred: Plan,
 }
 
 impl Decision {
-    /// Run it there, and change nothing.
+    /// Run at one site without changes.
     pub fn at(site: SiteId) -> Decision {
         Decision::of(Place::At(site))
     }
 
-    /// Run it over several sites, and change nothing.
+    /// Run at several sites without changes.
     pub fn across(coordinator: SiteId) -> Decision {
         Decision::of(Place::Distributed { coordinator })
     }
@@ -106,11 +109,11 @@ impl Decision {
 /// Where a transaction runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// At one site, which masters all that is written and holds all that is read.
+    /// At one site, which masters the write set and holds the read set.
     At(SiteId),
-    /// Wherever its keys are, by two-phase commit.
+    /// At all sites that hold its keys, by two-phase commit.
     Distributed {
-        /// The site that runs the procedure and decides.
+        /// The site that runs the procedure and decides the outcome.
         coordinator: SiteId,
     },
 }
@@ -124,10 +127,10 @@ impl Place {
     }
 }
 
-/// Why a strategy lets a transaction run nowhere.
+/// Why a strategy refuses a transaction.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refused {
-    /// No single site can run it, and the strategy changes nothing.
+    /// No single site can run it, and the strategy does not change the design.
     #[error(
         "no single site masters all that the transaction writes and holds all that it reads \
          ({footprint}), and the strategy `{strategy}` does not change the design; \
@@ -144,120 +147,119 @@ pub enum Refused {
     UnknownTable(TableId),
 }
 
-/// A transaction that has run.
+/// The report of a transaction that has run.
 pub struct Report<'a> {
-    /// Its number, as in the [`Request`].
+    /// Its number, as in [`Request::ticket`].
     pub ticket: u64,
-    /// What it read and wrote.
+    /// Its reads and writes.
     pub footprint: &'a Footprint,
-    /// Where it ran; of several sites, the coordinator.
+    /// The site where it ran; the coordinator, if it was distributed.
     pub site: SiteId,
-    /// How many changes it waited for.
+    /// The number of changes that it waited for.
     pub changes: usize,
-    /// When it had run.
+    /// The time when it ended.
     pub now: Time,
-    /// From the session's request to its answer, in nanoseconds.
+    /// The time from the session's request to its answer, in nanoseconds.
     pub latency_ns: u64,
-    /// Where its time went, if the strategy [wanted](Strategy::wants) to know.
+    /// The times of its phases, if the strategy [wanted](Strategy::wants) them.
     pub measured: Option<Measured>,
 }
 
-/// Where the time of a transaction went, from the router to its site and back, in nanoseconds, and for
-/// how many rows.
+/// The times of the phases of a transaction in nanoseconds, and its number of rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Measured {
-    /// On the way to the site and back, and until a thread took it.
+    /// The transfer to the site and back, including the wait for a thread.
     pub service_ns: u64,
-    /// Waiting for locks.
+    /// The wait for locks.
     pub lock_ns: u64,
-    /// Waiting for copies to be up to date.
+    /// The wait for replicas to be up to date.
     pub wait_ns: u64,
-    /// The procedure.
+    /// The run of the procedure.
     pub run_ns: u64,
-    /// From the end of the procedure until all is durable.
+    /// From the end of the procedure until the commit is durable.
     pub commit_ns: u64,
-    /// For how much of all this it held locks.
+    /// The part of all these during which it held locks.
     pub held_ns: u64,
-    /// Rows read and written.
+    /// The numbers of rows read and written.
     pub rows: [usize; 2],
 }
 
-/// A change that was asked for.
+/// The outcome of a change.
 pub struct Changed<'a> {
     /// The change.
     pub change: &'a Change,
-    /// Rows that were copied for it.
+    /// The number of rows copied for it.
     pub rows: usize,
-    /// How long it took, in nanoseconds; or why it was not made.
+    /// Its duration in nanoseconds, or the reason why it failed.
     pub took_ns: Result<u64, String>,
-    /// When that was known.
+    /// The time when the outcome was known.
     pub now: Time,
 }
 
-/// How a site is.
+/// The load of a site.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SiteLoad {
     /// The site.
     pub site: SiteId,
-    /// The share of its processors' time that was in use lately, 0 to 1; `None` if nobody knows.
+    /// The share of processor time in use, from 0 to 1; `None` if unknown.
     pub busy: Option<f64>,
-    /// Bytes of rows and index.
+    /// The size of rows and indexes in bytes.
     pub memory_bytes: usize,
-    /// How many bytes there may be.
+    /// The memory limit in bytes, if there is one.
     pub memory_max: Option<usize>,
-    /// The locks with long queues.
+    /// The locks with long queues of waiters.
     pub hot_locks: Vec<HotLock>,
 }
 
 /// See the [module documentation](self).
 pub trait Strategy: Send + Sync {
-    /// The name by which it is chosen and shown.
+    /// The name by which users select it.
     fn name(&self) -> &'static str;
 
-    /// Decides about one transaction. Called on the way of every transaction, from many threads. A
-    /// decision with changes to be made first counts only if the footprint was reserved.
+    /// Decides about a transaction. Called for every transaction, by many threads at once. A
+    /// decision with changes in [`Decision::first`] is valid only if the footprint was reserved.
     ///
     /// # Errors
-    /// [`Refused`] if it is to run nowhere.
+    /// [`Refused`] if the transaction cannot run.
     fn decide(&self, request: &Request<'_>) -> Result<Verdict, Refused>;
 
-    /// True if the transaction with this ticket is to be measured.
+    /// True if the phases of the transaction with this ticket are to be measured.
     fn wants(&self, _ticket: u64) -> bool {
         false
     }
 
-    /// Hears how a transaction went.
+    /// Receives the report of a transaction.
     fn observe(&self, _report: &Report<'_>) {}
 
-    /// Hears what became of a change that it asked for, or that somebody else did.
+    /// Receives the outcome of a change, whether this strategy requested it or not.
     fn changed(&self, _changed: &Changed<'_>) {}
 
-    /// What it has learned and decided, as text for [`Strategy::recall`]; `None` if it learns
-    /// nothing. Required, as is the other, so that a strategy around another one cannot lose what
-    /// that one knows.
+    /// Returns the learned state as text for [`Strategy::recall`], or `None` if there is none. This
+    /// method and `recall` have no default, so that a strategy that wraps another one cannot forget
+    /// to pass on its state.
     fn memory(&self, design: &Design) -> Option<String>;
 
-    /// Goes on with what it knew when [`Strategy::memory`] was asked for.
+    /// Restores the state that [`Strategy::memory`] returned.
     ///
     /// # Errors
-    /// In words, if it cannot make sense of it; it then begins anew.
+    /// A message, if the text is invalid. The strategy then starts without learned state.
     fn recall(&self, memory: &str) -> Result<(), String>;
 
-    /// Thinks about all transactions together, for as long as that takes. Asked after [`Strategy::loads`], on no
-    /// transaction's way, by one thread at a time.
+    /// Plans for all transactions together; may take long. Called after [`Strategy::loads`], by one
+    /// thread at a time, and never while a transaction waits for it.
     fn plan_globally(&self, _now: Time, _design: &Design) {}
 
-    /// True if it is time to tell the strategy how the sites are.
+    /// True if [`Strategy::loads`] is due.
     fn wants_loads(&self, _now: Time) -> bool {
         false
     }
 
-    /// Hears how the sites are.
+    /// Receives the loads of the sites.
     fn loads(&self, _now: Time, _loads: &[SiteLoad]) {}
 }
 
-/// One of several sites that can run a transaction: where its session ran last, so that it need not
-/// wait for replication; otherwise one by the ticket, so that readers spread.
+/// Chooses one of the sites that can run a transaction: the site of its session's last transaction,
+/// which need not wait for replication, or else a site by ticket, which spreads readers.
 pub fn pick(candidates: &SiteSet, request: &Request<'_>) -> SiteId {
     if let Some(last) = request.last_site.filter(|&site| candidates.contains(site)) {
         return last;

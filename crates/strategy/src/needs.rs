@@ -1,24 +1,24 @@
-//! What a transaction needs of the design: the partitions of its footprint, and how it uses them.
+//! The partitions that a transaction needs, and how it uses them.
 
 use isomer_design::{
     Access, Change, Design, Footprint, KeyRange, Placement, SiteId, Span, Step, TableId,
 };
 
-/// A partition of a footprint.
+/// A partition in a footprint.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Need {
-    /// Its table.
+    /// The table of the partition.
     pub table: TableId,
-    /// Its keys.
+    /// The keys of the partition.
     pub range: KeyRange,
-    /// Written, if any item of the footprint writes there.
+    /// `Write`, if any item of the footprint writes to the partition.
     pub access: Access,
-    /// Where it is.
+    /// The current placement of the partition.
     pub placement: Placement,
 }
 
-/// The partitions of a footprint, ordered by table and key, each once. Tables that do not exist need
-/// nothing.
+/// Returns the partitions of a footprint, each once, ordered by table and key. Items of unknown
+/// tables are ignored.
 pub fn needs(design: &Design, footprint: &Footprint) -> Vec<Need> {
     let mut needs: Vec<Need> = Vec::with_capacity(footprint.items().len());
     for item in footprint.items() {
@@ -33,7 +33,7 @@ pub fn needs(design: &Design, footprint: &Footprint) -> Vec<Need> {
             Span::Range(range) => design.partitions_in(item.table, range).for_each(&mut add),
         }
     }
-    // Written first, so that this is what stays.
+    // Written partitions come first among equals, so that `dedup_by` keeps them.
     needs.sort_by(|a, b| {
         let place = |need: &Need| (need.table, std::cmp::Reverse(need.access));
         (a.table, &a.range.start).cmp(&(b.table, &b.range.start)).then(place(a).cmp(&place(b)))
@@ -43,22 +43,22 @@ pub fn needs(design: &Design, footprint: &Footprint) -> Vec<Need> {
 }
 
 impl Need {
-    /// A replica must be brought to the site, before all else.
+    /// True if the site needs a replica first.
     pub fn lacks_replica(&self, site: SiteId) -> bool {
         !self.placement.holds(site)
     }
 
-    /// The site must become the master.
+    /// True if the site must become the master.
     pub fn lacks_master(&self, site: SiteId) -> bool {
         self.access == Access::Write && self.placement.master != site
     }
 
-    /// The site cannot serve it as it is.
+    /// True if the site cannot serve the partition under the current placement.
     pub fn is_lacked_by(&self, site: SiteId) -> bool {
         self.lacks_replica(site) || self.lacks_master(site)
     }
 
-    /// The changes that let a site serve it.
+    /// The changes that enable a site to serve the partition.
     pub fn changes(&self, site: SiteId) -> impl Iterator<Item = Change> {
         let (table, start) = (self.table, || self.range.start.clone());
         let replica = self.lacks_replica(site);
@@ -68,7 +68,7 @@ impl Need {
         replica.into_iter().chain(remaster)
     }
 
-    /// These changes, with reasons.
+    /// The same changes with their reasons.
     pub fn steps(&self, site: SiteId) -> impl Iterator<Item = Step> {
         self.changes(site).map(move |change| {
             let why = match (&change, self.access) {
@@ -84,14 +84,14 @@ impl Need {
         })
     }
 
-    /// What takes it to a site, and leaves nothing behind where its master was.
+    /// The steps that move the partition to a site and remove the copy at the old master.
     pub fn move_to(&self, site: SiteId, why: &str) -> Vec<Step> {
         let removal = Step::new(self.removal(self.placement.master), why);
         let steps = self.changes(site).map(|change| Step::new(change, why));
         steps.chain([removal]).collect()
     }
 
-    /// What takes a copy away.
+    /// The change that removes a copy.
     pub fn removal(&self, site: SiteId) -> Change {
         Change::RemoveReplica { table: self.table, start: self.range.start.clone(), site }
     }

@@ -1,10 +1,13 @@
-//! The necessary changes, and no others.
+//! Makes only those changes without which a transaction cannot run.
 //!
-//! If no site masters the write set and holds the read set, one is made to: for each partition it
-//! does not master but must, a remaster (with a replica first, if it has none); for each it does not
-//! hold but must read, a replica. The site is the one that needs the least of that, counting a
-//! replica as ten remasters, since rows have to be copied for it; among equals the one that has run
-//! the fewest transactions, so that a spread-out workload stays spread out.
+//! If no site masters the write set and holds the read set, this strategy enables one site to do
+//! so. For each written partition that the site does not master, it remasters the partition, after
+//! adding a replica if the site has none. For each read partition that the site does not hold, it
+//! adds a replica.
+//!
+//! It chooses the site with the lowest cost. A replica costs as much as ten remasters, because its
+//! rows must be copied. Among equals it chooses the site that has run the fewest transactions, so
+//! that a distributed workload stays distributed.
 //!
 //! ```text
 //!   write 5, write 12, read 30          needs at s1              at s2
@@ -14,8 +17,7 @@
 //!                                       11                       11
 //! ```
 //!
-//! Left out: anything that looks beyond this transaction. A learned strategy does
-//! that in the same place.
+//! Left out: the effects of the changes on later transactions. The learned strategy considers them.
 
 use crate::needs::{Need, needs};
 use crate::{Decision, Place, Refused, Report, Request, Strategy, Verdict, pick};
@@ -27,8 +29,8 @@ const REPLICA_COST: u64 = 10;
 
 /// See the [module documentation](self).
 pub struct OnDemand {
-    /// Transactions that ran at each site. Each is a word of its own cache line's worth of sites, and
-    /// only read when a tie is to be broken.
+    /// The number of transactions that ran at each site, by site id. Used only to choose among
+    /// sites of equal cost.
     ran: Vec<AtomicU64>,
 }
 
@@ -71,11 +73,11 @@ impl OnDemand {
         let needs = needs(&design, request.footprint);
         let busy = |site: SiteId| self.ran[usize::from(site.0)].load(Ordering::Relaxed);
         let rank = |site: &SiteId| (cost(&needs, *site), busy(*site), *site);
-        // A site that holds nothing of it needs more than any that holds something.
+        // Sites without any copy cost more than any site with one.
         let holders = needs.iter().map(|need| need.placement.holders());
         let sites = holders.reduce(|all, these| &all | &these).unwrap_or_default();
         let site =
-            sites.iter().min_by_key(rank).expect("what cannot run anywhere accesses something");
+            sites.iter().min_by_key(rank).expect("an unroutable transaction has a partition");
         let others: Vec<String> = sites
             .iter()
             .filter(|&other| other != site)

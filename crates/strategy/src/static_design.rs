@@ -1,9 +1,9 @@
-//! A design that nobody changes.
+//! A strategy that never changes the design.
 
 use crate::{Decision, Refused, Request, Strategy, Verdict, pick};
 use isomer_design::Route;
 
-/// Runs what a single site can run, and refuses the rest.
+/// Runs transactions that a single site can run, and refuses all others.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Static;
 

@@ -1,15 +1,16 @@
-//! A design that nobody changes, and transactions that run across it.
+//! A strategy that never changes the design and runs transactions across several sites.
 //!
-//! What a single site can run runs there. The rest runs at several sites by two-phase commit, coordinated
-//! by the site that masters the most of what is written; among equals, by the one that holds the most of
-//! what is read; among these by the ticket, so that the work is spread. This is what a partitioned
-//! database does that does not rearrange itself.
+//! A transaction that a single site can run runs there. Any other runs at several sites by
+//! two-phase commit. Its coordinator is the site that masters the most written partitions; among
+//! equals, the one that holds the most partitions of the footprint; among these, one chosen by
+//! ticket, to spread the work. This is how a partitioned database with a fixed design behaves.
 
 use crate::{Decision, Refused, Request, Strategy, Verdict, pick};
 use isomer_design::{Access, Placement, Route, SiteId, Span};
 use std::collections::BTreeMap;
 
-/// Among equals that one is chosen which stands last on a ring of so many places, turned by the ticket.
+/// The size of the ring of site ids on which ties are broken. The ticket rotates the ring, and the
+/// site that is last on it wins.
 const TURNS: u64 = 65;
 
 /// See the [module documentation](self).
@@ -38,10 +39,10 @@ impl Strategy for TwoPhase {
     }
 }
 
-/// The site that has most to do with what it runs.
+/// Chooses the coordinator of a distributed transaction.
 pub fn coordinator(request: &Request<'_>) -> SiteId {
     let design = (request.design)();
-    // By site: partitions that are written there, and that are held there.
+    // By site: the numbers of written partitions that it masters, and of partitions that it holds.
     let mut tally = BTreeMap::<SiteId, (u32, u32)>::new();
     let mut count = |access: Access, placement: Placement| {
         if access == Access::Write {
@@ -87,7 +88,7 @@ mod tests {
         let request =
             Request { footprint, route, last_site: None, ticket, now, reserved: false, design };
         let Verdict::Run(decision) = TwoPhase.decide(&request).unwrap() else {
-            panic!("nothing is to be reserved")
+            panic!("this strategy reserves nothing")
         };
         assert!(decision.first.is_empty(), "the design never changes");
         decision.place
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn who_writes_most_coordinates_then_who_reads_most() {
+    fn the_site_with_most_writes_coordinates_then_the_one_with_most_copies() {
         let footprint =
             Footprint::new().write(ITEMS, Key::int(22)).read_range(ITEMS, KeyRange::ints(0, 20));
         assert_eq!(decide(&footprint, 0), Place::Distributed { coordinator: SiteId(3) });

@@ -1,61 +1,63 @@
-//! The fusion table: where the hot records are (Hermes, sections 3.1 and 4.1).
+//! The fusion table: the sites of the hot records (Hermes, sections 3.1 and 4.1).
 //!
-//! Records that are not at home have an entry; everything else is found by the [homes](super::Homes). The
-//! table is part of the state that all sites agree on: it changes in the planned order only, and never by
-//! what a transaction did.
+//! Each record that is away from home has an entry; all other records are at their
+//! [homes](super::Homes). The table is part of the state on which all sites agree: it changes only
+//! in the planned order, never by results of transactions.
 //!
 //! ```text
-//!   a, b, c are at home at s1, x at s2        fusion table   b → s2
-//!   a range read of [a..c]                    s1 has a, c; s2 has b: both are asked
+//!   a, b, c have their home at s1, x at s2    fusion table   b → s2
+//!   range read of [a..c]                      s1 has a, c; s2 has b: both are asked
 //! ```
 //!
-//! It is ordered by key, as range reads ask which records of a range are elsewhere. An entry says where a row
-//! is if there is one: a deleted row keeps its entry, and one that is inserted has it before it exists.
+//! It is ordered by key, because a range read needs the records of the range that are elsewhere. An
+//! entry says where a row would be: a deleted row keeps its entry, and a row to be inserted has an
+//! entry before it exists.
 //!
-//! It is bounded. When a batch leaves it too full, entries are chosen by the replacement rule, and their
-//! records go home at the end of the batch. (The paper lets each transaction evict while it is being
-//! routed; at the end of the batch no plan that is already made depends on them.)
+//! The table is bounded. If it is too full after a batch, the replacement policy chooses entries,
+//! and their records move home at the end of the batch. The paper evicts while it routes each
+//! transaction. Evicting at the end of the batch keeps the plans of that batch valid.
 
 use foldhash::fast::FixedState;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash};
 use std::ops::RangeBounds;
 
-/// Which entries leave a full table.
+/// The replacement policy of a full table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Replacement {
-    /// Those that came first.
+    /// Evicts the oldest entries.
     Fifo,
-    /// Those used longest ago.
+    /// Evicts the least recently used entries.
     Lru,
-    /// Second chance: a hand goes round, and spares each entry that was used since it last came by.
+    /// Second chance: a hand goes around the slots, and skips and clears each entry used since its
+    /// last pass.
     Clock,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Entry<S> {
     site: S,
-    /// FIFO and LRU: the place in the queue. CLOCK: the slot.
+    /// For FIFO and LRU the position in the queue, for CLOCK the slot.
     place: u64,
     used: bool,
 }
 
-/// Where the hot records are: keys `K` at sites `S`.
+/// The sites of the hot records: maps keys `K` to sites `S`.
 #[derive(Clone, Debug)]
 pub struct FusionTable<K, S> {
     replacement: Replacement,
     size_max: Option<usize>,
     entries: BTreeMap<K, Entry<S>>,
-    /// Keys by place: the queue, or the circle of slots.
+    /// Keys by [`Entry::place`].
     queue: BTreeMap<u64, K>,
     next_place: u64,
     hand: u64,
-    /// The sum of the entries' hashes.
+    /// The wrapping sum of the hashes of all entries.
     digest: u64,
 }
 
 impl<K: Ord + Clone + Hash, S: Copy + Eq + Hash> FusionTable<K, S> {
-    /// An empty table of at most `size_max` entries; `None` is unbounded.
+    /// An empty table with room for `size_max` entries; `None` means unbounded.
     pub fn new(replacement: Replacement, size_max: Option<usize>) -> FusionTable<K, S> {
         FusionTable {
             replacement,
@@ -68,39 +70,39 @@ impl<K: Ord + Clone + Hash, S: Copy + Eq + Hash> FusionTable<K, S> {
         }
     }
 
-    /// The site of a key, if it is not at home. Does not count as use.
+    /// Returns the site of a key, or `None` if it is at home. Does not count as a use.
     #[inline]
     pub fn get(&self, key: &K) -> Option<S> {
         self.entries.get(key).map(|entry| entry.site)
     }
 
-    /// The entries of a range, by key.
+    /// The entries of a range in key order.
     pub fn range(&self, range: impl RangeBounds<K>) -> impl Iterator<Item = (&K, S)> {
         self.entries.range(range).map(|(key, entry)| (key, entry.site))
     }
 
-    /// The entries, by key.
+    /// All entries in key order.
     pub fn iter(&self) -> impl Iterator<Item = (&K, S)> {
         self.entries.iter().map(|(key, entry)| (key, entry.site))
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// True if every key is at home.
+    /// True if all keys are at home.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// A hash of all that decides what happens next. Equal tables have equal hashes in all processes of one
-    /// version; it is kept up entry by entry.
+    /// A hash of the state, maintained incrementally. Equal tables have equal digests in all
+    /// processes of the same version.
     pub fn digest(&self) -> u64 {
         self.digest ^ hash(&(self.next_place, self.hand))
     }
 
-    /// A key was read.
+    /// Records a read of a key.
     pub fn touch(&mut self, key: &K) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         entry.used = true;
@@ -114,7 +116,7 @@ impl<K: Ord + Clone + Hash, S: Copy + Eq + Hash> FusionTable<K, S> {
         }
     }
 
-    /// A key is at `site` from now on; at home it needs no entry.
+    /// Sets the site of a key. At its home the key needs no entry.
     pub fn set(&mut self, key: &K, site: S, home: S) {
         if site == home {
             return self.remove(key);
@@ -132,7 +134,7 @@ impl<K: Ord + Clone + Hash, S: Copy + Eq + Hash> FusionTable<K, S> {
         self.digest = self.digest.wrapping_add(hash(&(key, site, place)));
     }
 
-    /// A key is at home from now on.
+    /// Removes the entry of a key, which is at home from now on.
     pub fn remove(&mut self, key: &K) {
         if let Some(entry) = self.entries.remove(key) {
             self.queue.remove(&entry.place);
@@ -140,12 +142,12 @@ impl<K: Ord + Clone + Hash, S: Copy + Eq + Hash> FusionTable<K, S> {
         }
     }
 
-    /// Removes a key that is too much for the size, as the rule chooses; and where it was.
+    /// If the table is too large, evicts one key by the policy. Returns the key and its site.
     pub fn evict_over_size(&mut self) -> Option<(K, S)> {
         if self.size_max.is_some_and(|most| self.len() > most) { self.evict() } else { None }
     }
 
-    /// Removes the key that the rule chooses; and where it was.
+    /// Evicts one key by the policy. Returns the key and its site.
     pub fn evict(&mut self) -> Option<(K, S)> {
         let key = match self.replacement {
             Replacement::Fifo | Replacement::Lru => self.queue.first_key_value()?.1.clone(),

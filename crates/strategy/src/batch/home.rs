@@ -1,12 +1,13 @@
-//! Homes: where records are unless they are fused elsewhere.
+//! Homes: the sites of all records that are not fused elsewhere.
 //!
-//! Homes are ranges and change rarely, by provisions; the [fusion table](super::FusionTable) has
-//! the exceptions. They begin as a [`Design`] has them: a record is at home at the master of its partition.
+//! Homes are ranges and change rarely, by provisions. The [fusion table](super::FusionTable)
+//! contains the exceptions. Initially, the home of a record is the master of its partition in a
+//! [`Design`].
 
 use isomer_design::{Design, Key, KeyRange, RangeMap, SiteId, SiteSet, TableId};
 use std::collections::BTreeMap;
 
-/// Where records are at home. A clone shares what does not change.
+/// The home of every record. A clone shares the range maps.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Homes {
     sites: SiteSet,
@@ -25,17 +26,18 @@ impl Homes {
         Homes { sites: design.sites().clone(), tables }
     }
 
-    /// The sites that transactions are routed to.
+    /// The sites to which transactions may be routed.
     pub fn sites(&self) -> &SiteSet {
         &self.sites
     }
 
-    /// The home of a record; `None` if the table does not exist.
+    /// Returns the home of a record, or `None` if the table does not exist.
     pub fn home(&self, table: TableId, key: &Key) -> Option<SiteId> {
         Some(*self.tables.get(&table)?.get(key)?.1)
     }
 
-    /// The homes of a range, piece by piece in order, without a gap; empty if the table does not exist.
+    /// Returns the homes of a range as adjacent pieces in key order; empty if the table does not
+    /// exist.
     pub fn pieces(&self, table: TableId, range: &KeyRange) -> Vec<(KeyRange, SiteId)> {
         let homes = self.tables.get(&table);
         let entries = homes.into_iter().flat_map(|homes| homes.iter_from(&range.start));
@@ -53,7 +55,7 @@ impl Homes {
         pieces
     }
 
-    /// The first range that is at home at a site.
+    /// The first range with its home at a site.
     pub fn first_at(&self, site: SiteId) -> Option<(TableId, KeyRange)> {
         let mut all = self.tables.keys().flat_map(|&table| {
             let pieces = self.pieces(table, &KeyRange::all()).into_iter();
@@ -62,17 +64,17 @@ impl Homes {
         all.find(|(.., at)| *at == site).map(|(table, piece, _)| (table, piece))
     }
 
-    /// Lets transactions be routed to a site.
+    /// Adds a site, to which transactions may be routed from then on.
     pub fn add_site(&mut self, site: SiteId) {
         self.sites.insert(site);
     }
 
-    /// Lets no more transactions be routed to a site.
+    /// Removes a site, to which no more transactions may be routed.
     pub fn remove_site(&mut self, site: SiteId) {
         self.sites = self.sites.without(site);
     }
 
-    /// Makes a site the home of a range of a table that exists.
+    /// Sets the home of a range. Has no effect if the table does not exist.
     pub fn set(&mut self, table: TableId, range: &KeyRange, site: SiteId) {
         let Some(homes) = self.tables.get_mut(&table) else { return };
         if let Some(end) = &range.end

@@ -1,22 +1,23 @@
-//! What the engine asks of a router: the order and site of each transaction of a batch.
+//! The interface between a batch engine and its router.
 //!
 //! ```text
-//!   footprints of a batch, where every record is ──▶ order, and a site for each
+//!   footprints of a batch, places of all records ──▶ order, and a site for each transaction
 //! ```
 //!
-//! A router decides nothing else. Who moves which records is a property of the kind of engine that it is made
-//! for, its [`Movement`]; the engine (`isomer-batch`) does the rest alike for all of them.
+//! A router decides nothing else. Which records move, and when, is given by the kind of engine for
+//! which the router is made: its [`Movement`]. The engine (`isomer-batch`) treats all routers
+//! alike.
 //!
 //! | engine | moved | back home | runs at |
 //! | --- | --- | --- | --- |
-//! | Hermes | what is written | when it leaves the fusion table | the routed site |
-//! | T-Part | what is written | after the batch | the routed site |
-//! | LEAP | all records | when it leaves the fusion table | the routed site |
+//! | Hermes | written records | when evicted from the fusion table | the routed site |
+//! | T-Part | written records | after the batch | the routed site |
+//! | LEAP | all records | when evicted from the fusion table | the routed site |
 //! | G-Store+ | all records | after the transaction | the routed site |
-//! | Calvin | nothing | – | every site that holds what is written |
+//! | Calvin | nothing | – | every site that holds a written record |
 //!
-//! Every site routes for itself, so a router must be a function of its arguments: no chance, no clock, no
-//! map without an order, no floating point.
+//! Every site routes for itself, so a router must be a deterministic function of its arguments: no
+//! randomness, clock, unordered map or floating point.
 
 mod fusion;
 mod home;
@@ -27,11 +28,11 @@ pub use home::Homes;
 use isomer_design::{Footprint, Key, KeyRange, SiteId, SiteSet, TableId};
 use std::ops::Bound;
 
-/// Which record.
+/// Identifies a record.
 pub type RecordId = (TableId, Key);
 
-/// All records of a range, as bounds of an ordered map of records. The first record of the next table ends a
-/// range that is open above.
+/// The bounds of a range of records in an ordered map. A range without an end is bounded by the
+/// first record of the next table.
 pub fn bounds(table: TableId, range: &KeyRange) -> (Bound<RecordId>, Bound<RecordId>) {
     (Bound::Included((table, range.start.clone())), Bound::Excluded(end_of(table, range)))
 }
@@ -44,21 +45,21 @@ pub fn end_of(table: TableId, range: &KeyRange) -> RecordId {
     }
 }
 
-/// Which records go to the routed site.
+/// Which records move to the routed site.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Moved {
-    /// None: sites with written records run the transaction.
+    /// None: the sites that hold written records run the transaction.
     Nothing,
-    /// Those that are written.
+    /// Written records.
     Written,
-    /// Those that are written or read. Ranges never move.
+    /// Written and read records. Ranges never move.
     Touched,
 }
 
-/// When records go home.
+/// When moved records return home.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Back {
-    /// When the fusion table is full.
+    /// When the fusion table is too full.
     Evicted,
     /// After each batch.
     AfterBatch,
@@ -66,34 +67,35 @@ pub enum Back {
     AfterTransaction,
 }
 
-/// What happens with records.
+/// How an engine moves records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Movement {
-    /// Which ones move.
+    /// Which records move.
     pub moved: Moved,
-    /// When they move back.
+    /// When they return.
     pub back: Back,
 }
 
-/// Where one transaction runs.
+/// The site chosen for one transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Assignment {
-    /// Its place in the batch as it came.
+    /// The index of the transaction in the batch as it arrived.
     pub at: usize,
-    /// Its site.
+    /// The chosen site.
     pub site: SiteId,
 }
 
-/// Decides where transactions run, and in which order.
+/// A router: chooses the order and the sites of the transactions of a batch.
 pub trait Route: Send + Sync {
-    /// What happens with records.
+    /// How the engine of this router moves records.
     fn movement(&self) -> Movement;
 
-    /// Routes a batch: each transaction once, in the order in which they are to run.
+    /// Routes a batch: returns each transaction exactly once, in the order of execution.
     fn route(&self, batch: &[&Footprint], places: &Places<'_>) -> Vec<Assignment>;
 }
 
-/// Where records are before a batch. Their tables exist: other transactions are refused before.
+/// The places of records before a batch. Methods expect existing tables, because the engine refuses
+/// transactions on others before routing.
 #[derive(Clone, Copy)]
 pub struct Places<'a> {
     homes: &'a Homes,
@@ -101,40 +103,40 @@ pub struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    /// Records are at home, but for those of the fusion table.
+    /// Combines homes with the exceptions in the fusion table.
     pub fn new(homes: &'a Homes, fusion: &'a FusionTable<RecordId, SiteId>) -> Places<'a> {
         Places { homes, fusion }
     }
 }
 
 impl Places<'_> {
-    /// All sites.
+    /// The sites to which transactions may be routed.
     pub fn sites(&self) -> &SiteSet {
         self.homes.sites()
     }
 
-    /// Where a record is at home.
+    /// The home of a record.
     ///
     /// # Panics
-    /// If there is no such table.
+    /// If the table does not exist.
     pub fn home(&self, table: TableId, key: &Key) -> SiteId {
         self.homes.home(table, key).expect("transactions on unknown tables are refused")
     }
 
-    /// Where a record is.
+    /// The current site of a record.
     ///
     /// # Panics
-    /// If there is no such table.
+    /// If the table does not exist.
     pub fn of(&self, record: &RecordId) -> SiteId {
         self.fusion.get(record).unwrap_or_else(|| self.home(record.0, &record.1))
     }
 
-    /// Where the records of a range are at home, piece by piece.
+    /// The homes of a range, in pieces.
     pub fn pieces(&self, table: TableId, range: &KeyRange) -> Vec<(KeyRange, SiteId)> {
         self.homes.pieces(table, range)
     }
 
-    /// The records of a range that are not at home, and where they are.
+    /// The records of a range that are away from home, with their sites.
     pub fn fused(
         &self,
         table: TableId,
