@@ -1,12 +1,14 @@
-//! Transfers between accounts: every one is there whole or not at all, and what is read at one time adds up.
+//! Checks transfers between accounts: every transfer is atomic, and balances read at one time have
+//! the right sum.
 //!
-//! Each transfer notes itself in a ledger, in its own transaction. The ledger says in the end which of those
-//! whose answer was lost have happened; the balances have to be what it adds up to.
+//! Each transfer also inserts its number into a ledger, in the same transaction. At the end, the
+//! ledger shows which transfers with a lost answer have committed, and the balances must match the
+//! ledger.
 //!
 //! ```text
-//!   T1  3 ▶ 5   10   committed     ledger has to have it
-//!   T2  5 ▶ 1   20   failed        ledger must not have it         every read of all accounts:
-//!   T3  1 ▶ 3    5   unknown       ledger may have it              sum = accounts · start
+//!   T1  3 ▶ 5   10   committed     must be in the ledger
+//!   T2  5 ▶ 1   20   failed        must not be in the ledger       every read of all accounts:
+//!   T3  1 ▶ 3    5   unknown       may be in the ledger            sum = accounts · start
 //! ```
 
 use crate::history::Outcome;
@@ -16,38 +18,38 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The number of an account.
 pub type Account = i64;
 
-/// A transfer that a client asked for.
+/// A transfer that a client requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transfer {
-    /// What the ledger knows it by.
+    /// Its number in the ledger.
     pub number: i64,
-    /// Who pays.
+    /// The account that pays.
     pub from: Account,
-    /// Who is paid.
+    /// The account that is paid.
     pub to: Account,
-    /// How much.
+    /// The amount.
     pub amount: i64,
-    /// What the client was told.
+    /// The answer that the client received.
     pub outcome: Outcome,
 }
 
-/// What clients did and saw.
+/// The actions and observations of all clients.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Bank {
-    /// How many accounts there are, numbered from zero, and what each had in the beginning.
+    /// The number of accounts, numbered from 0, and the initial balance of each.
     pub accounts: (Account, i64),
-    /// All that were asked for.
+    /// All requested transfers.
     pub transfers: Vec<Transfer>,
-    /// Balances that were read at one time each, and the reader.
+    /// Reads of all balances at one time each, with the name of the reader.
     pub reads: Vec<(String, BTreeMap<Account, i64>)>,
-    /// The numbers in the ledger, in the end.
+    /// The numbers in the ledger at the end.
     pub ledger: Vec<i64>,
-    /// The balances in the end.
+    /// The balances at the end.
     pub last: BTreeMap<Account, i64>,
 }
 
 impl Bank {
-    /// Finds what cannot be; nothing if all is well.
+    /// Returns all anomalies; empty if there are none.
     pub fn judge(&self) -> Vec<Anomaly> {
         let sums =
             self.reads.iter().filter_map(|(reader, balances)| self.adds_up(reader, balances));
@@ -116,7 +118,7 @@ fn anomaly(name: &str, what: String) -> Anomaly {
 mod tests {
     use super::*;
 
-    /// Three accounts of 10 each; of three transfers the ledger has two.
+    /// Three accounts with 10 each; two of three transfers are in the ledger.
     fn bank() -> Bank {
         let transfer =
             |number, from, to, amount, outcome| Transfer { number, from, to, amount, outcome };
@@ -141,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_answered_may_have_happened_or_not() {
+    fn a_transfer_with_an_unknown_outcome_may_be_in_the_ledger_or_not() {
         says(&bank(), &[]);
         let (ledger, last) = (vec![1], bank().reads[1].1.clone());
         says(&Bank { ledger, last, ..bank() }, &[]);

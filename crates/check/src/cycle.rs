@@ -1,17 +1,18 @@
-//! Cycles among moments: which moments lie on any (Tarjan's strongly connected components), and for each
-//! such component the cycle that is told most simply.
+//! Finds cycles among moments: the strongly connected components (Tarjan), and for each component
+//! with a cycle the one that is easiest to explain.
 
 use crate::moments::{Edge, Moments, Why};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// From so many moments of a component a cycle is looked for; they are alike where there are more.
+/// The number of moments of a component from which a cycle is searched. In larger components, the
+/// remaining moments yield similar cycles.
 const BEGINNINGS_MAX: usize = 64;
 
-/// A rule of a cycle: from a moment, by an edge.
+/// An edge of a cycle: the moment where it starts, and the rule.
 pub(crate) type Step = (usize, Edge);
 
-/// A cycle for each component that has one.
+/// Returns a cycle for each component that has one.
 pub(crate) fn cycles(moments: &Moments) -> Vec<Vec<Step>> {
     let components = components(&moments.edges);
     let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
@@ -26,8 +27,8 @@ pub(crate) fn cycles(moments: &Moments) -> Vec<Vec<Step>> {
     cycles.collect()
 }
 
-/// What a rule costs in a cycle. One with fewer of a dearer kind breaks a promise of more isolation levels, so
-/// the cheapest cycle is the worst.
+/// The weight of a rule in a cycle. A cycle with fewer rules of a heavier kind violates more
+/// isolation levels, so the cheapest cycle is the most severe anomaly.
 fn cost(why: &Why) -> u64 {
     match why {
         Why::Within | Why::Ww { .. } => 1,
@@ -38,7 +39,7 @@ fn cost(why: &Why) -> u64 {
     }
 }
 
-/// The cheapest way from a moment back to itself (Dijkstra).
+/// Finds the cheapest cycle through a moment (Dijkstra).
 fn cheapest(moments: &Moments, components: &[usize], from: usize) -> Option<(u64, Vec<Step>)> {
     let mut best: BTreeMap<usize, (u64, Step)> = BTreeMap::new();
     let mut queue = BinaryHeap::from([Reverse((0, from))]);
@@ -71,8 +72,8 @@ fn cheapest(moments: &Moments, components: &[usize], from: usize) -> Option<(u64
     }
 }
 
-/// Numbers the strongly connected components, and tells of each moment in which it is. Tarjan's algorithm with
-/// a stack of its own, as histories are deeper than a thread's.
+/// Returns the number of the strongly connected component of each moment. This version of Tarjan's
+/// algorithm keeps its own stack, because a long history would overflow the stack of a thread.
 fn components(edges: &[Vec<Edge>]) -> Vec<usize> {
     const NONE: usize = usize::MAX;
     let count = edges.len();

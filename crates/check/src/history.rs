@@ -1,13 +1,14 @@
-//! What clients did, saw, and were told.
+//! Histories: what clients did, saw and were told.
 //!
 //! ```text
-//!   a s1 3..8: read x [1 2]; append x 3, read y []       committed, in session s1, from step 3 to 8
-//!   b s2 4.. unknown: append x 4                         no answer came: it may have committed
-//!   c failed snapshot: append y 5                        had no effect; ran at another level than the rest
+//!   a s1 3..8: read x [1 2]; append x 3, read y []      committed, in session s1, from step 3 to 8
+//!   b s2 4.. unknown: append x 4                        no answer arrived: it may have committed
+//!   c failed snapshot: append y 5                       had no effect; ran at snapshot isolation
 //! ```
 //!
-//! A line is a transaction: statements with `;` between them, each with operations at one moment. Steps count
-//! what all clients together began and ended. A transaction without them may have run at any time.
+//! Each line is a transaction. `;` separates its statements; the operations of a statement happen
+//! at one moment. Steps count the begins and ends of all clients' transactions. A transaction
+//! without steps may have run at any time.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,75 +16,77 @@ use std::str::FromStr;
 /// The name of a list.
 pub type Key = String;
 
-/// What is appended to a list: never twice the same number to the same list.
+/// A number that is appended to a list, at most once to each list.
 pub type Value = i64;
 
-/// What a transaction was promised. See the table of the [crate].
+/// The isolation level of a transaction. See the table in the [crate] documentation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub enum Level {
-    /// Each statement reads at a moment of its own.
+    /// Each statement reads its own snapshot.
     ReadCommitted,
-    /// All is read at one moment, and nobody else writes the same until the commit.
+    /// The transaction reads one snapshot. Until its commit, no other transaction commits a write
+    /// to a list that it writes.
     #[default]
     Snapshot,
-    /// All happens at one moment.
+    /// The whole transaction happens at one moment.
     Serializable,
 }
 
-/// One thing that a transaction did.
+/// An operation of a transaction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Op {
-    /// It appended a value to a list.
+    /// Appended a value to a list.
     Append(Key, Value),
-    /// It read a list, and found this.
+    /// Read a list and found these values.
     Read(Key, Vec<Value>),
 }
 
-/// What a client was told of its transaction.
+/// The outcome of a transaction as its client was told.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Outcome {
-    /// It has committed.
+    /// Committed.
     #[default]
     Committed,
-    /// It has had no effect.
+    /// Had no effect.
     Failed,
-    /// Nothing: the connection was lost. It has committed if somebody sees what it wrote.
+    /// No answer, because the connection was lost. The transaction has committed if another one
+    /// sees its writes.
     Unknown,
 }
 
-/// One transaction, as its client saw it.
+/// A transaction as its client saw it.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Transaction {
-    /// What it is called in stories about it.
+    /// Its name in reports.
     pub name: String,
-    /// Its client's session; a session's transactions are in order.
+    /// Its session. The transactions of a session are in order.
     pub session: Option<String>,
-    /// Before this step it had not begun.
+    /// It had not begun before this step.
     pub begun: Option<u64>,
-    /// After this step it had ended.
+    /// It had ended after this step.
     pub ended: Option<u64>,
-    /// What its client was told.
+    /// The outcome that the client was told.
     pub outcome: Outcome,
-    /// What it was promised.
+    /// The promised isolation level.
     pub level: Level,
-    /// What each of its statements did.
+    /// The operations of each statement.
     pub statements: Vec<Vec<Op>>,
 }
 
-/// Transactions, those of a session in order.
+/// A list of transactions; those of a session are in order.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct History {
-    /// All of them.
+    /// All transactions.
     pub transactions: Vec<Transaction>,
 }
 
 impl Transaction {
-    /// All that it did.
+    /// All operations in order.
     pub fn ops(&self) -> impl Iterator<Item = &Op> {
         self.statements.iter().flatten()
     }
 
-    /// What it appended to a list, in order.
+    /// The values that it appended to a list, in order.
     pub fn appends<'t>(&'t self, to: &'t str) -> impl DoubleEndedIterator<Item = Value> + 't {
         self.statements.iter().flatten().filter_map(move |op| match op {
             Op::Append(key, value) if key == to => Some(*value),
@@ -93,14 +96,14 @@ impl Transaction {
 }
 
 impl History {
-    /// The same, had all been promised this.
+    /// The same history with this level promised for every transaction.
     #[must_use]
     pub fn at(mut self, level: Level) -> History {
         self.transactions.iter_mut().for_each(|transaction| transaction.level = level);
         self
     }
 
-    /// The lines of the module's documentation.
+    /// The text of the history in the format of the module documentation.
     pub fn to_text(&self) -> String {
         self.transactions.iter().map(|transaction| format!("{transaction}\n")).collect()
     }
@@ -109,7 +112,7 @@ impl History {
 impl FromStr for History {
     type Err = String;
 
-    /// Reads lines as [`History::to_text`] writes them; empty ones are passed over.
+    /// Parses the output of [`History::to_text`]. Skips empty lines.
     fn from_str(text: &str) -> Result<History, String> {
         let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         let parsed = lines.map(|(at, line)| {

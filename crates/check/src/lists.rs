@@ -1,32 +1,33 @@
-//! What the lists tell: who wrote what, in which order, and what needs no cycle to be wrong.
+//! The information in single lists: the order of writes, their writers, and the anomalies that need
+//! no cycle.
 //!
-//! The longest list that was read of a key is the order of its writes; every other must be a beginning of it. What
-//! a transaction reads is what others had committed, and its own appends behind that:
+//! The longest list read for a key is the order of its writes; every other read list must be a
+//! prefix of it. A transaction reads a prefix of committed values, followed by its own appends:
 //!
 //! ```text
-//!   order of x    1  2  5  4        (2 and 5 by a, 4 by nobody that is known to have committed: so it has)
+//!   order of x    1  2  5  4        2 and 5 by a; 4 by an unknown outcome, so that has committed
 //!   a             append x 2; read x [1 2]; append x 5        sees [1] of others
-//!   b             read x [1 2]                                G1b: 2 is not the last that a appended
+//!   b             read x [1 2]                                G1b: 2 is not the last append of a
 //! ```
 
 use crate::history::{History, Key, Op, Outcome, Transaction, Value};
 use std::collections::BTreeMap;
 
-/// A history whose lists have been put in order.
+/// A history with the orders of its lists.
 pub(crate) struct Lists<'h> {
     pub(crate) transactions: &'h [Transaction],
-    /// By transaction: whether it has committed, as far as anybody can say.
+    /// By transaction: true if it is known to have committed.
     pub(crate) counts: Vec<bool>,
-    /// By key, in the order of the list: each value, and who appended it.
+    /// By key: the values in the order of the list, each with the index of its writer.
     pub(crate) orders: BTreeMap<&'h str, Vec<(Value, usize)>>,
     writers: BTreeMap<(&'h str, Value), usize>,
 }
 
-/// What is wrong with single lists: a name, and a sentence.
+/// An anomaly of a single list: its name, and a sentence.
 pub(crate) type Wrong = (&'static str, String);
 
 impl<'h> Lists<'h> {
-    /// Puts the lists in order, and says what cannot be whatever the isolation.
+    /// Derives the orders of the lists, and finds the anomalies that no isolation level allows.
     pub(crate) fn of(history: &'h History) -> (Lists<'h>, Vec<Wrong>) {
         let transactions = &history.transactions[..];
         let counts =
@@ -44,7 +45,8 @@ impl<'h> Lists<'h> {
         (lists, wrong)
     }
 
-    /// Reads of those whose answer is known to have been given.
+    /// The reads of all transactions that are known to have committed: transaction, statement, key
+    /// and values.
     pub(crate) fn reads(
         &self,
     ) -> impl Iterator<Item = (usize, usize, &'h Key, &'h [Value])> + use<'h, '_> {
@@ -62,12 +64,13 @@ impl<'h> Lists<'h> {
     }
 
     pub(crate) fn writer(&self, key: &str, value: Value) -> Option<usize> {
-        // The key lives as long as the history, or is one that nobody wrote.
+        // The lookup yields a key that lives as long as the history; a key without an order has no
+        // writer.
         let key = self.orders.get_key_value(key)?.0;
         self.writers.get(&(key, value)).copied()
     }
 
-    /// How much of a list its reader has from others.
+    /// The length of the prefix of `values` that precedes the reader's own appends.
     pub(crate) fn of_others(&self, reader: usize, key: &str, values: &[Value]) -> usize {
         let own = |value: &&Value| self.writer(key, **value) == Some(reader);
         values.len() - values.iter().rev().take_while(own).count()
@@ -95,7 +98,8 @@ impl<'h> Lists<'h> {
         wrong
     }
 
-    /// The longest lists, and whose outcome they tell.
+    /// Finds the order of each list. A transaction with an unknown outcome has committed if an
+    /// order contains one of its values.
     fn find_orders(&mut self, wrong: &mut Vec<Wrong>) {
         let mut longest: BTreeMap<&str, (usize, &[Value])> = BTreeMap::new();
         for (reader, _, key, values) in self.reads() {
@@ -137,7 +141,8 @@ impl<'h> Lists<'h> {
         }
     }
 
-    /// Values that were taken back, that were not final, and own ones that are not where they belong.
+    /// Finds reads of aborted or intermediate values, and own appends missing from the end of a
+    /// list.
     fn look_at_reads(&self, wrong: &mut Vec<Wrong>) {
         for (reader, statement, key, values) in self.reads() {
             let name = self.name(reader);
@@ -171,7 +176,7 @@ impl<'h> Lists<'h> {
         }
     }
 
-    /// What a transaction appended to a list in the statements before one.
+    /// The values that a transaction appended to a list in the statements before `statement`.
     fn own_until(&self, transaction: usize, statement: usize, of: &str) -> Vec<Value> {
         let before = self.transactions[transaction].statements[..statement].iter().flatten();
         let appended = before.filter_map(|op| match op {
@@ -181,8 +186,8 @@ impl<'h> Lists<'h> {
         appended.collect()
     }
 
-    /// What was acknowledged, and is in no list that was read afterwards. The level does not matter: each of
-    /// them lets a transaction see what was committed before it began.
+    /// Finds acknowledged values that are missing from a list read afterwards. Every isolation
+    /// level requires a transaction to see what was committed before it began.
     fn find_lost(&self, wrong: &mut Vec<Wrong>) {
         for ((key, value), writer) in &self.writers {
             let transaction = &self.transactions[*writer];

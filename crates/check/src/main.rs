@@ -1,4 +1,4 @@
-//! `isomer-check FILE`: judges a history that a test has written down.
+//! `isomer-check FILE`: judges a history that a test has written to a file.
 
 use isomer_check::{History, judge};
 use std::process::ExitCode;

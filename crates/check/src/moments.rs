@@ -1,45 +1,47 @@
-//! The moments of transactions, and what was before what.
+//! The moments of transactions, and the rules about their order.
 //!
 //! | rule | because |
 //! | --- | --- |
-//! | a reads, then commits | statements of a transaction are in order |
-//! | a commits before b reads | b sees what a appended: `wr` |
-//! | a reads before b commits | a sees the list without what b appended: `rw` |
-//! | a commits before b commits | b's value follows a's in a list: `ww`; where b reads all at one moment, a commits before that |
-//! | a commits before b begins | of one session, or a had ended before b began |
+//! | a reads before a commits | the statements of a transaction are in order |
+//! | a commits before b reads | b sees a value that a appended: `wr` |
+//! | a reads before b commits | a sees the list without a value that b appended: `rw` |
+//! | a commits before b commits | b's value follows a's in a list: `ww` (see below) |
+//! | a commits before b begins | b follows a in a session, or a ended before b began |
+//!
+//! Above read committed, a `ww` rule reaches the moment of b's reads: a commits before b begins.
 
 use crate::history::{Level, Value};
 use crate::lists::Lists;
 
-/// Why a moment was before another.
+/// Why one moment was before another.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Why {
-    /// Two moments of one transaction.
+    /// Both belong to one transaction, and its statements are in order.
     Within,
-    /// The second's value follows the first's in a list.
+    /// The second transaction's value follows the first one's in a list.
     Ww { key: String, values: [Value; 2] },
-    /// The second sees the first's value.
+    /// The second transaction sees a value of the first.
     Wr { key: String, value: Value },
-    /// The first does not see the second's value.
+    /// The first transaction does not see a value of the second.
     Rw { key: String, value: Value },
-    /// The second came later in the same session.
+    /// The second transaction came later in the same session.
     Session,
-    /// The second began when the first had ended.
+    /// The second transaction began after the first had ended.
     RealTime,
 }
 
-/// A rule: what comes later than a moment, and why.
+/// A rule: the later moment, and the reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Edge {
     pub(crate) to: usize,
     pub(crate) why: Why,
 }
 
-/// Moments are numbers; each belongs to a transaction.
+/// A graph of moments, which are numbers. Each moment belongs to a transaction.
 pub(crate) struct Moments {
-    /// By moment: whose it is.
+    /// By moment: its transaction.
     pub(crate) of: Vec<usize>,
-    /// By moment.
+    /// By moment: the rules that start there.
     pub(crate) edges: Vec<Vec<Edge>>,
     /// By transaction: its first moment, and its commit.
     span: Vec<[usize; 2]>,
@@ -80,7 +82,7 @@ impl Moments {
         self.span[transaction][1]
     }
 
-    /// When a statement of a transaction reads.
+    /// The moment at which a statement reads.
     fn reads(&self, lists: &Lists<'_>, transaction: usize, statement: usize) -> usize {
         match lists.transactions[transaction].level {
             Level::ReadCommitted => self.begin(transaction) + statement,
@@ -132,8 +134,9 @@ impl Moments {
         }
     }
 
-    /// Who had ended before others began. Of those that had ended one after the other the last is enough, so
-    /// that there are only as many rules as clients for each transaction.
+    /// Adds rules from transactions that ended to those that began later. If two ended one after
+    /// the other, a rule from the later one suffices. A transaction therefore gets at most as many
+    /// rules as there are clients.
     fn real_time(&mut self, lists: &Lists<'_>) {
         let known = lists.transactions.iter().enumerate().filter(|(at, _)| lists.counts[*at]);
         let mut events: Vec<(u64, bool, usize)> = known

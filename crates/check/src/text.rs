@@ -1,4 +1,4 @@
-//! Transactions as lines, and back. See [`history`](crate::history).
+//! The text format of transactions. See [`history`](crate::history).
 
 use crate::history::{Level, Op, Outcome, Transaction};
 use std::fmt::{self, Display};
@@ -66,7 +66,7 @@ impl FromStr for Transaction {
 }
 
 impl Transaction {
-    /// A word between the name and the colon.
+    /// Parses a word between the name and the colon.
     fn take(&mut self, word: &str) -> Result<(), String> {
         let step = |text: &str| text.parse().map_err(|_| format!("`{word}` is no span of steps"));
         match word {

@@ -1,4 +1,5 @@
-//! What is wrong with a history, in words: a name from the literature, who took part, and the cycle.
+//! Describes the anomalies of a history: the name from the literature, the transactions, and the
+//! cycle.
 
 use crate::cycle::{Step, cycles};
 use crate::history::History;
@@ -7,12 +8,12 @@ use crate::moments::{Moments, Why};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Something that cannot have happened in a database that keeps its promises.
+/// An observation that is impossible under the promised isolation levels.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Anomaly {
-    /// What it is called.
+    /// The name of the anomaly.
     pub name: String,
-    /// Lines that show it: the transactions, and what one knows of another.
+    /// The evidence, line by line: the transactions, and the rules between them.
     pub story: Vec<String>,
 }
 
@@ -23,7 +24,8 @@ impl fmt::Display for Anomaly {
     }
 }
 
-/// Finds what none of the transactions' levels allows; nothing if all is well.
+/// Returns the anomalies that the isolation levels of the transactions forbid; empty if there are
+/// none.
 pub fn judge(history: &History) -> Vec<Anomaly> {
     let (lists, wrong) = Lists::of(history);
     let plain =
@@ -35,7 +37,7 @@ pub fn judge(history: &History) -> Vec<Anomaly> {
 }
 
 fn tell(history: &History, moments: &Moments, cycle: &[Step]) -> Anomaly {
-    // Rules between two transactions: the first one, why, the second one.
+    // Rules between different transactions: the first one, the reason, the second one.
     let rules: Vec<(usize, &Why, usize)> = cycle
         .iter()
         .filter(|(_, edge)| edge.why != Why::Within)
@@ -63,7 +65,7 @@ fn sentence(one: &str, why: &Why, other: &str) -> String {
     }
 }
 
-/// The name of a cycle, by the kinds of its rules.
+/// The name of a cycle, derived from the kinds of its rules.
 fn named(rules: &[(usize, &Why, usize)]) -> String {
     let has = |is: fn(&Why) -> bool| rules.iter().any(|(_, why, _)| is(why));
     let (writes, informs) =
@@ -86,7 +88,8 @@ fn named(rules: &[(usize, &Why, usize)]) -> String {
     format!("{name}{}", if in_order { ", in real time" } else { "" })
 }
 
-/// Two transactions, the later of which did not see what the other wrote to the same list.
+/// True for two transactions of which one did not see the other's write to a list that it wrote
+/// later.
 fn is_lost_update(rules: &[(usize, &Why, usize)]) -> bool {
     let [(_, one, _), (_, other, _)] = rules else { return false };
     match (one, other) {

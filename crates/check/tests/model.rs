@@ -1,9 +1,9 @@
-//! A tiny store that keeps its promises, and stores with a bug: random histories of the first are fine, however they
-//! interleave, and each bug is found.
+//! Checks the checker with a small correct store and with stores that have one bug each. The
+//! checker must accept random histories of the correct store and find every bug.
 //!
 //! ```text
 //!   commits, in order      1: x ◀ 1     2: y ◀ 2     3: x ◀ 3
-//!   snapshot after 1            └─ sees x [1], y []; may not append to x once 3 has committed
+//!   snapshot after 1            └─ sees x [1], y []; may not append to x after commit 3
 //! ```
 
 use isomer_check::{History, Level, Op, Outcome, Transaction, judge};
@@ -17,23 +17,23 @@ const SEEDS: u64 = 100;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Bug {
     None,
-    /// Nobody looks whether others have written since the snapshot.
+    /// The store does not check for writes committed since the snapshot.
     UpdatesGetLost,
-    /// A snapshot is taken before what others have been told.
+    /// A snapshot may be older than commits that other clients were told of.
     OldSnapshots,
-    /// What is read first and what is read later is from two times.
+    /// Reads of one transaction come from two different snapshots.
     TornSnapshots,
-    /// What is not committed yet can be read.
+    /// Uncommitted writes can be read.
     DirtyReads,
-    /// A commit that was acknowledged is not there.
+    /// An acknowledged commit is lost.
     LostCommits,
-    /// A commit comes twice.
+    /// A commit is applied twice.
     DoubledCommits,
-    /// A transaction that was taken back is there.
+    /// A failed transaction is applied.
     FailedCommits,
 }
 
-/// A number below `bound`, by a seed (splitmix64).
+/// Returns a random number below `bound` (splitmix64).
 fn below(seed: &mut u64, bound: usize) -> usize {
     *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (*seed ^ *seed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -43,10 +43,10 @@ fn below(seed: &mut u64, bound: usize) -> usize {
 
 type Append = (&'static str, i64);
 
-/// A transaction on its way.
+/// A transaction in progress.
 struct Open {
     transaction: Transaction,
-    /// How many commits it sees.
+    /// The number of commits that it sees.
     sees: usize,
     own: Vec<Append>,
     left: usize,
@@ -82,7 +82,7 @@ impl Store {
         store.history
     }
 
-    /// A session goes on: it begins, or runs a statement, or ends.
+    /// Continues a session: begins a transaction, runs a statement, or ends the transaction.
     fn step(&mut self, session: usize) {
         self.step += 1;
         let newest = self.commits.len();
@@ -114,7 +114,7 @@ impl Store {
     }
 
     fn read(&mut self, session: usize, key: &'static str) {
-        let open = self.open[session].as_ref().expect("it is at a statement");
+        let open = self.open[session].as_ref().expect("a transaction is open");
         let torn = self.bug == Bug::TornSnapshots && key == "z";
         let sees = if torn { self.commits.len() } else { open.sees };
         let mut values = self.list(sees, key);
@@ -125,7 +125,7 @@ impl Store {
             values.extend(dirty.map(|(_, value)| value));
         }
         values.extend(open.own.iter().filter(|(of, _)| *of == key).map(|(_, value)| value));
-        let open = self.open[session].as_mut().expect("it is at a statement");
+        let open = self.open[session].as_mut().expect("a transaction is open");
         open.transaction.statements.push(vec![Op::Read(key.to_owned(), values)]);
     }
 
@@ -133,9 +133,9 @@ impl Store {
         let writes = |open: &Open| open.own.iter().any(|(of, _)| *of == key);
         let mut others = self.open.iter().enumerate().filter(|(other, _)| *other != session);
         if others.any(|(_, other)| other.as_ref().is_some_and(writes)) {
-            return self.end(session, Outcome::Failed); // The row is locked; who waits could as well fail.
+            return self.end(session, Outcome::Failed); // The row is locked: fail instead of waiting.
         }
-        let open = self.open[session].as_mut().expect("it is at a statement");
+        let open = self.open[session].as_mut().expect("a transaction is open");
         let newer = self.commits[open.sees..].iter().flatten().any(|(of, _)| *of == key);
         if newer && self.bug != Bug::UpdatesGetLost {
             return self.end(session, Outcome::Failed);
@@ -169,21 +169,21 @@ impl Store {
     }
 }
 
-/// Names of what is found in histories of a store, judged at a level.
+/// The names of the anomalies found in the histories of a store, judged at a level.
 fn found(level: Level, bug: Bug, judged: Level) -> BTreeSet<String> {
     let histories = (1..=SEEDS).map(|seed| Store::run(level, bug, seed).at(judged));
     histories.flat_map(|history| judge(&history)).map(|anomaly| anomaly.name).collect()
 }
 
 #[test]
-fn a_store_that_keeps_its_promises_is_not_blamed() {
+fn a_correct_store_shows_no_anomalies() {
     assert_eq!(found(Level::ReadCommitted, Bug::None, Level::ReadCommitted), BTreeSet::new());
     assert_eq!(found(Level::Snapshot, Bug::None, Level::Snapshot), BTreeSet::new());
     assert_eq!(found(Level::Snapshot, Bug::None, Level::ReadCommitted), BTreeSet::new());
 }
 
 #[test]
-fn a_store_that_promises_less_is_found_out() {
+fn a_store_with_a_weaker_level_shows_anomalies() {
     let skewed = found(Level::ReadCommitted, Bug::None, Level::Snapshot);
     assert!(skewed.contains("G-single, read skew"), "{skewed:?}");
     let skewed = found(Level::Snapshot, Bug::None, Level::Serializable);

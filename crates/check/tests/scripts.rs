@@ -1,4 +1,5 @@
-//! Histories by hand, as scripts: each anomaly is found, at the levels that forbid it, and nothing else is.
+//! Hand-written histories as scripts. The checker must find each anomaly at exactly the levels that
+//! forbid it, and no other anomaly.
 
 use goldenscript::{Command, Context, Runner};
 use isomer_check::{Anomaly, History, Level, judge};
@@ -6,7 +7,7 @@ use std::error::Error;
 use std::fmt::Write;
 use std::path::Path;
 
-/// Lines of a history, until it is judged.
+/// The lines of a history until it is judged.
 #[derive(Default)]
 struct Judge(String);
 
@@ -19,7 +20,7 @@ impl Runner for Judge {
             return Ok(String::new());
         }
         let history: History = std::mem::take(&mut self.0).parse()?;
-        assert_eq!(history.to_text().parse::<History>()?, history, "its text says all of it");
+        assert_eq!(history.to_text().parse::<History>()?, history, "text and history must agree");
         let (mut said, mut before) = (String::new(), String::new());
         for level in [Level::ReadCommitted, Level::Snapshot, Level::Serializable] {
             let wrong = judge(&history.clone().at(level)).into_iter();
@@ -33,7 +34,7 @@ impl Runner for Judge {
     }
 }
 
-/// The level is that of all; lines need not repeat it.
+/// Removes the level, which is the same for all lines.
 fn without_levels(anomaly: &Anomaly) -> String {
     anomaly.to_string().replace(" read-committed:", ":").replace(" serializable:", ":")
 }
@@ -48,7 +49,7 @@ fn scripts() {
 }
 
 #[test]
-fn lines_that_say_nothing_are_named() {
+fn an_invalid_line_is_refused_with_its_number_and_text() {
     for (line, wrong) in [
         ("read x []", "has no `:`"),
         ("a: look x []", "`look x []` is neither"),
