@@ -1,38 +1,39 @@
-//! What a transaction can do to the data, whoever executes it.
+//! The interface between transactions and the data, independent of the executor.
 
 use isomer_design::{KeyRange, TableId};
 use std::ops::ControlFlow;
 
-/// The data as one transaction sees it: a snapshot, and its own writes.
+/// The data as one transaction sees it: a snapshot overlaid with its own writes.
 ///
-/// To be implemented by whatever executes transactions. Keys are encoded as by
-/// [`Key`](isomer_design::Key), rows as by the schema of their table.
+/// Executors implement this trait. Keys are encoded by [`Key`](isomer_design::Key), rows by the
+/// schema of their table.
 pub trait DataAccess {
-    /// Why an access failed. It ends the transaction, which passes it on.
+    /// Why an access failed. The transaction returns it and ends.
     type Error;
 
-    /// A row, or `None` if there is no such row.
+    /// Returns a row, or `None` if the key has none.
     ///
     /// # Errors
-    /// Whatever keeps the row from being read.
+    /// If the row cannot be read.
     fn get(&mut self, table: TableId, key: &[u8]) -> Result<Option<&[u8]>, Self::Error>;
 
-    /// Writes a row, whether it exists or not.
+    /// Inserts or replaces a row.
     ///
     /// # Errors
-    /// Whatever keeps the row from being written.
+    /// If the row cannot be written.
     fn put(&mut self, table: TableId, key: &[u8], row: &[u8]) -> Result<(), Self::Error>;
 
-    /// Writes a row that must not exist.
+    /// Inserts a row with a new key.
     ///
     /// # Errors
-    /// If it does exist, and whatever else keeps it from being written.
+    /// If the key has a row already, or the row cannot be written.
     fn insert(&mut self, table: TableId, key: &[u8], row: &[u8]) -> Result<(), Self::Error>;
 
-    /// Changes the bytes of a row, keeping its length; `false` if there is no such row.
+    /// Changes the bytes of a row without changing its length. Returns `false` if the key has no
+    /// row.
     ///
     /// # Errors
-    /// Whatever keeps the row from being read or written.
+    /// If the row cannot be read or written.
     fn update(
         &mut self,
         table: TableId,
@@ -46,17 +47,16 @@ pub trait DataAccess {
         Ok(true)
     }
 
-    /// Deletes a row; `false` if there is no such row.
+    /// Deletes a row. Returns `false` if the key has no row.
     ///
     /// # Errors
-    /// Whatever keeps the row from being deleted.
+    /// If the row cannot be deleted.
     fn delete(&mut self, table: TableId, key: &[u8]) -> Result<bool, Self::Error>;
 
-    /// Visits the rows of a range, each with its key, in the order of the keys, until `visit`
-    /// breaks.
+    /// Visits the rows of a range with their keys, in key order, until `visit` breaks.
     ///
     /// # Errors
-    /// Whatever keeps the rows from being read.
+    /// If the rows cannot be read.
     fn scan(
         &mut self,
         table: TableId,

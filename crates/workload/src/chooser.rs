@@ -1,36 +1,39 @@
-//! Choosing among many things, some of which are liked better.
+//! Random choices with a skewed distribution.
 
 use crate::error::{check_count, check_share};
 use crate::{OptionsError, Random};
 use rand::RngExt;
 use rand_distr::{Distribution, Zipf};
 
-/// How unevenly things are chosen.
+/// A distribution over numbers from 0.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Skew {
-    /// All alike.
+    /// All numbers are equally likely.
     Uniform,
-    /// The thing of rank `r`, counted from 1, in proportion to `1 / r^exponent`. With 0.75, the
-    /// value of the MorphoSys experiments, the first of a million things gets 0.8 % of the
-    /// choices; with 0.99 the first gets 6.5 %.
+    /// The number with rank `r`, counted from 1, has a probability proportional to `1 /
+    /// r^exponent`. With 0.75, the value of the MorphoSys experiments, the first of a million
+    /// numbers gets 0.8 % of the choices; with 0.99 it gets 6.5 %.
     Zipf(f64),
-    /// As the first of so many things (`population`) with that exponent: each of the first has the share it has among
-    /// all of them, and what goes to those that are not here is spread evenly over those that are. So a few rows
-    /// stand for many without the hottest becoming hotter.
+    /// The head of a Zipf distribution over `population` numbers. Each number keeps the probability
+    /// that it has in the whole population. The probability of the missing numbers is spread evenly
+    /// over the existing ones. A small table can thus stand for a large one without a hotter hot
+    /// spot.
     ZipfOf {
-        /// As in [`Skew::Zipf`].
+        /// The exponent, as in [`Skew::Zipf`].
         exponent: f64,
-        /// How many things there would be.
+        /// The size of the whole population.
         population: u64,
     },
 }
 
 impl Skew {
-    /// The Zipf distribution in which the `first` of so many things get this share of the choices: two thirds of all
-    /// requests go to a third of the warehouses, say.
+    /// Returns the Zipf distribution over `limit` numbers in which the first `first` get the given
+    /// share of all choices: for example, two thirds of all requests go to a third of the
+    /// warehouses. If even the uniform distribution gives them more, returns an exponent of nearly
+    /// 0.
     ///
     /// # Errors
-    /// If there are not more things than those. (Where they would get more if all were alike, all are alike.)
+    /// If `limit` does not exceed `first`, or the share is not between 0 and 1.
     pub fn giving(share: f64, first: u64, limit: u64) -> Result<Skew, OptionsError> {
         check_share("the share of the first", share)?;
         check_count("things to choose from", limit, first.max(1) + 1..=1 << 24)?;
@@ -38,7 +41,7 @@ impl Skew {
             (1..=upto).map(|rank| (rank as f64).powf(-exponent)).sum()
         };
         let (mut low, mut high) = (0.0, 100.0);
-        // The share of the first grows with the exponent.
+        // The share of the first numbers grows with the exponent.
         for _ in 0..60 {
             let exponent = (low + high) / 2.0;
             let is_too_even = sum(first, exponent) / sum(limit, exponent) < share;
@@ -48,11 +51,11 @@ impl Skew {
     }
 }
 
-/// Chooses numbers from 0 up to a limit, the smaller ones more often if there is a skew.
+/// Chooses numbers from 0 up to a limit by a [`Skew`], which prefers small numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Chooser {
     limit: u64,
-    /// `None` if uniform.
+    /// `None` for the uniform distribution.
     zipf: Option<Zipf<f64>>,
 }
 
@@ -60,8 +63,7 @@ impl Chooser {
     /// Chooses among the numbers below `limit`.
     ///
     /// # Errors
-    /// If there is none to choose from, or too many to be counted exactly, or if the skew is not a
-    /// number from 0 to 100.
+    /// If `limit` is 0 or too large for exact arithmetic, or the exponent is not between 0 and 100.
     pub fn new(limit: u64, skew: Skew) -> Result<Chooser, OptionsError> {
         check_count("things to choose from", limit, 1..=1 << 53)?;
         let zipf = match skew {
@@ -75,11 +77,11 @@ impl Chooser {
         Ok(Chooser { limit, zipf })
     }
 
-    /// The next choice.
+    /// Draws a number.
     pub fn choose(&self, rng: &mut Random) -> u64 {
         match &self.zipf {
             None => rng.random_range(0..self.limit),
-            // Ranks count from 1; the least float could round out of the range.
+            // Ranks count from 1; a sample below 1 would underflow.
             Some(zipf) => match (zipf.sample(rng) as u64).max(1) - 1 {
                 rank if rank < self.limit => rank,
                 _ => rng.random_range(0..self.limit),
@@ -96,7 +98,7 @@ fn zipf(count: u64, given: f64) -> Result<Zipf<f64>, OptionsError> {
     Zipf::new(count as f64, given).map_err(|_| refused())
 }
 
-/// Draws one of several things by their weights, whose sum is not 0.
+/// Draws an index by the given weights, whose sum must not be 0.
 pub(crate) fn draw(weights: &[u32], rng: &mut Random) -> usize {
     let mut ticket = rng.random_range(0..weights.iter().sum::<u32>());
     let drawn = weights.iter().position(|&weight| {
@@ -112,7 +114,7 @@ mod tests {
     use super::*;
     use crate::random;
 
-    /// How often each of the first numbers is chosen, as a share.
+    /// The share of choices that each number gets.
     fn shares(limit: u64, skew: Skew) -> Vec<f64> {
         let chooser = Chooser::new(limit, skew).unwrap();
         let mut rng = random(1);
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_many_are_as_hot_as_among_all() {
+    fn the_head_of_a_population_is_as_hot_as_in_the_whole() {
         let of_many = Skew::ZipfOf { exponent: 0.75, population: 1_000_000 };
         let shares = shares(1000, of_many);
         let total: f64 = (1..=1_000_000).map(|rank| f64::from(rank).powf(-0.75)).sum();
@@ -158,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skew_is_found_by_what_the_first_of_all_get() {
+    fn an_exponent_is_found_from_the_share_of_the_first() {
         for (share, first, limit) in [(2.0 / 3.0, 8, 24), (2.0 / 3.0, 64, 192), (0.9, 10, 100)] {
             let skew = Skew::giving(share, first, limit).unwrap();
             let found: f64 = shares(limit, skew)[..first as usize].iter().sum();
@@ -169,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_in_words() {
+    fn invalid_skews_are_refused() {
         let refused = |limit, skew| Chooser::new(limit, skew).unwrap_err().to_string();
         assert_eq!(refused(0, Skew::Uniform), "0 things to choose from: at least 1 are needed");
         for exponent in [-1.0, f64::NAN, f64::INFINITY] {

@@ -1,47 +1,47 @@
-//! Options that make no workload.
+//! Errors for invalid options of workloads.
 
 use thiserror::Error;
 
-/// Why a workload cannot be made with the options given.
+/// Why a workload cannot be created with the given options.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum OptionsError {
-    /// A number that is too small.
+    /// A number is too small.
     #[error("{given} {what}: at least {least} are needed")]
     TooFew {
-        /// What there has to be more of.
+        /// The thing that is counted.
         what: &'static str,
-        /// What was given.
+        /// The given number.
         given: u64,
-        /// What is needed.
+        /// The smallest allowed number.
         least: u64,
     },
-    /// A number that is too large.
+    /// A number is too large.
     #[error("{given} {what}: at most {most} are possible")]
     TooMany {
-        /// What there has to be less of.
+        /// The thing that is counted.
         what: &'static str,
-        /// What was given.
+        /// The given number.
         given: u64,
-        /// What is possible.
+        /// The largest allowed number.
         most: u64,
     },
-    /// A share that is no share.
+    /// A share is not between 0 and 1.
     #[error("{what} is {given}: a share lies between 0 and 1")]
     Share {
         /// The option.
         what: &'static str,
-        /// What was given.
+        /// The given value.
         given: f64,
     },
-    /// An exponent that gives no distribution.
+    /// No Zipf distribution has this exponent.
     #[error("a Zipf distribution with the exponent {given}: give a number from 0 to 100")]
     Exponent {
-        /// What was given.
+        /// The given exponent.
         given: f64,
     },
 }
 
-/// Refuses numbers outside a range.
+/// Returns an error if a number is outside of a range.
 pub(crate) fn check_count(
     what: &'static str,
     given: u64,
@@ -56,7 +56,7 @@ pub(crate) fn check_count(
     Ok(())
 }
 
-/// Refuses what is no share.
+/// Returns an error unless a share is between 0 and 1.
 pub(crate) fn check_share(what: &'static str, given: f64) -> Result<(), OptionsError> {
     if (0.0..=1.0).contains(&given) { Ok(()) } else { Err(OptionsError::Share { what, given }) }
 }

@@ -1,17 +1,17 @@
-//! Benchmarks and traces, as transactions with footprints.
+//! Benchmarks and traces as transactions with footprints.
 //!
 //! # The problem
 //!
-//! A design can only be judged by the transactions that run on it; and a number says little about
-//! a database that may have lost half of the updates behind it. So a workload here is two things:
-//! a generator of transactions, and a way to tell afterwards that the database still adds up.
+//! A design can be judged only by the transactions that run on it, and throughput means little if
+//! the database lost half of the updates. A workload therefore has two parts: a generator of
+//! transactions, and a check of the database afterwards.
 //!
 //! ```text
 //!                     ┌──────────── a Workload ────────────┐
 //!   seed ─▶ Random ──▶│ next ──▶ Transaction ─┬─ footprint ├──▶ router, locks, snapshot
 //!                     │                       └─ run ──────┼──▶ over a DataAccess ──▶ Outcome
 //!                     │ load ──▶ rows                      │                       added: +3
-//!                     │ audits, judge ◀────────────────────┼──── sum of what committed added
+//!                     │ audits, judge ◀────────────────────┼──── sum of `added` over all commits
 //!                     └────────────────────────────────────┘
 //! ```
 //!
@@ -50,25 +50,25 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What is here
+//! # Contents
 //!
 //! * [`Ycsb`]: read-modify-writes of three keys and scans, uniform or skewed.
 //! * [`SmallBank`]: six short banking procedures.
-//! * [`Tpcc`]: a wholesaler's orders, payments and deliveries.
-//! * [`Pps`]: products, parts and suppliers that share them.
-//! * [`Twitter`]: what people write, and who follows whom.
-//! * [`TraceWorkload`]: requests of a production cache, as transactions of a few keys.
-//! * [`Model`]: the simplest thing that executes them, as an example and for comparison.
+//! * [`Tpcc`]: orders, payments and deliveries of a wholesaler.
+//! * [`Pps`]: products, parts, and suppliers that share parts.
+//! * [`Twitter`]: tweets, and the users who follow each other.
+//! * [`TraceWorkload`]: the requests of a production cache, as transactions of a few keys.
+//! * [`Model`]: the simplest executor, as an example and for comparison.
 //!
 //! # Invariants
 //!
-//! * All chance comes from the [`Random`] argument: a seed repeats a run exactly.
+//! * All randomness comes from the [`Random`] argument, so a seed repeats a run exactly.
 //! * A transaction touches nothing outside its footprint.
-//! * It may be run again as long as it did not commit.
+//! * It may be run again until it has committed.
 //!
 //! # What was left out
 //!
-//! Think times and arrival rates belong to whoever drives the clients.
+//! Think times and arrival rates: the driver of the clients decides these.
 
 mod access;
 mod chooser;
@@ -99,10 +99,10 @@ pub use ycsb::{Companions, Ycsb, YcsbOptions, YcsbTransaction};
 
 use rand_xoshiro::rand_core::SeedableRng;
 
-/// The random generator of all workloads.
+/// The random number generator of all workloads.
 pub type Random = rand_xoshiro::Xoshiro256PlusPlus;
 
-/// The generator for a seed. Clients that share a workload take different seeds.
+/// The generator for a seed. Clients of the same workload must take different seeds.
 pub fn random(seed: u64) -> Random {
     Random::seed_from_u64(seed)
 }

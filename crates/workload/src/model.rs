@@ -1,8 +1,8 @@
-//! The simplest thing that executes transactions: one after the other, on a sorted map.
+//! The simplest executor: runs transactions one at a time on a sorted map.
 //!
-//! An example of a [`DataAccess`], and a measure for others: given the same transactions in the
-//! same order, any executor has to end with the same rows. It also holds transactions to their
-//! footprints, so a workload that runs here keeps what it promises.
+//! It is an example of a [`DataAccess`] and a reference: given the same transactions in the same
+//! order, every executor must end with the same rows. It also checks that transactions stay within
+//! their footprints.
 
 use crate::{DataAccess, LoadRow, Outcome, Totals, Transaction, Workload};
 use isomer_design::{Access, Footprint, Key, KeyRange, TableId};
@@ -12,28 +12,29 @@ use thiserror::Error;
 
 type Place = (TableId, Key);
 
-/// Rows in a sorted map, without threads or crashes.
+/// Rows in a sorted map, without concurrency or crashes.
 #[derive(Clone, Default, Debug)]
 pub struct Model {
     rows: BTreeMap<Place, Vec<u8>>,
-    /// What the running transaction may do; `None` between transactions: everything.
+    /// The footprint of the running transaction. `None` between transactions, when everything is
+    /// allowed.
     footprint: Option<Footprint>,
-    /// The rows as they were before the running transaction, the last change last.
+    /// Rows overwritten by the running transaction, oldest first.
     undo: Vec<(Place, Option<Vec<u8>>)>,
 }
 
-/// What a transaction may not do.
+/// A forbidden action of a transaction.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ModelError {
-    /// It touched something that its footprint does not name.
+    /// It accessed something outside of its footprint.
     #[error("{what} is outside the footprint: {footprint}")]
     OutsideFootprint {
-        /// What it touched.
+        /// The access.
         what: String,
-        /// What it may touch.
+        /// The footprint.
         footprint: String,
     },
-    /// It inserted a row that exists.
+    /// It inserted a row with an existing key.
     #[error("insert of {table}[{key}], which exists")]
     DuplicateKey {
         /// The table.
@@ -44,21 +45,21 @@ pub enum ModelError {
 }
 
 impl Model {
-    /// The data that a workload begins with.
+    /// A model with the initial rows of a workload.
     pub fn loaded(workload: &impl Workload) -> Model {
         let rows = workload.load().map(|LoadRow { table, key, row }| ((table, key), row));
         Model { rows: rows.collect(), ..Model::default() }
     }
 
-    /// All rows, in order.
+    /// All rows by table and key.
     pub fn rows(&self) -> impl Iterator<Item = (&(TableId, Key), &Vec<u8>)> {
         self.rows.iter()
     }
 
-    /// Runs a transaction, and undoes what it wrote unless it commits.
+    /// Runs a transaction. Undoes its writes unless it commits.
     ///
     /// # Errors
-    /// [`ModelError`], after which nothing of the transaction is left.
+    /// [`ModelError`]. The writes of the transaction are then undone.
     pub fn execute(&mut self, transaction: &impl Transaction) -> Result<Outcome, ModelError> {
         self.footprint = Some(transaction.footprint());
         let result = transaction.run(self);
@@ -72,7 +73,7 @@ impl Model {
         result
     }
 
-    /// The totals over all rows.
+    /// The totals of all rows.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         self.rows.values().for_each(|row| totals.count(row));

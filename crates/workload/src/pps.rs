@@ -1,8 +1,9 @@
-//! Products, parts, suppliers: parts are shared, so no tree of tables fits (Clay, section 8.4).
+//! Products, parts and suppliers. Suppliers share parts, so no tree of tables makes all
+//! transactions local (Clay, section 8.4).
 //!
 //! ```text
-//!   product 0: parts 0..9     product 1: parts 10..19    ...      each needs ten parts of its own
-//!   supplier 0: parts 0..199       supplier 1: parts 100..299     neighbours share half of theirs
+//!   product 0: parts 0..9          product 1: parts 10..19        ...     ten parts each, unshared
+//!   supplier 0: parts 0..199       supplier 1: parts 100..299    neighbours share half their parts
 //! ```
 //!
 //! | transaction | share | reads | writes |
@@ -13,18 +14,19 @@
 //! | parts of a product | 20 % | a product and its ten parts | |
 //! | parts of a supplier | 20 % | a supplier | the stock of ten of its parts, by Zipf 0.99 |
 //!
-//! Some suppliers are hot, with what is accessed with them: a share of all draws of a supplier takes one of them. Who
-//! runs the workload may [move the hot spot](Pps::heat) while it runs.
+//! A hot spot of suppliers can get a share of all draws of a supplier. [`Pps::heat`] moves the hot
+//! spot during a run.
 //!
 //! # The check
 //!
-//! Every row begins with a number. Parts of a supplier adds one to the stock of each part; nobody else changes one.
+//! Every row begins with a number. Only "parts of a supplier" changes it: it adds one to the stock
+//! of each part.
 //!
 //! # What differs from the paper
 //!
-//! There all transactions read; "parts of a supplier" restocks what it touches here, so that there is something to check,
-//! and something that only a master can do. Which parts a product uses and a supplier supplies is arithmetic, not two
-//! more tables.
+//! In the paper all transactions only read. Here "parts of a supplier" adds to the stock, so that
+//! there is something to check, and something that only a master can do. The parts of a product and
+//! of a supplier are computed, not stored in two more tables.
 
 use crate::error::{check_count, check_share};
 use crate::number::{add_to_number, number};
@@ -38,40 +40,42 @@ use std::collections::BTreeMap;
 
 const PARTS_PER_PRODUCT: u64 = 10;
 const PRODUCTS_PER_SUPPLIER: u64 = 10;
-/// From one supplier's first part to the next one's; each supplies twice as many.
+/// The distance between the first parts of two neighbouring suppliers. Each supplies twice this
+/// number of parts.
 const PARTS_APART: u64 = PARTS_PER_PRODUCT * PRODUCTS_PER_SUPPLIER;
 const PARTS_PER_SUPPLIER: u64 = 2 * PARTS_APART;
-/// How many parts "parts of a supplier" takes.
+/// The number of parts in a "parts of a supplier" transaction.
 const PARTS_TAKEN: usize = 10;
 
-/// Suppliers that are asked for more often than others.
+/// Suppliers that are drawn more often than others.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct HotSuppliers {
-    /// The first of them.
+    /// The first hot supplier.
     pub first: u64,
-    /// How many there are: every second one from the first on.
+    /// The number of hot suppliers: every second one, beginning with `first`.
     pub count: u64,
-    /// The share of all draws of a supplier that takes one of them.
+    /// The share of all draws of a supplier that goes to hot ones.
     pub share: f64,
 }
 
-/// What a [`Pps`] is like.
+/// Options of [`Pps`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct PpsOptions {
-    /// Number of suppliers; with each come ten products and a hundred parts.
+    /// The number of suppliers. Each has ten products and a hundred parts.
     pub suppliers: u64,
-    /// The hot ones, if there are any. (The paper: six, with a share of 0.2.)
+    /// The hot suppliers, if any. The paper has six with a share of 0.2.
     pub hot: Option<HotSuppliers>,
 }
 
 impl Default for PpsOptions {
-    /// A thousand suppliers, 10 thousand products, 100 thousand parts; six hot suppliers with a share of 0.2.
+    /// A thousand suppliers, ten thousand products, and a hundred thousand parts; six hot suppliers
+    /// with a share of 0.2.
     fn default() -> PpsOptions {
         PpsOptions { suppliers: 1000, hot: Some(HotSuppliers { first: 0, count: 6, share: 0.2 }) }
     }
 }
 
-/// The benchmark. See the head of the module.
+/// The benchmark; see the module documentation.
 #[derive(Clone, Debug)]
 pub struct Pps {
     options: PpsOptions,
@@ -105,10 +109,11 @@ enum Asked {
 }
 
 impl Pps {
-    /// The benchmark, with suppliers, products and parts in the tables from this id on.
+    /// Creates the benchmark. Suppliers, products and parts get consecutive table ids from `first`
+    /// on.
     ///
     /// # Errors
-    /// If the options make no sense.
+    /// If an option is invalid.
     pub fn new(options: PpsOptions, first: TableId) -> Result<Pps, OptionsError> {
         check_count("suppliers", options.suppliers, 2..=1 << 30)?;
         check_hot(&options)?;
@@ -119,10 +124,10 @@ impl Pps {
         Ok(Pps { options, tables, cold, place })
     }
 
-    /// From now on these suppliers are hot.
+    /// Moves the hot spot to other suppliers.
     ///
     /// # Errors
-    /// If there are not so many.
+    /// If `hot` is invalid for the number of suppliers.
     pub fn heat(&mut self, hot: Option<HotSuppliers>) -> Result<(), OptionsError> {
         let options = PpsOptions { hot, ..self.options.clone() };
         check_hot(&options)?;
@@ -147,7 +152,8 @@ impl Pps {
         self.products() * PARTS_PER_PRODUCT
     }
 
-    /// Ten different parts of a supplier, in the order of their numbers: whoever writes several takes them in turn.
+    /// Draws ten different parts of a supplier, in ascending order, so that writers lock them in
+    /// the same order.
     fn parts_of(&self, supplier: u64, rng: &mut Random) -> [u64; PARTS_TAKEN] {
         let mut taken = [u64::MAX; PARTS_TAKEN];
         for at in 0..PARTS_TAKEN {
@@ -190,7 +196,8 @@ impl Workload for Pps {
         named.map(|(table, name)| (table, schema(name))).into()
     }
 
-    /// Where partitions of about `rows` parts begin, and those of the products and suppliers that go with them.
+    /// The partition borders: each partition has about `rows` parts, or the products or suppliers
+    /// that belong to them.
     fn borders(&self, rows: u64) -> BTreeMap<TableId, Vec<Key>> {
         let suppliers = rows.div_ceil(PARTS_APART);
         let borders = |each: u64| -> Vec<Key> {
@@ -252,7 +259,7 @@ impl Workload for Pps {
 }
 
 impl PpsTransaction {
-    /// What it accesses.
+    /// The rows that it accesses.
     fn items(&self) -> Vec<(TableId, u64, Access)> {
         let Tables { suppliers, products, parts } = self.tables;
         match &self.asked {
@@ -354,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hot_spot_is_where_it_was_asked_for_and_can_be_moved() {
+    fn the_hot_spot_is_where_it_was_set_and_can_be_moved() {
         let hot = |first| Some(HotSuppliers { first, count: 3, share: 0.6 });
         let mut pps = pps(hot(0));
         let share = |pps: &Pps, hot: [u64; 3]| {
@@ -362,7 +369,7 @@ mod tests {
             let drawn = (0..10_000).filter(|_| hot.contains(&pps.supplier(&mut rng)));
             drawn.count()
         };
-        // 3 of 20 of the others, besides.
+        // Of the other draws, 3 of 20 hit hot suppliers, too.
         assert!((6400..6900).contains(&share(&pps, [0, 2, 4])));
         pps.heat(hot(7)).unwrap();
         assert!((6400..6900).contains(&share(&pps, [7, 9, 11])));

@@ -1,37 +1,37 @@
-//! A small bank: six short procedures on the accounts of many customers.
+//! SmallBank: six short banking procedures on the accounts of many customers.
 //!
-//! Every customer has a savings account and a checking account, in two tables with the customer as
-//! the key.
+//! Every customer has a savings account and a checking account, in two tables whose key is the
+//! customer.
 //!
 //! | procedure | share | reads | writes | adds |
 //! | --- | ---: | --- | --- | --- |
-//! | Amalgamate | 15 % | | both of one, checking of another | 0 |
+//! | Amalgamate | 15 % | | both of one customer, checking of another | 0 |
 //! | Balance | 15 % | both | | 0 |
 //! | DepositChecking | 15 % | | checking | the amount |
-//! | SendPayment | 25 % | | checking of two | 0 |
+//! | SendPayment | 25 % | | checking of two customers | 0 |
 //! | TransactSavings | 15 % | | savings | the amount |
-//! | WriteCheck | 15 % | savings | checking | −amount, less 1 at times |
+//! | WriteCheck | 15 % | savings | checking | −amount, or −amount − 1 with a penalty |
 //!
 //! Amalgamate moves all money of one customer to the checking account of another. SendPayment, and
-//! TransactSavings with a negative amount, roll back if the account has too little. WriteCheck
-//! always succeeds, but takes a penalty of one if both accounts together lack the money.
+//! TransactSavings with a negative amount, roll back if the account has insufficient funds.
+//! WriteCheck always commits, but takes a penalty of one cent if the sum of both accounts is too
+//! small.
 //!
-//! WriteCheck reads one account and writes the other. Two of it for one customer, or one beside a
-//! TransactSavings, may each see what the other has not written yet (write skew): under snapshot
-//! isolation a penalty can be missed that some serial order would have taken. That is why the
-//! check below counts what each procedure says it added, penalty included, not what it should
-//! have added.
+//! WriteCheck reads one account and writes the other. Two WriteChecks of one customer, or a
+//! WriteCheck and a TransactSavings, may each miss the other's write (write skew). Under snapshot
+//! isolation a penalty may therefore be missing that every serial order would have taken. For this
+//! reason the check below uses what each procedure reports as added, including the penalty.
 //!
 //! # The check
 //!
-//! Money is conserved: the sum over all accounts is what was loaded, plus what the committed
-//! procedures say they added.
+//! Money is conserved: the sum over all accounts is the initial sum plus the reported additions of
+//! all committed procedures.
 //!
 //! # What differs from other versions
 //!
-//! The table of account names, which maps names to customers, is left out, as in the MorphoSys
-//! evaluation (at most two customers, no look-up). Amounts are in cents and drawn at random, not
-//! constants, so that two procedures are rarely interchangeable.
+//! There is no table that maps account names to customers, as in the MorphoSys evaluation, whose
+//! transactions have at most two customers and no lookups. Amounts are random numbers of cents
+//! instead of constants, so that swapping two procedures rarely goes unnoticed.
 
 use crate::chooser::draw;
 use crate::error::{check_count, check_share};
@@ -42,45 +42,47 @@ use crate::{
 use isomer_design::{Access, Column, ColumnType, Footprint, Key, Schema, Span, TableId, Value};
 use rand::RngExt;
 
-/// The most customers: their numbers and balances have to be exact.
+/// The maximum number of customers, which keeps customer numbers and balances exact.
 const CUSTOMERS_MAX: u64 = 1 << 40;
 
-/// A small part of the customers that is in most of the transactions.
+/// A small set of customers that takes part in most transactions.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct HotSpot {
-    /// How many customers are hot: those with the smallest numbers.
+    /// The number of hot customers: those with the smallest numbers.
     pub customers: u64,
-    /// The share of transactions all of whose customers are hot.
+    /// The share of transactions in which all customers are hot.
     pub share: f64,
 }
 
-/// Customers in blocks of neighbours, such as partitions, who mostly deal with each other.
+/// Blocks of neighbouring customers, such as partitions, who mostly transact with each other.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Blocks {
-    /// How many customers a block has.
+    /// The number of customers in a block.
     pub customers: u64,
-    /// Of the procedures with two customers, the share in which the second is any other, and not of the block of the
-    /// first.
+    /// Of the procedures with two customers, the share whose second customer is drawn from all
+    /// customers instead of from the first one's block.
     pub across: f64,
 }
 
-/// What a [`SmallBank`] is like.
+/// Options of [`SmallBank`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct SmallBankOptions {
-    /// Number of customers.
+    /// The number of customers.
     pub customers: u64,
-    /// Weights of Amalgamate, Balance, DepositChecking, SendPayment, TransactSavings, WriteCheck.
+    /// The weights of Amalgamate, Balance, DepositChecking, SendPayment, TransactSavings,
+    /// WriteCheck.
     pub mix: [u32; 6],
-    /// If set, some customers are hotter than others.
+    /// If set, some customers are hot.
     pub hot_spot: Option<HotSpot>,
-    /// If set, two customers of one procedure are mostly neighbours; otherwise anybody.
+    /// If set, the customers of one procedure are mostly neighbours; otherwise they are
+    /// independent.
     pub blocks: Option<Blocks>,
     /// The largest amount, in cents.
     pub cents_max: i64,
 }
 
 impl Default for SmallBankOptions {
-    /// A million customers, the standard mix, uniform, amounts of up to 50.00.
+    /// A million customers, the standard mix, uniform access, amounts of up to 50.00.
     fn default() -> SmallBankOptions {
         SmallBankOptions {
             customers: 1_000_000,
@@ -92,7 +94,7 @@ impl Default for SmallBankOptions {
     }
 }
 
-/// The benchmark. See the head of the module.
+/// The benchmark; see the module documentation.
 #[derive(Clone, Debug)]
 pub struct SmallBank {
     options: SmallBankOptions,
@@ -124,11 +126,11 @@ enum Procedure {
 }
 
 impl SmallBank {
-    /// The benchmark, with the savings in the table of this id, and the checking accounts in the
-    /// one of the next id.
+    /// Creates the benchmark. The savings accounts are in the table `first`, the checking accounts
+    /// in the table with the next id.
     ///
     /// # Errors
-    /// If the options make no sense.
+    /// If an option is invalid.
     pub fn new(options: SmallBankOptions, first: TableId) -> Result<SmallBank, OptionsError> {
         check_count("customers of a bank", options.customers, 2..=CUSTOMERS_MAX)?;
         let weights = options.mix.iter().map(|&weight| u64::from(weight)).sum();
@@ -147,7 +149,7 @@ impl SmallBank {
         Ok(SmallBank { options, tables })
     }
 
-    /// One or two different customers.
+    /// Draws two different customers; procedures with one customer ignore the second.
     fn customers(&self, rng: &mut Random) -> (u64, u64) {
         let among = match self.options.hot_spot {
             Some(hot_spot) if rng.random_bool(hot_spot.share) => hot_spot.customers,
@@ -157,13 +159,13 @@ impl SmallBank {
         let others = match self.options.blocks {
             Some(blocks) if !rng.random_bool(blocks.across) => {
                 let first = one - one % blocks.customers;
-                // A block of one customer, the last, has no neighbours.
+                // A last block of one customer has no neighbours: draw from all customers instead.
                 Some(first..self.options.customers.min(first + blocks.customers))
             }
             _ => None,
         };
         let others = others.filter(|others| others.end - others.start > 1).unwrap_or(0..among);
-        // Any of the others: those from `one` on are one further.
+        // Skips `one`: numbers from `one` on are shifted by one.
         let other = rng.random_range(others.start..others.end - 1);
         (one, other + u64::from(other >= one))
     }
@@ -183,8 +185,7 @@ impl SmallBank {
     }
 }
 
-/// What a customer's account holds at the beginning, in cents: between 100.00 and 500.00, in no
-/// order.
+/// The initial balance of an account in cents: pseudo-random, between 100.00 and 500.00.
 fn cents_at_first(table_index: u64, customer: u64) -> i64 {
     let mixed = (2 * customer + table_index).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     10_000 + ((mixed >> 32) % 40_001) as i64
@@ -290,7 +291,7 @@ impl Transaction for SmallBankTransaction {
     }
 }
 
-/// Runs a procedure. A missing or damaged account is remembered, and counts as empty.
+/// Runs a procedure. Records a missing or damaged account and treats its balance as 0.
 struct Teller<'d, D> {
     data: &'d mut D,
     tables: Tables,
@@ -379,7 +380,7 @@ mod tests {
         SmallBank::new(options, FIRST).unwrap()
     }
 
-    /// Runs one procedure on a bank of three customers; the balances after it.
+    /// Runs a procedure on a bank of three customers, and returns its outcome and all balances.
     fn after(balances: [i64; 6], procedure: Procedure) -> (Outcome, Vec<i64>) {
         let bank = bank(3);
         let mut data = Model::loaded(&bank);
@@ -394,7 +395,7 @@ mod tests {
 
     #[test]
     fn the_procedures_do_what_the_table_says() {
-        // Savings of three customers, then their checking accounts.
+        // The savings of three customers, then their checking accounts.
         let before = [10, 20, 30, 1, 2, 3];
         let commit = |added| Outcome::Commit { added };
         let refused = Outcome::Rollback { reason: "insufficient funds" };
@@ -457,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mix_and_the_hot_spot_are_as_asked_for() {
+    fn the_mix_and_the_hot_spot_are_as_requested() {
         let hot_spot = Some(HotSpot { customers: 100, share: 0.9 });
         let options = SmallBankOptions { hot_spot, ..SmallBankOptions::default() };
         let mut bank = SmallBank::new(options, FIRST).unwrap();
@@ -479,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_deal_with_each_other_but_for_the_share_that_is_asked_for() {
+    fn neighbours_transact_with_each_other_except_for_the_requested_share() {
         let blocks = Some(Blocks { customers: 10, across: 0.2 });
         let mix = [0, 0, 0, 1, 0, 0];
         let options =
@@ -491,7 +492,7 @@ mod tests {
             assert!(one != other && other < 101);
             across += i32::from(one / 10 != other / 10);
         }
-        // A fifth, of which a tenth stays in its block by chance, and the last customer has no neighbour.
+        // A fifth. By chance a tenth of it stays in its block; the last customer has no neighbour.
         assert!((3500..4100).contains(&across), "{across}");
     }
 
@@ -506,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn options_without_sense_are_refused() {
+    fn invalid_options_are_refused() {
         let refused = |options| SmallBank::new(options, FIRST).unwrap_err().to_string();
         let options = SmallBankOptions::default;
         assert_eq!(

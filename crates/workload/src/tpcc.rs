@@ -1,40 +1,44 @@
-//! TPC-C: a wholesaler's warehouses, their districts, and the orders of the customers there.
+//! TPC-C: a wholesaler with warehouses, their districts, and the orders of the customers there.
 //!
 //! ```text
 //!   warehouse ──10──▶ district ──▶ customer ──▶ history
-//!       │                 └──────▶ orders ──▶ order_line       new_order: orders not delivered yet
+//!       │                 └──────▶ orders ──▶ order_line       new_order: undelivered orders
 //!       └──▶ stock ◀── item
 //! ```
 //!
 //! | procedure | mix | full mix | reads | writes |
 //! | --- | ---: | ---: | --- | --- |
-//! | New-Order | 45 % | 45 % | warehouse, customer, items | district, stock, orders, new_order, lines |
+//! | New-Order | 45 % | 45 % | warehouse, customer, items | district, stock, order and lines |
 //! | Payment | 45 % | 43 % | | warehouse, district, customer, history |
-//! | Order-Status | | 4 % | customer, its last order and the lines | |
-//! | Delivery | | 4 % | | for each district: the oldest new order, its lines, its customer |
-//! | Stock-Level | 10 % | 4 % | district, lines of its last 20 orders, their stock | |
+//! | Order-Status | | 4 % | customer, its last order and lines | |
+//! | Delivery | | 4 % | | by district: oldest new order, its lines and customer |
+//! | Stock-Level | 10 % | 4 % | district, lines of its last 20 orders, stock | |
 //!
 //! # Keys of rows that do not exist yet
 //!
-//! A footprint is known before a transaction runs, but the number of the next order is in the database.
-//! So the generator hands numbers out, district by district, and **an order is a function of its
-//! number**: its customer, its items and where they come from are all drawn from a hash of it
-//! ([`Order`]). Whoever wants to deliver an order or look at it knows its keys without reading anything,
-//! and the procedure checks that the rows are as they should be. New orders that the standard rolls
-//! back (1 %, an item that does not exist) take no number. An order whose transaction failed leaves a
-//! gap, as a sequence does; a delivery finds nothing there and goes on.
+//! A footprint must be known before a transaction runs, but in TPC-C the number of the next order
+//! is stored in the database. Therefore the generator assigns the numbers of each district, and
+//! **an order is a function of its number**: its customer, its items and their suppliers are drawn
+//! from a hash of the number ([`Order`]). The keys of an order are thus known without reading
+//! anything, both to deliver it and to look at it. The procedure checks that the rows have the
+//! expected values.
+//!
+//! New orders that the standard rolls back (1 %, because an item does not exist) take no number. An
+//! order whose transaction failed leaves a gap, as a sequence does. A delivery that finds such a
+//! gap skips it.
 //!
 //! # The checks
 //!
-//! Every row begins with a number: what a warehouse, district and piece of stock have sold, a
-//! customer's balance, an amount, a count of lines. The sum over all rows is as the transactions say.
-//! Beyond that the standard's conditions hold on the database at rest ([`checks`]).
+//! Every row begins with a number: the sales of a warehouse, district or piece of stock, the
+//! balance of a customer, an amount, or a number of lines. The sum over all rows must match what
+//! the transactions report. In addition, the consistency conditions of the standard must hold while
+//! no transactions run ([`checks`]).
 //!
 //! # What differs from the standard
 //!
-//! Customers are named by number, never by last name (which takes a look-up before the footprint is
-//! known). Rows have the columns that the procedures and conditions use, and filling for the others.
-//! The numbers of customers and items are parameters, and think times belong to whoever drives.
+//! Customers are selected by number, never by last name, which needs a lookup before the footprint
+//! is known. Rows have the columns that procedures and conditions use, and a filler for the others.
+//! The numbers of customers and items are options. The driver of the clients decides think times.
 
 mod checks;
 mod order;
@@ -53,46 +57,46 @@ use rows::Tables;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Districts of a warehouse.
+/// The number of districts of a warehouse.
 const DISTRICTS: u32 = 10;
-/// A Stock-Level looks at so many of the last orders.
+/// The number of recent orders that a Stock-Level reads.
 const LAST_ORDERS: u32 = 20;
-/// Of a hundred new orders, so many are rolled back.
+/// The percentage of new orders that roll back.
 const ROLLED_BACK_PERCENT: u32 = 1;
 
-/// What a [`Tpcc`] is like.
+/// Options of [`Tpcc`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct TpccOptions {
-    /// Number of warehouses.
+    /// The number of warehouses.
     pub warehouses: u32,
-    /// Customers of a district; each has ordered once.
+    /// The number of customers of a district. Initially each has one order.
     pub customers: u32,
-    /// Number of items, and of pieces of stock of a warehouse.
+    /// The number of items, and of pieces of stock in each warehouse.
     pub items: u32,
-    /// Weights of New-Order, Payment, Order-Status, Delivery, Stock-Level.
+    /// The weights of New-Order, Payment, Order-Status, Delivery, Stock-Level.
     pub mix: [u32; 5],
-    /// The share of new orders that get an item from another warehouse.
+    /// The share of new orders with one item from another warehouse.
     pub remote_orders: f64,
     /// The share of payments by customers of another warehouse.
     pub remote_payments: f64,
-    /// How unevenly warehouses are chosen: those with the smallest numbers more often.
+    /// The distribution of warehouses; those with the smallest numbers are chosen more often.
     pub skew: Skew,
-    /// If set, some warehouses get a share of all transactions before the others are chosen from.
+    /// If set, a share of all transactions goes to hot warehouses. The others are drawn by `skew`.
     pub hot: Option<HotWarehouses>,
 }
 
-/// Warehouses that many transactions are about.
+/// Warehouses that get a large share of the transactions.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct HotWarehouses {
-    /// How many there are: those with the smallest numbers.
+    /// The number of hot warehouses: those with the smallest numbers.
     pub count: u32,
-    /// The share of transactions that they get, all alike; what is left is chosen by the skew.
+    /// The share of transactions that they get, spread evenly over them.
     pub share: f64,
 }
 
 impl Default for TpccOptions {
-    /// Eight warehouses of a tenth of the standard's size, the mix of the MorphoSys experiments, and
-    /// the standard's shares of remote transactions.
+    /// Eight warehouses of a tenth of the standard's size, the mix of the MorphoSys experiments,
+    /// and the standard's shares of remote transactions.
     fn default() -> TpccOptions {
         TpccOptions {
             warehouses: 8,
@@ -108,19 +112,19 @@ impl Default for TpccOptions {
 }
 
 impl TpccOptions {
-    /// New-Order, Payment and Stock-Level: the mix of the MorphoSys experiments.
+    /// New-Order, Payment and Stock-Level, as in the MorphoSys experiments.
     pub const SHORT_MIX: [u32; 5] = [45, 45, 0, 0, 10];
-    /// The standard's.
+    /// The mix of the standard.
     pub const FULL_MIX: [u32; 5] = [45, 43, 4, 4, 4];
 }
 
-/// The benchmark. See the head of the module. A clone shares the numbers of orders.
+/// The benchmark; see the module documentation. Clones share the counters of orders.
 #[derive(Clone, Debug)]
 pub struct Tpcc {
     options: Arc<TpccOptions>,
     tables: Tables,
     numbers: Arc<Numbers>,
-    /// The warehouse of this client; any of them if there is none.
+    /// The home warehouse of this client; `None` if it uses all warehouses.
     home: Option<u32>,
     chooser: Chooser,
 }
@@ -134,7 +138,7 @@ pub struct TpccTransaction {
     procedure: Procedure,
 }
 
-/// A district's order.
+/// An order of a district.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Place {
     district: u32,
@@ -153,7 +157,7 @@ enum Procedure {
         history: u32,
         cents: i64,
     },
-    /// `last`: the number of the customer's last order, if the generator knows of one.
+    /// `last` is the number of the customer's last order, if it has one.
     OrderStatus {
         district: u32,
         customer: u32,
@@ -163,7 +167,7 @@ enum Procedure {
         orders: Vec<Place>,
         carrier: i64,
     },
-    /// The orders from `first` on, up to the district's next.
+    /// Reads the orders `first..next` of the district.
     StockLevel {
         district: u32,
         first: u32,
@@ -173,10 +177,10 @@ enum Procedure {
 }
 
 impl Tpcc {
-    /// The benchmark, in nine tables from this id on.
+    /// Creates the benchmark in nine tables with consecutive ids from `first` on.
     ///
     /// # Errors
-    /// If the options make no sense.
+    /// If an option is invalid.
     pub fn new(options: TpccOptions, first: TableId) -> Result<Tpcc, OptionsError> {
         check_count("warehouses", u64::from(options.warehouses), 1..=100_000)?;
         check_count("customers of a district", u64::from(options.customers), 10..=3000)?;
@@ -196,18 +200,18 @@ impl Tpcc {
         Ok(Tpcc { options: Arc::new(options), tables, numbers, home: None, chooser })
     }
 
-    /// Binds this client to a warehouse, as a terminal is.
+    /// Binds this client to a home warehouse, like a terminal of the standard.
     pub fn live_at(&mut self, warehouse: u32) {
         self.home = Some(warehouse % self.options.warehouses);
     }
 
-    /// The benchmark again from its beginning, for another database.
+    /// The same benchmark in its initial state, for another database.
     #[must_use]
     pub fn anew(&self) -> Tpcc {
         Tpcc { numbers: Arc::new(Numbers::new(&self.options)), ..self.clone() }
     }
 
-    /// Tables that no procedure writes to.
+    /// Tables to which no procedure writes.
     pub fn constant_tables(&self) -> Vec<TableId> {
         vec![self.tables.item]
     }
@@ -216,7 +220,8 @@ impl Tpcc {
         match (self.home, self.options.hot, self.options.skew) {
             (Some(home), ..) => home,
             (None, Some(hot), _) if rng.random_bool(hot.share) => rng.random_range(0..hot.count),
-            // A draw of another width would give another run for each seed.
+            // Draws from exactly this range, so that a seed yields the same run as without a skew
+            // option.
             (None, _, Skew::Uniform) => rng.random_range(0..self.options.warehouses),
             (None, ..) => self.chooser.choose(rng) as u32,
         }
@@ -228,7 +233,8 @@ impl Tpcc {
         match draw(&options.mix, rng) {
             0 => {
                 let rolls_back = rng.random_range(0..100) < ROLLED_BACK_PERCENT;
-                // What is rolled back is like some other order, but for an item that does not exist.
+                // An order that rolls back has the content of the next order, which takes its
+                // number later.
                 let number = match rolls_back {
                     true => numbers.next_order(warehouse, district),
                     false => numbers.take_order(options, warehouse, district),
@@ -277,7 +283,7 @@ impl Tpcc {
     }
 }
 
-/// Any warehouse but this one.
+/// Draws a warehouse other than this one.
 fn other(warehouse: u32, warehouses: u32, rng: &mut Random) -> u32 {
     let other = rng.random_range(0..warehouses - 1);
     other + u32::from(other >= warehouse)
@@ -294,8 +300,8 @@ impl Workload for Tpcc {
         self.tables.schemas()
     }
 
-    /// By warehouse and district, as the paper's systems begin; customers, stock and items in parts
-    /// of about `rows`.
+    /// Tables are split by warehouse and district, as in the paper's systems; customers, stock and
+    /// items into partitions of about `rows` rows.
     fn borders(&self, rows: u64) -> BTreeMap<TableId, Vec<Key>> {
         self.tables.borders(&self.options, rows.clamp(1, u64::from(u32::MAX)) as u32)
     }
@@ -326,7 +332,8 @@ impl Workload for Tpcc {
         self.tables().into_iter().flat_map(of_table).collect()
     }
 
-    /// Rows come and go, so their number is not known; but each counts in the sum.
+    /// The number of rows is not known, because rows are inserted and deleted, but each row counts
+    /// in the sum.
     fn judge(&self, found: Totals, added: i128) -> Result<(), crate::Mismatch> {
         let expected = Totals { rows: found.rows, damaged: 0, sum: self.loaded().sum + added };
         if found == expected { Ok(()) } else { Err(crate::Mismatch { found, expected }) }

@@ -1,12 +1,12 @@
-//! Requests of a production cache, as transactions of a few keys.
+//! The requests of a production cache, as transactions of a few keys.
 //!
-//! `data/twitter_cache_1m.csv.zst` holds a million requests to one cache cluster of Twitter: when,
-//! which key, how many bytes (see `data/README.md`). It is a real sequence of accesses, with real
-//! skew and real change over time. It is not a sequence of transactions: it does not say which
-//! requests belong together, nor whether a request read or wrote. Both are made up here, by rules
+//! `data/twitter_cache_1m.csv.zst` contains a million requests to a cache cluster of Twitter: time,
+//! key and size of each (see `data/README.md`). It is a real sequence of accesses, with real skew
+//! and real change over time. But it is not a sequence of transactions. It says neither which
+//! requests belong together nor whether a request read or wrote. This module invents both, by rules
 //! that are simple enough to be judged.
 //!
-//! # Rule 1: which keys form a transaction
+//! # Rule 1: the keys of a transaction
 //!
 //! ```text
 //!   trace    … 8  91207  32  8  14  91206  32  91209  14 …          a window of 9 requests
@@ -16,28 +16,28 @@
 //!            {8, 14}      {32}     {91206, 91207, 91209}            {8, 14, 32}
 //! ```
 //!
-//! Requests are taken a window at a time (32 by default, about 16 ms). The requests of a window are
-//! sorted by key, and cut into transactions of 1 to 4 keys, each size drawn alike. Requests for a
-//! key that the window has had already are sorted behind the others, so that a transaction names a
-//! key once, and a hot key stays as hot as it is.
+//! The trace is processed in windows of 32 requests by default, or about 16 ms. The requests of a
+//! window are sorted by key and cut into transactions of 1 to 4 keys; all sizes are equally likely.
+//! Repeated requests for a key are sorted behind all first requests of the window. Thus a
+//! transaction names each key once, and every request is replayed.
 //!
-//! Sorting is what makes the transactions local. The keys of the trace are numbered by their first
-//! appearance, so neighbours appeared at about the same time, perhaps in one request of one user;
-//! but they reach the cache mixed with the requests of many others. A sorted window puts together
-//! again what looks as if it belonged together. That is an assumption, and it makes the workload
-//! kinder to designs than the trace by itself is: see the last lines of the table below. With a
-//! window of 1 every request is a transaction of one key, and nothing is assumed.
+//! Sorting makes the transactions local. Keys are numbered by their first appearance in the trace,
+//! so neighbouring keys appeared at about the same time, perhaps in one request of one user. They
+//! reach the cache interleaved with requests of many other users, and a sorted window groups them
+//! again. This is an assumption, and it makes the workload easier for a design than the trace
+//! itself: see the last two lines of the table below. With a window of 1, every request is a
+//! transaction of one key, and nothing is assumed.
 //!
-//! # Rule 2: what is written
+//! # Rule 2: the writes
 //!
-//! The first request for a key counts as a write, since something must have filled the cache (14 %
-//! of all requests); of the others a share (10 % by default), picked by a hash of the place in the
-//! trace. So the same requests are writes in every run and for every client.
+//! The first request for a key is a write, because some request must have filled the cache (14 % of
+//! all requests). Of the others, a share (10 % by default) are writes, chosen by a hash of the
+//! position in the trace. Hence the same requests are writes in every run and for every client.
 //!
-//! # What locality the trace has
+//! # The locality of the trace
 //!
-//! Measured over the whole file (the first three lines by [`Trace::locality`]), against the same
-//! requests in random order:
+//! All lines were measured over the whole file and compared with the same requests in random order.
+//! [`Trace::locality`] computes the first three:
 //!
 //! | | trace | random order |
 //! | --- | ---: | ---: |
@@ -47,16 +47,16 @@
 //! | transactions of 2 to 4 keys that span at most 100 numbers | 42 % | 27 % |
 //! | the same, if requests were cut as they come, not sorted | 7 % | 3 % |
 //!
-//! So most of it is skew, some is bursts of one key, and some is keys that are born together and
-//! requested together. What it has not: cold keys that meet again. Of the pairs of neighbouring
-//! requests in the second half of the trace with both keys outside the hottest 1 %, only 0.2 %
-//! were neighbours in the first half. A design can profit from the hot keys and from key ranges;
-//! it cannot learn lasting friendships between cold keys, because there are none.
+//! Most of the locality is skew. Some is bursts of requests for one key, and some is keys that
+//! appear together and are requested together. Cold keys, however, do not meet again. Take the
+//! pairs of consecutive requests in the second half of the trace with both keys outside the hottest
+//! 1 %: only 0.2 % of them were neighbours in the first half. A design can profit from hot keys and
+//! from key ranges, but it cannot learn lasting pairs of cold keys, because there are none.
 //!
 //! # The check
 //!
-//! All keys are loaded with a counter of zero. A write raises the counter by one and does nothing
-//! else, so the counters sum up to the number of committed writes.
+//! All keys are loaded with a counter of 0. A write only increments the counter, so the counters
+//! sum up to the number of committed writes.
 
 mod locality;
 mod read;
@@ -74,46 +74,46 @@ use rand::RngExt;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// One request of a trace.
+/// A request of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// When, in seconds since the beginning.
+    /// The time in seconds since the beginning of the trace.
     pub second: u32,
-    /// For which key: keys are numbered from 0 by their first appearance.
+    /// The key. Keys are numbered from 0 by their first appearance.
     pub key: u32,
-    /// Bytes of the key and its value.
+    /// The bytes of the key and its value.
     pub bytes: u32,
     /// True if this is the first request for the key.
     pub is_first: bool,
 }
 
-/// The requests of a trace, in order.
+/// A trace: requests in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trace {
     requests: Vec<Request>,
-    /// The bytes of each key, by its first request.
+    /// By key: the bytes of its first request.
     key_bytes: Vec<u32>,
 }
 
-/// How a [`TraceWorkload`] makes transactions out of a [`Trace`].
+/// How a [`TraceWorkload`] turns a [`Trace`] into transactions.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TraceOptions {
-    /// How many requests are sorted and cut together.
+    /// The number of requests that are sorted and cut together.
     pub window: usize,
-    /// The most keys of a transaction.
+    /// The maximum number of keys of a transaction.
     pub keys_max: usize,
-    /// The share of requests that are writes, of those that are not the first for their key.
+    /// The share of writes among the requests that are not the first for their key.
     pub write_share: f64,
-    /// The most bytes of a row besides key and counter; the trace may say less.
+    /// The maximum bytes of a row besides key and counter. Rows are smaller if the trace says so.
     pub value_bytes_max: usize,
-    /// With several clients: the number of this one, from 0.
+    /// The number of this client among several, from 0.
     pub client: usize,
-    /// With several clients: how many there are. Each replays every so many-th window.
+    /// The number of clients. Client `i` replays the windows `i`, `i + clients`, and so on.
     pub clients: usize,
 }
 
 impl Default for TraceOptions {
-    /// Windows of 32, up to 4 keys, 10 % writes, values of up to 100 bytes, one client.
+    /// Windows of 32 requests, up to 4 keys, 10 % writes, values of up to 100 bytes, one client.
     fn default() -> TraceOptions {
         TraceOptions {
             window: 32,
@@ -126,7 +126,7 @@ impl Default for TraceOptions {
     }
 }
 
-/// A trace as a workload: it begins again when it ends. See the head of the module.
+/// A trace as a workload; see the module documentation. It starts over at the end of the trace.
 #[derive(Clone, Debug)]
 pub struct TraceWorkload {
     trace: Arc<Trace>,
@@ -135,8 +135,8 @@ pub struct TraceWorkload {
     /// The next window.
     window: usize,
     laps: u64,
-    /// What is left of the current window, sorted: how often the key came before, the key, and
-    /// the place in the trace.
+    /// The rest of the current window, sorted: the number of earlier requests for the same key in
+    /// the window, the key, and the position in the trace.
     pending: VecDeque<(usize, u32, usize)>,
 }
 
@@ -145,29 +145,29 @@ pub struct TraceWorkload {
 pub struct TraceTransaction {
     /// The table.
     pub table: TableId,
-    /// When the window began, in seconds of the trace.
+    /// The time of its earliest request, in seconds of the trace.
     pub second: u32,
-    /// The keys, all different, each with whether it is written.
+    /// The keys, all different, with their accesses.
     pub accesses: Vec<(u32, Access)>,
 }
 
 impl Trace {
-    /// The requests, in order.
+    /// The requests in order.
     pub fn requests(&self) -> &[Request] {
         &self.requests
     }
 
-    /// How many different keys there are.
+    /// The number of different keys.
     pub fn keys(&self) -> usize {
         self.key_bytes.len()
     }
 }
 
 impl TraceWorkload {
-    /// The trace as a workload, in a table with this id.
+    /// Creates the workload in a table with this id.
     ///
     /// # Errors
-    /// If the options make no sense, or the trace is empty.
+    /// If an option is invalid, or the trace is empty.
     pub fn new(
         trace: Arc<Trace>,
         options: TraceOptions,
@@ -189,7 +189,7 @@ impl TraceWorkload {
         Ok(TraceWorkload { trace, options, table, window, laps: 0, pending: VecDeque::new() })
     }
 
-    /// How often the trace has begun again.
+    /// The number of times that the trace has started over.
     pub fn laps(&self) -> u64 {
         self.laps
     }
@@ -199,7 +199,7 @@ impl TraceWorkload {
         let requests = &self.trace.requests;
         let windows = requests.len().div_ceil(self.options.window);
         if self.window >= windows {
-            // Clients that outnumber the windows share them.
+            // If there are more clients than windows, clients share windows.
             self.window = self.options.client % windows;
             self.laps += 1;
         }
@@ -218,7 +218,7 @@ impl TraceWorkload {
         self.pending = sorted.into();
     }
 
-    /// Rule 2. The hash takes all bits of the place into its upper ones.
+    /// Rule 2. The hash mixes all bits of the position into its upper bits.
     fn access(&self, place: usize) -> Access {
         let mut hash = (place as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         hash = (hash ^ (hash >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);

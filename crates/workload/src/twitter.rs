@@ -1,29 +1,29 @@
-//! Twitter: users, what they write, and who follows whom, as in OLTPBench.
+//! The Twitter benchmark of OLTPBench: users, their tweets, and who follows whom.
 //!
 //! ```text
-//!   users ──▶ tweets (user, number)
-//!     ├─────▶ follows   (user, whom)         a few are followed by very many
-//!     └─────▶ followers (user, by whom)      the same, the other way round
+//!   users ──▶ tweets    (user, number)
+//!     ├─────▶ follows   (user, whom)         a few users have very many followers
+//!     └─────▶ followers (user, by)           the same edges in the other direction
 //! ```
 //!
 //! | transaction | share | reads | writes |
 //! | --- | ---: | --- | --- |
 //! | GetTweet | 1 % | one tweet | |
-//! | GetTweetsFromFollowing | 1 % | whom a user follows, and the last tweets of each | |
-//! | GetFollowers | 7 % | who follows a user, and their names | |
+//! | GetTweetsFromFollowing | 1 % | the users that a user follows, and the last tweets of each | |
+//! | GetFollowers | 7 % | the followers of a user, and their names | |
 //! | GetUserTweets | 89 % | a user's last tweets | |
 //! | InsertTweet | 2 % | | a tweet |
 //!
-//! Users are chosen by Zipf's law and so is whom they follow, both over the same shuffled order: who
-//! writes most is read and followed most. Tweets are kept under their user and numbered there, so that
-//! the last ones are a range; the generator hands the numbers out ([`crate::Tpcc`] does so for orders).
-//! The graph does not change, so it is part of the workload, and every key is known before a
-//! transaction runs.
+//! Users and the users that they follow are drawn from Zipf distributions over the same shuffled
+//! order, so the most active users are also read and followed most. A tweet's key is its user and
+//! its number, so a user's last tweets form a range. The generator assigns the numbers, as
+//! [`crate::Tpcc`] does for orders. The graph of followers is constant and part of the workload, so
+//! every key is known before a transaction runs.
 //!
 //! # The check
 //!
-//! Every row counts as one, so the sum over all rows is that of the beginning plus the tweets
-//! that were inserted. Readers find the tweets that were there when they chose.
+//! Every row counts as one, so the sum over all rows is the initial sum plus the number of inserted
+//! tweets. A reader must find the tweets of the initial load among those that it reads.
 
 use crate::chooser::draw;
 use crate::error::check_count;
@@ -41,31 +41,31 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// A list of tweets or users shows so many.
+/// The maximum number of tweets or users in a list.
 const LIST_MAX: u32 = 20;
-/// Nobody follows more than so many at first.
+/// The maximum number of users that one user follows.
 const FOLLOWS_MAX: u64 = 50;
-/// Names of the transactions, in the order of the mix.
+/// The names of the transactions, in the order of the mix.
 const NAMES: [&str; 5] =
     ["get_tweet", "get_tweets_from_following", "get_followers", "get_user_tweets", "insert_tweet"];
 
-/// What a [`Twitter`] is like.
+/// Options of [`Twitter`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct TwitterOptions {
-    /// Number of users.
+    /// The number of users.
     pub users: u32,
-    /// Tweets of each user at first.
+    /// The initial number of tweets of each user.
     pub tweets: u32,
-    /// Weights of the five transactions, in the order of the table above.
+    /// The weights of the five transactions, in the order of the table above.
     pub mix: [u32; 5],
-    /// How unevenly users are chosen.
+    /// The distribution of the users of transactions.
     pub skew: Skew,
-    /// How unevenly they follow each other, and how many each follows.
+    /// The distribution of followed users, and of the number of users that each follows.
     pub follow_skew: Skew,
 }
 
 impl Default for TwitterOptions {
-    /// Five thousand users with 20 tweets each, OLTPBench's mix and constants.
+    /// Five thousand users with 20 tweets each, and the mix and constants of OLTPBench.
     fn default() -> TwitterOptions {
         TwitterOptions {
             users: 5000,
@@ -77,14 +77,14 @@ impl Default for TwitterOptions {
     }
 }
 
-/// The benchmark. See the head of the module. A clone shares the numbers of tweets.
+/// The benchmark; see the module documentation. Clones share the counters of tweets.
 #[derive(Clone, Debug)]
 pub struct Twitter {
     options: Arc<TwitterOptions>,
     tables: Tables,
     chooser: Chooser,
     graph: Arc<Graph>,
-    /// Tweets of each user so far.
+    /// By user: the number of tweets so far.
     counts: Arc<Vec<AtomicU32>>,
 }
 
@@ -96,7 +96,7 @@ struct Tables {
     followers: TableId,
 }
 
-/// Who follows whom, both ways, ordered.
+/// The edges between users in both directions, sorted.
 #[derive(Debug)]
 struct Graph {
     follows: Vec<Vec<u32>>,
@@ -110,7 +110,8 @@ pub struct TwitterTransaction {
     items: Vec<Item>,
 }
 
-/// Something that a transaction reads, and how many rows it must find; or the row it inserts.
+/// An access of a transaction: a row to find, a range with the minimum number of rows to find, or a
+/// row to insert.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Item {
     Row(TableId, Key),
@@ -119,7 +120,7 @@ enum Item {
 }
 
 impl Graph {
-    /// The same for the same number of users, whatever the seed of the run.
+    /// The graph depends only on the options, not on the seed of a run.
     fn new(options: &TwitterOptions) -> Result<Graph, OptionsError> {
         let users = options.users;
         let most = FOLLOWS_MAX.min(u64::from(users) - 1);
@@ -133,7 +134,8 @@ impl Graph {
         for user in 0..users {
             let wanted = 1 + count.choose(&mut rng);
             let mut chosen = BTreeSet::new();
-            // With a strong skew most choices are repetitions: whoever has tried enough has enough.
+            // With a strong skew most choices are repetitions, so the number of attempts is
+            // limited.
             for _ in 0..10 * wanted {
                 let other = shuffled(whom.choose(&mut rng) as u32, users);
                 if chosen.len() as u64 == wanted {
@@ -150,9 +152,9 @@ impl Graph {
     }
 }
 
-/// The user of a rank: ranks that follow each other are spread over all users.
+/// The user of a rank. Neighbouring ranks are spread over all users.
 fn shuffled(rank: u32, users: u32) -> u32 {
-    // A step that shares no factor with the number of users visits each of them once.
+    // A step that is coprime to the number of users visits each user once.
     let step = (0..).map(|more| users * 5 / 8 + 1 + more).find(|step| are_coprime(*step, users));
     let step = u64::from(step.expect("a prime above the number of users is coprime to it"));
     (u64::from(rank) * step % u64::from(users)) as u32
@@ -166,10 +168,10 @@ fn are_coprime(mut a: u32, mut b: u32) -> bool {
 }
 
 impl Twitter {
-    /// The benchmark, in four tables from this id on.
+    /// Creates the benchmark in four tables with consecutive ids from `first` on.
     ///
     /// # Errors
-    /// If the options make no sense.
+    /// If an option is invalid.
     pub fn new(options: TwitterOptions, first: TableId) -> Result<Twitter, OptionsError> {
         check_count("users", u64::from(options.users), 10..=10_000_000)?;
         check_count("tweets of each user", u64::from(options.tweets), 1..=1_000_000)?;
@@ -183,7 +185,7 @@ impl Twitter {
         Ok(Twitter { options: Arc::new(options), tables, chooser, graph, counts })
     }
 
-    /// The benchmark again from its beginning, for another database.
+    /// The same benchmark without its inserted tweets, for another database.
     #[must_use]
     pub fn anew(&self) -> Twitter {
         Twitter { counts: counts(&self.options), ..self.clone() }
@@ -193,7 +195,8 @@ impl Twitter {
         shuffled(self.chooser.choose(rng) as u32, self.options.users)
     }
 
-    /// The last tweets of a user that have been handed out; those of the beginning must be found.
+    /// The last tweets of a user whose numbers are assigned. Only those of the initial load must be
+    /// found.
     fn last_tweets(&self, user: u32) -> Item {
         let count = self.counts[user as usize].load(Relaxed);
         let first = count.saturating_sub(LIST_MAX);
@@ -248,14 +251,14 @@ fn key(user: u32, second: u32) -> Key {
     Key::ints(&[i64::from(user), i64::from(second)])
 }
 
-/// `counts` is the number at the front of every row.
+/// The column `counts` is the number at the front of every row.
 fn schema(name: &str, keys: &[&str]) -> Schema {
     let numbers = keys.iter().chain(&["counts"]).map(|name| Column::new(*name, ColumnType::Int64));
     let text = std::iter::once(Column::new("text", ColumnType::Bytes));
     Schema::new(name, numbers.chain(text).collect(), keys).expect("the schema is valid")
 }
 
-/// A row of any of the tables: it counts as one, and has so many bytes of text.
+/// A row of any of the tables, with number 1 and `text_bytes` of text.
 fn row(text_bytes: usize) -> Vec<u8> {
     let values = [Value::Int64(0), Value::Int64(0), Value::Bytes(vec![b't'; text_bytes])];
     let (_, mut row) =
@@ -284,8 +287,8 @@ impl Workload for Twitter {
         ]
     }
 
-    /// By users, in every table at the same ones: a partition has the tweets of about `rows` of them
-    /// divided by how many each has.
+    /// All tables are split at the same users. A partition holds as many users as have about `rows`
+    /// tweets initially.
     fn borders(&self, rows: u64) -> BTreeMap<TableId, Vec<Key>> {
         let users = (rows / u64::from(self.options.tweets)).clamp(1, self.options.users.into());
         let starts = (0..self.options.users).step_by(users as usize).skip(1);
@@ -330,7 +333,7 @@ impl Workload for Twitter {
         self.tables().into_iter().flat_map(of_table).collect()
     }
 
-    /// Tweets are inserted, each of which counts as one: so there are as many rows as the sum says.
+    /// Every row has the number 1, so the expected number of rows equals the expected sum.
     fn judge(&self, found: Totals, added: i128) -> Result<(), Mismatch> {
         let sum = self.loaded().sum + added;
         let expected = Totals { rows: sum as u64, damaged: 0, sum };

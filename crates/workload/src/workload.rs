@@ -1,4 +1,4 @@
-//! What a workload is, and how it is checked.
+//! The traits of workloads and transactions, and the check of the database.
 
 use crate::number::number;
 use crate::{DataAccess, Random};
@@ -10,26 +10,27 @@ use thiserror::Error;
 /// How a transaction ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// It is to be committed.
+    /// The transaction asks to commit.
     Commit {
-        /// What it adds to the sum of the numbers in all rows, net. To be counted if and only if
-        /// the commit succeeds.
+        /// Its net addition to the sum of the numbers in all rows. Counts only if the commit
+        /// succeeds.
         added: i64,
     },
-    /// It is to be rolled back: nothing it wrote may stay. That is no error.
+    /// The transaction asks to roll back, which is no error.
     Rollback {
-        /// Why, in a few words.
+        /// The reason in a few words.
         reason: &'static str,
     },
-    /// The data cannot be right: rows are missing or damaged. To be rolled back and reported.
+    /// The data is inconsistent: rows are missing or damaged. The executor must roll back and
+    /// report it.
     Inconsistent {
-        /// What is wrong.
+        /// The inconsistency.
         what: String,
     },
 }
 
 impl Outcome {
-    /// Why it is to be rolled back, if it is.
+    /// The reason for a rollback, or `None` if it commits.
     pub fn rolled_back(&self) -> Option<&str> {
         match self {
             Outcome::Commit { .. } => None,
@@ -39,26 +40,26 @@ impl Outcome {
     }
 }
 
-/// One transaction of a workload.
+/// A transaction of a workload.
 pub trait Transaction {
-    /// What kind it is, for statistics.
+    /// The kind of transaction, for statistics.
     fn name(&self) -> &'static str;
 
-    /// Adds what it may read and write. To be called with an empty footprint, whose memory is
-    /// used again.
+    /// Adds its reads and writes to `footprint`, which must be empty. Allows the caller to reuse
+    /// its memory.
     fn footprint_into(&self, footprint: &mut Footprint);
 
-    /// What it may read and write.
+    /// Its reads and writes.
     fn footprint(&self) -> Footprint {
         let mut footprint = Footprint::new();
         self.footprint_into(&mut footprint);
         footprint
     }
 
-    /// Runs it. It has no effect but through `data`, so it may be run again.
+    /// Runs it. Its only effects are those on `data`, so it may run again.
     ///
     /// # Errors
-    /// Those of the data: the transaction ends there.
+    /// Errors of the data. The transaction ends there.
     fn run<D: DataAccess>(&self, data: &mut D) -> Result<Outcome, D::Error>;
 }
 
@@ -73,22 +74,23 @@ pub struct LoadRow {
     pub row: Vec<u8>,
 }
 
-/// A generator of transactions, and the check of what they did.
+/// A generator of transactions, and a check of their effects.
 ///
-/// A clone makes another client of the same workload.
+/// A clone is another client of the same workload.
 pub trait Workload {
-    /// What it generates.
+    /// The transactions that it generates.
     type Transaction: Transaction;
 
-    /// Its name.
+    /// Its name for reports.
     fn name(&self) -> &'static str;
 
-    /// The tables it needs.
+    /// The tables that it needs.
     fn tables(&self) -> Vec<(TableId, Schema)>;
 
-    /// For each table, the keys at which partitions of about `rows` rows begin, but for the first one.
+    /// For each table, the first keys of partitions of about `rows` rows, without the first
+    /// partition.
     ///
-    /// This is for tables whose keys are the numbers from 0, all of the same size.
+    /// The default suits tables of equal size whose keys are consecutive numbers from 0.
     fn borders(&self, rows: u64) -> BTreeMap<TableId, Vec<Key>> {
         let tables = self.tables();
         let keys = self.loaded().rows / tables.len() as u64;
@@ -97,39 +99,41 @@ pub trait Workload {
         tables.iter().map(|(table, _)| (*table, of_table())).collect()
     }
 
-    /// The rows to begin with, ordered by table and key.
+    /// The initial rows, ordered by table and key.
     fn load(&self) -> impl Iterator<Item = LoadRow>;
 
-    /// The next transaction.
+    /// Generates the next transaction.
     fn next(&mut self, rng: &mut Random) -> Self::Transaction;
 
-    /// The totals over the rows that [`Workload::load`] gives.
+    /// The totals of the rows that [`Workload::load`] returns.
     fn loaded(&self) -> Totals;
 
-    /// Read-only transactions that look at every row once, each at about `rows` of them. A
-    /// distributed database sums up piece by piece, at rest, so that no site needs all rows.
+    /// Read-only transactions that together read every row exactly once, about `rows` rows each. No
+    /// other transactions may run meanwhile. A distributed database can add up their totals piece
+    /// by piece, so no site needs all rows.
     fn audits(&self, rows: u64) -> Vec<Audit>;
 
-    /// Looks for what does not fit together beyond the sum. Sees every row of a database at rest, once.
+    /// Returns an examiner for conditions beyond the sum. It must see every row exactly once, while
+    /// no transactions run.
     fn examiner(&self) -> Box<dyn Examiner + '_> {
         Box::new(Content)
     }
 
-    /// Compares the totals over all audits with what they should be, after transactions that added
-    /// `added` in all have committed.
+    /// Compares the totals of all audits with the expected ones, given the sum of `added` over all
+    /// committed transactions.
     ///
     /// # Errors
-    /// What differs.
+    /// The difference.
     fn judge(&self, found: Totals, added: i128) -> Result<(), Mismatch> {
         let loaded = self.loaded();
         let expected = Totals { sum: loaded.sum + added, ..loaded };
         if found == expected { Ok(()) } else { Err(Mismatch { found, expected }) }
     }
 
-    /// Runs all audits on data at rest, and judges.
+    /// Runs all audits and judges the result. No transactions may run meanwhile.
     ///
     /// # Errors
-    /// The outer error is that of the data, the inner one says what differs.
+    /// The outer error is an error of the data, the inner one a difference.
     fn verify<D: DataAccess>(
         &self,
         data: &mut D,
@@ -143,19 +147,19 @@ pub trait Workload {
     }
 }
 
-/// Sees every row of a database at rest, and says whether they fit together.
+/// Sees every row of a database, and checks whether the rows are consistent.
 pub trait Examiner {
-    /// Takes in a row.
+    /// Processes a row.
     fn see(&mut self, table: TableId, key: &[u8], row: &[u8]);
 
-    /// To be asked once all rows were seen.
+    /// The result. Call it after all rows have been seen.
     ///
     /// # Errors
-    /// What does not fit, in words.
+    /// A violated condition.
     fn verdict(&self) -> Result<(), String>;
 }
 
-/// Has nothing to find wrong.
+/// An examiner without conditions.
 struct Content;
 
 impl Examiner for Content {
@@ -166,19 +170,19 @@ impl Examiner for Content {
     }
 }
 
-/// Totals over some rows.
+/// Totals of some rows.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Totals {
-    /// How many there are.
+    /// The number of rows.
     pub rows: u64,
-    /// How many of them are too short to hold a number.
+    /// The number of rows too short for a number.
     pub damaged: u64,
     /// The sum of the numbers.
     pub sum: i128,
 }
 
 impl Totals {
-    /// Takes in one more row.
+    /// Adds a row to the totals.
     pub fn count(&mut self, row: &[u8]) {
         self.rows += 1;
         match number(row) {
@@ -200,7 +204,7 @@ impl Add for Totals {
     }
 }
 
-/// The database does not add up.
+/// The totals differ from the expected ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error(
     "the database does not add up: it has {} rows ({} damaged) with the sum {}; after what was \
@@ -208,24 +212,24 @@ impl Add for Totals {
     found.rows, found.damaged, found.sum, expected.rows, expected.sum, found.sum - expected.sum
 )]
 pub struct Mismatch {
-    /// What the audits found.
+    /// The totals of the audits.
     pub found: Totals,
-    /// What they should have found.
+    /// The expected totals.
     pub expected: Totals,
 }
 
-/// A read-only transaction that sums up the rows of a key range.
+/// A read-only transaction that sums up the rows of a range.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Audit {
     /// The table.
     pub table: TableId,
-    /// The keys.
+    /// The range.
     pub range: KeyRange,
 }
 
 impl Audit {
-    /// Audits of a table whose keys are the numbers below `keys`, about `rows` at a time. The first
-    /// and the last reach to the ends of the table, so that rows which should not exist are seen.
+    /// Audits of a table whose keys are the numbers below `keys`, about `rows` rows each. The first
+    /// and the last audit extend to the ends of the table, so unexpected rows are counted, too.
     pub fn of_table(table: TableId, keys: u64, rows: u64) -> Vec<Audit> {
         let mut audits = Vec::new();
         let mut start = Key::min();
@@ -240,15 +244,15 @@ impl Audit {
         audits
     }
 
-    /// What the audit reads.
+    /// The range that it reads.
     pub fn footprint(&self) -> Footprint {
         Footprint::new().read_range(self.table, self.range.clone())
     }
 
-    /// Sums up.
+    /// Sums up the rows.
     ///
     /// # Errors
-    /// Those of the data.
+    /// Errors of the data.
     pub fn run<D: DataAccess>(&self, data: &mut D) -> Result<Totals, D::Error> {
         let mut totals = Totals::default();
         data.scan(self.table, &self.range, |_, row| {

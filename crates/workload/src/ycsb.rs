@@ -1,32 +1,33 @@
-//! The cloud serving benchmark, with the two transactions of the MorphoSys evaluation.
+//! YCSB, the cloud serving benchmark, with the two transactions of the MorphoSys evaluation.
 //!
-//! One table of many rows. A *read-modify-write* reads three rows, raises the counter of each by
-//! one, and writes them back. A *scan* reads 200 to 1000 rows one after the other. The share of
-//! scans makes the mixes of the paper: 50 % is read-mostly, 10 % write-heavy.
+//! The benchmark has one large table. A *read-modify-write* reads three rows and increments the
+//! counter of each. A *scan* reads 200 to 1000 rows with consecutive keys. The paper's mixes have
+//! 50 % scans (read-mostly) and 10 % scans (write-heavy).
 //!
 //! # Which keys
 //!
 //! ```text
+//! ```text
 //!   rank  0 1 2 3 …                    chosen uniformly, or by Zipf: small ranks more often
-//!         └─┴─┴─┴──▶ key = hot spot + rank, around the end of the table
+//!         └─┴─┴─┴──▶ key = (hot spot + rank) mod keys
 //!
 //!         ░░░░░░░░░░░░░░░░░█▇▆▅▄▃▃▂▂▂▁▁▁▁░░░░░░░░░░░
 //!         0                ▲ hot spot              keys − 1
 //! ```
 //!
-//! With a skew the keys after the hot spot are hot, and they lie side by side: a range partition
-//! around them is a hot partition, which is what a design has to answer. [`Ycsb::move_hot_spot`]
-//! moves the skew elsewhere, as in the paper's adaptivity experiment.
+//! With a skew, the keys from the hot spot on are hot. They are adjacent, so a range partition
+//! around them is a hot partition, to which a design must respond. [`Ycsb::move_hot_spot`] moves
+//! the skew, as in the paper's adaptivity experiment.
 //!
-//! The paper does not say how the three keys of a transaction are related. Here the first is
-//! chosen as above, and the others independently of it ([`Companions::Independent`]), so that
-//! hardly two transactions agree on what belongs together; or close to it ([`Companions::Near`]),
-//! so that neighbours belong together and a good design makes transactions local.
+//! The paper does not say how the three keys of a transaction are related. Here the first is chosen
+//! as above. The others are chosen independently ([`Companions::Independent`]), so transactions
+//! agree on no grouping of keys; or close to the first ([`Companions::Near`]), so neighbours belong
+//! together and a good design makes transactions local.
 //!
 //! # The check
 //!
 //! The sum of all counters is three times the number of committed read-modify-writes. A scan that
-//! finds too few rows is [`Outcome::Inconsistent`].
+//! finds missing rows returns [`Outcome::Inconsistent`].
 
 use crate::error::{check_count, check_share};
 use crate::number::add_to_number;
@@ -40,40 +41,40 @@ use isomer_design::{
 use rand::RngExt;
 use std::ops::{ControlFlow, RangeInclusive};
 
-/// Keys of a read-modify-write.
+/// The number of keys of a read-modify-write.
 const KEYS: usize = 3;
 
-/// The longest value.
+/// The maximum size of a value.
 const VALUE_BYTES_MAX: u64 = 1 << 20;
 
-/// How the keys of a transaction are related.
+/// How the keys of a read-modify-write are related.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Companions {
-    /// Each is chosen like the first.
+    /// All are chosen in the same way.
     Independent,
-    /// The others are at most so far from the first.
+    /// The others are at most this distance from the first.
     Near(u64),
 }
 
-/// What a [`Ycsb`] is like.
+/// Options of [`Ycsb`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct YcsbOptions {
-    /// Number of rows.
+    /// The number of rows.
     pub keys: u64,
-    /// Bytes of a row besides key and counter.
+    /// The bytes of a row besides key and counter.
     pub value_bytes: usize,
-    /// The share of scans; the others are read-modify-writes.
+    /// The share of scans; the rest are read-modify-writes.
     pub scan_share: f64,
-    /// How many rows a scan reads.
+    /// The number of rows of a scan.
     pub scan_rows: RangeInclusive<u64>,
-    /// How unevenly keys are chosen.
+    /// The distribution of keys.
     pub skew: Skew,
     /// How the keys of a read-modify-write are related.
     pub companions: Companions,
 }
 
 impl Default for YcsbOptions {
-    /// A million rows of 100 bytes, 10 % scans, uniform, keys independent.
+    /// A million rows of 100 bytes, 10 % scans, uniform and independent keys.
     fn default() -> YcsbOptions {
         YcsbOptions {
             keys: 1_000_000,
@@ -86,7 +87,7 @@ impl Default for YcsbOptions {
     }
 }
 
-/// The benchmark. See the head of the module.
+/// The benchmark; see the module documentation.
 #[derive(Clone, Debug)]
 pub struct Ycsb {
     options: YcsbOptions,
@@ -98,7 +99,7 @@ pub struct Ycsb {
 /// A transaction of [`Ycsb`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum YcsbTransaction {
-    /// Raises the counters of rows, all different.
+    /// Increments the counters of rows with different keys.
     Increment {
         /// The table.
         table: TableId,
@@ -111,16 +112,16 @@ pub enum YcsbTransaction {
         table: TableId,
         /// The first key.
         start: u64,
-        /// How many.
+        /// The number of rows.
         rows: u64,
     },
 }
 
 impl Ycsb {
-    /// The benchmark, in a table with this id.
+    /// Creates the benchmark in a table with this id.
     ///
     /// # Errors
-    /// If the options make no sense.
+    /// If an option is invalid.
     pub fn new(options: YcsbOptions, table: TableId) -> Result<Ycsb, OptionsError> {
         check_count("rows in a YCSB table", options.keys, KEYS as u64..=1 << 53)?;
         check_count("bytes in a value", options.value_bytes as u64, 0..=VALUE_BYTES_MAX)?;
@@ -134,7 +135,7 @@ impl Ycsb {
         Ok(Ycsb { options, table, chooser, hot_spot: 0 })
     }
 
-    /// Moves the skew: from now on the keys from this one on are the hot ones.
+    /// Moves the hot spot: from now on keys from `key` on are hot.
     pub fn move_hot_spot(&mut self, key: u64) {
         self.hot_spot = key % self.options.keys;
     }
@@ -165,7 +166,7 @@ impl Ycsb {
 
     fn scan(&self, rng: &mut Random) -> YcsbTransaction {
         let rows = rng.random_range(self.options.scan_rows.clone()).min(self.options.keys);
-        // A scan that would run over the end of the table begins earlier.
+        // A scan that would pass the end of the table begins earlier.
         let start = self.choose(rng).min(self.options.keys - rows);
         YcsbTransaction::Scan { table: self.table, start, rows }
     }
@@ -325,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn transactions_have_the_shares_and_sizes_asked_for() {
+    fn transactions_have_the_requested_shares_and_sizes() {
         let mut ycsb = Ycsb::new(YcsbOptions { scan_share: 0.5, ..small() }, TABLE).unwrap();
         let mut rng = random(3);
         let mut scans = 0;
@@ -411,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn options_without_sense_are_refused() {
+    fn invalid_options_are_refused() {
         let refused = |options| Ycsb::new(options, TABLE).unwrap_err().to_string();
         let few = YcsbOptions { keys: 2, ..small() };
         assert_eq!(refused(few), "2 rows in a YCSB table: at least 3 are needed");

@@ -1,15 +1,15 @@
-//! The standard's consistency conditions, on a database at rest.
+//! The consistency conditions of the standard, for a database without running transactions.
 //!
-//! | condition of the standard (3.3.2) | here |
+//! | condition of the standard (3.3.2) | checked by |
 //! | --- | --- |
-//! | 1, 8: a warehouse has sold what its districts, and its payments, say | cents per warehouse |
-//! | 2: a district's next order comes after its last | numbers per district |
-//! | 3: new orders have no gaps | not checked: numbers of failed transactions leave some |
-//! | 4, 6: orders have as many lines as they say | lines per order |
-//! | 5: an order has no carrier as long as it is among the new ones | carrier per order |
-//! | 7: lines are delivered with their order | lines per order |
-//! | 9: a district has sold what its payments say | cents per district |
-//! | 10, 12: customers owe what was delivered, less what they paid | cents over all of a warehouse's and the payments' customers |
+//! | 1, 8: sales of a warehouse are the sum over its districts, and over its payments | cents |
+//! | 2: the next order number of a district follows its last order | district and its orders |
+//! | 3: the numbers of new orders have no gaps | not checked: failed transactions leave gaps |
+//! | 4, 6: each order has its declared number of lines | lines per order |
+//! | 5: an order has a carrier if and only if it is not a new order | carrier per order |
+//! | 7: lines are delivered together with their order | lines per order |
+//! | 9: the sales of a district are the sum of its payments | cents per district |
+//! | 10, 12: customers owe their deliveries minus their payments | cents over all customers |
 
 use super::rows::{Tables, column, get};
 use crate::workload::Examiner;
@@ -18,11 +18,11 @@ use std::collections::BTreeMap;
 
 type Place = [i64; 3];
 
-/// What is known of an order: all of it has to agree.
+/// The rows of an order, which must agree.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 struct Seen {
     exists: bool,
-    /// Lines that the order says it has.
+    /// The number of lines according to the order.
     lines: i64,
     carrier: bool,
     is_new: bool,

@@ -1,22 +1,22 @@
-//! Orders as functions of their numbers, and the numbers.
+//! Orders as functions of their numbers, and the counters that assign the numbers.
 
 use super::{DISTRICTS, TpccOptions};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Of the orders at first, so many in ten have been delivered.
+/// Of the initial orders, this number in ten is delivered.
 const DELIVERED_TENTHS: u32 = 7;
-/// The standard's constants of its uneven distribution of customers and items.
+/// The constants of the standard's non-uniform distributions of customers and items.
 const UNEVEN_CUSTOMERS: u32 = 1023;
 const UNEVEN_ITEMS: u32 = 8191;
 
-/// An order: what can be known of it from its number.
+/// An order, as far as its number determines it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Order {
-    /// Its warehouse, district and number.
+    /// The warehouse, district and number.
     pub key: [u32; 3],
-    /// The customer's number in the district.
+    /// The number of the customer in the district.
     pub customer: u32,
-    /// Its lines, of different items.
+    /// The lines, all of different items.
     pub lines: Vec<Line>,
 }
 
@@ -25,13 +25,13 @@ pub struct Order {
 pub struct Line {
     /// The item.
     pub item: u32,
-    /// The warehouse it comes from.
+    /// The warehouse that supplies it.
     pub supplier: u32,
-    /// How many.
+    /// The ordered quantity.
     pub quantity: i64,
 }
 
-/// Random numbers that depend on a seed and nothing else.
+/// A pseudo-random number generator that depends only on its seed.
 struct Dice(u64);
 
 impl Dice {
@@ -47,22 +47,22 @@ impl Dice {
     }
 }
 
-/// The standard's uneven choice of a number below `limit`: some are liked better.
+/// The non-uniform distribution of the standard over numbers below `limit`.
 fn uneven(dice: &mut Dice, spread: u32, limit: u32) -> u32 {
     (dice.below(spread + 1) | dice.below(limit)) % limit
 }
 
-/// A customer of a district, by a random number.
+/// Maps a random number to a customer of a district.
 pub(super) fn customer(options: &TpccOptions, random: u64) -> u32 {
     uneven(&mut Dice(random), UNEVEN_CUSTOMERS, options.customers)
 }
 
 impl Order {
-    /// The order of a number.
+    /// Returns the order with a number.
     pub fn of(options: &TpccOptions, warehouse: u32, district: u32, number: u32) -> Order {
         let place = u64::from(warehouse * DISTRICTS + district) << 32 | u64::from(number);
         let mut dice = Dice(place);
-        // At first every customer has ordered once.
+        // Initially every customer has one order.
         let customer = match number < options.customers {
             true => number,
             false => customer(options, dice.roll()),
@@ -87,11 +87,11 @@ impl Order {
     }
 }
 
-/// Which numbers are next, shared by all clients.
+/// The counters of the next numbers, shared by all clients.
 #[derive(Debug)]
 pub(super) struct Numbers {
     districts: Vec<District>,
-    /// Of each customer the last order, and one: 0 if there is none.
+    /// By customer: the number of the last order plus one, or 0 if there is none.
     last: Vec<AtomicU32>,
 }
 
@@ -126,12 +126,13 @@ impl Numbers {
         &self.last[at as usize]
     }
 
-    /// The number of the district's next order.
+    /// The next order number of a district.
     pub(super) fn next_order(&self, warehouse: u32, district: u32) -> u32 {
         self.district(warehouse, district).order.load(Relaxed)
     }
 
-    /// Takes the district's next number.
+    /// Assigns the next order number of a district, and records it as the last order of its
+    /// customer.
     pub(super) fn take_order(&self, options: &TpccOptions, warehouse: u32, district: u32) -> u32 {
         let number = self.district(warehouse, district).order.fetch_add(1, Relaxed);
         let customer = Order::of(options, warehouse, district, number).customer;
@@ -150,7 +151,7 @@ impl Numbers {
         self.last(options, [warehouse, district, customer]).load(Relaxed).checked_sub(1)
     }
 
-    /// Takes the oldest order that nobody has taken to deliver it.
+    /// Takes the oldest order of a district that no delivery has taken.
     pub(super) fn take_undelivered(&self, warehouse: u32, district: u32) -> Option<u32> {
         let district = self.district(warehouse, district);
         let end = district.order.load(Relaxed);
@@ -158,13 +159,13 @@ impl Numbers {
         district.undelivered.fetch_update(Relaxed, Relaxed, next).ok()
     }
 
-    /// Takes the number of a payment.
+    /// Takes the next payment number of a district.
     pub(super) fn take_history(&self, warehouse: u32, district: u32) -> u32 {
         self.district(warehouse, district).history.fetch_add(1, Relaxed)
     }
 }
 
-/// The first order of a district that is not delivered at first.
+/// The first order of a district that is undelivered initially.
 pub(super) fn first_undelivered(options: &TpccOptions) -> u32 {
     options.customers * DELIVERED_TENTHS / 10
 }

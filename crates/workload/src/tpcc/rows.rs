@@ -1,6 +1,7 @@
-//! Tables and rows: columns are numbers of eight bytes, one after the other, and filling.
+//! Tables and rows. The columns of a row are consecutive numbers of eight bytes, followed by a
+//! filler.
 //!
-//! Procedures change numbers in place, so a column is the place of its eight bytes.
+//! Procedures change numbers in place, so a column is identified by its index.
 
 use super::order::{Order, first_undelivered};
 use super::{DISTRICTS, TpccOptions};
@@ -24,7 +25,7 @@ pub(super) struct Tables {
     pub(super) order_line: TableId,
 }
 
-/// A table's name, the columns of its key, its other columns, and bytes of filling.
+/// The name of a table, its key columns, its other columns, and the size of its filler.
 type Shape = (&'static str, &'static [&'static str], &'static [&'static str], usize);
 
 const SHAPES: [Shape; 9] = [
@@ -39,7 +40,7 @@ const SHAPES: [Shape; 9] = [
     ("order_line", &["w_id", "d_id", "o_id", "line"], &["amount_cents", "i_id", "delivered"], 24),
 ];
 
-/// Columns by their places.
+/// The indexes of columns.
 pub(super) mod column {
     /// The first column of every row.
     pub(crate) const NUMBER: usize = 0;
@@ -55,13 +56,13 @@ pub(super) mod column {
     pub(crate) const LINE_DELIVERED: usize = 2;
 }
 
-/// A column of a row; `None` if the row is too short.
+/// Returns a column of a row, or `None` if the row is too short.
 pub(super) fn get(row: &[u8], column: usize) -> Option<i64> {
     let bytes = row.get(8 * column..8 * column + 8)?;
     Some(i64::from_le_bytes(bytes.try_into().ok()?))
 }
 
-/// Sets a column; a row that is too short stays as it is, and is found damaged.
+/// Sets a column. Leaves a row that is too short unchanged; the audits report it as damaged.
 pub(super) fn set(row: &mut [u8], column: usize, value: i64) {
     if let Some(bytes) = row.get_mut(8 * column..8 * column + 8) {
         bytes.copy_from_slice(&value.to_le_bytes());
@@ -80,7 +81,7 @@ pub(super) fn key<const N: usize>(parts: [u32; N]) -> Key {
     Key::ints(&parts.map(i64::from))
 }
 
-/// What an item costs, in cents.
+/// The price of an item in cents.
 pub(super) fn price(item: u32) -> i64 {
     100 + i64::from(item.wrapping_mul(2_654_435_761) % 9_901)
 }
@@ -115,11 +116,11 @@ impl Tables {
         (self.warehouse.0..).map(TableId).zip(SHAPES.iter().map(schema)).collect()
     }
 
-    /// The bytes of a row with these numbers.
+    /// The encoded row with these numbers.
     pub(super) fn row(&self, table: TableId, numbers: &[i64]) -> Vec<u8> {
         let (_, _, columns, filling) = self.shape(table);
         debug_assert_eq!(numbers.len(), columns.len());
-        // As `Schema::encode_row` writes them: the numbers, the end of the filling, the filling.
+        // The same bytes as `Schema::encode_row`: the numbers, the end of the filler, the filler.
         let mut row = Vec::with_capacity(8 * numbers.len() + 4 + filling);
         numbers.iter().for_each(|number| row.extend(number.to_le_bytes()));
         row.extend((*filling as u32).to_le_bytes());
@@ -127,7 +128,7 @@ impl Tables {
         row
     }
 
-    /// A row as the schema itself encodes it, to compare with.
+    /// The row as the schema encodes it, for comparison.
     #[cfg(test)]
     pub(super) fn encoded(&self, table: TableId, numbers: &[i64]) -> Vec<u8> {
         let (_, keys, _, filling) = self.shape(table);
@@ -160,7 +161,7 @@ impl Tables {
         ])
     }
 
-    /// Every row at first, by table and key.
+    /// All initial rows by table and key.
     pub(super) fn load(self, options: &TpccOptions) -> impl Iterator<Item = LoadRow> {
         let (warehouses, customers, items) = (options.warehouses, options.customers, options.items);
         let options = options.clone();
@@ -187,7 +188,7 @@ impl Tables {
         let of_lines = move |at: [u32; 3]| {
             let is_delivered = at[2] < delivered;
             let line = move |(number, line): (u32, super::order::Line)| {
-                // What was delivered before the beginning was free, as in the standard.
+                // Initially delivered lines cost nothing, as in the standard.
                 let cents = if is_delivered { 0 } else { price(line.item) * line.quantity };
                 let key = key([at[0], at[1], at[2], number]);
                 row(self.order_line, key, &[cents, i64::from(line.item), i64::from(is_delivered)])

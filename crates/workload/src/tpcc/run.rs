@@ -1,4 +1,4 @@
-//! The procedures: their footprints, and what they do.
+//! The procedures and their footprints.
 
 use super::order::Order;
 use super::rows::{Tables, add, column, get, key, set};
@@ -7,10 +7,10 @@ use crate::{DataAccess, Outcome, Transaction};
 use isomer_design::{Access, Footprint, Key, KeyRange, Span, TableId};
 use std::ops::ControlFlow;
 
-/// A row is missing or damaged: what the transaction says then.
+/// A row is missing or damaged; describes it.
 struct Unsound(String);
 
-/// Why a procedure ends early.
+/// Why a procedure ended early.
 enum End<E> {
     Data(E),
     Unsound(Unsound),
@@ -120,7 +120,7 @@ impl Transaction for TpccTransaction {
 }
 
 impl TpccTransaction {
-    /// The items of some orders, each once, that come from the warehouse itself.
+    /// The different items in some orders of a district. Their stock is read in this warehouse.
     fn items_of(&self, district: u32, orders: std::ops::Range<u32>) -> Vec<u32> {
         let w = self.warehouse;
         let lines = orders.flat_map(|order| Order::of(&self.options, w, district, order).lines);
@@ -131,7 +131,7 @@ impl TpccTransaction {
     }
 }
 
-/// The keys of an order's lines.
+/// The keys of the lines of an order.
 fn lines_of([w, d, order]: [u32; 3]) -> KeyRange {
     KeyRange::new(key([w, d, order]), Some(key([w, d, order + 1])))
 }
@@ -155,7 +155,7 @@ impl<D: DataAccess> Clerk<'_, D> {
             return Ok(Outcome::Rollback { reason: "an item does not exist" });
         }
         let mut added = 1 + order.lines.len() as i64;
-        // Numbers are handed out in order, but their transactions may commit in another.
+        // Orders may commit in a different order than that of their numbers.
         self.change(tables.district, &key([w, d]), |row| {
             let next = get(row, column::DISTRICT_NEXT).unwrap_or(0);
             set(row, column::DISTRICT_NEXT, next.max(i64::from(number) + 1));
@@ -202,7 +202,7 @@ impl<D: DataAccess> Clerk<'_, D> {
         let tables = self.tables;
         let [w, d, number] = customer;
         self.read(tables.customer, &key(customer), column::NUMBER)?;
-        // The order may be on its way still, or have failed.
+        // The order may be in progress, or may have failed.
         let Some(last) = last else { return Ok(Outcome::Commit { added: 0 }) };
         let Some(row) = self.find(tables.orders, &key([w, d, last]))? else {
             return Ok(Outcome::Commit { added: 0 });
@@ -233,7 +233,8 @@ impl<D: DataAccess> Clerk<'_, D> {
         Ok(Outcome::Commit { added })
     }
 
-    /// Delivers an order; does nothing if there is none (yet). Returns what that adds.
+    /// Delivers an order and returns its net addition. Does nothing if the order does not exist
+    /// (yet).
     fn deliver(&mut self, order: &Order, carrier: i64) -> Done<i64, D::Error> {
         let tables = self.tables;
         let [w, d, _] = order.key;
@@ -287,7 +288,7 @@ impl<D: DataAccess> Clerk<'_, D> {
         Ok(Outcome::Commit { added: 0 })
     }
 
-    /// The keys and amounts of an order's lines.
+    /// The keys and amounts of the lines of an order.
     fn lines(&mut self, order: [u32; 3]) -> Done<Vec<(Key, i64)>, D::Error> {
         let mut lines = Vec::new();
         let visit = |key: &[u8], row: &[u8]| {

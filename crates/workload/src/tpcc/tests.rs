@@ -18,7 +18,7 @@ fn examined(tpcc: &Tpcc, data: &Model) -> Result<(), String> {
     examiner.verdict()
 }
 
-/// Runs transactions on a model, which also holds them to their footprints.
+/// Runs transactions on a model, which also checks their footprints.
 fn ran(tpcc: &mut Tpcc, count: usize) -> (Model, i128, BTreeMap<&'static str, usize>) {
     let mut data = Model::loaded(tpcc);
     let (mut rng, mut added, mut kinds) = (random(5), 0, BTreeMap::new());
@@ -62,7 +62,7 @@ fn the_full_mix_keeps_the_sum_and_the_conditions() {
 }
 
 #[test]
-fn what_breaks_a_condition_is_found() {
+fn a_violated_condition_is_found() {
     let mut tpcc = small(TpccOptions::SHORT_MIX);
     let (data, ..) = ran(&mut tpcc, 200);
     let tables = tpcc.tables;
@@ -83,7 +83,7 @@ fn what_breaks_a_condition_is_found() {
 }
 
 #[test]
-fn an_order_is_a_function_of_its_number_with_the_shares_asked_for() {
+fn an_order_is_a_function_of_its_number_with_the_requested_shares() {
     let options = TpccOptions { warehouses: 4, remote_orders: 0.3, ..TpccOptions::default() };
     let orders: Vec<Order> = (300..2300).map(|number| Order::of(&options, 2, 7, number)).collect();
     let remote = |order: &&Order| order.lines.iter().filter(|line| line.supplier != 2).count() == 1;
@@ -97,7 +97,7 @@ fn an_order_is_a_function_of_its_number_with_the_shares_asked_for() {
 }
 
 #[test]
-fn warehouses_are_chosen_as_the_skew_says_and_the_hot_ones_get_their_share() {
+fn warehouses_follow_the_skew_and_hot_ones_get_their_share() {
     let skew = Skew::giving(2.0 / 3.0, 8, 24).unwrap();
     let hot = Some(HotWarehouses { count: 4, share: 0.6 });
     for (hot, first, expected) in [(None, 8, 2.0 / 3.0), (hot, 4, 0.6 + 0.4 * 0.45)] {
@@ -111,7 +111,7 @@ fn warehouses_are_chosen_as_the_skew_says_and_the_hot_ones_get_their_share() {
 }
 
 #[test]
-fn options_without_sense_are_refused() {
+fn invalid_options_are_refused() {
     let refused = |options| Tpcc::new(options, FIRST).unwrap_err().to_string();
     let none = TpccOptions { warehouses: 0, ..TpccOptions::default() };
     assert_eq!(refused(none), "0 warehouses: at least 1 are needed");

@@ -1,25 +1,25 @@
-//! How much requests that are near in time have to do with each other.
+//! The locality of a trace: how often consecutive requests are for the same or for close keys.
 
 use super::{Request, Trace};
 use crate::Random;
 use rand::seq::SliceRandom;
 
-/// Keys whose numbers differ by no more than this are close.
+/// Keys whose numbers differ by at most this are close.
 const CLOSE: u32 = 10;
 
-/// What is local about a sequence of requests, as shares of all requests.
+/// The locality of a sequence of requests, as shares of all requests.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Locality {
-    /// Requests that go to the hottest hundredth of the keys.
+    /// Requests for the hottest 1 % of the keys.
     pub hottest_percent: f64,
-    /// Requests for the same key as the one before.
+    /// Requests for the same key as the request before.
     pub repeats: f64,
-    /// Requests for another key than the one before, at most 10 numbers from it.
+    /// Requests for a different key than the request before, at a distance of at most 10.
     pub neighbours: f64,
 }
 
 impl Trace {
-    /// Measures the locality of the requests as they are.
+    /// Measures the locality of the trace.
     pub fn locality(&self) -> Locality {
         let mut counts = vec![0u64; self.keys()];
         for request in &self.requests {
@@ -39,7 +39,7 @@ impl Trace {
         }
     }
 
-    /// The same requests in random order: what is local about them is due to skew alone.
+    /// The same requests in random order. The locality that remains is due to skew alone.
     #[must_use]
     pub fn shuffled(&self, rng: &mut Random) -> Trace {
         let mut shuffled = self.clone();

@@ -1,4 +1,4 @@
-//! Reading a trace: a CSV file with the columns `time_s,key,size`, compressed with zstd.
+//! Reads a trace: a CSV file with the columns `time_s,key,size`, compressed with zstd.
 
 use super::{Request, Trace};
 use csv::{ByteRecord, ReaderBuilder};
@@ -20,32 +20,32 @@ pub enum TraceError {
     Open {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The file is not compressed as it should be.
+    /// The file is not a zstd file.
     #[error("the trace does not begin like a zstd file: {reason}")]
     NotZstd {
-        /// What the decompressor said.
+        /// The error of the decompressor.
         reason: String,
     },
-    /// The text cannot be read, or is no CSV.
+    /// The file cannot be decompressed, or is not valid CSV.
     #[error("cannot read the trace: {0}")]
     Csv(#[from] csv::Error),
-    /// The first line names other columns.
+    /// The header names other columns.
     #[error("the columns of the trace are `{found}`: `time_s,key,size` are needed")]
     Columns {
-        /// The columns found.
+        /// The columns of the header.
         found: String,
     },
-    /// A field is not a number, or too large a one.
+    /// A field is not a number below 2^32.
     #[error("line {line} of the trace: {column} is `{text}`, not a number below 2^32")]
     Field {
         /// The line, from 1.
         line: u64,
         /// The column.
         column: &'static str,
-        /// What is there.
+        /// The text of the field.
         text: String,
     },
 }
@@ -64,7 +64,7 @@ impl Trace {
         Trace::read(decoder)
     }
 
-    /// Reads plain CSV text. Keys are numbered anew, from 0 by their first appearance.
+    /// Reads uncompressed CSV. Keys are renumbered from 0 by their first appearance.
     ///
     /// # Errors
     /// [`TraceError`].
@@ -76,7 +76,7 @@ impl Trace {
             return Err(TraceError::Columns { found: columns.join(",") });
         }
         let mut trace = Trace { requests: Vec::new(), key_bytes: Vec::new() };
-        // Only looked up, never iterated: the order of the map does not matter.
+        // The map is never iterated, so its order does not affect the result.
         let mut numbers: HashMap<u32, u32, BuildHasherDefault<DefaultHasher>> = HashMap::default();
         let mut record = ByteRecord::new();
         while reader.read_byte_record(&mut record)? {

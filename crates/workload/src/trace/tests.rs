@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 const TABLE: TableId = TableId(1);
 
-/// A trace with these keys, one request a second.
+/// A trace with these keys and one request a second.
 fn trace(keys: &[u32]) -> Arc<Trace> {
     let lines = keys.iter().enumerate().map(|(second, key)| format!("{second},{key},50\n"));
     let text: String = std::iter::once("time_s,key,size\n".to_owned()).chain(lines).collect();
@@ -33,7 +33,7 @@ fn keys_are_numbered_by_first_appearance() {
 }
 
 #[test]
-fn what_is_no_trace_is_refused_with_its_line() {
+fn an_invalid_trace_is_refused_with_its_line() {
     let refused = |text: &str| Trace::read(text.as_bytes()).unwrap_err().to_string();
     assert_eq!(
         refused("time,key\n"),
@@ -100,7 +100,7 @@ fn clients_share_the_trace_and_no_request_is_lost() {
 }
 
 #[test]
-fn the_real_trace_is_what_the_head_of_the_module_says() {
+fn the_real_trace_matches_the_documentation() {
     let trace = real();
     assert_eq!((trace.requests().len(), trace.keys()), (1_000_000, 143_542));
     let percent = |share: f64| (share * 1000.0).round() / 10.0;
@@ -117,7 +117,7 @@ fn the_real_trace_is_what_the_head_of_the_module_says() {
     assert_eq!(firsts, trace.keys());
 }
 
-/// The share of transactions with several keys that span at most 100 numbers.
+/// Of the transactions with several keys, the share that spans at most 100 numbers.
 fn local_share(trace: &Arc<Trace>) -> f64 {
     let mut workload = workload(trace, TraceOptions::default());
     let mut rng = random(2);
@@ -145,7 +145,7 @@ fn the_counters_of_the_real_trace_add_up() {
             other => panic!("{other:?}"),
         }
     }
-    // A quarter of the first requests is for new keys; of the others one in ten is a write.
+    // About a quarter of the first requests are for new keys; of the others, one in ten is a write.
     let writes = added as f64 / keys as f64;
     assert!((0.2..0.5).contains(&writes), "{writes}");
     assert_eq!(workload.verify(&mut data, added), Ok(Ok(())));
