@@ -1,7 +1,7 @@
-//! What appending costs, and how many commits share a sync.
+//! Measures the cost of an append, and how many commits share a sync.
 //!
 //! `cargo run --release -p isomer-log --example log_bench [FOLDER]`: the files of the second half
-//! go to FOLDER, which decides which disk is measured.
+//! are written to FOLDER, which selects the disk to measure.
 
 // A measurement is an edge: it needs a clock.
 #![allow(clippy::disallowed_methods)]
@@ -34,7 +34,7 @@ fn block_on<T>(poll: impl Fn(&Waker) -> Poll<T>) -> T {
     }
 }
 
-/// Runs `step` many times; best of some rounds, in nanoseconds each.
+/// Runs `step` many times. Returns nanoseconds per step, of the best of five rounds.
 fn ns_each(steps: u32, mut step: impl FnMut()) -> f64 {
     let rounds = (0..5).map(|_| {
         let start = Instant::now();
@@ -83,7 +83,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Threads that append and wait, 1000 times each, while this one drives the disk; in seconds.
+/// `threads` threads append and wait, 1000 times each, and this one runs the flusher. Returns
+/// seconds.
 fn commit(log: &FileLog, threads: usize) -> f64 {
     let running = AtomicUsize::new(threads);
     let start = Instant::now();
@@ -97,7 +98,7 @@ fn commit(log: &FileLog, threads: usize) -> f64 {
                     }
                 }
                 running.fetch_sub(1, Ordering::AcqRel);
-                // Wakes the driver, so that it sees that nobody is left.
+                // Wakes the flusher, which then finds no running thread.
                 let _ = log.append(b"");
             });
         }

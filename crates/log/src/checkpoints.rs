@@ -1,32 +1,33 @@
-//! Where a site keeps its checkpoints: frames that stand for a redo log up to a position.
+//! Where a site keeps its checkpoints: frames that replace a redo log up to a position.
 //!
 //! # The problem
 //!
-//! A redo log grows for ever, unless what it says up to some position is written down elsewhere. That
-//! is a checkpoint. While one is written the log cannot be cut; if the process dies meanwhile, what was
-//! written of it must not pass for a whole one. So there are three moments that count, in this order:
+//! A redo log grows for ever, unless its contents up to some position are also stored elsewhere.
+//! That is a checkpoint. While one is written, the log cannot be cut. If the process dies
+//! meanwhile, the unfinished checkpoint must not be mistaken for a whole one. So three moments
+//! matter, in this order:
 //!
 //! ```text
 //!   begin ── append, append ──▶ settle ──────────▶ publish ────────────▶ the log may be cut
-//!            unfinished         all of it is on    it takes the place    (by whoever asked)
-//!                               disk               of the older ones
-//!      └───── a crash: nothing of it is left ─────┘└─── a crash: the new one counts ───┘
+//!            unfinished         all of it is       it replaces the       (by the caller)
+//!                               durable            older ones
+//!      └───── a crash: no part of it is left ─────┘└─── a crash: the new one counts ───┘
 //! ```
 //!
-//! Like a log, this never knows what a frame means. [`FileCheckpoints`] keeps them in a folder,
-//! [`MemoryCheckpoints`] in memory, for a simulator that decides what a crash leaves. [`MovedCheckpoints`] takes those of an
-//! old place along to a new one.
+//! Like a log, this module never interprets a frame. [`FileCheckpoints`] keeps checkpoints in a
+//! folder, [`MemoryCheckpoints`] in memory, for a simulator that decides what a crash leaves.
+//! [`MovedCheckpoints`] reads them from an old place until there is a newer one in a new place.
 //!
 //! # Invariants
 //!
-//! * [`Checkpoints::newest`] is whole, and was settled before it was published.
-//! * A draft that is dropped leaves nothing behind; one that dies with its process is removed when the
+//! * [`Checkpoints::newest`] is whole, and was durable before it was published.
+//! * A dropped draft leaves nothing behind. The draft of a process that died is removed when the
 //!   checkpoints are opened again.
-//! * Older checkpoints go once a newer one is published, not before.
+//! * Older checkpoints are removed after a newer one is published, never before.
 //!
 //! # What was left out
 //!
-//! Checkpoints in parts that the next one could go on using (see the record of decisions, 0013).
+//! Incremental checkpoints, which share parts with the one before (see decision record 0013).
 
 mod file;
 mod memory;
@@ -42,55 +43,55 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// A checkpoint that is there.
+/// A published checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// The position of the redo log from which to read on.
+    /// The position of the redo log at which recovery continues after the checkpoint.
     pub position: Position,
-    /// About how many bytes it takes.
+    /// Its approximate size in bytes.
     pub bytes: u64,
 }
 
 /// Where a site keeps its checkpoints. See the [module documentation](self).
 pub trait Checkpoints: Send + Sync {
-    /// The newest whole one.
+    /// The newest published checkpoint.
     fn newest(&self) -> Option<Found>;
 
-    /// Hands the frames of the newest one to `visit`, in order, until it breaks.
+    /// Passes the frames of the newest checkpoint to `visit`, in order, until it breaks.
     ///
     /// # Errors
-    /// [`CheckpointError`] if the disk does not give back what was written.
+    /// [`CheckpointError`] if the disk does not return what was written.
     fn read(&self, visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Result<(), CheckpointError>;
 
-    /// Begins a new one, of the redo log up to `position`, which will take about `bytes` bytes. One
-    /// at a time.
+    /// Begins a checkpoint that replaces the redo log before `position` and takes about `bytes`
+    /// bytes. Only one draft may exist at a time.
     ///
     /// # Errors
-    /// [`CheckpointError::NoRoom`], before anything was written; [`CheckpointError::Io`].
+    /// [`CheckpointError::NoRoom`], before anything is written; [`CheckpointError::Io`].
     fn begin(&self, position: Position, bytes: u64) -> Result<Box<dyn Draft>, CheckpointError>;
 }
 
-/// A checkpoint that is being written. Dropped before it is published, it leaves nothing behind.
+/// A checkpoint that is being written. If it is dropped before `publish`, it leaves nothing behind.
 pub trait Draft: Send {
     /// Adds a frame.
     ///
     /// # Errors
-    /// [`CheckpointError`]; the draft is of no use any more.
+    /// [`CheckpointError`]; the draft must then be dropped.
     fn append(&mut self, frame: &[u8]) -> Result<(), CheckpointError>;
 
-    /// Waits until all frames so far are on disk. Called now and then, it keeps the disk's queue short;
-    /// it has to be called once before [`Draft::publish`].
+    /// Makes all frames so far durable, and waits for that. Must be called at least once, before
+    /// [`Draft::publish`]. Calling it after every few frames keeps the queue of the disk short.
     ///
     /// # Errors
     /// As [`Draft::append`].
     fn settle(&mut self) -> Result<(), CheckpointError>;
 
-    /// Lets it take the place of the older ones, which are removed. Only to be called once the redo
-    /// log is durable beyond whatever the frames reflect.
+    /// Makes this the newest checkpoint and removes the older ones. Before the call, the redo log
+    /// must be durable up to the newest change that the frames contain.
     ///
     /// # Errors
-    /// [`CheckpointError`]. It is the newest one then, or the one before still is; the redo log must
-    /// not be cut.
+    /// [`CheckpointError`]. Then either this checkpoint or the one before is the newest, so the
+    /// redo log must not be cut.
     fn publish(self: Box<Self>) -> Result<(), CheckpointError>;
 }
 
@@ -105,40 +106,40 @@ pub enum CheckpointError {
     NoRoom {
         /// The folder.
         path: PathBuf,
-        /// About what it needs.
+        /// About how many bytes it needs.
         needed: u64,
-        /// What there is.
+        /// The bytes that are free.
         available: u64,
     },
-    /// The operating system refused.
+    /// The operating system refused a call.
     #[error("cannot {action} {path}: {source}")]
     Io {
-        /// What was tried.
+        /// The call that failed.
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// What keeps them refused, or did not answer.
+    /// The store that keeps the checkpoints refused a request, or did not answer.
     #[error("cannot {action} {object}: {what}")]
     Store {
-        /// What was tried.
+        /// The call that failed.
         action: &'static str,
-        /// With what.
+        /// The object that it concerned.
         object: String,
-        /// What was said.
+        /// The store's error.
         what: String,
     },
-    /// One is not as it was written.
+    /// A checkpoint differs from what was written.
     #[error(
         "the checkpoint {checkpoint} is damaged: {what}; bring back what it had, or remove all of it, if the log still \
          goes back to the one before"
     )]
     Damaged {
-        /// Which.
+        /// Its name.
         checkpoint: String,
-        /// What is wrong.
+        /// The fault found.
         what: String,
     },
     /// The frames' own log could not be opened.

@@ -1,4 +1,4 @@
-//! What can go wrong, in two boundaries: opening a log, and using one.
+//! Errors of two boundaries: opening a log, and using one.
 
 use crate::Position;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ pub enum LogError {
         /// The longest payload.
         max: usize,
     },
-    /// Too much waits to be written. Nothing was appended; it is worth trying again after a sync.
+    /// Too many bytes wait to be written. Nothing was appended; retry after a sync.
     #[error(
         "{bytes} bytes of the log wait for the disk, which is over the limit of {max}: \
          append again after the next sync"
@@ -30,17 +30,17 @@ pub enum LogError {
         /// The limit (`Options::backlog_bytes`).
         max: u64,
     },
-    /// There is no room for more of the log, for the time being. Nothing was appended; appending works again
-    /// once there is what it [lacks](Lack). Everything else goes on.
+    /// The log has no room for the frame at present. Nothing was appended. Appends work again once
+    /// what it [lacks](Lack) is available; all other calls still work.
     #[error("{lack}: {what}; nothing was appended, append again when that is mended")]
     NoRoom {
-        /// What is lacking.
+        /// The resource that is missing.
         lack: Lack,
-        /// What was tried, and what the system said.
+        /// The call that failed, and the operating system's error.
         what: Arc<str>,
     },
-    /// A write or a sync failed, now or earlier. What the disk holds beyond `durable` is unknown,
-    /// so nothing more is accepted.
+    /// A write or a sync failed, now or earlier. The contents of the disk beyond `durable` are
+    /// unknown, so the log accepts nothing more.
     #[error(
         "the log failed at position {durable:#x} and takes no more: {what}; \
          what came before is safe, open the log again to go on"
@@ -48,7 +48,7 @@ pub enum LogError {
     Failed {
         /// Everything before this position is durable.
         durable: Position,
-        /// What failed, and what the system said.
+        /// The call that failed, and the operating system's error.
         what: Arc<str>,
     },
     /// The position was dropped by truncation or bounded retention.
@@ -73,48 +73,47 @@ pub enum LogError {
         /// The position asked for.
         position: Position,
     },
-    /// What was appended could not be read back.
+    /// Bytes that were appended could not be read back.
     #[error("cannot read {what}")]
     Read {
-        /// What was read, and what the system said.
+        /// The file, and the operating system's error.
         what: Arc<str>,
     },
-    /// What is read back is not what was written.
+    /// The bytes on disk differ from those written.
     #[error("the log is damaged at position {position:#x}: {what}")]
     Damaged {
         /// Position of the bad frame.
         position: Position,
-        /// Where that is, and what is wrong.
+        /// The place, and what is wrong there.
         what: Arc<str>,
     },
-    /// What was dropped could not be removed.
+    /// A dropped segment could not be removed.
     #[error("cannot remove {what}")]
     Remove {
-        /// What was removed, and what the system said.
+        /// The file, and the operating system's error.
         what: Arc<str>,
     },
-    /// Another process has taken the log over. What was appended after `durable` does not count, and nothing more
-    /// is accepted.
+    /// Another process has taken the log over. Frames after `durable` do not count, and the log
+    /// accepts nothing more from this process.
     #[error(
         "the log belongs to another process from position {durable:#x} on, and takes no more from this one: {what}"
     )]
     Fenced {
         /// Everything before this position is durable.
         durable: Position,
-        /// Which log, whose it is now, and since when.
+        /// Which log, which process owns it now, and since when.
         what: Arc<str>,
     },
-    /// It is not known whether another process has taken the log over, and therefore not whether what its site
-    /// would show is still the newest.
+    /// Another process may have taken the log over, so its site may no longer show the newest data.
     #[error(
         "it is not known whether the log still belongs to this process: {what}; try again later"
     )]
     Unconfirmed {
-        /// Which log, and how long its owner has heard nothing.
+        /// Which log, and for how long its owner has received no answer.
         what: Arc<str>,
     },
-    /// The process of the log's site is gone, and others take over what they can. What the log holds is seen when it is
-    /// back.
+    /// The process of the log's site is down, and other sites take over what they can. The log can
+    /// be read again when that process has restarted.
     #[error("the site's process is gone: {what}; what it alone has is there again when it is back")]
     Gone {
         /// Which process, and for how long it could not be reached.
@@ -122,19 +121,19 @@ pub enum LogError {
     },
 }
 
-/// What a log lacks that cannot take more for the time being.
+/// The resource without which a log accepts no frame at present.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Lack {
     /// Space on its disk.
     Space,
-    /// Handles of the operating system's, such as file descriptors.
+    /// Handles of the operating system, such as file descriptors.
     Handles,
-    /// It is not known what.
+    /// The error does not tell.
     Unknown,
 }
 
 impl Lack {
-    /// What a system's error says is lacking.
+    /// The resource that an I/O error names.
     pub(crate) fn of(error: &io::Error) -> Lack {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         match error.kind() {
@@ -155,7 +154,7 @@ impl fmt::Display for Lack {
     }
 }
 
-/// True if the process, or the computer, has as many files open as it may.
+/// True if the process, or the computer, has reached its limit of open files.
 pub(crate) fn is_out_of_handles(error: &io::Error) -> bool {
     use rustix::io::Errno;
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
@@ -167,14 +166,14 @@ impl LogError {
         matches!(self, LogError::Backlog { .. } | LogError::NoRoom { .. })
     }
 
-    /// True if the log takes nothing more until it is opened again.
+    /// True if the log accepts nothing more until it is opened again.
     pub fn is_final(&self) -> bool {
         matches!(self, LogError::Failed { .. } | LogError::Fenced { .. } | LogError::Gone { .. })
     }
 }
 
 /// Why a log could not be opened. Nothing on disk was changed, except for [`OpenError::Io`], which
-/// may come after a torn tail was cut off; opening again is always safe.
+/// may come after a torn tail was cut off. Opening again is always safe.
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// Another process, or another log of this process, has the folder open.
@@ -183,7 +182,7 @@ pub enum OpenError {
         /// The lock file.
         path: PathBuf,
     },
-    /// The folder holds something that no log wrote.
+    /// The folder holds a file that no log wrote.
     #[error(
         "{path} does not belong in the folder of a log, which holds nothing but segments named \
          like 00000000000040a0.log"
@@ -202,7 +201,7 @@ pub enum OpenError {
         /// The version understood.
         expected: u32,
     },
-    /// Frames that were durable are missing, with sound ones after them.
+    /// Durable frames are missing, and sound frames follow the gap.
     #[error(
         "positions {from:#x} to {to:#x} of the log are missing, although {path} says that they \
          were durable: a segment file named {from:016x}.log is missing, or the end of the \
@@ -211,13 +210,13 @@ pub enum OpenError {
     Gap {
         /// First position missing.
         from: Position,
-        /// The position at which the log goes on.
+        /// The position at which the log continues.
         to: Position,
-        /// The segment file that goes on.
+        /// The segment file that continues it.
         path: PathBuf,
     },
-    /// A frame that was durable is damaged. This is not a torn tail: what was written
-    /// later is sound, and says that it was.
+    /// A durable frame is damaged. This is not a torn tail: a sound frame or segment, written
+    /// later, proves that the frame was on disk.
     #[error(
         "{path} is damaged at offset {offset} (position {position:#x}): {what}; the log was \
          durable there, because what was written later, at position {later:#x}, says so"
@@ -229,13 +228,13 @@ pub enum OpenError {
         offset: u64,
         /// Position of the bad frame.
         position: Position,
-        /// What is wrong with it.
+        /// The fault found there.
         what: &'static str,
-        /// Position of the sound frame, or start of the sound segment, that says so.
+        /// Position of the sound frame, or start of the sound segment, that proves it.
         later: Position,
     },
-    /// The last segment's file is shorter than it was made. A crash does not do that, and where it was cut
-    /// there may have been frames.
+    /// The last segment's file is shorter than at its creation. No crash shortens a file, and the
+    /// missing end may have held frames.
     #[error(
         "{path} was cut short: it has {bytes} bytes and was made with {made}, and the log may have gone on \
          where it ends (position {position:#x})"
@@ -245,12 +244,12 @@ pub enum OpenError {
         path: PathBuf,
         /// Its length.
         bytes: u64,
-        /// The length it had when its header was written.
+        /// The length recorded in its header.
         made: u64,
-        /// Position of the first frame that is not wholly there.
+        /// Position of the first frame that is not whole.
         position: Position,
     },
-    /// Frames at the end of the log that were durable are not there.
+    /// The end of the log is missing, although it was durable.
     #[error(
         "the log ends at position {end:#x} ({path}: {what}), but {witness} proves that it was durable up to \
          {proven:#x}: {lost} bytes of acknowledged commits are lost", lost = proven - end
@@ -258,43 +257,43 @@ pub enum OpenError {
     Lost {
         /// The segment file in which they should be.
         path: PathBuf,
-        /// What is there instead.
+        /// The contents found instead.
         what: String,
         /// Where the log ends.
         end: Position,
-        /// Where it has been.
+        /// How far the log was durable.
         proven: Position,
-        /// The file that says so.
+        /// The file that proves it.
         witness: PathBuf,
     },
-    /// The log was made before, and nothing of it is there.
+    /// The log was created earlier, and nothing of it is left.
     #[error("{path} is missing, although the log was made before")]
     Missing {
-        /// What should be there.
+        /// The missing file or folder.
         path: PathBuf,
     },
-    /// The operating system refused.
+    /// The operating system refused a call.
     #[error("cannot {action} {path}: {source}")]
     Io {
-        /// What was tried.
+        /// The call that failed.
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// A log that is not in files could not be opened.
+    /// A log that is not stored in files could not be opened.
     #[error("{place}: {what}")]
     Elsewhere {
-        /// Which log, as users know it.
+        /// Which log, by the name that users know.
         place: String,
-        /// What is wrong, and what would be right.
+        /// The problem, and how to mend it.
         what: String,
     },
 }
 
 impl OpenError {
-    /// True if something that was durable is not there any more. The log can be opened without it:
+    /// True if something durable is lost. The log can be opened without it:
     /// [`Options::accept_loss`](crate::Options::accept_loss).
     pub fn is_loss(&self) -> bool {
         matches!(

@@ -11,26 +11,26 @@
 //!     ├── seg 0 ──┬── seg 0x4000000 ───┼────────── batch ─────────────┼────── pending ──────┤
 //! ```
 //!
-//! `append` only copies bytes: checksums are made by the thread that drives the disk, once for all
-//! frames that arrived while it waited for the sync before. The batch stays in memory until the
-//! next one replaces it, so those who follow the log closely (replicas) read it from there.
+//! `append` only copies bytes. The flusher computes the checksums, once for all frames that arrived
+//! during the sync before. The batch stays in memory until the next one replaces it, so readers
+//! close to the end of the log (replicas) read it from there.
 //!
 //! # Segments
 //!
-//! A frame lies in one segment; a segment is closed when the next frame does not fit. Its space is
-//! reserved when it is created, so a full disk shows there: as an error of the `append` that needs the
-//! next segment, which appends nothing and may be tried again. (Where a file system has to find space for what
-//! is written all the same, a write that it refuses is made again by later syncs, and until one succeeds
-//! `append` refuses more.) To keep the
-//! wait for that out of `append`, `sync` creates a file named `spare` as soon as half of the
-//! current segment is used; it gets its name with its first frame. Only when the disk is a whole
-//! segment behind does `append` create a file itself. Space that is reserved but was never written
-//! costs a sync dearly, so a little of what lies ahead is filled with zeros.
+//! A frame lies in one segment; a segment is closed when the next frame does not fit. The space of
+//! a segment is reserved when it is created, so a full disk shows there: the `append` that needs
+//! the next segment fails, appends nothing and may be retried. (Some file systems need more space
+//! even for a write into reserved space. Such a failed write is repeated by later syncs, and
+//! `append` refuses frames until one succeeds.)
 //!
-//! A segment is synced to its end before the next one is written, whatever the durability; so the
-//! sound header of a segment proves that everything before it is on disk. How recovery uses that,
-//! and what else it does, is told in [`recover`]; the bytes are drawn in [`format`]; how the end of the log is
-//! vouched for, in [`watermark`].
+//! To keep the creation of a file out of `append`, `sync` creates a file named `spare` as soon as
+//! half of the current segment is used. The file is renamed when its first frame is written.
+//! `append` creates a file itself only if the disk is a whole segment behind. The first write to
+//! reserved space makes the next sync slow, so a little of the space ahead is filled with zeros.
+//!
+//! A segment is synced to its end before the next one is written, whatever the durability. So the
+//! sound header of a segment proves that everything before it is on disk. [`recover`] explains how
+//! recovery uses that; [`format`] draws the bytes; [`watermark`] proves where the log ends.
 //!
 //! # Locks
 //!
@@ -73,19 +73,20 @@ use writer::{Batch, Writer};
 pub struct Options {
     /// Space for frames in a segment file. A frame that is larger gets a segment of its own.
     pub segment_bytes: u64,
-    /// How much may wait for the disk before `append` refuses more ([`LogError::Backlog`]).
+    /// Limit on the bytes that wait for the disk: beyond it `append` fails ([`LogError::Backlog`]).
     pub backlog_bytes: u64,
-    /// What a commit waits for.
+    /// The durability that a commit waits for.
     pub durability: Durability,
-    /// The log was made before: that nothing of it is there is an error, and not a new log.
+    /// The log was created earlier: if nothing of it is left, opening fails instead of creating it.
     pub must_exist: bool,
-    /// If something that was durable is lost ([`OpenError::is_loss`]), the log is opened all the same, up to
-    /// where it is whole.
+    /// If durable frames are lost ([`OpenError::is_loss`]), the log is opened all the same, up to
+    /// the last position before the loss.
     pub accept_loss: bool,
 }
 
 impl Default for Options {
-    /// Segments of 64 MiB, a backlog of up to 256 MiB, commits wait for the disk; a new log if there is none.
+    /// Segments of 64 MiB, a backlog of up to 256 MiB, commits that wait for the disk, and a new
+    /// log if there is none.
     fn default() -> Options {
         Options {
             segment_bytes: 64 << 20,
@@ -103,18 +104,18 @@ impl Options {
     }
 }
 
-/// What was found when a log was opened.
+/// The result of opening a log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OpenReport {
     /// The first position kept.
     pub begin: Position,
-    /// The end of the log, where it goes on.
+    /// The end of the log, where the next frame goes.
     pub end: Position,
     /// Number of segment files.
     pub segments: usize,
-    /// What was cut off the end, if anything: to be told to whoever runs the site.
+    /// The torn tail that was cut off, if any. The operator of the site should see it.
     pub torn: Option<TornTail>,
-    /// What was durable and is lost, if that was [accepted](Options::accept_loss).
+    /// Durable frames that are lost, if the loss was [accepted](Options::accept_loss).
     pub lost: Option<String>,
 }
 
@@ -133,12 +134,12 @@ pub struct FileLog {
 }
 
 impl FileLog {
-    /// Opens the log in a folder, which is created if it does not exist, and recovers what a crash
-    /// left. The folder belongs to this log until it is dropped.
+    /// Opens the log in a folder, which is created if it does not exist, and recovers from a crash.
+    /// The log holds the folder's lock until it is dropped.
     ///
     /// # Errors
     ///
-    /// See [`OpenError`]. A log with damage that is no torn tail is not opened and not touched.
+    /// See [`OpenError`]. A log with damage other than a torn tail is neither opened nor changed.
     pub fn open(
         folder: impl AsRef<Path>,
         options: Options,
@@ -146,7 +147,7 @@ impl FileLog {
         FileLog::open_folder(Box::new(options.folder(folder.as_ref())?), options)
     }
 
-    /// As [`FileLog::open`], on a disk that can be told to fail: for tests.
+    /// Like [`FileLog::open`], on a disk that a test can make fail.
     ///
     /// # Errors
     ///
@@ -207,8 +208,8 @@ impl FileLog {
         Ok((log, report))
     }
 
-    /// Makes room for `bytes` at the end of the log: in the next segment; or, if nothing is in the
-    /// current one yet, by making that one larger.
+    /// Makes room for `bytes` at the end of the log: in the next segment, or, if the current one is
+    /// still empty, by enlarging it.
     fn make_room(&self, tail: &mut Tail, bytes: u64) -> Result<(), LogError> {
         let room = bytes.max(self.options.segment_bytes);
         let name = segment_name(tail.end());
@@ -235,7 +236,7 @@ impl FileLog {
     }
 }
 
-/// The segments of a log just opened: the last one open, the others not.
+/// The segments of a log just opened; only the last one has an open file.
 fn segments(found: &Recovered, last_file: Arc<dyn SegmentFile>) -> VecDeque<Segment> {
     let starts = if found.segments.is_empty() { &[found.end] } else { &found.segments[..] };
     let mut segments: VecDeque<Segment> =
@@ -309,7 +310,7 @@ impl Log for FileLog {
         if let Err(failure) = self.marks.check() {
             return Poll::Ready(Err(failure));
         }
-        // While the disk is full, each sync tries again; but nothing is gained by one after the other.
+        // While the disk is full, each sync retries; but retrying in a loop gains nothing.
         if tail.end() > self.durable() && !self.is_full.load(Ordering::Relaxed) {
             return Poll::Ready(Ok(()));
         }
@@ -344,8 +345,8 @@ impl Log for FileLog {
     fn truncate_before(&self, position: Position) -> Result<(), LogError> {
         let mut condemned = self.condemned.lock();
         let mut tail = self.tail.lock();
-        // The header of a segment stands for everything before it, and its name for where the log
-        // goes on; so the segment that is to come first has to be on disk already.
+        // The header of a segment proves that everything before it was durable, and its name tells
+        // where the log continues. So the segment that becomes the first must already be on disk.
         while tail.segments.len() > 1
             && tail.segments[1].start <= position
             && tail.segments[1].start < self.durable()
@@ -355,7 +356,7 @@ impl Log for FileLog {
         self.marks.set_begin(tail.begin());
         drop(tail);
         while let Some(name) = condemned.front() {
-            // One after the other, oldest first, so that a crash leaves no gap.
+            // One at a time, oldest first, so that a crash leaves no gap.
             let removed = match self.folder.remove(name) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
                 removed => removed.and_then(|()| self.folder.sync()),

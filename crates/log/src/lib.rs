@@ -1,12 +1,12 @@
-//! The redo log of one data site: atomic frames in a row, and how long each of them lasts.
+//! The redo log of one data site: a sequence of atomic frames, and how durable each of them is.
 //!
 //! # The problem
 //!
-//! A commit is a promise. Before a site gives it, the redo records of the transaction have to be
-//! somewhere a crash cannot reach; and waiting for a disk costs a thousand times more than the
-//! transaction itself. So a log is two things at once: a very cheap place to put bytes (`append`),
-//! and a slow, shared way to make many of them last (`sync`), with a mark between them that says
-//! how far the slow part has come.
+//! A site may acknowledge a commit only after the redo records of the transaction are where a crash
+//! cannot destroy them. Waiting for a disk costs a thousand times more than the transaction itself.
+//! So a log has two halves: a very cheap place to put bytes (`append`), and a slow, shared way to
+//! make many of them durable (`sync`). A watermark, `durable()`, tells how far the slow half has
+//! come.
 //!
 //! ```text
 //!   begin()                          durable()                     end()
@@ -18,13 +18,13 @@
 //!      0x4000   0x4118         0x42c0   0x4330     0x4400             0x4560      positions
 //! ```
 //!
-//! A [`Position`] is a byte offset in one endless stream; a frame is named by the position of its
-//! first byte. A frame is opaque (the log never knows what a record means) and atomic: recovery
-//! delivers it whole or not at all.
+//! A [`Position`] is a byte offset in one endless stream. A frame is named by the position of its
+//! first byte. A frame is opaque (the log never interprets a record) and atomic: recovery delivers
+//! it whole or not at all.
 //!
 //! # Worked example: one sync for many commits
 //!
-//! Three transactions append, then wait; one flusher drives the disk:
+//! Three transactions append, then wait. One thread or task, the *flusher*, calls `sync`:
 //!
 //! ```text
 //!   T1  append → 0x4400   poll_durable(0x4400) pending ─────────┐
@@ -34,38 +34,39 @@
 //!                          takes ..0x4400   (T2, T3 arrive)      takes ..0x4600
 //! ```
 //!
-//! The second sync covers two commits; under load it covers as many as arrive while the disk turns
-//! once. [`Counters`] tells how many. Nobody blocks: a wait is a [`Waker`], so the same site
-//! runs on threads, and on one thread under a simulator's clock.
+//! The second sync covers two commits. Under load, one sync covers all commits that arrive while
+//! the sync before it runs. [`Counters`] tells how many that are. No call blocks a thread until a
+//! frame is durable: a wait is a [`Waker`], so a site runs on threads, or on one thread under a
+//! simulator's clock.
 //!
 //! # Two logs
 //!
-//! * [`MemoryLog`]: segments in memory. For embedded sites that trust their replicas, and for the
+//! * [`MemoryLog`]: segments in memory. For embedded sites that rely on their replicas, and for the
 //!   simulator, which decides itself when a sync happens and what a crash leaves.
-//! * [`FileLog`]: a folder of segment files, with recovery of a torn tail, a witness of what was durable, and a
-//!   clear refusal of anything worse.
+//! * [`FileLog`]: a folder of segment files. Recovery cuts off a torn tail, a second file proves
+//!   what was durable, and any worse damage is refused with the name of the file.
 //!
 //! # Checkpoints
 //!
-//! What stands for a log up to a position, so that it can be cut there, is kept beside it:
-//! [`Checkpoints`], in a folder or in memory as well.
+//! A checkpoint replaces the log up to a position, so that the log can be cut there.
+//! [`Checkpoints`] are kept beside the log, in a folder or in memory as well.
 //!
 //! # Invariants
 //!
-//! * `begin() <= end()` and `durable() <= end()`; none of the three goes back while a log is open.
+//! * `begin() <= end()` and `durable() <= end()`. None of the three moves back while a log is open.
 //! * Positions have no gaps: where one frame ends, the next begins, across segments and restarts.
 //! * An error of `append` means that nothing was appended.
-//! * After a failed write or sync nothing more is accepted ([`LogError::Failed`]): what the disk
-//!   holds is unknown until it is read again. What is `durable()` stays so.
-//! * A full disk is no failure: appends are refused until there is room ([`LogError::NoRoom`]), and all else
-//!   goes on.
-//! * A visitor, and a waker, is called without any lock of the log held.
+//! * After a failed write or sync the log accepts nothing more ([`LogError::Failed`]), because the
+//!   contents of the disk are unknown until they are read again. Durable frames stay durable.
+//! * A full disk is no failure: appends are refused until there is room ([`LogError::NoRoom`]), and
+//!   all other calls still work.
+//! * Visitors and wakers are called without any lock of the log held.
 //!
 //! # What was left out
 //!
-//! Compression and encryption (frames are opaque, so they fit above); recycling of old segment
-//! files (saves metadata writes, costs a second naming scheme); direct I/O (the tail of the log is
-//! read back by subscribers, so the page cache earns its copy).
+//! Compression and encryption (frames are opaque, so both fit above the log). Recycling of old
+//! segment files (it saves metadata writes, but costs a second naming scheme). Direct I/O
+//! (subscribers read the end of the log back, so the page cache is worth its copy).
 
 mod checkpoints;
 mod error;
@@ -91,7 +92,7 @@ pub type Position = u64;
 /// The longest payload of a frame.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 30;
 
-/// What a commit waits for.
+/// Selects what a commit waits for.
 ///
 /// | | a wait ends | `sync` | a process that dies loses | a machine that dies loses |
 /// | --- | --- | --- | --- | --- |
@@ -99,20 +100,21 @@ pub const PAYLOAD_BYTES_MAX: usize = 1 << 30;
 /// | `Interval` | at once | writes, syncs | all since the last sync | all since the last sync |
 /// | `None` | at once | writes | all since the last sync | what was not yet on disk |
 ///
-/// Whatever is lost is lost from the end: recovery finds a prefix of what was appended.
-/// A [`MemoryLog`] keeps nothing when the process dies; it takes the setting for how waits end.
+/// A crash loses only a suffix: recovery finds a prefix of what was appended. A [`MemoryLog`] keeps
+/// nothing when the process dies; for it, the setting only decides when waits end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Durability {
     /// An acknowledged commit survives a power cut: waits end when a sync has covered the frame.
     Commit,
-    /// Waits end at once; whoever drives the disk calls [`Log::sync`] once per interval, so a
-    /// crash loses at most about that much time.
+    /// Waits end at once. The flusher calls [`Log::sync`] once per interval, so a crash loses about
+    /// one interval of commits.
     Interval(Duration),
-    /// Waits end at once and nothing forces the disk, except that a full segment is synced once.
+    /// Waits end at once and nothing forces data to disk, except that a full segment is synced
+    /// once.
     None,
 }
 
-/// What a log has done since it was opened.
+/// Counts of a log since it was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counters {
     /// Frames appended.
@@ -125,96 +127,99 @@ pub struct Counters {
 
 /// A redo log. See the head of the crate for the picture.
 ///
-/// All methods may be called from many threads. Only [`Log::sync`] waits for a disk as a matter of
-/// course; see [`FileLog`] for the one case in which `append` creates a file itself.
+/// All methods may be called from many threads. Only [`Log::sync`] regularly waits for a disk.
+/// [`FileLog`] documents the one case in which `append` creates a file itself.
 pub trait Log: Send + Sync {
-    /// Appends one frame and gives the position just after it, which is what to wait for with
+    /// Appends one frame and returns the position just after it, which is the one to pass to
     /// [`Log::poll_durable`]. Does not wait for the disk.
     ///
     /// # Errors
     ///
     /// Nothing is appended on error. [`LogError::TooLarge`]; [`LogError::Backlog`] and
-    /// [`LogError::NoRoom`], after which a later attempt may succeed; [`LogError::Failed`],
-    /// after which none will.
+    /// [`LogError::NoRoom`], after which a later attempt may succeed; [`LogError::Failed`], after
+    /// which every attempt fails.
     fn append(&self, payload: &[u8]) -> Result<Position, LogError>;
 
     /// The end of the log: where the next frame will start.
     fn end(&self) -> Position;
 
-    /// Everything before this position survives the crashes that the [`Durability`] speaks of.
+    /// Everything before this position survives the crashes that the [`Durability`] names.
     fn durable(&self) -> Position;
 
     /// The first position still kept.
     fn begin(&self) -> Position;
 
-    /// Makes everything appended so far durable, wakes who waits for it, and gives the new
-    /// [`Log::durable`]. Called by whoever drives the disk; appends go on meanwhile, and are
-    /// covered by the next call. Where nothing answers for a while, it may return before that, and is to be called
-    /// again: [`Log::poll_work`] says so. Also to be called once before a log is dropped, which by itself
-    /// writes nothing.
+    /// Makes everything appended so far durable, wakes the waits that this ends, and returns the
+    /// new [`Log::durable`]. The flusher calls it. Appends continue during the call and are covered
+    /// by the next one. A log that is stored remotely may return before everything is durable; then
+    /// [`Log::poll_work`] is ready, and `sync` must be called again. Call it once before a log is
+    /// dropped, too, because dropping writes nothing.
     ///
     /// # Errors
     ///
-    /// [`LogError::Failed`], now and for ever after, once a write or a sync has failed.
+    /// [`LogError::Failed`], from the first failed write or sync on.
     fn sync(&self) -> Result<Position, LogError>;
 
-    /// Ready once the frames before `position` (one that `append` gave) are as durable as the
-    /// [`Durability`] asks: with `Commit` when `durable() >= position`, otherwise at once.
-    /// If not ready, `waker` is woken when it is, or when the log fails.
+    /// Ready once the frames before `position` (one that `append` returned) are as durable as the
+    /// [`Durability`] asks: with `Commit` when `durable() >= position`, otherwise at once. If
+    /// pending, `waker` is woken when the position is durable, or when the log fails.
     ///
     /// # Errors
     ///
     /// [`LogError::Failed`] if the log failed before it made `position` durable.
     fn poll_durable(&self, position: Position, waker: &Waker) -> Poll<Result<(), LogError>>;
 
-    /// Ready once there is something for [`Log::sync`] to do. If not, `waker` is woken by the next
-    /// `append`, or when the log fails. For the one party that drives the disk: a second call
-    /// replaces the waker of the first.
+    /// Ready once there is work for [`Log::sync`]. If pending, the next `append` wakes `waker`, and
+    /// so does a failure of the log. Only the flusher may call it: a second call replaces the waker
+    /// of the first.
     ///
     /// # Errors
     ///
-    /// [`LogError::Failed`] once the log has failed: there is nothing left to drive.
+    /// [`LogError::Failed`] once the log has failed: no further sync can succeed.
     fn poll_work(&self, waker: &Waker) -> Poll<Result<(), LogError>>;
 
-    /// Hands the frames from `from` on, durable or not, to `visit` in order, each with its
-    /// position, until the visitor breaks or the log ends. Gives the position after the last
-    /// frame visited: where to read on. Frames appended meanwhile may or may not be included.
+    /// Passes the frames from `from` on, durable or not, to `visit` in order, each with its
+    /// position, until the visitor breaks or the log ends. Returns the position after the last
+    /// frame visited, where the next read continues. Frames appended during the call may be
+    /// included.
     ///
     /// # Errors
     ///
-    /// [`LogError::Truncated`] if `from` (or, during a long read, the frame to come) is no longer
+    /// [`LogError::Truncated`] if `from` (or, during a long read, the next frame) is no longer
     /// kept; [`LogError::BeyondEnd`]; [`LogError::NotAFrame`] if no frame starts at `from`;
-    /// [`LogError::Read`] and [`LogError::Damaged`] if the disk does not give back what was
-    /// written. Frames visited before an error were sound.
+    /// [`LogError::Read`] and [`LogError::Damaged`] if the disk does not return what was written.
+    /// Frames visited before an error were sound.
     fn read(
         &self,
         from: Position,
         visit: &mut dyn FnMut(Position, &[u8]) -> ControlFlow<()>,
     ) -> Result<Position, LogError>;
 
-    /// Drops whole segments that end at or before `position`: neither recovery nor subscribers
-    /// need them any more. Keeps the rest, so [`Log::begin`] may stay below `position`.
+    /// Drops whole segments that end at or before `position`. Neither recovery nor subscribers may
+    /// need them any more. A segment that reaches past `position` is kept, so [`Log::begin`] may
+    /// stay below it.
     ///
     /// # Errors
     ///
-    /// [`LogError::Remove`] if a file cannot be removed; the log goes on, and a later call tries
-    /// again.
+    /// [`LogError::Remove`] if a file cannot be removed. The log stays usable, and a later call
+    /// tries again.
     fn truncate_before(&self, position: Position) -> Result<(), LogError>;
 
-    /// What the log has done since it was opened.
+    /// Frames, bytes and syncs since the log was opened.
     fn counters(&self) -> Counters;
 
-    /// Looks whether another process has taken the log over, where nothing is written or read that would show it, and may
-    /// wait for whoever keeps the log. If so, the log [says so](Log::failure) soon afterwards. Where nobody else can take
-    /// it there is nothing to do.
+    /// Checks whether another process has taken the log over, for a site that is idle: without
+    /// writes and reads it would not notice. May wait for the service that stores the log. After a
+    /// takeover, [`Log::failure`] reports it soon afterwards. Does nothing for logs that no other
+    /// process can take over.
     fn look_for_others(&self) {}
 
-    /// What ended the log, if anything did: a [failure](LogError::Failed), or [another
+    /// The error that ended the log, if any: a [failure](LogError::Failed), or [another
     /// owner](LogError::Fenced).
     fn failure(&self) -> Option<LogError>;
 
-    /// Refuses if what the log's site would show may not be the newest any more: once the log has ended; and, where
-    /// another process could have taken it over, while nobody knows.
+    /// Fails if the site of this log could show outdated data: once the log has ended, and while it
+    /// is unknown whether another process has taken the log over.
     ///
     /// # Errors
     ///

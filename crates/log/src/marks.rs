@@ -1,4 +1,4 @@
-//! The positions of a log that everybody may look at, and who waits for them to move.
+//! The watermarks of a log, which any thread may read, and the waits for durability.
 
 use crate::{Durability, LogError, Position};
 use parking_lot::Mutex;
@@ -9,8 +9,8 @@ use std::task::{Poll, Waker};
 
 /// Begin, durable and end of a log, its failure if it had one, and the waits for durability.
 ///
-/// The marks are read without a lock. No wait is missed: `poll_durable` looks at the mark again
-/// while it holds the list of waits, and `set_durable` moves the mark before it takes that list.
+/// The marks are read without a lock. No wait is missed: `poll_durable` reads the mark again while
+/// it holds the list of waits, and `set_durable` moves the mark before it locks that list.
 pub(crate) struct Marks {
     durability: Durability,
     /// End of the log when it was opened.
@@ -68,8 +68,8 @@ impl Marks {
         self.end.store(end, Ordering::Release);
     }
 
-    /// Moves the durable mark after a sync; never back: of two syncs at a time the slower one
-    /// changes nothing. Gives who waited for it.
+    /// Moves the durable mark after a sync, never back: of two concurrent syncs the slower one
+    /// changes nothing. Returns the waits that this ends.
     pub(crate) fn set_durable(&self, durable: Position) -> Woken {
         self.syncs.fetch_add(1, Ordering::Relaxed);
         self.durable.fetch_max(durable, Ordering::AcqRel);
@@ -78,14 +78,14 @@ impl Marks {
         Woken(waits.drain(..reached).map(|(_, waker)| waker).collect())
     }
 
-    /// Ends the log: every later call is answered with the first failure. Gives who waited.
+    /// Ends the log: from now on `check` returns the first failure. Returns all waits.
     pub(crate) fn fail(&self, failure: LogError) -> Woken {
         self.failure.get_or_init(|| failure);
         let waits = std::mem::take(&mut *self.waits.lock());
         Woken(waits.into_iter().map(|(_, waker)| waker).collect())
     }
 
-    /// Refuses if the log had a failure.
+    /// Fails if the log had a failure.
     pub(crate) fn check(&self) -> Result<(), LogError> {
         self.failure.get().map_or(Ok(()), |failure| Err(failure.clone()))
     }
@@ -118,12 +118,12 @@ impl Marks {
     }
 }
 
-/// Wakers to be called as soon as no lock is held.
+/// Wakers to call once no lock is held.
 #[must_use]
 pub(crate) struct Woken(Vec<Waker>);
 
 impl Woken {
-    /// Adds one more.
+    /// Adds one more waker.
     pub(crate) fn and(mut self, waker: Option<Waker>) -> Woken {
         self.0.extend(waker);
         self
@@ -134,7 +134,8 @@ impl Woken {
     }
 }
 
-/// Adds a wait, in order. Positions nearly always arrive in order, so this looks at the end first.
+/// Adds a wait, in order of position. Positions nearly always arrive in order, so the search starts
+/// at the end.
 fn insert(waits: &mut VecDeque<(Position, Waker)>, position: Position, waker: &Waker) {
     let mut at = waits.len();
     while at > 0 && waits[at - 1].0 >= position {

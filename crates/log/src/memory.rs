@@ -13,12 +13,13 @@
 //!   frame:   length u32 │ check u32 │ payload           check = low half of the position, mixed
 //! ```
 //!
-//! The check is no checksum: memory needs none. It tells a frame from the inside of one, so that a
-//! read from a position which the log never gave is refused instead of delivering nonsense.
+//! The check is no checksum: memory needs none. It distinguishes the start of a frame from its
+//! inside, so that a read from a position which `append` never returned fails instead of delivering
+//! garbage.
 //!
-//! An append is a lock, a copy of the payload and an unlock. Memory of segments that truncation or
-//! bounded retention drops is used again, because the first touch of fresh pages costs ten times as
-//! much as the copy: a log that keeps everything pays that, one that drops as it goes does not.
+//! An append is a lock, a copy of the payload and an unlock. The memory of segments that truncation
+//! or bounded retention drops is reused, because the first touch of fresh pages costs ten times as
+//! much as the copy. A log that keeps everything pays that cost; one that drops segments does not.
 
 use crate::marks::Marks;
 use crate::{Counters, Durability, Log, LogError, PAYLOAD_BYTES_MAX, Position};
@@ -31,10 +32,10 @@ use std::task::{Poll, Waker};
 /// Bytes in front of each payload.
 const HEADER_BYTES: usize = 8;
 
-/// How much of the growing segment a reader copies at a time, so that appends wait little for it.
+/// Bytes of the growing segment that a reader copies at a time, which limits how long appends wait.
 const COPY_BYTES: usize = 64 << 10;
 
-/// How many dropped segments are kept for later.
+/// Number of dropped segments whose memory is kept.
 const SPARES_MAX: usize = 8;
 
 /// How a [`MemoryLog`] behaves.
@@ -42,10 +43,11 @@ const SPARES_MAX: usize = 8;
 pub struct MemoryOptions {
     /// Size of a segment in bytes. A frame that is larger gets a segment of its own.
     pub segment_bytes: usize,
-    /// If set, segments are dropped as soon as those after them hold this many bytes, whoever
-    /// may still want to read them.
+    /// If set, segments are dropped as soon as those after them hold this many bytes, even if a
+    /// reader still needs them.
     pub keep_bytes: Option<u64>,
-    /// What a wait waits for: with [`Durability::Commit`] somebody has to call [`Log::sync`].
+    /// The durability that a wait waits for. With [`Durability::Commit`] the owner has to call
+    /// [`Log::sync`].
     pub durability: Durability,
 }
 
@@ -63,7 +65,7 @@ pub struct MemoryLog {
     tail: Mutex<Tail>,
 }
 
-/// What an append changes.
+/// The state that an append changes.
 struct Tail {
     /// Full segments, oldest first; the last one ends where the active one starts.
     sealed: VecDeque<Segment>,
@@ -73,7 +75,7 @@ struct Tail {
     /// Memory of dropped segments, for the next ones.
     spares: Vec<Vec<u8>>,
     frames: u64,
-    /// Who drives the disk, if asleep.
+    /// The waker of the flusher, if it sleeps.
     driver: Option<Waker>,
 }
 
@@ -92,7 +94,7 @@ enum Frames {
 }
 
 impl MemoryLog {
-    /// How many bytes a frame takes beside its payload.
+    /// Bytes that a frame takes in addition to its payload.
     pub const FRAME_HEADER_BYTES: usize = HEADER_BYTES;
 
     /// An empty log, starting at position 0.
@@ -100,7 +102,7 @@ impl MemoryLog {
         MemoryLog::starting_at(options, 0)
     }
 
-    /// An empty log, starting at a position: the end of a log whose beginning is kept elsewhere.
+    /// An empty log that starts at `position`: the end of a log whose beginning is kept elsewhere.
     pub fn starting_at(options: MemoryOptions, position: Position) -> MemoryLog {
         let active = Vec::with_capacity(options.segment_bytes);
         MemoryLog::with_segments(options, VecDeque::new(), position, active)
@@ -121,7 +123,7 @@ impl MemoryLog {
     }
 
     /// The log as a restart would find it: everything durable, and of the rest the frames that end
-    /// at or before `keep`, as if the disk had got that far. This log is left as it is.
+    /// at or before `keep`, as if the disk had written those. Does not change this log.
     pub fn crash(&self, keep: Position) -> MemoryLog {
         let keep = keep.max(self.durable()).max(self.begin());
         let tail = self.tail.lock();
@@ -144,19 +146,19 @@ impl MemoryLog {
         MemoryLog::with_segments(self.options, sealed, start, active)
     }
 
-    /// Makes the log fail as if its disk had: for simulations of broken disks.
+    /// Makes the log fail as if its disk had failed, for simulations of broken disks.
     pub fn fail(&self, reason: &str) {
         self.end_with(LogError::Failed { durable: self.durable(), what: Arc::from(reason) });
     }
 
-    /// Everything before `position` is durable, and whoever waits for that is woken: for whoever makes it durable
-    /// elsewhere, instead of [`Log::sync`].
+    /// Marks everything before `position` as durable and wakes the waits for it. For logs that make
+    /// frames durable elsewhere and do not call [`Log::sync`].
     pub fn settle(&self, position: Position) {
         assert!(position <= self.end(), "{position:#x} was not appended yet");
         self.marks.set_durable(position).wake();
     }
 
-    /// Wakes who drives the disk, as an append does.
+    /// Wakes the flusher, as an append does.
     pub fn wake_driver(&self) {
         let driver = self.tail.lock().driver.take();
         if let Some(waker) = driver {
@@ -164,7 +166,7 @@ impl MemoryLog {
         }
     }
 
-    /// Ends the log: nothing more is accepted, and whoever waits is told why.
+    /// Ends the log: nothing more is accepted, and all waits end with this error.
     pub fn end_with(&self, failed: LogError) {
         let woken = self.marks.fail(failed);
         let driver = self.tail.lock().driver.take();
@@ -212,7 +214,7 @@ impl Tail {
         };
     }
 
-    /// Bounded retention: drops segments as long as those after them hold enough.
+    /// Bounded retention: drops segments while those after them hold `keep_bytes`.
     fn drop_old(&mut self, options: &MemoryOptions) {
         let Some(keep) = options.keep_bytes else { return };
         while let Some(first) = self.sealed.front()
@@ -222,8 +224,8 @@ impl Tail {
         }
     }
 
-    /// Drops the oldest segment. Its memory is kept for later, unless a reader still has it, or it
-    /// was made for one large frame.
+    /// Drops the oldest segment. Its memory is kept for reuse, unless a reader still holds it, or
+    /// it was allocated for one large frame.
     fn drop_first(&mut self, options: &MemoryOptions) {
         let dropped = self.sealed.pop_front().and_then(|first| Arc::into_inner(first.bytes));
         if let Some(mut memory) = dropped
@@ -278,7 +280,7 @@ impl Log for MemoryLog {
         self.marks.begin()
     }
 
-    /// Moves the durable mark to the end: at once, so a simulator calls it when its disk is done.
+    /// Moves the durable mark to the end at once. A simulator calls it when its disk is done.
     fn sync(&self) -> Result<Position, LogError> {
         self.marks.check()?;
         if self.end() > self.durable() {
@@ -360,7 +362,7 @@ fn header(length: usize, position: Position) -> [u8; HEADER_BYTES] {
     (u64::from(check) << 32 | length as u64).to_le_bytes()
 }
 
-/// The payload of the frame at the front of `bytes`, if a frame that belongs at `position` is.
+/// The payload of the frame at the front of `bytes`, if that frame belongs at `position`.
 fn payload(bytes: &[u8], position: Position) -> Option<&[u8]> {
     let head = bytes.first_chunk::<HEADER_BYTES>()?;
     let length = u64::from_le_bytes(*head) as u32 as usize;
@@ -370,7 +372,7 @@ fn payload(bytes: &[u8], position: Position) -> Option<&[u8]> {
     bytes.get(HEADER_BYTES..HEADER_BYTES + length)
 }
 
-/// Where the last frame that ends at or before `limit` ends, counting frames from `from`.
+/// The end of the last frame that ends at or before `limit`, counting frames from `from`.
 fn whole_frames(bytes: &[u8], from: usize, limit: usize) -> usize {
     let mut at = from;
     while let Some(head) = bytes.get(at..).and_then(|rest| rest.first_chunk::<4>()) {
@@ -383,7 +385,8 @@ fn whole_frames(bytes: &[u8], from: usize, limit: usize) -> usize {
     at
 }
 
-/// Copies frames from `offset` on: one at least, and no more than a reader should copy.
+/// Copies frames from `offset` on: at least one, and at most [`COPY_BYTES`] unless the first is
+/// longer.
 fn copy_frames(active: &[u8], offset: usize, copy: &mut Vec<u8>) -> Frames {
     copy.clear();
     if offset == active.len() {
@@ -391,7 +394,7 @@ fn copy_frames(active: &[u8], offset: usize, copy: &mut Vec<u8>) -> Frames {
     }
     let mut cut = whole_frames(active, offset, offset + COPY_BYTES);
     if cut == offset {
-        // The first frame is longer than a usual copy (or no frame, which the reader will notice).
+        // The first frame is longer than [`COPY_BYTES`] (or no frame, which the reader detects).
         cut = active.len();
     }
     copy.extend_from_slice(&active[offset..cut]);
@@ -417,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_leaves_what_is_durable_and_whole_frames_up_to_a_point() {
+    fn a_crash_leaves_durable_frames_and_whole_later_ones() {
         let log = MemoryLog::new(small(None));
         let mut ends = vec![0];
         for number in 0..20u8 {
@@ -432,7 +435,7 @@ mod tests {
             let kept = ends.iter().rposition(|end| *end <= keep).unwrap().max(8);
             assert_eq!((after.end(), after.durable()), (ends[kept], ends[kept]), "keep {keep}");
             assert_eq!(frames(&after), all[..kept]);
-            // It goes on where it stopped, and the log that crashed is not disturbed.
+            // It continues there, and the log that crashed is unchanged.
             after.append(b"more").unwrap();
             assert_eq!(frames(&after).len(), kept + 1);
         }
@@ -440,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn bounded_retention_drops_old_segments_and_uses_them_again() {
+    fn bounded_retention_drops_old_segments_and_reuses_their_memory() {
         let log = MemoryLog::new(small(Some(1000)));
         for number in 0..1000u32 {
             log.append(&[number as u8; 60]).unwrap();
@@ -458,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_log_answers_everything_with_its_failure() {
+    fn a_failed_log_returns_its_failure_from_every_call() {
         let log = MemoryLog::new(small(None));
         let first = log.append(b"first").unwrap();
         log.sync().unwrap();

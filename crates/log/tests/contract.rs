@@ -1,4 +1,4 @@
-//! What every log promises, checked for each of them.
+//! The contract of every log, checked for each kind.
 
 use isomer_log::{
     Durability, FileLog, Log, LogError, MemoryLog, MemoryOptions, Options, PAYLOAD_BYTES_MAX,

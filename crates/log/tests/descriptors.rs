@@ -1,13 +1,13 @@
-//! A process that has used up its file descriptors: its log goes on all the same. The limit is the process's, so
-//! this is a test of its own.
+//! A log whose process has used up its file descriptors. The limit belongs to the process, so this
+//! test has a binary of its own.
 
 use isomer_log::{FileLog, Lack, Log, LogError, Options};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::File;
 
-/// Clients have taken every descriptor there is: the log begins segment after segment with those it kept.
+/// Clients hold all other descriptors: the log creates one segment after another with its reserve.
 #[test]
-fn a_log_goes_on_where_clients_have_taken_all_descriptors() {
+fn a_log_works_with_all_other_descriptors_taken() {
     let folder = tempfile::tempdir().unwrap();
     let usual = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(64), maximum: usual.maximum }).unwrap();
@@ -22,7 +22,7 @@ fn a_log_goes_on_where_clients_have_taken_all_descriptors() {
         log.sync().unwrap();
     }
 
-    // Without a sync between, each append needs a segment at once: more than were kept.
+    // Without a sync in between, each append needs a segment at once: more than the reserve holds.
     while let Ok(file) = File::open("/dev/null") {
         taken.push(file);
     }
@@ -30,7 +30,7 @@ fn a_log_goes_on_where_clients_have_taken_all_descriptors() {
     let Some(LogError::NoRoom { lack, what }) = refused else { panic!("{refused:?}") };
     assert_eq!(lack, Lack::Handles, "{what}");
     let end = log.sync().unwrap();
-    assert_eq!(end, log.end(), "what was appended before is durable");
+    assert_eq!(end, log.end(), "earlier frames are durable");
     log.append(&[1; 900]).expect("the sync has closed files");
     drop(taken);
     log.append(&[2; 900]).unwrap();

@@ -6,9 +6,9 @@
 //!     checkpoint.unfinished/           a draft; renamed when it is published
 //! ```
 //!
-//! Frames are checked when they are read, as those of the redo log are. A rename is atomic, so there is
-//! no moment without a whole checkpoint. The disk's space is looked at before a draft is begun, which
-//! could not be finished otherwise, and would take from the redo log what is left.
+//! Frames are checked when they are read, like those of the redo log. A rename is atomic, so there
+//! is a whole checkpoint at every moment. `begin` first checks the free space of the disk: a draft
+//! that cannot be finished would take the space that the redo log needs.
 
 use super::{CheckpointError, Checkpoints, Draft, Found};
 use crate::{Durability, FileLog, Log, Options, Position};
@@ -21,10 +21,10 @@ use std::sync::Arc;
 
 const PREFIX: &str = "checkpoint.";
 const UNFINISHED: &str = "checkpoint.unfinished";
-/// Small enough that the last segment reserves little that is never used.
+/// Small, because the unused end of the last segment is wasted.
 const SEGMENT_BYTES: u64 = 4 << 20;
 
-/// Says how many bytes are free where a folder is.
+/// Returns the number of bytes that are free on the disk of a folder.
 type Room = fn(&Path) -> io::Result<u64>;
 
 /// Checkpoints in a folder. See the [module documentation](self).
@@ -35,7 +35,7 @@ pub struct FileCheckpoints {
 }
 
 impl FileCheckpoints {
-    /// The checkpoints of a folder, which exists. What is left of an unfinished one is removed.
+    /// Opens the checkpoints of a folder, which must exist. Removes an unfinished checkpoint.
     ///
     /// # Errors
     /// [`CheckpointError::Io`].
@@ -52,7 +52,7 @@ impl FileCheckpoints {
         Ok(FileCheckpoints { folder, newest: Arc::new(Mutex::new(newest)), room })
     }
 
-    /// Removes all of them: there are newer ones in another place.
+    /// Removes all of them. The caller has newer ones in another place.
     ///
     /// # Errors
     /// [`CheckpointError::Io`].
@@ -79,7 +79,7 @@ impl Checkpoints for FileCheckpoints {
         let newest = self.newest();
         remove_before(&self.folder, newest.map_or(0, |newest| newest.position))?;
         let available = (self.room)(&self.folder).map_err(failed("look at", &self.folder))?;
-        // A file that is begun takes its whole space at once, and another is made ready.
+        // Each file reserves its whole space when it is created, and the next one is created early.
         let needed = bytes + 2 * SEGMENT_BYTES;
         if available < needed {
             let path = self.folder.clone();
@@ -100,7 +100,7 @@ impl Checkpoints for FileCheckpoints {
 struct FileDraft {
     folder: PathBuf,
     position: Position,
-    /// There until it is published.
+    /// `None` once the draft is published.
     log: Option<FileLog>,
     bytes: u64,
     newest: Arc<Mutex<Option<Found>>>,
@@ -138,7 +138,8 @@ impl Draft for FileDraft {
 
 impl Drop for FileDraft {
     fn drop(&mut self) {
-        // Published, there is none. If it cannot be removed now, the next one tries again.
+        // After publication there is no folder to remove. If the removal fails, the next `begin`
+        // repeats it.
         self.log = None;
         let _ = remove(&self.folder.join(UNFINISHED));
     }
@@ -187,7 +188,7 @@ fn sync(folder: &Path) -> Result<(), CheckpointError> {
     File::open(folder).and_then(|file| file.sync_all()).map_err(failed("sync", folder))
 }
 
-/// How long the files of a folder are together.
+/// The total length of the files in a folder.
 fn length(folder: &Path) -> Result<u64, CheckpointError> {
     let entries = fs::read_dir(folder).map_err(failed("list", folder))?;
     let bytes = entries.map(|entry| entry.and_then(|entry| Ok(entry.metadata()?.len())));
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_takes_the_place_of_the_others() {
+    fn the_newest_replaces_the_others() {
         let folder = tempfile::tempdir().unwrap();
         let checkpoints = FileCheckpoints::open(folder.path()).unwrap();
         assert_eq!(checkpoints.newest(), None);
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_draft_that_is_given_up_leaves_nothing_and_one_of_a_dead_process_is_removed() {
+    fn dropped_drafts_and_those_of_dead_processes_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let checkpoints = FileCheckpoints::open(folder.path()).unwrap();
         write(&checkpoints, 0x70, &[b"one"]);
@@ -259,7 +260,8 @@ mod tests {
         assert!(folder.path().join(UNFINISHED).exists());
         drop(draft);
         assert_eq!(names(folder.path()), ["checkpoint.0000000000000070"]);
-        // As a crash leaves it: after the rename and before the older one was removed, with a draft.
+        // The state after a crash between the rename and the removal of the older one, with a
+        // draft.
         fs::create_dir(folder.path().join(UNFINISHED)).unwrap();
         fs::write(folder.path().join(UNFINISHED).join("spare"), b"half").unwrap();
         fs::rename(
@@ -277,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_no_room_nothing_is_written_until_there_is() {
+    fn a_full_disk_refuses_a_checkpoint_before_anything_is_written() {
         let folder = tempfile::tempdir().unwrap();
         let mut checkpoints = FileCheckpoints::open(folder.path()).unwrap();
         checkpoints.room = |_| Ok(2 * SEGMENT_BYTES + 999);

@@ -6,7 +6,8 @@ use parking_lot::Mutex;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Checkpoints in memory. Several handles may share them; a [crash](MemoryCheckpoints::crash) parts them.
+/// Checkpoints in memory. Several handles may share them; the result of
+/// [`crash`](MemoryCheckpoints::crash) is separate.
 #[derive(Clone, Default)]
 pub struct MemoryCheckpoints {
     newest: Arc<Mutex<Option<Arc<Whole>>>>,
@@ -15,18 +16,18 @@ pub struct MemoryCheckpoints {
 struct Whole {
     position: Position,
     frames: Vec<Vec<u8>>,
-    /// So many frames were on the disk when it was published.
+    /// Number of frames that were durable at publication.
     settled: usize,
 }
 
 impl MemoryCheckpoints {
-    /// None so far.
+    /// Holds no checkpoint yet.
     pub fn new() -> MemoryCheckpoints {
         MemoryCheckpoints::default()
     }
 
-    /// What a restart would find: the published one, without frames that were not settled. These
-    /// checkpoints are left as they are, and drafts that are under way go on in them.
+    /// The state that a restart would find: the published checkpoint, without frames that were not
+    /// durable. These checkpoints, and drafts in progress, are not changed.
     pub fn crash(&self) -> MemoryCheckpoints {
         let left = self.newest.lock().as_ref().map(|whole| {
             let frames = whole.frames[..whole.settled].to_vec();
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_leaves_what_was_published_and_of_that_what_was_settled() {
+    fn a_crash_leaves_the_durable_frames_of_the_published_one() {
         let checkpoints = MemoryCheckpoints::new();
         let mut first = checkpoints.begin(70, 0).unwrap();
         first.append(b"a").unwrap();

@@ -1,4 +1,5 @@
-//! Checkpoints whose place has changed: those of the old one count until there is a newer one in the new place.
+//! Checkpoints that move to a new place: those of the old one count until the new one has a newer
+//! one.
 
 use super::{CheckpointError, Checkpoints, Draft, Found};
 use crate::Position;
@@ -12,12 +13,12 @@ pub struct MovedCheckpoints {
 }
 
 impl MovedCheckpoints {
-    /// Checkpoints that were made in the `old` place, and are made in the `new` one from now on.
+    /// Reads from both places, and writes new checkpoints to `new` only.
     pub fn new(old: Arc<dyn Checkpoints>, new: Arc<dyn Checkpoints>) -> MovedCheckpoints {
         MovedCheckpoints { old, new }
     }
 
-    /// Where the newest one is.
+    /// The place of the newest checkpoint.
     fn place(&self) -> &dyn Checkpoints {
         let position = |place: &dyn Checkpoints| place.newest().map(|newest| newest.position);
         if position(&*self.old) > position(&*self.new) { &*self.old } else { &*self.new }
@@ -51,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn those_of_the_old_place_count_until_there_is_a_newer_one_in_the_new_place() {
+    fn the_old_place_counts_until_the_new_one_has_a_newer_one() {
         let places = [MemoryCheckpoints::new(), MemoryCheckpoints::new()];
         let [old, new] = places.clone();
         write(&old, 70, b"old");

@@ -1,4 +1,4 @@
-//! A disk that can be told to fail: real files, for tests of whoever keeps logs on them.
+//! A disk of real files that fails on demand, for tests of code that keeps logs.
 
 use super::folder::{DiskFolder, Folder, SegmentFile};
 use std::ffi::OsString;
@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The faults of a disk, to be switched on and off while [logs are open](super::FileLog::open_on) on it.
+/// The faults of a disk, which tests switch on and off while [logs are
+/// open](super::FileLog::open_on) on it.
 #[derive(Default, Debug)]
 pub struct DiskFaults {
     syncs: AtomicBool,
@@ -15,13 +16,13 @@ pub struct DiskFaults {
 }
 
 impl DiskFaults {
-    /// From now on the disk refuses to sync files, or does not any more. What was written can still be read, by
-    /// whoever opens the log again, too.
+    /// Switches failures of file syncs on or off. Written bytes remain readable, also by a log that
+    /// is opened later.
     pub fn fail_syncs(&self, fails: bool) {
         self.syncs.store(fails, Ordering::SeqCst);
     }
 
-    /// From now on the disk is full, or is not any more.
+    /// Switches on or off that the disk is full.
     pub fn fill_up(&self, is_full: bool) {
         self.room.store(is_full, Ordering::SeqCst);
     }

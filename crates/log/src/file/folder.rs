@@ -1,7 +1,7 @@
-//! What the file log asks of a disk: the one place where it touches the world.
+//! The disk as the file log sees it. No other module of the file log does I/O.
 //!
-//! Two small traits stand between the log and the operating system, so that tests can put a disk
-//! under it that fails on demand, or that loses on a crash whatever was not synced.
+//! Two small traits stand between the log and the operating system. Tests implement them with a
+//! disk that fails on demand, or that loses unsynced bytes in a crash.
 
 use crate::OpenError;
 use crate::error::is_out_of_handles;
@@ -13,16 +13,16 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The file that says who owns the folder.
+/// The lock file of the folder's owner.
 pub(crate) const LOCK_NAME: &str = "lock";
 
 /// A folder of segment files.
 pub(crate) trait Folder: Send + Sync {
-    /// Where it is, for messages.
+    /// Its path, for messages.
     fn path(&self) -> &Path;
-    /// The names of everything in it.
+    /// The names of all its entries.
     fn list(&self) -> io::Result<Vec<OsString>>;
-    /// Creates a file of zeros with `bytes` reserved for it; leaves nothing behind on error.
+    /// Creates a file of zeros with `bytes` reserved for it. Leaves no file behind on error.
     fn create(&self, name: &str, bytes: u64) -> io::Result<Arc<dyn SegmentFile>>;
     /// Opens a file.
     fn open(&self, name: &str) -> io::Result<Arc<dyn SegmentFile>>;
@@ -32,7 +32,7 @@ pub(crate) trait Folder: Send + Sync {
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Makes the names durable.
     fn sync(&self) -> io::Result<()>;
-    /// Files were closed: what the system gave for them may be kept for the next ones.
+    /// Files were closed: refills the reserve of file descriptors.
     fn closed(&self) {}
 }
 
@@ -40,9 +40,9 @@ pub(crate) trait Folder: Send + Sync {
 pub(crate) trait SegmentFile: Send + Sync {
     /// Its length.
     fn bytes(&self) -> io::Result<u64>;
-    /// Makes the file at least `bytes` long, with zeros, and makes sure of the space.
+    /// Makes the file at least `bytes` long, with zeros, and reserves the space.
     fn reserve(&self, bytes: u64) -> io::Result<()>;
-    /// Fills the buffer from an offset on; gives how much there was before the end of the file.
+    /// Fills the buffer from an offset on. Returns the number of bytes before the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Writes all the bytes at an offset.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
@@ -50,25 +50,26 @@ pub(crate) trait SegmentFile: Send + Sync {
     fn sync(&self) -> io::Result<()>;
 }
 
-/// A folder of the file system, held exclusively as long as this lives.
+/// A folder of the file system, locked exclusively for the lifetime of this value.
 ///
-/// **Descriptors.** Clients use file descriptors too, and may use up all that the process can have. So a few are
-/// kept in reserve here, as many as a log needs at a time: the next segment, the one after it, one to read from.
-/// When the system refuses another, one of them is given up for it; they are filled up again when that works.
+/// **File descriptors.** Client connections may use up all descriptors of the process. So this
+/// keeps [`RESERVE`] of them, as many as a log needs at a time: for the next segment, for the one
+/// after it, and for a file to read. When the system refuses another descriptor, one of the reserve
+/// is closed to make room. The reserve is refilled whenever that succeeds.
 pub(crate) struct DiskFolder {
     path: PathBuf,
-    /// The operating system gives the lock up when this is closed, however the process ends.
+    /// The operating system releases the lock when this is closed, however the process ends.
     lock: File,
-    /// Open, so that making names durable needs no descriptor.
+    /// Kept open, so that syncing the names needs no descriptor.
     names: File,
     reserve: Mutex<Vec<File>>,
 }
 
-/// So many descriptors are kept in reserve.
+/// Number of file descriptors kept in reserve.
 const RESERVE: usize = 3;
 
 impl DiskFolder {
-    /// Takes the folder, which is created if it does not exist, unless it must.
+    /// Locks the folder. Creates it if it does not exist, unless `must_exist`.
     pub(crate) fn open(path: &Path, must_exist: bool) -> Result<DiskFolder, OpenError> {
         let failed = |action, path: &Path| {
             let path = path.to_owned();
@@ -79,7 +80,7 @@ impl DiskFolder {
                 return Err(OpenError::Missing { path: path.to_owned() });
             }
             fs::create_dir_all(path).map_err(failed("create", path))?;
-            // A new folder lasts only once the one that names it was synced.
+            // A new folder is durable only once its parent is synced.
             if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
                 let synced = File::open(parent).and_then(|parent| parent.sync_all());
                 synced.map_err(failed("sync", parent))?;
@@ -104,7 +105,7 @@ impl DiskFolder {
         Ok(folder)
     }
 
-    /// Opens a file, if need be with a descriptor of the reserve.
+    /// Opens a file, if necessary with a descriptor of the reserve.
     fn with_reserve(&self, open: impl Fn() -> io::Result<File>) -> io::Result<File> {
         let mut opened = open();
         while opened.as_ref().is_err_and(is_out_of_handles) && self.reserve.lock().pop().is_some() {
@@ -138,8 +139,8 @@ impl Folder for DiskFolder {
         let file = self
             .with_reserve(|| File::options().create_new(true).read(true).write(true).open(&path))?;
         if let Err(error) = file.reserve(bytes) {
-            // What was reserved so far is worth more to others. If it cannot be removed either,
-            // the first error is still the one to tell.
+            // Frees the space reserved so far. If the removal fails too, the first error is the one
+            // to report.
             let _ = fs::remove_file(&path);
             return Err(error);
         }
@@ -184,7 +185,7 @@ impl SegmentFile for File {
             use rustix::fs::{FallocateFlags, fallocate};
             use rustix::io::Errno;
             match fallocate(self, FallocateFlags::empty(), from, bytes - from) {
-                // Some file systems cannot reserve.
+                // Some file systems cannot reserve space.
                 Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
                 other => return Ok(other?),
             }

@@ -19,15 +19,15 @@
 //!              4       4       8               8               length    check: over all after it
 //! ```
 //!
-//! `room` is how many bytes for frames the file had, durably, before the header was written. So a file that is
-//! shorter was cut by something else than a crash.
+//! `room` is the space for frames that the file durably had before the header was written. A
+//! shorter file was therefore not cut by a crash.
 //!
-//! `position` repeats where the frame lies. It makes a frame recognizable wherever a search starts,
-//! and keeps bytes of another file, or of another place, from passing as a frame.
+//! `position` repeats the frame's own position. It makes a frame recognizable at any byte where a
+//! search starts, and rules out bytes of another file, or of another place, as a frame.
 //!
-//! `synced` says: when this frame was written, everything before this position was on disk for
-//! certain. That is what tells a crash from damage. Suppose the frames B and C are written in one
-//! go, and the power fails. Disks write in any order, so C may be there and B may not:
+//! `synced` means: when this frame was written, everything before this position was on disk. It
+//! distinguishes a crash from damage. Suppose the frames B and C are written together, and the
+//! power fails. Disks write in any order, so C may be there and B may not:
 //!
 //! ```text
 //!   A, synced before       B and C written together        D written later
@@ -37,10 +37,10 @@
 //!  0                      100          200                 300
 //! ```
 //!
-//! If the log ends with C, nobody was told that B is safe: C says that only what lies before 100
-//! was. Recovery cuts the log at 100. If D is there, D says that everything before 300 was on disk
-//! when it was written, yet B is not: then the disk lost what it had promised to keep, and that is
-//! for a person to decide. A segment header says the same about its start position.
+//! If the log ends with C, no sync has made B durable: C proves only that everything
+//! before 100 was. Recovery cuts the log at 100. If D is there, D proves that everything before 300
+//! was on disk when D was written, yet B is missing. Then the disk lost durable bytes, and an
+//! operator has to decide. A segment header proves the same about its start position.
 
 use crate::Position;
 
@@ -50,11 +50,12 @@ pub(crate) const SEGMENT_HEADER_BYTES: u64 = 32;
 /// Length of a frame's header.
 pub(crate) const FRAME_HEADER_BYTES: usize = 24;
 
-/// The version written and understood. It goes up with what frames hold, too: what is in them could otherwise
-/// be taken for something else.
+/// The version written and understood. It also changes when the contents of frames change, because
+/// an old program would misread them.
 pub(crate) const VERSION: u32 = 3;
 
-/// No log grows this far; a file that says so would make positions overflow.
+/// Upper bound of segment starts. No log grows this far, and larger values would overflow
+/// positions.
 const START_MAX: Position = 1 << 62;
 
 const MAGIC: [u8; 8] = *b"isomrlog";
@@ -82,12 +83,12 @@ pub(crate) fn segment_header(start: Position, room: u64) -> [u8; SEGMENT_HEADER_
     header
 }
 
-/// What the first bytes of a file say.
+/// The meaning of the first bytes of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SegmentHeader {
-    /// The header of the segment that starts there, with so much room for frames.
+    /// The header of the segment that starts there, with this many bytes of room for frames.
     Sound(u64),
-    /// Nothing written yet.
+    /// Only zeros, so nothing is written yet.
     Blank,
     /// A segment of another format version.
     Version(u32),
@@ -95,7 +96,7 @@ pub(crate) enum SegmentHeader {
     Bad,
 }
 
-/// Judges the first bytes of the file of the segment that starts at `start`.
+/// Classifies the first bytes of the file of the segment that starts at `start`.
 pub(crate) fn read_segment_header(file: &[u8], start: Position) -> SegmentHeader {
     let header = &file[..file.len().min(SEGMENT_HEADER_BYTES as usize)];
     if header.len() == SEGMENT_HEADER_BYTES as usize {
@@ -122,11 +123,12 @@ pub(crate) fn read_segment_header(file: &[u8], start: Position) -> SegmentHeader
 pub(crate) struct Frame<'a> {
     /// Everything before this position was on disk when the frame was written.
     pub(crate) synced: Position,
-    /// What was appended.
+    /// The bytes appended.
     pub(crate) payload: &'a [u8],
 }
 
-/// The header that `append` puts before a payload: [`seal_frames`] completes it when it is written.
+/// The header that `append` puts before a payload. [`seal_frames`] completes it when the frame is
+/// written.
 pub(crate) fn frame_header(length: usize, position: Position) -> [u8; FRAME_HEADER_BYTES] {
     let mut header = [0; FRAME_HEADER_BYTES];
     header[4..8].copy_from_slice(&(length as u32).to_le_bytes());
@@ -134,15 +136,15 @@ pub(crate) fn frame_header(length: usize, position: Position) -> [u8; FRAME_HEAD
     header
 }
 
-/// Length of the frame at the front of `bytes`, header included, if it is one that belongs at
-/// `position`. Looks at the header only.
+/// Length of the frame at the front of `bytes`, header included, if the header belongs at
+/// `position`. Checks neither the rest of the frame nor its checksum.
 pub(crate) fn frame_bytes(bytes: &[u8], position: Position) -> Option<usize> {
     let header = bytes.first_chunk::<FRAME_HEADER_BYTES>()?;
     let length = u32_at(header, 4) as usize;
     (u64_at(header, 8) == position).then_some(FRAME_HEADER_BYTES + length)
 }
 
-/// Completes the headers of the frames in `bytes`, which is nothing but whole frames.
+/// Completes the headers of the frames in `bytes`, which must consist of whole frames.
 pub(crate) fn seal_frames(mut bytes: &mut [u8], synced: Position) {
     while bytes.len() >= FRAME_HEADER_BYTES {
         let length = FRAME_HEADER_BYTES + u32_at(bytes, 4) as usize;
@@ -154,7 +156,7 @@ pub(crate) fn seal_frames(mut bytes: &mut [u8], synced: Position) {
     }
 }
 
-/// Reads the frame at the front of `bytes`, which belongs at `position`; or says what is wrong.
+/// Reads the frame at the front of `bytes`, which belongs at `position`, or says what is wrong.
 pub(crate) fn read_frame(bytes: &[u8], position: Position) -> Result<Frame<'_>, &'static str> {
     let header = bytes
         .first_chunk::<FRAME_HEADER_BYTES>()

@@ -9,24 +9,24 @@ use crate::{Log, LogError, Position};
 use std::io;
 use std::sync::Arc;
 
-/// How much a reader copies at a time while it keeps appends waiting.
+/// Bytes that a reader copies at a time while it holds the lock that appends need.
 const COPY_BYTES: usize = 64 << 10;
 
-/// How much a reader takes from a file at a time.
+/// Bytes that a reader reads from a file at a time.
 const READ_BYTES: usize = 256 << 10;
 
-/// What reading frames from a file came to, beyond I/O errors.
+/// Why frames could not be read from a file, other than I/O errors.
 #[derive(Debug)]
 enum Bad {
     /// No frame starts there.
     NotAFrame,
-    /// Something else is wrong, at an offset from where the reading started.
+    /// Another fault, at this offset from the start of the read.
     Damaged(usize, &'static str),
 }
 
 impl FileLog {
     /// Copies some frames from `at` on into `frames`, all of them whole and sound; none at the end
-    /// of the log. `first` says that nobody knows yet whether a frame starts at `at`.
+    /// of the log. `first` means that `at` has not been checked to be the start of a frame.
     pub(super) fn fetch(
         &self,
         at: Position,
@@ -88,7 +88,7 @@ impl FileLog {
             Ok(Err(Bad::NotAFrame)) if first => Err(LogError::NotAFrame { position: at }),
             Ok(Err(Bad::NotAFrame)) => Err(damaged(0, "there is no header of a frame")),
             Ok(Err(Bad::Damaged(after, what))) => Err(damaged(after, what)),
-            // The segment was dropped after the locks were.
+            // The segment was dropped after the locks were released.
             Err(_) if at < self.begin() => {
                 Err(LogError::Truncated { position: at, begin: self.begin() })
             }
@@ -97,7 +97,7 @@ impl FileLog {
     }
 }
 
-/// Copies frames from the front of `bytes`, which are in memory: one at least, if there is one.
+/// Copies frames from the front of `bytes`, which are in memory: at least one, if there is one.
 fn copy_frames(bytes: &[u8], at: Position, frames: &mut Vec<u8>) -> Result<(), LogError> {
     let mut cut = 0;
     while cut < bytes.len() {
@@ -113,8 +113,8 @@ fn copy_frames(bytes: &[u8], at: Position, frames: &mut Vec<u8>) -> Result<(), L
     Ok(())
 }
 
-/// Reads and checks frames from an offset of a file on, which hold a range of positions: one at
-/// least, and only whole ones.
+/// Reads and checks frames from an offset of a file on, which holds a range of positions. Returns
+/// at least one frame, and only whole ones.
 fn read_frames(
     file: &dyn SegmentFile,
     offset: u64,
@@ -139,7 +139,7 @@ fn read_frames(
         let position = range.start + cut as u64;
         match read_frame(&frames[cut..], position) {
             Ok(frame) => cut += FRAME_HEADER_BYTES + frame.payload.len(),
-            // The last frame may go on where the reading stopped: the next call begins with it.
+            // The last frame may continue beyond the bytes read: the next call begins with it.
             Err(_) if cut > 0 && is_cut(&frames[cut..], position) && frames.len() < available => {
                 break;
             }

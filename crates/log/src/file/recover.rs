@@ -1,15 +1,15 @@
-//! What a folder of segments holds after the last owner is gone, and what to do about it.
+//! Recovery: what a folder of segments holds after its last owner has ended, and how to repair it.
 //!
 //! Recovery has two halves. [`scan`] reads everything, changes nothing, and either finds where the
-//! log ends or refuses; [`Recovered::repair`] then makes the disk agree. A crash during the repair
-//! leaves something that the next scan judges in the same way.
+//! log ends or refuses. [`Recovered::repair`] then makes the disk agree. After a crash during the
+//! repair, the next scan comes to the same verdict.
 //!
 //! # Where the log ends
 //!
-//! The scan walks the segments in order and checks every frame, until it meets something that is
-//! not the frame that belongs there. From there on it looks for evidence, at every byte, that the
-//! log was durable beyond that place: a sound frame, or the sound header of a segment, which says
-//! so (see the [format](super::format)).
+//! The scan walks the segments in order and checks every frame, until it meets bytes that are not
+//! the frame that belongs there. From there on it searches, at every byte, for evidence that the
+//! log was durable beyond that place: a sound frame with a higher `synced`, or the sound header of
+//! a segment (see the [format](super::format)).
 //!
 //! | at the first bad place | evidence after it | verdict |
 //! | --- | --- | --- |
@@ -18,31 +18,32 @@
 //! | anything | yes | damage, or a gap between two segments: an error, nothing is changed |
 //! | the end of the file | its length | the file was cut short: an error, nothing is changed |
 //!
-//! Two more things are evidence. The [watermark](super::watermark), beside the segments, knows how far the log
-//! was durable when the process died, or at some time before the power failed. And a segment's header says how
-//! long its file was, for certain, before the first frame came: no crash makes it shorter. Where it was made so,
-//! it is known that the log ended before only if zeros are seen behind the last frame.
+//! Two more things are evidence. The [watermark](super::watermark), beside the segments, records
+//! how far the log was durable when the process died, or at some earlier time if the power failed.
+//! And a segment's header records the durable length of its file before the first frame was
+//! written, which no crash shortens. In a shorter file, only zeros after the last frame prove that
+//! the log ended there.
 //!
 //! # Why a cut is made of zeros
 //!
-//! What lies after the cut may hold sound frames of the write that the crash interrupted. If they
+//! The bytes after the cut may hold sound frames of the write that the crash interrupted. If they
 //! stayed, and the next frames written over the cut happened to end where one of them starts, a
-//! later recovery would take it for the next frame. So everything after the cut is overwritten,
-//! and synced, before the log is used.
+//! later recovery would take it for the next frame. So everything after the cut is overwritten, and
+//! synced, before the log is used.
 //!
 //! # Why the last write is written again
 //!
 //! A crash of the process (but not of the machine), or a failed sync, leaves frames that can be
-//! read and yet are not on disk. They are accepted, since they are sound; but from then on they
-//! count as durable, so they have to become so. A sync alone is not enough: after a failed one,
-//! some systems believe that there is nothing left to write. How far back to begin is what the last
-//! frame says: everything before its `synced` is on disk.
+//! read but are not on disk. Recovery accepts them, since they are sound, and from then on treats
+//! them as durable. So it has to make them durable. A sync alone is not enough: after a failed one,
+//! some systems believe that nothing is left to write. The last frame tells where to begin:
+//! everything before its `synced` is on disk.
 //!
 //! # What recovery cannot tell
 //!
-//! After a power cut the watermark may be that of an earlier sync. Damage by something else than the power cut to
-//! frames that were written after that looks like a torn tail, as nothing after them says that they were ever
-//! durable.
+//! After a power cut the watermark may be that of an earlier sync. If frames written after it are
+//! damaged by another cause than the power cut, they look like a torn tail, because nothing proves
+//! that they were ever durable.
 
 use super::folder::{Folder, LOCK_NAME, SegmentFile, write_zeros};
 use super::format::{
@@ -56,10 +57,10 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The name of a segment made ready before it is needed.
+/// The name of the file of a segment that is created before it is needed.
 pub(crate) const SPARE_NAME: &str = "spare";
 
-/// What was cut off the end of a log when it was opened. Nothing of it was ever durable.
+/// The bytes cut off the end of a log when it was opened. None of them was ever durable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TornTail {
     /// The segment file.
@@ -68,9 +69,9 @@ pub struct TornTail {
     pub offset: u64,
     /// Position of the cut: the new end of the log.
     pub position: Position,
-    /// How much was lost, from the cut to the last byte that was not zero.
+    /// Bytes lost, from the cut to the last byte that was not zero.
     pub bytes: u64,
-    /// What was wrong at the cut.
+    /// The fault found at the cut.
     pub what: &'static str,
 }
 
@@ -86,20 +87,20 @@ impl fmt::Display for TornTail {
     }
 }
 
-/// What a scan found.
+/// The result of a scan.
 pub(crate) struct Recovered {
-    /// Start positions of the segments to keep, in order. The last one is to be appended to.
+    /// Start positions of the segments to keep, in order. The next frame goes into the last one.
     pub(crate) segments: Vec<Position>,
     /// The end of the log.
     pub(crate) end: Position,
-    /// What has to be cut off, if anything.
+    /// The bytes to cut off, if any.
     pub(crate) torn: Option<TornTail>,
-    /// What is lost, if that is accepted.
+    /// The accepted loss, if any.
     pub(crate) lost: Option<String>,
     pub(crate) has_watermark: bool,
     /// Everything before this position was on disk before the last write.
     synced: Position,
-    /// The room for frames in the last segment, if it has been begun.
+    /// The room for frames in the last segment, if its header is written.
     room: Option<u64>,
     /// Names of files to remove.
     remove: Vec<String>,
@@ -112,7 +113,7 @@ struct Break {
     /// Offset in its file.
     offset: u64,
     position: Position,
-    /// What is there; `None` if it is zeros up to the end of the segment.
+    /// The fault found there; `None` if zeros fill the rest of the segment.
     what: Option<&'static str>,
     /// Bytes from there to the last one that is not zero.
     bytes: u64,
@@ -125,9 +126,9 @@ struct Scan<'a> {
     end: Position,
     synced: Position,
     broken: Option<Break>,
-    /// The room in the segment that holds the end of what is sound, if its header is.
+    /// The room in the segment that holds the end of the sound frames, if its header is sound.
     room: Option<u64>,
-    /// The first evidence that what was durable is lost.
+    /// The first evidence that something durable is lost.
     loss: Option<OpenError>,
 }
 
@@ -179,7 +180,8 @@ fn list(folder: &dyn Folder) -> Result<Listed, OpenError> {
 }
 
 impl Scan<'_> {
-    /// Goes through one segment: walks its frames, or looks for evidence if the log broke before.
+    /// Processes one segment: walks its frames, or searches for evidence if the log broke before
+    /// it.
     fn segment(&mut self, index: usize) -> Result<(), OpenError> {
         let start = self.starts[index];
         let bytes = self.load(start)?;
@@ -218,14 +220,15 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Notes that something is lost, unless that is known.
+    /// Records a loss, unless one is recorded already.
     fn lose(&mut self, how: impl FnOnce(&Scan<'_>) -> OpenError) {
         if self.loss.is_none() {
             self.loss = Some(how(self));
         }
     }
 
-    /// Looks whether the file of the segment in which the log ends was cut, and perhaps the log with it.
+    /// Checks whether the file of the segment in which the log ends was cut, and perhaps the log
+    /// too.
     fn check_length(&mut self, start: Position, bytes: u64, made: u64) {
         let seen = bytes.saturating_sub(SEGMENT_HEADER_BYTES + self.end - start);
         let ends_before = self.broken.is_none() && seen >= FRAME_HEADER_BYTES as u64;
@@ -235,7 +238,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Compares what was found with what the watermark says.
+    /// Compares the result of the walk with the watermark.
     fn compare(&mut self, mark: Option<Mark>, must_exist: bool) {
         let end = self.end;
         match (mark, self.starts.last()) {
@@ -293,8 +296,8 @@ impl Scan<'_> {
         self.end = start + at as u64;
     }
 
-    /// Looks for a frame, at or after an offset, which says that the log was durable beyond the
-    /// place where it breaks.
+    /// Searches, from an offset on, for a frame that proves that the log was durable beyond its
+    /// break.
     fn look_for_evidence(&mut self, start: Position, frames: &[u8], from: usize) {
         let Some(broken) = self.broken.as_ref().filter(|_| self.loss.is_none()) else { return };
         let end = broken.position;
@@ -306,7 +309,7 @@ impl Scan<'_> {
         }
     }
 
-    /// The break in a segment at the end of what is sound so far.
+    /// A break in a segment, at the end of the sound frames so far.
     fn break_at(&self, segment: usize, what: Option<&'static str>, bytes: u64) -> Break {
         let offset = SEGMENT_HEADER_BYTES + (self.end - self.starts[segment]);
         Break { segment, offset, position: self.end, what, bytes }
@@ -323,7 +326,8 @@ impl Scan<'_> {
         }
     }
 
-    /// There is no evidence of a loss, or it is accepted: decides what to keep.
+    /// Decides which files to keep. Call it only without evidence of a loss, or if the loss is
+    /// accepted.
     fn finish(self, spare: bool, has_watermark: bool, loss: Option<OpenError>) -> Recovered {
         let torn = self.broken.as_ref().map(|broken| self.torn(broken));
         let mut segments = self.starts;
@@ -339,7 +343,7 @@ impl Scan<'_> {
     }
 
     fn torn(&self, broken: &Break) -> TornTail {
-        // Without bytes to cut, what is missing is what lies before the blank segment that follows.
+        // Without bytes to cut, the frames before the blank segment that follows are missing.
         let next = self.starts.get(broken.segment + 1);
         let missing = next.map_or(0, |next| next - broken.position);
         let what = broken.what.unwrap_or("the frames before the next segment are missing");
@@ -378,14 +382,16 @@ impl Recovered {
         self.segments.first().copied().unwrap_or(self.end)
     }
 
-    /// Makes the disk agree with what was found, all of it durable. Gives the file of the last
-    /// segment, with `segment_bytes` for frames at least, and the position where its room ends.
+    /// Makes the disk agree with the scan, and everything found durable. Returns the file of the
+    /// last segment, with room for at least `segment_bytes` of frames if it has no header yet, and
+    /// the position where its room ends.
     pub(crate) fn repair(
         &self,
         folder: &dyn Folder,
         segment_bytes: u64,
     ) -> Result<(Arc<dyn SegmentFile>, Position), OpenError> {
-        // Later segments go first: while they are there, the next scan comes to the same verdict.
+        // Later segments are removed first: while they are there, the next scan comes to the same
+        // verdict.
         for name in self.remove.iter().rev() {
             folder.remove(name).map_err(|source| failed(folder, "remove", Some(name), source))?;
         }
@@ -393,7 +399,7 @@ impl Recovered {
         let Some((&last, complete)) = self.segments.split_last() else {
             return prepare(folder, self.end, |name| folder.create(name, bytes));
         };
-        // The last write may have filled a segment, after which nothing came of the next.
+        // The last write may have filled a segment without reaching the next one.
         let unsure = complete.iter().zip(&self.segments[1..]);
         for (&start, _) in unsure.filter(|(_, next)| **next > self.synced) {
             prepare(folder, start, |name| {
@@ -406,7 +412,7 @@ impl Recovered {
             let file = folder.open(name)?;
             self.cut(last, &*file)?;
             self.write_again(last, &*file)?;
-            // One that has been begun keeps the room that its header speaks of.
+            // A segment with a header keeps the room recorded there.
             file.reserve(self.room.map_or(bytes, |room| SEGMENT_HEADER_BYTES + room))?;
             Ok(file)
         })
@@ -417,12 +423,13 @@ impl Recovered {
         if self.torn.is_none() {
             return Ok(());
         }
-        // A segment without frames gets its header with its first frame.
+        // A segment without frames gets a new header with its first frame.
         let from = if self.end == start { 0 } else { SEGMENT_HEADER_BYTES + self.end - start };
         write_zeros(file, from, file.bytes()?)
     }
 
-    /// Writes what a segment holds of the last write again, with the header if that was part of it.
+    /// Repeats the part of the last write that went to a segment, with the header if it was part of
+    /// it.
     fn write_again(&self, start: Position, file: &dyn SegmentFile) -> io::Result<()> {
         let from = match self.synced > start {
             true => SEGMENT_HEADER_BYTES + self.synced - start,
@@ -435,8 +442,8 @@ impl Recovered {
     }
 }
 
-/// Gets the segment that starts at `start` ready with `open`, and durable. Gives its file, and the
-/// position where its room ends.
+/// Makes the segment that starts at `start` ready with `open`, and durable. Returns its file, and
+/// the position where its room ends.
 fn prepare(
     folder: &dyn Folder,
     start: Position,

@@ -1,4 +1,4 @@
-//! The growing end of the log: which segments there are, and what waits to be written.
+//! The growing end of the log: its segments, and the frames that wait to be written.
 
 use super::folder::SegmentFile;
 use super::format::{FRAME_HEADER_BYTES, frame_header};
@@ -8,9 +8,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// What an append changes.
+/// The state that an append changes.
 pub(super) struct Tail {
-    /// In order, never empty; the last one is appended to.
+    /// In order, never empty. Appends go to the last one.
     pub(super) segments: VecDeque<Segment>,
     /// Where the room in the last segment ends.
     pub(super) segment_limit: Position,
@@ -21,26 +21,26 @@ pub(super) struct Tail {
     /// A file for the next segment, made ahead of time.
     pub(super) spare: Option<Arc<dyn SegmentFile>>,
     pub(super) frames: u64,
-    /// Who drives the disk, if asleep.
+    /// The waker of the flusher, if it sleeps.
     pub(super) driver: Option<Waker>,
 }
 
 /// A segment of the log.
 pub(super) struct Segment {
     pub(super) start: Position,
-    /// Open as long as something may be written.
+    /// Open while frames of the segment may still be written.
     pub(super) file: Option<Arc<dyn SegmentFile>>,
-    /// The file is still named as the spare one.
+    /// The file still has the name of the spare one.
     pub(super) is_spare: bool,
 }
 
-/// A stretch of frames that goes to one segment.
+/// A part of a batch that goes to one segment.
 pub(super) struct Part {
     pub(super) segment_start: Position,
     pub(super) file: Arc<dyn SegmentFile>,
     pub(super) is_spare: bool,
     pub(super) start: Position,
-    /// Where it lies in the batch.
+    /// Its bytes within the batch.
     pub(super) range: Range<usize>,
 }
 
@@ -65,7 +65,7 @@ impl Tail {
         self.end() + (FRAME_HEADER_BYTES + payload.len()) as u64 <= self.segment_limit
     }
 
-    /// Puts a frame at the end, which gives the new end.
+    /// Adds a frame at the end and returns the new end.
     pub(super) fn push(&mut self, payload: &[u8]) -> Position {
         let header = frame_header(payload.len(), self.end());
         self.pending.extend_from_slice(&header);
@@ -74,22 +74,22 @@ impl Tail {
         self.end()
     }
 
-    /// Lets the log go on at its end in a new segment, with room for so many bytes.
+    /// Starts a new segment at the end of the log, with `room` bytes for frames.
     pub(super) fn start_segment(&mut self, file: Arc<dyn SegmentFile>, room: u64, is_spare: bool) {
         let start = self.end();
         self.segments.push_back(Segment { start, file: Some(file), is_spare });
         self.segment_limit = start + room;
     }
 
-    /// True if it is time to make the next segment ready: half of the last one is used, and the
-    /// name of the spare file is free.
+    /// True if it is time to create the next segment's file: half of the last segment is used, and
+    /// the name of the spare file is free.
     pub(super) fn wants_spare(&self, segment_bytes: u64) -> bool {
         self.spare.is_none()
             && self.segments.iter().all(|segment| !segment.is_spare)
             && self.end() + segment_bytes / 2 > self.segment_limit
     }
 
-    /// The spare file got the name of its segment.
+    /// Records that the spare file was renamed to its segment's name.
     pub(super) fn spare_was_named(&mut self) {
         self.segments.iter_mut().for_each(|segment| segment.is_spare = false);
     }
@@ -97,12 +97,11 @@ impl Tail {
     /// Closes the files of the segments before the one that starts at `start`: they are complete.
     pub(super) fn close_before(&mut self, start: Position) {
         let complete = self.segments.iter_mut().rev().skip_while(|segment| segment.start >= start);
-        // Those before the first closed one were closed by an earlier call.
+        // An earlier call closed the segments before the first closed one.
         complete.map_while(|segment| segment.file.take()).for_each(drop);
     }
 
-    /// Which parts of the frames from `start` up to the end, all of them written as one batch, go
-    /// to which segment.
+    /// Splits the frames from `start` up to the end, all of them written as one batch, by segment.
     pub(super) fn parts(&self, start: Position) -> Vec<Part> {
         let end = self.pending_start;
         let first = self.segments.partition_point(|segment| segment.start <= start) - 1;
@@ -123,8 +122,8 @@ impl Tail {
         parts
     }
 
-    /// The segment that holds a position of the kept log: its start, its file if open, and where
-    /// the frames in it end.
+    /// The segment that holds a position of the kept log: its start, its file if open, and the end
+    /// of its frames.
     pub(super) fn locate(
         &self,
         at: Position,

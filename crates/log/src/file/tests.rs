@@ -1,4 +1,4 @@
-//! Tests of the file log over a disk that misbehaves, and over a real one.
+//! Tests of the file log on a simulated disk with faults, and on a real one.
 
 mod crash;
 mod disk;

@@ -1,8 +1,8 @@
-//! The watermark: a small file beside the segments that says how far the log was durable.
+//! The watermark: a small file beside the segments that records how far the log was durable.
 //!
-//! A log cannot see its own missing end. If the file of its last segment is gone, or the last frames in it were
-//! damaged, then what is left looks like a log that was never longer. So after every sync, and before anybody is
-//! told of it, the new durable position is written here too:
+//! A log cannot detect that its own end is missing. If the file of its last segment is deleted, or
+//! the last frames in it are damaged, the rest looks like a log that was never longer. So `sync`
+//! also writes the new durable position here, before any wait ends:
 //!
 //! ```text
 //!   sync:  frames written ─▶ fdatasync ─▶ watermark written ─▶ waits end, clients are told
@@ -13,18 +13,18 @@
 //!           └───────────────┴───────┴───────┴───────────────┴──────────────┘
 //! ```
 //!
-//! `segment` is the start of the segment that holds the last frame: the file to ask for if it is missing. Two
-//! slots are written in turn, each in a sector of its own, so that a write that the power cuts off leaves the
-//! other one.
+//! `segment` is the start of the segment that holds the last frame: the file to name if it is
+//! missing. The two slots are written alternately. Each has a sector of its own, so a write that a
+//! power cut interrupts leaves the other slot intact.
 //!
-//! **Always right, and cheap.** What is written was true when it was written, so it is true whenever it reaches
-//! the disk; it need not be synced, and costs one write of 32 bytes to the page cache. Who opens the log after
-//! the death of the process reads the last position that was durable; after a power cut, that one or an earlier
-//! one, though not one from before the last segment. It is synced when a segment begins, and when the log is
-//! dropped.
+//! **Always true, and cheap.** A position that was durable stays durable, so the file is true
+//! whenever it reaches the disk. It needs no sync of its own and costs one write of 32 bytes to the
+//! page cache. After a crash of the process, recovery reads the last durable position. After a
+//! power cut it reads the last or an earlier one, but none from before the last segment, because
+//! the file is synced when a segment begins. It is also synced when the log is dropped.
 //!
-//! **A witness, and no more.** Nothing is recovered from it. If it cannot be written, it proves less than it
-//! might, and the log goes on.
+//! **Evidence only.** No frame is recovered from it. If it cannot be written, the log continues,
+//! and fewer losses can be proved.
 
 use super::folder::{Folder, SegmentFile};
 use super::format::{checksum, u32_at, u64_at};
@@ -41,12 +41,12 @@ const SLOT_STRIDE: u64 = 512;
 const MAGIC: [u8; 8] = *b"isomrmrk";
 const VERSION: u32 = 1;
 
-/// What a watermark says.
+/// The contents of a watermark.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Mark {
     /// Everything before this position was durable.
     pub(crate) durable: Position,
-    /// Start of the segment that holds the last of it.
+    /// Start of the segment that holds the last durable frame.
     pub(crate) segment: Position,
 }
 
@@ -58,15 +58,15 @@ pub(super) struct Watermark {
 }
 
 impl Watermark {
-    /// Makes the watermark of a log that has just been recovered, all of which is durable; lasts when this
-    /// returns.
+    /// Creates or resets the watermark of a log that has just been recovered, all of which is
+    /// durable. The watermark is on disk when this returns.
     pub(super) fn begin(folder: &dyn Folder, is_there: bool, mark: Mark) -> io::Result<Watermark> {
         let file = match is_there {
             true => folder.open(WATERMARK_NAME)?,
             false => folder.create(WATERMARK_NAME, 2 * SLOT_STRIDE)?,
         };
         let mut watermark = Watermark { file, writes: 0, is_synced: true };
-        // Both slots: neither may speak of an end that was given up.
+        // Both slots, so that neither names an end beyond the repaired log.
         watermark.write(mark)?;
         watermark.write(mark)?;
         watermark.file.sync()?;
@@ -75,12 +75,12 @@ impl Watermark {
         Ok(watermark)
     }
 
-    /// Notes how far the log is durable. That it cannot is no reason to stop: see the head of the module.
+    /// Records how far the log is durable. Ignores errors: see the head of the module.
     pub(super) fn note(&mut self, mark: Mark) {
         let _ = self.write(mark);
     }
 
-    /// Makes the last note last, if it does not yet.
+    /// Syncs the last record, if it is not synced yet.
     pub(super) fn sync(&mut self) {
         if !self.is_synced {
             self.is_synced = self.file.sync().is_ok();
@@ -95,7 +95,7 @@ impl Watermark {
     }
 }
 
-/// What the watermark of a folder says; `None` if neither slot says anything.
+/// The mark in a folder's watermark; `None` if neither slot is sound.
 pub(crate) fn read(folder: &dyn Folder) -> io::Result<Option<Mark>> {
     let file = folder.open(WATERMARK_NAME)?;
     let mut marks = [None; 2];

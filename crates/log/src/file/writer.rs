@@ -1,4 +1,4 @@
-//! The way to the disk: everything that one `sync` does.
+//! The path of frames to the disk: the steps of one `sync`.
 
 use super::FileLog;
 use super::folder::{SegmentFile, write_zeros};
@@ -13,61 +13,62 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// So much goes to the disk before it is synced, even of one frame: a site's copy of a large partition then
-/// does not fill the queue of a disk that other sites' commits wait for.
+/// Bytes written between two syncs, even of one frame. A large frame, such as a site's copy of a
+/// partition, then does not fill the queue of a disk that commits of other sites wait for.
 pub(super) const PIECE_BYTES: usize = 8 << 20;
-/// So much is filled with zeros at once before frames come there (see [`FileLog::fill_ahead`]).
+/// Bytes that are filled with zeros at a time, ahead of the frames (see [`FileLog::fill_ahead`]).
 const FILLED_BYTES: u64 = 1 << 20;
 const FILLED_AT_ONCE: usize = 16 << 10;
-/// Buffers that a burst has made larger than this are given back.
+/// Buffers that a burst has made larger than this are shrunk.
 const BUFFER_BYTES_KEPT: usize = 8 << 20;
 
-/// What the one sync at a time knows about the disk.
+/// The state of the disk as `sync` knows it. Only one sync runs at a time.
 pub(super) struct Writer {
     /// Everything before this position is on disk for certain.
     pub(super) synced: Position,
-    /// The file written to since then, and its name.
+    /// The file written to after that position, and its name.
     pub(super) written: Option<(String, Arc<dyn SegmentFile>)>,
-    /// A segment was begun since the folder was synced.
+    /// A segment was begun after the last sync of the folder.
     pub(super) names_changed: bool,
-    /// Up to here the current segment's file was written to, if only with zeros.
+    /// The current segment's file has been written up to here, if only with zeros.
     pub(super) filled: Position,
     /// The segment that was begun last.
     pub(super) begun: Option<Position>,
-    /// The batch, if the disk had no room for it: to be written when there is.
+    /// The batch, if the disk had no room for it: later syncs retry it.
     pub(super) unwritten: Vec<Part>,
     pub(super) watermark: Watermark,
 }
 
-/// The frames last taken by a sync. They stay until the next sync, for readers close to the end.
+/// The frames that the last sync took. They stay until the next sync, for readers close to the end.
 pub(super) struct Batch {
     pub(super) start: Position,
     pub(super) bytes: Vec<u8>,
 }
 
-/// What the disk refused, and the name of the file (empty for the folder itself).
+/// A failed call to the disk, and the name of the file (empty for the folder itself).
 pub(super) struct Refused {
     name: String,
     error: io::Error,
-    /// Nothing that was written is in doubt: it can be written once more.
+    /// True if the call had no effect, so it can be repeated.
     may_retry: bool,
 }
 
 impl Refused {
-    /// A refused write. A full disk refuses it without harm.
+    /// A failed write. If the disk was full, it can be repeated.
     fn write(name: String, error: io::Error) -> Refused {
         let may_retry = Lack::of(&error) == Lack::Space;
         Refused { name, error, may_retry }
     }
 
-    /// A refused sync: nobody knows what it has done.
+    /// A failed sync. Its effect is unknown, so it must not be repeated.
     fn sync(name: String, error: io::Error) -> Refused {
         Refused { name, error, may_retry: false }
     }
 }
 
 impl FileLog {
-    /// Writes what is pending and makes it durable. Gives who waited for that.
+    /// Writes the pending frames and makes them durable. Returns the waits that this ends; `None`
+    /// if nothing was pending, or if the disk is full.
     pub(super) fn write_pending(&self, writer: &mut Writer) -> Option<Woken> {
         let mut parts = std::mem::take(&mut writer.unwritten);
         if parts.is_empty() {
@@ -84,7 +85,7 @@ impl FileLog {
         }
         let mark = Mark { durable: last.end(), segment: last.segment_start };
         if self.options.durability != Durability::None {
-            // Before anybody is told; and for good, where the file that holds it is new.
+            // Before any wait ends; and synced, if the file of the last frames is new.
             writer.watermark.note(mark);
             if parts.iter().any(|part| part.start == part.segment_start) {
                 writer.watermark.sync();
@@ -95,7 +96,7 @@ impl FileLog {
         Some(self.marks.set_durable(last.end()))
     }
 
-    /// Moves what is pending into the batch, and says which part of it goes to which segment.
+    /// Moves the pending frames into the batch, and splits it by segment.
     fn take_batch(&self) -> Vec<Part> {
         let mut batch = self.batch.write();
         let mut tail = self.tail.lock();
@@ -125,8 +126,8 @@ impl FileLog {
         }
     }
 
-    /// Begins a segment, after making sure that everything before it is on disk, and the length of its file:
-    /// its header is going to say so.
+    /// Begins a segment. First makes everything before it durable, and the length of its file,
+    /// because its header is going to claim both.
     fn begin_segment(&self, writer: &mut Writer, part: &Part) -> Result<(), Refused> {
         let name = segment_name(part.start);
         if writer.begun != Some(part.start) {
@@ -148,7 +149,7 @@ impl FileLog {
         write().map_err(|error| Refused::write(name, error))
     }
 
-    /// Completes the frames of a part and writes them. Readers wait for the first, not the second.
+    /// Completes the frames of a part and writes them. Readers wait for the former only.
     fn write_frames(&self, writer: &mut Writer, part: &Part) -> Result<(), Refused> {
         seal_frames(&mut self.batch.write().bytes[part.range.clone()], writer.synced);
         let name = segment_name(part.segment_start);
@@ -170,18 +171,18 @@ impl FileLog {
         filled.map_err(|error| Refused::write(name, error))
     }
 
-    /// Writes zeros where the next frames will come. The space is reserved, but the first write to it makes the
-    /// file system note that it is used, which the sync has to wait for: on ext4, a sync of blocks that have
-    /// been written before takes half the time, and half the processor's.
-    /// Batches so large that they save little are not followed by zeros.
+    /// Writes zeros where the next frames will go. The space is reserved, but with its first write
+    /// the file system has to record that it is used, and the sync waits for that. On ext4, a sync
+    /// of blocks that were written before takes half the time, and half the processor time. Large
+    /// batches are not followed by zeros, because they would save little.
     fn fill_ahead(&self, writer: &mut Writer, part: &Part, offset: u64) -> io::Result<()> {
         let is_large = part.range.len() as u64 > FILLED_BYTES / 8;
         if part.end() <= writer.filled || is_large || self.options.durability == Durability::None {
             return Ok(());
         }
         let to = part.file.bytes()?.min(offset + FILLED_BYTES);
-        // In pieces of about a batch: the page cache would keep what is written at once as one folio, and look
-        // through all of it at each sync.
+        // In pieces of about a batch: the page cache would keep one large write as one folio, and
+        // search all of it at each sync.
         for at in (offset..to).step_by(FILLED_AT_ONCE) {
             write_zeros(&*part.file, at, to.min(at + FILLED_AT_ONCE as u64))?;
         }
@@ -189,7 +190,7 @@ impl FileLog {
         Ok(())
     }
 
-    /// Makes sure that everything before `end`, which has been written, is on disk.
+    /// Makes everything before `end`, which has been written, durable.
     fn settle(&self, writer: &mut Writer, end: Position) -> Result<(), Refused> {
         if let Some((name, file)) = writer.written.take() {
             file.sync().map_err(|error| Refused::sync(name, error))?;
@@ -201,9 +202,9 @@ impl FileLog {
         Ok(())
     }
 
-    /// Creates the next segment ahead of time, once half of the current one is used. Not being
-    /// able to is no failure: the append that needs a segment tries again, and says so. (Of two
-    /// calls at a time, one finds the name taken.)
+    /// Creates the next segment's file ahead of time, once half of the current one is used. Ignores
+    /// errors: the append that needs the segment tries again and reports them. (Of two concurrent
+    /// calls, one finds that the name is taken.)
     pub(super) fn prepare_spare(&self) {
         if !self.tail.lock().wants_spare(self.options.segment_bytes) {
             return;
@@ -214,14 +215,14 @@ impl FileLog {
         }
     }
 
-    /// Ends the log after the disk refused a write or a sync. Gives who waited.
+    /// Ends the log after the disk failed a write or a sync. Returns all waits.
     fn fail(&self, Refused { name, error, .. }: Refused) -> Woken {
         let what = self.describe(&name, &error);
         let woken = self.marks.fail(LogError::Failed { durable: self.durable(), what });
         woken.and(self.tail.lock().driver.take())
     }
 
-    /// A file of the log (empty for the folder), and what the system said.
+    /// The path of a file of the log (of the folder if `name` is empty), and the error.
     pub(super) fn describe(&self, name: &str, error: &io::Error) -> Arc<str> {
         let mut path = self.folder.path().to_owned();
         if !name.is_empty() {

@@ -1,8 +1,8 @@
-//! Crashes and damage by chance, from seeds.
+//! Random crashes and damage, from seeds.
 //!
-//! The promise that is checked: after any crash, the log opens; what it holds is a prefix of what
-//! was appended, whole frames, and includes everything that was durable. And damage to what was
-//! durable is refused, without touching the disk, whenever a later write or the watermark proves it.
+//! The invariant checked: after any crash the log opens, and holds whole frames, a prefix of those
+//! appended that includes every durable one. Damage to durable frames is refused, without changing
+//! the disk, whenever a later write or the watermark proves it.
 
 use super::disk::{Disk, Fault, SECTOR_BYTES};
 use super::{SplitMix, frames};
@@ -12,7 +12,7 @@ use crate::file::watermark::WATERMARK_NAME;
 use crate::file::writer::PIECE_BYTES;
 use crate::{Durability, FileLog, Log, LogError, OpenError, Options, Position};
 
-/// What was appended, and how far it was durable.
+/// The frames appended, and the position up to which they are durable.
 #[derive(Default)]
 struct Model {
     frames: Vec<(Position, Vec<u8>)>,
@@ -20,7 +20,7 @@ struct Model {
 }
 
 impl Model {
-    /// Takes over what a log holds after a crash, having checked that it may.
+    /// Checks what a log holds after a crash, and makes that the model.
     fn check_recovered(&mut self, log: &FileLog, context: &str) {
         assert!(log.end() >= self.durable, "{context}: lost what was durable");
         let begin = log.begin();
@@ -42,7 +42,7 @@ fn options(rng: &mut SplitMix) -> Options {
     Options { segment_bytes, backlog_bytes: 4096, durability, ..Options::default() }
 }
 
-/// A power cut: of what was not stored, each sector survives or not, and some changes of names.
+/// A power cut: each unstored sector, and each suffix of the name changes, may survive or not.
 fn power_cut(disk: &Disk, rng: &mut SplitMix) -> Disk {
     let name_changes = rng.below(disk.name_changes() + 1);
     let likely = rng.below(4);
@@ -88,7 +88,7 @@ fn work(log: &FileLog, model: &mut Model, rng: &mut SplitMix) {
     }
 }
 
-/// Appends and syncs on a disk that has begun to refuse syncs or writes.
+/// Appends and syncs on a disk that refuses syncs or writes.
 fn work_until_failure(log: &FileLog, model: &mut Model) {
     let (position, durable) = (log.end(), log.durable());
     if log.append(b"too late").is_ok() {
@@ -104,7 +104,7 @@ fn work_until_failure(log: &FileLog, model: &mut Model) {
     }
 }
 
-/// What must survive a power cut: nothing promised it without syncs, but sealed segments do.
+/// The position up to which frames must survive a power cut: without syncs only sealed segments.
 fn durable_after_power_cut(log: &FileLog, options: &Options) -> Position {
     match options.durability {
         Durability::None => log.begin(),
@@ -140,7 +140,7 @@ fn after_any_crash_the_log_is_a_prefix_with_everything_durable() {
     }
 }
 
-/// A crash in the middle of opening, which may be repairing at that moment.
+/// A crash while the log is opened, perhaps during a repair.
 #[test]
 fn a_crash_during_recovery_changes_nothing() {
     for seed in 0..500 {
@@ -153,7 +153,7 @@ fn a_crash_during_recovery_changes_nothing() {
         model.durable = durable_after_power_cut(&log, &options);
         let disk = power_cut(&disk, &mut rng);
         let before = disk.after_kill();
-        // Recovers, and loses part of what the recovery wrote.
+        // Recovers, and loses some sectors that the recovery wrote.
         let (log, _) = FileLog::open_folder(Box::new(disk.clone()), options).unwrap();
         model.check_recovered(&log, "first recovery");
         drop(log);
@@ -219,7 +219,7 @@ fn damage_before_the_last_write_is_refused_and_nothing_is_touched() {
     }
 }
 
-/// Whatever the files hold, opening gives an answer, and a log that opened can be read.
+/// For any contents of the files, opening returns a result, and an opened log can be read.
 #[test]
 fn random_damage_never_panics() {
     for seed in 0..1000 {
@@ -247,11 +247,11 @@ fn random_damage_never_panics() {
     }
 }
 
-/// The process is killed, or the power fails, and then one file is damaged: cut, removed, or, after a kill, with
-/// bits that are turned or sectors that are zeros. Either all that was durable is there, or the log is refused with
-/// the name of a file; and it can be opened up to where it is whole.
+/// The process is killed or the power fails, and then one file is damaged: cut or removed, or,
+/// after a kill, with a flipped bit or a sector of zeros. Either every durable frame is there, or
+/// opening fails and names a file. With `accept_loss` the log opens up to the loss.
 #[test]
-fn whatever_is_damaged_what_was_durable_is_there_or_it_is_refused_by_name() {
+fn damage_loses_nothing_durable_or_is_refused_by_name() {
     let (mut whole, mut refused) = (0, 0);
     for seed in 0..3000 {
         let mut rng = SplitMix(seed);
@@ -271,7 +271,8 @@ fn whatever_is_damaged_what_was_durable_is_there_or_it_is_refused_by_name() {
         let (files, context) = (disk.files(), format!("seed {seed}, {name} is damaged"));
         let options = Options { must_exist: true, ..options };
         match FileLog::open_folder(Box::new(disk.clone()), options) {
-            Ok((log, _)) if log.begin() > begin => refused += 1, // Known to whoever needs it from there.
+            // The site that needs the log from `begin` on notices this case.
+            Ok((log, _)) if log.begin() > begin => refused += 1,
             Ok((log, report)) => {
                 model.check_recovered(&log, &format!("{context}, {is_killed} {report:?}"));
                 whole += 1;
@@ -294,7 +295,7 @@ fn whatever_is_damaged_what_was_durable_is_there_or_it_is_refused_by_name() {
     assert!(whole > 300 && refused > 300, "{whole} whole, {refused} refused");
 }
 
-/// Damages a file in one of the first `ways` of: cut, removed, a bit turned, bytes that are zeros.
+/// Damages a file in one of the first `ways` of four: cut, removed, a flipped bit, a run of zeros.
 fn damage(disk: &Disk, name: &str, ways: usize, rng: &mut SplitMix) {
     let mut bytes = disk.files().remove(name).unwrap();
     if bytes.is_empty() {
@@ -313,9 +314,9 @@ fn damage(disk: &Disk, name: &str, ways: usize, rng: &mut SplitMix) {
     disk.put(name, bytes);
 }
 
-/// The control: on a disk that stores nothing at a sync, the same checks find commits that are lost.
+/// The control: on a disk whose syncs store nothing, the same checks find lost commits.
 #[test]
-fn without_syncs_power_cuts_lose_what_was_acknowledged() {
+fn without_syncs_power_cuts_lose_acknowledged_commits() {
     let mut losses = 0;
     for seed in 0..100 {
         let mut rng = SplitMix(seed);
@@ -331,8 +332,8 @@ fn without_syncs_power_cuts_lose_what_was_acknowledged() {
     assert!(losses > 50, "only {losses} of 100 power cuts lost something");
 }
 
-/// The last frame of a log, torn at every byte: the frame is gone, those before it are there. If the file ends
-/// there, something else than a crash has cut it.
+/// The last frame of a log, torn at every byte: that frame is lost, and all earlier ones remain. A
+/// file that ends at the tear is refused, because no crash shortens a file.
 #[test]
 fn a_tail_torn_at_any_byte_is_cut_off() {
     let disk = Disk::default();
@@ -361,7 +362,7 @@ fn a_tail_torn_at_any_byte_is_cut_off() {
         let used = torn[offset..].iter().rposition(|&byte| byte != 0);
         assert_eq!(report.torn.map(|torn| torn.bytes), used.map(|at| at as u64 + 1));
         assert_eq!(frames(&log, 0), expected[..2]);
-        // Nothing of the torn frame comes back.
+        // No byte of the torn frame reappears.
         log.append(b"").unwrap();
         log.sync().unwrap();
         drop(log);
@@ -372,7 +373,7 @@ fn a_tail_torn_at_any_byte_is_cut_off() {
 }
 
 #[test]
-fn a_large_frame_is_synced_in_pieces_and_is_whole_or_not_there() {
+fn a_large_frame_is_synced_in_pieces_and_stays_atomic() {
     let disk = Disk::default();
     let options = Options { segment_bytes: 1000, ..Options::default() };
     let (log, _) = FileLog::open_folder(Box::new(disk.clone()), options).unwrap();
@@ -384,7 +385,8 @@ fn a_large_frame_is_synced_in_pieces_and_is_whole_or_not_there() {
     let (log, _) = FileLog::open_folder(Box::new(disk.after_kill()), options).unwrap();
     assert_eq!(log.end(), end);
     assert!(frames(&log, 0)[1].1 == large);
-    // Its last piece does not reach the disk: of its syncs, that of the file's length and of two pieces work.
+    // The last piece does not reach the disk: three syncs work, for the file's length and two
+    // pieces.
     let disk = Disk::default();
     let (log, _) = FileLog::open_folder(Box::new(disk.clone()), options).unwrap();
     log.append(b"small").unwrap();

@@ -1,10 +1,10 @@
-//! A disk for tests: it fails on demand, and loses in a crash what was not synced.
+//! A simulated disk that fails on demand, and whose crashes lose unsynced bytes.
 //!
-//! Every file has two contents: what a program reads back (`cache`) and what a power cut leaves at
-//! least (`stored`). Where they differ, the disk was free to write, so a crash may leave either, in
-//! any order, sector by sector. Changes of names go to the disk in order, as journals do it. After
-//! a failed sync the disk believes that there is nothing left to store, as real systems do: only
-//! bytes that are written again are stored by the next sync.
+//! Every file has two contents: what a program reads back (`cache`) and what a power cut is certain
+//! to leave (`stored`). Where they differ, a crash may leave either, in any order, sector by
+//! sector, because a real disk may write at any time. Changes of names reach the disk in order, as
+//! with a journal. After a failed sync the disk believes that nothing is left to store, as real
+//! systems do: the next sync stores only bytes that were written again.
 
 use crate::file::folder::{Folder, SegmentFile};
 use parking_lot::Mutex;
@@ -14,23 +14,23 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a power cut keeps or loses as a whole. Real sectors are larger; small ones tear more.
+/// The unit that a power cut keeps or loses. Real sectors are larger; small ones tear more.
 pub(super) const SECTOR_BYTES: usize = 32;
 
-/// A disk with one folder, shared by whoever holds a copy.
+/// A disk with one folder. Clones share it.
 #[derive(Clone, Default)]
 pub(super) struct Disk(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
     names: Names,
-    /// The names as a power cut leaves them at least, and what changed since, in order.
+    /// The names that a power cut is certain to leave, and the later changes, in order.
     names_stored: Names,
     name_changes: Vec<Names>,
     fault: Fault,
-    /// So many times more, what it refuses still works.
+    /// Number of further calls that succeed before `fault` takes effect.
     spared: usize,
-    /// Bytes written since the last sync of a file, and the most there were.
+    /// Bytes written since the last sync of a file, and their maximum.
     unsynced: (usize, usize),
 }
 
@@ -38,7 +38,7 @@ struct State {
 struct Contents {
     cache: Vec<u8>,
     stored: Vec<u8>,
-    /// Bytes that were to be stored by a sync that failed.
+    /// Bytes that a failed sync should have stored.
     given_up: BTreeSet<usize>,
 }
 
@@ -67,23 +67,23 @@ impl Contents {
     }
 }
 
-/// What a power cut leaves of a file, given what could be read and what was stored.
+/// Decides what a power cut leaves of a file, given its `cache` and `stored` contents.
 pub(super) type Keep<'a> = dyn FnMut(&[u8], &[u8]) -> Vec<u8> + 'a;
 
-/// What the disk refuses.
+/// The calls that the disk refuses.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Fault {
     #[default]
     None,
-    /// New files, and larger ones.
+    /// Creating or enlarging a file.
     Full,
-    /// Writes into files, as there is no room for what they hold.
+    /// Writes into files, with the error of a full disk.
     NoRoom,
     /// Writes into files.
     Write,
     /// Syncs of files.
     Sync,
-    /// Nothing; but a sync stores nothing either.
+    /// None; but a sync stores nothing.
     Lie,
     /// Removal of files.
     Remove,
@@ -102,17 +102,17 @@ impl Disk {
         self.set_fault_after(0, fault);
     }
 
-    /// As [`Disk::set_fault`], but what is refused works so many times more.
+    /// Like [`Disk::set_fault`], after `spared` more calls that succeed.
     pub(super) fn set_fault_after(&self, spared: usize, fault: Fault) {
         let mut state = self.0.lock();
         (state.fault, state.spared) = (fault, spared);
     }
 
-    /// The disk after the process died: everything written is there, though not all is stored.
+    /// The disk after the process died: everything written can be read, though not all is stored.
     pub(super) fn after_kill(&self) -> Disk {
         let state = self.0.lock();
         let mut copies: Vec<(*const Mutex<Contents>, Arc<Mutex<Contents>>)> = Vec::new();
-        // A file keeps being one file under the names it has now and had before.
+        // A file stays one file under its present and its former names.
         let mut copy_names = |names: &Names| -> Names {
             let copy = |contents: &Arc<Mutex<Contents>>| {
                 let known = copies.iter().find(|(of, _)| *of == Arc::as_ptr(contents));
@@ -131,8 +131,8 @@ impl Disk {
         Disk(Arc::new(Mutex::new(State { names, names_stored, name_changes, ..State::default() })))
     }
 
-    /// The disk after a power cut. `keep` says what is left of a file, given its cache and what
-    /// was stored; `name_changes` says how many changes of names are kept.
+    /// The disk after a power cut. `keep` decides what is left of each file, and the first
+    /// `name_changes` changes of names survive.
     pub(super) fn after_crash(&self, keep: &mut Keep<'_>, name_changes: usize) -> Disk {
         let state = self.0.lock();
         let names = match state.name_changes.len().min(name_changes) {
@@ -150,7 +150,7 @@ impl Disk {
         Disk(Arc::new(Mutex::new(state)))
     }
 
-    /// How many changes of names are not synced.
+    /// The number of unsynced changes of names.
     pub(super) fn name_changes(&self) -> usize {
         self.0.lock().name_changes.len()
     }
@@ -162,7 +162,7 @@ impl Disk {
         files.map(|(name, contents)| (name.clone(), contents.lock().cache.clone())).collect()
     }
 
-    /// Puts a file there, or changes one, stored at once.
+    /// Creates or replaces a file, stored at once.
     pub(super) fn put(&self, name: &str, bytes: Vec<u8>) {
         let contents = Contents::stored(bytes);
         let mut state = self.0.lock();
@@ -170,14 +170,14 @@ impl Disk {
         state.names_stored.insert(name.to_owned(), contents);
     }
 
-    /// Takes a file away.
+    /// Removes a file.
     pub(super) fn take(&self, name: &str) {
         let mut state = self.0.lock();
         state.names.remove(name);
         state.names_stored.remove(name);
     }
 
-    /// The most bytes that were written without a sync.
+    /// The maximum of bytes written between two syncs.
     pub(super) fn most_unsynced(&self) -> usize {
         self.0.lock().unsynced.1
     }
@@ -203,7 +203,7 @@ impl Disk {
         }
     }
 
-    /// Changes the names, and remembers that the change is not synced.
+    /// Changes the names, and records the change as unsynced.
     fn change<T>(&self, change: impl FnOnce(&mut Names) -> io::Result<T>) -> io::Result<T> {
         let mut state = self.0.lock();
         let result = change(&mut state.names)?;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-/// A waker that lets a parked thread go on.
+/// A waker that unparks a thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -28,7 +28,7 @@ fn block_on<T>(poll: impl Fn(&Waker) -> Poll<T>) -> T {
     }
 }
 
-/// Drives the disk until told to stop.
+/// Runs the flusher until `stop` is set.
 fn drive(log: &FileLog, stop: &AtomicBool) {
     while !stop.load(Ordering::Acquire) {
         block_on(|waker| log.poll_work(waker)).unwrap();
@@ -37,7 +37,7 @@ fn drive(log: &FileLog, stop: &AtomicBool) {
 }
 
 #[test]
-fn positions_go_on_where_they_were_after_a_restart() {
+fn positions_continue_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let options = Options { segment_bytes: 4096, ..Options::default() };
     let mut end = 0;
@@ -82,7 +82,7 @@ fn a_folder_has_one_owner() {
     FileLog::open(folder.path(), Options::default()).unwrap();
 }
 
-/// Sixteen threads append and wait, one drives the disk: every wait ends, and no sync is wasted.
+/// Sixteen threads append and wait, one runs the flusher: every wait ends, and no sync is wasted.
 #[test]
 fn commits_of_many_threads_share_syncs() {
     const THREADS: usize = 16;
@@ -107,7 +107,7 @@ fn commits_of_many_threads_share_syncs() {
             .collect();
         workers.into_iter().for_each(|worker| worker.join().unwrap());
         stop.store(true, Ordering::Release);
-        log.append(b"so that the driver wakes up").unwrap();
+        log.append(b"wakes the flusher").unwrap();
     });
     let counters = log.counters();
     assert_eq!(counters.frames as usize, THREADS * COMMITS + 1);
@@ -154,6 +154,6 @@ fn a_reader_follows_the_log_while_it_grows() {
         }
         assert_eq!(at, log.end());
         stop.store(true, Ordering::Release);
-        log.append(b"so that the driver wakes up").unwrap();
+        log.append(b"wakes the flusher").unwrap();
     });
 }

@@ -27,37 +27,37 @@ enum Command {
         #[arg(key)]
         accept_loss: Option<bool>,
     },
-    /// Drops the log without further ado.
+    /// Drops the log without a sync.
     Drop,
-    /// Appends a frame per text. `x-200` is 200 times x.
+    /// Appends one frame per text. `x-200` stands for 200 times x.
     Append(Vec<String>),
     Sync,
-    /// Positions, counters, and whether there is work for whoever drives the disk.
+    /// Prints positions and counters, and whether there is work for the flusher.
     Status,
-    /// Waits until a position is durable. Tells later when the wait is woken.
+    /// Waits until a position is durable. A later command prints when the wait is woken.
     Wait(At),
-    /// Waits for work for whoever drives the disk.
+    /// Waits for work for the flusher.
     WaitWork,
-    /// Reads all frames from a position on, or a limited number.
+    /// Reads the frames from a position on, all of them or up to `limit`.
     Read {
         from: Option<At>,
         #[arg(key)]
         limit: Option<usize>,
     },
     Truncate(At),
-    /// The files but the watermark, how much of each is used, and how long it is.
+    /// Lists the files except for the watermark, with their used bytes and their lengths.
     Files,
-    /// Makes the disk refuse something from now on: full, no_room, write, sync, remove, read, or none. With
-    /// `after=N`, that still works N times.
+    /// Makes the disk refuse one kind of call from now on: full, no_room, write, sync, remove,
+    /// read, or none. With `after=N`, N more of these calls succeed first.
     Fault {
         name: String,
         #[arg(key)]
         after: Option<usize>,
     },
-    /// The process dies; what it wrote is still there.
+    /// Kills the process. All its writes are still there.
     Kill,
-    /// The power fails. Of what was not synced, the first `keep` bytes survive, and with
-    /// `lose=N` all but the first N.
+    /// Cuts the power. Of the unsynced bytes, the first `keep` survive, and with `lose=N` all but
+    /// the first N.
     PowerCut {
         #[arg(key)]
         keep: Option<usize>,
@@ -80,16 +80,16 @@ enum Command {
         name: String,
         bytes: usize,
     },
-    /// Takes a file away.
+    /// Removes a file.
     Remove(String),
-    /// Puts a file there.
+    /// Creates or replaces a file.
     Put {
         name: String,
         text: String,
     },
 }
 
-/// A position, as positions are printed.
+/// A position, in the notation of the output.
 struct At(Position);
 
 impl FromStr for At {
@@ -134,7 +134,7 @@ impl Runner {
         Ok(out)
     }
 
-    /// Registers a wait, and tells how it stands.
+    /// Registers a wait, and prints its state.
     fn wait(
         &mut self,
         name: String,
@@ -207,7 +207,7 @@ impl Runner {
     }
 }
 
-/// A payload as the scripts write it.
+/// A payload in the notation of the scripts.
 fn show(payload: &[u8]) -> String {
     let text = String::from_utf8_lossy(payload);
     match text.chars().next() {
@@ -216,8 +216,8 @@ fn show(payload: &[u8]) -> String {
     }
 }
 
-/// What a power cut leaves of a file: of the bytes between the first and the last that were not
-/// stored, the first `keep`, and those after the first `lose`.
+/// The bytes that a power cut leaves of a file. Of the range from the first unstored byte on, the
+/// first `keep` survive, and those after the first `lose`.
 fn cut(cache: &[u8], stored: &[u8], keep: usize, lose: usize) -> Vec<u8> {
     let mut left = stored.to_vec();
     left.resize(cache.len(), 0);
@@ -313,7 +313,7 @@ impl goldenscript::Runner for Runner {
         Ok(String::new())
     }
 
-    /// Tells which waits were woken, and checks what must always hold.
+    /// Prints which waits were woken, and checks the invariants.
     fn end_command(
         &mut self,
         _command: &Command,
@@ -336,7 +336,7 @@ impl goldenscript::Runner for Runner {
 
 #[test]
 fn scripts() -> std::io::Result<()> {
-    assert_eq!(SEGMENT_HEADER_BYTES, 32, "the scripts count on it");
+    assert_eq!(SEGMENT_HEADER_BYTES, 32, "the scripts assume it");
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts");
     let mut paths: Vec<_> = std::fs::read_dir(folder)?
         .map(|entry| entry.map(|e| e.path()))
