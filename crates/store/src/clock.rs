@@ -1,8 +1,8 @@
 //! The site's clock: hands out commit times.
 //!
-//! A hybrid clock: close to real time, which the caller passes in, but always moving forward and
-//! always ahead of everything the site has seen. Every commit of the database has its own place in
-//! one order; a snapshot is a cut through it.
+//! A hybrid clock: close to real time, which the caller passes in, but always advancing, and always
+//! ahead of every time the site has seen. Commit times put all commits of the database in one
+//! order; a snapshot is a cut through that order.
 
 use crate::sync::{AtomicU64, Ordering};
 use isomer_design::Time;
@@ -18,7 +18,8 @@ impl Clock {
         Clock { last: AtomicU64::new(start.0) }
     }
 
-    /// A time greater than all before: real time if that is ahead, else the next one.
+    /// Returns a time greater than all before: `now` if it is ahead, otherwise the last time plus
+    /// one.
     pub fn tick(&self, now: Time) -> Time {
         let mut last = self.last.load(Ordering::Relaxed);
         loop {
@@ -30,14 +31,14 @@ impl Clock {
         }
     }
 
-    /// Makes sure that every later tick is greater than `time`.
+    /// Makes every later tick greater than `time`.
     pub fn raise(&self, time: Time) {
         if self.last.load(Ordering::SeqCst) < time.0 {
             self.last.fetch_max(time.0, Ordering::SeqCst);
         }
     }
 
-    /// No later tick is at or before this time.
+    /// The last time handed out. Every later tick is greater.
     pub fn last(&self) -> Time {
         Time(self.last.load(Ordering::SeqCst))
     }

@@ -1,13 +1,13 @@
-//! Contexts: the hold that a running transaction has on the past.
+//! Contexts: a running transaction's hold on old versions.
 //!
-//! Every operation on rows happens in a context. A context says, in one word that the collector
-//! reads, which snapshot it uses; it keeps the versions it superseded until nobody needs them; and it
-//! names the heap pool to allocate from. Nothing of this is shared with other contexts on the way of
-//! a transaction: no counter, no lock.
+//! Every operation on rows needs a context. A context announces its snapshot in one word that the
+//! collector reads, keeps the versions it superseded until no snapshot needs them, and names the
+//! heap pool to allocate from. A transaction shares none of this with other contexts: no counter,
+//! no lock.
 //!
-//! **The floor** is a time that no snapshot, present or future, lies below. What had left the index
-//! at or before the floor can go. The floor is moved by whoever has collected enough garbage, by
-//! looking at all contexts:
+//! **The floor** is a time below which no present or future snapshot lies. Versions that left the
+//! index at or before the floor can be freed. A context that has collected enough garbage raises
+//! the floor after a scan of all contexts:
 //!
 //! ```text
 //!   scan                                         begin of a snapshot
@@ -18,22 +18,22 @@
 //!                                                5 look at rows
 //! ```
 //!
-//! If the scan's step 3 missed the pin of a starting snapshot, that snapshot's step 2 came after the
-//! scan's step 2, so its `t` is not below the limit, and so not below the floor. If it saw the pin,
-//! the floor stays at or below the old floor. Either way no snapshot lies below the floor.
+//! If the scan's step 3 missed the pin of a starting snapshot, that snapshot's step 2 came after
+//! the scan's step 2. So its `t` is not below the limit, and not below the floor. If the scan saw
+//! the pin, the floor does not rise. Either way no snapshot lies below the floor.
 //!
-//! **Why a pin protects rows.** A row that left the index (superseded, or its key removed) is given a
-//! time of its own by the clock afterwards, and freed when the floor has reached that time
-//! ([`crate::garbage`]). A pinned context may have met the row only if it looked before that; but
-//! then its `t`, which the clock had reached before it looked, is smaller, and holds the floor back.
-//! This is so for every row of the index, of whatever partition: leaves are shared by partitions, and
-//! whoever searches one compares keys that are none of its business.
+//! **Why a pin protects rows.** After a row has left the index (superseded, or its key removed),
+//! the clock assigns it a time, and the row is freed when the floor has reached that time
+//! ([`crate::garbage`]). A pinned context may have met the row only if it looked before that. Then
+//! the context's `t`, which the clock had reached before the look, is smaller, and keeps the floor
+//! below that time. This holds for every row of the index, also of other partitions: partitions
+//! share leaves, and a search compares keys of other partitions.
 //!
-//! **Holding** is for those who look at newest versions only: it stops the floor where it is, without
-//! a snapshot.
+//! **A hold** stops the floor without a snapshot. It is for operations that access newest versions
+//! only.
 //!
-//! **The horizon** keeps a little history for snapshots that read replicas, which are complete only
-//! up to a moment ago. The site moves it.
+//! **The horizon** keeps some history for snapshots that read replicas, because replicas are
+//! complete only up to a recent time. The site moves it.
 
 use crate::garbage::Garbage;
 use crate::store::Store;
@@ -43,20 +43,21 @@ use isomer_design::Time;
 use std::cell::{Cell, UnsafeCell};
 use std::marker::PhantomData;
 
-/// How many transactions may be open at one site at a time.
+/// The maximum number of transactions that are open at one site at a time.
 pub const CONTEXTS_MAX: usize = if cfg!(feature = "shuttle") { 8 } else { 1024 };
 
 const IDLE: u64 = u64::MAX;
 /// A snapshot is being chosen; the rest of the word is the floor when it began.
 const STARTING: u64 = 1 << 63;
-/// No snapshot is in use, but rows are looked at; the rest of the word is the floor when it began.
+/// Rows are accessed without a snapshot; the rest of the word is the floor at the start.
 const HOLDING: u64 = 1 << 62;
 
 /// No garbage is left.
 const CLEAN: u8 = 0;
-/// Some is. Who uses the slot all the time frees it soon, with what is needed for that in its processor's cache.
+/// Garbage is left. A slot in constant use frees it soon, while it is in its processor's cache.
 const LITTERED: u8 = 1;
-/// Some is, and nobody has used the slot since that was last looked at.
+/// Garbage is left, and no context has used the slot since the last call of
+/// [`Contexts::abandoned`].
 const ABANDONED: u8 = 2;
 
 /// All contexts of a store, and the floor under their snapshots.
@@ -72,7 +73,7 @@ pub(crate) struct Contexts {
 
 struct Slot {
     owned: AtomicBool,
-    /// What the last owner left: [`CLEAN`], [`LITTERED`] or [`ABANDONED`].
+    /// The state that the last owner left: [`CLEAN`], [`LITTERED`] or [`ABANDONED`].
     litter: AtomicU8,
     pin: AtomicU64,
     garbage: UnsafeCell<Garbage>,
@@ -81,7 +82,7 @@ struct Slot {
 // SAFETY: `garbage` is touched only by the one context that owns the slot.
 unsafe impl Sync for Slot {}
 
-/// What the other contexts need of the past, as one scan saw it.
+/// The snapshots of the other contexts, as one scan saw them.
 pub(crate) struct Needs {
     /// Snapshots that the scan did not see are at or after this time.
     pub(crate) limit: Time,
@@ -90,7 +91,7 @@ pub(crate) struct Needs {
 }
 
 impl Needs {
-    /// True if a snapshot may need what was there from `came` until `gone`.
+    /// True if a snapshot may need a version that was visible from `came` until `gone`.
     pub(crate) fn any_between(&self, came: Time, gone: Time) -> bool {
         let Some(snapshots) = &self.snapshots else { return true };
         let first = snapshots.partition_point(|&snapshot| snapshot < came);
@@ -110,7 +111,7 @@ impl Drop for Turn<'_> {
 }
 
 thread_local! {
-    /// Where this thread found a context last.
+    /// The slot that this thread used last.
     static HINT: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -132,7 +133,7 @@ impl Contexts {
         }
     }
 
-    /// Takes a free slot, preferably the one this thread had last.
+    /// Takes a free slot, preferably the one that this thread used last.
     pub(crate) fn acquire(&self) -> Option<usize> {
         let hint = HINT.get();
         let slot = (hint..CONTEXTS_MAX).chain(0..hint).find(|&at| self.acquire_at(at))?;
@@ -149,13 +150,13 @@ impl Contexts {
         !owned.load(Ordering::Relaxed) && !owned.swap(true, Ordering::Acquire)
     }
 
-    /// Slots that were given back with garbage in them, and that nobody has used since this was last asked.
+    /// Slots that were released with garbage in them and not used since the last call of this.
     pub(crate) fn abandoned(&self) -> impl Iterator<Item = usize> {
         let used = self.used.load(Ordering::SeqCst);
         let slots = self.slots[..used].iter().enumerate();
         let abandoned = slots.filter(|(_, slot)| match slot.litter.load(Ordering::Relaxed) {
             LITTERED => {
-                // If the slot is given back just now, it is looked at a little early, or for nothing.
+                // If the slot is being released right now, its garbage is visited a little early.
                 slot.litter.store(ABANDONED, Ordering::Relaxed);
                 false
             }
@@ -164,7 +165,7 @@ impl Contexts {
         abandoned.map(|(at, _)| at)
     }
 
-    /// The garbage in a slot that was given back is to be asked for soon.
+    /// Has the next call of [`Contexts::abandoned`] return this slot.
     pub(crate) fn abandon(&self, slot: usize) {
         self.slots[slot].litter.store(ABANDONED, Ordering::Relaxed);
     }
@@ -180,7 +181,7 @@ impl Contexts {
         owned.store(false, Ordering::Release);
     }
 
-    /// Announces that a snapshot is being chosen; returns what it must not be below.
+    /// Announces that a snapshot is being chosen. Returns the earliest time that it may have.
     pub(crate) fn start(&self, slot: usize) -> Time {
         self.announce(slot, STARTING)
     }
@@ -191,7 +192,7 @@ impl Contexts {
         Time(self.limit.load(Ordering::SeqCst))
     }
 
-    /// The snapshot is chosen. A scan that still sees `STARTING` is only more careful.
+    /// Announces the chosen snapshot. A scan that still sees `STARTING` is only more careful.
     pub(crate) fn pin(&self, slot: usize, snapshot: Time) {
         debug_assert!(snapshot.0 < HOLDING, "times leave two bits free until the year 2116");
         self.slots[slot].pin.store(snapshot.0, Ordering::Release);
@@ -201,7 +202,7 @@ impl Contexts {
         self.slots[slot].pin.store(IDLE, Ordering::Release);
     }
 
-    /// What keeps the floor from rising above it while this slot is as it is.
+    /// The time above which the floor cannot rise while the pin of this slot stays the same.
     fn bound(&self, slot: usize) -> Option<Time> {
         let pin = self.slots[slot].pin.load(Ordering::Relaxed);
         (pin != IDLE).then_some(Time(pin & !(STARTING | HOLDING)))
@@ -215,7 +216,7 @@ impl Contexts {
         self.horizon.store(horizon.0, Ordering::SeqCst);
     }
 
-    /// The right to scan, unless somebody else is at it.
+    /// The right to scan; `None` if another context is scanning.
     pub(crate) fn turn(&self) -> Option<Turn<'_>> {
         let taken = self.scanning.swap(true, Ordering::SeqCst);
         (!taken).then(|| Turn { contexts: self })
@@ -223,7 +224,7 @@ impl Contexts {
 }
 
 impl Turn<'_> {
-    /// Looks at all contexts; moves the floor up if it can.
+    /// Reads the pins of all contexts and raises the floor if it can.
     pub(crate) fn scan(&self, clock: Time) -> Needs {
         let all = self.contexts;
         let limit = clock.0.min(all.horizon.load(Ordering::SeqCst));
@@ -250,42 +251,42 @@ impl Turn<'_> {
 
 /// A transaction's hold on the store; dropped when the transaction ends.
 ///
-/// What is read in a context is lent by it: rows stay where they are until the context begins
-/// another snapshot, or ends.
+/// Rows are borrowed from a context: they stay in memory until the context begins another snapshot,
+/// or ends.
 pub struct Context<'s> {
     pub(crate) store: &'s Store,
     pub(crate) slot: usize,
     /// The snapshot in use.
     pub(crate) snapshot: Option<Time>,
-    /// The snapshot it waits for, if a replica did not reach that far when it asked.
+    /// The snapshot it waits for, if a replica had not reached that time at the last attempt.
     pub(crate) wanted: Option<Time>,
     /// A context may move to another thread, but not be used by two.
     one_thread: PhantomData<Cell<()>>,
 }
 
 impl<'s> Context<'s> {
-    /// The slot was acquired.
+    /// The caller has acquired the slot.
     pub(crate) fn new(store: &'s Store, slot: usize) -> Context<'s> {
         Context { store, slot, snapshot: None, wanted: None, one_thread: PhantomData }
     }
 
-    /// What this context superseded and nobody has collected yet.
+    /// The versions that this context superseded and that are not collected yet.
     pub(crate) fn garbage(&mut self) -> &mut Garbage {
         let garbage = self.store.contexts.slots[self.slot].garbage.get();
         // SAFETY: the context owns the slot, and `&mut self` makes this the only reference.
         unsafe { &mut *garbage }
     }
 
-    /// As [`Context::garbage`], for one `change`, with the rows the context has lent in use.
+    /// Like [`Context::garbage`], for one `change`, while rows are borrowed from the context.
     pub(crate) fn with_garbage(&self, change: impl FnOnce(&mut Garbage)) {
         let garbage = self.store.contexts.slots[self.slot].garbage.get();
-        // SAFETY: the context owns the slot and one thread uses the context. No `change` comes back
-        // to the context, and other references to the garbage need `&mut self`.
+        // SAFETY: the context owns the slot and one thread uses the context. No `change` accesses
+        // the context, and other references to the garbage need `&mut self`.
         change(unsafe { &mut *garbage });
     }
 
-    /// Holds on to the present without choosing a snapshot: for whoever writes rows or looks at
-    /// newest versions only, as refresh transactions and checkpoints do.
+    /// Prevents the floor from rising, without a snapshot. For operations that write rows or read
+    /// newest versions only, such as refresh transactions and checkpoints.
     pub fn hold(&mut self) {
         self.wanted = None;
         self.snapshot = None;
@@ -299,8 +300,8 @@ impl<'s> Context<'s> {
         self.store.contexts.unpin(self.slot);
     }
 
-    /// The floor cannot rise above this while the context stays as it is; `None` if it does not
-    /// hold on to anything.
+    /// The floor cannot rise above this time while the context's pin stays the same; `None` if the
+    /// context has neither a snapshot nor a hold.
     pub(crate) fn bound(&self) -> Option<Time> {
         self.store.contexts.bound(self.slot)
     }

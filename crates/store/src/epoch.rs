@@ -1,6 +1,6 @@
-//! Epochs: what an operation under way may still be looking at is not freed under its eyes.
+//! Epochs: memory that an operation in progress may access is not freed before the operation ends.
 //!
-//! Two things keep memory alive for those who look at it without a lock:
+//! Two mechanisms keep memory alive for lock-free readers:
 //!
 //! ```text
 //!                          protects                                  held for
@@ -10,38 +10,39 @@
 //!                          of the middle of a chain
 //! ```
 //!
-//! A guard that is held for long keeps memory for long, at every thread; a pin keeps only what its
-//! snapshot may need. So values are lent under the pin alone, and guards come and go.
+//! A guard that is held for long delays the freeing of memory at every thread; a pin keeps only the
+//! versions that its snapshot may need. So rows are borrowed under the pin alone, and guards are
+//! short.
 
 /// Protects leaves while an operation uses them. See the [module documentation](self).
 pub struct Guard(crossbeam_epoch::Guard);
 
-/// Begins an operation.
+/// Begins an operation. The guard must not be held for longer than the operation.
 pub fn pin() -> Guard {
     Guard(crossbeam_epoch::pin())
 }
 
 impl Guard {
-    /// Has `free` run once every guard that exists now is gone.
+    /// Runs `free` once all present guards are dropped.
     ///
     /// # Safety
-    /// What `free` frees cannot be reached by guards to come, and may be freed by any thread.
+    /// Later guards cannot reach the memory that `free` frees, and any thread may free it.
     pub(crate) unsafe fn defer(&self, free: impl FnOnce()) {
         // SAFETY: the caller's promise. All guards are of one collector, as this module makes them.
         unsafe { self.0.defer_unchecked(free) };
     }
 
-    /// Frees some of what was deferred earlier. Whoever defers much at a time calls this, or the
-    /// backlog grows faster than the collector works it off.
+    /// Frees some of the memory deferred earlier. Callers that defer much at a time must call this:
+    /// otherwise the backlog grows faster than the collector works it off.
     pub(crate) fn flush_some(&self) {
         self.0.flush();
     }
 }
 
-/// Frees what this thread has deferred, as far as no guard of another thread is in the way. What is
-/// deferred holds on to its heap.
+/// Frees the memory that this thread has deferred, unless a guard of another thread prevents it.
+/// Deferred functions keep their heap alive.
 pub(crate) fn flush() {
-    // Each round moves the epoch by one at most, and what was deferred just now is two behind.
+    // Each round advances the epoch by at most one, and fresh deferrals need two.
     for _ in 0..4 {
         crossbeam_epoch::pin().flush();
     }

@@ -1,8 +1,8 @@
-//! Reading at a time that somebody else chose: the same cut at several sites, more than once.
+//! Reading at a given time: the same cut at several sites, repeatedly.
 //!
-//! A transaction that arrives statement by statement reads at one time, at whichever sites hold the
-//! rows. The time is chosen once, with a [`SnapshotPin`] at every store, so that none of them lets go of
-//! what was there then:
+//! A transaction that arrives statement by statement reads at one time, at all sites that hold its
+//! rows. The gateway chooses that time once. A [`SnapshotPin`] at every store keeps the versions
+//! that were visible then:
 //!
 //! ```text
 //!   keep            at every store: announce, learn the least time that it can still show
@@ -11,8 +11,8 @@
 //!   snapshot_at(t)  in any context of the store, as often as wanted, until the pin is let go
 //! ```
 //!
-//! Between the first step and the third, the pin's slot says that a snapshot is being chosen, so
-//! no scan raises the floor above what it was: the argument is that of [`crate::context`].
+//! Between the first step and the third, the pin's slot announces that a snapshot is being chosen,
+//! so no scan raises the floor above what it was: the argument is that of [`crate::context`].
 
 use crate::context::Context;
 use crate::partition::Partition;
@@ -20,8 +20,8 @@ use crate::store::{NotYet, Store};
 use isomer_design::Time;
 use std::task::Waker;
 
-/// Keeps a store from forgetting what was there at a time. Given back with [`Store::release_pin`]; it is
-/// of use at the store alone that gave it.
+/// Keeps the versions of a store that were visible at a time. Release it with
+/// [`Store::release_pin`] of the store that created it.
 #[derive(Debug)]
 pub struct SnapshotPin {
     slot: usize,
@@ -29,7 +29,7 @@ pub struct SnapshotPin {
 }
 
 impl SnapshotPin {
-    /// The earliest time that can be kept, as of when the pin was made.
+    /// The earliest time that this pin can keep, as of its creation.
     pub fn least(&self) -> Time {
         self.least
     }
@@ -43,10 +43,10 @@ impl Store {
         Some(SnapshotPin { slot, least })
     }
 
-    /// Keeps what is there at `time`, and sees to it that what is committed from now on is later.
+    /// Keeps the versions visible at `time`, and makes every later commit time greater.
     ///
     /// # Panics
-    /// If `time` is before what the pin can keep.
+    /// If `time` is before [`SnapshotPin::least`].
     pub fn keep_from(&self, snapshot_pin: &SnapshotPin, time: Time) {
         assert!(
             time >= snapshot_pin.least,
@@ -56,20 +56,21 @@ impl Store {
         self.contexts.pin(snapshot_pin.slot, time);
     }
 
-    /// Ends a pin's hold.
+    /// Releases a pin.
     pub fn release_pin(&self, snapshot_pin: SnapshotPin) {
-        // The context, made for the moment, gives the slot back.
+        // Dropping a temporary context releases the slot.
         drop(Context::new(self, snapshot_pin.slot));
     }
 }
 
 impl Context<'_> {
-    /// Holds on to `time` without a [`SnapshotPin`], for [`Context::snapshot_at`]; what is committed from now on is
-    /// later. `false` if what was there then may be gone already: whoever needs it keeps the
-    /// [horizon](Store::set_horizon) below it.
+    /// Pins `time` without a [`SnapshotPin`], for [`Context::snapshot_at`], and makes every later
+    /// commit time greater. Returns `false` if the versions visible at `time` may be freed already.
+    /// A caller that needs them keeps the [horizon](Store::set_horizon) below `time`.
     ///
-    /// As for a pin, `time` is not below the limit that scans have announced, as seen after the context
-    /// has said that it begins; so no scan that has missed it raises the floor above `time`.
+    /// As for a pin, `time` is not below the limit that scans had announced after this context
+    /// announced its start. So a scan that missed the context does not raise the floor above
+    /// `time`.
     pub fn reach(&mut self, time: Time) -> bool {
         if self.store.contexts.start(self.slot) > time {
             self.unpin();
@@ -80,14 +81,14 @@ impl Context<'_> {
         true
     }
 
-    /// Takes the snapshot at exactly `time`, which a [`SnapshotPin`] of this store keeps, or the context itself
-    /// [holds](Context::reach).
+    /// Takes the snapshot at exactly `time`. A [`SnapshotPin`] of this store must keep that time,
+    /// or this context must have [reached](Context::reach) it.
     ///
     /// # Errors
-    /// [`NotYet`]; the waker is woken when it is worth trying again.
+    /// [`NotYet`]; the waker is woken when the caller should retry.
     ///
     /// # Panics
-    /// If the store no longer has what was there at `time`.
+    /// If the store no longer has the versions visible at `time`.
     pub fn snapshot_at<'p>(
         &mut self,
         partitions: impl Iterator<Item = &'p Partition> + Clone,

@@ -1,18 +1,18 @@
-//! Garbage: superseded versions, from the moment they are superseded until they are freed.
+//! Garbage: superseded versions, from the commit that superseded them until they are freed.
 //!
-//! A version that came at time `a` and was superseded at time `b` is needed by snapshots `t` with
-//! `a <= t < b`, and by nobody else. But a transaction may be looking at it for no reason of its own:
-//! on its way through a leaf, say, just before a commit of that time replaced it. So the clock is
-//! asked for one more time `g`, after the version is **gone** from the index, and `g` takes the place
-//! of `b`: whoever may still look at the version has a snapshot before `g`.
+//! A version that was installed at time `a` and superseded at time `b` is needed by the snapshots
+//! `t` with `a <= t < b`, and by no others. But a transaction with a later snapshot may be
+//! accessing it too: say, while it searched a leaf just before the commit at `b` replaced the
+//! version. So after the version has left the index, the clock hands out one more time, `g`, which
+//! replaces `b`. Every transaction that may still access the version has a snapshot before `g`.
 //!
-//! There are two ways to learn that nobody is left:
+//! The collector has two ways to find out that no such snapshot is left:
 //!
 //! ```text
 //!   fast:  g <= floor                      every snapshot is later. Free it and leave the link to
-//!                                          it dangling: only snapshots before b would follow it.
+//!                                          dangling: only snapshots before b would follow it.
 //!   slow:  no snapshot t with a <= t < g   a long reader holds the floor down, but needs other
-//!                                          versions. Take it out of its chain, then free it.
+//!                                          versions. Unlink it from its chain, then free it.
 //!
 //!          newest          x
 //!          ┌────┐   ┌────┐   ┌────┐   ┌────┐        long reader at t = 3
@@ -20,18 +20,19 @@
 //!          └────┘   └────┘   └────┘   └────┘
 //! ```
 //!
-//! So memory stays flat under endless updates: without a long reader each context holds at most a
-//! few hundred superseded versions, with one at most one more version per key and long reader, and
-//! a constant factor on top.
+//! So memory stays flat under endless updates. Without a long reader each context holds a few
+//! hundred superseded versions at most. Each long reader adds at most one version per key, and
+//! there is a constant factor on top.
 //!
-//! A deletion leaves a tombstone as the newest version. Once the floor has passed it, the key leaves
-//! the index and the tombstone is freed; the slow way, this happens once no older version is left.
+//! A deletion installs a tombstone as the newest version. Once the floor has passed it, the key is
+//! removed from the index and the tombstone is freed. On the slow path, this happens once no older
+//! version is left.
 //!
-//! **Invariants.** (1) A version is freed by the one entry that names it; tombstones that were never
-//! superseded by their own. (2) Links change only with the leaf latched. (3) While an entry is in
-//! the queue, its version is linked or already dangling-only below the floor. (4) Versions that were
-//! superseded after the floor are all linked; the slow way walks along these only, and holds the
-//! floor where it is while it walks.
+//! **Invariants.** (1) Exactly one entry names a superseded version, and that entry frees it; a
+//! tombstone that was never superseded is freed by its own entry. (2) Links change only with the
+//! leaf latched. (3) While an entry is in the queue, its version is linked, or only snapshots below
+//! the floor could reach it. (4) Versions that were superseded after the floor are all linked. The
+//! slow path follows only their links, and prevents the floor from rising meanwhile.
 
 use crate::context::{Context, Needs};
 use crate::epoch::pin;
@@ -42,31 +43,32 @@ use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// A context looks at the others after it has superseded this many versions.
+/// A context scans the other contexts after it has superseded this many versions.
 const SCAN_AFTER: usize = 96;
-/// Whoever is on its way with a transaction frees no more versions than this at once, several times what came meanwhile.
+/// Limit on the versions that a transaction frees at a time: several times what it adds.
 const FREED_MAX: usize = 4 * SCAN_AFTER;
-/// With more than this many entries held up, the slow way is worth its trips through the index.
+/// With more than this many entries held up, the slow path is worth its index lookups.
 const SLOW_AFTER: usize = if cfg!(feature = "shuttle") { 2 } else { 4096 };
 
-/// What one context superseded, oldest first.
+/// The versions that a context superseded, oldest first.
 #[derive(Default)]
 pub(crate) struct Garbage {
     queue: VecDeque<Entry>,
-    /// The indexes that entries name, so that an entry costs no count that others share.
+    /// The indexes that entries name. Entries refer to them by number, which saves a shared
+    /// counter.
     indexes: Vec<Arc<Index>>,
-    /// How many entries at the back are new since the last look at the other contexts.
+    /// Number of entries at the back that are new since the last scan of the other contexts.
     fresh: usize,
-    /// How many entries the last slow pass left behind.
+    /// Number of entries that the last slow pass could not free.
     held_up: usize,
 }
 
 struct Entry {
-    /// Which of the queue's indexes.
+    /// The number of its index in `indexes`.
     index: usize,
-    /// When the version was superseded.
+    /// The time at which the version was superseded.
     at: Time,
-    /// When it was gone from the index; later than now for entries that are new.
+    /// A time after the version left the index; `Time::MAX` for new entries.
     gone: Time,
     what: What,
 }
@@ -74,9 +76,9 @@ struct Entry {
 enum What {
     /// Still linked from the version that superseded it.
     Superseded(NonNull<Row>),
-    /// Taken out of the index together with its key.
+    /// Removed from the index together with its key.
     Purged(NonNull<Row>),
-    /// The key's newest version was a deletion.
+    /// The newest version of the key was a deletion.
     Tombstone(Key),
 }
 
@@ -84,26 +86,26 @@ enum What {
 unsafe impl Send for Entry {}
 
 impl Context<'_> {
-    /// Remembers that `row` was superseded at time `at`.
+    /// Records that `row` was superseded at time `at`.
     pub(crate) fn retire(&self, index: &Arc<Index>, row: NonNull<Row>, at: Time) {
         self.with_garbage(|garbage| garbage.push(index, at, What::Superseded(row)));
     }
 
-    /// Remembers that `row`, the newest of its key, was taken out of the index.
+    /// Records that `row`, the newest version of its key, was removed from the index.
     pub(crate) fn retire_purged(&self, index: &Arc<Index>, row: NonNull<Row>) {
         // SAFETY: the row is this context's to free, and it has not done so.
         let at = unsafe { row.as_ref() }.time();
         self.with_garbage(|garbage| garbage.push(index, at, What::Purged(row)));
     }
 
-    /// Remembers that a tombstone for `key` was installed at time `at`.
+    /// Records that a tombstone for `key` was installed at time `at`.
     pub(crate) fn retire_key(&self, index: &Arc<Index>, key: &[u8], at: Time) {
         let what = What::Tombstone(Key::from_bytes(key));
         self.with_garbage(|garbage| garbage.push(index, at, what));
     }
 
-    /// Collects some of what nobody needs any more, if enough has come together: where the horizon has jumped, what it
-    /// has passed is freed little by little.
+    /// Collects some of the garbage, if enough has accumulated. After a jump of the horizon, the
+    /// backlog is freed in steps of `FREED_MAX`.
     pub fn collect_some(&mut self) {
         if self.garbage().fresh >= SCAN_AFTER {
             self.stamp_garbage();
@@ -112,14 +114,14 @@ impl Context<'_> {
         }
     }
 
-    /// Looks at the needs of all contexts and collects what nobody needs any more.
+    /// Scans all contexts and collects the garbage that no snapshot needs.
     pub fn collect(&mut self) {
         self.stamp_garbage();
         self.store.raise_floor();
         self.collect_stamped(usize::MAX);
     }
 
-    /// Gives what is new a time at which it was gone.
+    /// Assigns new entries a time after their versions left the index.
     pub(crate) fn stamp_garbage(&mut self) {
         if let Some(latest) = self.garbage().latest_fresh() {
             let gone = self.store.clock.tick(latest);
@@ -127,21 +129,21 @@ impl Context<'_> {
         }
     }
 
-    /// Collects what the floor has passed, so many versions at most; and the slow way, where that is
-    /// worth it, what is above it. False if there is more that the floor has passed.
+    /// Collects up to `most` entries below the floor. If worth it, the slow path then collects
+    /// entries above the floor. Returns false if entries below the floor are left.
     pub(crate) fn collect_stamped(&mut self, most: usize) -> bool {
         let (store, slot) = (self.store, self.slot);
         let is_all = self.garbage().collect_below(store.contexts.floor(), slot, most);
-        if is_all && self.garbage().is_worth_the_slow_way() {
-            self.collect_the_slow_way();
+        if is_all && self.garbage().is_worth_the_slow_path() {
+            self.collect_on_the_slow_path();
         }
         is_all
     }
 
-    fn collect_the_slow_way(&mut self) {
+    fn collect_on_the_slow_path(&mut self) {
         let (store, slot) = (self.store, self.slot);
-        // Scans that did not see the hold must be over before the floor is read: no later one can
-        // raise it then.
+        // Any earlier scan must end before the floor is read, because it may have missed the hold.
+        // Later scans see the hold and cannot raise the floor.
         let Some(turn) = store.contexts.turn() else { return };
         let idle = self.bound().is_none();
         if idle {
@@ -150,7 +152,7 @@ impl Context<'_> {
         let needs = turn.scan(store.clock.last());
         let linked_after = store.contexts.floor().max(self.bound().expect("just held"));
         drop(turn);
-        // If a snapshot was just being chosen, there is another chance soon.
+        // If a snapshot was just being chosen, a later call tries again.
         if needs.snapshots.is_some() {
             self.garbage().collect_between(&needs, linked_after, slot);
         }
@@ -159,7 +161,7 @@ impl Context<'_> {
         }
     }
 
-    /// How many superseded versions this context holds.
+    /// The number of superseded versions that this context holds.
     pub fn garbage_len(&mut self) -> usize {
         self.garbage().queue.len()
     }
@@ -180,7 +182,7 @@ impl Garbage {
         self.queue.push_back(Entry { index, at, gone: Time::MAX, what });
     }
 
-    /// When the latest of the new entries was superseded.
+    /// The latest time at which a new entry was superseded.
     fn latest_fresh(&self) -> Option<Time> {
         self.queue.iter().rev().take(self.fresh).map(|entry| entry.at).max()
     }
@@ -190,7 +192,7 @@ impl Garbage {
         self.fresh = 0;
     }
 
-    /// Frees what the floor has passed, so many at most; true if that was all.
+    /// Frees up to `most` entries below the floor. Returns true if none is left there.
     fn collect_below(&mut self, floor: Time, slot: usize, most: usize) -> bool {
         let is_below = |entry: &mut Entry| entry.gone <= floor;
         for _ in 0..most {
@@ -205,7 +207,7 @@ impl Garbage {
         self.queue.front().is_none_or(|entry| entry.gone > floor)
     }
 
-    fn is_worth_the_slow_way(&self) -> bool {
+    fn is_worth_the_slow_path(&self) -> bool {
         self.queue.len() > SLOW_AFTER.max(2 * self.held_up)
     }
 
@@ -233,7 +235,7 @@ impl Entry {
         }
     }
 
-    /// The slow way; `false` if the entry must stay.
+    /// Tries to collect the entry on the slow path. Returns `false` if it must stay.
     fn collect(
         &self,
         indexes: &[Arc<Index>],
@@ -272,8 +274,8 @@ impl Entry {
     }
 }
 
-/// Takes a key out of the index if `condition` holds for its newest version, a tombstone that no
-/// snapshot needs. Operations under way may look at the tombstone, but nobody keeps it.
+/// Removes a key from the index if `condition` holds for its newest version, a tombstone that no
+/// snapshot needs. Operations in progress may still access the tombstone until their guards end.
 fn remove_tombstone(
     index: &Index,
     key: &[u8],
@@ -283,14 +285,14 @@ fn remove_tombstone(
     let guard = pin();
     let removed = index.remove_if(key, &guard, condition);
     if let Some(row) = removed {
-        // SAFETY: the tombstone was not superseded, so no entry names it; its key is gone.
+        // SAFETY: the tombstone was not superseded, so no entry names it, and its key is removed.
         unsafe { index.defer_free_row(slot, row, &guard) };
     }
     removed.is_some()
 }
 
-/// Takes a version out of its chain and has it freed after the operations under way; `false` if it
-/// is not found.
+/// Removes a version from its chain and frees it after the operations in progress. Returns `false`
+/// if it is not found.
 fn unlink(index: &Index, row: NonNull<Row>, slot: usize) -> bool {
     let guard = pin();
     let mut unlinked = false;

@@ -1,8 +1,8 @@
-//! Where rows and index leaves live: size classes on huge pages.
+//! The heap for rows and index leaves: size classes on huge pages.
 //!
-//! A transaction that touches a few random rows costs a few trips to memory, and with small pages
-//! each trip is two: one for the address translation. So the heap asks for huge pages, and packs rows
-//! with no header of its own and at most 15 bytes of rounding.
+//! A transaction that touches a few random rows has a few cache misses. With small pages, each of
+//! them is two: one more for the address translation. So the heap asks for huge pages, and packs
+//! rows with no header of its own and at most 15 bytes of rounding.
 //!
 //! ```text
 //!   region 2..64 MiB, huge pages          pool 0 (one per context)          exchange
@@ -11,26 +11,28 @@
 //!   └──────────┴──────────┴─────────      └ free[10] → ▢
 //! ```
 //!
-//! A pool belongs to one context at a time and is behind a mutex that is therefore never contended.
-//! Freed slots go to the freeing pool, and a pool with too many hands a list to the exchange, so that
-//! memory freed by one worker serves another.
+//! A pool belongs to one context at a time, and its mutex is therefore never contended. Freed slots
+//! go to the freeing pool. A pool with too many free slots hands a list of them to the exchange, so
+//! that memory freed by one worker serves another.
 //!
-//! **How much is in use.** Each pool counts for itself, so that no counter is shared by all transactions; the
-//! exact sum is a look at every pool. What a pool has counted is added to one number whenever it is more than a
-//! step, so that number is never off by more than [`ABOUT_BYTES`]. What nobody can come to look at any more is not in
-//! use, even while somebody who came earlier may: so the sum does not depend on what other threads are doing.
+//! **Accounting.** Each pool counts its own bytes, so transactions share no counter. The exact sum
+//! needs a visit to every pool. A pool adds its count to a global one whenever the difference
+//! exceeds [`TOLD_BYTES`], so the global count is off by at most [`ABOUT_BYTES`]. Memory that new
+//! operations cannot reach does not count as used, even while older operations may access it. So
+//! the sum does not depend on the progress of other threads.
 //!
-//! Left out: giving regions back before the heap is dropped, and moving free memory between size
-//! classes.
+//! **Left out.** Returning regions to the system before the heap is dropped, and moving free memory
+//! between size classes.
 
 use crossbeam_utils::CachePadded;
-// Not the explored mutex: nobody waits inside the heap, and epochs free when no schedule runs.
+// Not shuttle's mutex: no thread waits inside the heap, and epochs free when no schedule runs.
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicIsize, Ordering};
 
-/// Slots are multiples of this many bytes, and aligned to it (to 64 if the size is a multiple of 64).
+/// Slots are multiples of this many bytes, and aligned to it (to 64 if the size is a multiple of
+/// 64).
 const GRAIN: usize = 16;
 /// Sizes up to this come from pools; anything larger is allocated on its own.
 const POOLED_BYTES_MAX: usize = 4096;
@@ -38,33 +40,33 @@ const CLASSES: usize = POOLED_BYTES_MAX / GRAIN + 1;
 const PIECE_BYTES: usize = 256 << 10;
 const REGION_BYTES_MIN: usize = 2 << 20;
 const REGION_BYTES_MAX: usize = 64 << 20;
-/// A pool passes on a list of this many free slots when it holds more than twice as many.
+/// A pool hands over a list of this many free slots when it holds at least twice as many.
 const LIST_SLOTS: usize = 512;
 const POOLS: usize = 64;
-/// What a pool counts before it tells the others.
+/// The change of a pool's count that is added to the global count.
 const TOLD_BYTES: isize = 16 << 10;
-/// By so much [`Heap::about_bytes`] may be wrong.
+/// The maximal error of [`Heap::about_bytes`].
 pub(crate) const ABOUT_BYTES: usize = POOLS * TOLD_BYTES as usize;
-/// Builds with assertions write this over what is freed, so that a late reader notices.
+/// Builds with assertions overwrite freed memory with this, so that a late reader notices.
 const POISON: u8 = 0xdb;
-/// Alignment of slots that are allocated on their own: the most that any user needs.
+/// Alignment of slots that are allocated on their own: the largest that any caller needs.
 const LARGE_ALIGN: usize = 64;
 
 /// Memory for rows and leaves.
 pub(crate) struct Heap {
     pools: Box<[CachePadded<Mutex<Pool>>]>,
     shared: Mutex<Shared>,
-    /// Bytes in use, but for what pools have not told yet.
+    /// Bytes in use, except for the pools' `untold_bytes`.
     told_bytes: CachePadded<AtomicIsize>,
 }
 
 #[derive(Default)]
 struct Shared {
     regions: Vec<Region>,
-    /// Start and length of what is left of the newest region.
+    /// Start and length of the unused rest of the newest region.
     rest: (usize, usize),
     spare: Vec<Vec<FreeList>>,
-    /// Address and size of slots too large for a pool, so that they go with the heap.
+    /// Address and size of slots too large for a pool, which are freed with the heap.
     large: BTreeMap<usize, usize>,
 }
 
@@ -73,7 +75,7 @@ struct Pool {
     bump_end: usize,
     free: Box<[FreeList]>,
     live_bytes: isize,
-    /// Of these, what the others were not told of.
+    /// The part of `live_bytes` that is not in the global count yet.
     untold_bytes: isize,
 }
 
@@ -135,7 +137,7 @@ struct Region {
 
 impl Region {
     fn map(bytes: usize) -> Region {
-        // Ask for two megabytes more, so that an aligned start can be chosen.
+        // Two megabytes more, so that an aligned start can be chosen.
         let want = bytes + REGION_BYTES_MIN;
         // SAFETY: a fresh anonymous mapping; nothing else refers to it.
         let base = unsafe {
@@ -168,7 +170,8 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `map` and is dropped once, with the heap that owns all slots.
+        // SAFETY: the mapping was made by `map` and is dropped once, with the heap that owns all
+        // slots.
         unsafe { libc::munmap(self.base as *mut libc::c_void, self.bytes) };
     }
 }
@@ -209,27 +212,27 @@ impl Heap {
         NonNull::new(slot).expect("free lists link real slots")
     }
 
-    /// Gives a slot back.
+    /// Frees a slot.
     ///
     /// # Safety
-    /// As for [`Heap::reuse`], but the slot is still counted.
+    /// Like [`Heap::reuse`], but the slot still counts as used.
     pub(crate) unsafe fn free(&self, context: usize, slot: NonNull<u8>, bytes: usize) {
         self.retire(context, bytes);
         // SAFETY: the caller's promise.
         unsafe { self.reuse(context, slot, bytes) };
     }
 
-    /// A slot is not in use any more, though somebody who came earlier may still be looking at it.
+    /// Stops counting a slot as used. Operations that began earlier may still access it.
     pub(crate) fn retire(&self, context: usize, bytes: usize) {
         let class = bytes.div_ceil(GRAIN);
         self.pools[context % POOLS].lock().count(-((class * GRAIN) as isize), &self.told_bytes);
     }
 
-    /// Gives a slot back that was retired.
+    /// Makes a retired slot available again.
     ///
     /// # Safety
-    /// `slot` came from `allocate(_, bytes)` of this heap with the same `bytes`, and nothing refers to
-    /// it any more.
+    /// `slot` came from `allocate(_, bytes)` of this heap with the same `bytes`, and no operation
+    /// can access it any more.
     pub(crate) unsafe fn reuse(&self, context: usize, slot: NonNull<u8>, bytes: usize) {
         let class = bytes.div_ceil(GRAIN);
         if cfg!(debug_assertions) {
@@ -253,12 +256,12 @@ impl Heap {
         }
     }
 
-    /// Bytes in slots that are in use, rounding included.
+    /// Bytes in used slots, rounding included. Visits every pool.
     pub(crate) fn live_bytes(&self) -> usize {
         self.pools.iter().map(|pool| pool.lock().live_bytes).sum::<isize>().max(0) as usize
     }
 
-    /// The same, but for [`ABOUT_BYTES`] more or less: one load.
+    /// Like [`Heap::live_bytes`], off by at most [`ABOUT_BYTES`], at the cost of one load.
     pub(crate) fn about_bytes(&self) -> usize {
         self.told_bytes.load(Ordering::Relaxed).max(0) as usize
     }

@@ -1,7 +1,7 @@
 //! The ordered index of one table at one site: keys to the newest version of each row.
 //!
 //! A B+-tree in which the upper levels are immutable. A lookup walks down through nodes that never
-//! change, so it needs neither locks nor validation until it reaches a leaf; a leaf that fills up is
+//! change, so it needs neither locks nor validation until it reaches a leaf. A full leaf is
 //! replaced by two, and the path above it is copied, under one mutex per table:
 //!
 //! ```text
@@ -13,30 +13,31 @@
 //!                                 still holds it starts again
 //! ```
 //!
-//! A path copy costs a few kilobytes of copying for every sixteen or more inserts. What it buys is
-//! that the hot path is the short one: read-only walks over nodes that stay in the cache.
+//! A path copy costs a few kilobytes of copying for every sixteen or more inserts. In return the
+//! frequent operations are the cheap ones: read-only walks over nodes that stay in the cache.
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`leaf`] | entries, how readers and writers share them, and what a key's first bytes tell |
+//! | [`leaf`] | entries, how readers and writers share them, and the words of keys |
 //! | [`node`] | the upper levels |
 //! | [`descent`] | looking up many keys at once |
 //!
-//! **Words.** Leaves and nodes search words: the first seven bytes of a key and its length (capped at
-//! 8), so that words order as keys do, and keys of up to seven bytes are equal exactly if their words
-//! are. Only longer keys with equal words are compared in full, which costs a trip to the row.
+//! **Words.** Leaves and nodes search words: the first seven bytes of a key and its length (capped
+//! at 8). Words order as keys do, and keys of up to seven bytes are equal exactly if their words
+//! are. Only longer keys with equal words are compared in full, which costs an access to the row.
 //!
-//! **Invariants.** (1) A leaf covers the same keys until it is obsolete, but that it may grow when an
-//! empty neighbour is unlinked. (2) Entries of a leaf are sorted by key, without duplicates. (3) A
-//! pointer in a leaf changes only while its latch is held. (4) Nodes and leaves are freed after every
-//! operation that could have seen them has ended ([`crate::epoch`]). (5) Whoever looks at rows without
-//! holding the latch has a context that is pinned ([`crate::context`]), or rows could go under its
-//! eyes: so they are read through contexts only. (6) Where the keys of a node begin is for its parent
-//! to say: the node's own first separator may be too high, after its first child was unlinked.
+//! **Invariants.** (1) A leaf covers the same keys until it is obsolete, except that its range
+//! grows when an empty neighbour is unlinked. (2) Entries of a leaf are sorted by key, without
+//! duplicates. (3) A pointer in a leaf changes only while its latch is held. (4) Nodes and leaves
+//! are freed after every operation that could have seen them has ended ([`crate::epoch`]). (5) An
+//! operation that accesses rows without the latch has a pinned context ([`crate::context`]),
+//! because rows may be freed otherwise. So rows are read through contexts only. (6) The parent
+//! defines where the keys of a node begin: the node's own first separator may be too high, after
+//! its first child was unlinked.
 //!
-//! **Left out.** Merging half-empty leaves and nodes (empty ones are unlinked), shrinking the tree's
-//! height, and prefix truncation: composite keys whose first seven bytes agree are compared through
-//! the rows.
+//! **Left out.** Merging half-empty leaves and nodes (empty ones are unlinked), reducing the height
+//! of the tree, and prefix truncation: composite keys whose first seven bytes agree are compared
+//! through the rows.
 
 use crate::epoch::{Guard, flush};
 use crate::heap::Heap;
@@ -61,18 +62,18 @@ struct Root {
     child: Child,
 }
 
-/// The way from the root to a leaf: nodes and the child taken in each.
+/// The path from the root to a leaf: nodes, and the number of the child taken in each.
 struct Path<'g> {
     steps: Vec<(NonNull<Node>, usize)>,
     leaf: &'g Leaf,
 }
 
 impl Path<'_> {
-    /// Where the keys of the path's node at `depth` begin.
+    /// The lower bound of the keys of the path's node at `depth`.
     fn lower_bound(&self, depth: usize) -> Key {
         let Some(above) = depth.checked_sub(1) else { return Key::min() };
         let (parent, at) = self.steps[above];
-        // SAFETY: nodes on a path are freed after the guard it was found under.
+        // SAFETY: nodes on a path are freed after the guard under which the path was found.
         unsafe { parent.as_ref() }.separators[at].clone()
     }
 }
@@ -92,14 +93,14 @@ unsafe impl Send for Index {}
 // SAFETY: as above.
 unsafe impl Sync for Index {}
 
-/// Where a key is in an index: the leaf, remembered so that the next use of the key need not walk
-/// again. It is good as long as the guard it was found under.
+/// The place of a key in an index: the leaf, kept so that the next use of the key need not walk
+/// down again. It is valid while the guard lives under which it was found.
 #[derive(Clone, Copy)]
 pub struct Spot<'g> {
     index: &'g Index,
     leaf: &'g Leaf,
     word: Word,
-    /// Where in the leaf the key was last; entries move, so this is where to look first.
+    /// The key's last known place in the leaf, where the search starts, because entries move.
     at: usize,
 }
 
@@ -115,13 +116,13 @@ impl<'g> Spot<'g> {
     /// The newest version of `key`, deletions included.
     ///
     /// # Safety
-    /// The caller's context is pinned or held for as long as the row is used.
+    /// The caller's context is pinned or has a hold for as long as the row is used.
     pub(crate) unsafe fn newest(&mut self, key: &[u8], guard: &'g Guard) -> Option<&'g Row> {
         for round in 0.. {
             let find =
                 |leaf: &Leaf| leaf.search_from(self.at, self.word, key).ok().map(|at| leaf.row(at));
             match self.leaf.read(find) {
-                // SAFETY: a pinned context keeps the rows alive that it meets.
+                // SAFETY: a pinned context keeps the rows alive that it accesses.
                 Some(row) => return row.and_then(|row| unsafe { row.as_ref() }),
                 None => self.find_again(key, guard, round),
             }
@@ -129,7 +130,7 @@ impl<'g> Spot<'g> {
         unreachable!("a leaf that is obsolete leaves the tree")
     }
 
-    /// Makes `row` the newest version of its key; returns the version it supersedes.
+    /// Makes `row` the newest version of its key. Returns the version it supersedes.
     pub(crate) fn install(&mut self, row: NonNull<Row>, guard: &'g Guard) -> Option<NonNull<Row>> {
         // SAFETY: the caller hands over a row that is alive and not yet linked.
         let new = unsafe { row.as_ref() };
@@ -158,7 +159,8 @@ impl<'g> Spot<'g> {
         unreachable!("a leaf has room after a few splits")
     }
 
-    /// Walks again, as the leaf was replaced; it may be in the tree for a moment more.
+    /// Walks down again after the leaf was replaced. The old leaf may stay in the tree for a
+    /// moment.
     fn find_again(&mut self, key: &[u8], guard: &'g Guard, round: u32) {
         if round > 0 {
             spin(round);
@@ -167,10 +169,10 @@ impl<'g> Spot<'g> {
     }
 }
 
-/// What [`Index::alter`] does with the entry of a key.
+/// The effect of [`Index::alter`] on the entry of a key.
 pub(crate) enum Alter {
     Keep,
-    /// Takes the key out of the index.
+    /// Removes the key from the index.
     Remove,
 }
 
@@ -187,13 +189,13 @@ impl Index {
         Spot { index: self, leaf: self.walk(word, key, guard), word, at: 0 }
     }
 
-    /// Rows of this index live in `heap`.
+    /// True if the rows of this index are allocated in `heap`.
     pub(crate) fn is_in(&self, heap: &Arc<Heap>) -> bool {
         Arc::ptr_eq(&self.heap, heap)
     }
 
-    /// Shows `change` the newest version of `key` with the leaf latched, so that nobody else
-    /// installs or collects versions of it meanwhile.
+    /// Calls `change` with the newest version of `key` and the leaf latched, so that no other
+    /// operation installs or collects versions of that key meanwhile.
     pub(crate) fn alter(&self, key: &[u8], guard: &Guard, change: impl FnOnce(&Row) -> Alter) {
         let latched = self.latch(key, guard);
         let Ok(at) = latched.leaf.search(Word::of(key), key) else { return };
@@ -219,12 +221,12 @@ impl Index {
         unreachable!("a leaf that is obsolete leaves the tree")
     }
 
-    /// Copies pointers to the newest versions (deletions included) of the keys that one leaf holds to
-    /// `rows`, in the order of keys: the first of `range`, or going backward the last. Returns where
-    /// they are, and the rest of the range.
+    /// Copies pointers to the newest versions (deletions included) of the keys of one leaf to
+    /// `rows`, in key order. It takes the first leaf of `range`, or the last one if `way` is
+    /// backward. Returns their places in `rows`, and the rest of the range.
     ///
     /// # Safety
-    /// The caller's context is pinned or held.
+    /// The caller's context is pinned or has a hold.
     pub(crate) unsafe fn rows_of_a_leaf(
         &self,
         range: KeyRange,
@@ -246,10 +248,10 @@ impl Index {
         }
     }
 
-    /// The first rows of `range`: how many, and where the rest begins.
+    /// The first rows of `range`: their number, and the start of the rest.
     ///
     /// # Safety
-    /// The caller's context is pinned or held.
+    /// The caller's context is pinned or has a hold.
     unsafe fn first_rows(
         &self,
         range: &KeyRange,
@@ -261,8 +263,8 @@ impl Index {
             if let Some(count) = leaf.read(|leaf| leaf.copy_from(&range.start, rows)) {
                 let bound = bound.filter(|bound| range.is_below_end(bound));
                 let end = bound.as_ref().or(range.end.as_ref());
-                // The leaf may hold keys behind the end, and behind the bound if it has grown.
-                // SAFETY: a pinned context keeps the rows alive that it meets.
+                // The leaf may hold keys past the end, and past the bound if its range has grown.
+                // SAFETY: a pinned context keeps the rows alive that it accesses.
                 let behind =
                     |row: &*mut Row| end.is_some_and(|end| unsafe { &**row }.key() >= &**end);
                 let within =
@@ -274,10 +276,10 @@ impl Index {
         unreachable!("a leaf that is obsolete leaves the tree")
     }
 
-    /// The last rows of `range`: where in `rows` they are, and where the rest ends.
+    /// The last rows of `range`: their places in `rows`, and the end of the rest.
     ///
     /// # Safety
-    /// The caller's context is pinned or held.
+    /// The caller's context is pinned or has a hold.
     unsafe fn last_rows(
         &self,
         range: &KeyRange,
@@ -290,8 +292,8 @@ impl Index {
             if let Some(count) = leaf.read(|leaf| leaf.copy_before(end, rows)) {
                 let bound = bound.filter(|bound| *bound > range.start);
                 let start = bound.as_ref().unwrap_or(&range.start);
-                // The leaf may hold keys before the range, and before the bound if it has grown.
-                // SAFETY: a pinned context keeps the rows alive that it meets.
+                // The leaf may hold keys before the range, and before the bound if its range has
+                // grown. SAFETY: a pinned context keeps the rows alive that it accesses.
                 let before = |row: &&*mut Row| unsafe { &***row }.key() < &**start;
                 let first = rows[..count].iter().take_while(before).count();
                 return (first..count, bound);
@@ -301,8 +303,8 @@ impl Index {
         unreachable!("a leaf that is obsolete leaves the tree")
     }
 
-    /// Takes a key out of the index, for good, if `condition` holds for its newest version. Returns
-    /// that version, which is now the caller's to free.
+    /// Removes a key from the index if `condition` holds for its newest version. Returns that
+    /// version, which the caller now has to free.
     pub(crate) fn remove_if(
         &self,
         key: &[u8],
@@ -321,19 +323,19 @@ impl Index {
     }
 
     /// # Safety
-    /// Nobody can reach `row` any more, and the caller owns it.
+    /// No operation can access `row` any more, and the caller owns it.
     pub(crate) unsafe fn free_row(&self, context: usize, row: NonNull<Row>) {
         // SAFETY: the caller's promise; rows of this index are allocated on its heap.
         unsafe { Row::free(&self.heap, context, row) };
     }
 
-    /// Frees `row`, which was unlinked, once the operations under way have ended.
+    /// Frees `row`, which was unlinked, once the operations in progress have ended.
     ///
     /// # Safety
-    /// The caller owns `row`, and nobody can come to look at it any more.
+    /// The caller owns `row`, and no new operation can access it.
     pub(crate) unsafe fn defer_free_row(&self, context: usize, row: NonNull<Row>, guard: &Guard) {
         let heap = self.heap.clone();
-        // SAFETY: the caller owns the row, which is alive until it is given back.
+        // SAFETY: the caller owns the row, which is alive until it is freed.
         heap.retire(context, unsafe { row.as_ref() }.bytes());
         // SAFETY: the caller's promise; the guard's readers go first.
         unsafe { guard.defer(move || Row::reuse(&heap, context, row)) };
@@ -356,12 +358,12 @@ impl Index {
         unsafe { child.leaf.as_ref() }
     }
 
-    /// The leaf that covers the last keys before `end` (`None`: of all), and where its keys begin
-    /// (`None`: with the first).
+    /// The leaf that covers the last keys before `end` (`None`: of all), and the lower bound of its
+    /// keys (`None`: no bound).
     fn walk_before<'g>(&self, end: Option<&[u8]>, guard: &'g Guard) -> (&'g Leaf, Option<Key>) {
         let end = end.map(|end| (Word::of(end), end));
         let path = self.path_by(|node| node.child_before(end), guard);
-        // Where a first child begins is for the node above to say.
+        // The node above defines where a first child begins.
         let bound = path.steps.iter().rev().find(|(_, at)| *at > 0).map(|(node, at)| {
             // SAFETY: nodes on a path are freed after the guard.
             unsafe { node.as_ref() }.separators[*at].clone()
@@ -369,7 +371,7 @@ impl Index {
         (path.leaf, bound)
     }
 
-    /// As `walk`, and where the leaf's keys end.
+    /// Like `walk`, with the upper bound of the leaf's keys.
     fn walk_with_bound<'g>(&self, key: &[u8], guard: &'g Guard) -> (&'g Leaf, Option<Key>) {
         let path = self.path(Word::of(key), key, guard);
         let bound = path.steps.iter().rev().find_map(|(node, at)| {
@@ -383,7 +385,7 @@ impl Index {
         self.path_by(|node| node.child_of(word, key), guard)
     }
 
-    /// The way down by the child that is chosen in each node.
+    /// The path that takes the child `choose` selects in each node.
     fn path_by<'g>(&self, choose: impl Fn(&Node) -> usize, guard: &'g Guard) -> Path<'g> {
         let root = self.root(guard);
         let mut child = root.child;
@@ -408,7 +410,7 @@ impl Index {
             return;
         }
         let entries = latched.entries();
-        // Keys that arrive in order leave full leaves behind them.
+        // Keys that arrive in ascending order leave full leaves behind.
         let appending = latched.leaf.search(word, key) == Err(LEAF_ENTRIES);
         let middle = if appending { LEAF_ENTRIES - 1 } else { LEAF_ENTRIES / 2 };
         // SAFETY: linked rows are alive while the latch is held.
@@ -421,8 +423,8 @@ impl Index {
         guard.flush_some();
     }
 
-    /// Takes an empty leaf out of the tree, unless it is the only one, and the nodes above it that
-    /// have no other child.
+    /// Unlinks an empty leaf, unless it is the only one, and the nodes above it that have no other
+    /// child.
     fn unlink_empty(&self, key: &[u8], guard: &Guard) {
         let _shape = self.shape.lock();
         let path = self.path(Word::of(key), key, guard);
@@ -439,7 +441,7 @@ impl Index {
         self.defer_free_leaf(path.leaf, guard);
     }
 
-    /// Copies the path with its leaf replaced, and makes the copy the tree.
+    /// Copies the path with its leaf replaced, and makes the copy the current tree.
     fn replace(&self, path: &Path<'_>, with: impl FnOnce(Key) -> Vec<(Key, Child)>, guard: &Guard) {
         let old_root = self.root.load(Ordering::Relaxed);
         // SAFETY: the shape mutex is held, so the root is the current one and alive.
@@ -464,11 +466,12 @@ impl Index {
             }
         };
         self.root.store(Box::into_raw(Box::new(root)), Ordering::Release);
-        // SAFETY: nobody can reach the old root any more once the guard's readers have gone.
+        // SAFETY: new operations cannot reach the old root, and older ones have ended when this
+        // runs.
         unsafe { guard.defer(move || drop(Box::from_raw(old_root))) };
     }
 
-    /// Packs entries into nodes: none, one, or two if they are too many; each under its lower bound.
+    /// Packs entries into nodes, each under its lower bound: none, one, or two if one is too small.
     fn nodes(&self, lower: Key, mut entries: Vec<(Key, Child)>) -> Vec<(Key, Child)> {
         if entries.is_empty() {
             return entries;
@@ -487,7 +490,8 @@ impl Index {
     fn defer_free_node(&self, node: NonNull<Node>, guard: &Guard) {
         let heap = self.heap.clone();
         heap.retire(0, size_of::<Node>());
-        // SAFETY: the node leaves the tree with this change of shape, and is freed after its readers.
+        // SAFETY: the node leaves the tree with this change of shape, and is freed after its
+        // readers.
         unsafe { guard.defer(move || Node::reuse(&heap, node)) };
     }
 
@@ -500,11 +504,11 @@ impl Index {
 }
 
 impl Drop for Index {
-    /// Frees the nodes, which own separators. Leaves and rows go with the heap.
+    /// Frees the nodes, which own separators. Leaves and rows are freed with the heap.
     fn drop(&mut self) {
         flush();
         let root = self.root.load(Ordering::Relaxed);
-        // SAFETY: the index is dropped, so nobody else uses the tree.
+        // SAFETY: the index is being dropped, so no other thread uses the tree.
         unsafe {
             self.drop_child((*root).child, (*root).height);
             drop(Box::from_raw(root));
@@ -517,17 +521,17 @@ impl Index {
     /// Called once per child, from the drop of the index.
     unsafe fn drop_child(&self, child: Child, height: usize) {
         if height == 0 {
-            return; // Leaves and rows live in the heap's regions, which go with it.
+            return; // Leaves and rows live in the heap's regions and are freed with them.
         }
         // SAFETY: above height 0 children are nodes.
         let node = unsafe { child.node };
-        // SAFETY: nobody else uses the tree.
+        // SAFETY: no other thread uses the tree.
         let (children, count) = unsafe { (node.as_ref().children, node.as_ref().count) };
         for &child in &children[..count] {
             // SAFETY: each child has one parent.
             unsafe { self.drop_child(child, height - 1) };
         }
-        // SAFETY: the children are done, and nobody else uses the node.
+        // SAFETY: the children are freed, and no other thread uses the node.
         unsafe { Node::free(&self.heap, node) };
     }
 }

@@ -1,4 +1,4 @@
-//! Rows in many versions, and what keeps their readers and writers apart.
+//! Multi-version rows: the index, the partitions, and the protocols between readers and writers.
 //!
 //! ```text
 //!   Context ──────────── one transaction's hold on the past: snapshot, garbage, heap pool
@@ -15,18 +15,18 @@
 //!   Heap                                size classes on huge pages
 //! ```
 //!
-//! A **writer** locks its partitions in key order, chooses a snapshot, works on it, marks the
-//! partitions as publishing, takes a time from the clock, installs new versions, and lets the mark
-//! go. A **reader** chooses a snapshot and reads; it takes no lock. Both are safe against the
-//! collector because their context says which snapshot they use.
+//! A **writer** locks its partitions in key order, chooses a snapshot, reads at it, marks the
+//! partitions as publishing, takes a commit time from the clock, installs new versions, and clears
+//! the marks. A **reader** chooses a snapshot and reads; it takes no lock. The collector frees no
+//! version that either of them needs, because their contexts announce which snapshots they use.
 //!
-//! What this crate does not know: who is master of a partition, what is logged, what a transaction
-//! is. It never blocks: a busy lock and a snapshot that cannot be had yet are answers, with a
-//! [`std::task::Waker`] to be told when to try again.
+//! This crate does not know which site is master of a partition, what is logged, or what a
+//! transaction is. It never blocks. A busy lock and an unavailable snapshot are return values, and
+//! the caller's [`std::task::Waker`] is woken when it should retry.
 //!
-//! Unsafe code is confined to `heap`, `row`, `index`, `context`, `read`, `garbage` and `epoch`; every
-//! block says why it holds, and `tests/schedules.rs` explores their races. What a context lends cannot
-//! outlive its hold on the past, so safe code cannot look at memory that was freed.
+//! Unsafe code is confined to `heap`, `row`, `index`, `context`, `read`, `garbage` and `epoch`.
+//! Every block says why it is sound, and `tests/schedules.rs` explores the races. Rows are borrowed
+//! from a context, so safe code cannot access freed memory.
 #![allow(unsafe_code)]
 
 mod clock;

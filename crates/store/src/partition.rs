@@ -1,16 +1,17 @@
-//! A partition: a range of keys, with a version, a lock and a place in time.
+//! A partition: a range of keys with a lock, a version, and times.
 //!
-//! The rows lie in the table's index and know nothing of partitions, so splitting and merging touch
-//! this metadata only. What a partition adds to its rows:
+//! The rows are in the table's index and do not refer to partitions, so splitting and merging
+//! change this metadata only. A partition adds to its rows:
 //!
 //! - the **lock**: one writer at a time, for transactions and design changes alike;
-//! - the **version**: how many events its stream has seen;
+//! - the **version**: the number of events in the partition's history;
 //! - the **last commit**: the time of the newest installed event, and a mark while one is being
 //!   published, so that a reader of several partitions never sees half of a transaction;
-//! - **complete**: up to which time the copy here is known to hold everything. For a master that is
-//!   "for ever", as nothing can happen elsewhere; a replica that keeps up shares the word of its
-//!   [`Feed`], so that a site with thousands of replicas hears one heartbeat, not thousands;
-//! - **since**: from which time on the copy here holds history. Snapshots before it must not read it.
+//! - **complete**: the time up to which this copy is known to hold everything. It is infinite for a
+//!   master, because no other site can commit. A replica that keeps up shares the closed timestamp
+//!   of its [`Feed`], so that a site with thousands of replicas receives one heartbeat, not
+//!   thousands;
+//! - **since**: the time from which this copy holds history. Earlier snapshots must not read it.
 
 use crate::sync::{AtomicBool, AtomicU64, Ordering, spin};
 use crate::wait::{Alarms, Lock, Waiters};
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 const PUBLISHING: u64 = 1;
-/// How often a reader looks at a partition that is publishing before it goes to wait.
+/// How many times a reader checks a publishing partition before it waits.
 const SETTLE_ROUNDS: u32 = if cfg!(feature = "shuttle") { 2 } else { 32 };
 
 /// The metadata of one partition at one site. See the [module documentation](self).
@@ -29,32 +30,33 @@ pub struct Partition {
     pub table: TableId,
     /// The keys.
     pub range: KeyRange,
-    /// Held by whoever writes to the partition or changes it.
+    /// Held by a transaction that writes to the partition, or by a change of the partition.
     pub lock: Lock,
-    /// Woken when the last commit, completeness or mastership moves.
+    /// Woken when the last commit, the completeness or the mastership changes.
     pub progress: Waiters,
     version: AtomicU64,
     /// Time of the last installed event, shifted left by one, and the publishing mark.
     last: AtomicU64,
-    /// What the copy knows of itself: `Time::MAX` at a master.
+    /// Completeness without the feed's; `Time::MAX` at a master.
     complete: AtomicU64,
-    /// True while events from the feed wait to be installed: the feed's word does not hold yet.
+    /// True while events from the feed wait to be installed: the feed's time does not apply yet.
     lagging: AtomicBool,
     feed: ArcSwapOption<Feed>,
-    /// At a master, what it has promised; at a replica, what it was promised.
+    /// The promise to commit nothing up to this time: at a master its own, at a replica the
+    /// master's.
     closed_ahead_until: AtomicU64,
-    /// Up to when somebody asked for such a promise.
+    /// The latest time for which such a promise was requested.
     asked: AtomicU64,
     since: AtomicU64,
 }
 
-/// The stream of events from one master site, and up to when it is known to have told everything.
+/// The stream of events from one master site, and the time up to which it is complete.
 #[derive(Default)]
 pub struct Feed {
     closed: AtomicU64,
-    /// Up to when somebody asked for it to be closed.
+    /// The latest time up to which closing was requested.
     asked: AtomicU64,
-    /// Those who wait for it to be closed up to a time.
+    /// The waits for `closed` to reach a time.
     alarms: Alarms,
 }
 
@@ -64,26 +66,26 @@ impl Feed {
         Time(self.closed.load(Ordering::SeqCst))
     }
 
-    /// Closes the stream further. Partitions with events that still wait are marked as lagging
-    /// before.
+    /// Raises the closed time. The caller must first mark partitions with waiting events as
+    /// lagging.
     pub fn close(&self, time: Time) {
         if self.closed.fetch_max(time.0, Ordering::SeqCst) < time.0 {
             self.alarms.ring(time);
         }
     }
 
-    /// True for the first who wants it closed up to this time: it is enough if one of them asks.
+    /// True for the first request to close up to `time`. The caller then sends that request.
     pub fn ask(&self, time: Time) -> bool {
         self.asked.fetch_max(time.0, Ordering::SeqCst) < time.0
     }
 }
 
-/// The state of a partition that travels: into the log, into checkpoints, over to replicas.
+/// The state of a partition as logged, checkpointed, and sent to replicas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stamp {
-    /// Events so far.
+    /// Number of events.
     pub version: Version,
-    /// Time of the last one.
+    /// Time of the last event.
     pub last: Time,
 }
 
@@ -117,7 +119,7 @@ impl Partition {
         Stamp { version: self.version(), last: self.last() }
     }
 
-    /// Events so far.
+    /// The number of events.
     pub fn version(&self) -> Version {
         self.version.load(Ordering::Acquire)
     }
@@ -127,7 +129,7 @@ impl Partition {
         Time(self.last.load(Ordering::SeqCst) >> 1)
     }
 
-    /// Up to which time this copy holds everything.
+    /// The time up to which this copy holds everything.
     pub fn safe_time(&self) -> Time {
         let own = Time(self.complete.load(Ordering::SeqCst));
         if own == Time::MAX {
@@ -135,7 +137,7 @@ impl Partition {
         }
         let own = own.max(self.closed_ahead_until());
         let Some(feed) = &*self.feed.load() else { return own };
-        // In this order: whoever closes the feed further has marked us as lagging before.
+        // In this order: before the feed is closed further, a copy with waiting events is lagging.
         let closed = feed.closed();
         if self.lagging.load(Ordering::SeqCst) || !self.follows(feed) {
             own
@@ -144,39 +146,39 @@ impl Partition {
         }
     }
 
-    /// True if `feed` still speaks for this copy. The master may have changed while its events
-    /// waited, and they may wait no longer.
+    /// True if the copy still follows `feed`. After a change of the feed, a cleared lagging mark
+    /// says nothing about events of the old feed.
     fn follows(&self, feed: &Arc<Feed>) -> bool {
         self.feed.load().as_ref().is_some_and(|now| Arc::ptr_eq(now, feed))
     }
 
-    /// No event that is not here yet will be at or before this time: the master's promise.
+    /// Every event that is not installed here yet has a later time than this: the master's promise.
     pub fn closed_ahead_until(&self) -> Time {
         Time(self.closed_ahead_until.load(Ordering::SeqCst))
     }
 
-    /// The master promises silence up to this time; or a replica that holds everything has heard of that.
+    /// Records the promise, at a master or at a replica that holds all earlier events.
     pub fn close_ahead(&self, until: Time) {
         self.closed_ahead_until.fetch_max(until.0, Ordering::SeqCst);
         self.progress.wake();
     }
 
-    /// True for the first who wants silence up to this time: it is enough if one of them asks.
+    /// True for the first request for a promise up to `time`. The caller then sends that request.
     pub fn ask(&self, time: Time) -> bool {
         self.asked.fetch_max(time.0, Ordering::SeqCst) < time.0
     }
 
-    /// True if this copy is the master's.
+    /// True if this is the master's copy.
     pub fn is_master(&self) -> bool {
         self.complete.load(Ordering::SeqCst) == Time::MAX.0
     }
 
-    /// From which time on this copy holds history.
+    /// The time from which this copy holds history.
     pub fn since(&self) -> Time {
         Time(self.since.load(Ordering::SeqCst))
     }
 
-    /// Forgets the history before `time`.
+    /// Drops the history before `time`: `since` becomes at least `time`.
     pub fn raise_since(&self, time: Time) {
         self.since.fetch_max(time.0, Ordering::SeqCst);
     }
@@ -186,7 +188,7 @@ impl Partition {
         self.feed.load_full()
     }
 
-    /// Becomes the master's copy, which is complete for ever.
+    /// Makes this the master's copy, which is complete for ever.
     pub fn become_master(&self) {
         self.complete.store(Time::MAX.0, Ordering::SeqCst);
         self.feed.store(None);
@@ -194,19 +196,19 @@ impl Partition {
         self.progress.wake();
     }
 
-    /// Becomes a replica that holds everything up to `complete`, and follows `feed`, if it has
-    /// joined one.
+    /// Makes this a replica that is complete up to `complete`, and follows `feed` if it has joined
+    /// one.
     pub fn follow(&self, complete: Time, feed: Option<Arc<Feed>>) {
         self.complete.store(complete.0, Ordering::SeqCst);
         self.feed.store(feed);
         self.progress.wake();
     }
 
-    /// Says whether events from the feed wait to be installed.
+    /// Sets whether events from the feed wait to be installed.
     pub fn set_lagging(&self, lagging: bool) {
         let complete = self.safe_time();
         if lagging && complete != Time::MAX {
-            // Only ever forward: the copy may be becoming the master's at this moment.
+            // Only forward, because the copy may become the master's at this moment.
             self.complete.fetch_max(complete.0, Ordering::SeqCst);
         }
         self.lagging.store(lagging, Ordering::SeqCst);
@@ -215,7 +217,7 @@ impl Partition {
         }
     }
 
-    /// Leaves a waker for whatever may let this copy be complete up to `time`.
+    /// Registers a waker for every change that may make this copy complete up to `time`.
     pub fn wait_until_complete(&self, time: Time, waker: &Waker) {
         self.progress.register(waker);
         if let Some(feed) = &*self.feed.load() {
@@ -225,22 +227,22 @@ impl Partition {
 
     /// Marks that an event is about to get its time and to be installed. Needs the lock.
     ///
-    /// The mark goes up before the time is taken: a reader that sees no mark knows that every event
-    /// still to come is later than everything it has seen.
+    /// The mark must be set before the time is taken: a reader that sees no mark knows that every
+    /// later event has a later time than all events it has seen.
     pub fn begin_publishing(&self) {
         let last = self.last.load(Ordering::Relaxed);
         assert_eq!(last & PUBLISHING, 0, "one event is published at a time");
         self.last.store(last | PUBLISHING, Ordering::SeqCst);
     }
 
-    /// The event is not to be: its record could not be logged.
+    /// Clears the mark without an event, because its record could not be logged.
     pub fn cancel_publishing(&self) {
         let last = self.last.load(Ordering::Relaxed);
         self.last.store(last & !PUBLISHING, Ordering::SeqCst);
         self.progress.wake();
     }
 
-    /// The event is installed: version and time move, readers see it.
+    /// Records an installed event: sets version and time, and clears the mark.
     pub fn end_publishing(&self, version: Version, time: Time) {
         let last = self.last.load(Ordering::Relaxed);
         assert_eq!(last & PUBLISHING, PUBLISHING, "what ends was begun");
@@ -251,13 +253,13 @@ impl Partition {
     }
 
     /// True while an event may have its time and is not visible yet. A version that is read after
-    /// this was false counts every event that had its time before.
+    /// this returned false counts every event that had its time before.
     pub fn is_publishing(&self) -> bool {
         self.last.load(Ordering::SeqCst) & PUBLISHING != 0
     }
 
-    /// The time of the last installed event, or `None` while one is being published (after giving
-    /// it the moment that this normally takes).
+    /// The time of the last installed event, or `None` while one is being published. Retries
+    /// [`SETTLE_ROUNDS`] times first.
     pub(crate) fn settled(&self) -> Option<Time> {
         for round in 0..SETTLE_ROUNDS {
             let last = self.last.load(Ordering::SeqCst);

@@ -1,12 +1,12 @@
-//! Reading: what a context lends of the rows in an index.
+//! Reading: the rows that a context lends from an index.
 //!
 //! ```text
-//!   read, scan             the versions that the context's snapshot sees, as long as it is used
-//!   newest, scan_newest    newest versions, deletions included, as long as the guard is held
+//!   read, scan             the versions visible to the context's snapshot; borrowed with the snapshot
+//!   newest, scan_newest    newest versions, deletions included; borrowed with the guard
 //! ```
 //!
-//! The versions that a snapshot sees are kept by its pin alone, so a long reader may hold many of
-//! them and no guard. A newest version that the snapshot does not see may be on its way out.
+//! The pin alone keeps the versions that a snapshot sees, so a long reader may hold many of them
+//! without a guard. A newest version that the snapshot does not see may be freed after the guard.
 
 use crate::context::Context;
 use crate::epoch::{Guard, pin};
@@ -25,7 +25,7 @@ impl Context<'_> {
         self.read(&mut index.spot(key, &guard), key, &guard)
     }
 
-    /// As [`Context::get`], starting from the leaf remembered in `spot`.
+    /// Like [`Context::get`], starting from the leaf in `spot`.
     ///
     /// # Panics
     /// As [`Context::get`].
@@ -48,11 +48,11 @@ impl Context<'_> {
         guard: &'g Guard,
     ) -> Option<&'c Row> {
         self.assert_holds(spot.index());
-        // SAFETY: the context holds on for as long as the row is borrowed.
+        // SAFETY: the context is pinned or has a hold for as long as the row is borrowed.
         unsafe { spot.newest(key, guard) }
     }
 
-    /// Visits the rows of `range` as the snapshot sees them, in the order of their keys.
+    /// Visits the rows of `range` that the snapshot sees, in key order.
     ///
     /// # Panics
     /// As [`Context::get`].
@@ -65,7 +65,7 @@ impl Context<'_> {
         self.scan_along(index, range, Direction::Forward, visit);
     }
 
-    /// As [`Context::scan`], or from the last row to the first.
+    /// Like [`Context::scan`], in the direction `way`.
     ///
     /// # Panics
     /// As [`Context::get`].
@@ -99,7 +99,7 @@ impl Context<'_> {
         self.scan_newest_along(index, range, Direction::Forward, visit);
     }
 
-    /// As [`Context::scan_newest`], or from the last key to the first.
+    /// Like [`Context::scan_newest`], in the direction `way`.
     ///
     /// # Panics
     /// As [`Context::newest`].
@@ -114,13 +114,13 @@ impl Context<'_> {
         let mut rest = range.clone();
         let mut rows = [std::ptr::null_mut(); _];
         loop {
-            // A guard for each leaf: long scans do not hold up what others want to free.
+            // One guard per leaf, so that a long scan does not delay the freeing of memory.
             let guard = pin();
-            // SAFETY: the context holds on.
+            // SAFETY: the context is pinned or has a hold.
             let (found, next) = unsafe { index.rows_of_a_leaf(rest, way, &guard, &mut rows) };
             rows[found.clone()].iter().for_each(|&row| Row::prefetch(row));
             for &row in way.through(rows[found].iter()) {
-                // SAFETY: a context that holds on keeps the rows alive that it meets.
+                // SAFETY: such a context keeps the rows alive that it accesses.
                 if visit(unsafe { &*row }).is_break() {
                     return;
                 }
@@ -131,11 +131,11 @@ impl Context<'_> {
     }
 
     /// The times of all versions in the chain of `key`, newest first, and whether the last link
-    /// dangles. For scripts that show what garbage collection does.
+    /// dangles. For scripts that show the effect of garbage collection.
     ///
     /// # Safety
-    /// The build has assertions, one thread uses the store, and the key's rows are small: then what
-    /// was freed is still mapped, and shows by a time that does not belong there.
+    /// The build has assertions, one thread uses the store, and the key's rows are small. Then
+    /// freed rows are still mapped, and a time out of order shows that a row was freed.
     #[doc(hidden)]
     pub unsafe fn chain(&self, index: &Index, key: &[u8]) -> (Vec<isomer_design::Time>, bool) {
         let guard = pin();
@@ -153,10 +153,10 @@ impl Context<'_> {
         (times, false)
     }
 
-    /// Lends a version that the snapshot sees for as long as the snapshot is used.
+    /// Lends a version that the snapshot sees, until the snapshot ends.
     fn lend(&self, seen: &Row) -> &Row {
         // SAFETY: the pin keeps the versions that the snapshot sees; `unpin`, `snapshot` and `hold`
-        // need the context to themselves.
+        // need exclusive access to the context.
         unsafe { &*std::ptr::from_ref(seen) }
     }
 

@@ -8,10 +8,10 @@
 //!   └────────┴────────┴──────┴──────┴────────┴───────────┴──────────────┘
 //! ```
 //!
-//! The index points to the newest version of a key; each version points to the one it superseded.
-//! A snapshot at time `t` sees, of each key, the newest version with `time <= t`. Versions never
-//! change after they are linked, but for `older`, which the collector may point past versions that
-//! no snapshot needs (see [`crate::garbage`]).
+//! The index points to the newest version of a key; each version points to the one it superseded. A
+//! snapshot at time `t` sees, of each key, the newest version with `time <= t`. Versions never
+//! change after they are linked, except for `older`, which the collector may move past versions
+//! that no snapshot needs (see [`crate::garbage`]).
 
 use crate::heap::Heap;
 use crate::sync::{AtomicPtr, Ordering};
@@ -21,7 +21,7 @@ use std::ptr::NonNull;
 const HEADER_BYTES: usize = size_of::<Row>();
 const TOMBSTONE: u16 = 1;
 
-/// What a version of a row takes, rounding excluded, but for its place in the index.
+/// Bytes of a version of a row, without rounding and without its index entry.
 pub fn row_bytes(key: &[u8], value: &[u8]) -> usize {
     HEADER_BYTES + key.len() + value.len()
 }
@@ -55,7 +55,7 @@ impl Row {
             kind: if value.is_none() { TOMBSTONE } else { 0 },
             value_bytes: u32::try_from(body.len()).expect("values are below 4 GiB"),
         };
-        // SAFETY: the slot has room for header, key and value, and nobody else knows it yet.
+        // SAFETY: the slot has room for header, key and value, and is not yet shared.
         unsafe {
             slot.write(row);
             let bytes = slot.cast::<u8>().add(HEADER_BYTES);
@@ -65,7 +65,7 @@ impl Row {
         slot
     }
 
-    /// Gives the memory of a version back.
+    /// Frees a version.
     ///
     /// # Safety
     /// `row` came from [`Row::allocate`] on this heap, and no reader can reach it any more.
@@ -76,7 +76,7 @@ impl Row {
         unsafe { heap.free(context, row.cast(), bytes) };
     }
 
-    /// As [`Row::free`], of a version that was retired with the heap.
+    /// Like [`Row::free`], for a version that [`Heap::retire`] has stopped counting.
     ///
     /// # Safety
     /// As for [`Row::free`].
@@ -90,7 +90,7 @@ impl Row {
         HEADER_BYTES + usize::from(self.key_bytes) + self.value_bytes as usize
     }
 
-    /// When the transaction that wrote this version committed.
+    /// The commit time of the transaction that wrote this version.
     pub fn time(&self) -> Time {
         self.time
     }
@@ -131,36 +131,36 @@ impl Row {
     /// The version of this chain that a snapshot at `time` sees; `None` if the row did not exist
     /// then.
     ///
-    /// Stops at the first version that is old enough, so it never follows a link to a version that
-    /// was collected: those are older than what any snapshot needs.
+    /// Stops at the first version that is old enough, so it never follows a link to a collected
+    /// version: those are older than any version a snapshot needs.
     ///
     /// # Safety
-    /// A context is pinned to `time`, a guard protects the way, and this version was the newest
-    /// under both.
+    /// A context is pinned to `time`, a guard protects the versions on the path, and this version
+    /// was the newest under both.
     pub(crate) unsafe fn visible(&self, time: Time) -> Option<&Row> {
         let mut row = self;
         while row.time > time {
-            // SAFETY: a version newer than the snapshot was superseding one the snapshot may need,
-            // which the collector therefore keeps; null marks the first version of a key.
+            // SAFETY: a version newer than the snapshot superseded one that the snapshot may need,
+            // so the collector keeps the latter; null marks the first version of a key.
             row = unsafe { row.older().as_ref() }?;
         }
         (row.kind != TOMBSTONE).then_some(row)
     }
 
-    /// Pulls the version into the cache.
+    /// Prefetches the version into the cache.
     pub(crate) fn prefetch(row: *const Row) {
         prefetch(row.cast());
         prefetch(row.cast::<u8>().wrapping_add(64));
     }
 }
 
-/// Asks the processor to fetch all of a value that is about to be used.
+/// Prefetches a whole value that is about to be used.
 pub fn prefetch_all<T>(value: &T) {
     let start = std::ptr::from_ref(value).cast::<u8>();
     (0..size_of::<T>().div_ceil(64)).for_each(|line| prefetch(start.wrapping_add(line * 64)));
 }
 
-/// Asks the processor to fetch the cache line at `address`; any address is fine.
+/// Prefetches the cache line at `address`; any address is allowed.
 pub(crate) fn prefetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch never faults and has no effect but on the cache.

@@ -1,4 +1,4 @@
-//! The store of one site: the heap, the clock and the contexts that its tables share.
+//! The store of one site: the heap, the clock and the contexts, which its tables share.
 
 use crate::clock::Clock;
 use crate::context::{Context, Contexts};
@@ -12,18 +12,18 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// Keys that are taken out of an index under one guard.
+/// Number of keys removed from an index under one guard.
 const PURGED_AT_ONCE: usize = 256;
 
 /// See the [module documentation](self).
 pub struct Store {
     pub(crate) heap: Arc<Heap>,
     pub(crate) contexts: Contexts,
-    /// Hands out the times of commits.
+    /// Assigns commit times.
     pub clock: Clock,
 }
 
-/// Why a snapshot cannot be had yet. The waker passed in will be woken.
+/// Why a snapshot is not available yet. The waker passed in will be woken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NotYet {
     /// The partition at this position of the argument is publishing an event.
@@ -53,8 +53,8 @@ impl Store {
         Some(Context::new(self, slot))
     }
 
-    /// Keeps history from `horizon` on, for snapshots that read replicas. `Time::MAX`: keep only
-    /// what open snapshots need.
+    /// Keeps history from `horizon` on, for snapshots that read replicas. `Time::MAX` keeps only
+    /// the versions that open snapshots need.
     pub fn set_horizon(&self, horizon: Time) {
         self.contexts.set_horizon(horizon);
     }
@@ -64,9 +64,9 @@ impl Store {
         self.contexts.floor()
     }
 
-    /// Collects what was left behind in contexts that nobody has used since this was last called,
-    /// about `most` versions of what can go; true if there is more of it. One look at all contexts
-    /// does for all that is collected.
+    /// Collects up to about `most` versions left behind in contexts that were not used since the
+    /// last call of this. Returns true if more could be freed. A single scan of all contexts serves
+    /// all garbage of the call.
     pub fn collect_idle(&self, most: usize) -> bool {
         let contexts = &self.contexts;
         let free = contexts.abandoned().filter(|&slot| contexts.acquire_at(slot));
@@ -87,19 +87,20 @@ impl Store {
         is_more
     }
 
-    /// Moves the floor up as far as all contexts allow, unless somebody else is at it.
+    /// Raises the floor as far as all contexts allow, unless another context is scanning.
     pub fn raise_floor(&self) {
         if let Some(turn) = self.contexts.turn() {
             turn.scan(self.clock.last());
         }
     }
 
-    /// Bytes of rows and leaves, rounding included.
+    /// Bytes of rows and leaves, rounding included. Visits every pool of the heap.
     pub fn memory_bytes(&self) -> usize {
         self.heap.live_bytes()
     }
 
-    /// True if `more` bytes make that at most `max`. Far from it, which is known at the cost of one load.
+    /// True if memory plus `more` bytes is at most `max`. Costs one load, unless the limit is
+    /// close.
     pub fn has_room(&self, more: usize, max: usize) -> bool {
         let at_most = self.heap.about_bytes().saturating_add(ABOUT_BYTES);
         at_most.saturating_add(more) <= max || self.memory_bytes().saturating_add(more) <= max
@@ -107,16 +108,17 @@ impl Store {
 }
 
 impl Context<'_> {
-    /// Chooses a snapshot over `partitions`, not earlier than `at_least`, and holds on to it: the earliest that
-    /// has everything the masters have committed; and of what the replicas hold, the freshest that can be had
-    /// without waiting. A later time would show no more, and its session would have to wait for it elsewhere.
+    /// Chooses a snapshot over `partitions`, not earlier than `at_least`, and pins it. The snapshot
+    /// is the earliest with all commits of the masters, and the freshest of the replicas that needs
+    /// no waiting. A later time would show no more rows, but the session would have to wait for it
+    /// at other sites.
     ///
     /// The result is a cut through the one order of commits: every commit on the partitions at or
-    /// before it is installed, and every later one will get a later time.
+    /// before it is installed, and every other one will get a later time.
     ///
     /// # Errors
-    /// [`NotYet`] if a partition is publishing, or a replica is behind. The waker is woken when it is
-    /// worth trying again, with the same context, which remembers for what it waits.
+    /// [`NotYet`] if a partition is publishing, or a replica is behind. The waker is woken when the
+    /// caller should retry with the same context, which remembers the time it waits for.
     pub fn snapshot<'p>(
         &mut self,
         partitions: impl Iterator<Item = &'p Partition> + Clone,
@@ -141,8 +143,8 @@ impl Context<'_> {
                 self.snapshot = Some(time);
                 contexts.pin(self.slot, time);
             }
-            // The time stays as it is, and is kept, until the replica gets there: with a new time at
-            // every try, a reader of a busy master would chase it for ever.
+            // The time stays the same, and pinned, until the replica reaches it. With a new time at
+            // every attempt, a reader of a busy master would never catch up.
             Err(NotYet::Behind(_, time)) => {
                 self.wanted = Some(time);
                 contexts.pin(self.slot, time);
@@ -153,9 +155,9 @@ impl Context<'_> {
         result
     }
 
-    /// A cut is any time that the clock showed before the partitions were looked at, if the replicas
-    /// are complete up to it. A master that had taken a time for a commit by then had marked the
-    /// partition before; so what is seen without a mark, later, has all these commits installed.
+    /// A cut is any time that the clock showed before the partitions were read, if the replicas are
+    /// complete up to it. A master that had taken a commit time by then had marked the partition
+    /// before. So a partition that is seen later without a mark has these commits installed.
     fn choose<'p>(
         &self,
         partitions: impl Iterator<Item = &'p Partition> + Clone,
@@ -167,12 +169,13 @@ impl Context<'_> {
             let now = self.store.clock.last();
             let (mut time, mut complete, mut newest) = (at_least, Time::MAX, at_least);
             for (at, partition) in partitions.clone().enumerate() {
-                // In this order: if it becomes the master's between, its commits are later than now.
+                // In this order: if the copy becomes the master's in between, its commits are later
+                // than now.
                 let last = Self::settled(partition, at, waker)?;
                 let here = partition.safe_time();
                 time = time.max(partition.since());
                 if here == Time::MAX {
-                    // What was committed since then need not be seen.
+                    // Commits after `now` need not be visible.
                     time = time.max(last.min(now));
                 } else {
                     complete = complete.min(here);
@@ -190,7 +193,7 @@ impl Context<'_> {
         }
     }
 
-    /// Whether a time that was chosen before, and is pinned, can be had now.
+    /// Checks whether a time that was chosen and pinned earlier can be read now.
     pub(crate) fn wait_for<'p>(
         time: Time,
         partitions: impl Iterator<Item = &'p Partition> + Clone,
@@ -229,11 +232,11 @@ impl Context<'_> {
 
     /// Installs a new version of a row (`None`: a deletion) as of `time`, superseding the newest.
     ///
-    /// The caller holds the partition's lock, has marked it as publishing, and this context is
-    /// pinned to a snapshot or [held](Context::hold).
+    /// The caller must hold the partition's lock and have marked it as publishing. This context
+    /// must have a snapshot or a [hold](Context::hold).
     ///
     /// # Panics
-    /// If the context is neither, or the index is another store's, or not the one of `spot`.
+    /// If the context has neither, or the index is another store's, or not the one of `spot`.
     pub fn install<'g>(
         &self,
         index: &Arc<Index>,
@@ -254,8 +257,8 @@ impl Context<'_> {
         }
     }
 
-    /// Takes every row of `range` out of the index, for good. For ranges that no snapshot reads any
-    /// more: see [`Store::floor`].
+    /// Removes every row of `range` from the index. No snapshot may read the range any more: see
+    /// [`Store::floor`].
     pub fn purge(&mut self, index: &Arc<Index>, range: &KeyRange) {
         let mut rest = Some(range.clone());
         while let Some(range) = rest {
@@ -264,8 +267,8 @@ impl Context<'_> {
         self.collect();
     }
 
-    /// As [`Context::purge`], but takes no more than `most` keys. Gives how many it took, and what
-    /// is left of the range, if anything.
+    /// Like [`Context::purge`], for up to `most` keys. Returns the number of keys removed, and the
+    /// rest of the range, if any.
     pub fn purge_some(
         &mut self,
         index: &Arc<Index>,

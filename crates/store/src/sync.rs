@@ -1,7 +1,7 @@
-//! The one door to atomics and mutexes, so that tests can explore schedules.
+//! The atomics and mutexes of this crate, in one module, so that tests can explore schedules.
 //!
-//! Built normally, these are the standard library's atomics and `parking_lot`'s mutex. Built with the
-//! feature `shuttle`, they are the scheduler-controlled ones of the crate `shuttle`, and
+//! Built normally, these are the standard library's atomics and `parking_lot`'s mutex. Built with
+//! the feature `shuttle`, they are the scheduler-controlled ones of the crate `shuttle`, and
 //! `tests/schedules.rs` runs the store's races under thousands of interleavings.
 
 #[cfg(not(feature = "shuttle"))]
@@ -11,9 +11,9 @@ mod real {
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
 
-    /// Says that the caller spins on something another thread will change within nanoseconds.
+    /// Hints that the caller spins until another thread changes a value, within nanoseconds.
     pub(crate) fn spin(round: u32) {
-        // A holder that was preempted inside its few instructions gets the core back.
+        // Yields the core to a holder that was preempted inside its few instructions.
         if round % 64 == 63 { std::thread::yield_now() } else { std::hint::spin_loop() }
     }
 }

@@ -1,18 +1,19 @@
-//! Waiting without blocking: who has to wait leaves a waker and is told when to try again.
+//! Waiting without blocking: a caller that has to wait leaves a waker and retries when it is woken.
 //!
-//! Nothing below the edge may block, as the same code runs on many threads, on a server's workers
-//! and on the one thread of the simulator. A busy lock is an answer; the [`Waker`] decides what
-//! waiting means.
+//! No code below the process's edge may block, because the same code runs on many threads, on a
+//! server's workers, and on the one thread of the simulator. A busy lock is a return value; the
+//! [`Waker`] decides how to wait.
 
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
 use isomer_design::Time;
 use std::collections::VecDeque;
 use std::task::Waker;
 
-/// Those who wait for one thing to happen.
+/// The wakers that wait for one condition.
 ///
-/// To wait: [`register`](Waiters::register), look again, and only then go to sleep. To wake: make the
-/// change visible, then [`wake`](Waiters::wake). One of the two sees the other.
+/// To wait: [`register`](Waiters::register), check the condition again, and only then sleep. To
+/// wake: make the change visible, then [`wake`](Waiters::wake). At least one of the two sees the
+/// other.
 #[derive(Default)]
 pub struct Waiters {
     some: AtomicBool,
@@ -20,12 +21,12 @@ pub struct Waiters {
 }
 
 impl Waiters {
-    /// Nobody waits.
+    /// Holds no waker yet.
     pub fn new() -> Waiters {
         Waiters { some: AtomicBool::new(false), wakers: Mutex::new(Vec::new()) }
     }
 
-    /// Leaves a waker. The caller must look once more before it relies on being woken.
+    /// Registers a waker. The caller must check the condition again before it sleeps.
     pub fn register(&self, waker: &Waker) {
         let mut wakers = self.wakers.lock();
         if !wakers.iter().any(|other| other.will_wake(waker)) {
@@ -34,7 +35,7 @@ impl Waiters {
         self.some.store(true, Ordering::SeqCst);
     }
 
-    /// Wakes everyone who waits; costs one load when nobody does.
+    /// Wakes and removes all wakers. Costs one load when there are none.
     pub fn wake(&self) {
         if self.some.load(Ordering::SeqCst) {
             let wakers = {
@@ -47,7 +48,7 @@ impl Waiters {
     }
 }
 
-/// Those who wait for something to reach a time, each for its own: nobody is woken before.
+/// Wakers that wait for a value to reach a time, each for its own time. None is woken earlier.
 pub(crate) struct Alarms {
     earliest: AtomicU64,
     set: Mutex<Vec<(Time, Waker)>>,
@@ -60,7 +61,7 @@ impl Default for Alarms {
 }
 
 impl Alarms {
-    /// Leaves a waker for when `time` is reached. The caller must look once more whether it is.
+    /// Registers a waker for `time`. The caller must check again whether that time is reached.
     pub(crate) fn set(&self, time: Time, waker: &Waker) {
         let mut set = self.set.lock();
         set.retain(|(_, other)| !other.will_wake(waker));
@@ -68,7 +69,8 @@ impl Alarms {
         self.earliest.fetch_min(time.0, Ordering::SeqCst);
     }
 
-    /// The time is reached, and everybody can see it; costs one load when nobody waits for that.
+    /// Wakes the wakers up to `time`, which must already be visible. Costs one load if there are
+    /// none.
     pub(crate) fn ring(&self, time: Time) {
         if self.earliest.load(Ordering::SeqCst) > time.0 {
             return;
@@ -83,21 +85,22 @@ impl Alarms {
     }
 }
 
-/// A lock that answers "busy" instead of blocking, and keeps a queue of those who want to be told.
+/// A lock that returns "busy" instead of blocking, and keeps a queue of waiters.
 ///
 /// ```text
 ///   state    queue
-///   held     ─                    given back: free
-///   held     t2, t3               given back: free, and t2 is woken; who comes by may be faster
-///   held     t2 (tried), t3       t2 came too late: it is first again
-///   held     t3                   given back to t2, overtaken too often: it is never free in between
+///   held     ─                    unlocked: free
+///   held     t2, t3               unlocked: free, and t2 is woken; a caller in between may be faster
+///   held     t2 (overtaken), t3   t2 came too late: it is first again
+///   held     t3                   handed to t2, which was overtaken too often: never free in between
 /// ```
 ///
-/// One waiter is woken at a time, so no time is spent on those who would find it taken again. Who comes
-/// by while a woken one is on its way takes a free lock: that keeps a busy lock in use. But a waiter that
-/// was overtaken [`OVERTAKEN_MAX`] times is handed the lock the next time, so nobody starves.
+/// One waiter is woken at a time, since the others would find the lock taken again. A caller that
+/// arrives before the woken waiter takes the free lock, which keeps a busy lock in use. But a
+/// waiter that was overtaken [`OVERTAKEN_MAX`] times is handed the lock the next time, so no waiter
+/// starves.
 ///
-/// A waiter has a [`Turn`]; if it does not want the lock any more, it must [`leave`](Lock::leave).
+/// A waiter has a [`Turn`]. If it stops waiting, it must [`leave`](Lock::leave).
 #[derive(Default)]
 pub struct Lock {
     /// [`HELD`], [`WANTED`].
@@ -106,14 +109,14 @@ pub struct Lock {
 }
 
 const HELD: u32 = 1;
-/// The queue must be looked at when the lock is given back.
+/// The queue must be consulted at the unlock.
 const WANTED: u32 = 2;
 
-/// So often a waiter is woken and comes too late. A lock that is handed to a sleeper is idle until it is up, so
-/// that should be rare.
+/// After this many times a woken waiter that came too late is handed the lock. A lock that is
+/// handed to a sleeping waiter is idle until that runs, so it should be rare.
 const OVERTAKEN_MAX: u32 = 3;
 
-/// A place in the queue of a [`Lock`]; none at first.
+/// A place in the queue of a [`Lock`]; initially none.
 #[derive(Default, Debug)]
 pub struct Turn {
     number: u32,
@@ -122,7 +125,7 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// A place before all others. For what is rare, and helps those who queue.
+    /// A place before all others. For rare operations that shorten the queue.
     pub fn urgent() -> Turn {
         Turn { is_urgent: true, ..Turn::default() }
     }
@@ -131,7 +134,7 @@ impl Turn {
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<Waiter>,
-    /// The turn to which the held lock was handed over, if that has not noticed yet.
+    /// The turn to which the held lock was handed over, until that waiter takes it; otherwise 0.
     granted: u32,
     last_turn: u32,
 }
@@ -139,7 +142,7 @@ struct Queue {
 struct Waiter {
     turn: u32,
     waker: Waker,
-    /// How often it was woken, and came too late.
+    /// How many times it was woken and came too late.
     overtaken: u32,
 }
 
@@ -161,19 +164,19 @@ impl Lock {
     pub fn try_once(&self) -> bool {
         let state = self.state.load(Ordering::SeqCst);
         let held = state | HELD;
-        // Another's change of the state is as good as another's lock: whoever waits looks again.
+        // A concurrent change of the state counts as "busy": a waiter checks again under the queue.
         state & HELD == 0
             && self.state.compare_exchange(state, held, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// Takes the lock, or queues for it and returns `false`: then the waker will be woken.
+    /// Takes the lock, or queues for it and returns `false`: then the waker is woken later.
     #[must_use]
     #[inline]
     pub fn try_lock(&self, turn: &mut Turn, waker: &Waker) -> bool {
         (turn.number == 0 && self.try_once()) || self.take_turn(turn, waker)
     }
 
-    /// Gives the lock back, and tells who is next.
+    /// Releases the lock and wakes the next waiter.
     #[inline]
     pub fn unlock(&self) {
         if self.state.compare_exchange(HELD, 0, Ordering::SeqCst, Ordering::SeqCst).is_err() {
@@ -195,7 +198,7 @@ impl Lock {
         }
         let queued = queue.waiting.len();
         queue.waiting.retain(|waiter| waiter.turn != number);
-        // It was woken and does not come: if nobody has the lock, the next one has to be told.
+        // This waiter was woken but does not come. If the lock is free, the next one must be woken.
         let is_free = self.state.load(Ordering::SeqCst) & HELD == 0;
         let next =
             if queued == queue.waiting.len() && is_free { queue.waiting.pop_front() } else { None };
@@ -203,12 +206,12 @@ impl Lock {
         next.into_iter().for_each(|next| next.waker.wake());
     }
 
-    /// True if somebody holds the lock.
+    /// True if the lock is held.
     pub fn is_held(&self) -> bool {
         self.state.load(Ordering::SeqCst) & HELD != 0
     }
 
-    /// How many wait for it.
+    /// The number of waiters.
     pub fn queued(&self) -> usize {
         self.queue.lock().waiting.len()
     }
@@ -218,7 +221,7 @@ impl Lock {
         let mut queue = self.queue.lock();
         let queue = &mut *queue;
         let is_granted = turn.number != 0 && queue.granted == turn.number;
-        // From here on whoever gives the lock back asks for the queue first.
+        // From here on, an unlock consults the queue first.
         if is_granted || self.state.fetch_or(HELD | WANTED, Ordering::SeqCst) & HELD == 0 {
             queue.waiting.retain(|waiter| waiter.turn != turn.number);
             if is_granted {

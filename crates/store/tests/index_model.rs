@@ -1,9 +1,8 @@
-//! The index against a sorted map: whatever is done to both, both hold the same.
+//! The index compared with a sorted map: the same operations on both give the same contents.
 //!
-//! One thread, so that every difference is the tree's fault: what many threads do to it is for
-//! `schedules.rs`. Keys come in families that hurt in different places: short ones, which the word
-//! of a leaf's entry holds whole; long ones that agree in the bytes that fit into the word; composite
-//! ones; and integers.
+//! One thread, so that every difference is a fault of the tree; `schedules.rs` tests many threads.
+//! The keys come in four families: short ones, which fit the word of a leaf's entry; long ones that
+//! agree in the bytes of that word; composite ones; and integers.
 #![cfg(not(feature = "shuttle"))]
 
 mod seeded;
@@ -17,7 +16,7 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::task::Waker;
 
-/// One test at a time: operations of others would keep epochs from passing.
+/// One test at a time, because other operations would delay the epochs.
 static ALONE: Mutex<()> = Mutex::new(());
 
 type Bytes = Vec<u8>;
@@ -29,7 +28,7 @@ fn short(random: &mut Seeded) -> Bytes {
     letters(random, 8)
 }
 
-/// Up to 40 bytes that agree in more than the seven that a word holds.
+/// Up to 40 bytes with more equal leading bytes than the seven that a word holds.
 fn alike(random: &mut Seeded) -> Bytes {
     let head = b"warehouse/district/"[..8 + random.below(12) as usize].to_vec();
     [head, letters(random, 21)].concat()
@@ -48,7 +47,7 @@ fn letters(random: &mut Seeded, count: u64) -> Bytes {
     (0..random.below(count)).map(|_| [0, 1, b'a', 0xff][random.below(4) as usize]).collect()
 }
 
-/// A table in the store, and what it should hold.
+/// A table in the store, and the contents it should have.
 struct Twin<'s> {
     context: Context<'s>,
     store: &'s Store,
@@ -90,7 +89,7 @@ impl<'s> Twin<'s> {
         assert_eq!(found, self.model.get(key).map(Vec::as_slice), "{key:x?}");
     }
 
-    /// Compares the rows from `start` on, but no more than `limit`, below `end`.
+    /// Compares up to `limit` rows from `start` on and below `end`.
     fn check_scan(&self, start: &[u8], end: Option<&[u8]>, limit: usize) {
         let range = KeyRange::new(Key::from_bytes(start), end.map(Key::from_bytes));
         let mut seen: Vec<&Row> = Vec::new();
@@ -105,7 +104,7 @@ impl<'s> Twin<'s> {
         self.check_scan_backward(&range, limit);
     }
 
-    /// As the scan forward, from the end.
+    /// Like the forward scan, from the end.
     fn check_scan_backward(&self, range: &KeyRange, limit: usize) {
         let mut seen: Vec<&Row> = Vec::new();
         self.context.scan_along(&self.index, range, Direction::Backward, |row| {
@@ -120,7 +119,8 @@ impl<'s> Twin<'s> {
         assert!(seen.eq(expected), "{range} backward");
     }
 
-    /// Every key, a scan of everything, and short scans from every key and from between keys.
+    /// Checks every key, a scan of everything, and short scans from every key and from between
+    /// keys.
     fn check_all(&mut self) {
         self.look();
         self.check_scan(&[], None, usize::MAX);
@@ -135,10 +135,10 @@ impl<'s> Twin<'s> {
 
     fn collect_all(&mut self) {
         self.context.collect();
-        assert_eq!(self.context.garbage_len(), 0, "nobody needs the past");
+        assert_eq!(self.context.garbage_len(), 0, "no snapshot needs old versions");
     }
 
-    /// Keys in the index, deletions included.
+    /// The number of keys in the index, deletions included.
     fn keys_in_index(&mut self) -> usize {
         let mut count = 0;
         self.context.hold();
@@ -171,7 +171,7 @@ fn keys_inserted_in_any_order_are_found_in_order() {
     }
 }
 
-/// Phases of growth and decline, so that leaves and whole nodes run empty and fill up again.
+/// Phases of growth and decline, in which leaves and whole nodes become empty and fill up again.
 #[test]
 fn any_operations_leave_index_and_map_equal() {
     let _alone = ALONE.lock();
@@ -184,7 +184,7 @@ fn any_operations_leave_index_and_map_equal() {
             let deletes = [5, 95, 30, 100][phase % 4];
             for _ in 0..4000 {
                 let key = family(random);
-                // Most deletions shall meet a row.
+                // Most deletions should hit a row.
                 let near = twin.model.range(key.clone()..).next().map(|(key, _)| key.clone());
                 match near {
                     Some(near) if random.below(100) < deletes => twin.write(&near, None),
@@ -204,8 +204,8 @@ fn any_operations_leave_index_and_map_equal() {
     }
 }
 
-/// The tree has several levels, runs empty range by range, in either direction, and is filled again
-/// from the middle of what was emptied.
+/// The tree has several levels, becomes empty range by range, in either direction, and is filled
+/// again from the middle of the emptied part.
 #[test]
 fn an_emptied_index_can_be_filled_again() {
     let _alone = ALONE.lock();
@@ -233,8 +233,8 @@ fn an_emptied_index_can_be_filled_again() {
     }
 }
 
-/// A queue: inserts at one end, deletes at the other. Nodes that ran empty must leave the tree, or
-/// memory would grow with everything that ever passed through.
+/// A queue: inserts at one end, deletes at the other. Empty nodes must leave the tree, or memory
+/// would grow with every row that ever passed through.
 #[test]
 fn a_queue_takes_no_more_memory_than_it_holds() {
     let _alone = ALONE.lock();
@@ -250,7 +250,7 @@ fn a_queue_takes_no_more_memory_than_it_holds() {
         let half = (number / 100_000) as usize;
         peak[half] = store.memory_bytes().max(peak[half]);
     }
-    assert!(peak[1] < peak[0] + 64_000, "the second half needs what the first did: {peak:?}");
+    assert!(peak[1] < peak[0] + 64_000, "the second half needs no more than the first: {peak:?}");
     twin.check_all();
 }
 

@@ -1,8 +1,8 @@
-//! Memory stays flat: endless updates do not make it grow, whoever looks on, and what goes is freed.
+//! Memory stays flat under endless updates, with and without long readers, and garbage is freed.
 //!
-//! Bounds are stated in rows, as the module documentation of `garbage` states them: per context a
-//! few hundred superseded versions without a long reader, and with one some thousands more, plus one
-//! version per key and long reader.
+//! The bounds are stated in rows, like those in the module documentation of `garbage`. Per context:
+//! a few hundred superseded versions without a long reader. With long readers: some thousands more,
+//! plus one version per key and long reader.
 #![cfg(not(feature = "shuttle"))]
 
 mod seeded;
@@ -15,15 +15,15 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// One test at a time: operations of others would keep epochs from passing.
+/// One test at a time, because other operations would delay the epochs.
 static ALONE: Mutex<()> = Mutex::new(());
 
 const KEYS: u64 = 500;
-/// A slot for a row of these tests: header, key and value, rounded up.
+/// The slot of a row of these tests: header, key and value, rounded up.
 const ROW_BYTES: usize = 24 + 4 + 100;
-/// Superseded versions that a context may hold without a long reader.
+/// Limit on the superseded versions of a context without a long reader.
 const GARBAGE_ROWS: usize = 300;
-/// As above, with long readers; the versions they need come on top.
+/// The same with long readers; the versions that they need come on top.
 const HELD_UP_ROWS: usize = 6000;
 
 struct Table {
@@ -55,7 +55,7 @@ impl Table {
         context.collect_some();
     }
 
-    /// Updates all over the keys; returns how many rows more than those of the keys there were.
+    /// Random updates over all keys. Returns the maximal number of rows beyond one per key.
     fn update(&self, contexts: &mut [Context<'_>], random: &mut Seeded, updates: u64) -> usize {
         let mut peak = 0;
         for number in 0..updates {
@@ -86,7 +86,7 @@ impl Table {
 }
 
 #[test]
-fn updates_take_no_memory_when_nobody_looks_on() {
+fn updates_take_no_memory_without_readers() {
     let _alone = ALONE.lock();
     let table = Table::new();
     let mut contexts = [table.store.context().unwrap()];
@@ -97,7 +97,7 @@ fn updates_take_no_memory_when_nobody_looks_on() {
 }
 
 #[test]
-fn many_contexts_take_their_share_each_and_give_it_back() {
+fn many_contexts_hold_bounded_garbage_each_and_free_it() {
     let _alone = ALONE.lock();
     let table = Table::new();
     let mut contexts: Vec<_> = (0..40).map(|_| table.store.context().unwrap()).collect();
@@ -105,8 +105,8 @@ fn many_contexts_take_their_share_each_and_give_it_back() {
     assert!(peak <= 40 * GARBAGE_ROWS, "{peak} rows");
     drop(contexts);
     table.store.collect_idle(usize::MAX);
-    assert!(table.extra_rows() > 0, "contexts leave behind what they did not collect");
-    table.store.collect_idle(usize::MAX); // Nobody has used them since.
+    assert!(table.extra_rows() > 0, "contexts leave uncollected garbage behind");
+    table.store.collect_idle(usize::MAX); // No context has used the slots since then.
     assert_eq!(table.extra_rows(), 0);
 }
 
@@ -154,7 +154,7 @@ fn slow_readers_that_come_and_go_cost_one_version_per_key_each() {
     assert_eq!(table.extra_rows(), 0);
 }
 
-/// Keys that come and go, the same ones and always new ones, under a reader who saw none of them.
+/// Keys that are inserted and deleted, old and new ones, under a reader that saw none of them.
 #[test]
 fn deletions_under_a_slow_reader_leave_nothing_behind() {
     let _alone = ALONE.lock();
@@ -170,7 +170,7 @@ fn deletions_under_a_slow_reader_leave_nothing_behind() {
         let half = (number / 50_000) as usize;
         peak[half] = peak[half].max(table.extra_rows() + context.garbage_len());
     }
-    // Two versions and a note of the deletion for each.
+    // Two versions and one tombstone entry for each.
     assert!(peak[1] <= 4 * HELD_UP_ROWS && peak[1] < 2 * peak[0], "{peak:?} rows");
     assert_eq!(table.values(&reader), before);
     let mut count = 0;
@@ -182,7 +182,7 @@ fn deletions_under_a_slow_reader_leave_nothing_behind() {
 }
 
 #[test]
-fn deleted_keys_leave_the_index_with_all_they_held() {
+fn deleted_keys_leave_the_index_with_all_versions() {
     let _alone = ALONE.lock();
     let table = Table::new();
     let mut context = table.store.context().unwrap();
@@ -193,17 +193,17 @@ fn deleted_keys_leave_the_index_with_all_they_held() {
     assert!(table.store.memory_bytes() < 2000, "a leaf and a node may be left");
 }
 
-/// Garbage may outlive the context that made it, and the slot it lies in may be in use again when
-/// somebody cleans up.
+/// Garbage may outlive the context that made it, and its slot may be in use again when
+/// `collect_idle` runs.
 #[test]
-fn cleaning_up_leaves_contexts_in_use_alone() {
+fn collecting_idle_contexts_spares_those_in_use() {
     let _alone = ALONE.lock();
     let table = Table::new();
     let holder = table.look();
     let mut writer = table.store.context().unwrap();
     table.write(&mut writer, 1, Some(1));
     drop(writer); // Its garbage waits for the holder.
-    let reader = table.look(); // Has the writer's slot now.
+    let reader = table.look(); // Uses the writer's slot now.
     drop(holder);
     (0..2).for_each(|_| _ = table.store.collect_idle(usize::MAX));
     let mut writer = table.store.context().unwrap();
@@ -230,10 +230,11 @@ fn contexts_cannot_read_another_store() {
     one.look().get(&other.index, &Key::int(1));
 }
 
-/// Stores of some megabytes, made and dropped: rows, leaves, nodes, and rows too large for the pools.
+/// Creates and drops stores of some megabytes: rows, leaves, nodes, and rows too large for the
+/// pools.
 #[test]
 #[cfg(target_os = "linux")]
-fn a_dropped_store_gives_everything_back() {
+fn a_dropped_store_returns_all_memory() {
     let _alone = ALONE.lock();
     let round = || {
         let table = Table::new();
@@ -259,7 +260,7 @@ fn resident_bytes() -> usize {
     statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
 }
 
-/// Lets this thread's epochs pass, so that what waits for them is freed.
+/// Advances this thread's epochs, so that deferred memory is freed.
 fn flush_epochs() {
     drop(Store::new(Time(1)).new_table());
 }

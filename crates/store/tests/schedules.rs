@@ -1,22 +1,22 @@
-//! What many threads do to the store at once, under thousands of schedules.
+//! Concurrent operations on the store, under thousands of schedules.
 //!
 //! With the feature `shuttle`, every atomic and mutex of the crate is one of the crate `shuttle`,
-//! whose scheduler decides at each of them who goes on. Each test below is a small story of two or
-//! three threads, told again and again: under random schedules, and under those of PCT, which finds
-//! bugs of few preemptions with some certainty. `cargo test -p isomer-store --features shuttle` runs
-//! them.
+//! whose scheduler decides at each of them which thread runs next. Each test below is a small story
+//! of two or three threads, repeated under random schedules, and under those of PCT, which finds
+//! bugs of few preemptions with a guaranteed probability. `cargo test -p isomer-store --features
+//! shuttle` runs them.
 //!
-//! **What is explored, and what is not.** Schedules are sequentially consistent: orders that only a
-//! weaker machine shows are argued in the code. `crossbeam-epoch` and `arc-swap` stay as they are:
-//! they never wait for anybody, and all threads of a story share one real thread, so the epoch stands
-//! still while any of them holds a guard. Memory is therefore kept for longer than in earnest where
-//! epochs keep it, but not where pins do; and that is what needs exploring.
+//! **Coverage.** Schedules are sequentially consistent; comments in the code argue for the
+//! reorderings of weaker machines. `crossbeam-epoch` and `arc-swap` are not replaced: they never
+//! wait for another thread. All threads of a story share one real thread, so the epoch stands still
+//! while any of them holds a guard. Epochs therefore keep memory for longer than in production.
+//! Pins do not, and their races are the ones to explore.
 //!
-//! **How a mistake is noticed.** Freed memory is overwritten and, under this feature, not used again;
-//! rows assert that they are not read then. Values are one byte, repeated. Who waits for ever is a
-//! deadlock that the scheduler reports.
+//! **Detection.** Freed memory is overwritten and, under this feature, not reused; rows assert that
+//! they are not read after that. Values are one byte, repeated. The scheduler reports an endless
+//! wait as a deadlock.
 //!
-//! Each test names a mistake that was planted by hand to see that it fails.
+//! Each test names a planted bug (a mutation) with which it was seen to fail.
 
 use isomer_design::{Direction, Key, KeyRange, TableId, Time};
 use isomer_store::{Context, Feed, Index, Partition, Stamp, Store, Turn, pin};
@@ -27,13 +27,13 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// Tells a story under that many random schedules, and half as many of PCT.
+/// Runs a story under `schedules` random schedules, and half as many of PCT.
 fn explore(schedules: usize, story: fn()) {
     shuttle::check_random(story, schedules);
     shuttle::check_pct(story, schedules / 2, 3);
 }
 
-/// A site with one table: two partitions, whose keys lie next to each other in the index.
+/// A site with one table: two partitions, whose keys are adjacent in the index.
 struct Site {
     store: Store,
     index: Arc<Index>,
@@ -58,7 +58,7 @@ impl Site {
         if number < 1000 { &self.left } else { &self.right }
     }
 
-    /// Rows that are there from the beginning.
+    /// Installs rows before the threads start.
     fn fill(&self, numbers: impl Iterator<Item = u16>, value: u8) {
         let mut context = self.store.context().unwrap();
         context.hold();
@@ -92,7 +92,7 @@ impl Site {
         context.collect();
     }
 
-    /// A context with a snapshot of these partitions, once it can be had.
+    /// Waits for a snapshot of these partitions. Returns its context and time.
     fn look<'s>(&'s self, partitions: &[&Partition], at_least: Time) -> (Context<'s>, Time) {
         let mut context = self.store.context().unwrap();
         let snapshot = block_on(poll_fn(|cx| {
@@ -108,7 +108,7 @@ impl Site {
         context.get(&self.index, &key(number)).map(|row| byte(row.value().unwrap()))
     }
 
-    /// All keys that the snapshot sees, in the order of the scan.
+    /// All keys that the snapshot sees, in scan order.
     fn scan(&self, context: &Context<'_>) -> Vec<Key> {
         let mut keys = Vec::new();
         context.scan(&self.index, &KeyRange::all(), |row| {
@@ -121,7 +121,7 @@ impl Site {
     }
 }
 
-/// Keys that agree in the bytes that a leaf's word holds, so that leaves are searched through rows.
+/// Keys that agree in the bytes of a leaf's word, so that searches compare rows.
 fn key(number: u16) -> Key {
     Key::from_bytes(&[b"alike in words, ".as_slice(), &number.to_be_bytes()].concat())
 }
@@ -149,8 +149,8 @@ fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
-/// A full leaf is split under a reader, who must find every row that was there before, and what is
-/// committed to the new leaves, though the reader remembers the old one.
+/// A full leaf is split under a reader, which must find every earlier row, and the rows that are
+/// committed to the new leaves, although it remembers the old leaf.
 ///
 /// Planted: the old leaf marked obsolete after the new root was published.
 #[test]
@@ -165,7 +165,7 @@ fn a_leaf_is_split_under_a_reader() {
         join([writer]);
         let (context, _) = site.look(&[&site.left], Time::ZERO);
         let row = context.read(&mut spot, &key(4), &guard).unwrap();
-        assert_eq!(byte(row.value().unwrap()), 9, "what was committed is seen");
+        assert_eq!(byte(row.value().unwrap()), 9, "the committed value is seen");
         drop(context);
         join([splitter]);
     });
@@ -181,8 +181,8 @@ fn a_leaf_is_split_under_a_reader() {
     });
 }
 
-/// Rows come and go in a leaf whose keys are compared through the rows, while a reader looks for one
-/// that stays where it is, in the midst of them.
+/// Rows come and go in a leaf whose keys are compared through the rows, while a reader searches for
+/// a row between them that stays.
 ///
 /// Planted: a move of entries without a change of the sequence number.
 #[test]
@@ -205,9 +205,9 @@ fn entries_move_under_a_reader() {
     });
 }
 
-/// Two writers fill one leaf until it splits, and a reader scans meanwhile.
+/// Two writers fill one leaf until it splits, while a reader scans.
 ///
-/// Planted: a split that does not look again whether the leaf is full.
+/// Planted: a split that does not check again whether the leaf is full.
 #[test]
 fn two_writers_fill_one_leaf() {
     explore(150, || {
@@ -228,16 +228,16 @@ fn two_writers_fill_one_leaf() {
     });
 }
 
-/// A leaf runs empty and is unlinked; its left neighbour takes over its keys and gets some. Who scans
-/// meanwhile, newest versions at that, must not see them twice.
+/// A leaf becomes empty and is unlinked; its left neighbour takes over its keys and gets new ones.
+/// A concurrent scan of newest versions must not see them twice.
 ///
-/// Planted: a scan that takes all entries of a leaf, whatever its bounds were on the way there.
+/// Planted: a scan that takes all entries of a leaf, whatever its bounds were on the path there.
 #[test]
 fn a_leaf_grows_under_a_scan() {
     explore(1200, || a_leaf_grows_under(Direction::Forward));
 }
 
-/// The same, from the last key to the first: the leaf that has grown comes before the one that is gone.
+/// The same, from the last key to the first: the leaf that has grown precedes the unlinked one.
 ///
 /// Planted: a scan backward that takes all entries of a leaf, also those after the range's end.
 #[test]
@@ -269,10 +269,10 @@ fn a_leaf_grows_under(way: Direction) {
     join([writer]);
 }
 
-/// A leaf is split while somebody goes through the index from the last key to the first: what was there
-/// before is met once, in order.
+/// A leaf is split during a scan from the last key to the first: the scan meets every earlier row
+/// once, in order.
 ///
-/// Planted: going down to the leaf that begins where the range ends.
+/// Planted: a descent to the leaf that begins where the range ends.
 #[test]
 fn a_leaf_is_split_under_a_scan_backward() {
     explore(1200, || {
@@ -294,9 +294,9 @@ fn a_leaf_is_split_under_a_scan_backward() {
     });
 }
 
-/// A commit over two partitions is seen whole or not at all, and not unseen again.
+/// A commit over two partitions is seen whole or not at all, and stays seen.
 ///
-/// Planted: the mark of publishing raised after the time is taken.
+/// Planted: the publishing mark set after the time is taken.
 #[test]
 fn a_commit_over_two_partitions_is_atomic() {
     explore(6000, || {
@@ -307,22 +307,22 @@ fn a_commit_over_two_partitions_is_atomic() {
         });
         let mut session = (Time::ZERO, 0);
         for _ in 0..2 {
-            // The session may have seen anything so far, at this site or another.
+            // The session may have seen any earlier time, at this site or another.
             let at_least = site.store.clock.last();
             let (context, time) = site.look(&[&site.left, &site.right], at_least);
             let seen = [1, 1001].map(|number| site.value(&context, number).unwrap());
             assert_eq!(seen[0], seen[1], "at {time}");
-            assert!(time >= session.0 && seen[0] >= session.1, "a session goes forward");
+            assert!(time >= session.0 && seen[0] >= session.1, "a session moves forward");
             session = (time, seen[0]);
         }
         join([writer]);
     });
 }
 
-/// A replica that is known to be complete far ahead does not lead its readers to a time at which the
-/// other partition's master has half a commit.
+/// A replica that is known to be complete far ahead does not lead its readers to a time at which
+/// the other partition's master has half a commit.
 ///
-/// Planted: the snapshot as fresh as the clock is after the partitions were looked at.
+/// Planted: a snapshot at the clock's time after the partitions were read.
 #[test]
 fn a_fresh_replica_beside_a_busy_master() {
     explore(1500, || {
@@ -341,11 +341,11 @@ fn a_fresh_replica_beside_a_busy_master() {
     });
 }
 
-/// A snapshot begins while its versions are superseded, the floor is moved, and what lies below it is
+/// A snapshot begins while its versions are superseded, the floor rises, and garbage below it is
 /// freed.
 ///
-/// Planted: the limit is not announced, so that the snapshot may lie below a floor that was computed
-/// without it.
+/// Planted: a scan that does not announce its limit, so that the snapshot may lie below a floor
+/// computed without it.
 #[test]
 fn a_snapshot_begins_while_the_floor_moves() {
     explore(1500, || {
@@ -363,11 +363,11 @@ fn a_snapshot_begins_while_the_floor_moves() {
     });
 }
 
-/// A reader of one partition passes rows of another, of which its snapshot knows nothing, while they
-/// are superseded by a commit with an earlier time than the snapshot.
+/// A reader of one partition passes rows of another partition, which its snapshot does not cover,
+/// while a commit with an earlier time than the snapshot supersedes them.
 ///
 /// Planted: versions freed once the floor has reached the time of the commit that superseded them,
-/// rather than a time taken after they were gone from the index.
+/// instead of a time taken after they left the index.
 #[test]
 fn rows_of_other_partitions_are_passed_in_a_leaf() {
     explore(1500, || {
@@ -386,7 +386,7 @@ fn rows_of_other_partitions_are_passed_in_a_leaf() {
             });
             assert_eq!(count, 2);
             assert_eq!(site.value(&context, 999), Some(7));
-            // Nothing is promised of the other partition's row, but that looking is safe.
+            // The other partition's row may have any value, but reading it must be safe.
             let other = context.get(&site.index, &key(1000)).unwrap();
             thread::yield_now();
             assert!(matches!(byte(other.value().unwrap()), 7 | 8));
@@ -395,9 +395,10 @@ fn rows_of_other_partitions_are_passed_in_a_leaf() {
     });
 }
 
-/// As above, but the rows passed were superseded by the slow way's leave: there is a longer reader.
+/// The same with a longer reader, so that the slow path frees the passed rows.
 ///
-/// Planted: the slow way asks who needs the version until it was superseded, rather than gone.
+/// Planted: a slow path that asks for snapshots until the version was superseded, instead of until
+/// it left the index.
 #[test]
 fn rows_of_other_partitions_are_kept_above_a_long_reader() {
     explore(1500, || {
@@ -407,7 +408,7 @@ fn rows_of_other_partitions_are_kept_above_a_long_reader() {
         site.commit(&[1000], Some(8));
         let writer = thread(&site, |site| {
             (9..12).for_each(|value| site.commit(&[1000], Some(value)));
-            drop(site.store.new_table()); // Lets epochs pass.
+            drop(site.store.new_table()); // Advances the epochs.
         });
         for _ in 0..2 {
             let (context, _) = site.look(&[&site.left], site.store.clock.last());
@@ -420,8 +421,8 @@ fn rows_of_other_partitions_are_kept_above_a_long_reader() {
     });
 }
 
-/// A long reader keeps its versions while those above them are taken out of their chains, by two
-/// writers who collect each other's neighbours, until the reader ends and all of it goes the fast way.
+/// A long reader keeps its versions while two writers unlink those above them, each next to
+/// versions of the other. When the reader ends, the rest goes the fast path.
 ///
 /// Planted: a slow pass that does not hold the floor while it walks.
 #[test]
@@ -449,11 +450,11 @@ fn chains_are_shortened_above_a_long_reader() {
     });
 }
 
-/// Under a long reader, keys are inserted and deleted by one writer, and inserted by another.
+/// Under a long reader, one writer inserts and deletes keys, and a second one inserts.
 ///
-/// Planted: tombstones removed the slow way although an older version is left.
+/// Planted: the slow path removes a tombstone although an older version is left.
 #[test]
-fn tombstones_go_while_a_long_reader_looks_on() {
+fn tombstones_are_collected_under_a_long_reader() {
     explore(400, || {
         let site = Site::new();
         site.fill([1].into_iter(), 7);
@@ -474,18 +475,18 @@ fn tombstones_go_while_a_long_reader_looks_on() {
     });
 }
 
-/// A lock goes from hand to hand; who finds it busy sleeps until it is woken.
+/// A lock passes from thread to thread; a thread that finds it busy sleeps until it is woken.
 ///
-/// Planted: a try that does not look again after leaving its waker.
+/// Planted: an attempt that does not check again after registering its waker.
 #[test]
-fn a_lock_is_handed_over_without_losing_a_wake_up() {
+fn a_lock_is_handed_over_without_a_lost_wakeup() {
     explore(8000, || {
         let site = Site::new();
         let threads = [1, 2, 3].map(|_| {
             thread(&site, |site| {
                 for _ in 0..2 {
                     lock(&site.left);
-                    site.left.begin_publishing(); // Asserts that nobody else does.
+                    site.left.begin_publishing(); // Asserts that no other thread is publishing.
                     site.left.cancel_publishing();
                     site.left.lock.unlock();
                 }
@@ -511,10 +512,10 @@ fn refresh(site: &Site, number: u16, value: u8, time: Time) {
     context.collect();
 }
 
-/// Mastership of both partitions goes away, commits come in through the feed, and mastership comes
-/// back, under a reader of both.
+/// Mastership of both partitions moves away, commits arrive through the feed, and mastership
+/// returns, under a reader of both.
 ///
-/// Planted: the word of a feed taken although events from it wait to be installed.
+/// Planted: the feed's closed time applied although events from the feed wait to be installed.
 #[test]
 fn mastership_moves_under_a_reader() {
     explore(1000, || {
@@ -550,10 +551,10 @@ fn mastership_moves_under_a_reader() {
     });
 }
 
-/// The word of a feed is given up while a reader asks how far it goes: the next master's events have
-/// not come yet.
+/// A replica leaves its feed while a reader asks how far it is complete: the events of the next
+/// master have not arrived yet.
 ///
-/// Planted: completeness that does not look again whether it is still the same feed.
+/// Planted: completeness that does not check again whether the feed is still the same.
 #[test]
 fn a_replica_changes_its_feed_under_a_reader() {
     explore(1500, || {
@@ -562,19 +563,19 @@ fn a_replica_changes_its_feed_under_a_reader() {
         let feed = Arc::new(Feed::default());
         site.left.follow(Time(1), Some(feed.clone()));
         let mover = thread(&site, move |site| {
-            // The old master's last event is waiting when its feed goes on without the partition.
+            // The old master's last event is waiting when its feed continues without the partition.
             site.left.set_lagging(true);
             feed.close(Time(100));
             site.left.follow(Time(2), None);
             site.left.set_lagging(false);
         });
-        assert!(site.left.safe_time() <= Time(2), "nobody speaks for what came after");
+        assert!(site.left.safe_time() <= Time(2), "the old feed does not cover later events");
         join([mover]);
     });
 }
 
-/// An event that comes too late, from a feed that does not matter any more, makes no master of a
-/// replica, and no replica of a master.
+/// A late event, from a feed that the copy no longer follows, makes no master of a replica, and no
+/// replica of a master.
 ///
 /// Planted: completeness that is frozen with a plain store.
 #[test]
@@ -595,12 +596,12 @@ fn late_events_do_not_change_roles() {
     });
 }
 
-/// Two want a lock twice each, a third gives up its turn after one try: nobody is forgotten, and no two
-/// have it at once.
+/// Two threads want a lock twice each, and a third gives up its turn after one attempt: every
+/// waiter gets the lock, and never two at once.
 ///
 /// Planted: leaving a turn that was woken without waking the next.
 #[test]
-fn a_lock_forgets_nobody() {
+fn a_lock_serves_every_waiter() {
     explore(3000, || {
         let site = Site::new();
         let take_twice = |site: &Site| {

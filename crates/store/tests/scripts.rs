@@ -1,21 +1,21 @@
 //! Runs the golden scripts in `scripts/`: stories of readers, writers and collectors at one site,
-//! step by step. `UPDATE_GOLDENFILES=1 cargo test -p isomer-store` writes the answers anew.
+//! step by step. `UPDATE_GOLDENFILES=1 cargo test -p isomer-store` rewrites the answers.
 //!
 //! ```text
 //!   partition left 0 100           a partition, mastered here, of the keys from 0 up to 100
 //!   replica right 100 200          as above, but a replica, complete up to @1
 //!   now 40                         real time, which the next commit takes if it is ahead
 //!   commit 1=a 2=b 3=none          a transaction of one step; `none` deletes
-//!   update 1 times=5000            that many commits to one key
+//!   update 1 times=5000            this many commits to one key
 //!   w: mark left right             a commit in steps: the partitions are marked, ...
 //!   w: time                        ... a time is taken, ...
 //!   w: install 1=a                 ... rows are installed, ...
 //!   w: publish                     ... and the marks go down
 //!   r: look left right [after=40]  chooses a snapshot, not before a time
 //!   r: get 1 2, r: scan            reads
-//!   r: end                         lets the snapshot go
+//!   r: end                         ends the snapshot
 //!   close 50                       the feed of the replicas is complete up to @50
-//!   arrive right, refresh right 101=x at=45     an event comes in and waits; it is installed
+//!   arrive right, refresh right 101=x at=45     an event arrives and waits; it is installed
 //!   follow left 60, lead left      changes of mastership: complete up to @60; for ever
 //!   a: lock left, a: unlock left
 //!   collect                        the writer of commits collects its garbage
@@ -23,7 +23,7 @@
 //!   keys, floor, garbage
 //! ```
 //!
-//! Answers begin with who got them. Whoever waits is told when to try again: `r is woken`.
+//! An answer begins with the client's name. A wake-up of a client is printed: `r is woken`.
 #![cfg(all(debug_assertions, not(feature = "shuttle")))]
 #![allow(unsafe_code)]
 
@@ -39,15 +39,15 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 
 type Answer = Result<String, Box<dyn Error>>;
-/// Keys, and their new values unless they are deleted.
+/// Keys and their new values; `None` deletes.
 type Writes = Vec<(u64, Option<String>)>;
 
-/// Stores live as long as the process, so that contexts can be kept beside them.
+/// Stores live as long as the process, so that contexts can borrow them.
 struct Runner {
     store: &'static Store,
     index: Arc<Index>,
     partitions: BTreeMap<String, Partition>,
-    /// Who waits for the lock of which partition.
+    /// Clients that wait for a partition's lock.
     turns: BTreeMap<(String, String), Turn>,
     feed: Arc<Feed>,
     now: Time,
@@ -56,14 +56,14 @@ struct Runner {
     woken: Arc<Mutex<BTreeSet<String>>>,
 }
 
-/// Who reads, or commits step by step.
+/// A client that reads, or commits step by step.
 struct Client {
     context: Context<'static>,
     marked: Vec<String>,
     time: Time,
 }
 
-/// Notes who is woken.
+/// Records which client is woken.
 struct Alarm {
     client: String,
     woken: Arc<Mutex<BTreeSet<String>>>,

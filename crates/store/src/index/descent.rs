@@ -1,8 +1,9 @@
 //! Looking up many keys at once.
 //!
-//! A lookup is a chain of trips to memory, three for a node or leaf, each of which says where the next
-//! one goes. A processor that looks up one key waits most of the time. So many keys go down together:
-//! one step of each in turn, and each step only asks the cache for what the key's next one reads.
+//! A lookup is a chain of cache misses, three for a node or leaf, and each decides the address of
+//! the next one. A processor that looks up one key waits most of the time. So many keys descend
+//! together: one step of each in turn, and each step only prefetches the line that the key's next
+//! step reads.
 //!
 //! ```text
 //!            key a          key b          key c
@@ -18,12 +19,12 @@ use super::{Index, Spot};
 use crate::epoch::Guard;
 use smallvec::SmallVec;
 
-/// One of the keys on its way down.
+/// The state of one key's descent.
 struct Lane<'g> {
     child: Child,
     height: usize,
     word: Word,
-    /// The line, then the place, in the node or leaf.
+    /// The line, then the index of the entry, in the node or leaf.
     at: usize,
     index: &'g Index,
 }
@@ -32,7 +33,7 @@ struct Lane<'g> {
 pub type Spots<'g> = SmallVec<[Spot<'g>; 4]>;
 
 impl Index {
-    /// Finds the leaves of many keys, each in its index, and asks the cache for their rows.
+    /// Finds the leaves of many keys, each in its index, and prefetches their rows.
     pub fn spots<'g, 'k>(
         keys: impl Iterator<Item = (&'g Index, &'k [u8])> + Clone,
         guard: &'g Guard,
@@ -91,7 +92,7 @@ impl<'g> Lane<'g> {
         }
     }
 
-    /// Where the way has come to its end.
+    /// The leaf in which the descent ended.
     fn leaf(&self) -> &'g Leaf {
         assert_eq!(self.height, 0, "leaves are at the bottom");
         // SAFETY: at height 0 the child is a leaf; it is freed after the guard.

@@ -1,4 +1,4 @@
-//! Leaves of the index: the entries of up to 32 keys, and the protocol by which they are shared.
+//! Leaves of the index: the entries of up to 32 keys, and the protocol by which threads share them.
 //!
 //! ```text
 //!   line 0   state, count, heads: the first words of lines 2 to 4
@@ -8,10 +8,11 @@
 //!     to 8   ...                         behind the last entry: null
 //! ```
 //!
-//! A search reads three lines, each of which the one before names: heads, words, the row's pointer.
+//! A search reads three lines, and each decides which one follows: heads, words, the row's pointer.
 //!
-//! **Readers** use the sequence number: read, search, and check that the number is the same. What they
-//! read meanwhile may be torn, so nothing of it may lead out of bounds. **Writers** hold the latch.
+//! **Readers** use the sequence number: they read it, search, and check that it has not changed.
+//! Values read in between may be torn, so the search must stay within bounds for any of them.
+//! **Writers** hold the latch.
 
 use crate::heap::Heap;
 use crate::row::{Row, prefetch};
@@ -38,15 +39,15 @@ impl Word {
         Word(u64::from_be_bytes(bytes))
     }
 
-    /// True if equal words mean equal keys.
+    /// True if equal words imply equal keys.
     pub(super) fn is_whole_key(self) -> bool {
         self.0 as u8 <= 7
     }
 }
 
-/// An operation holds the latch: pointers may change.
+/// A writer holds the latch: pointers may change.
 const LATCHED: u64 = 1;
-/// Entries are being moved: readers must wait.
+/// A writer moves entries: readers must wait.
 const MOVING: u64 = 2;
 /// The leaf was replaced: start again from the root.
 const OBSOLETE: u64 = 4;
@@ -67,14 +68,14 @@ pub(super) struct Leaf {
 struct Line([AtomicU64; LINE_WORDS]);
 
 impl Line {
-    /// How many words of the line are less. Looks at all of them: which way a branch would go is
-    /// anybody's guess.
+    /// The number of words in the line that are less than `word`. Compares all of them, because a
+    /// branch would be mispredicted half of the time.
     fn less(&self, word: Word) -> usize {
         self.0.iter().map(|other| usize::from(other.load(Ordering::Relaxed) < word.0)).sum()
     }
 }
 
-/// Where a key is, or would be inserted, in a leaf.
+/// The place of a key in a leaf, or (`Err`) the place to insert it.
 pub(super) type Position = Result<usize, usize>;
 
 impl Leaf {
@@ -92,15 +93,15 @@ impl Leaf {
                 AtomicPtr::new(entries.get(i).map_or(ptr::null_mut(), |entry| entry.1))
             }),
         };
-        // SAFETY: the slot is large enough, aligned to 64 bytes as its size is a multiple of 64, and
-        // not yet shared.
+        // SAFETY: the slot is large enough, aligned to 64 bytes as its size is a multiple of 64,
+        // and not yet shared.
         unsafe { slot.write(leaf) };
         slot
     }
 
     pub(super) fn count(&self) -> usize {
-        // A torn read under a racing move is possible and caught by the sequence number; clamp, so
-        // that it cannot index out of bounds before that.
+        // A read that races with a move may be torn. The sequence number shows that only
+        // afterwards, so the clamp prevents an index out of bounds until then.
         (self.count.load(Ordering::Relaxed) as usize).min(LEAF_ENTRIES)
     }
 
@@ -117,13 +118,13 @@ impl Leaf {
         self.words[at / LINE_WORDS].0[at % LINE_WORDS].load(Ordering::Relaxed)
     }
 
-    /// As `search`, but looks at one place first.
+    /// Like `search`, but compares the entry at `at` first.
     pub(super) fn search_from(&self, at: usize, word: Word, key: &[u8]) -> Position {
         let there = at < LEAF_ENTRIES && self.word(at) == word.0;
         if there && word.is_whole_key() { Ok(at) } else { self.search(word, key) }
     }
 
-    /// Where `key` is; `Err` is where it would be inserted.
+    /// The place of `key`; `Err` holds the place to insert it.
     pub(super) fn search(&self, word: Word, key: &[u8]) -> Position {
         let at = self.first_in(self.line_of(word), word);
         if at == LEAF_ENTRIES || self.word(at) != word.0 {
@@ -132,22 +133,22 @@ impl Leaf {
         if word.is_whole_key() { Ok(at) } else { self.search_long(word, at, key) }
     }
 
-    /// The line of words in which a search goes on.
+    /// The line of words in which a search continues.
     fn line_of(&self, word: Word) -> usize {
         self.heads.iter().map(|head| usize::from(head.load(Ordering::Relaxed) < word.0)).sum()
     }
 
-    /// The first place from a line on whose word is not less.
+    /// The first place in a line whose word is not less than `word`.
     fn first_in(&self, line: usize, word: Word) -> usize {
         line * LINE_WORDS + self.words[line].less(word)
     }
 
-    /// Among entries with equal words, from `at` on, compares whole keys.
+    /// Compares whole keys among the entries with equal words, from `at` on.
     #[cold]
     fn search_long(&self, word: Word, mut at: usize, key: &[u8]) -> Position {
         while at < LEAF_ENTRIES && self.word(at) == word.0 {
-            // SAFETY: rows reachable from a leaf are alive while the caller's guard is; a null can
-            // only be seen during a move, and the caller then tries again.
+            // SAFETY: rows reachable from a leaf are alive while the caller's guard is. Only a
+            // reader that races with a move sees a null, and it then retries.
             let Some(row) = (unsafe { self.row(at).as_ref() }) else { return Err(at) };
             match row.key().cmp(key) {
                 std::cmp::Ordering::Less => at += 1,
@@ -158,32 +159,33 @@ impl Leaf {
         Err(at)
     }
 
-    /// Asks the cache for what a search looks at first; the steps that follow do so for the rest, and
-    /// tell where the key seems to be. Nobody needs to be kept out: these are guesses.
+    /// First step: prefetches the line that a search reads first. The later steps prefetch the rest
+    /// and return where the key probably is. They need no sequence check, because their results are
+    /// hints.
     pub(super) fn warm_heads(&self) {
         prefetch(ptr::from_ref(self).cast());
     }
 
-    /// The second step.
+    /// Second step: prefetches a line of words.
     pub(super) fn warm_words(&self, word: Word) -> usize {
         let line = self.line_of(word);
         prefetch(ptr::from_ref(&self.words[line]).cast());
         line
     }
 
-    /// The third step.
+    /// Third step: prefetches a pointer.
     pub(super) fn warm_pointer(&self, line: usize, word: Word) -> usize {
         let at = self.first_in(line, word).min(LEAF_ENTRIES - 1);
         prefetch(ptr::from_ref(&self.rows[at]).cast());
         at
     }
 
-    /// The last step.
+    /// Last step: prefetches the row.
     pub(super) fn warm_row(&self, at: usize) {
         Row::prefetch(self.row(at));
     }
 
-    /// Runs `read` until it was not disturbed by a move; `None` if the leaf is obsolete.
+    /// Runs `read` until no move disturbs it; `None` if the leaf is obsolete.
     pub(super) fn read<T>(&self, mut read: impl FnMut(&Leaf) -> T) -> Option<T> {
         let mut round = 0;
         loop {
@@ -236,7 +238,7 @@ pub(super) struct Latched<'a> {
 }
 
 impl Latched<'_> {
-    /// Lets `change` move entries, with readers kept out meanwhile.
+    /// Runs `change`, which moves entries, while readers are kept out.
     fn moving(&self, change: impl FnOnce(&Leaf)) {
         let state = self.leaf.state.load(Ordering::Relaxed);
         self.leaf.state.store(state | MOVING, Ordering::Relaxed);
@@ -261,8 +263,8 @@ impl Latched<'_> {
         self.moving(|leaf| {
             let last = leaf.count() - 1;
             (at..last).for_each(|i| leaf.set(i, leaf.word(i + 1), leaf.row(i + 1)));
-            // A reader that races with the move finds nothing here, rather than a row that may be
-            // gone.
+            // A reader that races with the move finds a null here instead of a row that may be
+            // freed.
             leaf.set(last, NO_WORD, ptr::null_mut());
             leaf.count.store(last as u32, Ordering::Relaxed);
         });
@@ -277,7 +279,7 @@ impl Latched<'_> {
         (0..self.leaf.count()).map(|i| (self.leaf.word(i), self.leaf.row(i))).collect()
     }
 
-    /// Marks the leaf as replaced; every other user starts again from the root.
+    /// Marks the leaf as replaced. Every other operation on it starts again from the root.
     pub(super) fn retire(self) {
         self.leaf.state.fetch_or(OBSOLETE, Ordering::Release);
     }
@@ -285,14 +287,14 @@ impl Latched<'_> {
 
 impl Drop for Latched<'_> {
     fn drop(&mut self) {
-        // Only who holds the latch writes the state.
+        // Only the owner of the latch writes the state.
         let state = self.leaf.state.load(Ordering::Relaxed);
         self.leaf.state.store(state & !LATCHED, Ordering::Release);
     }
 }
 
 impl Leaf {
-    /// Copies the pointers of the entries from `key` on; returns how many.
+    /// Copies the pointers of the entries from `key` on. Returns their number.
     pub(super) fn copy_from(&self, key: &[u8], rows: &mut LeafRows) -> usize {
         let (Ok(at) | Err(at)) = self.search(Word::of(key), key);
         let count = self.count();
@@ -304,7 +306,7 @@ impl Leaf {
 }
 
 impl Leaf {
-    /// Copies the pointers of the entries before `end` (`None`: of all); returns how many.
+    /// Copies the pointers of the entries before `end` (`None`: of all). Returns their number.
     pub(super) fn copy_before(&self, end: Option<&[u8]>, rows: &mut LeafRows) -> usize {
         let count = match end.map(|end| self.search(Word::of(end), end)) {
             Some(Ok(at) | Err(at)) => at.min(self.count()),

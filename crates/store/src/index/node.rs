@@ -12,8 +12,8 @@ pub(super) const NODE_CHILDREN: usize = NODE_LINES * LINE_WORDS;
 /// An immutable inner node: child `i` covers the keys from separator `i` (child 0: from the node's
 /// own lower bound) up to separator `i + 1`.
 ///
-/// A search reads three cache lines, whatever the node's size: the heads, the line of words that they
-/// name, and the child. Words behind the last one are the greatest there is.
+/// A search reads three cache lines, whatever the node's size: the heads, the line of words that
+/// the heads select, and the child. Words after the last entry have the greatest value.
 #[repr(C, align(64))]
 pub(super) struct Node {
     /// The first word of each line of words.
@@ -21,7 +21,7 @@ pub(super) struct Node {
     words: [[u64; LINE_WORDS]; NODE_LINES],
     pub(super) children: [Child; NODE_CHILDREN],
     pub(super) count: usize,
-    /// The whole separators; consulted only when words are equal and do not hold the whole key.
+    /// The whole separators, for comparisons of equal words that do not hold the whole key.
     pub(super) separators: Box<[Key]>,
 }
 
@@ -36,7 +36,7 @@ impl Node {
     pub(super) fn allocate(heap: &Heap, entries: Vec<(Key, Child)>) -> NonNull<Node> {
         let last = entries.len() - 1;
         let word = |i: usize| match i {
-            // The first child covers whatever comes before, too.
+            // The first child also covers all smaller keys.
             0 => 0,
             _ => entries.get(i).map_or(NO_WORD, |(key, _)| Word::of(key).0),
         };
@@ -51,14 +51,14 @@ impl Node {
             separators: entries.into_iter().map(|(key, _)| key).collect(),
         };
         let slot = heap.allocate(0, size_of::<Node>()).cast::<Node>();
-        // SAFETY: the slot is large enough, aligned to 64 bytes as its size is a multiple of 64, and
-        // not yet shared.
+        // SAFETY: the slot is large enough, aligned to 64 bytes as its size is a multiple of 64,
+        // and not yet shared.
         unsafe { slot.write(node) };
         slot
     }
 
     /// # Safety
-    /// The node came from `allocate` on this heap, and nobody can reach it any more.
+    /// The node came from `allocate` on this heap, and no operation can reach it any more.
     pub(super) unsafe fn free(heap: &Heap, node: NonNull<Node>) {
         heap.retire(0, size_of::<Node>());
         // SAFETY: the caller's promise.
@@ -66,7 +66,7 @@ impl Node {
     }
 
     /// # Safety
-    /// As for [`Node::free`], of one that was retired with the heap.
+    /// As for [`Node::free`], for a node that [`Heap::retire`] has stopped counting.
     pub(super) unsafe fn reuse(heap: &Heap, node: NonNull<Node>) {
         // SAFETY: the caller's promise.
         unsafe {
@@ -80,11 +80,11 @@ impl Node {
         self.child_in(self.line_of(word), word, key)
     }
 
-    /// The same, given what [`Node::line_of`] said.
+    /// Like [`Node::child_of`], given the result of [`Node::line_of`].
     fn child_in(&self, line: usize, word: Word, key: &[u8]) -> usize {
         let mut at = self.last_in(line, word);
         if !word.is_whole_key() {
-            // Of the separators with an equal word, those beyond the key do not count.
+            // Among separators with an equal word, those greater than the key do not count.
             while at > 0 && self.word(at) == word.0 && self.separators[at].as_bytes() > key {
                 at -= 1;
             }
@@ -96,33 +96,33 @@ impl Node {
     pub(super) fn child_before(&self, end: Option<(Word, &[u8])>) -> usize {
         let Some((word, end)) = end else { return self.count - 1 };
         let at = self.child_of(word, end);
-        // The first child covers what comes before its separator, too.
+        // The first child also covers the keys before its separator.
         at - usize::from(at > 0 && *self.separators[at] == *end)
     }
 
-    /// The line of words in which a search goes on.
+    /// The line of words in which a search continues.
     fn line_of(&self, word: Word) -> usize {
         last_not_beyond(&self.heads, word)
     }
 
-    /// The last place in a line whose word is not beyond `word`.
+    /// The last place in a line whose word is at most `word`.
     fn last_in(&self, line: usize, word: Word) -> usize {
         line * LINE_WORDS + last_not_beyond(&self.words[line], word)
     }
 
-    /// Asks the cache for what a search looks at first; the steps that follow do so for the rest.
+    /// First step: prefetches the line that a search reads first.
     pub(super) fn warm_heads(&self) {
         prefetch(ptr::from_ref(&self.heads).cast());
     }
 
-    /// The second step.
+    /// Second step: prefetches a line of words.
     pub(super) fn warm_words(&self, word: Word) -> usize {
         let line = self.line_of(word);
         prefetch(ptr::from_ref(&self.words[line]).cast());
         line
     }
 
-    /// The last step: which child.
+    /// Last step: finds the child and prefetches its pointer.
     pub(super) fn warm_child(&self, line: usize, word: Word, key: &[u8]) -> usize {
         let at = self.child_in(line, word, key);
         prefetch(ptr::from_ref(&self.children[at]).cast());
@@ -143,8 +143,8 @@ impl Node {
     }
 }
 
-/// The last of a line's words that is not beyond `word`; the first one never is. Looks at all of them:
-/// which way a branch would go is anybody's guess.
+/// The place of the last word in a line that is at most `word`; the first word always is. Compares
+/// all words, because a branch would be mispredicted half of the time.
 fn last_not_beyond(line: &[u64; LINE_WORDS], word: Word) -> usize {
     line[1..].iter().map(|&other| usize::from(other <= word.0)).sum()
 }
