@@ -1,18 +1,19 @@
-//! Ablation: what is each rule of the autopilot worth?
+//! Ablation: measures the effect of each rule of the autopilot.
 //!
 //! ```text
-//!   RULES          the autopilot without one of its rules: a tuning in which that has no weight
-//!     ×            short forms of the experiments that it was tuned with
+//!   rules          the autopilot without one rule: a tuning in which that rule has no weight
+//!     ×            short forms of the experiments with which it was tuned
 //!     ×            seeds
 //!                       │
 //!                       ▼
-//!   a table        what is served without the rule, as a share of what is served with it
+//!   a table        throughput without the rule, as a share of the throughput with it
 //! ```
 //!
-//! Time is virtual, so it does not matter what else the machine does. Short forms have four sites of four cores, and a
-//! quarter to half of the rows: a run takes seconds, and all of them less than half an hour on two cores. What they say
-//! scatters by a tenth from seed to seed; a rule is kept if something is clearly worse without it, or if it is what the
-//! paper says, or if it keeps the autopilot quiet.
+//! Virtual time makes the results independent of the load of the real machine. Short forms have
+//! four sites of four cores, and a quarter to half of the rows. A run takes seconds, and all runs
+//! together less than half an hour on two cores. Results vary by a tenth between seeds. A rule is
+//! kept if a metric is clearly worse without it, if the paper has it, or if it keeps the autopilot
+//! quiet.
 
 use crate::experiment::{Experiment, Varied, WorkloadSpec};
 use crate::metric::Metric;
@@ -22,16 +23,16 @@ use crate::system::{System, tuned};
 use isomer_plan::learned::Tuning;
 use std::fmt::Write as _;
 
-/// A rule that can be taken out.
+/// A rule that can be disabled.
 #[derive(Clone, Copy)]
 pub struct Rule {
-    /// The autopilot without it, by this name.
+    /// The autopilot without the rule, under the name of the rule.
     pub system: System,
-    /// What it does.
+    /// A description of the rule.
     pub what: &'static str,
 }
 
-/// The rules, each with the tuning in which it has no weight. The first line is the autopilot as it is.
+/// The rules, each with the tuning that disables it. The first entry is the complete autopilot.
 pub fn rules() -> Vec<Rule> {
     let rule = |name, what, strategy| Rule {
         system: System { name, strategy, ..System::autopilot() },
@@ -83,16 +84,16 @@ pub fn rules() -> Vec<Rule> {
     ]
 }
 
-/// The experiments that rules are measured with, in their short forms.
+/// The short forms of the experiments with which the rules are measured.
 pub fn ablation_experiments() -> Vec<Experiment> {
-    // What becomes quiet takes longer.
+    // Experiments that settle only late take longer.
     let names = ["steady", "ycsb-read-zipf", "ycsb-shift", "tpcc", "twitter"];
     let short = |name: &&str| Experiment::named(name).expect("it is one of ours").short();
     names.iter().map(short).collect()
 }
 
 impl Experiment {
-    /// The same question to a small cluster, so that it is answered in seconds.
+    /// The short form of the experiment: a small cluster on which a run takes seconds.
     #[must_use]
     pub(crate) fn short(&self) -> Experiment {
         let mut short = self.clone();
@@ -118,7 +119,7 @@ impl Experiment {
     }
 }
 
-/// The page: a line for each rule, a column for each experiment.
+/// The page: one line for each rule, one column for each experiment.
 pub fn ablation_page(experiments: &[Experiment], samples: &[Vec<Sample>]) -> String {
     let seeds = experiments.first().map_or(0, |experiment| experiment.seeds);
     let mut page = format!(

@@ -1,18 +1,18 @@
-//! The table of costs, measured on the machine at hand from the code itself.
+//! Measures the table of costs from the code itself, on the machine at hand.
 //!
-//! Each cost is a slope between two sizes, so that what both have in common cancels out; and a median
-//! of many rounds, so that what else the machine does hardly counts.
+//! Each cost is a slope between two sizes, so that common overhead cancels out. It is the median of
+//! many rounds, so that other load on the machine has little effect.
 //!
 //! ```text
-//!   scan of 1000 rows − scan of 100 rows         = 900 · scan
-//!   read of 9 partitions − 9 rows of one         = 8 · partition
-//!   change of 9 rows − change of 1 row           = 8 · (read + write)
-//!   change of 1 row − read of 1 row              = commit + write
+//!   scan of 1000 rows − scan of 100 rows              = 900 · scan
+//!   read in 9 partitions − read of 9 rows in one      = 8 · partition
+//!   change of 9 rows − change of 1 row                = 8 · (read + write)
+//!   change of 1 row − read of 1 row                   = commit + write
 //! ```
 //!
-//! Two sites stand side by side on one thread, their messages handed over by hand; a message's own cost
-//! is that of a small one over a socket of this machine. Time comes from the caller. What putting in order, planning and
-//! locks of the total order cost is measured in [`ordered::calibrate`].
+//! Two sites run on one thread, and this module delivers their messages. The cost of a message is
+//! that of a small one over a local socket. The caller provides the clock. The costs of ordering,
+//! planning and locking in a total order are measured in [`ordered::calibrate`].
 
 use crate::costs::Costs;
 use crate::ordered;
@@ -37,14 +37,14 @@ const TABLE: TableId = TableId(1);
 const ROWS: i64 = 100_000;
 const PARTITION_ROWS: i64 = 1000;
 const ROW: [u8; 26] = [7; 26];
-/// A round repeats what it measures so often.
+/// The number of repetitions in a round.
 const REPEAT: usize = 200;
 const ROUNDS: usize = 41;
 
-/// Measures every cost.
+/// Measures all costs.
 ///
 /// # Errors
-/// In words, if this machine cannot talk to itself over a socket.
+/// A message, if this machine cannot connect to itself over a socket.
 pub fn calibrate(now: Stopwatch<'_>) -> Result<Costs, String> {
     let bench = Bench::new();
     let median = |run: &mut dyn FnMut(i64)| median(now, run);
@@ -78,7 +78,7 @@ pub fn calibrate(now: Stopwatch<'_>) -> Result<Costs, String> {
         receive,
         send,
         begin,
-        // Whoever is woken goes the same way again.
+        // A resumed transaction takes the same path again.
         resume: begin,
         partition,
         read,
@@ -98,7 +98,7 @@ pub fn calibrate(now: Stopwatch<'_>) -> Result<Costs, String> {
     })
 }
 
-/// A table in partitions; there are eight sites.
+/// A design with eight sites and one partitioned table.
 fn design(place: fn(i64) -> Placement) -> Design {
     let mut design = Design::new((1..=8).map(SiteId)).expect("eight sites");
     let schema = Schema::new("rows", vec![Column::new("id", ColumnType::Int64)], &["id"]);
@@ -109,7 +109,7 @@ fn design(place: fn(i64) -> Placement) -> Design {
     design
 }
 
-/// Finding the site of a footprint of so many keys.
+/// Routes a footprint of `keys` keys.
 fn route(keys: i64, now: Stopwatch<'_>) -> f64 {
     let table = RoutingTable::of(&design(|_| Placement::at(SiteId(1))));
     median(now, &mut |at| {
@@ -119,7 +119,7 @@ fn route(keys: i64, now: Stopwatch<'_>) -> f64 {
     })
 }
 
-/// The median over rounds of what one call takes.
+/// The median time of one call over all rounds, in nanoseconds.
 fn median(now: Stopwatch<'_>, run: &mut dyn FnMut(i64)) -> f64 {
     let mut rounds: Vec<u64> = (0..ROUNDS)
         .map(|round| {
@@ -134,7 +134,7 @@ fn median(now: Stopwatch<'_>, run: &mut dyn FnMut(i64)) -> f64 {
     rounds[ROUNDS / 2] as f64 / REPEAT as f64
 }
 
-/// Two sites: the first is master of everything.
+/// Two sites, of which the first masters all partitions.
 struct Bench {
     sites: [Arc<Site>; 2],
     messages: Arc<Messages>,
@@ -149,7 +149,7 @@ impl Network for Messages {
     }
 }
 
-/// Time that goes on by one whenever somebody looks.
+/// A clock that advances by one at each reading.
 struct Count(AtomicU64);
 
 impl TimeSource for Count {
@@ -226,7 +226,7 @@ impl Bench {
         });
     }
 
-    /// Applying an event with one row at a replica, and one with nine.
+    /// The time to apply an event with one row at a replica, and an event with nine rows.
     fn refresh(&self, now: Stopwatch<'_>) -> (f64, f64) {
         self.follow(0);
         let one = |rows: i64| {
@@ -235,7 +235,7 @@ impl Bench {
                     (0..REPEAT as i64).for_each(|at| {
                         self.change((0..rows).map(|key| (at + key) % PARTITION_ROWS))
                     });
-                    // Only what is durable goes to followers.
+                    // Only durable events are sent to followers.
                     self.sites[0].log().sync().expect("memory can be synced");
                     self.sites[0].ship();
                     let begun = now();
@@ -259,7 +259,7 @@ impl Bench {
         self.hand_over();
     }
 
-    /// A split or merge.
+    /// The time of a split or merge.
     fn step(&self, now: Stopwatch<'_>) -> f64 {
         let at = Key::int(50 * PARTITION_ROWS + 500);
         let mut run = |_| {
@@ -269,7 +269,7 @@ impl Bench {
         median(now, &mut run) / 2.0
     }
 
-    /// A row read for a replica, and one installed there.
+    /// The time to read a row for a replica, and to install a row there.
     fn copy(&self, now: Stopwatch<'_>) -> (f64, f64) {
         let (mut reads, mut installs) = (Vec::new(), Vec::new());
         for at in 60..60 + 31 {
@@ -299,7 +299,7 @@ fn partition(first: i64) -> KeyRange {
     KeyRange::new(start, (end < ROWS).then(|| Key::int(end)))
 }
 
-/// Polls what has nothing to wait for.
+/// Polls a future until it is ready. It must not wait for another thread.
 fn poll<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     loop {
@@ -309,7 +309,7 @@ fn poll<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// What a core spends to send a small message, and to receive it.
+/// The core time to send a small message, and to receive it.
 fn message(now: Stopwatch<'_>) -> std::io::Result<(f64, f64)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let mut one = TcpStream::connect(listener.local_addr()?)?;

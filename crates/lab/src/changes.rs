@@ -1,9 +1,9 @@
-//! The changes of a run: how many, when, and how many were taken back.
+//! The changes of the design during a run: number, times, and the share that was soon undone.
 //!
 //! ```text
-//!   split at 5 ─────────▶ merge at 5                   taken back within 10 s: thrash
-//!   remaster to s2 ─────▶ remaster to s1               as well, if s1 was the master before
-//!   add_replica s3 ──────────────── 10 s ─▶ remove     taken back later: the workload has changed
+//!   split at 5 ─────────▶ merge at 5                   undone within 10 s: thrash
+//!   remaster to s2 ─────▶ remaster to s1               likewise, if s1 was the master before
+//!   add_replica s3 ──────────────── 10 s ─▶ remove     undone later: the workload has changed
 //! ```
 
 use isomer_cluster::ChangeEvent;
@@ -11,14 +11,14 @@ use isomer_design::{Change, Design, SiteId};
 use parking_lot::Mutex;
 use std::ops::Range;
 
-/// Whoever takes a change back so soon should not have made it.
+/// A change that is undone within this time should not have been made.
 const THRASH_NS: u64 = 10_000_000_000;
 
 /// See the [module documentation](self).
 pub(crate) struct Changes(Mutex<Book>);
 
 struct Book {
-    /// The design with all changes so far, to know who was master before.
+    /// The design with all changes so far, from which the previous master is known.
     design: Design,
     made: Vec<Made>,
 }
@@ -30,12 +30,12 @@ struct Made {
 }
 
 impl Changes {
-    /// None was made to this design.
+    /// Starts with a design to which no changes have been made.
     pub(crate) fn new(design: Design) -> Changes {
         Changes(Mutex::new(Book { design, made: Vec::new() }))
     }
 
-    /// A change was made.
+    /// Records a change that was made.
     pub(crate) fn enter(&self, event: &ChangeEvent) {
         let mut book = self.0.lock();
         let ChangeEvent { change, begun, took_ns, .. } = event;
@@ -47,12 +47,12 @@ impl Changes {
         book.made.push(Made { at_ns, change: change.clone(), opposite });
     }
 
-    /// How many were made within a time.
+    /// The number of changes in a time range.
     pub(crate) fn count(&self, within_ns: &Range<u64>) -> usize {
         self.0.lock().made.iter().filter(|made| within_ns.contains(&made.at_ns)).count()
     }
 
-    /// The share of those made within a time that were taken back soon; `None` if there were none.
+    /// Of the changes in a time range, the share that was soon undone; `None` if there were none.
     pub(crate) fn thrash(&self, within_ns: &Range<u64>) -> Option<f64> {
         let book = self.0.lock();
         let (mut all, mut undone) = (0, 0);
@@ -76,9 +76,9 @@ mod tests {
 
     const T: TableId = TableId(1);
 
-    /// The picture at the head of the module.
+    /// The picture in the module documentation.
     #[test]
-    fn what_is_taken_back_soon_is_thrash() {
+    fn changes_that_are_soon_undone_are_thrash() {
         let mut design = Design::new([1, 2, 3].map(SiteId)).unwrap();
         let schema = Schema::new("rows", vec![Column::new("id", ColumnType::Int64)], &["id"]);
         let start = [(Key::min(), Placement::new(SiteId(1), [SiteId(2)]))];

@@ -1,53 +1,53 @@
-//! Claims: what the paper says of its measurements, or we of ours, and whether that came out.
+//! Claims about results, by the paper or by us, and whether they hold.
 //!
-//! | claim | ours is |
+//! | claim | value |
 //! | --- | --- |
-//! | `better-than` | how many times better the first system is than another, or than every other: the least |
-//! | `grows` | the metric at the last point over that at the first |
-//! | `at-most` | the metric itself, the largest of all points |
-//! | `at-least` | the metric itself, the smallest of all points |
+//! | `better-than` | the factor over another system, or the smallest over all others |
+//! | `grows` | the metric at the last point divided by that at the first |
+//! | `at-most` | the largest value of the metric at any point |
+//! | `at-least` | the smallest value of the metric at any point |
 //!
-//! A claim may be about one point only.
+//! A claim may be restricted to one point.
 
 use crate::measured::Measured;
 use crate::metric::Metric;
 use crate::sample::{Mean, Sample};
 use serde::{Deserialize, Serialize};
 
-/// What is claimed, in a form that can be compared.
+/// A claim in a form that can be checked.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// What is compared.
+    /// The metric.
     pub metric: Metric,
-    /// How.
+    /// The relation.
     pub is: Relation,
-    /// The other system, for [`Relation::BetterThan`]; every other, if missing.
+    /// The other system, for [`Relation::BetterThan`]; all others, if missing.
     pub than: Option<String>,
-    /// At this point of what is varied; at all, if missing.
+    /// The point to which the claim is restricted; all points, if missing.
     pub at: Option<f64>,
-    /// The paper's number, where it gives one.
+    /// The paper's number, if it gives one.
     pub paper: Option<f64>,
-    /// What is to be reached here, if not the paper's number.
+    /// The number to reach, if it differs from the paper's.
     pub goal: Option<f64>,
 }
 
-/// See the table at the head of the module.
+/// See the table in the module documentation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Relation {
-    /// So many times better than another system.
+    /// Better than another system by a factor.
     BetterThan,
-    /// So many times as much at the last point as at the first.
+    /// Grows by a factor from the first point to the last.
     Grows,
-    /// Not more than this anywhere.
+    /// At most this value at every point.
     AtMost,
-    /// Not less than this anywhere.
+    /// At least this value at every point.
     AtLeast,
 }
 
 impl Claim {
-    /// What is claimed, in words.
+    /// The claim in words.
     pub fn name(&self) -> String {
         let metric = self.metric.short_name();
         let others = self.than.as_deref().unwrap_or("every other system");
@@ -60,12 +60,12 @@ impl Claim {
         self.at.map_or(claim.clone(), |at| format!("{claim} at {at}"))
     }
 
-    /// What is to be reached.
+    /// The number to reach.
     pub fn goal(&self) -> Option<f64> {
         self.goal.or(self.paper)
     }
 
-    /// What came out for the first of the systems; `None` if runs are missing.
+    /// The value for the first system; `None` if runs are missing.
     pub fn ours(&self, systems: &[String], samples: &[Sample]) -> Option<Mean> {
         let here = |sample: &&Sample| self.at.is_none() || self.at == sample.x;
         let of_system = |name: &str| -> Vec<&Sample> {
@@ -92,7 +92,7 @@ impl Claim {
         }
     }
 
-    /// True if what came out is what is to be reached.
+    /// True if `ours` satisfies the claim.
     pub fn is_reached(&self, ours: f64) -> bool {
         self.goal().is_none_or(|goal| match self.is {
             Relation::AtMost => ours <= goal,
@@ -107,7 +107,7 @@ impl Claim {
     }
 }
 
-/// The mean over seeds of what two runs with the same seed give together.
+/// The mean over seeds of a function of two runs with the same seed.
 fn paired(
     a: &Sample,
     b: &Sample,

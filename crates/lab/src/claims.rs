@@ -1,19 +1,20 @@
-//! Claims that say something: the autopilot beside every other system, in short forms of every experiment.
+//! Compares the autopilot with the strongest other system, in short forms of every experiment.
 //!
 //! ```text
 //!   experiments, short     ×     every system     ×     seeds
 //!                                     │
 //!            ┌────────────────────────┼──────────────────────────┐
 //!            ▼                        ▼                          ▼
-//!   the best of them         the best placement          what a user notices:
-//!   that finished            known with hindsight        quiet, memory, scale, overhead, the slowest percent,
-//!                                                        a hot spot that moves
+//!   the best of those        the best placement          user-visible quality: quiet, memory,
+//!   that finished            known with hindsight        scaling, overhead, tail latency,
+//!                                                        a moving hot spot
 //! ```
 //!
-//! The paper's factors are over baselines that are weaker there than here; [`crate::page`] keeps them as information.
-//! What counts is whether anything else would have been better, so each claim is about the strongest other system.
-//! **Hindsight** is the best of the systems that never change their placement: somebody who knows the workload made it
-//! before the run. Ratios are paired by seed. Short forms are those of the [ablation](crate::ablation_page).
+//! The factors of the paper compare with baselines that are weaker there than here; [`crate::page`]
+//! lists them as information. The question is whether another system would have been better, so
+//! each claim compares with the strongest other system. **Hindsight** is the best system with a
+//! fixed placement, made before the run with knowledge of the workload. Ratios are paired by seed.
+//! Short forms are those of the [ablation](crate::ablation_page).
 
 use crate::experiment::Experiment;
 use crate::metric::Metric;
@@ -22,13 +23,13 @@ use crate::sample::{Mean, Sample, ratio};
 use crate::system::SYSTEMS;
 use std::fmt::Write as _;
 
-/// Those that are compared: `static` refuses what it cannot run at one site, and so serves another workload; what
-/// `on-demand` does, `dynamast` does better.
+/// Systems that are not compared. `static` refuses transactions that need several sites, so it runs
+/// a different workload. `dynamast` does the same as `on-demand`, but better.
 const NOT_COMPARED: [&str; 2] = ["static", "on-demand"];
-/// Systems whose placement is made beforehand and stays.
+/// Systems with a fixed placement made before the run.
 const HINDSIGHT: [&str; 3] = ["static-2pc", "single-master", "multi-master"];
 
-/// Every experiment in its short form, with every system.
+/// The short form of every experiment, with every compared system.
 pub fn claims_experiments() -> Vec<Experiment> {
     let systems = SYSTEMS.iter().map(|system| system.name);
     let systems: Vec<String> =
@@ -38,14 +39,14 @@ pub fn claims_experiments() -> Vec<Experiment> {
     Experiment::all().into_iter().map(short).collect()
 }
 
-/// What is claimed at a point of an experiment.
+/// A claim about one point of an experiment.
 struct Claimed<'s> {
     what: String,
-    /// What came out; and whether it is to be at least, or at most, so much.
+    /// The measured value. It must be at least `goal` if `at_least`, and otherwise at most `goal`.
     ours: Mean,
     at_least: bool,
     goal: f64,
-    /// Of the other systems, the one that it is measured by.
+    /// The system for comparison, if any.
     beside: Option<&'s Sample>,
 }
 
@@ -55,7 +56,8 @@ impl Claimed<'_> {
     }
 }
 
-/// The strongest of some systems at the point of a sample, and how much the sample has of what that has.
+/// Returns the strongest of some systems at the point of a sample, and the ratio of the sample to
+/// it.
 fn beside<'s>(
     ours: &Sample,
     samples: &'s [Sample],
@@ -71,7 +73,7 @@ fn beside<'s>(
     Some((other, ratio(ours, other, metric)?))
 }
 
-/// What is claimed of one experiment at one point.
+/// The claims about one point of an experiment.
 fn claimed<'s>(experiment: &Experiment, ours: &Sample, samples: &'s [Sample]) -> Vec<Claimed<'s>> {
     let mut claims = Vec::new();
     let mut at_least = |what: &str, goal, (other, ours): (&'s Sample, Mean)| {
@@ -120,7 +122,7 @@ fn claimed<'s>(experiment: &Experiment, ours: &Sample, samples: &'s [Sample]) ->
     claims
 }
 
-/// At the last point of a series of clusters: how many times as much is served as at the first.
+/// At the last point of a scaling experiment: the throughput relative to the first point.
 fn scaled<'s>(ours: &Sample, samples: &'s [Sample]) -> Option<Claimed<'s>> {
     let mut all = samples.iter().filter(|sample| sample.system == ours.system);
     let (first, last) = (all.next()?, all.next_back()?);
@@ -134,7 +136,7 @@ fn scaled<'s>(ours: &Sample, samples: &'s [Sample]) -> Option<Claimed<'s>> {
     })
 }
 
-/// The page: the claims, then what every system served.
+/// The page: the claims, then the throughput of every system.
 pub fn claims_page(experiments: &[Experiment], samples: &[Vec<Sample>]) -> String {
     let seeds = experiments.first().map_or(0, |experiment| experiment.seeds);
     let (mut table, mut all, mut reached) = (String::new(), 0, 0);
@@ -171,7 +173,7 @@ pub fn claims_page(experiments: &[Experiment], samples: &[Vec<Sample>]) -> Strin
     )
 }
 
-/// Transactions a second of every system, at every point.
+/// Transactions per second of every system at every point.
 fn served(experiments: &[Experiment], samples: &[Vec<Sample>]) -> String {
     let Some(first) = experiments.first() else { return String::new() };
     let mut table = format!("| experiment | {} |\n", first.systems.join(" | "));

@@ -1,8 +1,9 @@
-//! Clients in a closed loop: each sends its next transaction when it has the answer to the last.
+//! Clients in a closed loop: each sends its next transaction when it has the answer to the previous
+//! one.
 //!
-//! A client lives on a stack of its own ([`isomer_sim::world`]), so its procedure can stop half-way:
-//! when it has run, it spends the time that its rows, its partitions and its commit cost, and only
-//! then goes on to commit. So time passes with its locks held, and contention is real.
+//! Each client has its own stack ([`isomer_sim::world`]), so its procedure can be suspended. After
+//! the procedure has run, the client spends the time that its rows, partitions and commit cost, and
+//! only then commits. Virtual time thus passes with the locks held, and contention is real.
 
 use crate::cluster::{Cluster, session};
 use crate::costs::Work;
@@ -17,17 +18,17 @@ use isomer_workload::{Outcome, Transaction, random};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// What clients share.
+/// The state shared by all clients.
 pub(crate) struct Clients {
     pub(crate) cluster: Rc<Cluster>,
     pub(crate) tally: RefCell<Tally>,
-    /// Virtual time at which they began.
+    /// The virtual time at which they began.
     pub(crate) begun_ns: u64,
     pub(crate) stopping: Cell<bool>,
 }
 
 impl Clients {
-    /// Starts so many clients.
+    /// Starts `count` clients.
     pub(crate) fn start<W: Drive>(
         self: &Rc<Clients>,
         workload: &W,
@@ -55,7 +56,7 @@ impl Clients {
         let Cluster { world, machines, router, .. } = &*self.cluster;
         let mut session = session(number);
         let mut footprint = Footprint::new();
-        // They do not come all at once.
+        // Spreads the first transactions over 10 ms.
         world.sleep(world.draw(0..10_000_000)).await;
         while !self.stopping.get() {
             let begun = world.now().0;

@@ -1,4 +1,4 @@
-//! A database on virtual machines: set up, loaded, and checked afterwards.
+//! A database on virtual machines: setup, loading, and the check at the end.
 
 use crate::costs::Costs;
 use crate::drive::Drive;
@@ -19,11 +19,11 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The most rows that one transaction loads.
+/// The maximum number of rows loaded by one transaction.
 const BATCH_ROWS: usize = 1000;
-/// So many tasks add replicas at once while a database is set up.
+/// The number of tasks that add replicas concurrently during setup.
 const BUILDERS: usize = 32;
-/// Setting up and checking take less virtual time than this, or something hangs.
+/// The limit of virtual time for setup and for the check; beyond it they count as hung.
 const PATIENCE_NS: u64 = 3_600_000_000_000;
 
 /// See the [module documentation](self).
@@ -31,11 +31,11 @@ pub(crate) struct Cluster {
     pub(crate) world: Rc<World>,
     pub(crate) machines: Rc<Machines>,
     pub(crate) router: Router<LabTransport>,
-    /// The autopilot, if it is what decides.
+    /// The autopilot, if the system uses it.
     pub(crate) learned: Option<Arc<Learned>>,
 }
 
-/// A partition to begin with: its rows, and where it is.
+/// An initial partition with its placement and rows.
 struct Part {
     table: TableId,
     range: KeyRange,
@@ -44,10 +44,11 @@ struct Part {
 }
 
 impl Cluster {
-    /// Starts a database, creates the tables of a workload and loads its rows, as a system begins.
+    /// Starts a database, creates the tables of a workload, and loads its rows with the initial
+    /// placement of a system.
     ///
     /// # Errors
-    /// In words: what could not be set up.
+    /// The problem in words.
     pub(crate) fn start(
         world: Rc<World>,
         hardware: Hardware,
@@ -56,7 +57,7 @@ impl Cluster {
         workload: &impl Drive,
         partition_rows: u64,
     ) -> Result<Rc<Cluster>, String> {
-        // Who runs one transaction at a time does not let it wait for a disk.
+        // A serial system executes one transaction at a time, so none waits for a disk.
         let sync_us = if system.serial { 0 } else { hardware.sync_us };
         let hardware = Hardware { sync_us, ..hardware };
         let machines = Machines::start(world.clone(), hardware, costs);
@@ -88,7 +89,7 @@ impl Cluster {
         problem.map_or(Ok(cluster), Err)
     }
 
-    /// The partitions of a workload: a table begins a new one wherever its workload says.
+    /// The initial partitions of a workload, with the borders that the workload requests.
     fn parts(&self, system: &System, workload: &impl Drive, rows: u64) -> Vec<Part> {
         let mut parts: Vec<Part> = Vec::new();
         let borders = workload.borders(rows);
@@ -171,7 +172,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Makes changes, a number of them at once.
+    /// Makes changes, up to `BUILDERS` at a time.
     async fn make_all(self: &Rc<Cluster>, changes: Vec<Change>) -> Result<(), String> {
         let left = Rc::new(RefCell::new(changes.into_iter()));
         let problem = Rc::new(RefCell::new(None));
@@ -194,7 +195,7 @@ impl Cluster {
         problem.take().map_or(Ok(()), Err)
     }
 
-    /// Reads every row at its master, and has the workload look at all of them.
+    /// Reads every row at its master and runs the examiner of the workload over all rows.
     pub(crate) fn examine<W: Drive>(self: &Rc<Cluster>, workload: &W) -> Result<Totals, String> {
         self.machines.set_charging(false);
         let found = Rc::new(RefCell::new(Ok(Totals::default())));
@@ -241,7 +242,7 @@ impl Cluster {
     }
 }
 
-/// A session of its own for each client.
+/// Creates a session for a client.
 pub(crate) fn session(client: u64) -> Session {
     Session::new(client)
 }

@@ -1,18 +1,19 @@
-//! The cores of a virtual machine: who goes on before who begins, and else first come, first served.
+//! The cores of a virtual machine. Resumed work has priority over new work; otherwise first come,
+//! first served.
 //!
-//! Whoever computes holds a core, and time passes while it does; whoever waits for a lock, a replica
-//! or the log gives it back, as a thread that sleeps does. When it is woken it goes before those who have not begun yet,
-//! as a system's scheduler has it with threads that have slept: it may have been woken by a lock, and as long as it waits
-//! for a core nobody gets anything done with that.
+//! A task holds a core while it computes. A task that waits for a lock, a replica or the log
+//! releases its core, like a sleeping thread. When it wakes up, it gets a core before tasks that
+//! have not begun, as with schedulers that favour threads that have slept. It may hold a lock, and
+//! then other tasks are blocked until it gets a core.
 //!
 //! ```text
 //!   2 cores     c1 ████████░░░░░░████          ░ waits for its log: no core
 //!               c2 ██████████████
-//!               c3         ██████████          came third: begins when c1 sleeps
-//!               c4                 ████████    came before c1 was woken, and begins after it has gone on
+//!               c3         ██████████          third: begins when c1 sleeps
+//!               c4                 ████████    arrived before c1 woke up; begins after c1 resumed
 //! ```
 //!
-//! Left out: time slices. Work here is short, so nobody is interrupted.
+//! Left out: time slices. Work is short, so it is never preempted.
 
 use isomer_sim::world::World;
 use std::cell::{Cell, RefCell};
@@ -25,29 +26,30 @@ use std::task::{Poll, Waker};
 pub(crate) struct Cores {
     world: Rc<World>,
     cores: u64,
-    /// Those who go on, and those who begin.
+    /// Queues of resumed work and of new work.
     queues: [RefCell<VecDeque<Waiting>>; 2],
     in_use: Cell<u64>,
-    /// Nanoseconds that cores were in use, summed up over cores, until `counted_to`.
+    /// Nanoseconds for which cores were in use, summed over all cores, until `counted_to`.
     used_ns: Cell<u64>,
     counted_to: Cell<u64>,
-    /// When somebody last asked how busy they were, how much they had been used then, and the answer.
+    /// The last sample of [`Cores::lately_busy`]: its time, the core time used until then, and the
+    /// result.
     lately: Cell<(u64, u64, f64)>,
 }
 
-/// Over how long the use of cores is averaged for whoever asks.
+/// The interval over which the use of cores is averaged.
 const LATELY_NS: u64 = 500_000_000;
 
-/// Who is next.
+/// The priority of work in the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Rank {
-    /// It has begun and may hold locks: before those who begin.
+    /// Resumed work, which may hold locks; before new work.
     GoesOn,
-    /// It has not begun.
+    /// New work.
     Begins,
 }
 
-/// A core in use. Dropping it gives it back.
+/// A core in use. Released on drop.
 pub(crate) struct Core<'c>(&'c Rc<Cores>);
 
 enum Waiting {
@@ -55,7 +57,7 @@ enum Waiting {
     Work(u64, Box<dyn FnOnce()>),
 }
 
-/// A task's place in the queue.
+/// The place of a task in the queue.
 #[derive(Default)]
 struct Turn {
     came: Cell<bool>,
@@ -63,7 +65,7 @@ struct Turn {
 }
 
 impl Cores {
-    /// So many cores, all free.
+    /// Creates `cores` free cores.
     pub(crate) fn new(world: Rc<World>, cores: u16) -> Rc<Cores> {
         Rc::new(Cores {
             world,
@@ -76,7 +78,7 @@ impl Cores {
         })
     }
 
-    /// Waits for a core, to begin or to go on.
+    /// Waits for a core.
     pub(crate) async fn take(self: &Rc<Cores>, rank: Rank) -> Core<'_> {
         if self.in_use.get() < self.cores {
             self.use_one_more();
@@ -95,18 +97,19 @@ impl Cores {
         Core(self)
     }
 
-    /// Goes on and computes for so long.
+    /// Waits for a core as resumed work and computes for `ns` nanoseconds.
     pub(crate) async fn compute(self: &Rc<Cores>, ns: u64) {
         let _core = self.take(Rank::GoesOn).await;
         self.world.sleep(ns).await;
     }
 
-    /// Has something computed for so long and then done; nobody waits for it, so it is behind those who go on.
+    /// Computes for `ns` nanoseconds and then calls `done`. Has the priority of new work, because
+    /// no task waits for it.
     pub(crate) fn submit(self: &Rc<Cores>, ns: u64, done: impl FnOnce() + 'static) {
         self.submit_as(Rank::Begins, ns, Box::new(done));
     }
 
-    /// The same for what somebody waits for: it goes before what has not begun.
+    /// Like [`Cores::submit`], but with the priority of resumed work, because a task waits for it.
     pub(crate) fn submit_ahead(self: &Rc<Cores>, ns: u64, done: impl FnOnce() + 'static) {
         self.submit_as(Rank::GoesOn, ns, Box::new(done));
     }
@@ -128,7 +131,7 @@ impl Cores {
         });
     }
 
-    /// Nanoseconds of computing so far, over all cores.
+    /// The core time used so far in nanoseconds, summed over all cores.
     pub(crate) fn used_ns(&self) -> u64 {
         let now = self.world.now().0;
         let since = now.saturating_sub(self.counted_to.replace(now));
@@ -136,7 +139,7 @@ impl Cores {
         self.used_ns.get()
     }
 
-    /// The share of the cores that was in use since about [`LATELY_NS`] ago.
+    /// The share of the cores in use, averaged over at least the last [`LATELY_NS`].
     pub(crate) fn lately_busy(&self) -> f64 {
         let (now, used) = (self.world.now().0, self.used_ns());
         let (since, used_then, busy) = self.lately.get();
@@ -153,7 +156,7 @@ impl Cores {
         self.in_use.set(self.in_use.get() + 1);
     }
 
-    /// The next in the queue gets it.
+    /// Passes the core to the next work in the queue, or frees it.
     fn give_back(self: &Rc<Cores>) {
         let next = self.queues.iter().find_map(|queue| queue.borrow_mut().pop_front());
         match next {
@@ -182,7 +185,7 @@ mod tests {
     use super::*;
     use isomer_sim::world::Manners;
 
-    /// In which order those who come at once get the only core.
+    /// Returns the order in which tasks that arrive together get the only core.
     fn order(ranks: &[Rank]) -> Vec<usize> {
         let world = World::new(1, Manners::orderly());
         let (cores, order) = (Cores::new(world.clone(), 1), Rc::<RefCell<Vec<usize>>>::default());
@@ -203,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_on_is_before_who_begins() {
+    fn resumed_work_is_before_new_work() {
         use Rank::{Begins, GoesOn};
         assert_eq!(order(&[Begins, Begins, GoesOn, Begins, GoesOn]), [0, 2, 4, 1, 3]);
     }

@@ -1,7 +1,8 @@
-//! What each step of the real code costs a core.
+//! The cost of each step of the real code in core time.
 //!
-//! The table is in nanoseconds of one core. `isomer lab calibrate` measures it on the machine at hand from
-//! the code itself; the one that comes with the crate is an estimate. An experiment then says by how much its virtual cores are slower.
+//! The table is in nanoseconds of one core. `isomer lab calibrate` measures it from the code itself
+//! on the machine at hand; the table in this crate is an estimate. Each experiment sets the factor
+//! by which its virtual cores are slower.
 //!
 //! ```text
 //!   a read-modify-write of 3 rows in 2 partitions, at one site
@@ -14,58 +15,58 @@ use isomer_cluster::Txn;
 use isomer_site::{Event, FeedItem, Message, Part, Step, read_frame};
 use serde::{Deserialize, Serialize};
 
-/// Nanoseconds of one core. See the [module documentation](self).
+/// Core times in nanoseconds. See the [module documentation](self).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Costs {
-    /// The router finds a route and its strategy decides.
+    /// Finding a route, and the decision of the strategy.
     pub route: f64,
-    /// The router, for each key or range of a footprint.
+    /// The router's work for each key or range of a footprint.
     pub route_item: f64,
-    /// The autopilot thinks about changes for one transaction. How often is a matter of time, not of
-    /// transactions; so this is not slowed down with the cores ([`Costs::slowed`]).
+    /// Planning by the autopilot for one transaction. Its frequency depends on time, not on the
+    /// number of transactions, so slower cores do not slow it down ([`Costs::slowed`]).
     pub think: f64,
-    /// A message is received, by whomever: the system's part of it.
+    /// Receiving a message, by any process: the part of the operating system.
     pub receive: f64,
-    /// A message is sent.
+    /// Sending a message.
     pub send: f64,
-    /// A site begins a transaction, and ends it.
+    /// Beginning and ending a transaction at a site.
     pub begin: f64,
-    /// A waiting transaction is woken.
+    /// Waking up a waiting transaction.
     pub resume: f64,
-    /// A partition of the footprint is found, locked if it is written, and asked for its time.
+    /// A partition of a footprint: finding it, locking it if it is written, and reading its time.
     pub partition: f64,
-    /// A row is read by its key.
+    /// Reading a row by key.
     pub read: f64,
-    /// A row is written by its key, and installed.
+    /// Writing a row by key, and installing it.
     pub write: f64,
-    /// A row is met by a scan.
+    /// A row visited by a scan.
     pub scan: f64,
-    /// A transaction that wrote commits.
+    /// Committing a transaction with writes.
     pub commit: f64,
-    /// An event of a partition is applied at a replica.
+    /// Applying an event of a partition at a replica.
     pub refresh: f64,
     /// A row of such an event.
     pub refresh_row: f64,
-    /// A step of a design change, apart from its rows: a split, merge, release, acquire or follow.
+    /// A step of a design change without its rows: a split, merge, release, acquire or follow.
     pub step: f64,
-    /// A row is read for a new replica.
+    /// Reading a row for a new replica.
     pub snapshot_row: f64,
-    /// A row of a new replica is installed.
+    /// Installing a row of a new replica.
     pub install_row: f64,
-    /// A request is put into a batch of the total order.
+    /// Adding a request to a batch of the total order.
     pub order: f64,
-    /// A transaction of a batch is planned, apart from its records and the sites there are.
+    /// Planning a transaction of a batch, without its records and sites.
     pub plan: f64,
-    /// A record of a planned transaction.
+    /// Planning a record of a transaction.
     pub plan_item: f64,
-    /// A site that a planned transaction may be routed to.
+    /// Considering a site for a transaction.
     pub plan_cell: f64,
-    /// A lock of the total order is asked for and released.
+    /// Requesting and releasing a lock of the total order.
     pub lock: f64,
 }
 
-/// What a transaction did, to be charged for.
+/// The work of a transaction, for which time is charged.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Work {
     pub(crate) reads: u64,
@@ -74,15 +75,15 @@ pub(crate) struct Work {
 }
 
 impl Costs {
-    /// The table that comes with the crate: estimates, for experiments that ask for ratios only.
+    /// The table in this crate: estimates, for experiments that report only ratios.
     pub fn standard() -> Costs {
         Costs::read(include_str!("../costs.toml")).expect("the table of the crate is valid")
     }
 
-    /// Reads a table.
+    /// Parses a table.
     ///
     /// # Errors
-    /// In words: what cannot be read.
+    /// The syntax error in words.
     pub fn read(text: &str) -> Result<Costs, String> {
         toml::from_str(text).map_err(|error| error.to_string())
     }
@@ -90,7 +91,7 @@ impl Costs {
     /// The median of several tables, cost by cost.
     ///
     /// # Panics
-    /// If there is none.
+    /// If `tables` is empty.
     pub fn median(tables: &[Costs]) -> Costs {
         let mut median = serde_json::to_value(&tables[0]).expect("numbers are values");
         let rows: Vec<_> =
@@ -103,7 +104,7 @@ impl Costs {
         serde_json::from_value(median).expect("it is a table as before")
     }
 
-    /// The table as text.
+    /// The table as TOML text.
     pub fn to_text(&self) -> String {
         let rows = serde_json::to_value(self).expect("numbers are values");
         let rows = rows.as_object().into_iter().flatten();
@@ -114,7 +115,7 @@ impl Costs {
         )
     }
 
-    /// The table of cores that take `factor` times as long; thoughts take what they take.
+    /// The table of cores that are slower by `factor`. The cost of planning by the autopilot stays.
     #[must_use]
     pub fn slowed(&self, factor: f64) -> Costs {
         let Costs { route, route_item, receive, send, begin, resume, partition, read, .. } = self;
@@ -145,7 +146,7 @@ impl Costs {
         }
     }
 
-    /// The part of a transaction that runs with its locks held.
+    /// The part of a transaction during which it holds its locks.
     pub(crate) fn of_work(&self, txn: &Txn<'_>, work: Work) -> u64 {
         let Work { reads, writes, scanned } = work;
         let rows = reads as f64 * self.read + writes as f64 * self.write;
@@ -154,10 +155,10 @@ impl Costs {
         (self.begin + partitions + rows + scanned as f64 * self.scan + commit) as u64
     }
 
-    /// A message between sites, at its receiver; and how many bytes it has.
+    /// The receiver's cost of a message between sites, and the size of the message in bytes.
     pub(crate) fn of_message(&self, message: &Message) -> (u64, u64) {
         if let Message::Outcome { at: Some(_), .. } = message {
-            // A participant installs what it has prepared.
+            // A participant installs its prepared writes.
             return ((self.receive + self.refresh + self.refresh_row) as u64, MESSAGE_BYTES);
         }
         let Message::Feed(feed) = message else { return (self.receive as u64, MESSAGE_BYTES) };
@@ -172,7 +173,7 @@ impl Costs {
         (ns as u64, bytes)
     }
 
-    /// A participant's part of a transaction over several sites, apart from the rows it reads.
+    /// A participant's part of a distributed transaction, without the rows that it reads.
     pub(crate) fn of_part(&self, part: &Part) -> u64 {
         let ns = match part {
             Part::Enter { footprint, .. } => {
@@ -184,7 +185,7 @@ impl Costs {
         ns as u64
     }
 
-    /// A step of a change, before it is taken.
+    /// The cost of a step of a change, charged before the step.
     pub(crate) fn of_step(&self, step: &Step) -> u64 {
         match step {
             Step::Install(snapshot) => {
@@ -196,7 +197,7 @@ impl Costs {
     }
 }
 
-/// How many rows an event of a frame writes.
+/// The number of rows that an event of a frame writes.
 fn rows_of(frame: &[u8], at: usize) -> usize {
     let (_, records) = read_frame(frame).expect("the sender wrote a frame");
     match &records[at].event {
@@ -205,5 +206,5 @@ fn rows_of(frame: &[u8], at: usize) -> usize {
     }
 }
 
-/// What a request, an answer or a message without rows takes on its way.
+/// The size of a request, an answer or a message without rows, in bytes.
 pub(crate) const MESSAGE_BYTES: u64 = 200;

@@ -1,19 +1,20 @@
-//! Workloads as the laboratory drives them: with time, and with clients that know their number.
+//! Workloads as the laboratory runs them: in virtual time, and with numbered clients.
 
 use isomer_design::TableId;
 use isomer_workload::{SmallBank, Tpcc, Twitter, Workload, Ycsb, YcsbOptions};
 
 /// A workload that clients run in virtual time.
 pub(crate) trait Drive: Workload + Clone + 'static {
-    /// This clone is for client `number` of `count`.
+    /// Makes this clone the one of client `number` of `count`.
     fn become_client(&mut self, _number: u64, _count: u64) {}
 
-    /// Tables that are read only: whoever knows the workload beforehand has them everywhere.
+    /// Read-only tables. A placement made with knowledge of the workload replicates them
+    /// everywhere.
     fn constant_tables(&self) -> Vec<TableId> {
         Vec::new()
     }
 
-    /// So many seconds have passed since the clients began.
+    /// Called before each transaction with the seconds since the clients began.
     fn time_passes(&mut self, _seconds: f64) {}
 }
 
@@ -22,7 +23,7 @@ impl Drive for SmallBank {}
 impl Drive for Twitter {}
 
 impl Drive for Tpcc {
-    /// Clients are spread over the warehouses.
+    /// Spreads the clients over the warehouses.
     fn become_client(&mut self, number: u64, _count: u64) {
         self.live_at(number as u32);
     }
@@ -32,12 +33,12 @@ impl Drive for Tpcc {
     }
 }
 
-/// YCSB whose hot spot moves.
+/// YCSB with a moving hot spot.
 #[derive(Clone)]
 pub(crate) struct Shifting {
     pub(crate) ycsb: Ycsb,
     pub(crate) keys: u64,
-    /// Seconds from one move to the next; `None`: it stays.
+    /// Seconds between moves; `None` if the hot spot stays.
     pub(crate) every_s: Option<f64>,
 }
 
@@ -79,7 +80,7 @@ impl Drive for Shifting {
     fn time_passes(&mut self, seconds: f64) {
         if let Some(every_s) = self.every_s {
             let moves = (seconds / every_s) as u64;
-            // A step that is no simple part of the table, so that no place is hot twice soon.
+            // The step is no simple fraction of the table, so no place is hot again soon.
             self.ycsb.move_hot_spot(moves.wrapping_mul(self.keys * 3 / 8 + 1));
         }
     }

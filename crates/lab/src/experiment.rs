@@ -1,4 +1,4 @@
-//! Experiments: files that a person can read.
+//! Experiments, read from TOML files.
 
 use crate::claim::Claim;
 use crate::machines::Hardware;
@@ -7,68 +7,68 @@ use isomer_workload::{
 };
 use serde::{Deserialize, Serialize};
 
-/// A question, and what it takes to answer it.
+/// An experiment: a question, and the setup that answers it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
     /// Its name.
     pub name: String,
-    /// What it shows, in a few words.
+    /// A short title.
     pub title: String,
     /// The paper's figure or section.
     pub figure: String,
-    /// The systems that are compared; the first is the one that the others are compared with.
+    /// The compared systems. The others are compared with the first one.
     pub systems: Vec<String>,
-    /// Clients for each site.
+    /// The number of clients per site.
     pub clients_per_site: u16,
-    /// Virtual seconds before it is measured.
+    /// Virtual seconds before the measurement.
     pub warm_up_s: f64,
-    /// Virtual seconds that are measured.
+    /// Virtual seconds of the measurement.
     pub seconds: f64,
-    /// How many seeds: each is a run.
+    /// The number of seeds, which is the number of runs.
     pub seeds: u64,
-    /// The kind of transaction whose latency is wanted.
+    /// The kind of transaction whose latency is reported separately.
     pub kind: Option<String>,
-    /// Rows of a partition at first.
+    /// The rows of an initial partition.
     pub partition_rows: u64,
-    /// What the paper says.
+    /// The claims of the paper.
     #[serde(default, rename = "claim")]
     pub claims: Vec<Claim>,
-    /// What differs from one point to the next; a single point if missing.
+    /// The parameter that varies between points; a single point if missing.
     pub vary: Option<Vary>,
-    /// What else there is to know.
+    /// A remark for the page.
     pub remark: Option<String>,
     /// The machines.
     pub cluster: Hardware,
-    /// What clients do.
+    /// The workload of the clients.
     pub workload: WorkloadSpec,
 }
 
-/// What differs from one point of an experiment to the next.
+/// The parameter that varies between the points of an experiment.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vary {
-    /// What.
+    /// The parameter.
     pub what: Varied,
     /// Its values.
     pub values: Vec<f64>,
 }
 
-/// What can be varied.
+/// The parameters that can vary.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Varied {
     /// The number of sites.
     Sites,
-    /// How much slower cores are.
+    /// The factor by which cores are slower.
     Slowdown,
-    /// The share of TPC-C's orders and payments that touch another warehouse.
+    /// The share of TPC-C's orders and payments that involve another warehouse.
     Remote,
-    /// TPC-C's warehouses for each site.
+    /// TPC-C's warehouses per site.
     Warehouses,
 }
 
-/// What clients do.
+/// A workload in an experiment file.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkloadSpec {
@@ -83,7 +83,7 @@ pub enum WorkloadSpec {
 }
 
 impl WorkloadSpec {
-    /// Seconds from one move of a hot spot to the next, if one moves.
+    /// Seconds between moves of the hot spot, if it moves.
     pub(crate) fn shift_every_s(&self) -> Option<f64> {
         match self {
             WorkloadSpec::Ycsb(ycsb) => ycsb.shift_every_s,
@@ -96,18 +96,18 @@ impl WorkloadSpec {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct YcsbSpec {
-    /// Rows.
+    /// The number of rows.
     pub rows: u64,
     /// The share of scans.
     pub scans: f64,
-    /// How far the keys of a read-modify-write are from each other at most; independent if missing.
+    /// The maximum distance between the keys of a read-modify-write; independent keys if missing.
     pub near: Option<u64>,
-    /// The exponent of the Zipf distribution; uniform if there is none.
+    /// The exponent of the Zipf distribution; uniform if missing.
     pub zipf: Option<f64>,
-    /// The rows stand for so many, of which they are the first: none is hotter than it would be there. Needs an
-    /// exponent.
+    /// The size of the population of which the rows are the head, as in [`Skew::ZipfOf`]. Requires
+    /// `zipf`.
     pub of: Option<u64>,
-    /// Seconds from one move of the hot spot to the next.
+    /// Seconds between moves of the hot spot.
     pub shift_every_s: Option<f64>,
 }
 
@@ -115,7 +115,7 @@ pub struct YcsbSpec {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SmallBankSpec {
-    /// Customers.
+    /// The number of customers.
     pub customers: u64,
 }
 
@@ -136,10 +136,10 @@ const FILES: [(&str, &str); 13] = [
 ];
 
 impl Experiment {
-    /// Reads an experiment.
+    /// Parses an experiment.
     ///
     /// # Errors
-    /// In words: what cannot be read, and where.
+    /// The problem and its position in words.
     pub fn read(text: &str) -> Result<Experiment, String> {
         let read: Experiment = toml::from_str(text).map_err(|error| error.to_string())?;
         match &read.workload {
@@ -150,7 +150,7 @@ impl Experiment {
         }
     }
 
-    /// The experiments that come with the crate.
+    /// The experiments of this crate.
     pub fn all() -> Vec<Experiment> {
         let read = |(name, text): &(&str, &str)| {
             Experiment::read(text)
@@ -159,10 +159,10 @@ impl Experiment {
         FILES.iter().map(read).collect()
     }
 
-    /// The experiment of a name.
+    /// Returns the experiment with a name.
     ///
     /// # Errors
-    /// In words, which there are.
+    /// A message that lists the known experiments.
     pub fn named(name: &str) -> Result<Experiment, String> {
         let all = Experiment::all();
         let names: Vec<&str> = all.iter().map(|experiment| experiment.name.as_str()).collect();
@@ -170,7 +170,7 @@ impl Experiment {
         all.into_iter().find(|experiment| experiment.name == name).ok_or(unknown)
     }
 
-    /// The experiment at each of its points, with the value of what is varied there.
+    /// The points of the experiment, each with the value of the varied parameter.
     pub fn points(&self) -> Vec<(Option<f64>, Experiment)> {
         let Some(vary) = &self.vary else { return vec![(None, self.clone())] };
         let point = |value: &f64| {
@@ -193,8 +193,8 @@ impl Experiment {
         vary.values.iter().map(point).collect()
     }
 
-    /// The same question, asked in seconds: fewer sites, rows and seeds. Its answers mean little; that
-    /// it can be answered is what is tested.
+    /// The same experiment with fewer sites, rows and seeds, so that it runs in seconds. Its
+    /// results mean little; it tests only that the experiment runs.
     #[must_use]
     pub fn smoke(&self) -> Experiment {
         let mut smoke = self.clone();
@@ -218,16 +218,17 @@ impl Experiment {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TpccSpec {
-    /// Warehouses for each site.
+    /// The number of warehouses per site.
     pub warehouses_per_site: u32,
-    /// Customers of a district.
+    /// The number of customers per district.
     pub customers: u32,
-    /// Items.
+    /// The number of items.
     pub items: u32,
-    /// All five procedures, and not only New-Order, Payment and Stock-Level.
+    /// Runs all five procedures instead of only New-Order, Payment and Stock-Level.
     #[serde(default)]
     pub full_mix: bool,
-    /// The share of orders and of payments that touch another warehouse, if not the standard's.
+    /// The share of orders and of payments that involve another warehouse; the standard's if
+    /// missing.
     pub remote: Option<f64>,
 }
 
@@ -235,7 +236,7 @@ pub struct TpccSpec {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TwitterSpec {
-    /// Users.
+    /// The number of users.
     pub users: u32,
 }
 

@@ -1,44 +1,44 @@
-//! The laboratory: the real router, strategies and sites on virtual machines.
+//! The laboratory: runs the real router, strategies and sites on virtual machines.
 //!
 //! # The problem
 //!
-//! What a strategy does to sixteen sites of twelve cores cannot be measured on two cores. But all of
-//! the database's code runs under virtual time already (`isomer-sim`). So here that code runs on
-//! machines that do not exist: cores that are held while it computes, wires with a latency and a
-//! bandwidth, disks that take their time. What each step costs comes from a table that can be measured on
-//! this very code ([`calibrate()`]).
+//! The effect of a strategy on sixteen sites of twelve cores cannot be measured on two cores. All
+//! code of the database already runs under virtual time (`isomer-sim`), so the laboratory runs it
+//! on simulated machines: cores that are occupied while code computes, links with latency and
+//! bandwidth, and disks with a sync time. The cost of each step comes from a table, which
+//! [`calibrate()`] can measure on this very code.
 //!
 //! ```text
-//!   experiments/*.toml ──▶ Experiment ─┬─ cluster   Hardware: sites, cores, wires, disks
-//!                                      ├─ systems   strategy, first placement
+//!   experiments/*.toml ──▶ Experiment ─┬─ cluster   Hardware: sites, cores, links, disks
+//!                                      ├─ systems   strategy, initial placement
 //!                                      └─ workload  clients in a closed loop
 //!                                              │ run, for each system, point and seed
 //!                                              ▼
 //!        Measured ──▶ rows: means, 95 % confidence, the paper's numbers ──▶ lines, page, plot
 //! ```
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! | --- | --- |
-//! | [`experiment`](Experiment), [`system`](System) | what is asked, and of whom |
-//! | [`run`](run()) | one run; `cluster` sets the database up and examines it afterwards |
-//! | `client`, `transport`, `machines`, `cores` | how time passes for what is done |
-//! | `costs`, `calibrate` | how much of it |
-//! | [`changes`](Measured), [`shift`](Shift) | what is not counted per transaction: changes taken back, hot spots that move |
-//! | [`metric`](Metric), [`claim`](Claim), [`results`](rows) | what came out, beside what the paper says |
-//! | [`page`], `plot` | the same for people |
-//! | [`ablation`](rules) | what each rule of the autopilot is worth |
-//! | [`ordered`] | the same questions asked of transactions in a total order: Hermes' experiments |
+//! | [`experiment`](Experiment), [`system`](System) | the question, and the compared systems |
+//! | [`run`](run()) | one run; `cluster` sets the database up and checks it afterwards |
+//! | `client`, `transport`, `machines`, `cores` | how virtual time passes |
+//! | `costs`, `calibrate` | how much time each step takes |
+//! | [`changes`](Measured), [`shift`](Shift) | undone changes; the response to a moving hot spot |
+//! | [`metric`](Metric), [`claim`](Claim), [`results`](rows) | results, compared with the paper |
+//! | [`page`], `plot` | results for readers |
+//! | [`ablation`](rules) | the effect of each rule of the autopilot |
+//! | [`ordered`] | the same for transactions in a total order: the experiments of Hermes |
 //!
 //! # Invariants
 //!
-//! * A seed repeats a run to the last digit, whatever else the process does meanwhile.
-//! * A run counts only if no transaction failed and its workload's own check holds at the end.
-//! * Time passes with the locks held that the code holds.
+//! * A seed repeats a run to the last digit, independent of the load of the real machine.
+//! * A run counts only if no transaction failed and the check of its workload passes at the end.
+//! * Virtual time passes while the same locks are held as in the real code.
 //!
 //! # What was left out
 //!
-//! Caches, memory bandwidth and the
-//! clients' own machines are not modelled. A thought of the autopilot takes a constant time.
+//! CPU caches, memory bandwidth and the clients' machines are not modelled. Planning by the
+//! autopilot takes a constant time.
 
 mod ablation;
 mod calibrate;

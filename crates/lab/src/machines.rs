@@ -1,15 +1,14 @@
-//! Virtual machines: a site each, with cores, a disk and a wire.
+//! Virtual machines: each has a site, cores, a disk and a link.
 //!
 //! ```text
 //!   site s1                                   site s2
 //!   commit ─▶ log ─▶ sync ─▶ feed             receive ─▶ refresh
 //!                      │       │ send: a core    ▲ a core: the message, its events and rows
-//!                   the disk   ▼                 │
-//!                   takes    wire ── bytes/bandwidth, one after the other ── latency
+//!                   disk:      ▼                 │
+//!                   sync_us  link ── bytes/bandwidth, messages in sequence ── latency
 //! ```
 //!
-//! While a database is set up ([`Machines::set_charging`]) everything is free of charge: it is not
-//! what is to be measured.
+//! During setup no time is charged ([`Machines::set_charging`]), because setup is not measured.
 
 use crate::cores::{Core, Cores, Rank};
 use crate::costs::{Costs, MESSAGE_BYTES};
@@ -27,28 +26,29 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-/// How much of its log a site keeps, in bytes: enough for replicas that subscribe late.
+/// The bytes of its log that a site keeps, enough for replicas that subscribe late.
 const LOG_BYTES_KEPT: u64 = 4 << 20;
 
-/// What the machines are like.
+/// The hardware of the machines.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hardware {
-    /// How many sites.
+    /// The number of sites.
     pub sites: u16,
-    /// Cores of each site.
+    /// The number of cores per site.
     pub cores: u16,
-    /// A core takes so many times as long as one of the machine on which costs were measured.
+    /// The factor by which a core is slower than that of the machine on which the costs were
+    /// measured.
     pub slowdown: f64,
-    /// From one machine to another, in microseconds.
+    /// The latency between two machines, in microseconds.
     pub latency_us: u64,
-    /// Megabits per second that a machine can send.
+    /// The bandwidth with which a machine sends, in megabits per second.
     pub bandwidth_mbit: u64,
-    /// A sync of a log, in microseconds.
+    /// The duration of a log sync, in microseconds.
     pub sync_us: u64,
-    /// Megabytes of rows and index that a site may hold; no limit if missing.
+    /// The limit for rows and indexes at a site, in megabytes; unlimited if missing.
     pub memory_mb: Option<f64>,
-    /// From one tick of a site to the next, in microseconds: heartbeats, garbage.
+    /// The interval between ticks of a site (heartbeats, garbage collection), in microseconds.
     pub tick_us: u64,
 }
 
@@ -60,19 +60,19 @@ pub(crate) struct Machines {
     sites: BTreeMap<SiteId, Host>,
     outbox: Arc<Outbox>,
     charging: Cell<bool>,
-    /// Nanoseconds that routers took to decide, so far.
+    /// Nanoseconds that routers have spent on decisions so far.
     decided_ns: Cell<u64>,
-    /// Which executor of its site each partition belongs to, by its first key; empty unless executors
-    /// are serial.
+    /// The executor of each partition, by its table and first key: its site and number. Empty
+    /// unless executors are serial.
     executors: RefCell<BTreeMap<(TableId, Key), (SiteId, usize)>>,
 }
 
-/// Cores and a wire.
+/// Cores and a link.
 pub(crate) struct Machine {
     pub(crate) cores: Rc<Cores>,
-    /// A turn at each serial executor, one for each core.
+    /// The serial executors, one for each core.
     executors: Vec<Rc<Cores>>,
-    /// When everything before is on its way.
+    /// The time at which all earlier messages have been sent.
     wire_free_at: Cell<u64>,
 }
 
@@ -82,18 +82,18 @@ pub(crate) struct Host {
     pub(crate) machine: Machine,
 }
 
-/// What sites have said since the last look.
+/// Messages that sites have sent since the last delivery.
 #[derive(Default)]
 struct Outbox {
     messages: Mutex<Vec<(SiteId, SiteId, Message)>>,
-    mailbox_waker: Mutex<Option<Waker>>,
+    waker: Mutex<Option<Waker>>,
 }
 
 impl Network for Outbox {
     fn send(&self, from: SiteId, to: SiteId, message: Message) {
         self.messages.lock().push((from, to, message));
-        if let Some(mailbox_waker) = self.mailbox_waker.lock().take() {
-            mailbox_waker.wake();
+        if let Some(waker) = self.waker.lock().take() {
+            waker.wake();
         }
     }
 }
@@ -125,7 +125,7 @@ impl Machines {
             decided_ns: Cell::new(0),
             executors: RefCell::default(),
         });
-        machines.run_postman();
+        machines.run_outbox();
         for (id, host) in &machines.sites {
             machines.drive_disk(host);
             machines.drive_ticks(host);
@@ -134,7 +134,7 @@ impl Machines {
         machines
     }
 
-    /// From now on time passes for what is done, or not.
+    /// Starts or stops charging virtual time.
     pub(crate) fn set_charging(&self, charging: bool) {
         self.charging.set(charging);
     }
@@ -147,24 +147,24 @@ impl Machines {
         self.sites.values()
     }
 
-    /// What is charged for something that costs `ns`.
+    /// The time to charge for work that costs `ns`.
     pub(crate) fn charge(&self, ns: u64) -> u64 {
         if self.charging.get() { ns } else { 0 }
     }
 
-    /// A router takes so long to decide where a transaction runs; gives what is charged.
+    /// Records that a router takes `ns` for a decision. Returns the time to charge.
     pub(crate) fn decide(&self, ns: u64) -> u64 {
         let charged_ns = self.charge(ns);
         self.decided_ns.set(self.decided_ns.get() + charged_ns);
         charged_ns
     }
 
-    /// What routers took to decide so far.
+    /// The time that routers have spent on decisions so far.
     pub(crate) fn decided_ns(&self) -> u64 {
         self.decided_ns.get()
     }
 
-    /// Gives each partition to an executor of its site, in equal parts.
+    /// Distributes the partitions of each site evenly over its executors.
     pub(crate) fn make_serial<'p>(
         &self,
         parts: impl Iterator<Item = (TableId, &'p Key, SiteId)> + Clone,
@@ -181,8 +181,8 @@ impl Machines {
         }
     }
 
-    /// Waits for the turns of every executor that a footprint needs: of one site, or with `None` of all.
-    /// They are taken in one order, so nobody waits in a circle.
+    /// Acquires all executors that a footprint needs: those of one site, or of all sites if `at` is
+    /// `None`. They are acquired in a fixed order, so deadlock is impossible.
     pub(crate) async fn turns(&self, at: Option<SiteId>, footprint: &Footprint) -> Vec<Core<'_>> {
         let mut turns = Vec::new();
         for (site, executor) in self.executors_of(at, footprint) {
@@ -205,7 +205,8 @@ impl Machines {
                 .range((Bound::Excluded((table, item.span.start().clone())), Bound::Unbounded));
             let reached =
                 more.take_while(|((of, start), _)| *of == table && item.span.reaches(start));
-            // At one site all it needs is there: copies have the same executor as their master.
+            // A site that can run the transaction holds all of it. Copies have the same executor as
+            // their master.
             let places =
                 first.into_iter().chain(reached).map(|(_, (site, executor))| (site, executor));
             found.extend(places.map(|(site, executor)| (at.unwrap_or(*site), *executor)));
@@ -213,12 +214,13 @@ impl Machines {
         found
     }
 
-    /// How long a message of so many bytes is on its way, if nothing else is on the wire.
+    /// The time that a message takes on an idle link.
     pub(crate) fn way_ns(&self, bytes: u64) -> u64 {
         bytes * 8_000 / self.hardware.bandwidth_mbit.max(1) + self.hardware.latency_us * 1000
     }
 
-    /// In how many nanoseconds what `from` sends now will be there: one message follows the other.
+    /// The nanoseconds until a message that `from` sends now arrives. Messages are sent in
+    /// sequence.
     pub(crate) fn arrival_ns(&self, from: &Machine, bytes: u64) -> u64 {
         if !self.charging.get() {
             return 1;
@@ -230,27 +232,27 @@ impl Machines {
         waits_ns + way_ns
     }
 
-    fn run_postman(self: &Rc<Machines>) {
+    fn run_outbox(self: &Rc<Machines>) {
         let machines = self.clone();
         self.world.spawn("mailbox_waker".into(), async move {
             loop {
                 let messages = poll_fn(|cx| {
                     let messages = std::mem::take(&mut *machines.outbox.messages.lock());
                     if messages.is_empty() {
-                        *machines.outbox.mailbox_waker.lock() = Some(cx.waker().clone());
+                        *machines.outbox.waker.lock() = Some(cx.waker().clone());
                         return Poll::Pending;
                     }
                     Poll::Ready(messages)
                 });
                 for (from, to, message) in messages.await {
-                    machines.mailboxes(from, to, message);
+                    machines.transmit(from, to, message);
                 }
             }
         });
     }
 
-    /// Sends a message: a core of the sender, the wire, a core of the receiver.
-    fn mailboxes(self: &Rc<Machines>, from: SiteId, to: SiteId, message: Message) {
+    /// Sends a message: takes a core of the sender, the link, and a core of the receiver.
+    fn transmit(self: &Rc<Machines>, from: SiteId, to: SiteId, message: Message) {
         let (receive_ns, bytes) = self.costs.of_message(&message);
         let machines = self.clone();
         let send_ns = self.charge(self.costs.send as u64);
@@ -267,7 +269,8 @@ impl Machines {
         });
     }
 
-    /// Syncs whenever there is something to sync; what is durable then goes to the followers.
+    /// Syncs the log whenever it has unsynced frames, and then ships the durable frames to the
+    /// followers.
     fn drive_disk(self: &Rc<Machines>, host: &Host) {
         let (machines, site) = (self.clone(), host.site.clone());
         self.world.spawn("disk".into(), async move {
@@ -287,7 +290,7 @@ impl Machines {
         let (machines, site) = (self.clone(), host.site.clone());
         self.world.spawn("ticks".into(), async move {
             let tick_ns = machines.hardware.tick_us * 1000;
-            // Sites do not tick all at once.
+            // Offsets the ticks of the sites.
             machines.world.sleep(machines.world.draw(0..tick_ns.max(1))).await;
             loop {
                 machines.world.sleep(tick_ns.max(1)).await;
@@ -309,7 +312,7 @@ fn open(world: &Rc<World>, id: SiteId, network: Arc<Outbox>) -> Arc<Site> {
     Arc::new(site.expect("an empty log can be read"))
 }
 
-/// A request or an answer with a footprint of so many items.
+/// The size of a request or answer with a footprint of `items` items, in bytes.
 pub(crate) fn request_bytes(items: usize) -> u64 {
     MESSAGE_BYTES + 20 * items as u64
 }

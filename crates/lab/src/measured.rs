@@ -1,59 +1,59 @@
-//! What one run gives.
+//! The results of one run.
 
 use crate::shift::Shift;
 use isomer_plan::strategy::Learned;
 use serde::Serialize;
 
-/// What came of a run.
+/// The results of one run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Measured {
     /// Transactions per virtual second.
     pub throughput_per_s: f64,
-    /// Mean latency, in milliseconds.
+    /// Mean latency in milliseconds.
     pub latency_ms: f64,
-    /// Latency of the slowest percent, in milliseconds.
+    /// 99th percentile of latency in milliseconds.
     pub p99_ms: f64,
-    /// How many percent of the transactions ran over several sites.
+    /// The percentage of distributed transactions.
     pub across_percent: f64,
-    /// Mean latency of the kind of transaction the experiment asks for, in milliseconds.
+    /// Mean latency of the experiment's kind of transaction, in milliseconds.
     pub kind_ms: Option<f64>,
-    /// Changes of the design for 1000 transactions, while it was measured.
+    /// Design changes per 1000 transactions during the measurement.
     pub changes_per_1000: f64,
-    /// Of those changes, how many percent were taken back soon; `None` if there were none.
+    /// The percentage of those changes that were soon undone; `None` if there were none.
     pub thrash_percent: Option<f64>,
-    /// Changes of the second half of what was measured, for 10 seconds of it.
+    /// Changes during the second half of the measurement, per 10 seconds.
     pub changes_in_10_s: f64,
-    /// How many percent of latency were spent in the router.
+    /// The percentage of latency spent in the router.
     pub router_percent: f64,
-    /// Megabytes of rows and index at the fullest site, at the end.
+    /// Megabytes of rows and indexes at the fullest site at the end.
     pub memory_mb: f64,
-    /// How well the autopilot predicted what things take.
+    /// The quality of the autopilot's predictions.
     pub predicted: Predicted,
-    /// What a moving hot spot did, if one moved.
+    /// The effect of the moving hot spot, if there is one.
     pub shift: Option<Shift>,
-    /// The share of the sites' cores that was in use.
+    /// The share of the sites' cores in use.
     pub busy: f64,
-    /// Transactions measured.
+    /// The number of measured transactions.
     pub transactions: u64,
-    /// Ended by their own procedure.
+    /// Transactions rolled back by their procedure.
     pub rolled_back: u64,
-    /// Refused by the strategy.
+    /// Transactions refused by the strategy.
     pub refused: u64,
-    /// All transactions that were carried out in virtual time, measured or not.
+    /// The number of committed transactions in the whole run, measured or not.
     pub simulated: u64,
-    /// The time from the first client on in slices: when each ends in seconds, its transactions, and
-    /// their mean latency in milliseconds.
+    /// Time slices since the first client began: the end of each in seconds, its number of
+    /// transactions, and their mean latency in milliseconds.
     pub slices: Vec<(f64, u64, f64)>,
 }
 
-/// R² of predictions, lately; `None` for who predicts nothing, and for what was seen too seldom.
+/// R² of recent predictions; `None` without a model or with too few observations.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Predicted {
-    /// Of how long transactions at one site take.
+    /// Of the duration of transactions at one site.
     pub transactions: Option<f64>,
-    /// Of how long splits take.
+    /// Of the duration of splits.
     pub splits: Option<f64>,
-    /// Of how long remasters take.
+    /// Of the duration of remasters.
     pub remasters: Option<f64>,
 }
 

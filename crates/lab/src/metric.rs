@@ -1,9 +1,9 @@
-//! What is measured of a run.
+//! The metrics of a run.
 
 use crate::measured::Measured;
 use serde::{Deserialize, Serialize};
 
-/// One number of a run. See [`Metric::name`].
+/// A number that is measured in a run. See [`Metric::name`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
@@ -11,36 +11,36 @@ pub enum Metric {
     Throughput,
     /// Mean latency.
     Latency,
-    /// Latency of the slowest percent.
+    /// 99th percentile of latency.
     TailLatency,
-    /// Mean latency of the kind of transaction the experiment names.
+    /// Mean latency of the experiment's kind of transaction.
     KindLatency,
-    /// The share of transactions that run over several sites.
+    /// The share of distributed transactions.
     AcrossShare,
-    /// Design changes for 1000 transactions.
+    /// Design changes per 1000 transactions.
     Changes,
-    /// The share of latency that is spent in the router: finding a route, deciding, thinking.
+    /// The router's share of latency: finding a route, deciding, planning.
     RouterShare,
-    /// The share of changes that are taken back within 10 s.
+    /// The share of changes that are undone within 10 s.
     Thrash,
-    /// Changes in 10 s, over the second half of what is measured: how quiet it has become.
+    /// Changes per 10 s over the second half of the measurement: how quiet the system has become.
     Restlessness,
-    /// The memory of the fullest site, at the end.
+    /// Memory of the fullest site at the end.
     Memory,
-    /// R² of how long transactions at one site are predicted to take.
+    /// R² of the predicted durations of transactions at one site.
     PredictedTransactions,
-    /// R² of splits.
+    /// R² of the predicted durations of splits.
     PredictedSplits,
-    /// R² of remasters.
+    /// R² of the predicted durations of remasters.
     PredictedRemasters,
-    /// By how much latency rises when the hot spot moves.
+    /// The rise of latency after a move of the hot spot.
     Rise,
-    /// How long that lasts.
+    /// The time until latency has recovered.
     Recovery,
 }
 
 impl Metric {
-    /// Every metric.
+    /// All metrics.
     pub const ALL: [Metric; 15] = [
         Metric::Throughput,
         Metric::Latency,
@@ -59,7 +59,7 @@ impl Metric {
         Metric::Recovery,
     ];
 
-    /// Its name and, after a comma, its unit.
+    /// The name and, after a comma, the unit.
     pub fn name(self) -> &'static str {
         match self {
             Metric::Throughput => "throughput, transactions/s",
@@ -80,12 +80,12 @@ impl Metric {
         }
     }
 
-    /// Its name without the unit.
+    /// The name without the unit.
     pub(crate) fn short_name(self) -> &'static str {
         self.name().split(',').next().unwrap_or_default()
     }
 
-    /// Its value in a run; `None` if that has none.
+    /// The value in a run, or `None` if the run has none.
     pub fn of(self, run: &Measured) -> Option<f64> {
         match self {
             Metric::Throughput => Some(run.throughput_per_s),
@@ -95,7 +95,7 @@ impl Metric {
             Metric::AcrossShare => Some(run.across_percent),
             Metric::Changes => Some(run.changes_per_1000),
             Metric::RouterShare => Some(run.router_percent),
-            // Where nothing was changed, nothing was taken back.
+            // Without changes, none was undone.
             Metric::Thrash => Some(run.thrash_percent.unwrap_or_default()),
             Metric::Restlessness => Some(run.changes_in_10_s),
             Metric::Memory => Some(run.memory_mb),
@@ -107,7 +107,7 @@ impl Metric {
         }
     }
 
-    /// How many times better `ours` is than `theirs`.
+    /// The factor by which `ours` is better than `theirs`.
     pub(crate) fn factor(self, ours: f64, theirs: f64) -> f64 {
         if self.is_better_large() { ours / theirs } else { theirs / ours }
     }

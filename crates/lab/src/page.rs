@@ -1,5 +1,4 @@
-//! Results as a page: what was claimed and came out, then for each experiment what was asked, what was
-//! measured, and what the paper says.
+//! Results as a page: all claims, then the setup, measurements and claims of each experiment.
 
 use crate::experiment::Experiment;
 use crate::metric::Metric;
@@ -9,7 +8,7 @@ use crate::system::{SYSTEMS, System};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// The columns of an experiment's table.
+/// The columns of the table of an experiment.
 const COLUMNS: [(Metric, &str); 8] = [
     (Metric::Throughput, "throughput/s"),
     (Metric::Latency, "latency ms"),
@@ -20,7 +19,7 @@ const COLUMNS: [(Metric, &str); 8] = [
     (Metric::RouterShare, "router %"),
     (Metric::Memory, "MB at the fullest"),
 ];
-/// What an experiment says in a sentence, of the systems that have it.
+/// Metrics given in a sentence, for the systems that have them.
 const MORE: [Metric; 7] = [
     Metric::KindLatency,
     Metric::Restlessness,
@@ -31,7 +30,7 @@ const MORE: [Metric; 7] = [
     Metric::Recovery,
 ];
 
-/// The head of the page: every claim of the `rows`, and whether it came out.
+/// The head of the page: all claims in `rows`, and whether they are reached.
 pub fn head(command: &str, rows: &[Row]) -> String {
     let mut text = format!(
         "# MorphoSys' experiments in the laboratory\n\n\
@@ -52,7 +51,7 @@ pub fn head(command: &str, rows: &[Row]) -> String {
     text + "\n"
 }
 
-/// A section of the page.
+/// The section of an experiment.
 pub fn section(
     experiment: &Experiment,
     samples: &[Sample],
@@ -97,7 +96,7 @@ pub fn section(
     text
 }
 
-/// The machines and times of an experiment.
+/// The machines and durations of an experiment.
 fn setting(text: &mut String, experiment: &Experiment) {
     let sites: BTreeSet<u16> =
         experiment.points().iter().map(|point| point.1.cluster.sites).collect();
@@ -138,7 +137,7 @@ fn measurements(text: &mut String, experiment: &Experiment, samples: &[Sample]) 
     text.push('\n');
 }
 
-/// What only some systems have, or some experiments ask for.
+/// The metrics that only some systems or experiments have.
 fn more(text: &mut String, samples: &[Sample]) {
     for metric in MORE {
         let told = samples.iter().filter_map(|sample| {
@@ -173,7 +172,7 @@ fn cell(mean: Option<Mean>) -> String {
     mean.map_or("–".to_owned(), number)
 }
 
-/// A mean with its confidence, in as many digits as make sense.
+/// A mean with its confidence interval, rounded to significant digits.
 pub(crate) fn number(Mean { mean, ci95 }: Mean) -> String {
     let digits = match mean.abs() {
         size if size >= 100.0 => 0,

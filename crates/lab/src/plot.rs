@@ -1,5 +1,5 @@
-//! Plots as SVG: throughput of each system as bars, or as lines over what was varied; latency over time,
-//! where a hot spot moves.
+//! Plots as SVG: throughput of each system as bars, or as lines over the varied parameter; latency
+//! over time if the hot spot moves.
 
 use crate::experiment::Experiment;
 use crate::metric::Metric;
@@ -19,7 +19,7 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(0xb0, 0x5c, 0x86),
 ];
 
-/// Draws an experiment's samples into a file.
+/// Plots the samples of an experiment into a file.
 ///
 /// # Errors
 /// If the file cannot be written.
@@ -51,12 +51,12 @@ pub fn draw(
 
 const THROUGHPUT: &str = "transactions per virtual second";
 
-/// What is drawn on.
+/// A drawing area.
 pub(crate) type Page<'p> = DrawingArea<SVGBackend<'p>, plotters::coord::Shift>;
-/// Names, and the points of each.
+/// Names, each with its points.
 pub(crate) type Series = Vec<(String, Vec<(f64, f64)>)>;
 
-/// An empty page.
+/// Creates an empty page.
 pub(crate) fn page(path: &Path) -> Result<Page<'_>, Box<dyn Error>> {
     let page = SVGBackend::new(path, (760, 360)).into_drawing_area();
     page.fill(&WHITE)?;
@@ -67,7 +67,7 @@ fn throughput(sample: &Sample) -> f64 {
     sample.mean(Metric::Throughput).map_or(0.0, |mean| mean.mean)
 }
 
-/// Latency as time goes by, of each system's first run.
+/// Plots latency over time for the first run of each system.
 fn over_time(
     page: &Page<'_>,
     experiment: &Experiment,
@@ -83,7 +83,7 @@ fn over_time(
     lines(page, &format!("{}: latency, ms", experiment.title), "seconds", &series)
 }
 
-/// Draws lines.
+/// Plots lines.
 pub(crate) fn lines(
     page: &Page<'_>,
     title: &str,
@@ -111,7 +111,7 @@ pub(crate) fn lines(
     Ok(())
 }
 
-/// Draws a bar for each name, of which the first stands out.
+/// Plots a bar for each name; the first one is highlighted.
 pub(crate) fn bars(page: &Page<'_>, title: &str, of: &[(&str, f64)]) -> Result<(), Box<dyn Error>> {
     let most = of.iter().map(|(_, height)| *height).fold(1.0, f64::max) * 1.1;
     let mut chart =

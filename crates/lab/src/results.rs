@@ -1,7 +1,8 @@
-//! Results: what runs with several seeds say together, and how that compares with the paper.
+//! Results: the means over several seeds, and their comparison with the paper.
 //!
-//! A [metric](Metric) of a system at a point of an experiment is a mean over seeds with its 95 percent
-//! confidence (Student's t). A [claim](crate::Claim) sets such means in relation, as the paper does.
+//! The value of a [metric](Metric) for a system at a point of an experiment is a mean over seeds
+//! with its 95 percent confidence interval (Student's t). A [claim](crate::Claim) compares such
+//! means, as the paper does.
 
 use crate::experiment::Experiment;
 use crate::metric::Metric;
@@ -17,27 +18,27 @@ pub struct Row {
     pub figure: String,
     /// The system.
     pub system: String,
-    /// What was varied, at this point.
+    /// The value of the varied parameter.
     pub x: Option<f64>,
-    /// What was measured or is claimed, in words.
+    /// The metric or claim in words.
     pub metric: String,
-    /// The paper's number, where it gives one.
+    /// The paper's number, if it gives one.
     pub paper: Option<f64>,
-    /// What is to be reached.
+    /// The number to reach.
     pub goal: Option<f64>,
-    /// Whether it is; `None` if nothing is to be reached.
+    /// Whether it is reached; `None` if there is no goal.
     pub reached: Option<bool>,
-    /// Ours.
+    /// The measured value.
     pub ours: f64,
-    /// Its 95 percent confidence.
+    /// The half-width of its 95 percent confidence interval.
     pub ci95: Option<f64>,
-    /// Over so many seeds.
+    /// The number of seeds.
     pub seeds: usize,
-    /// What repeats it.
+    /// The command that repeats the experiment.
     pub command: String,
 }
 
-/// Every line that an experiment's samples give: measurements, then claims.
+/// The lines for the samples of an experiment: measurements, then claims.
 pub fn rows(experiment: &Experiment, samples: &[Sample]) -> Vec<Row> {
     let row = |system: &str, x, metric: String, ours: Mean, seeds| Row {
         experiment: experiment.name.clone(),

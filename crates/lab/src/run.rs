@@ -1,4 +1,4 @@
-//! One run: a cluster, a system, a workload and a seed; what came of it.
+//! Runs one experiment with one system and one seed.
 
 use crate::changes::Changes;
 use crate::client::Clients;
@@ -17,15 +17,15 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Clients that have been told to stop are waited for so long.
+/// The time limit for clients to finish after they have been told to stop.
 const PATIENCE_NS: u64 = 600_000_000_000;
 const FIRST_TABLE: TableId = TableId(1);
 
 /// Runs an experiment for one system and one seed.
 ///
 /// # Errors
-/// In words, if the cluster could not be set up, a transaction failed, or the workload's check does
-/// not hold.
+/// A message if the cluster could not be set up, a transaction failed, or the workload's check
+/// failed.
 pub fn run(
     experiment: &Experiment,
     system: &System,
@@ -105,9 +105,10 @@ fn measure<W: Drive>(
         begun_ns,
         stopping: Cell::new(false),
     });
-    let (tended, reflects) = (cluster.clone(), cluster.clone());
-    let tender = world.spawn("tender".into(), async move { tended.router.run_deferred().await });
-    world.spawn("thinker".into(), async move { reflects.router.plan_globally().await });
+    let (deferring, planning) = (cluster.clone(), cluster.clone());
+    let deferred =
+        world.spawn("tender".into(), async move { deferring.router.run_deferred().await });
+    world.spawn("thinker".into(), async move { planning.router.plan_globally().await });
     let count = u64::from(experiment.clients_per_site) * u64::from(machines.hardware.sites);
     let tasks = clients.start(workload, count, seed);
     let used = || machines.hosts().map(|host| host.machine.cores.used_ns()).sum::<u64>();
@@ -121,10 +122,10 @@ fn measure<W: Drive>(
     clients.stopping.set(true);
     world.run_for(PATIENCE_NS, || tasks.iter().all(|task| world.is_done(*task)));
     finished(&world, &tasks)?;
-    // What is looked at next must not move meanwhile.
+    // The examination below requires that no changes are in progress.
     cluster.router.close();
-    world.run_for(PATIENCE_NS, || world.is_done(tender));
-    cluster.finished(world.is_done(tender), "the changes under way")?;
+    world.run_for(PATIENCE_NS, || world.is_done(deferred));
+    cluster.finished(world.is_done(deferred), "the changes under way")?;
 
     let totals = cluster.examine(workload)?;
     let tally = clients.tally.borrow();
@@ -161,13 +162,13 @@ fn measure<W: Drive>(
     })
 }
 
-/// A slice, as it is told.
+/// Converts a slice to the form of [`Measured::slices`].
 fn slice((at, (count, us)): (usize, &Slice)) -> (f64, u64, f64) {
     let end_s = ((at as u64 + 1) * SLICE_NS) as f64 / 1e9;
     (end_s, *count, *us as f64 / 1e3 / (*count).max(1) as f64)
 }
 
-/// Checks that all clients have come to their end.
+/// Checks that all clients have finished.
 fn finished(world: &World, tasks: &[TaskId]) -> Result<(), String> {
     let unfinished = tasks.iter().filter(|task| !world.is_done(**task)).count();
     match world.panicked() {

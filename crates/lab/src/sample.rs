@@ -1,5 +1,4 @@
-//! What runs with several seeds say together: a mean over seeds with its 95 percent confidence
-//! (Student's t).
+//! The mean over several seeds with its 95 percent confidence interval (Student's t).
 
 use crate::measured::Measured;
 use crate::metric::Metric;
@@ -9,25 +8,25 @@ use crate::metric::Metric;
 pub struct Sample {
     /// The system.
     pub system: String,
-    /// What was varied, at this point.
+    /// The value of the varied parameter.
     pub x: Option<f64>,
-    /// A run for each seed that came to an end.
+    /// The finished runs, one for each seed.
     pub runs: Vec<Measured>,
-    /// Why others did not.
+    /// The reasons why other runs failed.
     pub failures: Vec<String>,
 }
 
-/// A mean with its confidence.
+/// A mean with its confidence interval.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Mean {
     /// The mean.
     pub mean: f64,
-    /// The true mean is within so much of it, with 95 percent confidence; `None` for a single run.
+    /// The half-width of the 95 percent confidence interval; `None` for a single run.
     pub ci95: Option<f64>,
 }
 
 impl Sample {
-    /// The mean of a metric over all runs; `None` if there is none.
+    /// The mean of a metric over all runs; `None` without values.
     pub fn mean(&self, metric: Metric) -> Option<Mean> {
         let values: Vec<f64> = self.runs.iter().filter_map(|run| metric.of(run)).collect();
         Mean::of(&values)
@@ -35,7 +34,7 @@ impl Sample {
 }
 
 impl Mean {
-    /// The mean of some values; `None` if there are none.
+    /// The mean of `values`; `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Mean> {
         let n = values.len() as f64;
         let mean = values.iter().sum::<f64>() / n;
@@ -45,7 +44,8 @@ impl Mean {
     }
 }
 
-/// How many times as much one has of something as another, in the mean over seeds, paired by seed; `None` without runs.
+/// The mean over seeds of the ratio of a metric in two samples, paired by seed; `None` without
+/// runs.
 pub(crate) fn ratio(ours: &Sample, theirs: &Sample, metric: Metric) -> Option<Mean> {
     let pairs = ours.runs.iter().zip(&theirs.runs);
     let ratios: Option<Vec<f64>> =
@@ -53,7 +53,7 @@ pub(crate) fn ratio(ours: &Sample, theirs: &Sample, metric: Metric) -> Option<Me
     Mean::of(&ratios?)
 }
 
-/// The 97.5th percentile of Student's distribution.
+/// The 97.5th percentile of Student's t distribution.
 fn student_t(degrees: usize) -> f64 {
     const TABLE: [f64; 10] =
         [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];

@@ -1,39 +1,40 @@
-//! What a moving hot spot does to latency: how far it rises, and how long until it is back.
+//! The effect of a moving hot spot on latency: how far it rises, and how long it takes to recover.
 //!
 //! ```text
 //!   latency                 ▲ rise
 //!            ╭╮   ╱╲        │
-//!   ─────────╯╰──╱  ╲───────┴──╲___________   best before, and 5 percent more
+//!   ─────────╯╰──╱  ╲───────┴──╲___________   5 percent above the best before the move
 //!        best ▲  │      recovery  │
-//!             moves
+//!             move
 //! ```
 //!
-//! Means over a second stand for latency now; the best is the least mean over five seconds since
-//! the last move.
+//! Latency is a moving mean over one second. The best latency is the smallest mean over five
+//! seconds since the previous move.
 
 use serde::Serialize;
 
-/// How long a slice is, in nanoseconds.
+/// The length of a slice in nanoseconds.
 pub(crate) const SLICE_NS: u64 = 250_000_000;
 const SLICES_PER_S: usize = (1_000_000_000 / SLICE_NS) as usize;
-/// Back is who is within this factor of the best.
+/// Latency has recovered when it is within this factor of the best.
 const BACK: f64 = 1.05;
 
 /// See the [module documentation](self).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Shift {
-    /// How far latency rises over its best, in percent: the mean over all moves.
+    /// The rise of latency over its best in percent, as a mean over all moves.
     pub rise_percent: f64,
-    /// In how many seconds it is back near its best: the mean over all moves. One that is not back at
-    /// the next move, or at the end, counts until then.
+    /// The seconds until latency has recovered, as a mean over all moves. A move without recovery
+    /// counts until the next move or the end.
     pub recovery_s: f64,
 }
 
-/// Transactions of a slice of time, and their latencies' sum, in microseconds.
+/// The number of transactions in a slice of time, and the sum of their latencies in microseconds.
 pub(crate) type Slice = (u64, u64);
 
 impl Shift {
-    /// What moves every so many seconds did, the first one after `every_s`. `None` if there was none.
+    /// The effect of moves every `every_s` seconds, of which the first is after `every_s`. `None`
+    /// if there was no move.
     pub(crate) fn of(slices: &[Slice], every_s: f64) -> Option<Shift> {
         let every = (every_s * SLICES_PER_S as f64) as usize;
         let moves = (every..slices.len()).step_by(every.max(1));
@@ -46,7 +47,7 @@ impl Shift {
     }
 }
 
-/// Rise in percent and recovery in seconds of the move at slice `at`.
+/// The rise in percent and the recovery in seconds of the move at slice `at`.
 fn effect(slices: &[Slice], since: usize, at: usize, every: usize) -> Option<(f64, f64)> {
     let best = windows(&slices[since..at], 5 * SLICES_PER_S).fold(f64::INFINITY, f64::min);
     let end = slices.len().min(at + every);
@@ -61,7 +62,8 @@ fn effect(slices: &[Slice], since: usize, at: usize, every: usize) -> Option<(f6
     Some((rise, last as f64 / SLICES_PER_S as f64))
 }
 
-/// Mean latencies of all windows of so many slices. Where nothing ended, latency has no bound.
+/// The mean latencies of all windows of `length` slices; infinite for a window without
+/// transactions.
 fn windows(slices: &[Slice], length: usize) -> impl Iterator<Item = f64> {
     slices.windows(length).map(|window| {
         let sum = |of: fn(&Slice) -> u64| window.iter().map(of).sum::<u64>() as f64;
@@ -74,7 +76,7 @@ fn windows(slices: &[Slice], length: usize) -> impl Iterator<Item = f64> {
 mod tests {
     use super::*;
 
-    /// So many seconds with this latency.
+    /// `count` seconds with this latency.
     fn seconds(count: usize, us: u64) -> Vec<Slice> {
         vec![(10, 10 * us); count * SLICES_PER_S]
     }
@@ -89,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_comes_back_counts_to_the_end_and_what_never_rises_not_at_all() {
+    fn a_move_without_recovery_counts_to_the_end_and_one_without_rise_not_at_all() {
         let never = Shift::of(&[seconds(10, 100), seconds(10, 130)].concat(), 10.0).unwrap();
         assert_eq!(never.recovery_s, 10.0);
         let flat = Shift::of(&seconds(20, 100), 10.0).unwrap();

@@ -1,4 +1,4 @@
-//! How the laboratory measures what the real code takes on this machine.
+//! The clock with which the laboratory measures the real code on this machine.
 
-/// Nanoseconds from some moment on.
+/// Returns nanoseconds since an arbitrary start.
 pub type Stopwatch<'c> = &'c dyn Fn() -> u64;

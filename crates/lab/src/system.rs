@@ -1,22 +1,25 @@
-//! The systems that are compared: a strategy, and the placement it begins with.
+//! The compared systems: each has a strategy and an initial placement.
 //!
-//! | system | strategy | masters at first | replicas at first |
+//! | system | strategy | initial masters | initial replicas |
 //! | --- | --- | --- | --- |
-//! | learned | the autopilot, which begins with an empty model | anywhere | none |
-//! | morphosys | the same as the paper prints it: necessary changes first, piggybacking, nothing over several sites | anywhere | none |
-//! | on-demand | the necessary changes | anywhere | none |
+//! | learned | the autopilot, with an empty model | random | none |
+//! | morphosys | the autopilot as printed in the paper (see below) | random | none |
+//! | on-demand | only the necessary changes | random | none |
 //! | static | refuses what no site can run | by range | none |
-//! | static-2pc | commits it over several sites | by range | none |
-//! | serial | the same, on serial executors, as VoltDB has them | by range | none |
-//! | adr | the same, and replicas where reads come from | by range | none |
-//! | clay | commits over several sites, and what Clay moves every 10 s | by range | none |
+//! | static-2pc | two-phase commit for what no site can run | by range | none |
+//! | serial | like static-2pc, with serial executors as in VoltDB | by range | none |
+//! | adr | like static-2pc, and adds replicas where reads come from | by range | none |
+//! | clay | like static-2pc, and moves what Clay plans every 10 s | by range | none |
 //! | single-master | all updates at one site | the first site | everywhere |
-//! | multi-master | commits over several sites | by range | everywhere |
+//! | multi-master | two-phase commit for what no site can run | by range | everywhere |
 //! | dynamast | moves masters together | by range | everywhere |
 //!
-//! By range is the placement of somebody who knows the workload: neighbouring keys belong together in
-//! all workloads here (near keys, warehouses, users), and each site gets as many. Who knows the workload
-//! also has tables that are only read at every site.
+//! `morphosys` makes the necessary changes first, piggybacks others, and never runs a transaction
+//! at several sites.
+//!
+//! The placement by range assumes knowledge of the workload. In all workloads here neighbouring
+//! keys belong together (near keys, warehouses, users), and each site gets an equal share. A
+//! placement with this knowledge also replicates read-only tables everywhere.
 
 use isomer_design::{Placement, SiteId};
 use isomer_plan::learned::Tuning;
@@ -25,45 +28,45 @@ use isomer_sim::world::World;
 use isomer_strategy::{OnDemand, Static, Strategy, TwoPhase};
 use std::sync::Arc;
 
-/// One of the systems. See the [module documentation](self).
+/// A system. See the [module documentation](self).
 #[derive(Clone, Copy)]
 pub struct System {
     /// Its name.
     pub name: &'static str,
-    /// What decides, from transaction to transaction.
+    /// Creates its strategy.
     pub strategy: fn() -> Decider,
-    /// Where masters are at first.
+    /// The initial masters.
     pub masters: Masters,
-    /// Every site has a replica of everything at first.
+    /// True if every site initially has a replica of every partition.
     pub replicated: bool,
-    /// Its placement is made by somebody who knows the workload: tables that are only read are
-    /// everywhere.
+    /// True if the initial placement is made with knowledge of the workload, so that read-only
+    /// tables are replicated everywhere.
     pub knows: bool,
-    /// Each core has partitions of its own and runs one transaction after the other on them; one that
-    /// touches several cores' partitions holds them all from its beginning to its end.
+    /// True if each core owns some partitions and runs transactions on them serially. A transaction
+    /// on the partitions of several cores holds all these cores from beginning to end.
     pub serial: bool,
-    /// It has so many times the experiment's warm-up: Clay, which plans every 10 s, has more; who learns nothing has
-    /// less, and so has who has learned within seconds what it ever will.
+    /// The factor on the experiment's warm-up. Clay plans only every 10 s, so it gets more time.
+    /// Systems that learn nothing, or finish learning within seconds, get less.
     pub warm_ups: f64,
 }
 
-/// What decides in a run.
+/// The strategy of a run.
 pub struct Decider {
-    /// The strategy, for the router.
+    /// The strategy for the router.
     pub strategy: Box<dyn Strategy>,
-    /// The same, if it is the autopilot: to be asked what it has learned.
+    /// The same strategy if it is the autopilot, so that its model can be examined.
     pub learned: Option<Arc<Learned>>,
 }
 
-/// Where masters are at first.
+/// The initial placement of masters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Masters {
-    /// Each site gets one part of each table: what a planner that knows the workload would choose, for
-    /// workloads whose neighbouring keys belong together.
+    /// Each site gets a contiguous part of each table. A planner with knowledge of the workload
+    /// would choose this if neighbouring keys belong together.
     ByRange,
-    /// Anywhere.
+    /// Each partition gets a random site.
     Random,
-    /// All at the first site.
+    /// The first site masters all partitions.
     First,
 }
 
@@ -103,7 +106,7 @@ fn learned() -> Decider {
     tuned(|_| {})
 }
 
-/// The autopilot with another tuning.
+/// The autopilot with a different tuning.
 pub(crate) fn tuned(tune: impl FnOnce(&mut Tuning)) -> Decider {
     let mut tuning = Tuning::default();
     tune(&mut tuning);
@@ -115,13 +118,13 @@ fn decider(strategy: impl Strategy + 'static) -> Decider {
     Decider { strategy: Box::new(strategy), learned: None }
 }
 
-/// A system that begins with what somebody placed who knows the workload.
+/// A system with an initial placement made with knowledge of the workload.
 const fn system(name: &'static str, strategy: fn() -> Decider) -> System {
     let masters = Masters::ByRange;
     System { name, strategy, masters, replicated: false, knows: true, serial: false, warm_ups: 1.0 }
 }
 
-/// A system that changes nothing.
+/// A system that never changes the design.
 const fn fixed(name: &'static str, strategy: fn() -> Decider) -> System {
     System { warm_ups: 0.25, ..system(name, strategy) }
 }
@@ -132,10 +135,10 @@ impl System {
         SYSTEMS[0]
     }
 
-    /// The system of a name.
+    /// Returns the system with a name.
     ///
     /// # Errors
-    /// In words, which systems there are.
+    /// A message that lists the known systems.
     pub fn named(name: &str) -> Result<System, String> {
         let found = SYSTEMS.iter().find(|system| system.name == name);
         found.copied().ok_or_else(|| {
@@ -144,7 +147,7 @@ impl System {
         })
     }
 
-    /// Where partition `at` of the `of` partitions of a table begins.
+    /// The initial placement of partition `at` out of the `of` partitions of a table.
     pub(crate) fn place(
         &self,
         at: usize,

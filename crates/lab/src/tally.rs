@@ -1,46 +1,46 @@
-//! What the clients of a run saw.
+//! Counts what the clients of a run observe.
 
 use crate::shift::{SLICE_NS, Slice};
 use hdrhistogram::Histogram;
 use std::ops::Range;
 
 const LATENCY_US_MAX: u64 = 1_000_000_000;
-/// Three transactions that failed tell enough.
+/// The number of failed transactions that are described.
 const FAILURES_KEPT: usize = 3;
 
-/// Counts of a run. What committed before the measurement or after it, when clients have been told to stop, counts for
-/// the sums only.
+/// The counts of a run. A transaction that commits before or after the measurement counts only in
+/// the sums.
 pub(crate) struct Tally {
-    /// The virtual time that is measured.
+    /// The virtual time of the measurement.
     window: Range<u64>,
     kinds: Vec<(&'static str, Histogram<u64>)>,
     pub(crate) all: Histogram<u64>,
-    /// What all transactions added, measured or not.
+    /// The sum of the additions of all transactions, measured or not.
     pub(crate) added: i128,
     pub(crate) measured: u64,
-    /// Of those measured, the ones over several sites.
+    /// The number of measured transactions that were distributed.
     pub(crate) across: u64,
     pub(crate) committed: u64,
     pub(crate) rolled_back: u64,
     pub(crate) refused: u64,
     pub(crate) failed: u64,
     pub(crate) failures: Vec<String>,
-    /// From the first client on, to the end of the measurement.
+    /// Slices from the first client's begin to the end of the measurement.
     pub(crate) slices: Vec<Slice>,
     begun_ns: u64,
 }
 
-/// A transaction that has committed.
+/// A committed transaction.
 pub(crate) struct Done {
-    /// What kind of transaction.
+    /// Its kind.
     pub(crate) kind: &'static str,
-    /// When its client heard of it.
+    /// The time at which its client got the answer.
     pub(crate) now_ns: u64,
-    /// How long that took.
+    /// The time from its begin to the answer.
     pub(crate) took_ns: u64,
-    /// What it added.
+    /// Its addition to the workload's sum.
     pub(crate) added: i64,
-    /// It ran over several sites.
+    /// True if it was distributed.
     pub(crate) across: bool,
 }
 
@@ -101,7 +101,7 @@ impl Tally {
         }
     }
 
-    /// Latencies of one kind of transaction.
+    /// The latencies of one kind of transaction.
     pub(crate) fn kind(&self, kind: &str) -> Option<&Histogram<u64>> {
         self.kinds.iter().find(|(name, _)| *name == kind).map(|(_, histogram)| histogram)
     }
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_ends_while_it_is_measured_is_measured() {
+    fn only_transactions_that_end_during_the_measurement_are_measured() {
         let mut tally = Tally::new(1_000, 2_000..3_000);
         for now_ns in [1_500, 2_000, 2_999, 3_000, 9_000] {
             let across = now_ns == 2_999;
@@ -120,6 +120,6 @@ mod tests {
         }
         assert_eq!((tally.committed, tally.added), (5, 5));
         assert_eq!((tally.measured, tally.across, tally.all.len()), (2, 1, 2));
-        assert_eq!(tally.slices, [(3, 1_500)], "no slice for those who were waited for");
+        assert_eq!(tally.slices, [(3, 1_500)], "no slice after the measurement");
     }
 }

@@ -1,5 +1,5 @@
-//! What a thought of the autopilot takes: measured for a transaction that no site can run, over a full
-//! reservoir.
+//! Measures the time of a planning pass of the autopilot, for a transaction that no site can run
+//! and with a full reservoir of samples.
 
 use crate::stopwatch::Stopwatch;
 use isomer_design::{Design, Footprint, Key, RoutingTable, SiteId, TableId, Time};
@@ -8,14 +8,15 @@ use isomer_strategy::{Measured, Report, Request, Strategy};
 
 const SAMPLES: u64 = 4000;
 const THOUGHTS: u64 = 101;
-/// From one thought to the next: longer than the strategy ever pauses between two.
+/// The time between two passes: longer than the longest pause of the strategy.
 const PAUSE_NS: u64 = 200_000_000;
 
-/// The median of what a thought takes, in nanoseconds. `design` has the table with keys from 0 to below `keys`,
-/// and keys that are `apart` are at different sites; so a transaction with two such can run nowhere.
+/// Returns the median time of a planning pass in nanoseconds. `design` must contain the table with
+/// keys from 0 to `keys` (exclusive), and keys at a distance of `apart` must be at different sites.
+/// A transaction with two such keys can run at no single site.
 ///
 /// # Panics
-/// If that is not so.
+/// If `design` does not satisfy this.
 pub fn think(
     design: &Design,
     table: TableId,
@@ -61,7 +62,7 @@ pub fn think(
             now() - begun
         })
         .collect();
-    assert_eq!(learned.thoughts(), THOUGHTS, "every decision was a thought");
+    assert_eq!(learned.thoughts(), THOUGHTS, "every decision must include a planning pass");
     took.sort_unstable();
     took[took.len() / 2] as f64
 }

@@ -1,17 +1,18 @@
-//! The way from the router to the sites: messages, cores, and the real site.
+//! The transport from the router to the sites: messages, cores, and the real sites.
 //!
 //! ```text
-//!   router ─ send ─▶ wire ─▶ ┌ site, on a core: receive, then Site::execute is polled;       ┐
-//!                            │   it waits (lock, replica, log): the core is given back,      │
-//!                            │   it is woken: a core again, then it is polled again          │
-//!   router ◀─ wire ◀─ send ─ └ the answer, on the core it ended with                         ┘
+//!   router ─ send ─▶ link ─▶ ┌ site, on a core: receive, then poll Site::execute;                ┐
+//!                            │   while it waits (lock, replica, log) the core is free;           │
+//!                            │   when it wakes up it gets a core and is polled again             │
+//!   router ◀─ link ◀─ send ─ └ the answer is sent on the core on which the execution ended       ┘
 //! ```
 //!
-//! A coordinator of a transaction over several sites asks the others the same way, from its own core.
+//! The coordinator of a distributed transaction contacts the participants in the same way, from its
+//! own core.
 //!
-//! Routers are where clients are, on as many machines as it takes: what they do takes time, but nobody
-//! queues for it. What a procedure costs it spends itself, in the middle of its execution
-//! ([`mod@crate::client`]): its locks are held for that time.
+//! Routers run on the machines of the clients, of which there are enough: their work takes time but
+//! waits for no core. A procedure spends its own cost in the middle of its execution
+//! ([`mod@crate::client`]), while its locks are held.
 
 use crate::cores::Rank;
 use crate::costs::MESSAGE_BYTES;
@@ -32,13 +33,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// After how long a router asks again.
+/// The time after which a router retries.
 const RETRY_NS: u64 = 10_000_000;
 
 /// See the [module documentation](self).
 pub(crate) struct LabTransport {
     machines: Rc<Machines>,
-    /// The autopilot, and how many of its thoughts have been charged.
+    /// The autopilot, and the number of its planning passes that have been charged.
     thinker: Option<Arc<Learned>>,
     thoughts: Cell<u64>,
 }
@@ -48,8 +49,8 @@ impl LabTransport {
         LabTransport { machines, thinker, thoughts: Cell::new(0) }
     }
 
-    /// What the router takes to find a place for a transaction with a footprint of so many items, and to
-    /// think about changes, if its strategy just has.
+    /// The time that the router needs to find a place for a transaction with `items` items,
+    /// including planning passes that its strategy has just made.
     fn decide(&self, items: usize) -> u64 {
         let costs = &self.machines.costs;
         let thoughts = self.thinker.as_ref().map_or(0, |thinker| thinker.thoughts());
@@ -58,14 +59,14 @@ impl LabTransport {
         self.machines.decide(ns as u64)
     }
 
-    /// A request on its way to a site, so long after the router was asked.
+    /// Delays a request by `after_ns` and the transfer to a site.
     async fn go(&self, after_ns: u64, bytes: u64) {
         let Machines { world, costs, .. } = &*self.machines;
         let way_ns = self.machines.charge(costs.send as u64 + self.machines.way_ns(bytes));
         world.sleep((after_ns + way_ns).max(1)).await;
     }
 
-    /// Asks a site something small.
+    /// Sends a small request to a site and waits for the answer.
     async fn ask<F: Future>(&self, host: &Host, question: F) -> F::Output {
         self.go(0, MESSAGE_BYTES).await;
         let first_ns = self.machines.costs.receive as u64;
@@ -74,7 +75,7 @@ impl LabTransport {
         answer
     }
 
-    /// An answer on its way back.
+    /// Delays an answer by its transfer to the router.
     async fn come_back(&self, host: &Host, bytes: u64) {
         let Machines { world, costs, .. } = &*self.machines;
         let received = self.machines.charge(costs.receive as u64);
@@ -82,8 +83,8 @@ impl LabTransport {
     }
 }
 
-/// Lets a site work: its code runs only while a core is held for it. Who begins is of this `rank`, and spends `first_ns`
-/// before.
+/// Runs the code of a site, which holds a core while it is polled. It first waits for a core with
+/// this `rank` and spends `first_ns`.
 async fn work<F: Future>(
     machines: &Machines,
     host: &Host,
@@ -113,7 +114,7 @@ async fn work<F: Future>(
     }
 }
 
-/// A coordinator's way to the sites that take part: its own core sends and receives.
+/// The connection of a coordinator to the participants. The coordinator's core sends and receives.
 struct Peer {
     machines: Rc<Machines>,
     coordinator: SiteId,
@@ -125,7 +126,8 @@ impl Peers for Peer {
         let answer = Rc::new(RefCell::new(None));
         let waiting = once(|waker| waker.clone()).await;
         let slot = answer.clone();
-        // A task of its own: the coordinator's execution is woken by the answer, not by the way there.
+        // A separate task: only the answer must wake the coordinator, not the steps of the
+        // transfer.
         self.machines.world.spawn("part".into(), async move {
             let answer = ask(machines, coordinator, site, part).await;
             *slot.borrow_mut() = Some(answer);
@@ -147,7 +149,7 @@ async fn ask(
     let sent = MESSAGE_BYTES + part_bytes(&part);
     machines.world.sleep(machines.arrival_ns(&from.machine, sent)).await;
     let first_ns = costs.receive as u64 + costs.of_part(&part);
-    // Its coordinator has begun.
+    // The coordinator has begun and may hold locks, so its participants have the same priority.
     let answer = work(&machines, to, (Rank::GoesOn, first_ns), to.site.part(part)).await;
     let rows = match &answer {
         Ok(PartAnswer::Entered(entered)) => &entered.rows[..],
@@ -172,7 +174,7 @@ fn part_bytes(part: &Part) -> u64 {
     }
 }
 
-/// Tells whether what a site was waiting for has come: a task may have several things under way.
+/// Records whether a future of a site has been woken. A task may be woken for other reasons.
 struct Bell {
     rang: AtomicBool,
     task: Waker,
@@ -284,7 +286,7 @@ impl Transport for LabTransport {
     }
 }
 
-/// Calls a function that wants the waker of the current task.
+/// Calls a function with the waker of the current task.
 async fn once<T>(mut call: impl FnMut(&Waker) -> T) -> T {
     poll_fn(|cx| Poll::Ready(call(cx.waker()))).await
 }

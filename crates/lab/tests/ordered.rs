@@ -1,7 +1,8 @@
-//! Small runs of Hermes' experiments: that a seed repeats exactly, and that no promise is broken.
+//! Small runs of the experiments of Hermes: a seed repeats exactly, and all guarantees hold.
 //!
-//! Figures are not looked at. A run fails by itself if an answer or a row is not that of a serial execution of its order,
-//! or if two sites plan a batch otherwise: each has a planner of its own here.
+//! Results are not checked. A run fails by itself if an answer or a row differs from a serial
+//! execution of its order. It also fails if two sites plan a batch differently; here each site has
+//! its own planner.
 
 use isomer_lab::Costs;
 use isomer_lab::ordered::{Experiment, Measured, Metric, SYSTEMS, System, rows, run};
@@ -19,14 +20,14 @@ fn measured(experiment: &Experiment, system: &str, seed: u64) -> Measured {
 }
 
 #[test]
-fn every_experiment_keeps_its_promises_at_each_point_with_each_of_its_systems() {
+fn every_experiment_holds_its_guarantees_at_each_point_with_each_of_its_systems() {
     for experiment in Experiment::all() {
         for (_, point) in experiment.smoke().points() {
             for system in &point.systems {
                 let run = measured(&point, system, 1);
                 assert!(run.transactions > 20, "{} {system}: {run:?}", point.name);
                 let parts: f64 = run.parts_ms.iter().sum();
-                // Latencies are counted in microseconds.
+                // Latencies are recorded in microseconds.
                 assert!((parts - run.latency_ms).abs() < 0.01 * parts, "{run:?}");
             }
         }
@@ -34,7 +35,7 @@ fn every_experiment_keeps_its_promises_at_each_point_with_each_of_its_systems() 
 }
 
 #[test]
-fn every_system_keeps_its_promises_with_a_full_fusion_table() {
+fn every_system_holds_its_guarantees_with_a_full_fusion_table() {
     let mut experiment = small("hermes-fusion");
     experiment.fusion = Some(0.02);
     for system in SYSTEMS {
@@ -54,7 +55,7 @@ fn a_seed_repeats_to_the_last_digit() {
 }
 
 #[test]
-fn what_is_added_takes_over_hot_records_at_once_and_cold_ones_chunk_by_chunk() {
+fn an_added_site_gets_hot_records_at_once_and_cold_ones_in_chunks() {
     let experiment = small("hermes-scale-out");
     let run = measured(&experiment, "hermes", 1);
     assert!(run.cold_end_s.is_some_and(|at| at > 0.2) && run.change.is_some(), "{run:?}");
@@ -71,7 +72,7 @@ fn routing_and_locks_are_slowed_with_the_cores() {
 }
 
 #[test]
-fn what_is_not_there_is_named() {
+fn unknown_names_are_listed_in_errors() {
     let error = System::named("fast").err().unwrap();
     assert!(
         error.starts_with("there is no system `fast` of transactions in order; there"),

@@ -1,4 +1,4 @@
-//! Small runs: that they repeat exactly, that time costs something, that what is wrong is said.
+//! Small runs: they repeat exactly, virtual time passes, and errors are reported.
 
 use isomer_lab::{Costs, Experiment, Measured, Predicted, System, WorkloadSpec, calibrate, run};
 use std::cell::Cell;
@@ -12,7 +12,7 @@ fn measured(experiment: &Experiment, system: &str, seed: u64) -> Measured {
 }
 
 #[test]
-fn a_seed_repeats_to_the_last_digit_whatever_runs_beside_it() {
+fn a_seed_repeats_to_the_last_digit_whatever_runs_concurrently() {
     let mut experiment = small("memory");
     (experiment.cluster.memory_mb, experiment.seconds) = (Some(0.3), 1.0);
     let run = |seed| measured(&experiment, "on-demand", seed);
@@ -56,7 +56,7 @@ fn a_moving_hot_spot_and_what_the_autopilot_learned_are_measured() {
 #[test]
 fn slower_cores_make_slower_clusters() {
     let mut experiment = small("ycsb-write-zipf");
-    // One core for all clients of a site, so that it is the cores they wait for.
+    // One core for all clients of a site, so that the cores are the bottleneck.
     experiment.cluster.cores = 1;
     let fast = measured(&experiment, "on-demand", 1);
     experiment.cluster.slowdown *= 4.0;
@@ -67,7 +67,7 @@ fn slower_cores_make_slower_clusters() {
 
 #[test]
 fn a_calibration_measures_every_cost_and_can_be_read_again() {
-    // A clock that only counts how often it is asked: what is tested is that all can be measured.
+    // The clock counts its readings, because the test checks only that every cost can be measured.
     let asked = Cell::new(0u64);
     let costs = calibrate(&|| asked.replace(asked.get() + 1000)).unwrap();
     let text = costs.to_text();
@@ -79,7 +79,7 @@ fn a_calibration_measures_every_cost_and_can_be_read_again() {
 }
 
 #[test]
-fn what_is_not_there_is_named() {
+fn unknown_names_are_listed_in_errors() {
     let error = Experiment::named("ycbs").unwrap_err();
     assert!(error.starts_with("there is no experiment `ycbs`; there are: ycsb"), "{error}");
     let error = System::named("fast").err().unwrap();

@@ -1,12 +1,13 @@
-//! What the total order costs, measured from its code: the sequencer, the planner, the locks.
+//! Measures the costs of the total order from its code: the sequencer, the planner, the locks.
 //!
 //! ```text
-//!   plan of 9 records − plan of 1, at 4 sites      = 8 · plan_item
-//!   plan at 20 sites − plan at 4, of 1 record      = 16 · plan_cell
-//!   locks of a step with 9 − of one with 1         = 8 · lock
+//!   plan of 9 records − plan of 1, at 4 sites         = 8 · plan_item
+//!   plan of 1 record at 20 sites − at 4 sites         = 16 · plan_cell
+//!   locks of a step with 9 locks − with 1             = 8 · lock
 //! ```
 //!
-//! The planner has Hermes' router, the costliest. Records are drawn from many, so that the fusion table grows.
+//! The planner has the router of Hermes, which is the most expensive one. Records are drawn from a
+//! large set, so the fusion table grows.
 
 use crate::stopwatch::Stopwatch;
 use isomer_batch::{
@@ -22,11 +23,11 @@ use std::sync::Arc;
 
 const TABLE: TableId = TableId(1);
 const KEYS: u64 = 200_000;
-/// Requests of a batch, and batches that are measured.
+/// Requests per batch, and the number of measured batches.
 const REQUESTS: u64 = 500;
 const ROUNDS: u64 = 15;
 
-/// Nanoseconds of one core; see [`Costs`](crate::Costs).
+/// Costs in nanoseconds of one core; see [`Costs`](crate::Costs).
 pub(crate) struct OrderCosts {
     pub(crate) order: f64,
     pub(crate) plan: f64,
@@ -35,7 +36,7 @@ pub(crate) struct OrderCosts {
     pub(crate) lock: f64,
 }
 
-/// Measures all of them.
+/// Measures all costs.
 pub(crate) fn calibrate(now: Stopwatch<'_>) -> OrderCosts {
     let slope = |more: f64, less: f64, by: f64| ((more - less) / by).max(1.0);
     let (plan_1, plan_9, plan_20_sites) = (plan(1, 4, now), plan(9, 4, now), plan(1, 20, now));
@@ -50,7 +51,7 @@ pub(crate) fn calibrate(now: Stopwatch<'_>) -> OrderCosts {
     }
 }
 
-/// A batch of requests that write so many records each.
+/// A batch of requests that write `records` records each.
 fn requests(round: u64, records: u64) -> Vec<Request> {
     let request = |at: u64| {
         let key = |number: u64| {
@@ -75,7 +76,7 @@ fn median(mut rounds: Vec<u64>, of: u64) -> f64 {
     rounds[rounds.len() / 2] as f64 / of as f64
 }
 
-/// Planning a request of a batch.
+/// The time to plan a request of a batch.
 fn plan(records: u64, sites: u16, now: Stopwatch<'_>) -> f64 {
     let mut design = Design::new((1..=sites).map(SiteId)).expect("some sites");
     let schema = Schema::new("rows", vec![Column::new("id", ColumnType::Int64)], &["id"]);
@@ -98,7 +99,7 @@ fn plan(records: u64, sites: u16, now: Stopwatch<'_>) -> f64 {
     median((0..ROUNDS).map(round).collect(), REQUESTS)
 }
 
-/// Putting a request into a batch.
+/// The time to add a request to a batch.
 fn order(now: Stopwatch<'_>) -> f64 {
     let limits = Limits { requests_max: usize::MAX, wait_ns_max: u64::MAX / 2 };
     let round = |round| {
@@ -112,7 +113,7 @@ fn order(now: Stopwatch<'_>) -> f64 {
     median((0..ROUNDS).map(round).collect(), REQUESTS).max(1.0)
 }
 
-/// Asking for the locks of a step, and releasing them.
+/// The time to request and release the locks of a step.
 fn locks(count: i64, now: Stopwatch<'_>) -> f64 {
     let mut locks = Locks::new();
     let round = |round: u64| {

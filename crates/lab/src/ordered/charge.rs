@@ -1,10 +1,11 @@
-//! What the parts of a step cost a core, from what its plan says.
+//! The core time that each part of a step costs, derived from its plan.
 //!
 //! ```text
-//!   scheduler   plan + items·plan_item + sites·plan_cell for each transaction of the batch, at every site (without the
-//!               last where a router looks at one transaction at a time); lock for each lock at this site
-//!   begin       read what is here, remove what moves away, send it to each executor
-//!   run         begin, the transaction's own code, what is written and what arrives here, commit, answer
+//!   scheduler   at every site: plan + items·plan_item + sites·plan_cell for each transaction of
+//!               the batch (without plan_cell if the router places transactions one by one);
+//!               lock for each lock at this site
+//!   begin       read the rows held here, remove those that move away, send to each executor
+//!   run         begin, the transaction's own code, writes and arriving rows, commit, answer
 //! ```
 
 use super::spec::Cluster;
@@ -12,21 +13,21 @@ use crate::costs::{Costs, MESSAGE_BYTES};
 use isomer_batch::{Leg, Plan, Step, Work};
 use isomer_design::{Access, SiteId, Span};
 
-/// What things cost, in nanoseconds of a core of the machines.
+/// The costs in nanoseconds of a core of the virtual machines.
 pub(super) struct Charge {
     pub(super) costs: Costs,
     logic_ns: f64,
     record_bytes: u64,
-    /// The router looks at every site.
+    /// True if the router considers every site for each transaction.
     looks_ahead: bool,
-    /// Records of a chunk of cold ones.
+    /// The number of records of a chunk of cold records.
     chunk: u64,
 }
 
-/// What the scheduler of each site is charged for a batch.
+/// The cost of a batch for the scheduler of each site.
 pub(super) struct Scheduling {
     plan_ns: f64,
-    /// Locks, by the number of the site.
+    /// The number of locks, by site number.
     locks: Vec<u32>,
 }
 
@@ -42,7 +43,7 @@ impl Charge {
         }
     }
 
-    /// A batch at the schedulers of so many sites.
+    /// The cost of a batch at the schedulers of all sites.
     pub(super) fn scheduling(&self, plan: &Plan, sites: usize) -> Scheduling {
         let mut locks = vec![0; sites + 1];
         let (mut items, mut calls) = (0, 0);
@@ -61,7 +62,7 @@ impl Charge {
         Scheduling { plan_ns, locks }
     }
 
-    /// Records of a leg: a range is a chunk on its way.
+    /// The number of records of a leg. A range is a moving chunk.
     fn records(&self, leg: &Leg) -> u64 {
         match leg.span().1 {
             Span::Key(_) => 1,
@@ -69,7 +70,7 @@ impl Charge {
         }
     }
 
-    /// A step has its locks at a site: it reads there, lets go of what moves away, and pushes.
+    /// The cost of beginning a step at a site: reading, removing rows that move away, and pushing.
     pub(super) fn begin_ns(&self, step: &Step, site: SiteId) -> u64 {
         let here = || step.legs.iter().filter(|leg| leg.is_from(site));
         let read: u64 = here().map(|leg| self.records(leg)).sum();
@@ -81,7 +82,7 @@ impl Charge {
         (read as f64 * read_ns + removed as f64 * write + pushes as f64 * send) as u64
     }
 
-    /// A step runs at a site.
+    /// The cost of running a step at a site.
     pub(super) fn run_ns(&self, step: &Step, site: SiteId) -> u64 {
         let stays = |leg: &&Leg| match leg {
             Leg::Record { to, access, .. } => *to == site && *access == Access::Write,
@@ -97,7 +98,7 @@ impl Charge {
         ns as u64
     }
 
-    /// A push of a step from a site, on the wire.
+    /// The size of a push of a step in bytes.
     pub(super) fn push_bytes(&self, step: &Step, from: SiteId) -> u64 {
         let here = step.legs.iter().filter(|leg| leg.is_from(from));
         MESSAGE_BYTES + here.map(|leg| self.records(leg) * self.record_bytes).sum::<u64>()

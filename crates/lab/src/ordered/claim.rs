@@ -1,33 +1,33 @@
-//! What the paper says, beside what came out.
+//! Claims of the paper, compared with the results.
 
 use super::measured::{Metric, Sample};
 use serde::{Deserialize, Serialize};
 
-/// A number of a system, or how it stands to that of others.
+/// A metric of a system, possibly relative to other systems or to another point.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// What is compared.
+    /// The metric.
     pub metric: Metric,
-    /// Of which system.
+    /// The system.
     pub of: String,
-    /// At which point of what is varied.
+    /// The point, by the value of the varied parameter.
     pub at: Option<f64>,
-    /// Divided by the largest of these systems' at the same point.
+    /// If set, divided by the largest value of these systems at the same point.
     #[serde(default)]
     pub than: Vec<String>,
-    /// Divided by its own at this other point.
+    /// If set, divided by the system's own value at this point.
     pub than_at: Option<f64>,
-    /// What the paper says, where its text gives a number.
+    /// The paper's number, if its text gives one.
     pub paper: Option<f64>,
-    /// It is to be at least this.
+    /// The smallest acceptable value.
     pub at_least: Option<f64>,
-    /// It is to be at most this.
+    /// The largest acceptable value.
     pub at_most: Option<f64>,
 }
 
 impl Claim {
-    /// In words.
+    /// The claim in words.
     pub fn name(&self) -> String {
         let name = self.metric.name();
         let short = name.split(", ").next().unwrap_or(name);
@@ -43,7 +43,7 @@ impl Claim {
         text
     }
 
-    /// What came out; `None` if it was not measured.
+    /// The measured value; `None` if it was not measured.
     pub fn ours(&self, samples: &[Sample]) -> Option<f64> {
         let of = |system: &str, at: Option<f64>| {
             let is_it = |sample: &&Sample| sample.system == system && sample.x == at;
@@ -60,7 +60,7 @@ impl Claim {
         Some(most.map_or(ours, |most| ours / most))
     }
 
-    /// True if it came out; `None` if nothing is to.
+    /// Whether the goal is reached; `None` without a goal.
     pub fn is_reached(&self, ours: f64) -> Option<bool> {
         let least = self.at_least.map(|least| ours >= least);
         let most = self.at_most.map(|most| ours <= most);
@@ -70,7 +70,7 @@ impl Claim {
         }
     }
 
-    /// What is to be reached.
+    /// The goal.
     pub fn goal(&self) -> Option<f64> {
         self.at_least.or(self.at_most)
     }

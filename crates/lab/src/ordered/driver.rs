@@ -1,19 +1,21 @@
-//! The engine of batches on virtual machines.
+//! Drives the batch engine on virtual machines.
 //!
 //! ```text
-//!   client ─▶ front end of a site ─▶ leader: sequencer, log ─▶ every site: scheduler ─▶ cores ─▶ client
-//!             gathers a few            one machine, its disk     plan, locks             │  ▲
-//!                                                                                        └──┘ pushes
+//!   client ─▶ front end ─▶ leader: sequencer, log ─▶ each site: scheduler ─▶ cores ─▶ client
+//!             bundles      one machine and disk      plan, locks              │  ▲
+//!             requests                                                        └──┘ pushes
 //! ```
 //!
-//! All of `isomer-batch` is the real code: sequencer, planner, sites, locks, procedures. What is here is time: a
-//! request passes front end, wire and leader; a batch is synced and sent to every site; each site's scheduler, one thread,
-//! plans it and asks for locks, a batch after the other; and each task of a site holds a core, and its locks meanwhile.
+//! All of `isomer-batch` is the real code: sequencer, planner, sites, locks, procedures. The driver
+//! adds virtual time. A request passes through a front end, a link and the leader. A batch is
+//! synced and sent to every site. The scheduler of each site, a single thread, plans one batch
+//! after the other and requests its locks. Each task of a site occupies a core, and holds its locks
+//! meanwhile.
 //!
-//! Nothing loses a message here and nobody crashes, so pushes are forgotten as if checkpoints cost nothing.
+//! No messages are lost and no site crashes. Pushes are dropped as if checkpoints were free.
 //!
-//! A plan is computed once for all sites, and each is charged for it; on request every site has a planner of its own,
-//! and all have to agree.
+//! A plan is computed once for all sites, and each site is charged for it. On request every site
+//! has its own planner, and all plans must be equal.
 
 use super::charge::{Charge, Scheduling};
 use super::machine::Machine;
@@ -36,10 +38,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A front end hands over so many requests at once, or what came within so long.
+/// A front end forwards its requests when it has this number, or after this time.
 const BUNDLE: usize = 20;
 const BUNDLE_WAIT_NS: u64 = 500_000;
-/// Pushes of so many batches are kept.
+/// The number of batches whose pushes are kept.
 const KEPT_BATCHES: u64 = 16;
 
 /// See the [module documentation](self).
@@ -65,9 +67,9 @@ struct Host {
     machine: Machine,
     site: RefCell<Site>,
     rows: RefCell<MemoryRows>,
-    /// Requests of its clients that are not handed over yet.
+    /// Requests of its clients that have not been forwarded.
     bundle: RefCell<Vec<Request>>,
-    /// Batches that came, and when.
+    /// Batches that have arrived, with their times of arrival.
     waiting: RefCell<VecDeque<(Arc<Batch>, u64)>>,
     scheduling: Cell<bool>,
     finished: Cell<u64>,
@@ -75,10 +77,10 @@ struct Host {
     planner: Option<RefCell<Planner>>,
 }
 
-/// The leader's state.
+/// The state of the leader.
 struct Ordering {
     sequencer: Sequencer,
-    /// When the sequencer's timer goes off.
+    /// The time for which the sequencer's timer is set.
     timer: Option<Time>,
     unsynced: Vec<Batch>,
     syncing: bool,
@@ -87,7 +89,7 @@ struct Ordering {
     provisions: Vec<Provision>,
 }
 
-/// Batches that have been planned, and not by all sites.
+/// Batches that some sites have planned and others have not.
 struct Planned {
     planner: Planner,
     plans: BTreeMap<u64, PlannedBatch>,
@@ -96,32 +98,34 @@ struct Planned {
 struct PlannedBatch {
     plan: Arc<Plan>,
     scheduling: Rc<Scheduling>,
-    /// So many sites still need it.
+    /// The number of sites that still need the plan.
     wanted: usize,
 }
 
 struct Clients {
     asked: Demand,
     random: Random,
-    /// By client: how many requests it made, and what became of the last.
+    /// By client: the number of its requests, and the timeline of the last one.
     last: Vec<(u64, Timeline)>,
     under_way: usize,
     answers: u64,
 }
 
-/// Cold records on their way to a new site.
+/// Cold records that move to a new site.
 struct Cold {
     table: TableId,
-    /// The keys that are left.
+    /// The keys still to be moved.
     keys: std::ops::Range<u64>,
     to: SiteId,
-    /// A chunk is on its way, in the batch that has it.
+    /// `Some` while a chunk is in progress. Inside is its batch, once known.
     under_way: Option<Option<u64>>,
 }
 
 impl Driver {
+    /// Starts all machines and clients of a run.
+    ///
     /// # Errors
-    /// In words: what makes no workload.
+    /// A message if the workload's options are invalid.
     pub(super) fn start(
         experiment: &Experiment,
         system: &System,
@@ -194,7 +198,7 @@ impl Driver {
             world,
         });
         for client in 0..count {
-            // Clients do not begin all at once.
+            // Spreads the first requests over 1 ms.
             let (driver, after) = (driver.clone(), driver.world.draw(0..1_000_000));
             driver.clone().world.after(after, move || driver.ask(client));
         }
@@ -211,7 +215,7 @@ impl Driver {
         &self.hosts[usize::from(site.0) - 1]
     }
 
-    /// A client asks for its next transaction.
+    /// A client sends its next request.
     fn ask(self: &Rc<Driver>, client: usize) {
         if self.stopping.get() {
             return;
@@ -239,7 +243,7 @@ impl Driver {
         });
     }
 
-    /// A front end takes a request of a client.
+    /// A front end receives a request of a client.
     fn gather(self: &Rc<Driver>, front: usize, request: Request) {
         let mut bundle = self.hosts[front].bundle.borrow_mut();
         bundle.push(request);
@@ -256,7 +260,7 @@ impl Driver {
         }
     }
 
-    /// A front end hands over what it has to the leader.
+    /// A front end forwards its requests to the leader.
     fn hand_over(self: &Rc<Driver>, front: usize) {
         let bundle = self.hosts[front].bundle.take();
         if bundle.is_empty() {
@@ -274,7 +278,7 @@ impl Driver {
         });
     }
 
-    /// The leader takes requests.
+    /// The leader receives requests.
     fn enter(self: &Rc<Driver>, bundle: Vec<Request>) {
         let now = self.world.now();
         for request in bundle {
@@ -284,7 +288,7 @@ impl Driver {
         self.set_timer();
     }
 
-    /// A batch that does not fill up is closed when its first request has waited long enough.
+    /// Sets a timer for the time at which the open batch is closed even if it is not full.
     fn set_timer(self: &Rc<Driver>) {
         let mut order = self.order.borrow_mut();
         let due = order.sequencer.closes_at();
@@ -311,7 +315,7 @@ impl Driver {
         }
     }
 
-    /// Makes durable what was appended, then sends it to every site.
+    /// Syncs the appended batches, then sends them to every site.
     fn sync(self: &Rc<Driver>) {
         let mut order = self.order.borrow_mut();
         order.syncing = true;
@@ -360,7 +364,7 @@ impl Driver {
         }
     }
 
-    /// The scheduler of a site goes on with the next batch.
+    /// The scheduler of a site continues with the next batch.
     fn schedule(self: &Rc<Driver>, at: usize) {
         let host = &self.hosts[at];
         if host.scheduling.get() {
@@ -381,7 +385,7 @@ impl Driver {
         });
     }
 
-    /// The plan of the next batch of a site.
+    /// Returns the plan of the next batch of a site.
     fn plan(&self, host: &Host, batch: &Batch) -> (Arc<Plan>, Rc<Scheduling>) {
         let place = host.site.borrow().next();
         let planned = &mut *self.planned.borrow_mut();
@@ -419,7 +423,7 @@ impl Driver {
         }
     }
 
-    /// Notes something about the transaction of a task, at the site that answers it.
+    /// Updates the timeline of a task's transaction, at the site that answers it.
     fn note(&self, host: &Host, task: Task, note: impl FnOnce(&mut Timeline)) {
         let site = host.site.borrow();
         let step = site.step_of(task);
@@ -430,7 +434,7 @@ impl Driver {
         }
     }
 
-    /// Gives the tasks of a site to its cores.
+    /// Submits the ready tasks of a site to its cores.
     fn hand_out(self: &Rc<Driver>, at: usize) {
         let host = &self.hosts[at];
         let now = self.world.now().0;
@@ -458,7 +462,7 @@ impl Driver {
         self.charge.run_ns(host.site.borrow().step_of(task), host.id)
     }
 
-    /// A step has read and pushed; it goes on at once if what it lacked has come meanwhile.
+    /// A step has read and pushed. It runs at once if the missing pushes have arrived meanwhile.
     fn begun(self: &Rc<Driver>, at: usize, task: Task, has_run: bool) {
         let host = &self.hosts[at];
         let now = self.world.now().0;
@@ -508,11 +512,11 @@ impl Driver {
         self.deal(usize::from(to.0) - 1, outputs);
     }
 
-    /// Does what a site wants done, and hands out what it can do now.
+    /// Carries out the outputs of a site, and submits its ready tasks.
     fn deal(self: &Rc<Driver>, at: usize, outputs: Vec<Output>) {
         for output in outputs {
             match output {
-                // Only word of checkpoints that cost nothing here.
+                // Only messages about checkpoints, which are free here.
                 Output::Send(to, message) => self.receive(self.hosts[at].id, to, message),
                 Output::Answer(client, sequence, answer) => {
                     let output = answer.expect("nothing here aborts");
@@ -541,7 +545,7 @@ impl Driver {
         self.ask(client.0 as usize);
     }
 
-    /// A site is done with a batch.
+    /// A site has finished a batch.
     fn finished(self: &Rc<Driver>, at: usize, batch: u64) {
         let host = &self.hosts[at];
         host.finished.set(batch + 1);
@@ -553,7 +557,7 @@ impl Driver {
         self.next_chunk();
     }
 
-    /// A site is added; so is the way of cold records to it.
+    /// Adds a site, and starts moving cold records to it if `is_cold`.
     fn add_site(self: &Rc<Driver>, keys: u64, is_cold: bool) {
         let to = SiteId(self.experiment.cluster.sites);
         self.order.borrow_mut().provisions.push(Provision::AddSite(to));
@@ -564,7 +568,7 @@ impl Driver {
         }
     }
 
-    /// The batch that a chunk is in is known.
+    /// Records the batch that contains the chunk in progress.
     fn note_chunk(&self, place: u64, batch: &Batch) {
         let is_chunk = |one: &Provision| matches!(one, Provision::MoveRange { .. });
         if let Some(cold) = &mut *self.cold.borrow_mut()
@@ -574,7 +578,7 @@ impl Driver {
         }
     }
 
-    /// Once a chunk has arrived, the next one goes.
+    /// Starts the next chunk once the last one has arrived.
     fn next_chunk(self: &Rc<Driver>) {
         let mut cold = self.cold.borrow_mut();
         let (Some(going), Some(scale_out)) = (cold.as_mut(), &self.experiment.scale_out) else {
@@ -605,7 +609,7 @@ impl Driver {
         self.world.after(pause_ns + 1, move || driver.order.borrow_mut().provisions.push(chunk));
     }
 
-    /// Notes from time to time how much was computed and sent.
+    /// Periodically records the core time used and the bytes sent.
     fn sample(self: Rc<Driver>) {
         let (used, sent) = self.spent();
         let now = self.world.now().0;
@@ -618,30 +622,30 @@ impl Driver {
         });
     }
 
-    /// Nanoseconds of cores and bytes sent so far, at all sites.
+    /// The core time used in nanoseconds and the bytes sent so far, over all sites.
     pub(super) fn spent(&self) -> (u64, u64) {
         let used = self.hosts.iter().map(|host| host.machine.cores.used_ns());
         (used.sum(), self.hosts.iter().map(|host| host.machine.sent.get()).sum())
     }
 
-    /// True if nobody waits for anything.
+    /// True if no client waits for an answer and all sites have finished all batches.
     pub(super) fn is_quiet(&self) -> bool {
         let place = self.order.borrow().place;
         self.clients.borrow().under_way == 0
             && self.hosts.iter().all(|host| host.finished.get() == place)
     }
 
-    /// Checks what clients were told and what the sites hold.
+    /// Checks the answers to clients and the rows of the sites.
     ///
     /// # Errors
-    /// In words: what is wrong.
+    /// A message that describes the difference.
     pub(super) fn judge(&self) -> Result<(), String> {
         let rows: Vec<_> = self.hosts.iter().map(|host| host.rows.borrow()).collect();
         let rows: Vec<&MemoryRows> = rows.iter().map(|rows| &**rows).collect();
         self.serial.borrow().judge(self.clients.borrow().answers, &rows)
     }
 
-    /// How many records are not at home.
+    /// The number of records away from home.
     pub(super) fn fused(&self) -> usize {
         self.planned.borrow().planner.fusion().len()
     }

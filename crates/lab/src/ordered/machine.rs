@@ -1,4 +1,4 @@
-//! A machine: cores, and a wire that sends one message after the other.
+//! A machine: cores, and a link that sends messages in sequence.
 
 use super::spec::Cluster;
 use crate::cores::Cores;
@@ -13,7 +13,7 @@ pub(super) struct Machine {
     latency_ns: u64,
     bandwidth_mbit: u64,
     wire_free_at: Cell<u64>,
-    /// Bytes sent so far.
+    /// The bytes sent so far.
     pub(super) sent: Cell<u64>,
 }
 
@@ -29,7 +29,7 @@ impl Machine {
         }
     }
 
-    /// Sends so many bytes; `there` when they are there.
+    /// Sends a message of `bytes` bytes, and calls `there` when it has arrived.
     pub(super) fn send(&self, bytes: u64, there: impl FnOnce() + 'static) {
         let now = self.world.now().0;
         let gone_at = self.wire_free_at.get().max(now) + bytes * 8_000 / self.bandwidth_mbit;

@@ -1,60 +1,61 @@
-//! What is measured of a run.
+//! The results of a run, and the metrics derived from them.
 
 use super::tally::{PARTS, Slice, Tally};
 use crate::sample::Mean;
 use serde::{Deserialize, Serialize};
 
-/// The numbers of a run.
+/// The results of a run.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Measured {
     /// Transactions per virtual second.
     pub throughput_per_s: f64,
     /// Mean latency.
     pub latency_ms: f64,
-    /// Latency of the slowest percent.
+    /// 99th percentile of latency.
     pub p99_ms: f64,
-    /// The parts of the mean latency, see [`PARTS`].
+    /// The parts of the mean latency; see [`PARTS`].
     pub parts_ms: [f64; PARTS.len()],
-    /// Transactions over several sites.
+    /// The share of distributed transactions.
     pub distributed_percent: f64,
-    /// Records that move from site to site, per transaction; also those that go home.
+    /// Records that move between sites, including those that move home, per transaction.
     pub moved: f64,
-    /// How many times the mean the busiest site's transactions are.
+    /// The number of transactions at the busiest site, divided by the mean over all sites.
     pub imbalance: f64,
-    /// Time of a core per transaction, at all sites.
+    /// Core time per transaction, over all sites.
     pub core_ms: f64,
-    /// What sites send per transaction.
+    /// Kilobytes sent by sites per transaction.
     pub sent_kb: f64,
     /// The share of the sites' cores in use.
     pub busy: f64,
-    /// Records that are not at home at the end.
+    /// The number of records away from home at the end.
     pub fused: usize,
-    /// When the last cold chunk had arrived, if any was to go.
+    /// The time at which the last cold chunk had arrived, if any moved.
     pub cold_end_s: Option<f64>,
-    /// Transactions that were measured.
+    /// The number of measured transactions.
     pub transactions: u64,
-    /// All transactions.
+    /// The number of all transactions.
     pub simulated: u64,
-    /// The course of it.
+    /// Time slices.
     pub slices: Vec<Slice>,
-    /// Throughput around a change, if there is one.
+    /// Throughput around changes of the workload or the sites, if there are any.
     pub change: Option<AroundChange>,
 }
 
-/// Throughput around changes, as shares.
+/// Throughput around changes, relative to the throughput before or after them.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct AroundChange {
-    /// In the first second after it, as a share of what it was before.
+    /// In the first second after the change, as a share of the throughput before it.
     pub first_second: f64,
-    /// The lowest for a second within a quarter of the time after it, as a share of what it was before.
+    /// The lowest second in the first quarter of the time after the change, as a share of the
+    /// throughput before it.
     pub dip: f64,
-    /// Towards the end, as a share of what it was before.
+    /// In the last quarter of the time after the change, as a share of the throughput before it.
     pub last: f64,
-    /// Until it is within 5 percent of what it is towards the end, in seconds.
+    /// Seconds until throughput is at least 95 percent of that in the last quarter.
     pub settles_s: f64,
 }
 
-/// One number of a run.
+/// A number that is measured in a run. See [`Metric::name`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
@@ -62,35 +63,36 @@ pub enum Metric {
     Throughput,
     /// Mean latency.
     Latency,
-    /// Latency of the slowest percent.
+    /// 99th percentile of latency.
     TailLatency,
-    /// Transactions over several sites.
+    /// The share of distributed transactions.
     Distributed,
-    /// Records that move.
+    /// Records that move, per transaction.
     Moved,
-    /// How many times the mean the busiest site has.
+    /// Transactions at the busiest site, divided by the mean.
     Imbalance,
-    /// Time of a core per transaction.
+    /// Core time per transaction.
     CoreTime,
-    /// What sites send per transaction.
+    /// Kilobytes sent by sites per transaction.
     Sent,
     /// The share of the cores in use.
     Busy,
-    /// Records that are not at home at the end.
+    /// Records away from home at the end.
     Fused,
-    /// The parts of the mean latency.
+    /// Ordering a request, and delivering its batch to the site. The first part of the mean
+    /// latency.
     Order,
-    /// Planning a batch and asking for locks, also waiting for that of the batch before.
+    /// Planning the batch and requesting its locks, including the wait for earlier batches.
     Scheduling,
-    /// Waiting for locks.
+    /// The wait for locks.
     Locks,
-    /// Waiting for what other sites push.
+    /// The wait for pushes of other sites.
     Remote,
-    /// A core computes, or is waited for.
+    /// Execution, including the wait for a core.
     Execution,
-    /// The answer's way.
+    /// The transfer of the answer.
     Answer,
-    /// Scheduling's share of the mean latency.
+    /// The share of scheduling in the mean latency.
     SchedulingShare,
     /// Throughput in the first second after a change.
     FirstSecond,
@@ -98,14 +100,14 @@ pub enum Metric {
     Dip,
     /// Throughput long after a change.
     Last,
-    /// Until throughput is what it will be after a change.
+    /// The time after a change until throughput has settled.
     Settles,
-    /// When the cold records had arrived.
+    /// The time at which the cold records had arrived.
     ColdEnd,
 }
 
 impl Metric {
-    /// Every metric.
+    /// All metrics.
     pub const ALL: [Metric; 22] = [
         Metric::Throughput,
         Metric::Latency,
@@ -130,7 +132,7 @@ impl Metric {
         Metric::Settles,
         Metric::ColdEnd,
     ];
-    /// The parts of a latency.
+    /// The parts of the latency.
     pub const PARTS: [Metric; PARTS.len()] = [
         Metric::Order,
         Metric::Scheduling,
@@ -140,7 +142,7 @@ impl Metric {
         Metric::Answer,
     ];
 
-    /// Its name and, after a comma, its unit.
+    /// The name and, after a comma, the unit.
     pub fn name(self) -> &'static str {
         match self {
             Metric::Throughput => "throughput, transactions/s",
@@ -168,7 +170,7 @@ impl Metric {
         }
     }
 
-    /// Its value in a run; `None` if that has none.
+    /// The value in a run, or `None` if the run has none.
     pub fn of(self, run: &Measured) -> Option<f64> {
         let part = |at: usize| Some(run.parts_ms[at]);
         match self {
@@ -203,16 +205,16 @@ impl Metric {
 pub struct Sample {
     /// The system.
     pub system: String,
-    /// What was varied, at this point.
+    /// The value of the varied parameter.
     pub x: Option<f64>,
-    /// A run for each seed that came to an end.
+    /// The finished runs, one for each seed.
     pub runs: Vec<Measured>,
-    /// Why others did not.
+    /// The reasons why other runs failed.
     pub failures: Vec<String>,
 }
 
 impl Sample {
-    /// The mean of a metric over all runs; `None` if there is none.
+    /// The mean of a metric over all runs; `None` without values.
     pub fn mean(&self, metric: Metric) -> Option<Mean> {
         let values: Vec<f64> = self.runs.iter().filter_map(|run| metric.of(run)).collect();
         Mean::of(&values)
@@ -220,7 +222,8 @@ impl Sample {
 }
 
 impl Measured {
-    /// What was counted over so many seconds; `used` and `sent` at all sites, which have so many cores together.
+    /// Converts the counts of `seconds` seconds. `used_ns` and `sent` are sums over all sites,
+    /// which have `cores` cores in total.
     pub(super) fn of(
         tally: &Tally,
         seconds: f64,
@@ -252,7 +255,7 @@ impl Measured {
     }
 }
 
-/// Throughput around changes at these times, on average; the last time is where it all ends.
+/// Mean throughput around the changes at these times. The last time is the end of the measurement.
 fn around(slices: &[Slice], changes_s: &[f64]) -> Option<AroundChange> {
     let each = changes_s.windows(2).filter_map(|pair| around_one(slices, pair[0], pair[1]));
     let all: Vec<AroundChange> = each.collect();
@@ -300,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dip_and_how_long_it_lasts_are_seen() {
+    fn a_dip_and_its_length_are_measured() {
         let counts = [10, 10, 10, 10, 10, 2, 2, 12, 20, 20, 20, 20, 20];
         let slice = |(at, &count): (usize, &u64)| Slice {
             end_s: at as f64 + 1.0,

@@ -1,27 +1,28 @@
-//! Transactions in a total order on virtual machines: Hermes' experiments.
+//! Transactions in a total order on virtual machines: the experiments of Hermes.
 //!
-//! The engine is another one than that of snapshots (`isomer-batch`), so what drives it is another as well. Cores, costs,
-//! the virtual time and the form of results are those of the rest of the laboratory.
+//! The engine (`isomer-batch`) differs from that of snapshots, so it has a driver of its own.
+//! Cores, costs, virtual time and the form of results are those of the rest of the laboratory.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! | --- | --- |
-//! | [`spec`](Experiment), [`system`](System), [`workload`] | what is asked, of whom, and with which transactions |
-//! | [`run`](run()), [`driver`], [`machine`] | how time passes for what is done |
-//! | [`charge`], [`calibrate`] | how much of it |
-//! | [`tally`], [`measured`](Measured), [`serial`] | what is counted, and whether the run counts |
-//! | [`claim`](Claim), [`page`], [`plot`](draw) | what came out, beside what the paper says |
+//! | [`spec`](Experiment), [`system`](System), [`workload`] | question, systems, transactions |
+//! | [`run`](run()), [`driver`], [`machine`] | how virtual time passes |
+//! | [`charge`], [`calibrate`] | how much time each step takes |
+//! | [`tally`], [`measured`](Measured), [`serial`] | counts, and the check of a run |
+//! | [`claim`](Claim), [`page`], [`plot`](draw) | results, compared with the paper |
 //!
 //! # Invariants
 //!
-//! * A run counts only if what clients were told, and what the sites hold in the end, is what a serial execution of the
-//!   order makes it.
+//! * A run counts only if the answers to clients, and the rows of all sites at the end, equal those
+//!   of a serial execution of the order.
 //! * A seed repeats a run to the last digit.
-//! * Routing and asking for locks is charged at every site, and slowed like all else.
+//! * Routing and requesting locks are charged at every site, at the speed of its cores.
 //!
 //! # What is left out
 //!
-//! Disks but for the order's log, replicas, checkpoints, losses and crashes (`isomer-batch` tests these by itself). Who
-//! plans is charged by how many transactions, records and sites there are, not by how often Algorithm 1 goes over them.
+//! Disks except for the log of the order, replicas, checkpoints, message loss and crashes; the
+//! tests of `isomer-batch` cover these. The cost of planning depends on the numbers of
+//! transactions, records and sites, not on the number of iterations of Algorithm 1.
 
 pub(crate) mod calibrate;
 mod charge;

@@ -1,4 +1,4 @@
-//! Results as a page and as lines: what is claimed and came out, then each experiment.
+//! Results as a page and as lines: all claims, then each experiment.
 
 use super::claim::Claim;
 use super::measured::{Metric, Sample};
@@ -8,7 +8,7 @@ use crate::results::Row;
 use crate::sample::Mean;
 use std::fmt::Write as _;
 
-/// The columns of an experiment's table.
+/// The columns of the table of an experiment.
 const COLUMNS: [(Metric, &str); 9] = [
     (Metric::Throughput, "throughput/s"),
     (Metric::Latency, "latency ms"),
@@ -20,7 +20,7 @@ const COLUMNS: [(Metric, &str); 9] = [
     (Metric::Sent, "kB/txn"),
     (Metric::Busy, "cores in use %"),
 ];
-/// What only some experiments have.
+/// Metrics that only some experiments have.
 const CHANGES: [(Metric, &str); 5] = [
     (Metric::FirstSecond, "first second %"),
     (Metric::Dip, "lowest %"),
@@ -29,7 +29,7 @@ const CHANGES: [(Metric, &str); 5] = [
     (Metric::ColdEnd, "cold records there at s"),
 ];
 
-/// Every line that an experiment's samples give: measurements, then claims.
+/// The lines for the samples of an experiment: measurements, then claims.
 pub fn rows(experiment: &Experiment, samples: &[Sample]) -> Vec<Row> {
     let row = |system: &str, x, metric: String, ours: Mean, seeds| Row {
         experiment: experiment.name.clone(),
@@ -96,7 +96,7 @@ pub fn head(command: &str, all: &[(&Experiment, &[Sample])]) -> String {
     text + "\n"
 }
 
-/// A section of the page; `plots` are titles and files.
+/// The section of an experiment. `plots` are pairs of a title and a file.
 pub fn section(experiment: &Experiment, samples: &[Sample], plots: &[(String, String)]) -> String {
     let mut text = String::new();
     let Experiment { name, title, figure, .. } = experiment;
@@ -136,7 +136,7 @@ pub fn section(experiment: &Experiment, samples: &[Sample], plots: &[(String, St
     text
 }
 
-/// The machines and times of an experiment.
+/// The machines and durations of an experiment.
 fn setting(text: &mut String, experiment: &Experiment) {
     let Experiment { cluster, clients_per_site, warm_up_s, seconds, seeds, .. } = experiment;
     let Experiment { batch, batch_wait_ms, fusion, placement, .. } = experiment;

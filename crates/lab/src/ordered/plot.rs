@@ -1,5 +1,5 @@
-//! Plots as SVG: throughput of each system as bars, or as lines over what was varied; over time, also what was computed
-//! and sent per transaction.
+//! Plots as SVG: throughput of each system as bars, or as lines over the varied parameter. Over
+//! time, also the core time and the bytes sent per transaction.
 
 use super::measured::{Metric, Sample};
 use super::spec::Experiment;
@@ -10,7 +10,7 @@ use std::path::Path;
 
 const THROUGHPUT: &str = "transactions per virtual second";
 
-/// Draws an experiment's samples into a folder; gives titles and files.
+/// Plots the samples of an experiment into a folder. Returns titles and files.
 ///
 /// # Errors
 /// If a file cannot be written.
@@ -61,7 +61,7 @@ fn throughput(sample: &Sample) -> f64 {
     sample.mean(Metric::Throughput).map_or(0.0, |mean| mean.mean)
 }
 
-/// A number of each slice, of each system's first run.
+/// A series for the first run of each system: a number for each slice.
 fn series(samples: &[Sample], of: impl Fn(&Slice, f64) -> f64) -> Series {
     let one = |sample: &Sample| {
         let slices = sample.runs.first().map(|run| &run.slices[..]).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! One run: machines, a system, a workload and a seed; what came of it.
+//! Runs one experiment with one system and one seed.
 
 use super::driver::Driver;
 use super::measured::Measured;
@@ -7,15 +7,15 @@ use super::system::System;
 use crate::costs::Costs;
 use isomer_plan::generate::LoadTrace;
 
-/// Clients that have been told to stop are waited for so long.
+/// The time limit for clients to finish after they have been told to stop.
 const PATIENCE_NS: u64 = 600_000_000_000;
 
-/// Runs an experiment for one system and one seed; `load` is what its machines have to do. If `each_plans`, every site
-/// plans for itself, and all must agree.
+/// Runs an experiment for one system and one seed. `load` is the load of real machines, which some
+/// workloads follow. If `each_plans`, every site has its own planner, and all plans must be equal.
 ///
 /// # Errors
-/// In words: if there is no such workload, or what clients were told and what sites hold in the end is not what a
-/// serial execution of the order makes it.
+/// A message if the workload's options are invalid, or if the answers to clients or the rows of the
+/// sites differ from a serial execution of the order.
 pub fn run(
     experiment: &Experiment,
     system: &System,
@@ -55,7 +55,7 @@ pub fn run(
     measured
 }
 
-/// When something changes while it is measured, and when it all ends.
+/// The times of changes during the measurement, and the end of the measurement.
 fn changes_s(experiment: &Experiment) -> Vec<f64> {
     let until_s = experiment.warm_up_s + experiment.seconds;
     let mut times = Vec::new();

@@ -1,8 +1,8 @@
-//! The check of a run: the same order, one transaction after the other, on one set of rows.
+//! The check of a run: a serial execution of the same order on one set of rows.
 //!
 //! ```text
-//!   plans ──▶ one after the other ──▶ all rows, and a sum over all answers
-//!   sites ──▶ time, cores, wires ───▶ the same, or the run does not count
+//!   plans ──▶ serial execution ──────▶ all rows, and a sum over all answers
+//!   sites ──▶ time, cores, links ────▶ the same, or the run does not count
 //! ```
 
 use isomer_batch::{
@@ -10,14 +10,14 @@ use isomer_batch::{
 };
 use isomer_design::{Key, KeyRange, TableId};
 
-/// The same order, one transaction after the other. See the module.
+/// A serial execution of the order. See the module documentation.
 pub struct Serial {
     procedures: Procedures,
     rows: MemoryRows,
     answers: u64,
 }
 
-/// Nothing is nearby: footprints are right.
+/// Rows outside of footprints: none, because all footprints here are complete.
 struct Nothing;
 
 impl Rows for Nothing {
@@ -33,7 +33,7 @@ impl Rows for Nothing {
 }
 
 impl Serial {
-    /// Without rows: a record that was never written counts as 0.
+    /// Begins without rows: a record that was never written counts as 0.
     pub fn new(procedures: Procedures) -> Serial {
         Serial { procedures, rows: MemoryRows::new(), answers: 0 }
     }
@@ -50,10 +50,10 @@ impl Serial {
         }
     }
 
-    /// Compares what clients were told and what sites hold.
+    /// Compares the answers to clients and the rows of the sites.
     ///
     /// # Errors
-    /// In words: what differs.
+    /// The first difference in words.
     pub fn judge(&self, answers: u64, sites: &[&MemoryRows]) -> Result<(), String> {
         if answers != self.answers {
             return Err("clients were told other than a serial execution of the order".to_owned());
@@ -73,7 +73,7 @@ impl Serial {
     }
 }
 
-/// Adds an answer to a sum over all, which does not depend on their order.
+/// Adds an answer to a sum over all answers, which is independent of their order.
 pub fn add_answer(sum: u64, client: ClientId, sequence: u64, output: &[u8]) -> u64 {
     use std::hash::BuildHasher;
     let hasher = foldhash::fast::FixedState::default();

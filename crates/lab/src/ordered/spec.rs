@@ -1,161 +1,163 @@
-//! Experiments about transactions in a total order: files that a person can read.
+//! Experiments with transactions in a total order, read from TOML files.
 
 use super::claim::Claim;
 use serde::{Deserialize, Serialize};
 
-/// A question, and what it takes to answer it.
+/// An experiment: a question, and the setup that answers it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
     /// Its name.
     pub name: String,
-    /// What it shows, in a few words.
+    /// A short title.
     pub title: String,
     /// The paper's figure or section.
     pub figure: String,
-    /// The systems that are compared.
+    /// The compared systems.
     pub systems: Vec<String>,
-    /// Clients for each site; each has one request under way.
+    /// The number of clients per site. Each client has one request in flight.
     pub clients_per_site: u16,
-    /// Virtual seconds before it is measured.
+    /// Virtual seconds before the measurement.
     pub warm_up_s: f64,
-    /// Virtual seconds that are measured.
+    /// Virtual seconds of the measurement.
     pub seconds: f64,
-    /// How many seeds: each is a run.
+    /// The number of seeds, which is the number of runs.
     pub seeds: u64,
-    /// A batch has so many requests.
+    /// The number of requests at which a batch is closed.
     pub batch: usize,
-    /// Or its first one has waited so long, in milliseconds.
+    /// The age of its first request at which a batch is closed, in milliseconds.
     pub batch_wait_ms: f64,
-    /// The fusion table has room for this share of all records; for all if missing.
+    /// The capacity of the fusion table as a share of all records; unbounded if missing.
     pub fusion: Option<f64>,
-    /// Where records are at first.
+    /// The initial placement of records.
     #[serde(default)]
     pub placement: Initial,
-    /// A site is added while it runs.
+    /// The addition of a site during the run, if any.
     pub scale_out: Option<ScaleOut>,
-    /// Show what happened over time.
+    /// True if results are plotted over time.
     #[serde(default)]
     pub over_time: bool,
-    /// What the paper says.
+    /// The claims of the paper.
     #[serde(default, rename = "claim")]
     pub claims: Vec<Claim>,
-    /// What differs from one point to the next; a single point if missing.
+    /// The parameter that varies between points; a single point if missing.
     pub vary: Option<Vary>,
-    /// What else there is to know: what was scaled, what bounds the figures.
+    /// A remark for the page: what was scaled down, and what limits the results.
     pub remark: Option<String>,
     /// The machines.
     pub cluster: Cluster,
-    /// What clients do.
+    /// The workload of the clients.
     pub workload: WorkloadSpec,
 }
 
-/// The machines: sites, and one more that puts requests in order.
+/// The machines: one for each site, and one for the leader, which orders requests.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cluster {
-    /// How many sites.
+    /// The number of sites.
     pub sites: u16,
-    /// Cores of each machine.
+    /// The number of cores per machine.
     pub cores: u16,
-    /// A core takes so many times as long as one of the machine on which costs were measured.
+    /// The factor by which a core is slower than that of the machine on which the costs were
+    /// measured.
     pub slowdown: f64,
-    /// The code of a transaction itself takes a core so long, in microseconds, beside what the engine does for it.
+    /// The core time of a transaction's own code in microseconds, in addition to the engine's work.
     pub logic_us: f64,
-    /// From one machine to another, in microseconds.
+    /// The latency between two machines, in microseconds.
     pub latency_us: u64,
-    /// Megabits per second that a machine can send.
+    /// The bandwidth with which a machine sends, in megabits per second.
     pub bandwidth_mbit: u64,
-    /// A sync of the order's log, in microseconds.
+    /// The duration of a sync of the order's log, in microseconds.
     pub sync_us: u64,
-    /// A record on the wire, in bytes.
+    /// The size of a record on a link, in bytes.
     pub record_bytes: u64,
 }
 
-/// Where records are at first.
+/// The initial placement of records.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Initial {
-    /// By range, each site as much: what somebody would choose who knows the workload.
+    /// By range in equal parts, as with knowledge of the workload.
     #[default]
     Range,
-    /// Each key by itself, by a hash.
+    /// By a hash of each key.
     Hash,
-    /// By range, but the first site has the first seven of sixteen parts.
+    /// By range, but the first site gets the first seven of sixteen parts.
     Skewed,
 }
 
-/// A site is added, and gets the first part of the first site's records.
+/// The addition of a site, to which the first part of the first site's records moves.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScaleOut {
-    /// So many virtual seconds after the clients began.
+    /// The virtual time since the clients began, in seconds.
     pub at_s: f64,
-    /// The cold records go in chunks of so many keys, one after the other.
+    /// The number of keys in a chunk of cold records. Chunks move one after the other.
     pub chunk: u64,
-    /// From one chunk's end to the next chunk, in milliseconds.
+    /// The pause between chunks in milliseconds.
     pub pause_ms: f64,
 }
 
-/// What differs from one point of an experiment to the next.
+/// The parameter that varies between the points of an experiment.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vary {
-    /// What.
+    /// The parameter.
     pub what: Varied,
     /// Its values.
     pub values: Vec<f64>,
 }
 
-/// What can be varied.
+/// The parameters that can vary.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Varied {
-    /// Requests of a batch.
+    /// The number of requests of a batch.
     Batch,
-    /// The share of all records that the fusion table has room for.
+    /// The capacity of the fusion table as a share of all records.
     Fusion,
     /// Google: the mean number of records of a transaction.
     Length,
-    /// TPC-C: the share of the transactions that go to the warehouses of the first site.
+    /// TPC-C: the share of transactions at the warehouses of the first site.
     Hot,
 }
 
-/// What clients do.
+/// A workload in an experiment file.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkloadSpec {
-    /// YCSB under the loads of real machines (5.2.2).
+    /// YCSB that follows the load of real machines (section 5.2.2).
     Google(GoogleSpec),
-    /// New-Order and Payment of TPC-C (5.3.1).
+    /// New-Order and Payment of TPC-C (section 5.3.1).
     Tpcc(TpccSpec),
-    /// Tenants with a hot spot that moves, or one that is hot (5.3.2, 5.4).
+    /// Tenants with a moving hot spot or a hot tenant (sections 5.3.2, 5.4).
     Tenants(TenantsSpec),
 }
 
-/// YCSB under the loads of real machines.
+/// YCSB that follows the load of real machines.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GoogleSpec {
-    /// Whose loads.
+    /// The source of the load.
     pub load: Load,
-    /// Records of each site.
+    /// The number of records per site.
     pub keys_per_site: u64,
-    /// Zipf's exponent.
+    /// The exponent of the Zipf distribution.
     pub theta: f64,
-    /// The mean number of records of a transaction and its standard deviation as a share of it; two if missing.
+    /// The mean number of records of a transaction, and its standard deviation as a share of the
+    /// mean. Two records if missing.
     pub length: Option<(f64, f64)>,
 }
 
-/// Whose loads machines have.
+/// The source of the load of machines.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Load {
-    /// Machines of a cluster of Google's: processor time that was asked for.
+    /// Machines of a Google cluster: requested processor time.
     Google,
-    /// Virtual machines of Azure's: processor time that was used.
+    /// Virtual machines of Azure: used processor time.
     Azure,
-    /// Made up: one machine after the other has ten times the load of the others.
+    /// Synthetic: each machine in turn has ten times the load of the others.
     Wandering,
 }
 
@@ -163,21 +165,22 @@ pub enum Load {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TpccSpec {
-    /// Warehouses of each site.
+    /// The number of warehouses per site.
     pub warehouses_per_site: u64,
-    /// The share of the transactions that go to the warehouses of the first site; all alike if missing.
+    /// The share of transactions at the warehouses of the first site; uniform if missing.
     pub hot: Option<f64>,
 }
 
-/// Tenants: four for each site.
+/// Tenants, four per site.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TenantsSpec {
-    /// Records of each site.
+    /// The number of records per site.
     pub keys_per_site: u64,
-    /// Seconds from one move of the hot spot to the next site; it has 90 percent.
+    /// Seconds between moves of the hot spot to the next site. It gets 90 percent of the
+    /// transactions.
     pub change_s: Option<f64>,
-    /// The share of the first tenant, if it is hot instead.
+    /// The share of the first tenant, if that is hot instead.
     pub tenant: Option<f64>,
 }
 
@@ -197,15 +200,15 @@ const FILES: [(&str, &str); 12] = [
 ];
 
 impl Experiment {
-    /// Reads an experiment.
+    /// Parses an experiment.
     ///
     /// # Errors
-    /// In words: what cannot be read, and where.
+    /// The problem and its position in words.
     pub fn read(text: &str) -> Result<Experiment, String> {
         toml::from_str(text).map_err(|error| error.to_string())
     }
 
-    /// The experiments that come with the crate.
+    /// The experiments of this crate.
     pub fn all() -> Vec<Experiment> {
         let read = |(name, text): &(&str, &str)| {
             Experiment::read(text)
@@ -214,10 +217,10 @@ impl Experiment {
         FILES.iter().map(read).collect()
     }
 
-    /// The experiment at each of its points, with the value of what is varied there.
+    /// The points of the experiment, each with the value of the varied parameter.
     ///
     /// # Panics
-    /// If what is varied is not in it.
+    /// If the workload does not have the varied parameter.
     pub fn points(&self) -> Vec<(Option<f64>, Experiment)> {
         let Some(vary) = &self.vary else { return vec![(None, self.clone())] };
         let point = |&value: &f64| {
@@ -238,8 +241,9 @@ impl Experiment {
         vary.values.iter().map(point).collect()
     }
 
-    /// The same question, asked in parts of a second: fewer sites, records, clients and seeds. Its answers mean
-    /// little; that it can be answered, and that no promise is broken meanwhile, is what is tested.
+    /// The same experiment with fewer sites, records, clients and seeds, so that it runs in less
+    /// than a second. Its results mean little; it tests that the experiment runs and that no
+    /// guarantee is violated.
     #[must_use]
     pub fn smoke(&self) -> Experiment {
         let mut smoke = self.clone();
@@ -264,7 +268,7 @@ impl Experiment {
         smoke
     }
 
-    /// The name of what is varied.
+    /// The name of the varied parameter.
     pub fn varied(&self) -> Option<String> {
         self.vary.as_ref().map(|vary| format!("{:?}", vary.what).to_lowercase())
     }

@@ -1,35 +1,38 @@
-//! The systems that are compared: a router on one engine each, so that nothing else differs.
+//! The compared systems: each is a router on the same engine, so that nothing else differs.
 //!
-//! | system | what it is |
+//! | system | description |
 //! | --- | --- |
 //! | hermes | Algorithm 1 and the fusion table |
-//! | hermes-no-reorder, -no-balance | without the order of step 1, without step 3 |
-//! | hermes-no-fusion | what was written goes home after its batch |
-//! | hermes-no-cold | when a site is added, only hot records go there |
-//! | calvin | every site that holds what is written runs the transaction |
-//! | gstore | all records go to the transaction, and home afterwards |
-//! | leap | all records go to the transaction, and stay |
-//! | tpart | load and remote reads are weighed; what is written goes on to later transactions of the batch, then home |
-//! | squall | calvin; when a site is added, records go there in chunks, hot or not; calvin leaves them where they are |
+//! | hermes-no-reorder, -no-balance | without the reordering of step 1, without step 3 |
+//! | hermes-no-fusion | written records move home after each batch |
+//! | hermes-no-cold | only hot records move to an added site |
+//! | calvin | every site that holds a written record runs the transaction |
+//! | gstore | all records move to the transaction, and home afterwards |
+//! | leap | all records move to the transaction, and stay |
+//! | tpart | weighs load against remote reads; written records move home after the batch |
+//! | squall | calvin; all records of the range move to an added site in chunks |
+//!
+//! Written records under tpart first move on to later transactions of the batch. Without squall,
+//! calvin moves no records to an added site.
 
 use isomer_plan::route::engine::EngineRouter;
 use isomer_plan::route::{Alpha, Options};
 use isomer_strategy::batch::{Assignment, Back, Movement, Places, Route};
 use std::sync::Arc;
 
-/// One of the systems. See the [module documentation](self).
+/// A system. See the [module documentation](self).
 #[derive(Clone, Copy)]
 pub struct System {
     /// Its name.
     pub name: &'static str,
     route: fn() -> Arc<dyn Route>,
-    /// Its router looks at the whole batch and at every site.
+    /// True if its router considers the whole batch and every site.
     pub(super) looks_ahead: bool,
-    /// When a site is added, transactions are routed there, and records that are not fused go there in chunks.
+    /// True if records that are not fused move to an added site in chunks.
     pub(super) cold: bool,
 }
 
-/// T-Part's weight of remote reads, in ten thousandths, as in the published experiments.
+/// T-Part's weight of remote reads in units of 1/10000, as in the published experiments.
 const BETA: u32 = 8000;
 
 /// All systems.
@@ -59,17 +62,17 @@ const fn system(name: &'static str, route: fn() -> Arc<dyn Route>) -> System {
     System { name, route, looks_ahead: true, cold: true }
 }
 
-/// A system whose router looks at one transaction at a time.
+/// A system whose router places transactions one by one.
 const fn one_by_one(name: &'static str, route: fn() -> Arc<dyn Route>) -> System {
     System { looks_ahead: false, ..system(name, route) }
 }
 
-/// A tolerance that no imbalance exceeds.
+/// A tolerance that every imbalance satisfies.
 fn anything() -> Alpha {
     "1000000".parse().expect("a number")
 }
 
-/// A router whose records go home after each batch.
+/// A router whose records move home after each batch.
 struct HomeAfterBatch(EngineRouter);
 
 impl Route for HomeAfterBatch {
@@ -83,10 +86,10 @@ impl Route for HomeAfterBatch {
 }
 
 impl System {
-    /// The system of a name.
+    /// Returns the system with a name.
     ///
     /// # Errors
-    /// In words, which systems there are.
+    /// A message that lists the known systems.
     pub fn named(name: &str) -> Result<System, String> {
         let found = SYSTEMS.iter().find(|system| system.name == name);
         found.copied().ok_or_else(|| {

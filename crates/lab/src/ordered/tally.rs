@@ -1,8 +1,9 @@
-//! What a run counts: how long the parts of each transaction took, and what was computed and sent over time.
+//! The counts of a run: the parts of the latency of each transaction, and the core time and bytes
+//! used over time.
 //!
 //! ```text
-//!   asked ─ order ─▶ came ─ scheduling ─▶ scheduled ─ locks ─▶ granted ─▶ begun ─ remote ─▶ gathered ─▶ ran ─▶ told
-//!                                                                   └────────── execution ──────────┘
+//!   asked ─ order ─▶ came ─ scheduling ─▶ scheduled ─ locks ─▶ granted ─▶ begun ─ remote ─▶
+//!       gathered ─▶ ran ─ answer ─▶ told          execution: granted to ran, without remote
 //! ```
 
 use hdrhistogram::Histogram;
@@ -10,17 +11,17 @@ use isomer_batch::{Leg, Plan, Work};
 use isomer_design::SiteId;
 use std::ops::Range;
 
-/// The parts of a latency, in their order.
+/// The parts of a latency in order.
 pub const PARTS: [&str; 6] = ["order", "scheduling", "locks", "remote data", "execution", "answer"];
 
-/// When a transaction came to where it is; 0 where it never was.
+/// The times at which a transaction reached each stage, in nanoseconds; 0 for skipped stages.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Timeline {
     pub(super) asked: u64,
     pub(super) came: u64,
     pub(super) scheduled: u64,
     pub(super) granted: u64,
-    /// It has pushed, and waits for others.
+    /// The step has pushed its rows and waits for other sites.
     pub(super) begun: u64,
     pub(super) gathered: u64,
     pub(super) ran: u64,
@@ -40,20 +41,20 @@ impl Timeline {
     }
 }
 
-/// A part of the time.
+/// A slice of time.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub struct Slice {
     /// When it ended, in seconds since the clients began.
     pub end_s: f64,
-    /// Transactions.
+    /// The number of transactions.
     pub count: u64,
-    /// Nanoseconds of cores.
+    /// The core time used, in nanoseconds.
     pub used_ns: u64,
-    /// Bytes sent by sites.
+    /// The bytes sent by sites.
     pub sent: u64,
 }
 
-/// So many slices.
+/// The number of slices until the end of the measurement.
 const SLICES: u64 = 60;
 
 /// See the [module documentation](self).
@@ -63,18 +64,19 @@ pub(super) struct Tally {
     pub(super) all: Histogram<u64>,
     pub(super) parts_ns: [u64; PARTS.len()],
     pub(super) count: u64,
-    /// All that were answered, measured or not.
+    /// The number of all answered transactions, measured or not.
     pub(super) simulated: u64,
     pub(super) slices: Vec<Slice>,
     open: Slice,
     before: (u64, u64),
-    /// Of the transactions that were planned in the window: all, those over several sites, records that moved.
+    /// Of the transactions planned during the measurement: their number, the distributed ones, and
+    /// the moved records.
     pub(super) planned: u64,
     pub(super) distributed: u64,
     pub(super) moved: u64,
-    /// And where they were routed.
+    /// By site: the number of transactions routed there.
     pub(super) routed: Vec<u64>,
-    /// When the last chunk of cold records had arrived.
+    /// The time at which the last chunk of cold records had arrived.
     pub(super) cold_end_s: Option<f64>,
 }
 
@@ -129,7 +131,7 @@ impl Tally {
         }
     }
 
-    /// Ends a slice; gives how long the next one is.
+    /// Ends a slice. Returns the length of the next one in nanoseconds.
     pub(super) fn sampled(&mut self, now: u64, used_ns: u64, sent: u64) -> u64 {
         if now > self.begun_ns {
             let (used_before, sent_before) = self.before;

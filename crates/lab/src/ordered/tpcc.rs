@@ -1,20 +1,22 @@
-//! TPC-C's New-Order and Payment by the records they touch (Hermes, section 5.3.1).
+//! New-Order and Payment of TPC-C, reduced to the records that they access (Hermes, section 5.3.1).
 //!
 //! ```text
 //!   warehouse w      keys w·SPAN ··· (w+1)·SPAN − 1 in every table
-//!   new order        read warehouse, customer; write district, 5 to 15 stocks; insert order, new order, lines
+//!   new order        read warehouse, customer; write district, 5 to 15 stocks;
+//!                    insert order, new order, lines
 //!   payment          write warehouse, district, customer; insert history
 //! ```
 //!
-//! Half of the transactions are of each kind. An order line's item is of another warehouse with one percent, a
-//! payment's customer with 15, as the standard has it; items, which all sites have, are left out, and so are
-//! aborts and the reading of what was inserted. The lines of an order are one record. Order numbers are drawn, so that
-//! the footprint is known; their records are written once, and nobody else asks for them.
+//! Each kind makes up half of the transactions. As in the standard, one percent of order lines have
+//! an item of another warehouse, and 15 percent of payments a customer of another one. Left out are
+//! items, which every site would hold, aborts, and reads of inserted rows. The lines of an order
+//! are one record. The generator numbers the orders, so that footprints are known. The records of
+//! an order are written once and never accessed again.
 
 use isomer_plan::generate::{Random, Touch, Workload};
 use rand::RngExt;
 
-/// Keys of a warehouse in each table.
+/// The number of keys of a warehouse in each table.
 const SPAN: u64 = 1 << 24;
 const DISTRICTS: u64 = 10;
 const CUSTOMERS: u64 = 3000;
@@ -33,9 +35,9 @@ const HISTORY: u8 = 7;
 pub(super) struct TpccRows {
     warehouses_per_site: u64,
     sites: u64,
-    /// The share that goes to the first site's warehouses.
+    /// The share of transactions at the first site's warehouses.
     hot: Option<f64>,
-    /// How many orders and payments there were.
+    /// The number of orders and payments so far.
     made: u64,
 }
 
@@ -59,7 +61,7 @@ impl TpccRows {
         }
     }
 
-    /// Another warehouse with some probability.
+    /// Draws another warehouse with the given probability, or returns `home`.
     fn other(&self, home: u64, probability: f64, random: &mut Random) -> u64 {
         let all = self.warehouses_per_site * self.sites;
         match all > 1 && random.random_bool(probability) {

@@ -1,12 +1,12 @@
-//! What clients ask for: transactions that read records and add one to those they write.
+//! The requests of clients: transactions that read records and add one to those that they write.
 //!
 //! ```text
 //!   generator ──▶ touches ──▶ request: procedure "add", its parameters, its footprint
-//!                                       answers with the sum of what it read
+//!                                       answers with the sum of the records that it read
 //! ```
 //!
-//! A record without a row counts as 0, so that hundreds of millions of records need not be loaded. What the rows say at
-//! the end, and what each client was told, is a function of the order: [`serial`](super::serial) checks it.
+//! A record without a row counts as 0, so hundreds of millions of records need not be loaded. The
+//! final rows and all answers are a function of the order, which [`serial`](super::serial) checks.
 
 use super::spec::{Experiment, GoogleSpec, Initial, TenantsSpec, TpccSpec, WorkloadSpec};
 use super::tpcc::TpccRows;
@@ -20,23 +20,25 @@ use isomer_plan::generate::{
 
 /// The name of the only procedure.
 const ADD: &str = "add";
-/// Tenants of a site.
+/// The number of tenants per site.
 const TENANTS: u64 = 4;
 
-/// A workload, and where its records are at first. See the module.
+/// A workload, and the initial placement of its records. See the module documentation.
 pub struct Demand {
     generator: Box<dyn Workload + Send>,
     touches: Vec<Touch>,
-    /// Records of each site, per table.
+    /// The number of records per site and table.
     pub(super) keys_per_site: u64,
     tables: u32,
-    /// Sites at first.
+    /// The initial number of sites.
     pub(super) sites: u16,
 }
 
 impl Demand {
+    /// The workload of an experiment. `load` is the load of real machines.
+    ///
     /// # Errors
-    /// In words: what makes no workload.
+    /// A message if the workload's options are invalid.
     pub(super) fn new(experiment: &Experiment, load: &LoadTrace) -> Result<Demand, String> {
         let until_s = experiment.warm_up_s + experiment.seconds;
         let added = u16::from(experiment.scale_out.is_some());
@@ -66,7 +68,7 @@ impl Demand {
     /// The Google workload over `until_s` seconds.
     ///
     /// # Errors
-    /// In words: what makes no workload.
+    /// A message if an option is invalid.
     pub fn google(
         spec: &GoogleSpec,
         load: &LoadTrace,
@@ -75,7 +77,7 @@ impl Demand {
     ) -> Result<Demand, String> {
         let GoogleSpec { keys_per_site, theta, length, .. } = *spec;
         let load = load.first(usize::from(sites)).map_err(in_words)?;
-        // As in the paper, something changes every second.
+        // As in the paper, the load changes every second.
         let steps = (until_s as u32).max(1);
         let google = Google::new(load, keys_per_site, until_s, theta);
         let mut google = google.and_then(|google| google.in_steps(steps)).map_err(in_words)?;
@@ -90,7 +92,7 @@ impl Demand {
         Demand { generator, touches: Vec::new(), keys_per_site, tables, sites }
     }
 
-    /// Where records are at first.
+    /// The initial homes of the records.
     pub fn homes(&self, initial: Initial) -> Homes {
         let sites = (1..=self.sites).map(SiteId);
         let mut design = Design::new(sites).expect("at least one site");
@@ -106,7 +108,7 @@ impl Demand {
         Homes::of(&design)
     }
 
-    /// First keys of ranges, and the number of their site.
+    /// The first keys of the initial ranges, each with the index of its site.
     fn starts(&self, initial: Initial) -> Vec<(u64, u16)> {
         let sites = u64::from(self.sites);
         match initial {
@@ -129,12 +131,12 @@ impl Demand {
         }
     }
 
-    /// How many records there are.
+    /// The number of records.
     pub(super) fn records(&self) -> u64 {
         self.keys_per_site * u64::from(self.sites) * u64::from(self.tables)
     }
 
-    /// What a client asks for next.
+    /// The next request of a client, at `at_s` seconds since the clients began.
     pub fn next(
         &mut self,
         (client, sequence): (ClientId, u64),
@@ -182,7 +184,7 @@ fn in_words(error: GenerateError) -> String {
     error.to_string()
 }
 
-/// What a row says.
+/// The count in a row.
 fn count(row: Option<&[u8]>) -> Result<u64, Abort> {
     let Some(row) = row else { return Ok(0) };
     let bytes = row.try_into().map_err(|_| Abort::Logic(format!("a row of {} bytes", row.len())));
