@@ -5,7 +5,9 @@ CARGO ?= cargo
 # The program as `unit` builds it. For one package alone cargo would build everything again, since dependencies have fewer
 # features there.
 PROGRAM = $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/isomer
-FAST = $(CARGO) run --quiet --release --package isomer --
+LAB = $(PROGRAM)-lab
+# Figures are taken with optimisation across crates; a first look does not wait for that.
+FAST_LAB = $(CARGO) run --quiet --profile dist --package isomer-lab-cli --
 # Where smoke runs leave their files; cargo's own folder, so that it is ignored and cleaned with it.
 OUT = $(or $(CARGO_TARGET_DIR),target)/smoke
 # Tests wait for disks and for each other more than they compute.
@@ -30,9 +32,9 @@ help:
 	@echo
 	@echo "make demo ARGS='--seconds 5 --plain'    options of the demo: isomer demo --help"
 
+# The demo keeps its rows in memory: it needs no client of Kafka.
 demo:
-	$(CARGO) build --release --package isomer
-	$(FAST) demo $(ARGS)
+	$(CARGO) run --release --package isomer --no-default-features -- demo $(ARGS)
 
 test: format lint installed unit docs smoke
 	ISOMER=$(PROGRAM) clients/run --short
@@ -64,32 +66,32 @@ smoke: program
 	rm -rf $(OUT)
 	mkdir -p $(OUT)
 	$(PROGRAM) demo --seconds 4 --partition-keys 1 --plain --plot $(OUT)/demo.svg
-	$(PROGRAM) bench ycsb --rows 10000 --seconds 1
-	$(PROGRAM) bench smallbank --rows 2000 --seconds 1
-	$(PROGRAM) bench tpcc-procedures --full --warehouses 2 --customers 30 --items 200 --seconds 1
-	$(PROGRAM) bench twitter --users 500 --seconds 1
-	$(PROGRAM) bench trace --seconds 1
-	$(PROGRAM) bench compare --rows 5000 --rounds 2 --turn-ms 50
-	$(PROGRAM) bench route --partitions 1000
-	$(PROGRAM) bench store --rows 20000 --partitions 20 --turn-ms 20
-	$(PROGRAM) bench plan --smoke
-	$(PROGRAM) bench moves --only smallbank-spike --accounts 50 --warehouses 12 --customers 10 --items 100 --switches 2 --rounds 1 --plot $(OUT)/moves.svg
-	$(PROGRAM) bench ycsb --rows 10000 --seconds 1 --threads 16 --folder $(OUT)/ycsb
+	$(LAB) bench ycsb --rows 10000 --seconds 1
+	$(LAB) bench smallbank --rows 2000 --seconds 1
+	$(LAB) bench tpcc-procedures --full --warehouses 2 --customers 30 --items 200 --seconds 1
+	$(LAB) bench twitter --users 500 --seconds 1
+	$(LAB) bench trace --seconds 1
+	$(LAB) bench compare --rows 5000 --rounds 2 --turn-ms 50
+	$(LAB) bench route --partitions 1000
+	$(LAB) bench store --rows 20000 --partitions 20 --turn-ms 20
+	$(LAB) bench plan --smoke
+	$(LAB) bench moves --only smallbank-spike --accounts 50 --warehouses 12 --customers 10 --items 100 --switches 2 --rounds 1 --plot $(OUT)/moves.svg
+	$(LAB) bench ycsb --rows 10000 --seconds 1 --threads 16 --folder $(OUT)/ycsb
 	$(PROGRAM) design check $(OUT)/ycsb
-	$(PROGRAM) sim --seeds 1..20
-	$(PROGRAM) sim --seeds 1..20 --backups
-	$(PROGRAM) sim --seeds 1..20 --failover
-	$(PROGRAM) sim --seeds 1..20 --cluster
-	$(PROGRAM) sim --seeds 1..20 --isolation serializable
-	$(PROGRAM) lab run all --smoke --out $(OUT)/lab
-	$(PROGRAM) lab run hermes --smoke --out $(OUT)/lab
-	$(PROGRAM) demo --isolation serializable --seconds 2 --record $(OUT)/ordered.jsonl
+	$(LAB) sim --seeds 1..20
+	$(LAB) sim --seeds 1..20 --backups
+	$(LAB) sim --seeds 1..20 --failover
+	$(LAB) sim --seeds 1..20 --cluster
+	$(LAB) sim --seeds 1..20 --isolation serializable
+	$(LAB) run all --smoke --out $(OUT)/lab
+	$(LAB) run hermes --smoke --out $(OUT)/lab
+	$(LAB) ordered --seconds 2 --record $(OUT)/ordered.jsonl
 	$(PROGRAM) route $(OUT)/ordered.jsonl --recorded
-	$(PROGRAM) lab ablation --smoke --out $(OUT)/lab
+	$(LAB) ablation --smoke --out $(OUT)/lab
 
 clients:
 	clients/install
-	PROFILE=release clients/run
+	PROFILE=dist clients/run
 
 # What it finds repeats with its seed, which is shown.
 SEED ?= $(shell date +%s)
@@ -97,26 +99,26 @@ hunt:
 	ISOMER_SEED=$(SEED) ISOMER_STATEMENTS=100000 $(CARGO) test --package isomer-server --test differential -- --nocapture
 	ISOMER_SEED=$(SEED) ISOMER_FUZZ_SECONDS=600 $(CARGO) test --package isomer-server --test fuzz -- --nocapture
 	ISOMER_SEED=$(SEED) ISOMER_CUTS=200 $(CARGO) test --package isomer --test power_cuts -- --nocapture
-	$(FAST) sim --seeds $(SEED)..$$(($(SEED) + 49999))
-	$(FAST) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --backups
-	$(FAST) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --failover --faults none
-	$(FAST) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --cluster
-	$(FAST) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --isolation serializable
+	$(FAST_LAB) sim --seeds $(SEED)..$$(($(SEED) + 49999))
+	$(FAST_LAB) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --backups
+	$(FAST_LAB) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --failover --faults none
+	$(FAST_LAB) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --cluster
+	$(FAST_LAB) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --isolation serializable
 	ISOMER_SEED=$(SEED) ISOMER_HISTORY_SECONDS=300 $(CARGO) test --package isomer --test histories -- --nocapture --test-threads 1
 
 # What happens to machines and brokers, and what clients saw of it; the page on three machines; and figures.
 cluster:
 	clients/kafka
-	$(CARGO) build --release --package isomer
-	clients/three-nodes $(or $(CARGO_TARGET_DIR),target)/release/isomer || [ $$? -eq 77 ]
+	$(CARGO) build --profile dist --package isomer
+	clients/three-nodes $(or $(CARGO_TARGET_DIR),target)/dist/isomer || [ $$? -eq 77 ]
 	ISOMER_SEED=$(SEED) ISOMER_HISTORY_SECONDS=$(or $(SECONDS),1200) $(CARGO) test --package isomer --test histories cluster -- --ignored --nocapture
-	$(FAST) bench cluster --json
+	$(FAST_LAB) bench cluster --json
 
 bench:
-	$(FAST) bench store --json
-	$(FAST) bench plan --json
-	$(FAST) bench ycsb --json
-	$(FAST) bench ycsb --json --skew zipf:0.75
-	$(FAST) bench smallbank --json
-	$(FAST) bench trace --json
-	$(FAST) bench moves --json
+	$(FAST_LAB) bench store --json
+	$(FAST_LAB) bench plan --json
+	$(FAST_LAB) bench ycsb --json
+	$(FAST_LAB) bench ycsb --json --skew zipf:0.75
+	$(FAST_LAB) bench smallbank --json
+	$(FAST_LAB) bench trace --json
+	$(FAST_LAB) bench moves --json

@@ -6,7 +6,7 @@ use isomer_plan::strategy::Learned;
 use std::fmt::Write as _;
 
 /// The learned costs, and the last `most` decisions, the newest first.
-pub(crate) fn to_text(learned: &Learned, design: &Design, most: usize) -> String {
+pub fn to_text(learned: &Learned, design: &Design, most: usize) -> String {
     let mut text = costs(&learned.costs());
     learned.with_journal(|journal| {
         let _ = writeln!(text, "\n{} decisions with changes", journal.len());
@@ -17,7 +17,7 @@ pub(crate) fn to_text(learned: &Learned, design: &Design, most: usize) -> String
 }
 
 /// One line for each learned function: what it was learned from, how well it foretells, its weights.
-pub(crate) fn costs(costs: &Costs) -> String {
+pub fn costs(costs: &Costs) -> String {
     let mut text = String::from("learned, in microseconds:\n");
     for (name, function) in costs.functions() {
         let predicted = match function.r_squared() {

@@ -8,33 +8,33 @@ use serde::Serialize;
 
 /// Something that was promised.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Check {
-    pub(crate) name: &'static str,
-    pub(crate) ok: bool,
+pub struct Check {
+    pub name: &'static str,
+    pub ok: bool,
     /// What was found.
-    pub(crate) detail: String,
+    pub detail: String,
 }
 
 impl Check {
-    pub(crate) fn new(name: &'static str, ok: bool, detail: impl Into<String>) -> Check {
+    pub fn new(name: &'static str, ok: bool, detail: impl Into<String>) -> Check {
         Check { name, ok, detail: detail.into() }
     }
 
     /// From a result that says what is wrong, or what was found to be right.
-    pub(crate) fn of(name: &'static str, result: Result<String, String>) -> Check {
+    pub fn of(name: &'static str, result: Result<String, String>) -> Check {
         let ok = result.is_ok();
         Check { name, ok, detail: result.unwrap_or_else(|what| what) }
     }
 
     /// One line: `ok      every increment is there   1,234 rows`.
-    pub(crate) fn line(&self) -> String {
+    pub fn line(&self) -> String {
         let verdict = if self.ok { "ok" } else { "FAILED" };
         format!("{verdict:<6}  {:<44}  {}", self.name, self.detail)
     }
 }
 
 /// No transaction failed that should not have.
-pub(crate) fn no_failures(tally: &Tally) -> Check {
+pub fn no_failures(tally: &Tally) -> Check {
     let name = "no transaction failed";
     match tally.failures.first() {
         None => Check::new(name, true, format!("{} committed", text::count(tally.committed))),
@@ -46,7 +46,7 @@ pub(crate) fn no_failures(tally: &Tally) -> Check {
 }
 
 /// What was committed is in the database, once.
-pub(crate) fn sums(workload: &impl Workload, found: &Inspection, added: i128) -> Check {
+pub fn sums(workload: &impl Workload, found: &Inspection, added: i128) -> Check {
     let name = "every committed write is there exactly once";
     match workload.judge(found.totals, added) {
         Ok(()) => {
@@ -58,7 +58,7 @@ pub(crate) fn sums(workload: &impl Workload, found: &Inspection, added: i128) ->
 }
 
 /// Replicas hold what their masters hold.
-pub(crate) fn copies(found: &Inspection) -> Check {
+pub fn copies(found: &Inspection) -> Check {
     let name = "copies agree";
     let replicas = text::count(found.replicas as u64);
     let partitions = text::count(found.partitions as u64);
@@ -72,7 +72,7 @@ pub(crate) fn copies(found: &Inspection) -> Check {
 }
 
 /// The design breaks none of its invariants.
-pub(crate) fn invariants(design: &Design) -> Check {
+pub fn invariants(design: &Design) -> Check {
     let result = design.check();
     let partitions = text::count(design.partition_count() as u64);
     Check::of(

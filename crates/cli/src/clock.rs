@@ -4,24 +4,24 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// The time, to measure durations with.
 #[allow(clippy::disallowed_methods, reason = "the edge: a command measures how long things take")]
-pub(crate) fn now() -> Instant {
+pub fn now() -> Instant {
     Instant::now()
 }
 
 /// Waits.
 #[allow(clippy::disallowed_methods, reason = "the edge: a command waits between two looks")]
-pub(crate) fn sleep(duration: Duration) {
+pub fn sleep(duration: Duration) {
     std::thread::sleep(duration);
 }
 
 /// Nanoseconds since `begun`.
-pub(crate) fn elapsed_ns(begun: Instant) -> u64 {
+pub fn elapsed_ns(begun: Instant) -> u64 {
     begun.elapsed().as_nanos() as u64
 }
 
 /// Microseconds since 1970.
 #[allow(clippy::disallowed_methods, reason = "the edge: clients of the server ask for the time")]
-pub(crate) fn now_us() -> i64 {
+pub fn now_us() -> i64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     since.as_micros() as i64
 }
@@ -30,6 +30,6 @@ pub(crate) fn now_us() -> i64 {
 ///
 /// # Panics
 /// If the system has no randomness, which only happens while it starts.
-pub(crate) fn random(bytes: &mut [u8]) {
+pub fn random(bytes: &mut [u8]) {
     getrandom::fill(bytes).expect("the system has randomness");
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 /// Why a command did not succeed.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// It was asked for something that makes no sense: exit code 2.
     Usage(String),
     /// It could not do what it was asked: exit code 1.
@@ -16,17 +16,17 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// A request that makes no sense.
-    pub(crate) fn usage(what: impl Display) -> Failure {
+    pub fn usage(what: impl Display) -> Failure {
         Failure::Usage(what.to_string())
     }
 
     /// Something went wrong.
-    pub(crate) fn failed(what: impl Display) -> Failure {
+    pub fn failed(what: impl Display) -> Failure {
         Failure::Failed(what.to_string())
     }
 
     /// An error that a server gave, with its code.
-    pub(crate) fn of_server(what: &str, error: &postgres::Error) -> Failure {
+    pub fn of_server(what: &str, error: &postgres::Error) -> Failure {
         match error.as_db_error() {
             Some(of_server) => Failure::failed(format!(
                 "{what}: {} {}{}",
@@ -39,7 +39,7 @@ impl Failure {
     }
 
     /// Says what is wrong, and gives the exit code.
-    pub(crate) fn report(self) -> ExitCode {
+    pub fn report(self) -> ExitCode {
         match self {
             Failure::Usage(what) => {
                 eprintln!("error: {what}\n\nFor more information, try '--help'.");

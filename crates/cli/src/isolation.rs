@@ -4,7 +4,7 @@ use clap::ValueEnum;
 
 /// How the transactions of sessions are isolated, where nothing else is said.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum IsolationLevel {
+pub enum IsolationLevel {
     /// Each statement sees what was committed before it
     ReadCommitted,
     /// A transaction sees what was committed before its first statement: REPEATABLE READ
@@ -16,7 +16,7 @@ pub(crate) enum IsolationLevel {
 
 impl IsolationLevel {
     /// As the setting `default_transaction_isolation` names it.
-    pub(crate) fn setting(self) -> &'static str {
+    pub fn setting(self) -> &'static str {
         match self {
             IsolationLevel::ReadCommitted => "read committed",
             IsolationLevel::Snapshot => "repeatable read",
@@ -25,7 +25,7 @@ impl IsolationLevel {
     }
 
     /// Whether it may refuse a transaction that is right by itself, with 40001.
-    pub(crate) fn refuses(self) -> bool {
+    pub fn refuses(self) -> bool {
         self != IsolationLevel::ReadCommitted
     }
 }

@@ -9,19 +9,19 @@ use std::sync::Arc;
 
 /// Where redo logs and checkpoints are, if not in the folder.
 #[derive(Args, Debug, Clone, Default, PartialEq)]
-pub(crate) struct LogArgs {
+pub struct LogArgs {
     /// The redo logs are in a topic of Apache Kafka, and the folder has checkpoints only. Whoever opens them last has
     /// the sites: a process that has them open already stops [default: in the folder]
     #[arg(long, value_name = "kafka://HOST:PORT,HOST:PORT/TOPIC")]
-    pub(crate) log: Option<String>,
+    pub log: Option<String>,
     /// An option of Kafka's client (librdkafka's CONFIGURATION.md), as sasl.username=me; as often as there are
     #[arg(long = "kafka-option", value_name = "NAME=VALUE", requires = "log")]
-    pub(crate) options: Vec<String>,
+    pub options: Vec<String>,
     /// Checkpoints are in an object store as well, for logs in Kafka: the process starts on any machine, in an empty folder. A
     /// folder that all machines reach, or in a build with --features s3 a bucket: s3://BUCKET/PREFIX, with the settings of
     /// the environment (AWS_ACCESS_KEY_ID, AWS_ENDPOINT and so on) [default: in the folder]
     #[arg(long, value_name = "file:///FOLDER")]
-    pub(crate) checkpoints: Option<String>,
+    pub checkpoints: Option<String>,
 }
 
 impl LogArgs {
@@ -29,7 +29,7 @@ impl LogArgs {
     ///
     /// # Errors
     /// If what was said makes no sense.
-    pub(crate) fn logs(&self, name: Option<&str>) -> Result<Option<Arc<dyn Logs>>, Failure> {
+    pub fn logs(&self, name: Option<&str>) -> Result<Option<Arc<dyn Logs>>, Failure> {
         self.log.as_ref().map(|address| with_kafka(address, &self.options, name)).transpose()
     }
 
@@ -37,7 +37,7 @@ impl LogArgs {
     ///
     /// # Errors
     /// If what was said makes no sense.
-    pub(crate) fn store(&self) -> Result<Option<Arc<dyn CheckpointStore>>, Failure> {
+    pub fn store(&self) -> Result<Option<Arc<dyn CheckpointStore>>, Failure> {
         let Some(place) = &self.checkpoints else { return Ok(None) };
         if self.log.is_none() {
             return Err(Failure::usage(format!(
@@ -51,7 +51,7 @@ impl LogArgs {
     ///
     /// # Errors
     /// If both say something.
-    pub(crate) fn with_flags(self, flags: &LogArgs) -> Result<LogArgs, Failure> {
+    pub fn with_flags(self, flags: &LogArgs) -> Result<LogArgs, Failure> {
         let twice = |what: &str, said: &Option<String>, flag: &Option<String>, name: &str| {
             let Some(said) = said.as_ref().filter(|_| flag.is_some()) else { return Ok(()) };
             Err(Failure::usage(format!(
@@ -81,10 +81,7 @@ fn with_kafka(
 
 /// The way to the brokers.
 #[cfg(feature = "kafka")]
-pub(crate) fn connection(
-    address: &str,
-    options: &[String],
-) -> Result<isomer_kafka::Connection, Failure> {
+pub fn connection(address: &str, options: &[String]) -> Result<isomer_kafka::Connection, Failure> {
     let address: isomer_kafka::Address = address.parse().map_err(Failure::usage)?;
     let mut connection = isomer_kafka::Connection::new(address);
     for option in options {
@@ -97,14 +94,14 @@ pub(crate) fn connection(
 }
 
 /// Where logs are and how many brokers there are; and all of them as they are now, as a table.
-pub(crate) type Shown = (String, Vec<Vec<String>>);
+pub type Shown = (String, Vec<Vec<String>>);
 
 /// Looks at logs that are not in folders.
 ///
 /// # Errors
 /// If they cannot be read.
 #[cfg(feature = "kafka")]
-pub(crate) fn shown_logs(args: &LogArgs) -> Result<Option<Shown>, Failure> {
+pub fn shown_logs(args: &LogArgs) -> Result<Option<Shown>, Failure> {
     use isomer_cluster::LogOf;
     let Some(address) = &args.log else { return Ok(None) };
     let logs = isomer_kafka::KafkaLogs::new(connection(address, &args.options)?);
@@ -132,7 +129,7 @@ pub(crate) fn shown_logs(args: &LogArgs) -> Result<Option<Shown>, Failure> {
 }
 
 #[cfg(not(feature = "kafka"))]
-pub(crate) fn shown_logs(args: &LogArgs) -> Result<Option<Shown>, Failure> {
+pub fn shown_logs(args: &LogArgs) -> Result<Option<Shown>, Failure> {
     args.log.as_ref().map_or(Ok(None), |address| Err(without_kafka(address)))
 }
 

@@ -1,28 +1,13 @@
-//! Loads of real machines, which drive the Google workload: those built into the program, or of a file.
+//! Loads of real machines, which drive the Google workload.
 //!
-//! Both come as lines of time, machine, load (`data/README.md`); what follows on a line is not read.
+//! They come as lines of time, machine, load (`data/README.md`); what follows on a line is not read.
 
-use isomer_lab::ordered::Load;
 use isomer_plan::generate::LoadTrace;
 use std::collections::BTreeMap;
 use std::io::Read;
 
-const GOOGLE: &[u8] = include_bytes!("../../../data/google_machine_load.csv.zst");
-const AZURE: &[u8] = include_bytes!("../../../data/azure_vm_cpu.csv.zst");
-/// Machines of loads that are made up.
-const WANDERING: usize = 64;
-
-/// Loads that are built in.
-pub(crate) fn built_in(load: Load) -> Result<LoadTrace, String> {
-    match load {
-        Load::Google => read(GOOGLE, None),
-        Load::Azure => read(AZURE, None),
-        Load::Wandering => LoadTrace::wandering(WANDERING).map_err(|error| error.to_string()),
-    }
-}
-
 /// Reads loads by time, plain or zstd; of the first `machines` machines, or of all.
-pub(crate) fn read(input: impl Read, machines: Option<usize>) -> Result<LoadTrace, String> {
+pub fn read(input: impl Read, machines: Option<usize>) -> Result<LoadTrace, String> {
     let rows = isomer_plan::recording::numbers(input).map_err(|error| error.to_string())?;
     let mut points: Vec<(f64, BTreeMap<usize, f64>)> = Vec::new();
     let mut count = 0;

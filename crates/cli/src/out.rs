@@ -1,15 +1,15 @@
-//! Standard output, which may end before the program does: `isomer sim | head` is no error.
+//! Standard output, which may end before the program does: `isomer-lab sim | head` is no error.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write, stdout};
 
 /// Prints a line.
-pub(crate) fn line(text: impl Display) {
+pub fn line(text: impl Display) {
     print(format_args!("{text}\n"));
 }
 
 /// Prints text as it is, and at once.
-pub(crate) fn print(text: impl Display) {
+pub fn print(text: impl Display) {
     let mut out = stdout().lock();
     match write!(out, "{text}").and_then(|()| out.flush()) {
         Ok(()) => {}

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// Says on standard error, every two seconds, how far something is.
-pub(crate) struct Progress {
+pub struct Progress {
     what: &'static str,
     total: u64,
     done: u64,
@@ -16,12 +16,12 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// Nothing of `total` is done.
-    pub(crate) fn new(what: &'static str, total: u64) -> Progress {
+    pub fn new(what: &'static str, total: u64) -> Progress {
         Progress { what, total, done: 0, told: clock::now() }
     }
 
     /// So much more is done.
-    pub(crate) fn add(&mut self, more: u64) {
+    pub fn add(&mut self, more: u64) {
         self.done += more;
         if self.told.elapsed() >= PAUSE {
             self.told = clock::now();

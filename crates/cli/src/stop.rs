@@ -28,14 +28,14 @@ enum Phase {
 
 /// Whether a process is to end. See the [module documentation](self).
 #[derive(Default)]
-pub(crate) struct Stop {
+pub struct Stop {
     asked: AtomicBool,
     phase: AtomicU8,
 }
 
 impl Stop {
     /// Takes the process's signals. Called before there is another thread: those that come later block them, too.
-    pub(crate) fn on_signals() -> Result<Arc<Stop>, Failure> {
+    pub fn on_signals() -> Result<Arc<Stop>, Failure> {
         let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM].into_iter().collect();
         signals.thread_block().map_err(Failure::failed)?;
         let stop = Arc::new(Stop::default());
@@ -51,12 +51,12 @@ impl Stop {
     }
 
     /// True once it has been asked to.
-    pub(crate) fn is_asked(&self) -> bool {
+    pub fn is_asked(&self) -> bool {
         self.asked.load(Ordering::SeqCst)
     }
 
     /// Runs what opens a database.
-    pub(crate) fn while_opening<T>(&self, open: impl FnOnce() -> T) -> T {
+    pub fn while_opening<T>(&self, open: impl FnOnce() -> T) -> T {
         self.begin(Phase::Opens);
         if self.is_asked() {
             end_at_once(Signal::SIGTERM);
@@ -67,7 +67,7 @@ impl Stop {
     }
 
     /// The process begins to stop.
-    pub(crate) fn begin_to_stop(&self) {
+    pub fn begin_to_stop(&self) {
         self.begin(Phase::Stops);
     }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 const SPARKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// `1234567` as `1,234,567`.
-pub(crate) fn count(number: impl TryInto<u64>) -> String {
+pub fn count(number: impl TryInto<u64>) -> String {
     let digits = number.try_into().unwrap_or(u64::MAX).to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
@@ -18,12 +18,12 @@ pub(crate) fn count(number: impl TryInto<u64>) -> String {
 }
 
 /// A share as a percentage: `98.7 %`.
-pub(crate) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
 /// Nanoseconds with a unit: `850 ns`, `12.5 µs`, `1.40 ms`, `2.10 s`.
-pub(crate) fn duration(ns: f64) -> String {
+pub fn duration(ns: f64) -> String {
     match ns {
         _ if ns < 1e3 => format!("{ns:.0} ns"),
         _ if ns < 1e6 => format!("{:.1} µs", ns / 1e3),
@@ -33,7 +33,7 @@ pub(crate) fn duration(ns: f64) -> String {
 }
 
 /// Bytes with a unit: `512 B`, `1.5 KiB`, `31.2 MiB`.
-pub(crate) fn bytes(bytes: usize) -> String {
+pub fn bytes(bytes: usize) -> String {
     let bytes = bytes as f64;
     match bytes {
         _ if bytes < 1024.0 => format!("{bytes:.0} B"),
@@ -43,7 +43,7 @@ pub(crate) fn bytes(bytes: usize) -> String {
 }
 
 /// The last `width` numbers as a row of little bars between 0 and `most`.
-pub(crate) fn sparkline(numbers: &[f64], most: f64, width: usize) -> String {
+pub fn sparkline(numbers: &[f64], most: f64, width: usize) -> String {
     let last = &numbers[numbers.len().saturating_sub(width)..];
     let level = |number: &f64| {
         let level = number / most * (SPARKS.len() - 1) as f64;
@@ -53,13 +53,13 @@ pub(crate) fn sparkline(numbers: &[f64], most: f64, width: usize) -> String {
 }
 
 /// A share as a bar of at most `width` blocks.
-pub(crate) fn bar(share: f64, width: usize) -> String {
+pub fn bar(share: f64, width: usize) -> String {
     let full = (share.clamp(0.0, 1.0) * width as f64).round() as usize;
     "█".repeat(full) + &" ".repeat(width - full)
 }
 
 /// Cuts a line to `width` characters.
-pub(crate) fn fit(line: &str, width: usize) -> String {
+pub fn fit(line: &str, width: usize) -> String {
     if line.chars().count() <= width {
         return line.to_owned();
     }
@@ -69,7 +69,7 @@ pub(crate) fn fit(line: &str, width: usize) -> String {
 }
 
 /// Rows of cells as aligned lines, the first column to the left and the last as it is.
-pub(crate) fn columns(rows: &[Vec<String>], indent: usize) -> String {
+pub fn columns(rows: &[Vec<String>], indent: usize) -> String {
     let cells = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |cell: usize| {
         rows.iter().filter_map(|row| row.get(cell)).map(|text| text.chars().count()).max()

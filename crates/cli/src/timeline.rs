@@ -11,41 +11,41 @@ use plotters::prelude::*;
 use std::error::Error;
 use std::path::Path;
 
-pub(crate) const BLUE: RGBColor = plotters::style::colors::BLUE;
-pub(crate) const GREEN: RGBColor = plotters::style::colors::GREEN;
-pub(crate) const RED: RGBColor = plotters::style::colors::RED;
-pub(crate) const OCHRE: RGBColor = RGBColor(0xd0, 0x8a, 0x3a);
+pub const BLUE: RGBColor = plotters::style::colors::BLUE;
+pub const GREEN: RGBColor = plotters::style::colors::GREEN;
+pub const RED: RGBColor = plotters::style::colors::RED;
+pub const OCHRE: RGBColor = RGBColor(0xd0, 0x8a, 0x3a);
 
 type Drawn = Result<(), Box<dyn Error>>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// A curve.
-pub(crate) struct Curve {
-    pub(crate) name: &'static str,
-    pub(crate) color: RGBColor,
+pub struct Curve {
+    pub name: &'static str,
+    pub color: RGBColor,
     /// Seconds, and values.
-    pub(crate) points: Vec<(f64, f64)>,
+    pub points: Vec<(f64, f64)>,
 }
 
 /// Curves over one axis of time.
 #[derive(Default)]
-pub(crate) struct Panel {
-    pub(crate) title: String,
-    pub(crate) end_s: f64,
+pub struct Panel {
+    pub title: String,
+    pub end_s: f64,
     /// The least and the largest value that is shown; if not set, from 0 to a bit more than there is.
-    pub(crate) limits: Option<(f64, f64)>,
+    pub limits: Option<(f64, f64)>,
     /// What is looked at, from when to when.
-    pub(crate) shaded: Option<(f64, f64)>,
+    pub shaded: Option<(f64, f64)>,
     /// Phases, and when they begin.
-    pub(crate) phases: Vec<(f64, String)>,
-    pub(crate) curves: Vec<Curve>,
+    pub phases: Vec<(f64, String)>,
+    pub curves: Vec<Curve>,
 }
 
 /// Draws panels as SVG, `columns` beside each other, in a picture of that size.
 ///
 /// # Errors
 /// If the file cannot be written, or nothing can be drawn in that space.
-pub(crate) fn draw(path: &Path, size: (u32, u32), columns: usize, panels: &[Panel]) -> Drawn {
+pub fn draw(path: &Path, size: (u32, u32), columns: usize, panels: &[Panel]) -> Drawn {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }

@@ -12,17 +12,17 @@ use std::sync::Arc;
 const EMBEDDED: &[u8] = include_bytes!("../../../data/twitter_cache_1m.csv.zst");
 
 /// The name of the embedded trace.
-pub(crate) const EMBEDDED_NAME: &str = "twitter_cache_1m";
+pub const EMBEDDED_NAME: &str = "twitter_cache_1m";
 
 /// A trace that can be replayed, and what to call it.
 #[derive(Clone)]
-pub(crate) struct Named {
-    pub(crate) name: String,
-    pub(crate) trace: Arc<Trace>,
+pub struct Named {
+    pub name: String,
+    pub trace: Arc<Trace>,
 }
 
 /// Reads the trace of a file, or the embedded one.
-pub(crate) fn read(file: Option<&Path>) -> Result<Named, Failure> {
+pub fn read(file: Option<&Path>) -> Result<Named, Failure> {
     let (name, trace) = match file {
         Some(path) => (path.display().to_string(), Trace::open(path)),
         None => {

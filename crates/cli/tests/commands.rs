@@ -26,17 +26,10 @@ fn json(line: &str) -> Value {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    let commands: [&[&str]; 13] = [
+    let commands: [&[&str]; 6] = [
         &[],
         &["demo"],
-        &["bench", "ycsb"],
-        &["bench", "smallbank"],
-        &["bench", "trace"],
-        &["bench", "store"],
-        &["bench", "reshard"],
-        &["bench", "moves"],
         &["reshard"],
-        &["sim"],
         &["design", "show"],
         &["design", "apply"],
         &["design", "check"],
@@ -52,19 +45,10 @@ fn every_command_has_help_with_an_example() {
 
 #[test]
 fn requests_that_make_no_sense_end_with_2_and_name_what_is_wrong() {
-    let cases: [(&[&str], &str); 10] = [
+    let cases: [(&[&str], &str); 4] = [
         (&["frob"], "frob"),
         (&["demo", "--sites", "1"], "1 is not in 2..=64"),
         (&["demo", "--seconds", "soon"], "soon"),
-        (
-            &["bench", "ycsb", "--skew", "zapf"],
-            "`zapf` is none of: uniform, zipf:0.99, zipf:0.99:of:50000000",
-        ),
-        (&["bench", "ycsb", "--rows", "2"], "2 rows in a YCSB table"),
-        (&["bench", "smallbank", "--mix", "1,2"], "six weights"),
-        (&["bench", "trace", "--durability", "none"], "--folder"),
-        (&["bench", "moves", "--sites", "3"], "give more than --copies 3"),
-        (&["sim", "--seeds", "8..3"], "8..3 has no seed in it"),
         (&["design", "apply", "folder"], "<CHANGE>"),
     ];
     for (args, what) in cases {
@@ -150,36 +134,6 @@ fn a_design_is_shown_changed_and_checked() {
 }
 
 #[test]
-fn benchmarks_print_a_line_of_json_with_their_inputs_and_checks() {
-    let small = ["--seconds", "1", "--json", "--seed", "7"];
-    for (name, args) in [
-        ("ycsb", vec!["--rows", "5000", "--skew", "zipf:0.99"]),
-        ("smallbank", vec!["--rows", "1000", "--skew", "hot:100:0.5"]),
-        ("smallbank", vec!["--rows", "1000", "--skew", "uniform", "--strategy", "static-2pc"]),
-    ] {
-        let ended = isomer(&[&["bench", name], &small[..], &args[..]].concat());
-        assert_eq!(ended.code, 0, "{}\n{}", ended.out, ended.err);
-        let line = json(&ended.out);
-        assert_eq!(line["command"], format!("bench {name}"));
-        assert_eq!((&line["seed"], &line["skew"]), (&7.into(), &args[3].into()));
-        assert!(line["throughput_per_s"].as_f64() > Some(0.0));
-        let checks = line["checks"].as_array().expect("a list");
-        assert!(!checks.is_empty() && checks.iter().all(|check| check["ok"] == true));
-    }
-}
-
-#[test]
-fn a_benchmark_on_disk_leaves_a_sound_database() {
-    let folder = folder("bench").display().to_string();
-    let args = ["bench", "ycsb", "--rows", "5000", "--seconds", "1", "--folder", &folder];
-    let ended = isomer(&args);
-    assert_eq!(ended.code, 0, "{}\n{}", ended.out, ended.err);
-    assert_eq!(isomer(&["design", "check", &folder]).code, 0);
-    let again = isomer(&args);
-    assert!(again.code == 1 && again.err.contains("needs a new folder"), "{}", again.err);
-}
-
-#[test]
 fn a_short_demo_keeps_its_promises_and_draws() {
     let plot = folder("demo").join("demo.svg");
     let path = plot.display().to_string();
@@ -207,45 +161,8 @@ fn a_shard_key_changes_while_clients_work_and_none_is_refused_anything() {
 }
 
 #[test]
-fn transactions_in_one_order_are_serial_and_route_agrees_with_the_engine() {
-    let record = folder("ordered").join("run.jsonl");
-    std::fs::create_dir_all(folder("ordered")).expect("a folder for the recording");
-    let path = record.display().to_string();
-    let demo = ["demo", "--isolation", "serializable", "--seconds", "1", "--json"];
-    let ended = isomer(&[&demo[..], &["--record", &path]].concat());
-    assert_eq!(ended.code, 0, "{}\n{}", ended.out, ended.err);
-    let line = json(&ended.out);
-    let checks = line["checks"].as_array().expect("a list");
-    assert!(checks.len() == 4 && checks.iter().all(|check| check["ok"] == true), "{}", ended.out);
-    assert!(line["records_moved"].as_u64().is_some_and(|moved| moved > 0), "{}", ended.out);
-    let again = isomer(&["route", &path, "--recorded"]);
-    assert_eq!(again.code, 0, "{}\n{}", again.out, again.err);
-    assert_eq!(json(&again.out)["transactions"], line["transactions"]);
-
-    let text = std::fs::read_to_string(&record).expect("it was written");
-    let mut lines: Vec<&str> = text.lines().collect();
-    lines.swap(1, 2);
-    std::fs::write(&record, lines.join("\n")).expect("it can be written again");
-    let swapped = isomer(&["route", &path, "--recorded"]);
-    assert_eq!(swapped.code, 1, "{}", swapped.out);
-    assert!(swapped.err.contains("the engine"), "{}", swapped.err);
-    let ended = isomer(&["demo", "--isolation", "serializable", "--scenario", "hotspot"]);
-    assert!(ended.code == 2 && ended.err.contains("leave --scenario"), "{}", ended.err);
-}
-
-#[test]
 fn a_plot_that_cannot_be_written_is_refused_before_the_run() {
     let ended = isomer(&["demo", "--plot", "/dev/null/demo.svg"]);
     assert_eq!((ended.code, ended.out.as_str()), (1, ""));
     assert!(ended.err.contains("/dev/null/demo.svg"), "{}", ended.err);
-}
-
-#[test]
-fn seeds_of_the_simulator_repeat_exactly() {
-    let args = ["sim", "--seeds", "1..2", "--steps", "40", "--faults", "none", "--json"];
-    let (once, again) = (isomer(&args), isomer(&args));
-    assert_eq!(once.code, 0, "{}", once.out);
-    assert_eq!(once.out, again.out);
-    assert!(once.out.lines().all(|line| json(line)["ok"] == true));
-    assert_eq!(once.out.lines().count(), 2);
 }

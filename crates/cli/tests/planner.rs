@@ -337,13 +337,12 @@ fn malformed_lines_are_left_out_if_asked() {
 
 #[test]
 fn every_planning_command_has_help_with_an_example() {
-    let commands: [&[&str]; 9] = [
+    let commands: [&[&str]; 8] = [
         &["advise"],
         &["compare"],
         &["route"],
         &["reshard-plan"],
         &["shard-key"],
-        &["bench", "plan"],
         &["trace", "import"],
         &["trace", "stat"],
         &["trace", "generate"],

@@ -124,7 +124,7 @@ pub fn ablation_page(experiments: &[Experiment], samples: &[Vec<Sample>]) -> Str
     let seeds = experiments.first().map_or(0, |experiment| experiment.seeds);
     let mut page = format!(
         "# What each rule of the autopilot is worth\n\n\
-         Written by `isomer lab ablation --seeds {seeds}`: {seeds} seeds, short forms of the experiments (4 sites of 4 \
+         Written by `isomer-lab ablation --seeds {seeds}`: {seeds} seeds, short forms of the experiments (4 sites of 4 \
          cores), virtual time. Each line is the autopilot without one of its rules: throughput without it over \
          throughput with it, ± the 95 percent confidence of the mean over seeds, paired by seed. In the first line, what \
          it serves per second. Last: changes of the design in 10 s at the end, as a mean over the experiments without a \

@@ -162,7 +162,7 @@ pub fn claims_page(experiments: &[Experiment], samples: &[Vec<Sample>]) -> Strin
     }
     format!(
         "# What the autopilot is worth\n\n\
-         Written by `isomer lab ablation --seeds {seeds}`: {seeds} seeds, short forms of every experiment (4 sites of 4 \
+         Written by `isomer-lab ablation --seeds {seeds}`: {seeds} seeds, short forms of every experiment (4 sites of 4 \
          cores), virtual time; every system takes part, but for those that refuse transactions. ± is the 95 percent \
          confidence of the mean over seeds, paired by seed. Hindsight is the best of the placements that somebody made \
          who knows the workload, and that stay. The paper's own factors are in [morphosys.md](morphosys.md).\n\n\

@@ -9,12 +9,11 @@ use crate::cluster::{Cluster, session};
 use crate::costs::Work;
 use crate::drive::Drive;
 use crate::tally::{Done, Tally};
-use crate::watched::{Watch, Watched};
 use isomer_cluster::{Abort, Error, Txn};
 use isomer_design::{Footprint, TableId};
 use isomer_sim::world::{Stack, TaskId};
 use isomer_strategy::Place;
-use isomer_workload::{Outcome, Transaction, random};
+use isomer_workload::{Outcome, Transaction, Watch, Watched, random};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 

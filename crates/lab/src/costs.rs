@@ -1,6 +1,6 @@
 //! The cost of each step of the real code in core time.
 //!
-//! The table is in nanoseconds of one core. `isomer lab calibrate` measures it from the code itself
+//! The table is in nanoseconds of one core. `isomer-lab calibrate` measures it from the code itself
 //! on the machine at hand; the table in this crate is an estimate. Each experiment sets the factor
 //! by which its virtual cores are slower.
 //!
@@ -110,7 +110,7 @@ impl Costs {
         let rows = rows.as_object().into_iter().flatten();
         let rows = rows.map(|(name, ns)| format!("{name} = {:.1}\n", ns.as_f64().unwrap_or(0.0)));
         format!(
-            "# Nanoseconds of one core, written by `isomer lab calibrate`.\n{}",
+            "# Nanoseconds of one core, written by `isomer-lab calibrate`.\n{}",
             rows.collect::<String>()
         )
     }

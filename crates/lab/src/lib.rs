@@ -66,7 +66,6 @@ mod system;
 mod tally;
 mod think;
 mod transport;
-mod watched;
 
 pub use ablation::{Rule, ablation_experiments, ablation_page, rules};
 pub use calibrate::calibrate;
@@ -87,4 +86,3 @@ pub use shift::Shift;
 pub use stopwatch::Stopwatch;
 pub use system::{Decider, Masters, SYSTEMS, System};
 pub use think::think;
-pub use watched::{Watch, Watched};

@@ -52,7 +52,7 @@ pub fn rows(experiment: &Experiment, samples: &[Sample]) -> Vec<Row> {
         ours: ours.mean,
         ci95: ours.ci95,
         seeds,
-        command: format!("isomer lab run {} --seeds {}", experiment.name, experiment.seeds),
+        command: format!("isomer-lab run {} --seeds {}", experiment.name, experiment.seeds),
     };
     let mut rows = Vec::new();
     for sample in samples {

@@ -31,9 +31,6 @@
 //! | `views`, `dependents` | definitions of views; what hangs on what is dropped |
 //! | `design`, `autopilot`, `pilot`, `reconfigure` | the design in SQL, and who changes it |
 //! | `backend` | the transaction that statements run in |
-//!
-//! Left out so far: rights to tables (every user reads and writes all of them); the binary format
-//! of COPY.
 
 mod alter;
 mod autopilot;

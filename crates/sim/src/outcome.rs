@@ -90,7 +90,7 @@ impl Failure {
         let cluster = option(cluster, " --cluster");
         let isolation = option(serializable, " --isolation serializable");
         format!(
-            "isomer sim --seeds {seed}..{seed} --steps {steps} --faults \
+            "isomer-lab sim --seeds {seed}..{seed} --steps {steps} --faults \
              {faults}{backups}{failover}{reshard}{cluster}{isolation}{plant}"
         )
     }

@@ -19,7 +19,7 @@
 //! **Invariants.** No frame is larger than a piece and a row. A piece is durable before the next is
 //! written, so a copy does not fill the log's backlog. Of the copies under way at a site, no two overlap.
 //!
-//! Left out: a snapshot is handed over whole from site to site, which are in one process so far.
+//! Left out: a snapshot travels whole, from its master to the router and from there to the copy.
 
 use crate::error::Refusal;
 use crate::frame::FrameKind;

@@ -15,9 +15,9 @@
 //!                     └────────────────────────────────────┘
 //! ```
 //!
-//! Nothing here knows how transactions are executed: a [`Transaction`] says its
+//! Workloads do not know how transactions are executed: a [`Transaction`] says its
 //! [footprint](isomer_design::Footprint) before it runs, and then runs over anything that can get,
-//! put and scan ([`DataAccess`]).
+//! put and scan ([`DataAccess`]). [`Watched`] is the adapter to a site's transaction.
 //!
 //! # The one sum
 //!
@@ -80,6 +80,7 @@ mod smallbank;
 mod tpcc;
 mod trace;
 mod twitter;
+mod watched;
 mod workload;
 mod ycsb;
 
@@ -94,6 +95,7 @@ pub use trace::{
     Locality, Request, Trace, TraceError, TraceOptions, TraceTransaction, TraceWorkload,
 };
 pub use twitter::{Twitter, TwitterOptions, TwitterTransaction};
+pub use watched::{Watch, Watched};
 pub use workload::{Audit, Examiner, LoadRow, Mismatch, Outcome, Totals, Transaction, Workload};
 pub use ycsb::{Companions, Ycsb, YcsbOptions, YcsbTransaction};
 

@@ -82,12 +82,7 @@ pub(super) fn connection(file: &ClusterFile) -> String {
 ///
 /// # Errors
 /// If the server cannot be reached, or the plan was not carried out.
-pub(crate) fn drain(
-    file: &ClusterFile,
-    server: &str,
-    name: &str,
-    says: bool,
-) -> Result<(), Failure> {
+pub fn drain(file: &ClusterFile, server: &str, name: &str, says: bool) -> Result<(), Failure> {
     let (drained, others) = sides(file, name)?;
     let mut server = Server::connect(server)?;
     let others = reached(&mut server, others)?;

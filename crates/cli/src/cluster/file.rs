@@ -52,33 +52,33 @@ const PROCESS_KEYS: [&str; 5] = ["name", "address", "sites", "router", "clients"
 
 /// Who is in a cluster, and how its processes deal with each other.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct ClusterFile {
-    pub(crate) processes: Vec<Process>,
-    pub(crate) limits: Limits,
+pub struct ClusterFile {
+    pub processes: Vec<Process>,
+    pub limits: Limits,
     /// Where their redo logs and checkpoints are.
-    pub(crate) log: LogArgs,
+    pub log: LogArgs,
     /// The certificates between them.
-    pub(crate) tls: TlsArgs,
+    pub tls: TlsArgs,
 }
 
 /// One of the processes.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Process {
-    pub(crate) member: Member,
-    pub(crate) role: Role,
+pub struct Process {
+    pub member: Member,
+    pub role: Role,
     /// Where PostgreSQL's clients connect: a host and a port.
-    pub(crate) clients: Option<String>,
+    pub clients: Option<String>,
 }
 
 /// How processes deal with each other.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Limits {
-    pub(crate) outage_wait: Duration,
+pub struct Limits {
+    pub outage_wait: Duration,
     /// After so long others take over from a process that is gone; `None`: never.
-    pub(crate) failover_after: Option<Duration>,
-    pub(crate) silence: Duration,
-    pub(crate) queue_bytes: usize,
-    pub(crate) requests: usize,
+    pub failover_after: Option<Duration>,
+    pub silence: Duration,
+    pub queue_bytes: usize,
+    pub requests: usize,
 }
 
 impl Default for Limits {
@@ -98,7 +98,7 @@ impl ClusterFile {
     ///
     /// # Errors
     /// In words, with the path.
-    pub(crate) fn open(path: &Path) -> Result<ClusterFile, String> {
+    pub fn open(path: &Path) -> Result<ClusterFile, String> {
         let text = std::fs::read_to_string(path);
         let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
         ClusterFile::read(&text).map_err(|what| format!("{}: {what}", path.display()))
@@ -139,7 +139,7 @@ impl ClusterFile {
     ///
     /// # Errors
     /// In words, if there is none.
-    pub(crate) fn split(&self, name: &str) -> Result<(Process, Vec<Member>), String> {
+    pub fn split(&self, name: &str) -> Result<(Process, Vec<Member>), String> {
         let named = |process: &&Process| process.member.name == name;
         let Some(own) = self.processes.iter().find(named) else {
             let known: Vec<&str> = self.names().collect();
@@ -153,7 +153,7 @@ impl ClusterFile {
     }
 
     /// The process with the router.
-    pub(crate) fn router(&self) -> &Process {
+    pub fn router(&self) -> &Process {
         let mut all = self.processes.iter();
         all.find(|process| process.role == Role::Router).expect("there is one")
     }

@@ -49,7 +49,7 @@ pub(crate) struct PeerArgs {
 
 /// The certificates that processes show each other.
 #[derive(Args, Clone, Default, PartialEq, Debug)]
-pub(crate) struct TlsArgs {
+pub struct TlsArgs {
     /// The authority (PEM) whose certificates the processes of the cluster have: they encrypt, and let nobody else in
     #[arg(long = "node-tls-ca", value_name = "FILE", requires_all = ["cert", "key"])]
     pub(crate) ca: Option<PathBuf>,

@@ -17,12 +17,12 @@ mod ports;
 mod up;
 
 #[cfg(feature = "kafka")]
-pub(crate) use drain::drain;
+pub use drain::drain;
 pub(crate) use file::read_sites;
 pub(crate) use join::{Belongs, PeerArgs, Place, Watch, wait_for_all};
-pub(crate) use up::UpArgs;
+pub use up::UpArgs;
 #[cfg(feature = "kafka")]
-pub(crate) use up::{BROKER, Running};
+pub use up::{BROKER, Running};
 
 use crate::failure::Failure;
 use crate::kafka::shown_logs;

@@ -26,7 +26,7 @@ use std::time::Duration;
 /// How often the command looks whether it was asked to stop.
 const LOOK: Duration = Duration::from_millis(50);
 /// What the broker is called, beside the processes of the file.
-pub(crate) const BROKER: &str = "broker";
+pub const BROKER: &str = "broker";
 
 /// Starts a cluster on this machine, for trying out: one process that serves, nodes, and with --kafka a broker
 ///
@@ -38,28 +38,28 @@ pub(crate) const BROKER: &str = "broker";
   isomer cluster up --nodes 3 --data /tmp/three --kafka --trust loopback
   isomer cluster status --config /tmp/three/cluster.toml
   psql -h /tmp/three/serve -p 5433 -d isomer -U isomer")]
-pub(crate) struct UpArgs {
+pub struct UpArgs {
     /// Processes of a new cluster; the first is the one that serves
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(2..=9))]
-    pub(crate) nodes: u16,
+    pub nodes: u16,
     /// The redo logs of a new cluster are in Kafka, at a broker that is started as well
     #[arg(long)]
-    pub(crate) kafka: bool,
+    pub kafka: bool,
     /// Sites of each process of a new cluster
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
-    pub(crate) sites: u16,
+    pub sites: u16,
     /// The cluster's folder
     #[arg(long, value_name = "DIR")]
-    pub(crate) data: PathBuf,
+    pub data: PathBuf,
     /// Where clients of a new cluster connect; at its nodes, at the ports after that, or with port 0 at any
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:5433")]
-    pub(crate) listen: SocketAddr,
+    pub listen: SocketAddr,
     /// Which clients of this machine need no password: see isomer serve
     #[arg(long, value_name = "WHO", default_value_t = Trust::Owner)]
-    pub(crate) trust: Trust,
+    pub trust: Trust,
     /// Further lines of a new cluster's file.
     #[arg(skip)]
-    pub(crate) keys: String,
+    pub keys: String,
 }
 
 /// A process of the cluster; it is ended with this one.
@@ -108,12 +108,12 @@ pub(super) fn run(args: &UpArgs) -> Result<(), Failure> {
 }
 
 /// A cluster whose processes are started by this one, and end with it.
-pub(crate) struct Running {
+pub struct Running {
     /// The broker, if there is one; and then as in the file.
     parts: Vec<Part>,
     broker: Option<Broker>,
     config: PathBuf,
-    pub(crate) file: ClusterFile,
+    pub file: ClusterFile,
     data: PathBuf,
     trust: Trust,
     /// Whether its processes say where they are.
@@ -122,11 +122,7 @@ pub(crate) struct Running {
 
 impl Running {
     /// Starts all; `None` if it was told to stop meanwhile.
-    pub(crate) fn start(
-        args: &UpArgs,
-        says: bool,
-        stop: &Stop,
-    ) -> Result<Option<Running>, Failure> {
+    pub fn start(args: &UpArgs, says: bool, stop: &Stop) -> Result<Option<Running>, Failure> {
         std::fs::create_dir_all(&args.data).map_err(Failure::failed)?;
         let (config, broker) = prepare(args)?;
         let file = ClusterFile::open(&config).map_err(Failure::failed)?;
@@ -166,7 +162,7 @@ impl Running {
     }
 
     /// Ends all, the one that serves first: then nothing is under way at the nodes. The broker last.
-    pub(crate) fn stop(mut self) {
+    pub fn stop(mut self) {
         let serves = self.file.router().member.name.clone();
         self.parts.sort_by_key(|part| (part.name == BROKER, part.name != serves));
         self.parts.iter_mut().for_each(Part::stop);
@@ -177,18 +173,18 @@ impl Running {
 #[cfg(feature = "kafka")]
 impl Running {
     /// `kill -9`.
-    pub(crate) fn kill(&mut self, name: &str) {
+    pub fn kill(&mut self, name: &str) {
         self.parts.retain(|part| part.name != name);
     }
 
     /// Asks a part to end, and waits until it has.
-    pub(crate) fn end(&mut self, name: &str) {
+    pub fn end(&mut self, name: &str) {
         self.parts.iter_mut().filter(|part| part.name == name).for_each(Part::stop);
         self.kill(name);
     }
 
     /// Starts a process, or the broker, that does not run. Of the broker it waits until that takes clients.
-    pub(crate) fn start_again(&mut self, name: &str) -> Result<(), Failure> {
+    pub fn start_again(&mut self, name: &str) -> Result<(), Failure> {
         let part = match &self.broker {
             Some(broker) if name == BROKER => {
                 let mut part = Part { name: name.to_owned(), child: broker.start()? };
@@ -206,7 +202,7 @@ impl Running {
     }
 
     /// The number of a process that runs.
-    pub(crate) fn pid(&self, name: &str) -> u32 {
+    pub fn pid(&self, name: &str) -> u32 {
         let mut all = self.parts.iter();
         all.find(|part| part.name == name).expect("it runs").child.id()
     }

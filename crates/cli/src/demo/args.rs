@@ -14,15 +14,6 @@ pub(crate) enum Scenario {
     Reshard,
 }
 
-/// How transactions are kept apart.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub(crate) enum Isolation {
-    /// Each sees a snapshot
-    Snapshot,
-    /// All get one order, in batches, and records flow to where they are needed
-    Serializable,
-}
-
 /// Who cures an overload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub(crate) enum Elasticity {
@@ -63,18 +54,11 @@ impl Elasticity {
   isomer demo --json | tail -n 1      the report as one line of JSON
   isomer demo --scenario hotspot      a site is overloaded, and Clay cures it; the load of each site, as lines
   isomer demo --scenario hotspot --strategy drtmb
-  isomer demo --isolation serializable   transactions in one order; loads of real machines, levelled by records that flow
   isomer demo --scenario reshard      ratings by film become ratings by viewer, while they are used")]
 pub(crate) struct DemoArgs {
     /// What is shown
     #[arg(long, value_enum, default_value_t = Scenario::Trace)]
     pub(crate) scenario: Scenario,
-    /// How transactions are kept apart; `serializable` has a workload of its own
-    #[arg(long, value_enum, default_value_t = Isolation::Snapshot)]
-    pub(crate) isolation: Isolation,
-    /// Where to write what the planner was asked and decided, for `isomer route --recorded` (serializable)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) record: Option<PathBuf>,
     /// Who cures the overload of the scenario hotspot [default: clay]
     #[arg(long, value_enum)]
     pub(crate) strategy: Option<Elasticity>,

@@ -30,7 +30,7 @@ pub(super) fn run(args: &DemoArgs, db: &Database, workloads: Vec<TraceWorkload>)
             clients.push(scope.spawn(move || {
                 let mut tally = Tally::default();
                 while !stop.load(Ordering::Relaxed) {
-                    let transaction = client.next();
+                    let transaction = client.draw();
                     client.run(&transaction, &mut tally);
                 }
                 tally

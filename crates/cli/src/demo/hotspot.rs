@@ -161,7 +161,7 @@ fn watch(
                             let heated = client.workload().heat(Some(spots[now - 1]));
                             heated.expect("there are so many suppliers");
                         }
-                        let transaction = client.next();
+                        let transaction = client.draw();
                         client.run(&transaction, &mut tally);
                     }
                     (tally, client.session().clone())

@@ -12,7 +12,6 @@
 //! | --- | --- |
 //! | `hotspot.rs` | another scenario: an overload, and how it is cured |
 //! | `reshard.rs` | another scenario: ratings by film become ratings by viewer |
-//! | `ordered/` | another engine: transactions in a total order, and records that flow |
 //! | `run.rs` | the threads, and the loop that looks at them |
 //! | `compare.rs` | the same trace without the autopilot |
 //! | `changes.rs`, `series.rs` | what happened: changes with reasons, counts over time |
@@ -25,7 +24,6 @@ mod checks;
 mod compare;
 mod hotspot;
 mod lines;
-mod ordered;
 mod plot;
 mod report;
 mod reshard;
@@ -39,7 +37,7 @@ pub(crate) use args::DemoArgs;
 use crate::failure::Failure;
 use crate::work::{Layout, Spread, load};
 use crate::{clock, out, text, trace};
-use args::{Elasticity, Isolation, Scenario};
+use args::{Elasticity, Scenario};
 use isomer_cluster::{Database, Options};
 use isomer_design::TableId;
 use isomer_plan::strategy::Learned;
@@ -55,19 +53,6 @@ const TABLE: TableId = TableId(1);
 /// # Errors
 /// [`Failure::Told`] if a check fails.
 pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
-    if args.isolation == Isolation::Serializable {
-        return match (args.scenario, &args.trace, args.strategy, args.partition_keys) {
-            (Scenario::Trace, None, None, None) => ordered::run(args),
-            _ => Err(Failure::usage(
-                "--isolation serializable has a workload of its own and no partitions: leave --scenario, --trace, \
-                 --strategy and --partition-keys out",
-            )),
-        };
-    }
-    if args.record.is_some() {
-        let why = "--record is for --isolation serializable: only there are batches routed";
-        return Err(Failure::usage(why));
-    }
     match args.scenario {
         Scenario::Hotspot | Scenario::Reshard if args.trace.is_some() => Err(Failure::usage(
             "--trace is for --scenario trace: the others have workloads of their own",

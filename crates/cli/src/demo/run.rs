@@ -69,7 +69,7 @@ fn replay(
     stop: &AtomicBool,
 ) -> Session {
     while !stop.load(Ordering::Relaxed) {
-        let transaction = client.next();
+        let transaction = client.draw();
         // Nobody else wants the tally but the loop that looks, a few times a second.
         client.run(&transaction, &mut tally.lock().unwrap_or_else(PoisonError::into_inner));
     }

@@ -61,7 +61,7 @@ struct Judged {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Outcome {
-    let mut progress = Progress::new();
+    let mut progress = Progress::start();
     let mut clumps = read_clumps(args)?;
     let loaded = args.input.load_knowing(&mut progress, clumps.keys())?;
     progress.stage(args.strategy.name());

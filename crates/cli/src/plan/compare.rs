@@ -30,7 +30,7 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Outcome {
-    let mut progress = Progress::new();
+    let mut progress = Progress::start();
     let loaded = args.input.load(&mut progress)?;
     let parts = loaded.evaluators()?;
     let (graph, before) = (&loaded.graph, &loaded.placement);

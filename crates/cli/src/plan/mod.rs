@@ -7,13 +7,12 @@
 //! ```
 
 pub(crate) mod advise;
-pub(crate) mod bench;
 pub(crate) mod compare;
 mod evaluated;
 mod input;
 mod plot;
-mod progress;
-pub(crate) mod recorded;
+pub mod progress;
+pub mod recorded;
 pub(crate) mod reshard_plan;
 pub(crate) mod route;
 pub(crate) mod shard_key;
@@ -23,7 +22,7 @@ pub(crate) mod trace;
 use comfy_table::{LineStyle, TableStyle};
 
 /// What a command comes to.
-pub(crate) type Outcome = Result<(), Box<dyn std::error::Error>>;
+pub type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 /// The planning commands.
 #[derive(Debug, clap::Subcommand)]
@@ -71,7 +70,7 @@ fn write_text(path: &std::path::Path, text: &str) -> Outcome {
 }
 
 /// Prints a line, and ends quietly if nobody reads any more.
-fn print(text: &str) -> Outcome {
+pub fn print(text: &str) -> Outcome {
     use std::io::{ErrorKind, Write};
     match writeln!(std::io::stdout(), "{text}") {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -86,7 +85,7 @@ const TABLE_STYLE: TableStyle = TableStyle::new()
     .bottom_border(LineStyle::none().fill('─').junction('─'));
 
 /// A table as all commands show it.
-fn table(header: &[&str]) -> comfy_table::Table {
+pub fn table(header: &[&str]) -> comfy_table::Table {
     let mut table = comfy_table::Table::new();
     table.load_style(TABLE_STYLE);
     table.set_header(header.to_vec());

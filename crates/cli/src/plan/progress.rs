@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 /// Says what is going on, once it has gone on for a while.
-pub(crate) struct Progress {
+pub struct Progress {
     start: Instant,
     last: Duration,
     shown: bool,
@@ -13,17 +13,17 @@ pub(crate) struct Progress {
 impl Progress {
     /// Starts counting.
     #[allow(clippy::disallowed_methods)] // The command line is the edge.
-    pub(crate) fn new() -> Progress {
+    pub fn start() -> Progress {
         Progress { start: Instant::now(), last: Duration::ZERO, shown: false }
     }
 
     /// Seconds since the start.
-    pub(crate) fn seconds(&self) -> f64 {
+    pub fn seconds(&self) -> f64 {
         self.start.elapsed().as_secs_f64()
     }
 
     /// Shows a line if two seconds have passed, at most four times a second.
-    pub(crate) fn tick(&mut self, line: impl FnOnce() -> String) {
+    pub fn tick(&mut self, line: impl FnOnce() -> String) {
         let now = self.start.elapsed();
         if now < Duration::from_secs(2) || now - self.last < Duration::from_millis(250) {
             return;
@@ -37,7 +37,7 @@ impl Progress {
     }
 
     /// Shows what begins now, if two seconds have passed.
-    pub(crate) fn stage(&mut self, name: &str) {
+    pub fn stage(&mut self, name: &str) {
         self.last = Duration::ZERO;
         self.tick(|| format!("{name} ..."));
     }

@@ -26,19 +26,19 @@ type Record = (u32, Vec<i64>);
 /// The first line: who routes, and where records are at first.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Header {
+pub struct Header {
     /// Who routes.
-    pub(crate) router: RecordedRouter,
+    pub router: RecordedRouter,
     /// Hermes: how much more than its share a site may get.
-    pub(crate) alpha: String,
+    pub alpha: String,
     /// Hermes: may transactions change places?
-    pub(crate) reorder: bool,
+    pub reorder: bool,
     /// T-Part: the weight of remote reads, in ten thousandths.
-    pub(crate) beta: u32,
+    pub beta: u32,
     /// The most entries of the fusion table.
-    pub(crate) fusion_size: Option<usize>,
+    pub fusion_size: Option<usize>,
     /// Which entries leave a full one.
-    pub(crate) fusion_rule: Rule,
+    pub fusion_rule: Rule,
     /// The sites that there are.
     sites: Vec<u16>,
     /// Table, first key and site of each range; no key is the first of all.
@@ -48,7 +48,7 @@ pub(crate) struct Header {
 /// Who routed a recorded run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum RecordedRouter {
+pub enum RecordedRouter {
     Hermes,
     Calvin,
     Gstore,
@@ -59,14 +59,14 @@ pub(crate) enum RecordedRouter {
 /// Which entries leave a full fusion table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Rule {
+pub enum Rule {
     Fifo,
     Lru,
     Clock,
 }
 
 impl Rule {
-    pub(crate) fn replacement(self) -> Replacement {
+    pub fn replacement(self) -> Replacement {
         match self {
             Rule::Fifo => Replacement::Fifo,
             Rule::Lru => Replacement::Lru,
@@ -94,14 +94,14 @@ struct Asked {
 
 /// What came of routing a recording once more.
 #[derive(Debug, Default, PartialEq, Serialize)]
-pub(crate) struct Agreed {
-    pub(crate) batches: u64,
-    pub(crate) transactions: u64,
-    pub(crate) moves: u64,
+pub struct Agreed {
+    pub batches: u64,
+    pub transactions: u64,
+    pub moves: u64,
 }
 
 /// Writes the first line.
-pub(crate) fn write_header(
+pub fn write_header(
     out: &mut impl Write,
     header: &Header,
 ) -> Result<(), Box<dyn std::error::Error>> {
@@ -114,7 +114,7 @@ impl Header {
     ///
     /// # Errors
     /// If a home begins at a key that is not of whole numbers.
-    pub(crate) fn of_hermes(homes: &Homes, tables: &[TableId]) -> Result<Header, String> {
+    pub fn of_hermes(homes: &Homes, tables: &[TableId]) -> Result<Header, String> {
         let mut ranges = Vec::new();
         for &table in tables {
             for (range, site) in homes.pieces(table, &KeyRange::all()) {
@@ -145,7 +145,7 @@ fn numbers(key: &Key) -> Result<Vec<i64>, String> {
 ///
 /// # Errors
 /// If it cannot be written, or has what cannot be routed once more.
-pub(crate) fn write_batch(
+pub fn write_batch(
     out: &mut impl Write,
     recorded: &Recorded,
 ) -> Result<(), Box<dyn std::error::Error>> {
@@ -187,7 +187,7 @@ fn asked(footprint: &Footprint) -> Result<Asked, String> {
 ///
 /// # Errors
 /// In words: what cannot be read, or where the engine and the router differ.
-pub(crate) fn route_again(input: impl BufRead) -> Result<Agreed, Box<dyn std::error::Error>> {
+pub fn route_again(input: impl BufRead) -> Result<Agreed, Box<dyn std::error::Error>> {
     let mut lines = input.lines().enumerate();
     let (_, first) =
         lines.next().ok_or("the recording is empty: its first line says who routes")?;

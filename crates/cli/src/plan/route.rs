@@ -14,7 +14,7 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   isomer route batch.json --strategy hermes --sites 20 --alpha 0.1
-  isomer route run.jsonl --recorded      what the engine did, once more: isomer demo --isolation serializable --record")]
+  isomer route run.jsonl --recorded      what the engine did, once more: isomer-lab ordered --record")]
 pub(crate) struct Args {
     /// The batch: {"transactions":[{"id":1,"read":[..],"write":[..]},..]}; or with --recorded a recorded run.
     batch: PathBuf,

@@ -171,7 +171,7 @@ fn on_fault(skip: bool) -> OnFault {
 }
 
 fn import(args: &Import) -> Outcome {
-    let mut progress = Progress::new();
+    let mut progress = Progress::start();
     let mut writer = Writer::new(&args.out)?;
     let (mut count, mut first) = (0, 1);
     for path in &args.files {
@@ -189,7 +189,7 @@ fn import(args: &Import) -> Outcome {
 }
 
 fn stat(args: &Stat) -> Outcome {
-    let mut progress = Progress::new();
+    let mut progress = Progress::start();
     let name = |error: RecordingError| format!("{}: {error}", args.trace.display());
     let mut source = open(open_file(&args.trace)?, on_fault(args.skip_faults)).map_err(name)?;
     let counted = Counted { source: &mut source, read: 0, progress: &mut progress };
@@ -263,7 +263,7 @@ fn generate(args: &Generate) -> Outcome {
 }
 
 fn write(args: &Generate, workload: impl Workload) -> Outcome {
-    let mut progress = Progress::new();
+    let mut progress = Progress::start();
     let source = Generated::new(workload, args.transactions, args.rate, args.seed)?;
     let mut writer = Writer::new(&args.out)?;
     let count = writer.copy(Counted { source, read: 0, progress: &mut progress })?;

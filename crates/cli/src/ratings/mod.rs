@@ -1,5 +1,5 @@
 //! Ratings of films (MovieTweetings), served over the PostgreSQL protocol, and clients that use them: what
-//! `isomer demo --scenario reshard` and `isomer bench reshard` change the shard key of.
+//! `isomer demo --scenario reshard` and `isomer-lab bench reshard` change the shard key of.
 //!
 //! ```text
 //!   ratings(movie, viewer, rating, at)     primary key (movie, viewer)     partitions by movie, one in N at each site
@@ -55,16 +55,16 @@ struct Rating {
 
 /// A request, as its client saw it.
 #[derive(Clone, Copy)]
-pub(crate) struct Request {
-    pub(crate) at: Duration,
-    pub(crate) took: Duration,
-    pub(crate) is_read: bool,
-    pub(crate) is_ok: bool,
+pub struct Request {
+    pub at: Duration,
+    pub took: Duration,
+    pub is_read: bool,
+    pub is_ok: bool,
 }
 
 /// Which ratings requests are about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Keys {
+pub enum Keys {
     /// All alike.
     Uniform,
     /// A few far more than the others.
@@ -75,17 +75,17 @@ pub(crate) enum Keys {
 
 /// How clients work.
 #[derive(Clone, Copy)]
-pub(crate) struct Work {
-    pub(crate) clients: u16,
-    pub(crate) seed: u64,
-    pub(crate) keys: Keys,
+pub struct Work {
+    pub clients: u16,
+    pub seed: u64,
+    pub keys: Keys,
     /// Each client sends a request so often; none: as soon as the one before has been answered.
-    pub(crate) every: Option<Duration>,
+    pub every: Option<Duration>,
 }
 
 /// The server with the ratings.
-pub(crate) struct Ratings {
-    pub(crate) engine: Arc<Engine>,
+pub struct Ratings {
+    pub engine: Arc<Engine>,
     server: Server,
     /// In the order of viewers.
     all: Vec<Rating>,
@@ -96,7 +96,7 @@ pub(crate) struct Ratings {
 
 impl Ratings {
     /// Serves the ratings, so many times, from so many sites.
-    pub(crate) fn serve(sites: u16, copies: u16) -> Result<Ratings, Failure> {
+    pub fn serve(sites: u16, copies: u16) -> Result<Ratings, Failure> {
         let decider = Decider::named("clay", Elasticity::default()).map_err(Failure::failed)?;
         let engine = Engine::open(Options::in_memory(sites), decider, Some(Mode::Auto));
         let engine = engine.map_err(|error| Failure::failed(error.message))?;
@@ -120,17 +120,17 @@ impl Ratings {
     }
 
     /// The film and the viewer of each rating that there is at first.
-    pub(crate) fn keys(&self) -> impl Iterator<Item = (i64, i64)> {
+    pub fn keys(&self) -> impl Iterator<Item = (i64, i64)> {
         self.all.iter().map(|one| (i64::from(one.movie), i64::from(one.viewer)))
     }
 
     /// How many ratings there are at first.
-    pub(crate) fn rows(&self) -> usize {
+    pub fn rows(&self) -> usize {
         self.all.len()
     }
 
     /// A client.
-    pub(crate) fn connect(&self) -> Result<Client, Failure> {
+    pub fn connect(&self) -> Result<Client, Failure> {
         let port = self.server.address().port();
         let config = format!("host=127.0.0.1 port={port} user=isomer dbname=ratings");
         Client::connect(&config, NoTls).map_err(|error| Failure::of_server("connecting", &error))
@@ -167,14 +167,14 @@ impl Ratings {
     }
 
     /// How many transactions have committed at one site, and how many over several.
-    pub(crate) fn commits(&self) -> [u64; 2] {
+    pub fn commits(&self) -> [u64; 2] {
         let design = self.engine.database().design();
         let of = |site: SiteId| self.engine.gateway().commits(site);
         design.sites().iter().map(of).fold([0, 0], |sum, one| [sum[0] + one[0], sum[1] + one[1]])
     }
 
     /// What rows and indexes take at all sites, in bytes.
-    pub(crate) fn memory_bytes(&self, client: &mut Client) -> Result<i64, Failure> {
+    pub fn memory_bytes(&self, client: &mut Client) -> Result<i64, Failure> {
         let query = "select sum(memory_bytes)::bigint from isomer.sites";
         let row = client.query_one(query, &[]);
         row.map(|row| row.get(0)).map_err(|error| Failure::of_server(query, &error))
@@ -182,7 +182,7 @@ impl Ratings {
 
     /// Lets clients work while `meanwhile` runs; gives what they noted, in the order of its beginning, and what came
     /// of it.
-    pub(crate) fn use_while<T>(
+    pub fn use_while<T>(
         &self,
         work: Work,
         meanwhile: impl FnOnce(Instant) -> Result<T, Failure>,
@@ -319,7 +319,7 @@ impl User<'_> {
 }
 
 /// The film and the viewer of each rating.
-pub(crate) fn read_keys() -> Result<Vec<(i64, i64)>, Failure> {
+pub fn read_keys() -> Result<Vec<(i64, i64)>, Failure> {
     let keys = |one: &Rating| (i64::from(one.movie), i64::from(one.viewer));
     Ok(read()?.iter().map(keys).collect())
 }
@@ -338,7 +338,7 @@ fn read() -> Result<Vec<Rating>, Failure> {
 }
 
 /// The latency that so many of 100 requests do not exceed.
-pub(crate) fn percentile(requests: &[Request], of_100: usize) -> Duration {
+pub fn percentile(requests: &[Request], of_100: usize) -> Duration {
     let mut took: Vec<Duration> = requests.iter().map(|request| request.took).collect();
     took.sort_unstable();
     took.get((took.len() * of_100 / 100).min(took.len().saturating_sub(1)))
@@ -347,7 +347,7 @@ pub(crate) fn percentile(requests: &[Request], of_100: usize) -> Duration {
 }
 
 /// Those that began in a span of time.
-pub(crate) fn within(requests: &[Request], from: Duration, to: Duration) -> &[Request] {
+pub fn within(requests: &[Request], from: Duration, to: Duration) -> &[Request] {
     let at = |time| requests.partition_point(|request| request.at < time);
     &requests[at(from)..at(to).max(at(from))]
 }

@@ -4,11 +4,10 @@ use super::tally::Tally;
 use crate::clock;
 use isomer_cluster::{Abort, Database, Error, Session};
 use isomer_design::{Footprint, TableId};
-use isomer_lab::{Watch, Watched};
-use isomer_workload::{Outcome, Random, Transaction, Workload};
+use isomer_workload::{Outcome, Random, Transaction, Watch, Watched, Workload};
 
 /// A client of a workload.
-pub(crate) struct Client<'d, W> {
+pub struct Client<'d, W> {
     db: &'d Database,
     workload: W,
     rng: Random,
@@ -16,33 +15,33 @@ pub(crate) struct Client<'d, W> {
     footprint: Footprint,
     /// If set, the client checks that its session never goes back. Only for workloads whose numbers
     /// grow.
-    pub(crate) memory: Option<Memory>,
+    pub memory: Option<Memory>,
 }
 
 impl<'d, W: Workload> Client<'d, W> {
     /// A client with a session of its own.
-    pub(crate) fn new(db: &'d Database, workload: W, rng: Random) -> Client<'d, W> {
+    pub fn new(db: &'d Database, workload: W, rng: Random) -> Client<'d, W> {
         let session = db.session();
         Client { db, workload, rng, session, footprint: Footprint::new(), memory: None }
     }
 
     /// The client's session.
-    pub(crate) fn session(&self) -> &Session {
+    pub fn session(&self) -> &Session {
         &self.session
     }
 
     /// What it takes its transactions from.
-    pub(crate) fn workload(&mut self) -> &mut W {
+    pub fn workload(&mut self) -> &mut W {
         &mut self.workload
     }
 
-    /// The next transaction.
-    pub(crate) fn next(&mut self) -> W::Transaction {
+    /// Draws the next transaction.
+    pub fn draw(&mut self) -> W::Transaction {
         self.workload.next(&mut self.rng)
     }
 
     /// Runs a transaction, and counts how it went.
-    pub(crate) fn run(&mut self, transaction: &W::Transaction, tally: &mut Tally) {
+    pub fn run(&mut self, transaction: &W::Transaction, tally: &mut Tally) {
         self.footprint.clear();
         transaction.footprint_into(&mut self.footprint);
         let seen = self.session.seen();
@@ -79,7 +78,7 @@ const ROWS: usize = 1 << 14;
 
 /// The numbers that a session has read. They grow, so a smaller one is a look into the past.
 #[derive(Clone, Debug)]
-pub(crate) struct Memory {
+pub struct Memory {
     rows: Vec<(u64, i64)>,
     went_back: u64,
 }

@@ -19,33 +19,29 @@ const LOOKS_MAX: usize = 3000;
 const DIFFERENCES_KEPT: usize = 5;
 
 /// What is shown every row: its table, key and value.
-pub(crate) type See<'s> = &'s mut dyn FnMut(TableId, &[u8], &[u8]);
+pub(super) type See<'s> = &'s mut dyn FnMut(TableId, &[u8], &[u8]);
 
 /// What was found.
 #[derive(Default, Debug)]
-pub(crate) struct Inspection {
+pub struct Inspection {
     /// Over the rows of all masters.
-    pub(crate) totals: Totals,
-    pub(crate) partitions: usize,
-    pub(crate) replicas: usize,
+    pub totals: Totals,
+    pub partitions: usize,
+    pub replicas: usize,
     /// Replicas that differ from their master.
-    pub(crate) differ: usize,
+    pub differ: usize,
     /// The first of them, in words.
-    pub(crate) differences: Vec<String>,
+    pub differences: Vec<String>,
 }
 
 /// Reads every partition at its master, and compares its replicas. `session` has seen what they must
 /// have.
-pub(crate) fn inspect(db: &Database, session: &Session) -> Result<Inspection, Error> {
+pub fn inspect(db: &Database, session: &Session) -> Result<Inspection, Error> {
     inspect_with(db, session, &mut |_, _, _| {})
 }
 
 /// The same, and shows every row of a master to `see`.
-pub(crate) fn inspect_with(
-    db: &Database,
-    session: &Session,
-    see: See<'_>,
-) -> Result<Inspection, Error> {
+pub fn inspect_with(db: &Database, session: &Session, see: See<'_>) -> Result<Inspection, Error> {
     wait_until_still(db);
     let design = db.design();
     let mut found = Inspection { partitions: design.partition_count(), ..Inspection::default() };

@@ -11,15 +11,15 @@ const BATCH_ROWS: u64 = 1000;
 
 /// How a table begins.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Layout {
-    pub(crate) sites: u16,
-    pub(crate) rows_per_partition: u64,
-    pub(crate) spread: Spread,
+pub struct Layout {
+    pub sites: u16,
+    pub rows_per_partition: u64,
+    pub spread: Spread,
 }
 
 /// How partitions are spread over sites at first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub(crate) enum Spread {
+pub enum Spread {
     /// Each site gets one contiguous part of the keys
     Range,
     /// Each partition goes to a site by a hash of its number: neighbours are rarely together
@@ -45,17 +45,17 @@ impl Layout {
 }
 
 /// Where the partitions of each table begin, but for the first.
-pub(crate) type Borders = BTreeMap<TableId, Vec<Key>>;
+pub type Borders = BTreeMap<TableId, Vec<Key>>;
 
 /// Creates the tables of a workload, and loads them.
-pub(crate) fn load(db: &Database, workload: &impl Workload, layout: Layout) -> Result<(), Error> {
+pub fn load(db: &Database, workload: &impl Workload, layout: Layout) -> Result<(), Error> {
     let borders = workload.borders(layout.rows_per_partition);
     create(db, workload, layout, &borders)?;
     fill(db, workload, &borders)
 }
 
 /// Creates the tables of a workload.
-pub(crate) fn create(
+pub fn create(
     db: &Database,
     workload: &impl Workload,
     layout: Layout,
@@ -69,11 +69,7 @@ pub(crate) fn create(
 }
 
 /// Loads the rows of a workload; of each transaction they are within such borders.
-pub(crate) fn fill(
-    db: &Database,
-    workload: &impl Workload,
-    borders: &Borders,
-) -> Result<(), Error> {
+pub fn fill(db: &Database, workload: &impl Workload, borders: &Borders) -> Result<(), Error> {
     let mut progress = Progress::new("loading rows", workload.loaded().rows);
     let mut session = db.session();
     let mut batch: Vec<LoadRow> = Vec::new();

@@ -12,7 +12,7 @@ mod inspect;
 mod load;
 mod tally;
 
-pub(crate) use client::{Client, Memory};
-pub(crate) use inspect::{Inspection, inspect, inspect_with};
-pub(crate) use load::{Borders, Layout, Spread, create, fill, load};
-pub(crate) use tally::{Latency, Tally};
+pub use client::{Client, Memory};
+pub use inspect::{Inspection, inspect, inspect_with};
+pub use load::{Borders, Layout, Spread, create, fill, load};
+pub use tally::{Latency, Tally};

@@ -11,25 +11,25 @@ const FAILURES_KEPT: usize = 3;
 
 /// Counts over some transactions.
 #[derive(Clone, Debug)]
-pub(crate) struct Tally {
+pub struct Tally {
     /// Transactions that committed.
-    pub(crate) committed: u64,
+    pub committed: u64,
     /// Those of them that ran at one site at once: no change of the design was waited for.
-    pub(crate) single_site: u64,
+    pub single_site: u64,
     /// Changes that were made for the others.
-    pub(crate) changes: u64,
+    pub changes: u64,
     /// Transactions that chose to end without a commit.
-    pub(crate) rolled_back: u64,
+    pub rolled_back: u64,
     /// Transactions that the strategy refused.
-    pub(crate) refused: u64,
+    pub refused: u64,
     /// Transactions that failed.
-    pub(crate) failed: u64,
+    pub failed: u64,
     /// What the first of those said.
-    pub(crate) failures: Vec<String>,
+    pub failures: Vec<String>,
     /// What the committed ones added to the sum of the workload.
-    pub(crate) added: i128,
+    pub added: i128,
     /// Reads that saw less than their session had seen before.
-    pub(crate) went_back: u64,
+    pub went_back: u64,
     /// Committed transactions by the number of their site.
     by_site: Vec<u64>,
     latency: Histogram<u64>,
@@ -37,12 +37,12 @@ pub(crate) struct Tally {
 
 /// A latency distribution, in nanoseconds.
 #[derive(Clone, Copy, Default, Debug, Serialize)]
-pub(crate) struct Latency {
-    pub(crate) p50_ns: u64,
-    pub(crate) p95_ns: u64,
-    pub(crate) p99_ns: u64,
-    pub(crate) p999_ns: u64,
-    pub(crate) max_ns: u64,
+pub struct Latency {
+    pub p50_ns: u64,
+    pub p95_ns: u64,
+    pub p99_ns: u64,
+    pub p999_ns: u64,
+    pub max_ns: u64,
 }
 
 impl Default for Tally {
@@ -66,7 +66,7 @@ impl Default for Tally {
 
 impl Tally {
     /// Counts a commit.
-    pub(crate) fn commit(&mut self, ran: &Ran, added: i64) {
+    pub fn commit(&mut self, ran: &Ran, added: i64) {
         self.committed += 1;
         let at_once = matches!(ran.place, Place::At(_)) && ran.changes == 0;
         self.single_site += u64::from(at_once);
@@ -76,12 +76,12 @@ impl Tally {
     }
 
     /// Counts how long a transaction took, whatever its end.
-    pub(crate) fn took(&mut self, ns: u64) {
+    pub fn took(&mut self, ns: u64) {
         self.latency.saturating_record(ns);
     }
 
     /// Counts a failure.
-    pub(crate) fn fail(&mut self, what: String) {
+    pub fn fail(&mut self, what: String) {
         self.failed += 1;
         if self.failures.len() < FAILURES_KEPT {
             self.failures.push(what);
@@ -89,7 +89,7 @@ impl Tally {
     }
 
     /// Adds the counts of another tally.
-    pub(crate) fn add(&mut self, other: &Tally) {
+    pub fn add(&mut self, other: &Tally) {
         self.committed += other.committed;
         self.single_site += other.single_site;
         self.changes += other.changes;
@@ -107,17 +107,17 @@ impl Tally {
     }
 
     /// Committed transactions at a site.
-    pub(crate) fn at(&self, site: SiteId) -> u64 {
+    pub fn at(&self, site: SiteId) -> u64 {
         self.by_site[usize::from(site.0)]
     }
 
     /// The share of committed transactions for which nothing had to be changed.
-    pub(crate) fn single_site_share(&self) -> f64 {
+    pub fn single_site_share(&self) -> f64 {
         self.single_site as f64 / self.committed.max(1) as f64
     }
 
     /// How long transactions took.
-    pub(crate) fn latency(&self) -> Latency {
+    pub fn latency(&self) -> Latency {
         let at = |quantile| self.latency.value_at_quantile(quantile);
         Latency {
             p50_ns: at(0.5),

@@ -1,4 +1,4 @@
-//! The figures of `isomer bench plan`: how fast and how good the planners are, as ratios in one run.
+//! The figures of `isomer-lab bench plan`: how fast and how good the planners are, as ratios in one run.
 //!
 //! Time comes from a clock that the caller hands in (seconds since anything); inputs are generated
 //! from fixed seeds. Ratios hold on any machine, seconds are of the one it ran on.

@@ -1,6 +1,6 @@
 //! Every number that the autopilot was tuned with, in one place, with its unit and what it is for.
 //!
-//! The fields can be set: a weight of zero, or a bound that is never reached, takes a rule out, and so `isomer lab
+//! The fields can be set: a weight of zero, or a bound that is never reached, takes a rule out, and so `isomer-lab
 //! ablation` measures what each is worth ([results](../../../../docs/results/ablation.md)). What only bounds memory and
 //! work, or belongs to a numerical method, is an associated constant.
 

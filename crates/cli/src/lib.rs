@@ -1,0 +1,130 @@
+//! `isomer`: the command line of the database.
+//!
+//! | command | what it does | where |
+//! | --- | --- | --- |
+//! | `demo` | replays a production trace on a database that rearranges itself | `demo/` |
+//! | `serve` | a database for PostgreSQL's clients | `serve.rs` |
+//! | `node` | sites of a database that another process serves | `node.rs` |
+//! | `cluster` | members of a cluster; a cluster on this machine | `cluster/` |
+//! | `design` | the design of a database in a folder | `design/` |
+//! | `reconfigure`, `reshard` | changes of the design of a running server | `reconfigure.rs`, `reshard.rs` |
+//! | `why` | how a key came to be where it is; what the autopilot has learned | `why.rs` |
+//! | `advise`, `compare`, … | plans from a recorded workload, without a database | `plan/` |
+//!
+//! Benchmarks, the simulator and the laboratory are commands of a second program, `isomer-lab`, so that
+//! a build of the database does not wait for them. The public modules here are those that it shares; they
+//! are no interface for applications, which embed `isomer-cluster`.
+//!
+//! Exit codes: 0 for success, 1 for a failure or a check that does not hold, 2 for a request that makes
+//! no sense. Results go to standard output, progress to standard error; with `--json` standard output has
+//! only lines of JSON.
+//!
+//! The command line is the edge of the system: time enters in `clock.rs`. `crash_child.rs` exists to be
+//! killed by a test.
+
+#[doc(hidden)]
+pub mod autopilot;
+#[doc(hidden)]
+pub mod checks;
+#[doc(hidden)]
+pub mod clock;
+#[doc(hidden)]
+pub mod cluster;
+mod crash_child;
+mod demo;
+mod design;
+#[doc(hidden)]
+pub mod failure;
+#[doc(hidden)]
+pub mod isolation;
+#[doc(hidden)]
+pub mod kafka;
+#[doc(hidden)]
+pub mod loads;
+mod node;
+#[doc(hidden)]
+pub mod out;
+#[doc(hidden)]
+pub mod plan;
+#[doc(hidden)]
+pub mod progress;
+#[doc(hidden)]
+pub mod ratings;
+mod reconfigure;
+mod reshard;
+mod serve;
+#[doc(hidden)]
+pub mod stop;
+#[doc(hidden)]
+pub mod text;
+#[doc(hidden)]
+pub mod timeline;
+#[doc(hidden)]
+pub mod trace;
+mod why;
+#[doc(hidden)]
+pub mod work;
+
+use clap::{Parser, Subcommand};
+use failure::Failure;
+use std::process::ExitCode;
+
+/// A transactional database that rearranges its own physical design while it runs
+#[derive(Parser, Debug)]
+#[command(
+    name = "isomer",
+    version,
+    propagate_version = true,
+    after_help = "Examples:
+  isomer demo
+  isomer serve --data FOLDER
+  isomer cluster up --nodes 3 --data FOLDER
+  isomer design show FOLDER
+
+Benchmarks, the simulator and the laboratory: isomer-lab --help"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Demo(demo::DemoArgs),
+    Serve(serve::ServeArgs),
+    Node(node::NodeArgs),
+    #[command(subcommand)]
+    Cluster(cluster::ClusterCommand),
+    #[command(subcommand)]
+    Design(design::DesignCommand),
+    Reconfigure(reconfigure::ReconfigureArgs),
+    Reshard(reshard::ReshardArgs),
+    Why(why::WhyArgs),
+    #[command(flatten)]
+    Plan(plan::Command),
+    #[command(hide = true)]
+    CrashChild(crash_child::CrashChildArgs),
+}
+
+/// Runs the command that the arguments of the process name.
+pub fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Demo(args) => demo::run(&args),
+        Command::Serve(args) => serve::run(&args),
+        Command::Node(args) => node::run(&args),
+        Command::Cluster(command) => cluster::run(&command),
+        Command::Design(command) => design::run(&command),
+        Command::Reconfigure(args) => reconfigure::run(&args),
+        Command::Reshard(args) => reshard::run(&args),
+        Command::Why(args) => why::run(&args),
+        Command::Plan(command) => plan::run(command).map_err(Failure::failed),
+        Command::CrashChild(args) => crash_child::run(&args),
+    }
+}

@@ -1,0 +1,232 @@
+//! `isomer-lab bench kafka`: what a commit costs whose redo log is in Kafka, beside what Kafka itself costs.
+//!
+//! | figure | |
+//! | --- | --- |
+//! | producer | one client sends a record, as long as that of a commit, and waits: the same client of Kafka, without a log |
+//! | commit | one client writes a row and waits for the commit |
+//! | shared | many clients write rows, each in a partition of its own: commits a second, and commits in a record |
+//!
+//! The first two take turns, so that the machine's other work meets both.
+
+use isomer::failure::Failure;
+use isomer::{clock, out, text};
+use isomer_cluster::{Database, Durability, Logs, Options, Txn};
+use isomer_design::{Change, Column, ColumnType, Footprint, Key, Schema, SiteId, TableId};
+use isomer_kafka::{Bare, KafkaLogs};
+use isomer_strategy::Static;
+use serde::Serialize;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How often the first two take turns, and for how many records each.
+const TURNS: usize = 40;
+const RECORDS: usize = 50;
+/// What a record has beside what was committed.
+const HEAD_BYTES: u64 = 72;
+
+/// What a commit costs whose redo log is in Kafka
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  clients/kafka /tmp/broker 9092 9093 &
+  isomer-lab bench kafka --log kafka://127.0.0.1:9092/bench --json")]
+pub(crate) struct KafkaArgs {
+    /// A topic that does not exist yet; the producer has another one, whose name ends in -bare
+    #[arg(long, value_name = "kafka://HOST:PORT,HOST:PORT/TOPIC")]
+    log: String,
+    /// An option of Kafka's client; as often as there are
+    #[arg(long = "kafka-option", value_name = "NAME=VALUE")]
+    options: Vec<String>,
+    /// How many clients share records
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    clients: u16,
+    /// For how long they do
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: u64,
+    /// Bytes of a row
+    #[arg(long, default_value_t = 100)]
+    value_bytes: usize,
+    /// Prints one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was measured, times in microseconds.
+#[derive(Serialize)]
+struct Figures {
+    bench: &'static str,
+    record_bytes: u64,
+    producer_p50: f64,
+    producer_p99: f64,
+    commit_p50: f64,
+    commit_p99: f64,
+    commit_vs_producer_p50: f64,
+    clients: u16,
+    commits_per_second: f64,
+    commits_per_record: f64,
+}
+
+/// A database with a partition for each client.
+struct Subject {
+    db: Database,
+    table: TableId,
+    row: Vec<u8>,
+}
+
+impl Subject {
+    fn open(args: &KafkaArgs, logs: Arc<dyn Logs>, folder: &Path) -> Result<Subject, Failure> {
+        let options = Options::in_folder(folder, 1).durability(Durability::Commit).strategy(Static);
+        let db = Database::open(options.logs(logs))?;
+        if !db.is_new() {
+            let log = &args.log;
+            return Err(Failure::failed(format!("{log} has logs already; name a new topic")));
+        }
+        let columns =
+            vec![Column::new("id", ColumnType::Int64), Column::new("value", ColumnType::Bytes)];
+        let schema = Schema::new("bench", columns, &["id"]).map_err(Failure::failed)?;
+        let table = db.create_table(schema, &[(Key::min(), SiteId(1))])?;
+        for client in 1..i64::from(args.clients) {
+            db.change(Change::Split { table, at: Key::int(client) }, "a partition each")?;
+        }
+        Ok(Subject { db, table, row: vec![7; args.value_bytes] })
+    }
+
+    fn commit(&self, client: u16) -> Result<(), isomer_cluster::Error> {
+        let key = Key::int(client.into());
+        let footprint = Footprint::new().write(self.table, key.clone());
+        let put = |txn: &mut Txn<'_>| txn.put(self.table, &key, &self.row);
+        self.db.run(&mut self.db.session(), &footprint, put).map(drop)
+    }
+
+    fn counters(&self) -> isomer_cluster::Counters {
+        self.db.sites()[0].log
+    }
+
+    /// Bytes of the record of one commit.
+    fn record_bytes(&self) -> Result<u64, Failure> {
+        let before = self.counters();
+        self.commit(0)?;
+        Ok(self.counters().bytes - before.bytes + HEAD_BYTES)
+    }
+
+    /// Commits of many clients: how many a second, and how many in a record.
+    #[allow(clippy::disallowed_methods, reason = "a benchmark of clients starts threads")]
+    fn shared(&self, clients: u16, seconds: u64) -> (f64, f64) {
+        let (stop, commits) = (AtomicBool::new(false), AtomicU64::new(0));
+        let (before, begun) = (self.counters(), clock::now());
+        std::thread::scope(|scope| {
+            for client in 0..clients {
+                let (stop, commits) = (&stop, &commits);
+                scope.spawn(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        self.commit(client).expect("the brokers take the commit");
+                        commits.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+            clock::sleep(Duration::from_secs(seconds));
+            stop.store(true, Ordering::Relaxed);
+        });
+        let (commits, elapsed) = (commits.into_inner() as f64, clock::elapsed_ns(begun) as f64);
+        let records = self.counters().syncs - before.syncs;
+        (commits * 1e9 / elapsed, commits / records.max(1) as f64)
+    }
+}
+
+/// Measures.
+///
+/// # Errors
+/// If there are no brokers, or the topic has logs.
+pub(crate) fn run(args: &KafkaArgs) -> Result<(), Failure> {
+    let figures = figures(args)?;
+    match args.json {
+        true => out::line(serde_json::to_string(&figures).map_err(Failure::failed)?),
+        false => out::print(figures.to_text()),
+    }
+    Ok(())
+}
+
+/// What a commit takes, in times of what a bare producer does, at the median; and how many commits are in a record where 32
+/// clients share them.
+pub(super) fn commits(log: String, seconds: u64) -> Result<(f64, f64), Failure> {
+    let (options, value_bytes) = (Vec::new(), 100);
+    let figures =
+        figures(&KafkaArgs { log, options, clients: 32, seconds, value_bytes, json: false })?;
+    Ok((figures.commit_vs_producer_p50, figures.commits_per_record))
+}
+
+fn figures(args: &KafkaArgs) -> Result<Figures, Failure> {
+    let connection = isomer::kafka::connection(&args.log, &args.options)?;
+    let folder = std::env::temp_dir().join(format!("isomer-bench-kafka-{}", std::process::id()));
+    let bare = Bare::open(&connection).map_err(Failure::failed)?;
+    let measured = measure(args, Arc::new(KafkaLogs::new(connection)), &bare, &folder);
+    // It has checkpoints only, of a database that nobody goes on with.
+    let _ = std::fs::remove_dir_all(&folder);
+    measured
+}
+
+fn measure(
+    args: &KafkaArgs,
+    logs: Arc<dyn Logs>,
+    bare: &Bare,
+    folder: &Path,
+) -> Result<Figures, Failure> {
+    let subject = Subject::open(args, logs, folder)?;
+    let record_bytes = subject.record_bytes()?;
+    let record = vec![7; record_bytes as usize];
+    let (mut sent, mut committed) = (Vec::new(), Vec::new());
+    for _ in 0..TURNS {
+        for _ in 0..RECORDS {
+            let begun = clock::now();
+            bare.send(&record).map_err(Failure::failed)?;
+            sent.push(clock::elapsed_ns(begun));
+        }
+        for _ in 0..RECORDS {
+            let begun = clock::now();
+            subject.commit(0)?;
+            committed.push(clock::elapsed_ns(begun));
+        }
+    }
+    let (commits_per_second, commits_per_record) = subject.shared(args.clients, args.seconds);
+    let [producer_p50, producer_p99] = quantiles(sent);
+    let [commit_p50, commit_p99] = quantiles(committed);
+    Ok(Figures {
+        bench: "kafka",
+        record_bytes,
+        producer_p50,
+        producer_p99,
+        commit_p50,
+        commit_p99,
+        commit_vs_producer_p50: commit_p50 / producer_p50,
+        clients: args.clients,
+        commits_per_second,
+        commits_per_record,
+    })
+}
+
+/// The median and the 99th percentile of times in nanoseconds, in microseconds.
+fn quantiles(mut times: Vec<u64>) -> [f64; 2] {
+    times.sort_unstable();
+    [times.len() / 2, times.len() * 99 / 100].map(|at| times[at] as f64 / 1e3)
+}
+
+impl Figures {
+    fn to_text(&self) -> String {
+        let time = |us: f64| text::duration(us * 1e3);
+        format!(
+            "a record of {} bytes, by a producer   p50 {}, p99 {}\n\
+             a commit, by one client              p50 {}, p99 {}: {:.2} times as long\n\
+             commits, by {} clients               {} a second, {:.1} in a record\n",
+            self.record_bytes,
+            time(self.producer_p50),
+            time(self.producer_p99),
+            time(self.commit_p50),
+            time(self.commit_p99),
+            self.commit_vs_producer_p50,
+            self.clients,
+            text::count(self.commits_per_second as u64),
+            self.commits_per_record,
+        )
+    }
+}

@@ -1,0 +1,48 @@
+//! How many rows travel, by who chooses the sites of the new chunks: Morphus' Figure 7, by its planners.
+
+use isomer::failure::Failure;
+use isomer_plan::generate::random;
+use isomer_plan::reshard::{KeyChange, Placement, RowSource, chunks_of_table};
+use serde::Serialize;
+use std::fmt::Write;
+
+/// So many rows have keys that are related.
+const ROWS: i64 = 100_000;
+/// So many chunks there are for each site.
+const CHUNKS: usize = 16;
+
+/// The part of the rows that changes its site.
+#[derive(Serialize)]
+pub(super) struct Moved {
+    /// Each chunk goes where most of it is.
+    pub(super) greedy: f64,
+    /// The least that travels with as many chunks at each site.
+    pub(super) balanced: f64,
+    /// Any site for any chunk.
+    pub(super) random: f64,
+}
+
+/// Of rows whose new key is the old one backwards, which is as related as keys can be.
+pub(super) fn related(sites: u16) -> Result<Moved, Failure> {
+    moved((0..ROWS).map(|old| (old, ROWS - old)), sites)
+}
+
+/// Of rows with these keys, old and new.
+pub(super) fn moved(rows: impl Iterator<Item = (i64, i64)>, sites: u16) -> Result<Moved, Failure> {
+    let (mut text, mut count) = ("old,new\n".to_owned(), 0);
+    for (old, new) in rows {
+        let _ = writeln!(text, "{old},{new}");
+        count += 1;
+    }
+    let sites = usize::from(sites);
+    let source = RowSource::Ranges;
+    let change =
+        KeyChange { old: "old", new: "new", weight: None, chunks: CHUNKS * sites, sites, source };
+    let chunks = chunks_of_table(text.as_bytes(), &change).map_err(Failure::failed)?.chunks;
+    let part = |placement: Placement| placement.transfer(&chunks) as f64 / f64::from(count);
+    Ok(Moved {
+        greedy: part(Placement::greedy(&chunks)),
+        balanced: part(Placement::balanced(&chunks).map_err(Failure::failed)?),
+        random: part(Placement::random(&chunks, &mut random(1))),
+    })
+}

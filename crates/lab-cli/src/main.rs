@@ -1,0 +1,62 @@
+//! `isomer-lab`: the command line for measuring and research.
+//!
+//! | command | what it does | where |
+//! | --- | --- | --- |
+//! | `bench` | measures transactions, and checks that each counted | `bench/` |
+//! | `sim` | random scenarios in a simulated world | `sim.rs` |
+//! | `run`, `ablation`, `calibrate`, `list` | experiments on virtual clusters | `experiments/` |
+//! | `ordered` | transactions in a total order, on threads | `ordered/` |
+//!
+//! Exit codes and output are those of `isomer`, whose library has what both programs share.
+
+mod bench;
+mod experiments;
+mod loads;
+mod ordered;
+mod sim;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Each client of a benchmark has a thread that allocates and frees all the time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Benchmarks, simulation and virtual clusters of Isomer
+#[derive(Parser, Debug)]
+#[command(
+    name = "isomer-lab",
+    version,
+    propagate_version = true,
+    after_help = "Examples:
+  isomer-lab bench ycsb --skew zipf:0.99 --json
+  isomer-lab sim --seeds 1..500
+  isomer-lab run all --out docs/results"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    #[command(subcommand)]
+    Bench(bench::BenchCommand),
+    Sim(sim::SimArgs),
+    Ordered(ordered::OrderedArgs),
+    #[command(flatten)]
+    Lab(experiments::LabCommand),
+}
+
+fn main() -> ExitCode {
+    let ended = match Cli::parse().command {
+        Command::Bench(command) => bench::run(&command),
+        Command::Sim(args) => sim::run(&args),
+        Command::Ordered(args) => ordered::run(&args),
+        Command::Lab(command) => experiments::run(&command),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
