@@ -1,11 +1,12 @@
 //! The checkpoints of one site in an object store.
 //!
 //! ```text
-//!   begin ── append … settle ── append … settle ── publish ──▶ older ones are removed: `whole` first
-//!            part-00000         part-00001         whole
+//!   begin ── append … settle ── append … settle ── publish ──▶ older ones are removed,
+//!            part-00000         part-00001         whole       each with `whole` first
 //! ```
 //!
-//! A part has whole frames, each behind its length. What is read of it is compared with its sum first.
+//! A part has whole frames, each after its length. Its checksum is verified before any frame is
+//! used.
 
 use crate::manifest::{self, Part};
 use crate::store::Store;
@@ -17,14 +18,14 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 const WHOLE: &str = "whole";
-/// A part that has grown to this is written even if nobody asks for it.
+/// A part of this length is written without waiting for `settle`.
 const PART_BYTES: usize = 8 << 20;
 
 /// The name of a checkpoint, and of a draft.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Name {
     position: Position,
-    /// Drawn for each attempt: nobody writes the same object twice.
+    /// A random number for each attempt, so that no object is written twice.
     drawn: u64,
 }
 
@@ -47,16 +48,16 @@ fn part_name(at: usize) -> String {
     format!("part-{at:05}")
 }
 
-/// A checkpoint that is there.
+/// A published checkpoint.
 struct Whole {
     name: Name,
     parts: Vec<Part>,
 }
 
-/// The objects of a checkpoint or a draft, and how long they are.
+/// The objects of a checkpoint or a draft, and their lengths.
 type Lengths = BTreeMap<String, u64>;
 
-/// Where the checkpoints of a site are.
+/// The place of a site's checkpoints.
 struct Shelf {
     store: Arc<Store>,
     under: String,
@@ -80,13 +81,13 @@ impl Shelf {
         Ok(found)
     }
 
-    /// The newest checkpoint, and what it has.
+    /// The newest checkpoint, and its objects.
     fn newest(&self) -> Result<Option<(Name, Lengths)>, CheckpointError> {
         let mut found = self.list()?.into_iter().rev();
         Ok(found.find(|(_, objects)| objects.contains_key(WHOLE)))
     }
 
-    /// A checkpoint, if it is as it should be.
+    /// Opens a checkpoint, if its manifest is sound and all parts are there.
     fn open(&self, name: Name, objects: &Lengths) -> Result<Whole, CheckpointError> {
         let text = self.store.get(&self.path(name, WHOLE))?;
         let parts = manifest::read(&text);
@@ -102,7 +103,7 @@ impl Shelf {
         }
     }
 
-    /// Removes all that a checkpoint or a draft has. From the first moment on it is none.
+    /// Removes all objects of a checkpoint or a draft. `whole` goes first, so no half is found.
     fn remove(&self, name: Name, objects: &Lengths) -> Result<(), CheckpointError> {
         if objects.contains_key(WHOLE) {
             self.store.remove(vec![self.path(name, WHOLE)])?;
@@ -120,7 +121,7 @@ impl Shelf {
     }
 }
 
-/// Whether all parts are there that should be.
+/// Checks that all parts are there, with the lengths of the manifest.
 fn compare(parts: &[Part], objects: &Lengths) -> Result<(), String> {
     for (at, part) in parts.iter().enumerate() {
         let name = part_name(at);
@@ -142,7 +143,7 @@ pub(crate) struct ObjectCheckpoints {
 }
 
 impl ObjectCheckpoints {
-    /// The checkpoints below a name, as they are now.
+    /// Opens the checkpoints below a name, as they are now.
     pub(crate) fn open(
         store: Arc<Store>,
         under: String,
@@ -153,7 +154,7 @@ impl ObjectCheckpoints {
             match shelf.open(name, &objects) {
                 Ok(whole) => break Some(Arc::new(whole)),
                 Err(error) if before == Some(name) => return Err(error),
-                // It may be going just now, as its owner has made a newer one.
+                // Its owner may be removing it right now, after a newer one.
                 Err(_) => before = Some(name),
             }
         };
@@ -217,9 +218,9 @@ fn split_frame(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 struct ObjectDraft {
     shelf: Arc<Shelf>,
     name: Name,
-    /// Those that are written.
+    /// The parts written so far.
     parts: Vec<Part>,
-    /// The next one.
+    /// The next part.
     part: Vec<u8>,
     newest: Arc<Mutex<Option<Arc<Whole>>>>,
     is_published: bool,
@@ -258,7 +259,7 @@ impl Drop for ObjectDraft {
         if self.is_published {
             return;
         }
-        // If it cannot be removed now, it goes with the next checkpoint.
+        // If the removal fails, the next checkpoint removes the objects.
         if let Ok(found) = self.shelf.list()
             && let Some(objects) = found.get(&self.name)
         {

@@ -2,42 +2,46 @@
 //!
 //! # The problem
 //!
-//! With its redo log in Kafka, a site can start on any machine, if its checkpoint is there as well: the log is cut where that
-//! begins. In the folder of a process, the checkpoint is lost with the machine. So it goes where all machines reach it.
-//! There it is written by one process after the other, and one that was replaced may not know it yet.
+//! With its redo log in Kafka, a site can start on any machine, provided that its checkpoint is
+//! there too, because the log is cut at the checkpoint. A checkpoint in the folder of a process is
+//! lost with the machine. So it is stored where all machines reach it. There one process after the
+//! other writes it, and a process that was replaced may not know that yet.
 //!
 //! ```text
 //!   file:///shared/shop  (or s3://bucket/shop)
-//!     3f0c…9a/                                          a database, by its number
-//!       database                                        its mark
+//!     3f0c…9a/                                a database, by its number
+//!       database                              its mark
 //!       site-3/
-//!         00000000001f40a0-77e1…/                       a checkpoint: a position of the redo log, and who wrote it
-//!           part-00000  part-00001  …  whole            `whole` comes last: it names all parts
+//!         00000000001f40a0-77e1…/             a checkpoint: position of the redo log, random number
+//!           part-00000  part-00001  …  whole  `whole` is written last and names all parts
 //!         0000000000226318-c2d0…/
-//!           part-00000                                  a draft
+//!           part-00000                        a draft
 //! ```
 //!
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`checkpoints`] | the checkpoints of one site |
-//! | [`manifest`] | the object `whole`: all parts, with lengths and sums |
-//! | [`store`] | an object store, for threads that wait |
+//! | [`manifest`] | the object `whole`: all parts, with lengths and checksums |
+//! | [`store`] | an object store with blocking calls |
 //! | [`place`] | `file:///FOLDER`, `s3://BUCKET/PREFIX` |
 //!
 //! # Invariants
 //!
-//! * **A checkpoint is there with its last object, or it is not.** Parts are written first, and nobody looks at them without
-//!   `whole`. It is removed the other way round.
-//! * **Nobody writes the same object twice.** Each attempt draws a number. So a process that has lost its site to another one
-//!   replaces nothing of the other's. What it wrote is right all the same: it is written only when all that it reflects is
-//!   durable in the log, whoever owns that by then.
-//! * **The one with the highest position counts**, and only those below it are removed, once it is whole.
-//! * Memory is bounded: a part is in memory, and no more.
+//! * **A checkpoint exists if and only if its object `whole` does.** Parts are written first, and
+//!   ignored without `whole`. A removal begins with `whole`.
+//! * **No object is written twice.** Each attempt draws a random number. So a process that has lost
+//!   its site to another one replaces no object of the new owner. Its own checkpoint is valid all
+//!   the same, because it is written only once the log durably holds everything in it, whoever owns
+//!   the log then.
+//! * **The checkpoint with the highest position counts**, and only those below it are removed,
+//!   after it is whole.
+//! * Memory is bounded: at most one part is in memory.
 //!
 //! # What was left out
 //!
-//! What a killed process leaves at or above the position of the newest checkpoint is removed once there is one above. Objects
-//! are not encrypted here: folders, and buckets, have their own means.
+//! Objects that a killed process left at or above the position of the newest checkpoint are removed
+//! only after a checkpoint above them. Objects are not encrypted here: folders and buckets have
+//! encryption of their own.
 
 mod checkpoints;
 mod manifest;
@@ -53,7 +57,7 @@ use isomer_log::{CheckpointError, Checkpoints};
 use std::sync::Arc;
 use store::Store;
 
-/// What the object says by which a database's processes know the store.
+/// The contents of the mark, by which the processes of a database recognize their store.
 const MARK: &str = "# Checkpoints of an Isomer database, format 1\n";
 
 fn mark(database: DatabaseId) -> String {
@@ -66,19 +70,19 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Checkpoints at `file:///FOLDER`, which is there, or `s3://BUCKET/PREFIX`, whose settings are in the environment
-    /// (`AWS_ACCESS_KEY_ID` and so on). Of S3 nothing is asked yet.
+    /// Checkpoints at `file:///FOLDER`, which must exist, or `s3://BUCKET/PREFIX`, whose settings
+    /// are in the environment (`AWS_ACCESS_KEY_ID` and so on). Sends no request to S3 yet.
     ///
     /// # Errors
-    /// In words, what is wrong with it and what would be right.
+    /// A message that says what is wrong with `url` and how to mend it.
     pub fn at(url: &str) -> Result<Objects, String> {
         place::open(url).map(|store| Objects { store: Arc::new(store) })
     }
 
-    /// Checkpoints in a store that is called `place`, for people.
+    /// Checkpoints in a store that messages call `place`.
     ///
     /// # Errors
-    /// In words, if the system has no handles left.
+    /// A message, if the system has no handles left.
     pub fn over(objects: Arc<dyn ObjectStore>, place: &str) -> Result<Objects, String> {
         Store::new(objects, place, None).map(|store| Objects { store: Arc::new(store) })
     }

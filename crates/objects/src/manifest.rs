@@ -1,4 +1,4 @@
-//! The object `whole` of a checkpoint: its parts, in order, each with its length and its sum.
+//! The object `whole` of a checkpoint: its parts, in order, each with its length and its checksum.
 //!
 //! ```text
 //! # A checkpoint of Isomer, format 1
@@ -7,13 +7,13 @@
 //! whole 2
 //! ```
 //!
-//! The last line says how many parts there are, so that a file that was cut short by a copy is noticed.
+//! The last line holds the number of parts, so that a truncated copy is detected.
 
 use std::fmt::Write;
 
 const TITLE: &str = "# A checkpoint of Isomer, format 1";
 
-/// What is known of a part.
+/// The properties of a part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Part {
     pub(crate) bytes: u64,
@@ -34,10 +34,10 @@ pub(crate) fn write(parts: &[Part]) -> String {
     text + &format!("whole {}\n", parts.len())
 }
 
-/// Reads what [`write()`] has written.
+/// Parses the format of [`write()`].
 ///
 /// # Errors
-/// In words, what is wrong.
+/// A message that says what is wrong.
 pub(crate) fn read(text: &[u8]) -> Result<Vec<Part>, String> {
     let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
     let rest = text.strip_prefix(TITLE).and_then(|rest| rest.strip_prefix('\n'));
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_read_and_what_was_cut_short_is_not() {
+    fn manifests_are_read_back_and_truncated_ones_refused() {
         for parts in [vec![], vec![Part::of(b"one")], vec![Part::of(b"one"), Part::of(b"")]] {
             let text = write(&parts);
             assert_eq!(read(text.as_bytes()), Ok(parts));

@@ -5,10 +5,11 @@ use object_store::local::LocalFileSystem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Opens the store at an address. A folder must be there: one that is not may be on a disk that is not mounted.
+/// Opens the store at an address. A folder must exist, because a missing one may be on a disk that
+/// is not mounted.
 ///
 /// # Errors
-/// In words, what is wrong with it and what would be right.
+/// A message that says what is wrong with `url` and how to mend it.
 pub(crate) fn open(url: &str) -> Result<Store, String> {
     let place = url.split_once("://").map(|(kind, place)| (kind, place.trim_end_matches('/')));
     match place {
@@ -51,16 +52,17 @@ fn s3(url: &str, bucket: &str, prefix: &str) -> Result<Store, String> {
     use object_store::{ClientConfigKey, RetryConfig};
     use std::time::Duration;
 
-    // A checkpoint that was refused is tried again anyway, and its thread has other sites to look after.
+    // Few retries: the site attempts another checkpoint anyway, and this thread serves other sites
+    // too.
     let retry = RetryConfig {
         max_retries: 3,
         retry_timeout: Duration::from_secs(20),
         ..RetryConfig::default()
     };
-    // Whoever has installed one already has chosen it.
+    // Fails if the program has installed a provider already, which then stays.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let timeout = AmazonS3ConfigKey::Client(ClientConfigKey::Timeout);
-    // What the environment says of the client stays: `AWS_ALLOW_HTTP`, say.
+    // Settings from the environment stay, such as `AWS_ALLOW_HTTP`.
     let builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
     let opened = builder.with_retry(retry).with_config(timeout, "20 seconds").build();
     let objects = opened.map_err(|error| format!("{url}: {error}"))?;

@@ -1,7 +1,7 @@
-//! An object store, for threads that wait: each call is over when the store has answered.
+//! An object store with blocking calls: each returns when the store has answered.
 //!
-//! The client of S3 runs on `tokio`. Its loop turns on the thread of whoever waits; nothing else of this program is asynchronous
-//! in that sense (see the record of decisions, 0005).
+//! The client of S3 runs on `tokio`. Its event loop runs on the calling thread; no other part of
+//! this program is asynchronous in that sense (see decision record 0005).
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use isomer_log::CheckpointError;
@@ -16,15 +16,15 @@ pub(crate) struct Store {
     objects: Arc<dyn ObjectStore>,
     runtime: Runtime,
     place: String,
-    /// Where the objects are files.
+    /// The folder of the objects, if they are files.
     folder: Option<PathBuf>,
 }
 
 impl Store {
-    /// A store that is called `place`, for people.
+    /// A store that messages call `place`.
     ///
     /// # Errors
-    /// In words, if the system has no handles left.
+    /// A message, if the system has no handles left.
     pub(crate) fn new(
         objects: Arc<dyn ObjectStore>,
         place: &str,
@@ -35,17 +35,17 @@ impl Store {
         Ok(Store { objects, runtime, place: place.trim_end_matches('/').to_owned(), folder })
     }
 
-    /// What it is called.
+    /// Its name in messages.
     pub(crate) fn place(&self) -> &str {
         &self.place
     }
 
-    /// The name of an object, for people.
+    /// The name of an object in messages.
     pub(crate) fn name(&self, at: &str) -> String {
         format!("{}/{at}", self.place)
     }
 
-    /// Writes an object, as a whole or not at all.
+    /// Writes an object, atomically.
     pub(crate) fn put(&self, at: &str, bytes: Vec<u8>) -> Result<(), CheckpointError> {
         let (path, bytes) = (Path::from(at), bytes.into());
         let put = self.runtime.block_on(self.objects.put(&path, bytes));
@@ -59,7 +59,7 @@ impl Store {
         got.map(Into::into).map_err(|error| self.refused("read", at, &error))
     }
 
-    /// Whether an object is there.
+    /// True if an object exists.
     pub(crate) fn has(&self, at: &str) -> Result<bool, CheckpointError> {
         match self.runtime.block_on(self.objects.head(&Path::from(at))) {
             Ok(_) => Ok(true),
@@ -68,7 +68,7 @@ impl Store {
         }
     }
 
-    /// All objects below a name, without that, and how long they are.
+    /// All objects below a name, by the rest of their names, and their lengths.
     pub(crate) fn list(&self, under: &str) -> Result<Vec<(String, u64)>, CheckpointError> {
         let path = Path::from(under);
         let found = self.runtime.block_on(self.objects.list(Some(&path)).try_collect::<Vec<_>>());
@@ -77,7 +77,7 @@ impl Store {
         Ok(found.iter().filter_map(|meta| Some((below(&meta.location)?, meta.size))).collect())
     }
 
-    /// Removes objects, in no order. That one is not there any more is no error.
+    /// Removes objects, in any order. Missing ones are no error.
     pub(crate) fn remove(&self, objects: Vec<String>) -> Result<(), CheckpointError> {
         let at = objects.first().cloned().unwrap_or_default();
         let paths = stream::iter(objects).map(|at| Ok(Path::from(at))).boxed();
@@ -87,10 +87,11 @@ impl Store {
         failed.map_or(Ok(()), |error| Err(self.refused("remove", &at, &error)))
     }
 
-    /// Where objects are files, removes the folder that they were in, with whatever a killed process has left there.
+    /// If objects are files, removes the folder that held them, with files that a killed process
+    /// left.
     pub(crate) fn remove_folder(&self, under: &str) {
         if let Some(folder) = &self.folder {
-            // What cannot be removed is empty, or will be tried again.
+            // If the folder cannot be removed, it is empty, or a later call retries.
             let _ = std::fs::remove_dir_all(folder.join(under));
         }
     }

@@ -1,4 +1,4 @@
-//! Checkpoints of a site in an object store: a whole one or none, whatever fails and whoever else writes.
+//! Checkpoints of a site in an object store are atomic, with failures and concurrent writers.
 
 mod store;
 
@@ -20,7 +20,7 @@ fn open(objects: &Objects) -> Arc<dyn Checkpoints> {
     objects.open(DATABASE, SITE).expect("nothing fails")
 }
 
-/// A checkpoint of two parts, which is yet to be published.
+/// A checkpoint of two parts, not published yet.
 fn draft(
     checkpoints: &dyn Checkpoints,
     position: Position,
@@ -82,7 +82,7 @@ fn sites_folder(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn whoever_comes_from_anywhere_finds_the_newest_and_the_older_ones_are_gone() {
+fn the_newest_checkpoint_is_found_from_anywhere_and_older_ones_are_removed() {
     let (folder, objects) = in_folder();
     assert_eq!(newest(&objects), None);
     let checkpoints = open(&objects);
@@ -91,9 +91,9 @@ fn whoever_comes_from_anywhere_finds_the_newest_and_the_older_ones_are_gone() {
     write(&*checkpoints, 0x1f0, b"two").expect("it is written");
     assert_eq!(newest(&objects), Some((0x1f0, frames(b"two"))));
     assert_eq!(read(&*checkpoints).expect("it is whole"), frames(b"two"));
-    assert_eq!(files(folder.path()).len(), 3, "two parts, and what says that they are all");
+    assert_eq!(files(folder.path()).len(), 3, "two parts and `whole`");
     assert_eq!(fs::read_dir(sites_folder(folder.path())).expect("it is there").count(), 1);
-    // Another site, and another database, have others.
+    // Another site and another database have checkpoints of their own.
     let of_others = [(DATABASE, SiteId(30)), (DatabaseId(1), SITE)];
     assert!(of_others.iter().all(|(database, site)| {
         objects.open(*database, *site).expect("nothing fails").newest().is_none()
@@ -101,7 +101,7 @@ fn whoever_comes_from_anywhere_finds_the_newest_and_the_older_ones_are_gone() {
 }
 
 #[test]
-fn a_draft_that_is_given_up_leaves_nothing_and_what_a_killed_process_leaves_goes_with_the_next() {
+fn dropped_drafts_leave_nothing_and_those_of_killed_processes_are_removed_later() {
     let (folder, objects) = in_folder();
     let checkpoints = open(&objects);
     drop(draft(&*checkpoints, 0x70, b"given up").expect("it is written"));
@@ -109,7 +109,7 @@ fn a_draft_that_is_given_up_leaves_nothing_and_what_a_killed_process_leaves_goes
     std::mem::forget(draft(&*checkpoints, 0x70, b"killed").expect("it is written"));
     let left = files(folder.path());
     assert_eq!(left.len(), 2);
-    // As a process that is killed in the middle of a file leaves it.
+    // The state that a process killed while writing a file leaves.
     let half = left.first().expect("two").with_file_name("part-00002#1");
     fs::write(half, b"half").expect("a file");
     assert_eq!(newest(&objects), None);
@@ -119,18 +119,18 @@ fn a_draft_that_is_given_up_leaves_nothing_and_what_a_killed_process_leaves_goes
 }
 
 #[test]
-fn a_process_that_has_lost_its_site_replaces_nothing_of_the_one_that_has_it() {
+fn a_process_that_has_lost_its_site_replaces_no_object_of_the_new_owner() {
     let (_folder, objects) = in_folder();
     let (before, after) = (open(&objects), open(&objects));
     write(&*before, 0x40, b"before").expect("it is written");
-    // It stands still just before it publishes the next one.
+    // It is paused just before it publishes the next one.
     let late = draft(&*before, 0x70, b"late").expect("it is written");
     let twin = draft(&*before, 0x90, b"twin").expect("it is written");
     write(&*after, 0x90, b"after").expect("it is written");
-    late.publish().expect("it is right, and of no use");
+    late.publish().expect("it is valid, and not the newest");
     assert_eq!(newest(&objects), Some((0x90, frames(b"after"))));
-    // Of one position both are right.
-    twin.publish().expect("it is right");
+    // Two checkpoints of one position are both valid.
+    twin.publish().expect("it is valid");
     let (position, found) = newest(&objects).expect("one of them");
     assert!(position == 0x90 && [frames(b"after"), frames(b"twin")].contains(&found));
     write(&*after, 0xb0, b"on").expect("it is written");
@@ -138,7 +138,7 @@ fn a_process_that_has_lost_its_site_replaces_nothing_of_the_one_that_has_it() {
 }
 
 #[test]
-fn what_is_damaged_is_named_and_what_would_be_right() {
+fn damaged_checkpoints_are_named_with_a_remedy() {
     let (folder, objects) = in_folder();
     write(&*open(&objects), 0x70, b"one").expect("it is written");
     let opened = || match objects.open(DATABASE, SITE) {
@@ -152,7 +152,7 @@ fn what_is_damaged_is_named_and_what_would_be_right() {
         for damage in [Some(&was[..was.len() - 1]), Some(&[][..]), Some(&changed), None] {
             match damage {
                 Some(bytes) => fs::write(&file, bytes).expect("a file"),
-                // Without the last one, there is no checkpoint.
+                // Without its last object there is no checkpoint.
                 None if file.ends_with("whole") => continue,
                 None => fs::remove_file(&file).expect("a file"),
             }
@@ -166,7 +166,7 @@ fn what_is_damaged_is_named_and_what_would_be_right() {
 }
 
 #[test]
-fn a_store_that_fails_at_any_moment_leaves_a_whole_checkpoint_and_the_next_attempt_is_made() {
+fn a_store_that_fails_at_any_request_leaves_a_whole_checkpoint() {
     let mut failures = 0;
     for after in 0.. {
         let trouble = Arc::new(Trouble::default());
@@ -180,7 +180,7 @@ fn a_store_that_fails_at_any_moment_leaves_a_whole_checkpoint_and_the_next_attem
         let is_new = position == 90;
         assert_eq!(found, frames(if is_new { b"new" } else { b"old" }));
         assert!(is_new || tried.is_err());
-        // That is what the log may be cut by.
+        // The log may be cut at this position.
         assert_eq!(checkpoints.newest().expect("the same").position, position);
         write(&*checkpoints, 110, b"next").expect("it is written");
         assert_eq!(newest(&objects), Some((110, frames(b"next"))));
@@ -193,13 +193,13 @@ fn a_store_that_fails_at_any_moment_leaves_a_whole_checkpoint_and_the_next_attem
 }
 
 #[test]
-fn a_large_checkpoint_goes_in_pieces_that_fit_into_memory() {
+fn a_large_checkpoint_is_written_in_parts_that_fit_into_memory() {
     let trouble = Arc::new(Trouble::default());
     let objects = Objects::over(trouble.clone(), "memory:").expect("a store");
     let checkpoints = open(&objects);
     let mut draft = checkpoints.begin(70, 0).expect("a draft");
     let frame = vec![7; 1 << 20];
-    // Nobody settles it before its end.
+    // No `settle` before the end.
     (0..40).for_each(|_| draft.append(&frame).expect("it is written"));
     draft.settle().expect("it is written");
     draft.publish().expect("it is written");
@@ -215,7 +215,7 @@ fn a_large_checkpoint_goes_in_pieces_that_fit_into_memory() {
 }
 
 #[test]
-fn a_place_that_is_none_is_refused_with_what_would_be_right() {
+fn a_bad_address_is_refused_with_a_good_example() {
     let refused = |url: &str| Objects::at(url).err().expect("it is none");
     assert!(refused("gs://shop").contains("file:///shared/shop"));
     assert!(refused("/shared/shop").contains("file:///shared/shop"));

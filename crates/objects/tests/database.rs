@@ -1,4 +1,5 @@
-//! A database whose logs and checkpoints are elsewhere starts in an empty folder; and a store that fails stops no commit.
+//! A database with remote logs and checkpoints starts in an empty folder, and a failing store stops
+//! no commit.
 
 #![allow(clippy::disallowed_methods, reason = "what is done beside the test is waited for")]
 
@@ -15,11 +16,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::Trouble;
 
-/// Logs in memory are cut by whole segments, of a megabyte.
+/// Logs in memory are cut by whole segments of one megabyte.
 const ROW: usize = 1 << 18;
 
 fn options(folder: &Path, logs: &Arc<Service>) -> Options {
-    // Checkpoints are made when the test asks for them.
+    // The test makes the checkpoints itself.
     let never = Checkpointing { every: Duration::from_secs(1 << 20), ..Checkpointing::default() };
     let options = Options::in_folder(folder, 2).durability(Durability::Commit).checkpoints(never);
     options.logs(logs.clone())
@@ -37,7 +38,7 @@ fn create(db: &Database) -> TableId {
     db.create_table(schema, &starts).expect("a table")
 }
 
-/// Rows that take several segments of each log.
+/// Writes rows that take several segments of each log.
 fn write(db: &Database, table: TableId, value: u8) {
     for key in [1, 2, 3, 4, 5, 6, 7, 8, 101, 102, 103, 104, 105, 106, 107, 108] {
         let footprint = Footprint::new().write(table, Key::int(key));
@@ -64,7 +65,7 @@ fn kept(db: &Database) -> u64 {
     db.sites().iter().map(|site| site.checkpoint.log_bytes_kept).sum()
 }
 
-/// Logs are cut once all sites have said what they lack of them.
+/// Waits until the logs are cut, after all sites have reported their needs.
 fn until_cut(db: &Database) {
     let is_cut = || kept(db) < 6 * ROW as u64 * 2;
     let came = (0..6000).any(|_| {
@@ -75,7 +76,7 @@ fn until_cut(db: &Database) {
 }
 
 #[test]
-fn from_checkpoints_and_logs_that_are_elsewhere_a_database_starts_in_an_empty_folder() {
+fn a_database_starts_in_an_empty_folder_from_remote_checkpoints_and_logs() {
     let (logs, store) = (Service::new(1), Arc::new(Trouble::default()));
     let folders: Vec<_> = (0..3).map(|_| tempfile::tempdir().expect("a folder")).collect();
     let db = open(folders[0].path(), &logs, &store).expect("a new database");
@@ -88,7 +89,7 @@ fn from_checkpoints_and_logs_that_are_elsewhere_a_database_starts_in_an_empty_fo
     assert!(has(&second, table, 2));
     write(&second, table, 3);
     second.checkpoint().expect("a checkpoint");
-    // It can do no harm any more.
+    // It cannot replace the newer checkpoint.
     db.checkpoint().expect("no site is left that could make one");
     drop(db);
     let third = open(folders[2].path(), &logs, &store).expect("elsewhere again");
@@ -96,7 +97,7 @@ fn from_checkpoints_and_logs_that_are_elsewhere_a_database_starts_in_an_empty_fo
 }
 
 #[test]
-fn a_store_that_fails_stops_no_commit_and_is_tried_again() {
+fn a_failing_store_stops_no_commit_and_is_retried() {
     let (logs, store) = (Service::new(1), Arc::new(Trouble::default()));
     let folder = tempfile::tempdir().expect("a folder");
     let db = open(folder.path(), &logs, &store).expect("a new database");
@@ -127,7 +128,7 @@ fn a_store_that_fails_stops_no_commit_and_is_tried_again() {
 }
 
 #[test]
-fn checkpoints_that_were_in_the_folder_move_to_the_store_and_without_it_the_logs_begin_too_late() {
+fn checkpoints_move_from_the_folder_to_the_store_which_is_needed_from_then_on() {
     let (logs, store) = (Service::new(1), Arc::new(Trouble::default()));
     let folder = tempfile::tempdir().expect("a folder");
     let db = Database::open(options(folder.path(), &logs)).expect("a new database");
@@ -153,7 +154,7 @@ fn checkpoints_that_were_in_the_folder_move_to_the_store_and_without_it_the_logs
 }
 
 #[test]
-fn a_database_whose_logs_are_in_its_folder_has_its_checkpoints_there() {
+fn logs_in_a_folder_require_checkpoints_in_the_folder() {
     let folder = tempfile::tempdir().expect("a folder");
     let objects =
         || Arc::new(Objects::over(Arc::new(Trouble::default()), "memory:shop").expect("it"));

@@ -1,5 +1,5 @@
-//! The same at a service that speaks the protocol of S3, where one is named: `ISOMER_S3=s3://bucket/prefix`, with its settings in
-//! the environment. Without, the test passes without having looked.
+//! The same with an S3 service, if the environment has `ISOMER_S3=s3://bucket/prefix` and the
+//! settings for it. Otherwise the test passes without a check.
 
 #![cfg(feature = "s3")]
 
@@ -9,7 +9,7 @@ use isomer_objects::Objects;
 use std::ops::ControlFlow;
 
 #[test]
-fn a_checkpoint_in_a_bucket_is_found_by_whoever_comes_and_takes_the_place_of_the_older_one() {
+fn a_checkpoint_in_a_bucket_is_found_and_replaces_the_older_one() {
     let Ok(url) = std::env::var("ISOMER_S3") else {
         eprintln!("ISOMER_S3 names no bucket: this test passes without having looked");
         return;

@@ -1,4 +1,4 @@
-//! An object store in memory that fails when it is told to, and says what was asked of it.
+//! An object store in memory that fails on demand and measures its requests.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -18,27 +18,27 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 #[derive(Debug, Default)]
 pub(crate) struct Trouble {
     inner: InMemory,
-    /// After so many requests, this many fail.
+    /// After `good` more requests, `bad` requests fail.
     good: AtomicUsize,
     bad: AtomicUsize,
     is_read_only: AtomicBool,
-    /// The longest object that was written.
+    /// The length of the longest object written.
     longest: AtomicUsize,
 }
 
 impl Trouble {
-    /// After so many further requests, so many fail. Both are counted from now on.
+    /// After `after` more requests, `bad` requests fail.
     pub(crate) fn fails(&self, after: usize, bad: usize) {
         self.good.store(after, Ordering::SeqCst);
         self.bad.store(bad, Ordering::SeqCst);
     }
 
-    /// From now on nothing fails.
+    /// Ends all failures.
     pub(crate) fn heals(&self) {
         self.fails(0, 0);
     }
 
-    /// Whether it can be read, and not written.
+    /// Sets whether writes are refused.
     pub(crate) fn read_only(&self, is: bool) {
         self.is_read_only.store(is, Ordering::SeqCst);
     }
