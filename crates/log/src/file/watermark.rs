@@ -8,7 +8,7 @@
 //!   sync:  frames written ─▶ fdatasync ─▶ watermark written ─▶ waits end, clients are told
 //!
 //!   offset  0               8       12      16              24             32       512
-//!           ├───────────────┼───────┼───────┼───────────────┼──────────────┤ ─ ─ ─ ─├── the same again
+//!           ├───────────────┼───────┼───────┼───────────────┼──────────────┤ ─ ─ ─ ─├── slot 2
 //!           │ "isomrmrk"    │version│ check │    durable    │   segment    │
 //!           └───────────────┴───────┴───────┴───────────────┴──────────────┘
 //! ```
