@@ -1,8 +1,8 @@
 //! Reading: the rows that a context lends from an index.
 //!
 //! ```text
-//!   read, scan             the versions visible to the context's snapshot; borrowed with the snapshot
-//!   newest, scan_newest    newest versions, deletions included; borrowed with the guard
+//!   read, scan             the versions visible to the snapshot, borrowed until it ends
+//!   newest, scan_newest    newest versions, deletions included, borrowed until the guard ends
 //! ```
 //!
 //! The pin alone keeps the versions that a snapshot sees, so a long reader may hold many of them

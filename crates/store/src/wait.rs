@@ -90,9 +90,9 @@ impl Alarms {
 /// ```text
 ///   state    queue
 ///   held     ─                    unlocked: free
-///   held     t2, t3               unlocked: free, and t2 is woken; a caller in between may be faster
+///   held     t2, t3               unlocked: free, and t2 is woken; another caller may be faster
 ///   held     t2 (overtaken), t3   t2 came too late: it is first again
-///   held     t3                   handed to t2, which was overtaken too often: never free in between
+///   held     t3                   handed to t2, which was overtaken too often: never free
 /// ```
 ///
 /// One waiter is woken at a time, since the others would find the lock taken again. A caller that
