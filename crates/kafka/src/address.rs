@@ -1,4 +1,4 @@
-//! Where logs are: `kafka://HOST:PORT,HOST:PORT/TOPIC`.
+//! The address of logs: `kafka://HOST:PORT,HOST:PORT/TOPIC`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,17 +6,17 @@ use std::str::FromStr;
 use thiserror::Error;
 
 const SCHEME: &str = "kafka://";
-/// The longest name of a topic that brokers take.
+/// The maximal length of a topic's name at a broker.
 const TOPIC_BYTES_MAX: usize = 249;
 
-/// Brokers, and a topic. Which brokers there are is asked of those that are named, so one that answers is enough.
+/// Brokers and a topic. One reachable broker is enough, because it lists the others.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Address {
     brokers: String,
     topic: String,
 }
 
-/// Why a text is no address.
+/// The error for a text that is no address.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "`{text}` is no address of logs: {what}; write for example kafka://broker1:9092,broker2:9092/shop"
@@ -27,7 +27,7 @@ pub struct BadAddress {
 }
 
 impl Address {
-    /// The brokers, as their client wants them.
+    /// The brokers, in the syntax of their client.
     pub fn brokers(&self) -> &str {
         &self.brokers
     }
@@ -73,7 +73,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// Options of the brokers' client that are the log's own: what it promises depends on them.
+/// Client options that the log sets itself, because its guarantees depend on them.
 const OURS: &[&str] = &[
     "acks",
     "auto.offset.reset",
@@ -104,15 +104,16 @@ const OURS: &[&str] = &[
     "transactional.id",
 ];
 
-/// Further options for the brokers' client, such as for who may connect: see librdkafka's CONFIGURATION.md.
+/// Further options for the brokers' client, such as credentials: see librdkafka's CONFIGURATION.md.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct ClientOptions(BTreeMap<String, String>);
 
 impl ClientOptions {
-    /// Sets one. Whether it is known, and is in this build, turns out when the client is made.
+    /// Sets an option. Unknown options, and those missing from this build, fail when the client is
+    /// created.
     ///
     /// # Errors
-    /// If it is one that the log sets itself.
+    /// If the log sets this option itself.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         if OURS.contains(&name) {
             return Err(format!(

@@ -1,18 +1,19 @@
-//! A producer without a log: what a log is to be compared with.
+//! A producer without a log, as a baseline for benchmarks.
 
 use crate::address::Address;
 use crate::owned::Sent;
 use crate::partition::{Connection, Partition, Refused};
 use crate::topic;
 
-/// Sends records to a topic of its own, one after the other.
+/// Sends records to a topic of its own, one at a time.
 pub struct Bare(Partition);
 
 impl Bare {
-    /// A producer to the topic whose name ends in `-bare`, which is made as that of the logs at the address.
+    /// A producer to the topic whose name ends in `-bare`. The topic is created like that of the
+    /// logs.
     ///
     /// # Errors
-    /// What brokers did not do.
+    /// The request that the brokers refused.
     pub fn open(connection: &Connection) -> Result<Bare, String> {
         let bare: Address = format!("{}-bare", connection.address)
             .parse()
@@ -31,7 +32,7 @@ impl Bare {
     /// Sends a record, and waits until it is acknowledged.
     ///
     /// # Errors
-    /// Why it was not.
+    /// Why the record was not acknowledged.
     pub fn send(&self, record: &[u8]) -> Result<(), String> {
         match self.0.send(record, self.0.timeouts().write * 2) {
             Some(Sent::Written(_)) => Ok(()),

@@ -1,34 +1,36 @@
-//! How long an owner may show what it has, without knowing that it still owns the log.
+//! The lease of an owner: how long it may serve reads without a confirmation that it owns the log.
 //!
 //! # The problem
 //!
-//! The fence stops an owner's commits, not its reads: a process that was paused, or is cut off, does not know that
-//! another one has taken the log over, and would show what is no longer the newest.
+//! The fence stops an owner's commits, but not its reads. A process that was paused or is cut off
+//! does not know that another process has taken the log over, and would return outdated rows.
 //!
 //! ```text
 //!   A   ──send──▶ counts               SERVES after it was sent
-//!         ├─────────────────────────────────▶│ shows nothing more, unless something counts again
-//!   B                  claim is read ├─────────────────────────────────────▶│ acknowledges its first commit
+//!         ├─────────────────────────────────▶│ serves no more reads, unless a record counts
+//!   B                  claim is read ├─────────────────────────────────────▶│ first commit
 //!                                               WAITS
 //! ```
 //!
-//! What counts for A was written before B's claim, so A's time begins earlier than B's, and is shorter. No clock has to be
-//! right; they have to go about as fast: B's by less than a quarter faster than A's.
+//! The record that counts for A was written before B's claim, so A's interval begins earlier than
+//! B's, and it is shorter. Clocks need not be right, but must run at similar speeds: B's less than
+//! a quarter faster than A's.
 //!
-//! An owner that is read but does not write renews its time by an empty record, [`RENEWS`] after the last one; one that
-//! nobody asks writes nothing. One that closes its log releases it, and then nobody waits; but not before its own wait is
-//! over, since that is somebody else's time.
+//! An owner that serves reads but does not write renews its lease with an empty record, [`RENEWS`]
+//! after the last one. An owner without reads writes nothing. An owner that closes its log releases
+//! it, and then the next owner need not wait. But it must not release the log before its own wait
+//! is over, because an earlier owner may still serve reads until then.
 
 use std::time::Duration;
 
-/// How long an owner shows what it has after it has sent something that counts.
+/// How long an owner serves reads after it has sent a record that counts.
 pub const SERVES: Duration = Duration::from_secs(4);
 /// How long a new owner waits before it acknowledges anything.
 pub const WAITS: Duration = Duration::from_secs(5);
-/// When an owner that is asked writes something for the lease alone.
+/// Age of the last record at which an owner that serves reads writes an empty one.
 pub const RENEWS: Duration = Duration::from_secs(1);
 
-/// The times of a lease, by a clock that never stops.
+/// The intervals of a lease, measured by a clock that runs through suspensions of the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Times {
     /// See [`SERVES`].
@@ -46,12 +48,12 @@ impl Default for Times {
 }
 
 impl Times {
-    /// True if an owner may show what it has, `since` after it sent what counted last.
+    /// True if an owner may serve reads, `since` after it sent the last record that counts.
     pub fn is_serving(&self, since: Duration) -> bool {
         since < self.serves
     }
 
-    /// True if it should renew its lease when it is asked.
+    /// True if an owner that is asked for a read should renew its lease.
     pub fn is_due(&self, since: Duration) -> bool {
         since >= self.renews
     }

@@ -1,16 +1,18 @@
-//! Redo logs in Apache Kafka: each in a topic partition, owned by whoever has claimed it last.
+//! Redo logs in Apache Kafka: one topic partition per log, owned by the process that claimed it
+//! last.
 //!
 //! # The problem
 //!
-//! A log in files belongs to the machine that has the disk. MorphoSys (section 4.3) keeps its redo logs in Kafka, so that
-//! a site can start anywhere, from a checkpoint and its log. Then several processes can write to one log, though one at a
-//! time should; and none of them can lock it.
+//! A log in files belongs to the machine that has the disk. MorphoSys (section 4.3) keeps its redo
+//! logs in Kafka, so that a site can start on any machine, from a checkpoint and its log. Then
+//! several processes can write to one log, although only one at a time should, and none of them can
+//! lock it.
 //!
 //! ```text
 //!   process A, sites 1 and 2          topic `shop`                         process B
 //!   ┌───────────────┐  one record a   ┌──────────────────────────┐
 //!   │ KafkaLog      │─ group commit ─▶│ partition 1   site 1     │◀─ claim ── opens the database:
-//!   │ KafkaLog      │────────────────▶│ partition 2   site 2     │            A's next commit is refused
+//!   │ KafkaLog      │────────────────▶│ partition 2   site 2     │           A's next commit fails
 //!   │ KafkaLog      │────────────────▶│ partition 0   catalog    │
 //!   └───────────────┘                 └──────────────────────────┘
 //! ```
@@ -20,23 +22,25 @@
 //! | [`record`] | the bytes of a record |
 //! | [`stream`] | frames cut into records, and put together |
 //! | [`ownership`] | who owns a log, and which records count: a state machine |
-//! | [`lease`] | how long an owner may show what it has |
+//! | [`lease`] | how long an owner may serve reads |
 //! | [`owned`] | a log, for its owner: a state machine without brokers |
 //! | [`log`] | the same, driven by threads |
 //! | [`logs`] | all logs of a database |
-//! | [`look`] | a log as it is, for others than its owner |
+//! | [`look`] | the state of a log, for processes that do not own it |
 //! | [`topic`] | the settings that a topic must have |
 //! | [`partition`] | the brokers' client |
-//! | [`bare`] | a producer without a log, to compare with |
+//! | [`bare`] | a producer without a log, for comparison |
 //! | [`address`] | `kafka://HOST:PORT/TOPIC` |
 //!
-//! The first five know of no broker, no thread and no clock: the simulator runs them over a partition of its own. All others
-//! need the feature `client`, without which Kafka's client is not compiled.
+//! The first five use no broker, no thread and no clock, so the simulator runs them over a
+//! partition of its own. The others need the feature `client`, without which Kafka's client is not
+//! compiled.
 //!
 //! # What was left out
 //!
-//! Kafka's transactions: they cost three to fifty milliseconds a commit, and some services that speak its protocol have
-//! none. Consumer groups: who owns a log is in the log. Compression: this build has no library for it.
+//! Kafka's transactions: they cost 3 to 50 milliseconds per commit, and some services that
+//! implement Kafka's protocol lack them. Consumer groups: the log itself records its owner.
+//! Compression: this build has no library for it.
 
 #[cfg(feature = "client")]
 mod address;

@@ -1,8 +1,11 @@
-//! A log in a partition, for the process that owns it, driven by threads. What decides is in [`owned`](crate::owned).
+//! A log in a partition, for the process that owns it, driven by threads. The decisions are in
+//! [`owned`](crate::owned).
 //!
-//! A **sync** takes one [`Step`] after the other, and waits for brokers where that says so. If none answers for a moment it
-//! returns, and the next one goes on waiting: who drives the log has other things to do. It ends the log if another process
-//! has claimed it ([`LogError::Fenced`]), or if no broker answered for too long ([`LogError::Failed`]).
+//! A **sync** executes one [`Step`] after the other, and waits for brokers where a step says so. If
+//! no broker answers within [`LONGEST`], it returns, and the next sync continues to wait, because
+//! the flusher has other work. It ends the log if another process has claimed it
+//! ([`LogError::Fenced`]), or if no broker answers within
+//! [`Timeouts::write`](crate::Timeouts::write) ([`LogError::Failed`]).
 
 use crate::owned::{OpenReport, Opening, Options, OwnedLog, Sent, Step, VisitRecord};
 use crate::partition::{Connection, Partition, Refused, clock, pause};
@@ -16,11 +19,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-/// How long a sync waits for brokers: then who drives the log looks after the rest of its site.
+/// How long a sync waits for brokers before it returns to the flusher, which serves a whole site.
 const LONGEST: Duration = Duration::from_millis(500);
-/// How long a log that is closed waits for its release to be written.
+/// How long closing a log waits until its release is written.
 const RELEASE: Duration = Duration::from_secs(2);
-/// The pause before something is read again that is not there yet.
+/// The pause before the next attempt to read a record that is not visible yet.
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// A log in a partition. See the [module documentation](self).
@@ -29,12 +32,12 @@ pub struct KafkaLog {
     partition: Partition,
     /// One sync at a time.
     syncing: Mutex<()>,
-    /// Where the claim is noted; the folder of the note stays locked while this process has the log.
+    /// Where the claim is recorded. The note's folder stays locked while this process has the log.
     note: Option<ClaimNote>,
     is_noted: AtomicBool,
 }
 
-/// Reads what is there.
+/// Reads the records that are there.
 fn read(partition: &Partition, opening: &mut Opening) -> Result<(), Refused> {
     let (mut broken, next) = (None, opening.next());
     partition.read(next, &mut |offset, record| match opening.take(offset, record) {
@@ -59,7 +62,7 @@ fn read_claim(
         if opening.has_read_claim() {
             return Ok(());
         }
-        // A broker that leads since a moment ago may show less than it has.
+        // A broker that has just become the leader may return fewer records than it has.
         if clock() - begun > timeout {
             return Err(Refused("what was written cannot be read".to_owned()));
         }
@@ -68,8 +71,8 @@ fn read_claim(
 }
 
 impl KafkaLog {
-    /// Opens the log in a partition, which belongs to this process from then on. `number` is the log's in its database,
-    /// and the partition's in the topic. `name` is what others call this process.
+    /// Opens and claims the log in a partition. `number` is the number of the log in its database
+    /// and of the partition in the topic. `name` is the name of this process in messages of others.
     ///
     /// # Errors
     /// [`OpenError::Elsewhere`], which names the partition.
@@ -134,7 +137,7 @@ impl KafkaLog {
         ))
     }
 
-    /// Has the first record of the term written, which shows where the stream goes on.
+    /// Writes the first record of the term, which confirms the claim.
     fn confirm(&self, longest: Duration) -> Result<(), String> {
         let until = clock() + longest;
         self.drive(until).map_err(|error| error.to_string())?;
@@ -144,7 +147,8 @@ impl KafkaLog {
         }
     }
 
-    /// Has the claim noted, once it waits for nobody: then it need not be waited for either.
+    /// Sets the note in which the claim is recorded once its wait is over. With that note, a
+    /// restart in the same folder needs no wait.
     pub(crate) fn noted(mut self, note: Option<ClaimNote>) -> KafkaLog {
         self.note = note;
         self.note_claim();
@@ -160,12 +164,12 @@ impl KafkaLog {
         }
     }
 
-    /// In which term this process owns the log, or has owned it.
+    /// The latest term in which this process owns or owned the log.
     pub fn term(&self) -> Term {
         self.owned.term()
     }
 
-    /// Has everything sent that was appended so far, and waits for it; until `until` at most.
+    /// Sends everything appended so far and waits for the answers, until `until` at the latest.
     fn drive(&self, until: Duration) -> Result<(), LogError> {
         let end = self.end();
         loop {
@@ -183,14 +187,14 @@ impl KafkaLog {
                 Step::Wait(moment) => pause(moment.saturating_sub(clock())),
                 Step::Rest => return Ok(()),
             }
-            // What is appended meanwhile is for the next sync.
+            // Frames appended during this sync are left to the next one.
             if self.owned.next_offset().is_some() && self.durable() >= end {
                 return Ok(());
             }
         }
     }
 
-    /// Reads what others have written, until a record is found that was written, or that it is void.
+    /// Reads back records from `from` on, until this shows whether the record in flight counts.
     fn read_back(&self, from: Offset) -> Result<(), LogError> {
         let (begun, mut from) = (clock(), from);
         loop {
@@ -213,7 +217,7 @@ impl KafkaLog {
             {
                 self.owned.begins_at(first)?;
             }
-            // As with writing: what cannot be read now is read later, up to a time.
+            // Like a write, a read is retried until the write timeout.
             if clock() - begun > self.partition.timeouts().write {
                 let why = read.err().map_or_else(String::new, |why| format!(": {why}"));
                 return Err(self.owned.fail(&format!("a record was not found again{why}")));
@@ -244,7 +248,7 @@ impl Log for KafkaLog {
         let _syncing = self.syncing.lock();
         self.drive(clock() + LONGEST)?;
         if self.owned.next_offset().is_none() {
-            // Whoever drives the log comes again.
+            // Makes `poll_work` ready, so that the flusher calls again.
             self.owned.ask();
         }
         Ok(self.durable())
@@ -280,7 +284,8 @@ impl Log for KafkaLog {
 
     fn look_for_others(&self) {
         self.note_claim();
-        // Whoever is writing finds out by that; what cannot be asked now is asked again.
+        // A log that is writing finds out by its writes. If no broker answers, a later call asks
+        // again.
         if let (Some(next), Some(end)) = (self.owned.next_offset(), self.partition.end())
             && end > next
         {
@@ -298,13 +303,13 @@ impl Log for KafkaLog {
 }
 
 impl Drop for KafkaLog {
-    /// Releases the log, so that the next owner need not wait. Nobody shows anything of it any more.
+    /// Releases the log, so that the next owner need not wait. The site must serve no more reads.
     fn drop(&mut self) {
         if self.owned.next_offset().is_none() && self.owned.failure().is_none() {
             let _ = self.drive(clock() + RELEASE);
         }
         if let Some(release) = self.owned.release(clock()) {
-            // If it is not written, the next owner waits.
+            // If the release is not written, the next owner waits for the lease.
             let _ = self.partition.send(&release, RELEASE);
         }
     }

@@ -1,4 +1,5 @@
-//! All logs of a database: a topic with a partition for the catalog, number 0, and one for each site.
+//! All logs of a database: a topic with a partition for the catalog, number 0, and one for each
+//! site.
 
 use crate::log::KafkaLog;
 use crate::look::{Look, look};
@@ -16,14 +17,14 @@ use std::sync::Arc;
 /// The logs of a database in a topic.
 pub struct KafkaLogs {
     connection: Connection,
-    /// What others call this process.
+    /// The name of this process in messages of others.
     name: String,
     usual: Options,
     topic: Mutex<Option<Topic>>,
 }
 
 impl KafkaLogs {
-    /// The logs at an address. Nothing is asked of brokers yet.
+    /// The logs at an address. Contacts no broker yet.
     pub fn new(connection: Connection) -> KafkaLogs {
         let host = rustix::system::uname();
         let host = host.nodename().to_string_lossy();
@@ -31,13 +32,14 @@ impl KafkaLogs {
         KafkaLogs { connection, name, usual: Options::default(), topic: Mutex::new(None) }
     }
 
-    /// What others call this process: its name in the cluster, and where it runs.
+    /// Adds a name to that of this process: its name in the cluster, before its number and host.
     pub fn named(self, name: &str) -> KafkaLogs {
         KafkaLogs { name: format!("{name}, {}", self.name), ..self }
     }
 
-    /// How many brokers there are, and all logs of the topic as they are, by their numbers; none if nobody has a database
-    /// there. It reads all that the logs have; nothing is taken, and nothing is made.
+    /// The number of brokers, and the state of all logs of the topic, by their numbers; no logs if
+    /// no database uses the topic. Reads all records of the logs, and neither claims nor creates
+    /// anything.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -65,25 +67,25 @@ impl KafkaLogs {
         Ok((brokers, logs?))
     }
 
-    /// Other options than the usual ones: what is not asked for when a log is opened.
+    /// Replaces the default options, of which `open` overrides some.
     pub fn with_options(self, usual: Options) -> KafkaLogs {
         KafkaLogs { usual, ..self }
     }
 
-    /// Refuses a topic that could lose something; makes one that is missing.
+    /// Creates a missing topic. Refuses a topic whose settings could lose records.
     fn prepare(&self) -> Result<(), Refused> {
         let admin = self.connection.admin()?;
         if let (brokers, None) = topic::check(&admin)? {
             topic::create(&admin, brokers, 1)?;
         }
-        // Once more, as brokers may have settings of their own.
+        // Again after the creation, because brokers may override settings.
         let (_, found) = topic::check(&admin)?;
         let found = found.ok_or_else(|| Refused("the topic is gone again".to_owned()))?;
         *self.topic.lock() = Some(found);
         Ok(())
     }
 
-    /// Whose the first record of the catalog's log is; `None` if there is none.
+    /// The database of the first record in the catalog's log; `None` if there is none.
     fn owner_of_catalog(&self) -> Result<Option<DatabaseId>, Refused> {
         let partition =
             crate::partition::Partition::new(&self.connection, 0, self.usual.record_bytes_max)?;
@@ -113,9 +115,9 @@ impl KafkaLogs {
         Ok(FoundLogs { database, is_new: true })
     }
 
-    /// Makes sure that the topic has a partition, and says how long its records may be.
+    /// Adds partitions until the topic has this one. Returns the maximal length of its records.
     fn partition(&self, number: u32) -> Result<usize, Refused> {
-        // One at a time: several sites are opened at once.
+        // One at a time, because several sites are opened concurrently.
         let mut known = self.topic.lock();
         let topic = known.as_mut().expect("the logs are found before they are opened");
         let wanted = number as usize + 1;

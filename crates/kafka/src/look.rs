@@ -1,4 +1,5 @@
-//! A log as it is, for whoever does not own it: nothing is claimed, and its owner notices nothing.
+//! The state of a log, for processes that do not own it. Nothing is claimed, and the owner is not
+//! disturbed.
 
 use crate::ownership::{Broken, Reader, Verdict};
 use crate::partition::{Connection, Partition, Refused};
@@ -8,20 +9,20 @@ use isomer_log::Position;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// What a log was like when it was read.
+/// The state of a log when it was read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Look {
-    /// The term in force; 0: nobody has ever claimed it.
+    /// The current term; number 0 if the log was never claimed.
     pub term: Term,
-    /// The owner, as it calls itself.
+    /// The owner's name.
     pub owner: Arc<str>,
-    /// True if nobody owns it: its last owner has stood down.
+    /// True if the log has no owner: the last one has released it.
     pub is_released: bool,
-    /// Where the first frame begins that is there.
+    /// Where the first available frame begins.
     pub begin: Position,
     /// Where the last whole frame ends.
     pub end: Position,
-    /// The first offset that is there, and the one after the last.
+    /// The first available offset, and the one after the last.
     pub offsets: (Offset, Offset),
     /// The last whole frame.
     pub last: Option<Vec<u8>>,
@@ -41,7 +42,7 @@ pub(crate) fn look(
     let mut owner = None;
     partition.read_with_writers(first, &mut |offset, writer, record| {
         match pass(&mut reader, &mut assembly, offset, record, &mut last) {
-            // Each record says who has written it; the claim may have been removed.
+            // Each record names its writer, because the claim may have been removed.
             Ok(Verdict::Void(_)) => ControlFlow::Continue(()),
             Ok(_) => {
                 owner = writer.map(|writer| String::from_utf8_lossy(writer).into_owned());

@@ -1,31 +1,35 @@
-//! A log for its owner, without brokers: what comes from them goes in with the time, and what is to be done comes out.
+//! A log for its owner, without brokers: a state machine whose inputs are answers of brokers and
+//! the time, and whose outputs are steps.
 //!
 //! ```text
 //!   append ──copy──▶ tail (in memory) ──step: one record a group commit──▶ Send ┄┄▶ partition
 //!                     │  the last 64 MB are kept here            answered ◀┄┄┄┄┄┄┄┄┄┘
-//!   read ◀────────────┴───────────────────────────── what is older, by whoever can read the partition
+//!   read ◀────────────┴──────────── older frames, through a function that reads the partition
 //! ```
 //!
-//! The tail is a [`MemoryLog`], with its positions and wakers; what is special here is only how it becomes durable. The
-//! stream of the tail is the stream of the partition ([`stream`](crate::stream)), so positions are the same.
+//! The tail is a [`MemoryLog`], with its positions and wakers; only the way it becomes durable is
+//! different here. The stream of the tail is that of the partition ([`stream`](crate::stream)), so
+//! positions are the same.
 //!
 //! # Steps
 //!
-//! | step | what its driver does | and says |
+//! | step | the driver's action | its report |
 //! | --- | --- | --- |
-//! | [`Send`](Step::Send) | hands the record to the brokers | |
-//! | [`Await`](Step::Await) | waits for their answer, as long as it likes | [`OwnedLog::answered`] |
-//! | [`ReadBack`](Step::ReadBack) | reads the partition from there on | [`OwnedLog::read_back`], record by record |
-//! | [`Wait`](Step::Wait) | waits until then, as the owner before may still be showing rows | |
-//! | [`Rest`](Step::Rest) | nothing: all is durable | |
+//! | [`Send`](Step::Send) | sends the record to the brokers | |
+//! | [`Await`](Step::Await) | waits for the answer, or a timeout | [`OwnedLog::answered`] |
+//! | [`ReadBack`](Step::ReadBack) | reads the partition from there on | [`OwnedLog::read_back`] |
+//! | [`Wait`](Step::Wait) | waits until then, as the earlier owner may serve reads | |
+//! | [`Rest`](Step::Rest) | none: everything is durable | |
 //!
-//! One record is on its way at a time, and the next one is sent once it is known to count
-//! ([`ownership`](crate::ownership)). What decides is here, so that a simulator runs it as it is, and drives it with a
-//! partition and a clock of its own. [`KafkaLog`](crate::KafkaLog) drives it with threads.
+//! One record is in flight at a time, and the next one is sent once it is known to count
+//! ([`ownership`](crate::ownership)). All decisions are made here, so the simulator runs the same
+//! code, with a partition and a clock of its own. [`KafkaLog`](crate::KafkaLog) drives it with
+//! threads.
 //!
-//! An **index** of every so many bytes says at which offset to read for a position, and where to cut.
+//! An **index** with an entry every [`Options::indexed`] bytes or records gives the offset to read
+//! from for a position, and the places to cut.
 //!
-//! **Locks**, in this order: `writing`, `index`, those of the tail. None is held while somebody waits.
+//! **Locks**, in this order: `writing`, `index`, those of the tail. None is held during a wait.
 
 use crate::lease::Times;
 use crate::ownership::{Acknowledged, Broken, Owner, Reader, Verdict};
@@ -40,43 +44,47 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-/// What is sent from one look at the tail, so that it need not be copied as a whole.
+/// Bytes of the tail that are cut into records at a time, which limits the copy.
 const SENT_AT_ONCE: u64 = 16 << 20;
-/// What is read back from a partition at once.
+/// Bytes that are read back from the partition at a time.
 const READ_AT_ONCE: usize = 4 << 20;
-/// The body of a record that shows only who owns the log.
+/// The body of a record that only confirms the ownership.
 const NOTHING: Piece = Piece { bytes: Vec::new(), first: 0, whole: 0 };
-/// What a record may be longer than its value: what the broker puts around it.
+/// Room in a record for the bytes that the broker adds to its value.
 const AROUND_BYTES: usize = 512;
 
-/// How a log in a partition behaves. None of it is stored.
+/// The options of a log in a partition. None of them is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// What a commit waits for.
+    /// The durability that a commit waits for.
     pub durability: Durability,
-    /// How much may wait for the brokers before `append` refuses more ([`LogError::Backlog`]).
+    /// Limit on the bytes that wait for the brokers: beyond it `append` fails
+    /// ([`LogError::Backlog`]).
     pub backlog_bytes: u64,
-    /// How much of the end of the log is kept in memory for those who follow it; no less than the backlog.
+    /// Bytes of the end of the log that are kept in memory for followers; at least the backlog.
     pub keep_bytes: u64,
-    /// What is kept goes in pieces of about this length.
+    /// The kept bytes are dropped in segments of about this length.
     pub segment_bytes: usize,
-    /// The index has an entry after so many bytes of the stream, or records: the log is read and cut from there.
+    /// The index has an entry after this many bytes of the stream, or this many records. Reads and
+    /// cuts begin at entries.
     pub indexed: (u64, u64),
-    /// The longest record, with its head: what the topic takes.
+    /// The maximal length of a record, head included, which the topic must accept.
     pub record_bytes_max: usize,
-    /// The log was made before: that it is empty is an error, and not a new log.
+    /// The log was created earlier: if it is empty, opening fails instead of creating a new log.
     pub must_exist: bool,
-    /// Where it has to begin at the latest: so far a checkpoint stands for it. `None`: anywhere.
+    /// The log must begin at or before this position, up to which a checkpoint replaces it. `None`:
+    /// anywhere.
     pub needed: Option<Position>,
-    /// A term whose owner has ended, as whoever opens the log can prove: it shows nothing to anybody. (That owner's own wait
-    /// for the one before it was over.)
+    /// A term whose owner has provably ended and serves no reads. (That owner's own wait for the
+    /// owner before it was over.)
     pub ended: Option<Term>,
-    /// The times of the lease; the same for all who open the log.
+    /// The intervals of the lease, which must be the same for all processes that open the log.
     pub times: Times,
 }
 
 impl Default for Options {
-    /// A backlog of 64 MiB, as much kept, records of a megabyte; commits wait, and a new log if there is none.
+    /// A backlog of 64 MiB, as much kept, records of a megabyte, commits that wait, and a new log
+    /// if there is none.
     fn default() -> Options {
         Options {
             durability: Durability::Commit,
@@ -93,16 +101,17 @@ impl Default for Options {
     }
 }
 
-/// What was found when a log was opened.
+/// The result of opening a log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OpenReport {
-    /// The term that this process owns the log in.
+    /// The term in which this process owns the log.
     pub term: Term,
-    /// The owner before, if it has not released the log and is not known to have ended: commits wait until its lease is over.
+    /// The earlier owner, unless it has released the log or is known to have ended. Commits then
+    /// wait until its lease is over.
     pub taken_from: Option<Arc<str>>,
 }
 
-/// Where some of the records are that begin with a frame, or are empty; and where the first is that counts.
+/// The offsets of some records that begin with a frame or are empty, and of the first that counts.
 struct Index {
     entries: VecDeque<(Position, Offset)>,
     /// See [`Options::indexed`].
@@ -128,37 +137,38 @@ impl Index {
     }
 }
 
-/// What became of a record that was sent.
+/// The outcome of sending a record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Sent {
-    /// It was written; at this offset, if the broker says so.
+    /// The record was written; at this offset, if the broker reports it.
     Written(Option<Offset>),
-    /// It was not, or it is not known; and why.
+    /// The record was not written, or its outcome is unknown, for this reason.
     Doubtful(String),
 }
 
-/// What a log wants of whoever drives it.
+/// The next action of the driver.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// This record is to be sent.
+    /// Send this record.
     Send(Vec<u8>),
-    /// A record is on its way.
+    /// Wait for the answer to the record in flight.
     Await,
-    /// The partition is to be read from this offset on.
+    /// Read the partition from this offset on.
     ReadBack(Offset),
-    /// What counts can be told from then on.
+    /// Wait until this time, from which records that count may be acknowledged.
     Wait(Duration),
-    /// There is nothing to do.
+    /// Nothing to do.
     Rest,
 }
 
-/// Takes records with their offsets, until it breaks.
+/// Visits records with their offsets, until it breaks.
 pub type VisitRecord<'v> = dyn FnMut(Offset, &[u8]) -> ControlFlow<()> + 'v;
 
-/// A log that is being opened: what was read of it.
+/// A log that is being opened, with the records read so far.
 ///
-/// Whoever opens it [takes](Opening::take) what is there, writes the [claim](Opening::claim), takes what comes up to that,
-/// and then [owns](Opening::own) the log, or does not.
+/// To open a log, a process [takes](Opening::take) the records that are there, writes the
+/// [claim](Opening::claim), and takes the records up to that. Then it [owns](Opening::own) the log,
+/// or the claim has failed.
 pub struct Opening {
     place: Arc<str>,
     options: Options,
@@ -172,19 +182,20 @@ pub struct Opening {
     claim: Option<Claim>,
 }
 
-/// A claim that was made.
+/// The claim of this process.
 struct Claim {
     head: Head,
-    /// Who owned the log before.
+    /// The name of the earlier owner.
     before: Arc<str>,
-    /// That one has ended.
+    /// The earlier owner has ended.
     has_ended: bool,
-    /// Once it was read: whether nobody owned the log before it.
+    /// Whether the log was released before the claim; `None` until the claim was read.
     was_released: Option<bool>,
 }
 
 impl Opening {
-    /// A log of which nothing was read yet, and whose first record has the offset `first`. `place` is its name for people.
+    /// A log of which no record was read yet, and whose first record has the offset `first`.
+    /// `place` is its name in messages.
     pub fn new(
         place: Arc<str>,
         database: u128,
@@ -208,12 +219,12 @@ impl Opening {
         }
     }
 
-    /// The offset to read on from.
+    /// The offset of the next record to read.
     pub fn next(&self) -> Offset {
         self.reader.next()
     }
 
-    /// Takes the next record; breaks at the own claim.
+    /// Takes the next record. Breaks at the process's own claim.
     ///
     /// # Errors
     /// [`Broken`].
@@ -244,16 +255,16 @@ impl Opening {
         }
     }
 
-    /// True once the own claim was read.
+    /// True once the process's own claim was read.
     pub fn has_read_claim(&self) -> bool {
         self.claim.as_ref().is_some_and(|claim| claim.was_released.is_some())
     }
 
-    /// The record by which a process claims the log that has read it to its end. `drawn` is a random number, and `name` what
-    /// others call the process.
+    /// The record with which a process claims the log, after it has read all records. `drawn` is a
+    /// random number, and `name` the process's name in messages of others.
     ///
     /// # Errors
-    /// In words, if the log lacks what no checkpoint stands for: it stays whose it is.
+    /// A message, if the log begins after the needed position. The owner stays the same then.
     pub fn claim(&mut self, drawn: u64, name: &str) -> Result<Vec<u8>, String> {
         self.options.needed.map_or(Ok(()), |needed| check_begin(&self.reader, needed))?;
         let head = Owner::claim(&self.reader, drawn, name);
@@ -263,10 +274,10 @@ impl Opening {
         Ok(head.write(name.as_bytes()))
     }
 
-    /// The log, if the claim holds. It was read.
+    /// The log, if the claim holds. The claim must have been read.
     ///
     /// # Errors
-    /// In words, if it does not, or nothing is left of the log.
+    /// A message, if the claim does not hold, or no frames of the log are left.
     pub fn own(self, now: Duration) -> Result<(OwnedLog, OpenReport), String> {
         let Opening { place, options, database, number, reader, index, tail, memory, .. } = self;
         let claim = self.claim.expect("a log is claimed before it is owned");
@@ -296,7 +307,7 @@ impl Opening {
             writing: Mutex::new(Writing { owner, cut: end, pieces: VecDeque::new(), flight: None }),
             index: Mutex::new(index),
             confirmed: AtomicU64::new(0),
-            // The first record of the term shows where the stream goes on.
+            // The first record of the term confirms the claim.
             is_asked: AtomicBool::new(true),
             acknowledges_from: now + waits,
         };
@@ -304,7 +315,7 @@ impl Opening {
     }
 }
 
-/// Refuses a log that lacks what no checkpoint stands for.
+/// Refuses a log whose beginning was removed and is not covered by a checkpoint.
 fn check_begin(reader: &Reader, needed: Position) -> Result<(), String> {
     let begin = reader.begin();
     if !reader.has_begun() || begin <= needed {
@@ -322,29 +333,29 @@ fn check_begin(reader: &Reader, needed: Position) -> Result<(), String> {
 pub struct OwnedLog {
     place: Arc<str>,
     options: Options,
-    /// Who the log is of, to be read.
+    /// The database of the log, for reading its records.
     database: u128,
     number: u32,
     tail: MemoryLog,
-    /// What the tail had done when it was filled from the partition.
+    /// Counters of the tail after it was filled from the partition.
     opened: Counters,
     begin: AtomicU64,
     writing: Mutex<Writing>,
     index: Mutex<Index>,
-    /// When the record was sent that counted last, in nanoseconds.
+    /// When the last record that counts was sent, in nanoseconds.
     confirmed: AtomicU64,
-    /// A record is to be sent, or waited for, whether or not there is something to write.
+    /// A record must be sent even if no frame waits.
     is_asked: AtomicBool,
-    /// Nothing is acknowledged before.
+    /// The time before which nothing is acknowledged.
     acknowledges_from: Duration,
 }
 
-/// What is on its way to the partition.
+/// The frames between the tail and the partition.
 struct Writing {
     owner: Owner,
-    /// Up to where the tail was cut into pieces.
+    /// The tail is cut into pieces up to here.
     cut: Position,
-    /// What is to be sent next, in order.
+    /// The next pieces to send, in order.
     pieces: VecDeque<Piece>,
     flight: Option<Flight>,
 }
@@ -354,36 +365,36 @@ struct Writing {
 struct Flight {
     head: Head,
     sent_at: Duration,
-    /// It was written, and others may have written before it.
+    /// It was written, and other processes may have written before it.
     is_read_back: bool,
 }
 
 impl OwnedLog {
-    /// What a log is called, for people.
+    /// The name of the log in messages.
     pub fn place(&self) -> &Arc<str> {
         &self.place
     }
 
-    /// In which term this process owns the log, or has owned it.
+    /// The latest term in which this process owns or owned the log.
     pub fn term(&self) -> Term {
         self.writing.lock().owner.me()
     }
 
-    /// True once it is nobody else's time: whatever this owner shows and acknowledges from now on depends on it alone.
+    /// True once no earlier owner can serve reads: from then on this owner may acknowledge commits.
     pub fn has_waited(&self, now: Duration) -> bool {
         now >= self.acknowledges_from
     }
 
-    /// The offset that the next record gets if nobody else writes; `None` while one is on its way.
+    /// The offset of the next record if no other process writes; `None` while one is in flight.
     pub fn next_offset(&self) -> Option<Offset> {
         let writing = self.writing.lock();
         writing.flight.is_none().then(|| writing.owner.next())
     }
 
-    /// What is to be done next.
+    /// Determines the next step.
     ///
     /// # Errors
-    /// What ended the log.
+    /// The error that ended the log.
     pub fn step(&self, now: Duration) -> Result<Step, LogError> {
         let mut writing = self.writing.lock();
         self.failure().map_or(Ok(()), Err)?;
@@ -404,14 +415,14 @@ impl OwnedLog {
         if is_asked {
             return Ok(Step::Send(launch(&mut writing, now, Kind::Frames, &NOTHING)));
         }
-        // Whoever reads at the owner before must not miss what is acknowledged here.
+        // Until then the earlier owner may serve reads, which must not miss an acknowledged commit.
         Ok(if whole == self.durable() { Step::Rest } else { Step::Wait(self.acknowledges_from) })
     }
 
-    /// Says what became of the record on its way.
+    /// Reports the outcome of the record in flight.
     ///
     /// # Errors
-    /// What ended the log.
+    /// The error that ended the log.
     pub fn answered(&self, sent: Sent) -> Result<(), LogError> {
         let mut writing = self.writing.lock();
         let flight = writing.flight.expect("only what was sent is answered");
@@ -431,10 +442,10 @@ impl OwnedLog {
         Ok(())
     }
 
-    /// Takes a record that was read back, and breaks once no more are wanted.
+    /// Takes a record that was read back. Breaks once no more are needed.
     ///
     /// # Errors
-    /// What ended the log: another owner, or that it is broken.
+    /// The error that ended the log: another owner, or a broken log.
     pub fn read_back(&self, offset: Offset, record: &[u8]) -> Result<ControlFlow<()>, LogError> {
         let mut writing = self.writing.lock();
         let flight = writing.flight.expect("it is read back whether a record counts");
@@ -452,11 +463,12 @@ impl OwnedLog {
         Ok(ControlFlow::Break(()))
     }
 
-    /// The partition begins at an offset. What is to be read back was removed if that is further on: only an owner removes
-    /// anything, and no further than it has written, so there is another one.
+    /// Reports the first offset of the partition. If it is after the next record to read back, that
+    /// record was removed. Only owners remove records, and only those they have written, so there
+    /// is another owner.
     ///
     /// # Errors
-    /// That, which ends the log.
+    /// [`LogError::Fenced`] in that case, which ends the log.
     pub fn begins_at(&self, first: Offset) -> Result<(), LogError> {
         let next = self.writing.lock().owner.next();
         if first <= next {
@@ -469,32 +481,32 @@ impl OwnedLog {
         Err(self.end_with(LogError::Fenced { durable: self.durable(), what: what.into() }))
     }
 
-    /// A record counts.
+    /// Records that the record in flight counts.
     fn land(&self, writing: &mut Writing, flight: Flight) {
         writing.flight = None;
         self.index.lock().note(&flight.head, writing.owner.next() - 1);
         self.confirmed.store(nanos(flight.sent_at), Ordering::Release);
-        // Whoever asked for a record has one.
+        // A requested record was written.
         self.is_asked.store(false, Ordering::Release);
     }
 
-    /// The record by which its owner stands down, so that the next one need not wait; `None` if nothing may be said: a
-    /// record is on its way, the log has ended, or it is still somebody else's time. Nobody shows anything of the log any
-    /// more.
+    /// The record with which the owner releases the log, so that the next one need not wait. `None`
+    /// if a record is in flight, the log has ended, or an earlier owner may still serve reads.
+    /// After this call the site must serve no reads of the log.
     pub fn release(&self, now: Duration) -> Option<Vec<u8>> {
         let mut writing = self.writing.lock();
         let may = writing.flight.is_none() && self.failure().is_none() && self.has_waited(now);
         may.then(|| launch(&mut writing, now, Kind::Release, &NOTHING))
     }
 
-    /// Has a record sent even if there is nothing to write, and its driver woken.
+    /// Requests a record even if no frame waits, and wakes the driver.
     pub fn ask(&self) {
         if !self.is_asked.swap(true, Ordering::AcqRel) {
             self.tail.wake_driver();
         }
     }
 
-    /// Cuts what was appended and not cut yet, up to so many bytes, unless some was not sent yet.
+    /// Cuts up to [`SENT_AT_ONCE`] bytes of new frames into pieces, unless earlier pieces wait.
     fn cut(&self, writing: &mut Writing) -> Result<(), LogError> {
         let from = writing.cut;
         if !writing.pieces.is_empty() || from == self.end() {
@@ -510,7 +522,7 @@ impl OwnedLog {
         Ok(())
     }
 
-    /// Ends the log as one that has failed.
+    /// Ends the log with [`LogError::Failed`].
     pub fn fail(&self, what: &str) -> LogError {
         let what = format!("{}: {what}", self.place).into();
         self.end_with(LogError::Failed { durable: self.durable(), what })
@@ -521,7 +533,7 @@ impl OwnedLog {
         error
     }
 
-    /// As [`Log::append`].
+    /// Like [`Log::append`].
     ///
     /// # Errors
     /// As there.
@@ -534,22 +546,22 @@ impl OwnedLog {
         self.tail.append(payload)
     }
 
-    /// As [`Log::end`].
+    /// Like [`Log::end`].
     pub fn end(&self) -> Position {
         self.tail.end()
     }
 
-    /// As [`Log::durable`].
+    /// Like [`Log::durable`].
     pub fn durable(&self) -> Position {
         self.tail.durable()
     }
 
-    /// As [`Log::begin`].
+    /// Like [`Log::begin`].
     pub fn begin(&self) -> Position {
         self.begin.load(Ordering::Acquire)
     }
 
-    /// As [`Log::poll_durable`].
+    /// Like [`Log::poll_durable`].
     ///
     /// # Errors
     /// As there.
@@ -557,20 +569,21 @@ impl OwnedLog {
         self.tail.poll_durable(position, waker)
     }
 
-    /// As [`Log::poll_work`].
+    /// Like [`Log::poll_work`].
     ///
     /// # Errors
     /// As there.
     pub fn poll_work(&self, waker: &Waker) -> Poll<Result<(), LogError>> {
         let polled = self.tail.poll_work(waker);
-        // In this order: whoever asks later finds the waker.
+        // In this order: a request after the check finds the waker.
         if polled.is_pending() && self.is_asked.load(Ordering::Acquire) {
             return Poll::Ready(Ok(()));
         }
         polled
     }
 
-    /// As [`Log::read`], with a way to read records of the partition, from an offset on; its errors are words.
+    /// Like [`Log::read`]. `records` reads records of the partition from an offset on, and its
+    /// errors are messages.
     ///
     /// # Errors
     /// As there.
@@ -650,7 +663,8 @@ impl OwnedLog {
         }
     }
 
-    /// As [`Log::truncate_before`], with a way to remove the records before an offset; its errors are words.
+    /// Like [`Log::truncate_before`]. `remove` removes the records before an offset, and its errors
+    /// are messages.
     ///
     /// # Errors
     /// As there.
@@ -670,7 +684,7 @@ impl OwnedLog {
         self.tail.truncate_before(begin)
     }
 
-    /// As [`Log::counters`].
+    /// Like [`Log::counters`].
     pub fn counters(&self) -> Counters {
         let (now, opened) = (self.tail.counters(), self.opened);
         Counters {
@@ -680,12 +694,12 @@ impl OwnedLog {
         }
     }
 
-    /// As [`Log::failure`].
+    /// Like [`Log::failure`].
     pub fn failure(&self) -> Option<LogError> {
         self.tail.failure()
     }
 
-    /// As [`Log::serving`].
+    /// Like [`Log::serving`]. Requests a record if the lease should be renewed.
     ///
     /// # Errors
     /// As there.
@@ -704,7 +718,7 @@ impl OwnedLog {
     }
 }
 
-/// The next record, on its way.
+/// Builds the next record and puts it in flight.
 fn launch(writing: &mut Writing, now: Duration, kind: Kind, piece: &Piece) -> Vec<u8> {
     let head = writing.owner.head(kind, piece.bytes.len() as u32, piece.first, piece.whole);
     writing.flight = Some(Flight { head, sent_at: now, is_read_back: false });

@@ -1,80 +1,86 @@
-//! Who owns a log, and which of its records count: records in, verdicts out.
+//! Ownership of a log, and which of its records count: a state machine from records to verdicts.
 //!
 //! # The problem
 //!
-//! A partition takes records from everybody and puts them in one order. A redo log has one writer. If that one dies, or
-//! seems to, another process takes its place; and what the first had on its way may arrive after that.
+//! A partition accepts records from any process and puts them in one order. A redo log has one
+//! writer. If the writer dies, or seems to, another process takes its place. Records that the first
+//! writer had in flight may arrive after that.
 //!
 //! # The order decides
 //!
 //! ```text
-//!   … │ 1 of term 7 │ 2 of term 7 │ claim of term 8 │ 3 of term 7 │ 1 of term 8 │ claim of term 8 │ 2 of term 8 │
-//!       counts        counts        begins            void: late    counts        void: the second   counts
+//!   term:number  … │ 7:1    │ 7:2    │ claim 8 │ 7:3        │ 8:1    │ claim 8          │ 8:2    │
+//!                    counts   counts   begins    void: late   counts   void: the second   counts
 //! ```
 //!
-//! * **Claim.** Who wants the log reads it to the end, appends a claim one above the highest term that it has seen, and
-//!   reads up to its claim. It owns the log if its claim is the first at that term, and none above it came before.
-//! * **Whoever reads** skips what is not of the term that is in force: every reader comes to the same stream.
-//! * **Whoever owns** need not read what it writes: it knows the offset that its next record gets unless somebody wrote
-//!   in between. At any other offset, or if the broker does not say which, it reads what is there ([`Owner::read`])
-//!   before it tells anybody anything. What is in between may be void, and then it goes on; or a claim, and then the log
-//!   is another's, and its own record is void.
+//! * **Claim.** A process that wants the log reads it to the end, appends a claim with a number one
+//!   above the highest term it has seen, and reads up to its claim. It owns the log if its claim is
+//!   the first with that number, and no claim with a higher number came before.
+//! * **Readers** skip the records of all terms but the current one, so every reader gets the same
+//!   stream.
+//! * **The owner** need not read its own records: it knows the offset that its next record gets if
+//!   no other process writes in between. If the broker reports another offset, or none, the owner
+//!   reads the records up to its own ([`Owner::read`]) before it acknowledges a commit. If the
+//!   others are void, it continues. If one is a claim, the log has a new owner, and its own record
+//!   is void.
 //!
-//! So a fence costs a commit nothing, and needs neither an election nor a transaction of the broker's; only that what was
-//! acknowledged stays where it is, which is what `acks=all` promises.
+//! So the fence adds no cost to a commit, and needs neither an election nor a transaction at the
+//! broker. It only needs acknowledged records to stay at their offsets, which `acks=all`
+//! guarantees.
 //!
 //! # Positions
 //!
-//! A record says where in the stream its body belongs, and which of its term it is. Where a term ends, an unfinished
-//! frame is void: the next one begins behind the last whole frame. A record that is there twice counts once; one that is
-//! missing is [`Broken`], as its owner has waited for each before it wrote the next: the broker has lost something.
+//! A record contains its position in the stream and its number in the term. At the end of a term an
+//! incomplete frame is void: the next term begins after the last whole frame. A repeated record
+//! counts once. A missing record means that the log is [`Broken`]: an owner writes each record only
+//! after the one before counts, so the broker has lost a record.
 //!
 //! # What was left out
 //!
-//! Who should claim, and when: that is somebody's decision, and no claim is wrong. How long an owner may still show what
-//! it has is told in [`lease`](crate::lease).
+//! When to claim a log, and which process should: callers decide that, and any claim is safe.
+//! [`lease`](crate::lease) limits how long an old owner may serve reads.
 
 use crate::record::{BadRecord, Head, Kind, Offset, Term};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Who owns a log whose beginning was removed, with the claim.
+/// The owner's name in a log whose beginning, with the claim, was removed.
 const UNNAMED: &str = "a process whose claim was removed";
 
-/// What a reader is to make of a record.
+/// The meaning of a record for a reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// The claim holds: from here on the log has another owner. What is unfinished of a frame is void.
+    /// The claim holds: from here on the log has a new owner. An incomplete frame is void.
     Begins,
-    /// The body is the next piece of the stream, from this byte of it on. (Where the beginning of the log was removed,
-    /// the first piece may begin within a frame.)
+    /// The body, from this byte on, is the next piece of the stream. (If the beginning of the log
+    /// was removed, the first piece may begin within a frame.)
     Counts(u32),
-    /// The owner has stood down.
+    /// The owner has released the log.
     Released,
-    /// It counts for nothing.
+    /// The record is ignored.
     Void(Void),
 }
 
-/// Why a record counts for nothing.
+/// Why a record is ignored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Void {
-    /// Its writer did not own the log any more.
+    /// Its writer no longer owned the log.
     Late,
-    /// A claim of a term that another one had claimed already, or of an earlier one.
+    /// A claim whose number was already claimed, or is lower than the current one.
     Outrun,
-    /// It is there already.
+    /// A repetition of an earlier record.
     Repeated,
 }
 
 /// Why a log cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Broken {
-    /// A record is none.
+    /// A record cannot be parsed.
     #[error("the record at offset {offset}: {error}")]
     Bad {
         /// Its offset.
         offset: Offset,
-        /// What is wrong with it.
+        /// The fault.
         error: BadRecord,
     },
     /// A record belongs to another log.
@@ -84,12 +90,12 @@ pub enum Broken {
     OtherLog {
         /// Its offset.
         offset: Offset,
-        /// Whose it is.
+        /// The database of the record.
         database: u128,
-        /// Which of that one's logs.
+        /// The number of the log in that database.
         log: u32,
     },
-    /// A record of a term whose claim is not there.
+    /// The claim of a record's term is missing.
     #[error(
         "the record at offset {offset} is of {term}, whose claim is missing: the log has lost records, or somebody has \
          removed them"
@@ -112,22 +118,22 @@ pub enum Broken {
         term: Term,
         /// Its number in the term.
         sequence: u64,
-        /// The number that should come.
+        /// The number that was expected.
         expected: u64,
-        /// Where it belongs.
+        /// Its position.
         position: u64,
-        /// Where the stream ends.
+        /// The end of the stream so far.
         end: u64,
     },
-    /// A record got an offset that another one had.
+    /// A record was acknowledged with an offset that was in use already.
     #[error(
         "a record was acknowledged at offset {offset}, and the log had reached {next}: it has lost records that were \
          acknowledged"
     )]
     WentBack {
-        /// The offset.
+        /// The reported offset.
         offset: Offset,
-        /// The one that should come.
+        /// The next free offset.
         next: Offset,
     },
 }
@@ -139,17 +145,18 @@ pub struct Reader {
     log: u32,
     /// The offset of the next record.
     next: Offset,
-    /// The term in force; `None` before the first record of a log whose beginning was removed.
+    /// The current term; `None` before the first record of a log whose beginning was removed.
     term: Option<Term>,
-    /// Who owns it, for people, and the offset of the claim.
+    /// The owner's name, and the offset of its claim.
     owner: (Arc<str>, Offset),
-    /// How many records of the term have counted; `None` as long as none was seen and the beginning was removed.
+    /// The number of records of the term that have counted; `None` until the first one, if the
+    /// beginning was removed.
     counted: Option<u64>,
     place: Option<Place>,
     is_released: bool,
 }
 
-/// Where the stream is.
+/// The bounds of the stream.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     /// Where its first frame begins.
@@ -161,8 +168,8 @@ struct Place {
 }
 
 impl Reader {
-    /// A reader of a log, from the first record that is there. If that is not the first that ever was (offset 0), what
-    /// is there before the first whole frame cannot be used.
+    /// A reader of a log, from its first available record on. If that is not the first ever written
+    /// (offset 0), the bytes before the first whole frame are ignored.
     pub fn new(database: u128, log: u32, first: Offset) -> Reader {
         let is_whole = first == 0;
         Reader {
@@ -182,17 +189,17 @@ impl Reader {
         self.next
     }
 
-    /// The term in force.
+    /// The current term.
     pub fn term(&self) -> Term {
         self.term.unwrap_or_default()
     }
 
-    /// The owner, as it calls itself.
+    /// The owner's name.
     pub fn owner(&self) -> &Arc<str> {
         &self.owner.0
     }
 
-    /// Where the first frame begins that is there.
+    /// Where the first available frame begins.
     pub fn begin(&self) -> u64 {
         self.place.map_or(0, |place| place.begin)
     }
@@ -202,17 +209,17 @@ impl Reader {
         self.place.map_or(0, |place| place.whole)
     }
 
-    /// False if the beginning was removed, and no frame begins in what is left.
+    /// False if the beginning was removed, and no frame begins in the records read so far.
     pub fn has_begun(&self) -> bool {
         self.place.is_some()
     }
 
-    /// True if nobody owns the log: it is new, or its owner has stood down and shows nothing to anybody.
+    /// True if the log has no owner: it is new, or its owner has released it and serves no reads.
     pub fn is_released(&self) -> bool {
         self.is_released
     }
 
-    /// Takes the next record. Offsets may be left out, where the broker keeps something of its own.
+    /// Takes the next record. Offsets may be skipped, because the broker uses some itself.
     ///
     /// # Errors
     /// [`Broken`].
@@ -246,7 +253,7 @@ impl Reader {
 
     fn entry(&mut self, offset: Offset, head: &Head) -> Result<Verdict, Broken> {
         match self.term {
-            // The first record of a log whose beginning was removed: it is one that counts.
+            // The first record of a log whose beginning was removed counts.
             None => self.term = Some(head.term),
             Some(now) if head.term == now => {}
             Some(now) if head.term.number <= now.number => return Ok(Verdict::Void(Void::Late)),
@@ -267,7 +274,7 @@ impl Reader {
         Ok(if self.is_released { Verdict::Released } else { Verdict::Counts(from) })
     }
 
-    /// Moves on by a body, and says from which byte on it can be used.
+    /// Advances the stream by a body. Returns the offset of its first usable byte.
     fn go_on(&mut self, head: &Head) -> u32 {
         let whole = head.position + u64::from(head.whole);
         match &mut self.place {
@@ -278,7 +285,7 @@ impl Reader {
                 }
                 0
             }
-            // Nothing can be used before the first frame that begins.
+            // No byte before the first frame that begins is usable.
             None if head.bytes > 0 && head.first == head.bytes => {
                 self.counted = None;
                 head.bytes
@@ -292,39 +299,39 @@ impl Reader {
     }
 }
 
-/// Another process owns the log.
+/// The log has another owner.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("it belongs to {owner} since {term}, claimed at offset {offset}")]
 pub struct Taken {
-    /// The owner, as it calls itself.
+    /// The owner's name.
     pub owner: Arc<str>,
     /// Its term.
     pub term: Term,
-    /// Where it has claimed the log.
+    /// The offset of its claim.
     pub offset: Offset,
 }
 
-/// Whoever owns a log, as far as it knows.
+/// The owner of a log, as far as it knows.
 #[derive(Clone, Debug)]
 pub struct Owner {
     me: Term,
     reader: Reader,
 }
 
-/// What an acknowledgement says.
+/// The meaning of an acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Acknowledged {
-    /// Nobody wrote in between: the record counts.
+    /// No other process wrote in between: the record counts.
     Counts,
-    /// Somebody has, or it is not known: read from [`Owner::next`] on.
+    /// Another process wrote in between, or may have: read from [`Owner::next`] on.
     ReadBack,
 }
 
 impl Owner {
-    /// The owner of a log, if its claim holds. The reader has passed that.
+    /// The owner of a log, if its claim holds. The reader must have passed the claim.
     ///
     /// # Errors
-    /// [`Taken`] by another one.
+    /// [`Taken`], if another process owns the log.
     pub fn new(reader: Reader, me: Term) -> Result<Owner, Taken> {
         let owner = Owner { me, reader };
         owner.standing().map(|()| owner.clone())
@@ -335,7 +342,7 @@ impl Owner {
         self.me
     }
 
-    /// The claim that a process makes that has read so far.
+    /// The claim of a process that has read up to the reader's state.
     pub fn claim(reader: &Reader, owner: u64, name: &str) -> Head {
         let bytes = u32::try_from(name.len()).expect("a name is short");
         Head {
@@ -351,7 +358,7 @@ impl Owner {
         }
     }
 
-    /// The head of the record that comes next. One at a time: the next one once this one counts.
+    /// The head of the next record. Only valid once the record before counts.
     pub fn head(&self, kind: Kind, bytes: u32, first: u32, whole: u32) -> Head {
         Head {
             kind,
@@ -366,7 +373,7 @@ impl Owner {
         }
     }
 
-    /// The record was written; at this offset, if the broker says which.
+    /// Reports that the record was written; at this offset, if the broker reports it.
     ///
     /// # Errors
     /// [`Broken`].
@@ -394,12 +401,12 @@ impl Owner {
         self.reader.pass(offset, head, body)
     }
 
-    /// True if a record counts that was written.
+    /// True if a record that was written counts.
     pub fn has(&self, head: &Head) -> bool {
         self.reader.term == Some(head.term) && self.reader.counted >= Some(head.sequence)
     }
 
-    /// Refuses if the log is another's, as far as was read.
+    /// Checks that this process still owns the log, as far as the records were read.
     ///
     /// # Errors
     /// [`Taken`].
@@ -411,12 +418,12 @@ impl Owner {
         Err(Taken { owner, term: self.reader.term(), offset })
     }
 
-    /// The offset that the next record gets, if nobody writes in between.
+    /// The offset of the next record, if no other process writes in between.
     pub fn next(&self) -> Offset {
         self.reader.next
     }
 
-    /// Where the last whole frame ends that counts.
+    /// Where the last whole frame that counts ends.
     pub fn whole(&self) -> u64 {
         self.reader.whole()
     }

@@ -1,11 +1,12 @@
-//! One partition, as the brokers' client sees it: send a record and wait, read from an offset on, remove what is old.
+//! One partition, over the brokers' client: send a record and wait, read from an offset on, remove
+//! old records.
 //!
-//! A record is sent once the one before was acknowledged, by an idempotent producer with `acks=all` and no delay: one
-//! record is one group commit, so nothing is gained by waiting for more. A producer is a log's own, so no log waits for
-//! another one's records.
+//! A record is sent once the one before is acknowledged, by an idempotent producer with `acks=all`
+//! and no delay. One record is one group commit, so waiting for more would gain nothing. Each log
+//! has its own producer, so no log waits for the records of another.
 //!
-//! **A broker that does not answer** is no failure for a time ([`Timeouts`]): the client connects anew and sends again,
-//! also to the broker that leads next. What has no answer by then is in doubt.
+//! **An unresponsive broker** is no failure until the timeout ([`Timeouts`]): the client reconnects
+//! and resends, also to the next leader. If no answer arrives by then, the outcome is unknown.
 
 use crate::address::{Address, ClientOptions};
 use crate::owned::Sent;
@@ -28,47 +29,47 @@ use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// The client's calls come back so often to look around.
+/// The timeout of one call of the client, between two checks.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Who writes says so in so many letters at most.
+/// The maximal length of a writer's name in a record.
 const WRITER_CHARS_MAX: usize = 100;
 
-/// Takes a record: its offset, who has written it, its bytes.
+/// Visits a record: its offset, its writer, its bytes.
 type VisitWritten<'v> = dyn FnMut(Offset, Option<&[u8]>, &[u8]) -> ControlFlow<()> + 'v;
 
-/// Where something went wrong, a reader hears so many things, for so long each, to find out why.
+/// After a failure, a reader polls up to this many events, for [`HEARS`] each, to learn the cause.
 const HEARD_MAX: usize = 20;
 const HEARS: Duration = Duration::from_millis(5);
 
-/// How long brokers may take.
+/// Timeouts for the brokers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timeouts {
-    /// Until a log that cannot be written has failed. Until then commits wait.
+    /// After this time a log that cannot be written fails. Until then commits wait.
     pub write: Duration,
-    /// Until something that is asked has failed: reads, and everything while a log is opened.
+    /// After this time a request fails: a read, or any request while a log is opened.
     pub ask: Duration,
 }
 
 impl Default for Timeouts {
-    /// Two minutes, as Kafka's own clients wait; and ten seconds.
+    /// Two minutes for writes, as in Kafka's own clients, and ten seconds for requests.
     fn default() -> Timeouts {
         Timeouts { write: Duration::from_secs(120), ask: Duration::from_secs(10) }
     }
 }
 
-/// What the brokers' clients of a log have in common.
+/// The settings that all clients of a log share.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    /// Where the logs are.
+    /// The address of the logs.
     pub address: Address,
-    /// What users want of the client.
+    /// The user's options for the client.
     pub options: ClientOptions,
-    /// How long brokers may take.
+    /// The timeouts.
     pub timeouts: Timeouts,
 }
 
-/// What brokers did not do.
+/// Why a request failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Refused(pub(crate) String);
 
@@ -78,17 +79,17 @@ impl fmt::Display for Refused {
     }
 }
 
-/// Hears what the client has to say.
+/// Receives the client's callbacks.
 #[derive(Default)]
 pub(crate) struct Heard {
-    /// What went wrong last: where nothing is answered, that is why.
+    /// The last error: the cause, if a request gets no answer.
     trouble: Mutex<Option<String>>,
     sent: Mutex<Option<Sent>>,
     is_told: Condvar,
 }
 
 impl Heard {
-    /// What it was that went wrong, to be put behind what did not happen.
+    /// The last error in parentheses, to append to a message.
     fn why(&self) -> String {
         self.trouble.lock().as_ref().map_or_else(String::new, |trouble| format!(" ({trouble})"))
     }
@@ -96,7 +97,7 @@ impl Heard {
 
 impl ClientContext for Heard {
     fn error(&self, error: KafkaError, reason: &str) {
-        // That all brokers are down says less than why the last one was.
+        // "All brokers are down" says less than the error of the last broker.
         if error.rdkafka_error_code() != Some(RDKafkaErrorCode::AllBrokersDown) {
             *self.trouble.lock() = Some(reason.to_owned());
         }
@@ -118,7 +119,7 @@ impl ProducerContext for Heard {
     }
 }
 
-/// What an error is, without what the client's library puts around it.
+/// The text of an error, without the additions of the client's library.
 fn said(error: &KafkaError) -> String {
     match error.rdkafka_error_code() {
         Some(code) => code.to_string(),
@@ -127,7 +128,7 @@ fn said(error: &KafkaError) -> String {
 }
 
 impl Connection {
-    /// The way to an address, with the usual times and no further options.
+    /// A connection with the default timeouts and no further options.
     pub fn new(address: Address) -> Connection {
         Connection { address, options: ClientOptions::default(), timeouts: Timeouts::default() }
     }
@@ -150,7 +151,7 @@ impl Connection {
         }
         let made = config.create_with_context(heard);
         made.map_err(|error| match error {
-            // An option that is not known, or not in this build: the library says which, and why.
+            // An unknown option, or one that is not in this build: the library names it.
             KafkaError::ClientConfig(_, what, name, value) => {
                 Refused(format!("the option {name}={value} of Kafka's client: {what}"))
             }
@@ -161,7 +162,7 @@ impl Connection {
     fn reader(&self) -> Result<BaseConsumer<Heard>, Refused> {
         self.client(
             &[
-                // The library wants a group's name, though nobody joins one.
+                // The library requires a group's name, though no group is joined.
                 ("group.id", "isomer"),
                 ("enable.auto.commit", "false"),
                 ("enable.auto.offset.store", "false"),
@@ -176,21 +177,21 @@ impl Connection {
         )
     }
 
-    /// For what is asked of all brokers.
+    /// A client for requests about topics.
     pub(crate) fn admin(&self) -> Result<Admin, Refused> {
         let client = self.client(&[], Heard::default())?;
         Ok(Admin { client, reader: self.reader()?, connection: self.clone() })
     }
 }
 
-/// What is asked of brokers once, about topics.
+/// A client for requests about topics.
 pub(crate) struct Admin {
     pub(crate) client: AdminClient<Heard>,
     reader: BaseConsumer<Heard>,
     pub(crate) connection: Connection,
 }
 
-/// What is known of a topic's partition: how many brokers are to have it.
+/// The number of replicas of each partition of a topic.
 pub(crate) struct Replicas(pub(crate) Vec<usize>);
 
 impl Admin {
@@ -198,13 +199,13 @@ impl Admin {
         self.connection.address.topic()
     }
 
-    /// The options of a question.
+    /// The options of a request.
     pub(crate) fn usual(&self) -> AdminOptions {
         let ask = self.connection.timeouts.ask;
         AdminOptions::new().request_timeout(Some(ask)).operation_timeout(Some(ask))
     }
 
-    /// Waits for an answer.
+    /// Waits for the answer to a request.
     pub(crate) fn wait<T>(
         &self,
         what: &str,
@@ -218,7 +219,7 @@ impl Admin {
         why(&self.reader)
     }
 
-    /// How many brokers there are, and the partitions of the topic; `None` if there is none.
+    /// The number of brokers, and the partitions of the topic; `None` if it does not exist.
     pub(crate) fn look(&self) -> Result<(usize, Option<Replicas>), Refused> {
         let ask = self.connection.timeouts.ask;
         let metadata = self.reader.fetch_metadata(Some(self.topic()), ask).map_err(|error| {
@@ -243,7 +244,7 @@ impl Admin {
         }
     }
 
-    /// Looks again and again until the topic has so many partitions, and each has a leader.
+    /// Polls until the topic has at least this many partitions, each with a leader.
     pub(crate) fn until_there(&self, partitions: usize) -> Result<(), Refused> {
         let begun = clock();
         loop {
@@ -265,17 +266,17 @@ impl Admin {
     }
 }
 
-/// What a reader has heard that went wrong last.
+/// The last error that a reader has received.
 fn why(reader: &BaseConsumer<Heard>) -> String {
-    // It hears only while it is asked for records; one thing at a time.
+    // The client delivers errors only while it is polled for records, one at a time.
     for _ in 0..HEARD_MAX {
         let _ = reader.poll(HEARS);
     }
     reader.context().why()
 }
 
-/// The first offset of a partition, and the one after its last. A broker that has just started may not lead it yet, or not know
-/// it: it is asked again for a time.
+/// The first offset of a partition, and the one after its last. Retries until the timeout, because
+/// a broker that has just started may not know the partition yet, or not lead it.
 fn bounds(
     reader: &BaseConsumer<Heard>,
     topic: &str,
@@ -292,7 +293,8 @@ fn bounds(
                 return Err(Refused(what));
             }
             Err(_) => {
-                // Of a topic that has just been made the client may believe for long that it has no partitions.
+                // Refreshes the metadata: the client may believe for long that a new topic has no
+                // partitions.
                 let _ = reader.fetch_metadata(Some(topic), left().max(LOOK));
                 pause(LOOK);
             }
@@ -304,10 +306,10 @@ fn bounds(
 pub(crate) struct Partition {
     connection: Connection,
     number: i32,
-    /// Who writes, for people: the key of each record. Brokers make nothing of it.
+    /// The writer's name in messages: the key of each record. Brokers ignore it.
     writer: String,
     producer: ThreadedProducer<Heard>,
-    /// There while somebody reads, and afterwards.
+    /// Created by the first read, and kept until [`Partition::rest`].
     reader: Mutex<Option<BaseConsumer<Heard>>>,
 }
 
@@ -337,7 +339,7 @@ impl Partition {
         Ok(Partition { connection, number, writer, producer, reader })
     }
 
-    /// What is written from now on says that it is this one's.
+    /// Sets the writer's name in all later records.
     pub(crate) fn written_by(self, writer: &str) -> Partition {
         let writer = writer.chars().take(WRITER_CHARS_MAX).collect();
         Partition { writer, ..self }
@@ -347,7 +349,7 @@ impl Partition {
         self.connection.address.topic()
     }
 
-    /// Sends a record. What becomes of it is [waited for](Partition::wait) before the next one is sent.
+    /// Sends a record. [`Partition::wait`] must return its outcome before the next one is sent.
     pub(crate) fn start(&self, record: &[u8]) {
         let heard = self.producer.context();
         *heard.sent.lock() = None;
@@ -359,7 +361,7 @@ impl Partition {
         }
     }
 
-    /// Waits until it is known what became of the record that was sent; `None` if that takes longer.
+    /// Waits for the outcome of the record that was sent; `None` if it takes longer than `longest`.
     pub(crate) fn wait(&self, longest: Duration) -> Option<Sent> {
         let (heard, begun) = (self.producer.context(), clock());
         let mut sent = heard.sent.lock();
@@ -376,13 +378,13 @@ impl Partition {
         }
     }
 
-    /// Sends a record and waits.
+    /// Sends a record and waits for its outcome.
     pub(crate) fn send(&self, record: &[u8], longest: Duration) -> Option<Sent> {
         self.start(record);
         self.wait(longest)
     }
 
-    /// What went wrong last, if anything did.
+    /// The last error in parentheses, if any, to append to a message.
     pub(crate) fn why(&self) -> String {
         self.producer.context().why()
     }
@@ -391,27 +393,27 @@ impl Partition {
         self.connection.timeouts
     }
 
-    /// Why the producer can do nothing more, if so.
+    /// The fatal error of the producer, if it had one.
     fn fatal(&self) -> Option<String> {
         let (code, what) = self.producer.client().fatal_error()?;
         Some(format!("{code}: {what}"))
     }
 
-    /// The offset of the first record that is there, and the one after the last.
+    /// The offset of the first available record, and the one after the last.
     pub(crate) fn bounds(&self) -> Result<(Offset, Offset), Refused> {
         let ask = self.connection.timeouts.ask;
         self.with_reader(|reader| bounds(reader, self.topic(), self.number, ask))
     }
 
-    /// The offset after the last record, if a broker says so. No connection is made for that alone.
+    /// The offset after the last record, if a broker answers. Opens no connection.
     pub(crate) fn end(&self) -> Option<Offset> {
         let ask = self.connection.timeouts.ask;
         let found = self.producer.client().fetch_watermarks(self.topic(), self.number, ask);
         found.ok().map(|(_, end)| end.unsigned_abs())
     }
 
-    /// Hands the records from an offset on to `visit`, until it breaks or there are no more now. A tail that cannot be
-    /// read is an error, and not an end.
+    /// Passes the records from an offset on to `visit`, until it breaks or the end is reached.
+    /// Unreadable records at the end are an error.
     pub(crate) fn read(
         &self,
         from: Offset,
@@ -420,13 +422,13 @@ impl Partition {
         self.read_with_writers(from, &mut |offset, _, record| visit(offset, record))
     }
 
-    /// The same, each with who has written it, if it says so.
+    /// Like [`Partition::read`], with the writer of each record, if it has one.
     pub(crate) fn read_with_writers(
         &self,
         from: Offset,
         visit: &mut VisitWritten<'_>,
     ) -> Result<(), Refused> {
-        // Whoever writes all the while is not followed: a broker that always has more says nothing of an end.
+        // Up to the present end only: with a constant writer the broker never reports an end.
         let (_, end) = self.bounds()?;
         if from >= end {
             return Ok(());
@@ -439,7 +441,7 @@ impl Partition {
                 .and_then(|()| reader.assign(&list));
             assigned.map_err(|error| Refused(format!("cannot be read: {}", said(&error))))?;
             let read = self.read_assigned(reader, from..end, visit);
-            // What is fetched ahead is of no use any more.
+            // Stops the client from fetching ahead.
             let _ = reader.unassign();
             read
         })
@@ -490,7 +492,7 @@ impl Partition {
         read(reader)
     }
 
-    /// Lets the connection go over which records were read, until some are read again.
+    /// Closes the connection for reads. The next read opens it again.
     pub(crate) fn rest(&self) {
         *self.reader.lock() = None;
     }
@@ -513,12 +515,12 @@ impl Partition {
     }
 }
 
-/// True if this client may not ask.
+/// True if this client is not authorized.
 fn is_forbidden(error: &KafkaError) -> bool {
     error.rdkafka_error_code() == Some(RDKafkaErrorCode::TopicAuthorizationFailed)
 }
 
-/// True if it is of no use to wait and try again.
+/// True if a retry would fail as well.
 fn is_lasting(error: &KafkaError) -> bool {
     use RDKafkaErrorCode::{
         AutoOffsetReset, BadMessage, InvalidMessage, OffsetOutOfRange, TopicAuthorizationFailed,
@@ -537,16 +539,13 @@ fn is_lasting(error: &KafkaError) -> bool {
     error.rdkafka_error_code().is_some_and(|code| lasting.contains(&code))
 }
 
-/// A clock that goes on while the process, or the machine, stands still.
+/// A clock that also runs while the machine is suspended.
 pub(crate) fn clock() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 
-#[allow(
-    clippy::disallowed_methods,
-    reason = "the edge: whoever drives the log waits, as for a disk"
-)]
+#[allow(clippy::disallowed_methods, reason = "the edge: the flusher waits, as for a disk")]
 pub(crate) fn pause(time: Duration) {
     std::thread::sleep(time);
 }

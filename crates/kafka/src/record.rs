@@ -1,16 +1,17 @@
 //! The bytes of a record: a head of 72 bytes, and a body.
 //!
 //! ```text
-//!   0     4        6     8          24   28     32    40     48         56        64     68     72
-//!   │ISOM │version │kind │ database │log │first │term │owner │ sequence │position │whole │check │ body …
-//!    u8×4  u16      u16   u128       u32  u32    u64   u64    u64        u64       u32    u32
+//!   0     4       6    8        24   28    32   40    48        56       64    68    72
+//!   │ISOM │version│kind│database│log │first│term│owner│sequence │position│whole│check│ body …
+//!    u8×4  u16     u16  u128     u32  u32   u64  u64   u64       u64      u32   u32
 //! ```
 //!
-//! All numbers are little-endian. `check` is the CRC-32 of everything else; the broker has a check of its own, which does
-//! not reach from the memory of one process of ours to that of another.
+//! All numbers are little-endian. `check` is the CRC-32 of everything else. The broker's own
+//! checksum does not cover the path from the memory of one process to that of another.
 //!
-//! A log is one stream of bytes, in which each frame is behind the last one: `length u64 │ bytes`. The body of a record
-//! of frames is a piece of the stream, from `position` on. A frame that does not fit a record goes on in the next one:
+//! A log is one stream of bytes, in which frames follow each other: `length u64 │ bytes`. The body
+//! of a record of kind frames is a piece of the stream, from `position` on. A frame that does not
+//! fit a record continues in the next one:
 //!
 //! ```text
 //!   stream     │ frame │           frame           │ frame │ frame │
@@ -19,38 +20,39 @@
 //!              whole=8       whole=0           whole=16 ──▶│  whole=len
 //! ```
 //!
-//! `first` is where in the body the first frame begins, `whole` where the last frame that ends in it does.
+//! `first` is the offset in the body at which the first frame begins, `whole` the one at which the
+//! last complete frame ends.
 
 use std::fmt;
 use thiserror::Error;
 
 /// The length of a head.
 pub(crate) const HEAD_BYTES: usize = 72;
-/// What is in front of a frame in the stream: its length.
+/// Bytes before a frame in the stream, which hold its length.
 pub(crate) const FRAME_HEAD_BYTES: usize = 8;
-/// The version that is written, and the only one that is read.
+/// The version written, and the only one read.
 const VERSION: u16 = 1;
 const MAGIC: &[u8; 4] = b"ISOM";
 
-/// An offset of the partition: the number that the broker gives a record.
+/// An offset in the partition: the number that the broker assigns to a record.
 pub type Offset = u64;
 
 /// One uninterrupted ownership of a log.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub struct Term {
-    /// Grows from one owner to the next.
+    /// Increases from one owner to the next.
     pub number: u64,
-    /// Drawn by whoever claims: two may claim the same number.
+    /// A random number of the claimant, because two may claim the same `number`.
     pub owner: u64,
 }
 
 impl Term {
-    /// The whole of it, as a line of a file.
+    /// The whole term, as a line of a file.
     pub(crate) fn to_note(self) -> String {
         format!("{} {:016x}", self.number, self.owner)
     }
 
-    /// Reads what [`Term::to_note`] writes.
+    /// Parses the format of [`Term::to_note`].
     pub(crate) fn parse(text: &str) -> Option<Term> {
         let (number, owner) = text.split_once(' ')?;
         let owner = u64::from_str_radix(owner, 16).ok()?;
@@ -64,37 +66,38 @@ impl fmt::Display for Term {
     }
 }
 
-/// What a record is.
+/// The kind of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Somebody wants to own the log. The body is the claimant's name, for people.
+    /// A process claims the log. The body is its name, for messages.
     Claim,
-    /// A piece of the stream. It may be empty: then it only shows that its writer owned the log.
+    /// A piece of the stream. If it is empty, it only confirms that its writer owned the log.
     Frames,
-    /// The owner stands down, and shows nothing to anybody any more.
+    /// The owner releases the log and serves no more reads.
     Release,
 }
 
 /// The head of a record. See the [module documentation](self).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head {
-    /// What the record is.
+    /// The kind of the record.
     pub kind: Kind,
-    /// The number of the database, so that no database reads another's log.
+    /// The number of the database, so that no database reads the log of another.
     pub database: u128,
     /// The number of the log in its database.
     pub log: u32,
-    /// In which term it was written.
+    /// The term in which it was written.
     pub term: Term,
-    /// Counts the records of a term; 0 for its claim. An owner writes a record only once the one before counts.
+    /// Counts the records of a term; 0 for its claim. An owner writes a record only after the one
+    /// before counts.
     pub sequence: u64,
-    /// Where in the stream the body begins.
+    /// The position in the stream at which the body begins.
     pub position: u64,
     /// Length of the body.
     pub bytes: u32,
-    /// Where in the body the first frame begins; `bytes` if none does.
+    /// Where the first frame in the body begins; `bytes` if none begins there.
     pub first: u32,
-    /// Where in the body the last frame that ends there does; 0 if none does.
+    /// Where the last frame that ends in the body ends; 0 if none ends there.
     pub whole: u32,
 }
 
@@ -104,19 +107,19 @@ pub enum BadRecord {
     /// They are something else.
     #[error("it is no record of an Isomer log")]
     Foreign,
-    /// They are of another version.
+    /// They have another version.
     #[error("it has format {0}, and this program reads format {VERSION}")]
     Version(u16),
-    /// They were changed on the way.
+    /// They were changed after they were written.
     #[error("it is damaged: its check does not fit")]
     Damaged,
 }
 
 impl Head {
-    /// A record.
+    /// The bytes of the record with this head.
     ///
     /// # Panics
-    /// If the body has another length than the head says.
+    /// If the length of the body differs from `bytes`.
     pub fn write(&self, body: &[u8]) -> Vec<u8> {
         assert_eq!(body.len(), self.bytes as usize, "the head says how long the body is");
         let mut record = Vec::with_capacity(HEAD_BYTES + body.len());
@@ -136,7 +139,7 @@ impl Head {
         record
     }
 
-    /// The head and the body of a record.
+    /// Parses and checks a record. Returns its head and its body.
     ///
     /// # Errors
     /// [`BadRecord`].
@@ -175,7 +178,7 @@ impl Head {
         if is_sound { Ok((head, body)) } else { Err(BadRecord::Damaged) }
     }
 
-    /// Where in the stream the body ends.
+    /// The position in the stream at which the body ends.
     pub fn end(&self) -> u64 {
         self.position + u64::from(self.bytes)
     }
@@ -211,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_comes_back_and_every_change_of_it_is_noticed() {
+    fn a_record_is_read_back_and_every_change_is_detected() {
         let record = head().write(b"body");
         assert_eq!(Head::read(&record), Ok((head(), &b"body"[..])));
         for at in 0..record.len() {
@@ -222,9 +225,9 @@ mod tests {
         }
     }
 
-    /// What is written today is read by every later version.
+    /// Every later version must read the records written today.
     #[test]
-    fn the_format_stays_what_it_is() {
+    fn the_format_stays_the_same() {
         let record = head().write(b"body");
         let hex: String = record.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(
@@ -240,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_something_else_is_named() {
+    fn foreign_records_and_versions_are_named() {
         assert_eq!(Head::read(&[7; 100]), Err(BadRecord::Foreign));
         assert_eq!(Head::read(b"{}"), Err(BadRecord::Foreign));
         let mut newer = head().write(b"body");

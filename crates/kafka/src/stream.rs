@@ -1,4 +1,5 @@
-//! Frames cut into the bodies of records, and put together again. The picture is in [`record`](crate::record).
+//! Cuts frames into the bodies of records, and reassembles them. The picture is in
+//! [`record`](crate::record).
 
 use crate::record::FRAME_HEAD_BYTES;
 use isomer_log::Position;
@@ -9,25 +10,25 @@ use std::ops::ControlFlow;
 pub struct Piece {
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// Where in them the first frame begins; their number if none does.
+    /// Where in `bytes` the first frame begins; their number if none does.
     pub first: u32,
-    /// Where in them the last frame that ends there does; 0 if none does.
+    /// Where in `bytes` the last complete frame ends; 0 if none does.
     pub whole: u32,
 }
 
-/// Cuts frames into pieces: as many whole ones as fit, and one that fits no piece over several.
+/// Cuts frames into pieces. A piece holds all whole frames that fit; a longer frame spans several.
 pub struct Cut {
     bytes_max: usize,
-    /// All that are full.
+    /// The full pieces.
     pieces: Vec<Piece>,
-    /// The one that is not.
+    /// The bytes of the piece being filled.
     bytes: Vec<u8>,
     first: Option<u32>,
     whole: u32,
 }
 
 impl Cut {
-    /// Pieces of so many bytes at most.
+    /// Pieces of up to `bytes_max` bytes.
     pub fn new(bytes_max: usize) -> Cut {
         assert!(bytes_max > FRAME_HEAD_BYTES, "a piece has room for the head of a frame");
         Cut { bytes_max, pieces: Vec::new(), bytes: Vec::new(), first: None, whole: 0 }
@@ -66,23 +67,23 @@ impl Cut {
     }
 }
 
-/// Puts frames together from the pieces that count.
+/// Reassembles frames from the pieces that count.
 #[derive(Default, Debug)]
 pub struct Assembly {
-    /// What has come of a frame that is not whole yet, with its head.
+    /// The received part of an incomplete frame, with its length in front.
     rest: Vec<u8>,
-    /// Where that begins.
+    /// Where that frame begins.
     at: Position,
 }
 
 impl Assembly {
-    /// Another term has begun: what is unfinished is void.
+    /// A new term begins: drops an incomplete frame.
     pub fn begin(&mut self) {
         self.rest.clear();
     }
 
-    /// Takes a piece of the stream, which goes on at `position`, and hands the frames that are whole now to `visit`, until
-    /// it breaks.
+    /// Takes the piece of the stream at `position`, and passes the frames that it completes to
+    /// `visit`, until it breaks.
     pub fn push(
         &mut self,
         position: Position,
@@ -97,14 +98,14 @@ impl Assembly {
         }
         let mut rest = std::mem::take(&mut self.rest);
         rest.extend_from_slice(piece);
-        // A frame over many pieces is looked at when it is whole, not at each of them.
+        // A frame over many pieces is parsed once it is complete, not with each piece.
         let taken = self.whole_frames(&rest, visit)?;
         rest.drain(..taken);
         self.rest = rest;
         ControlFlow::Continue(())
     }
 
-    /// Visits the whole frames at the front, and says how many bytes they take.
+    /// Visits the whole frames at the front of `bytes`. Returns the number of bytes that they take.
     fn whole_frames(
         &mut self,
         bytes: &[u8],
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_all_lengths_are_cut_and_come_back_from_every_piece_that_begins_one() {
+    fn frames_of_all_lengths_are_reassembled_from_every_piece_that_begins_one() {
         for bytes_max in [9, 10, 16, 17, 40, 100] {
             let lengths = (0..60).chain([200, 0, 1, 92, 8, 33]);
             let frames: Vec<Vec<u8>> = lengths.map(|length| vec![length as u8; length]).collect();
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_unfinished_when_a_term_begins_is_void() {
+    fn a_new_term_drops_an_incomplete_frame() {
         let mut cut = Cut::new(50);
         cut.push(&[1; 100]);
         let torn = cut.finish();

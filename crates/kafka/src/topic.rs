@@ -1,12 +1,13 @@
-//! The topic of a database: made with settings that keep what was acknowledged, or refused if it has others.
+//! The topic of a database. It is created with settings that keep acknowledged records, and refused
+//! if it has others.
 //!
 //! | setting | must be | otherwise |
 //! | --- | --- | --- |
-//! | `cleanup.policy` | `delete` | compaction removes records whose keys are there again; ours have none |
-//! | `retention.ms`, `retention.bytes` | -1 | old records go, though no checkpoint stands for them |
-//! | `unclean.leader.election.enable` | false | a replica leads that lacks what was acknowledged |
-//! | `min.insync.replicas` | 2, where there are several replicas | one broker acknowledges alone, and may be lost |
-//! | `flush.messages` | 1, where there is one replica | what was acknowledged is in the memory of one machine |
+//! | `cleanup.policy` | `delete` | compaction removes records by their keys |
+//! | `retention.ms`, `retention.bytes` | -1 | old records are removed without a checkpoint |
+//! | `unclean.leader.election.enable` | false | a replica without acknowledged records may lead |
+//! | `min.insync.replicas` | 2, with several replicas | a single broker acknowledges |
+//! | `flush.messages` | 1, with one replica | acknowledged records are only in memory |
 //! | `compression.type` | `producer`, `uncompressed` | the client of this program cannot read it |
 //! | `max.message.bytes` | 65536 at least | records would be tiny |
 
@@ -15,24 +16,24 @@ use rdkafka::admin::{NewPartitions, NewTopic, ResourceSpecifier, TopicReplicatio
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The pause before a broker is asked again for what it does not know yet.
+/// The pause before a broker that does not know the topic yet is asked again.
 const AGAIN: Duration = Duration::from_millis(100);
-/// Replicas of a topic that is made, if there are as many brokers.
+/// Replicas of a new topic, if there are that many brokers.
 const REPLICAS: usize = 3;
 /// Brokers free space by whole segments, and a checkpoint is made every 64 MB of log.
 const SEGMENT_BYTES: &str = "67108864";
-/// The least that a record may have to be.
+/// The lower limit for `max.message.bytes`.
 const RECORD_BYTES_MIN: usize = 64 << 10;
 
-/// What a topic is like.
+/// The properties of a topic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Topic {
     pub(crate) partitions: usize,
-    /// The longest record.
+    /// The maximal length of a record.
     pub(crate) record_bytes_max: usize,
 }
 
-/// Makes the topic.
+/// Creates the topic.
 pub(crate) fn create(admin: &Admin, brokers: usize, partitions: usize) -> Result<(), Refused> {
     let replicas = brokers.clamp(1, REPLICAS);
     let mut topic = NewTopic::new(
@@ -53,7 +54,7 @@ pub(crate) fn create(admin: &Admin, brokers: usize, partitions: usize) -> Result
     let created =
         admin.wait("create the topic", admin.client.create_topics([&topic], &admin.usual()))?;
     match created.into_iter().next() {
-        // Somebody else was faster.
+        // Another process may have created it first.
         Some(Err((_, code))) if code != rdkafka::error::RDKafkaErrorCode::TopicAlreadyExists => {
             Err(Refused(format!("cannot create the topic: {code}")))
         }
@@ -61,7 +62,7 @@ pub(crate) fn create(admin: &Admin, brokers: usize, partitions: usize) -> Result
     }
 }
 
-/// Lets the topic have so many partitions at least.
+/// Adds partitions until the topic has at least this many.
 pub(crate) fn grow(admin: &Admin, partitions: usize) -> Result<(), Refused> {
     if has(admin, partitions)? {
         return Ok(());
@@ -70,7 +71,7 @@ pub(crate) fn grow(admin: &Admin, partitions: usize) -> Result<(), Refused> {
     let grown =
         admin.wait("add a partition", admin.client.create_partitions([&new], &admin.usual()))?;
     match grown.into_iter().next() {
-        // Another process of the cluster may have been faster, and have wanted more.
+        // Another process of the cluster may have added them, or more.
         Some(Err((_, code))) if !has(admin, partitions)? => {
             Err(Refused(format!("cannot add a partition: {code}")))
         }
@@ -78,13 +79,13 @@ pub(crate) fn grow(admin: &Admin, partitions: usize) -> Result<(), Refused> {
     }
 }
 
-/// True if the topic has so many partitions at least.
+/// True if the topic has at least this many partitions.
 fn has(admin: &Admin, partitions: usize) -> Result<bool, Refused> {
     let (_, found) = admin.look()?;
     Ok(found.is_some_and(|Replicas(replicas)| replicas.len() >= partitions))
 }
 
-/// What the topic is like, if it can be used; `None` if there is none.
+/// The number of brokers, and the topic if it is usable; `None` if it does not exist.
 pub(crate) fn check(admin: &Admin) -> Result<(usize, Option<Topic>), Refused> {
     let (brokers, found) = admin.look()?;
     let Some(Replicas(replicas)) = found else { return Ok((brokers, None)) };
@@ -92,7 +93,7 @@ pub(crate) fn check(admin: &Admin) -> Result<(usize, Option<Topic>), Refused> {
     let settings = loop {
         match settings(admin) {
             Ok(settings) => break settings,
-            // A broker that has not heard of a new topic yet.
+            // A broker may not know a new topic yet.
             Err(why) if clock() - begun > admin.connection.timeouts.ask => return Err(why),
             Err(_) => pause(AGAIN),
         }
@@ -102,7 +103,7 @@ pub(crate) fn check(admin: &Admin) -> Result<(usize, Option<Topic>), Refused> {
     Ok((brokers, Some(Topic { partitions: replicas.len(), record_bytes_max })))
 }
 
-/// The topic's settings, as a broker has them.
+/// The topic's settings, as a broker reports them.
 fn settings(admin: &Admin) -> Result<BTreeMap<String, String>, Refused> {
     let of_topic = ResourceSpecifier::Topic(admin.connection.address.topic());
     let described = admin.client.describe_configs([&of_topic], &admin.usual());
@@ -117,7 +118,7 @@ fn settings(admin: &Admin) -> Result<BTreeMap<String, String>, Refused> {
     }
 }
 
-/// Refuses settings by which something could be lost. Gives the longest record.
+/// Refuses settings that could lose records. Returns the maximal length of a record.
 fn check_settings(settings: &BTreeMap<String, String>, replicas: usize) -> Result<usize, String> {
     let value = |name: &str| settings.get(name).map_or("", |value| &value[..]);
     let is = |name: &str, right: &[&str], why: &str| {
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_could_lose_something_are_named() {
+    fn settings_that_could_lose_records_are_named() {
         assert_eq!(settings(3, "max.message.bytes", "2000000"), Ok(2_000_000));
         assert_eq!(settings(3, "flush.messages", "9223372036854775807"), Ok(1_048_588));
         assert_eq!(settings(1, "min.insync.replicas", "1"), Ok(1_048_588));

@@ -1,4 +1,5 @@
-//! A database with its logs in a real broker: it starts from them anywhere, and whoever starts it has it.
+//! A database whose logs are in a real broker: it starts from them in any folder, and the last
+//! process that opens it owns it.
 
 #![allow(clippy::disallowed_methods, reason = "a real broker is waited for")]
 
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Short times, so that tests need not wait for long.
+/// Short intervals, so that tests wait little.
 fn logs(connection: &Connection) -> Arc<KafkaLogs> {
     let ms = Duration::from_millis;
     let times = Times { serves: ms(800), waits: ms(1000), renews: ms(200) };
@@ -55,7 +56,7 @@ fn all(db: &Database, table: TableId, keys: impl IntoIterator<Item = i64>) -> bo
     keys.into_iter().all(|key| has(db, table, key).expect("a read"))
 }
 
-/// Looks until it is so.
+/// Polls until the condition holds.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let came = (0..12_000).any(|_| {
         is_so() || {
@@ -63,7 +64,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
             false
         }
     });
-    assert!(came, "{what}: it does not come");
+    assert!(came, "{what}: not reached in a minute");
 }
 
 #[test]
@@ -85,12 +86,12 @@ fn a_database_starts_from_its_checkpoints_and_logs_or_from_its_logs_alone() {
     assert_eq!(db.table("t").expect("the catalog is with the logs").0, table);
     assert_eq!(db.sites().len(), 3);
     assert!(all(&db, table, [7, 107]));
-    // So much that the logs are cut behind the checkpoint.
+    // Enough bytes that the logs are cut behind the checkpoint.
     let row = vec![7; 200_000];
     (200..205).for_each(|key| write(&db, table, key, &row).expect("it is written"));
     db.checkpoint().expect("a checkpoint");
     let kept = || db.sites().iter().map(|site| site.checkpoint.log_bytes_kept).sum::<u64>();
-    // Followers may need it for a moment.
+    // Followers may need the log for a moment.
     until("the logs are cut", || kept() < 500_000);
     write(&db, table, 8, b"row").expect("it is written");
     drop(db);
@@ -98,16 +99,16 @@ fn a_database_starts_from_its_checkpoints_and_logs_or_from_its_logs_alone() {
     let db = open(elsewhere.path(), &connection).expect("from its checkpoint and its logs");
     assert!(all(&db, table, [7, 8, 107, 200, 204]));
     drop(db);
-    // The first folder knows nothing of the checkpoints that stand for what was cut.
+    // The first folder lacks the checkpoints that replace the removed part of the logs.
     let said = open(folder.path(), &connection).err().expect("a refusal").to_string();
     assert!(said.contains("a checkpoint of what was removed"), "{said}");
-    // Nobody has acknowledged anything there, so all is as it was.
+    // No process has acknowledged a commit in between, so the state is the same.
     let db = open(elsewhere.path(), &connection).expect("where its checkpoints are");
     assert!(all(&db, table, [7, 8, 107, 200, 204]));
 }
 
 #[test]
-fn a_second_process_takes_the_database_and_the_first_serves_nothing_more() {
+fn a_second_process_takes_the_database_over_and_fences_the_first() {
     let Some(broker) = Broker::shared() else { return };
     let connection = broker.connection("taken");
     let (here, there) = (tempfile::tempdir().expect("one"), tempfile::tempdir().expect("two"));
@@ -123,14 +124,14 @@ fn a_second_process_takes_the_database_and_the_first_serves_nothing_more() {
     };
     assert!(matches!(fenced, LogError::Fenced { .. }), "{fenced}");
     assert!(fenced.to_string().contains("it belongs to process"), "{fenced}");
-    // What it only reads is refused as well: when it has asked whether it still has that log, or its lease is over.
+    // Reads of another site are refused too, once its log has found the claim or its lease is over.
     until("a refusal", || has(&first, table, 107).is_err());
     write(&second, table, 9, b"row").expect("it goes on here");
     assert!(all(&second, table, [7, 9]) && !has(&second, table, 8).expect("a read"));
 }
 
 #[test]
-fn a_database_whose_broker_is_killed_in_mid_load_waits_and_loses_no_commit() {
+fn a_killed_broker_delays_commits_and_loses_none() {
     let Some(mut broker) = Broker::start() else { return };
     let connection = broker.connection("load");
     let folder = tempfile::tempdir().expect("a folder");
@@ -163,7 +164,7 @@ fn a_database_whose_broker_is_killed_in_mid_load_waits_and_loses_no_commit() {
         go_on(100);
         stop.store(true, Ordering::SeqCst);
     });
-    // Clients share records.
+    // Commits of several clients share records.
     let [frames, records] = [0, 1].map(|what| {
         let of = |log: isomer_cluster::Counters| [log.frames, log.syncs][what];
         db.sites().iter().map(|site| of(site.log)).sum::<u64>()
@@ -176,7 +177,7 @@ fn a_database_whose_broker_is_killed_in_mid_load_waits_and_loses_no_commit() {
 }
 
 #[test]
-fn while_no_broker_answers_reads_are_refused_after_a_time_and_then_go_on() {
+fn without_a_broker_reads_are_refused_after_the_lease_until_it_returns() {
     let Some(mut broker) = Broker::start() else { return };
     let connection = broker.connection("silent");
     let folder = tempfile::tempdir().expect("a folder");
@@ -184,7 +185,7 @@ fn while_no_broker_answers_reads_are_refused_after_a_time_and_then_go_on() {
     let table = create(&db);
     write(&db, table, 7, b"row").expect("it is written");
     broker.kill();
-    // What was just confirmed may be shown; then nobody knows whether it is the newest.
+    // Until the lease is over, reads are served; then the log may have another owner.
     let mut refused = None;
     until("a refusal", || {
         refused = has(&db, table, 7).err();
@@ -198,7 +199,7 @@ fn while_no_broker_answers_reads_are_refused_after_a_time_and_then_go_on() {
 }
 
 #[test]
-fn a_topic_that_could_lose_something_or_is_not_there_to_be_asked_is_refused() {
+fn topics_that_could_lose_records_and_silent_brokers_are_refused() {
     let Some(broker) = Broker::shared() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let mut nobody = broker::connection(1, "nobody");

@@ -1,4 +1,5 @@
-//! A log in a partition of a real broker: what every log promises, and what only this one does.
+//! A log in a partition of a real broker: the contract of every log, and the guarantees of this
+//! one.
 
 #![allow(clippy::disallowed_methods, reason = "a real broker is waited for")]
 
@@ -18,7 +19,7 @@ use std::time::Duration;
 
 const DATABASE: u128 = 0xabc;
 
-/// Short times, so that tests need not wait for long.
+/// Short intervals, so that tests wait little.
 fn times() -> Times {
     let ms = Duration::from_millis;
     Times { serves: ms(800), waits: ms(1000), renews: ms(200) }
@@ -32,7 +33,7 @@ fn open(connection: &Connection, options: Options) -> Result<KafkaLog, OpenError
     KafkaLog::open(connection, DATABASE, 0, "a test", options).map(|(log, _)| log)
 }
 
-/// Syncs until all that was appended is durable.
+/// Syncs until all appended frames are durable.
 fn sync(log: &KafkaLog) -> Result<Position, LogError> {
     let end = log.end();
     while log.sync()? < end {}
@@ -50,7 +51,7 @@ fn frames(log: &dyn Log, from: Position) -> Vec<(Position, Vec<u8>)> {
 }
 
 #[test]
-fn frames_are_durable_once_synced_and_come_back_when_it_is_opened_again() {
+fn frames_are_durable_once_synced_and_survive_a_restart() {
     let Some(broker) = Broker::shared() else { return };
     let connection = broker.connection("frames");
     create_topic(&connection, &[]);
@@ -63,7 +64,7 @@ fn frames_are_durable_once_synced_and_come_back_when_it_is_opened_again() {
     let log = open(&connection, small).expect("a new log");
     assert_eq!((log.begin(), log.durable(), log.end()), (0, 0, 0));
     let mut expected = Vec::new();
-    // Among them some that fit no record, and many that share one.
+    // Some of them exceed a record, and many share one.
     for round in 0..40 {
         for length in [0, 1, 400, 25_000, 30, 9_000] {
             let position = log.end();
@@ -91,7 +92,7 @@ fn frames_are_durable_once_synced_and_come_back_when_it_is_opened_again() {
         log.read(end + 1, &mut |_, _| ControlFlow::Continue(())),
         Err(LogError::BeyondEnd { .. })
     ));
-    // More than may wait is refused, and taken after a sync.
+    // A full backlog refuses frames until a sync.
     while log.append(&[7; 10_000]).is_ok() {}
     assert!(matches!(log.append(b"x"), Err(LogError::Backlog { .. })));
     sync(&log).expect("it is written");
@@ -108,7 +109,7 @@ fn frames_are_durable_once_synced_and_come_back_when_it_is_opened_again() {
         (end, vec![(synced, b"more".to_vec())])
     );
 
-    // What is cut is gone for good, and nothing else.
+    // Cutting removes the frames before the cut for good, and no others.
     log.truncate_before(middle).expect("it can be cut");
     let begin = log.begin();
     assert!(begin > 0 && begin <= middle, "{begin} {middle}");
@@ -125,11 +126,11 @@ fn frames_are_durable_once_synced_and_come_back_when_it_is_opened_again() {
     log.truncate_before(log.end()).expect("it can be cut");
     drop(log);
     let log = open(&connection, small).expect("the same log");
-    assert_eq!(log.end(), end, "positions go on where all was cut");
+    assert_eq!(log.end(), end, "positions continue after everything was cut");
 }
 
 #[test]
-fn whoever_opens_the_log_fences_the_owner_before_and_waits_for_its_lease() {
+fn a_new_owner_fences_the_one_before_and_waits_for_its_lease() {
     let Some(broker) = Broker::shared() else { return };
     let connection = broker.connection("fence");
     create_topic(&connection, &[]);
@@ -143,7 +144,7 @@ fn whoever_opens_the_log_fences_the_owner_before_and_waits_for_its_lease() {
     assert_eq!(report.taken_from.as_deref(), Some("a test"));
     assert!(report.term > first.term());
     second.append(b"two").expect("there is room");
-    // It is told of nothing before the first has stopped to show what it has.
+    // It acknowledges nothing before the first has stopped to serve reads.
     let last_seen = Arc::new(AtomicBool::new(true));
     std::thread::scope(|scope| {
         scope.spawn(|| sync(&second).expect("it is written"));
@@ -153,7 +154,7 @@ fn whoever_opens_the_log_fences_the_owner_before_and_waits_for_its_lease() {
         }
     });
     let said = first.serving().expect_err("it does not know");
-    assert!(!last_seen.load(Ordering::SeqCst), "the first showed what it had for too long");
+    assert!(!last_seen.load(Ordering::SeqCst), "the first served reads for too long");
     assert!(matches!(said, LogError::Unconfirmed { .. }), "{said}");
 
     let end = first.append(b"lost").expect("it does not know yet");
@@ -169,7 +170,7 @@ fn whoever_opens_the_log_fences_the_owner_before_and_waits_for_its_lease() {
     assert!(matches!(first.serving(), Err(LogError::Fenced { .. })));
     drop(first);
     second.append(b"three").expect("there is room");
-    sync(&second).expect("a late record of the first disturbs nobody");
+    sync(&second).expect("a late record of the first owner is skipped");
     drop(second);
     let (third, report) =
         KafkaLog::open(&connection, DATABASE, 0, "a third", options()).expect("it is released");
@@ -179,13 +180,13 @@ fn whoever_opens_the_log_fences_the_owner_before_and_waits_for_its_lease() {
 }
 
 #[test]
-fn an_owner_that_has_ended_for_certain_is_not_waited_for() {
+fn the_lease_of_an_owner_that_has_ended_is_skipped() {
     let Some(broker) = Broker::shared() else { return };
     let connection = broker.connection("ended");
     create_topic(&connection, &[]);
     let first = open(&connection, options()).expect("a new log");
     let term = first.term();
-    // A process that is killed releases nothing.
+    // A killed process releases nothing.
     std::mem::forget(first);
     let open_after = |ended| {
         let options = Options { ended: Some(ended), ..options() };
@@ -194,13 +195,13 @@ fn an_owner_that_has_ended_for_certain_is_not_waited_for() {
     let (second, report) = open_after(term);
     assert_eq!(report.taken_from, None);
     std::mem::forget(second);
-    // Another one has had the log since then.
+    // A later term has owned the log since then.
     let (_, report) = open_after(term);
     assert_eq!(report.taken_from.as_deref(), Some("another"));
 }
 
 #[test]
-fn an_owner_whose_successor_has_cut_the_log_already_knows_that_it_is_fenced() {
+fn an_owner_whose_unread_records_were_cut_is_fenced() {
     let Some(broker) = Broker::shared() else { return };
     let connection = broker.connection("cut");
     create_topic(&connection, &[]);
@@ -214,7 +215,7 @@ fn an_owner_whose_successor_has_cut_the_log_already_knows_that_it_is_fenced() {
         sync(&second).expect("it is written");
     }
     second.truncate_before(second.end()).expect("it can be cut");
-    assert!(second.begin() > first.end(), "what the first would read back is gone");
+    assert!(second.begin() > first.end(), "the records that the first would read back are removed");
     first.append(b"lost").expect("it does not know yet");
     let said = sync(&first).expect_err("it is another's");
     let LogError::Fenced { what, .. } = &said else { panic!("{said}") };
@@ -222,13 +223,13 @@ fn an_owner_whose_successor_has_cut_the_log_already_knows_that_it_is_fenced() {
 }
 
 #[test]
-fn a_lease_is_renewed_while_somebody_reads_and_nothing_is_written_otherwise() {
+fn a_lease_is_renewed_while_reads_are_served_and_not_otherwise() {
     let Some(broker) = Broker::shared() else { return };
     let connection = broker.connection("lease");
     create_topic(&connection, &[]);
     let log = open(&connection, options()).expect("a new log");
     std::thread::sleep(times().serves);
-    assert!(log.poll_work(Waker::noop()).is_pending(), "nobody has asked");
+    assert!(log.poll_work(Waker::noop()).is_pending(), "no read was served");
     assert!(matches!(log.serving(), Err(LogError::Unconfirmed { .. })));
     assert!(matches!(log.poll_work(Waker::noop()), Poll::Ready(Ok(()))), "it is to be renewed");
     while log.poll_work(Waker::noop()).is_ready() {
@@ -239,7 +240,7 @@ fn a_lease_is_renewed_while_somebody_reads_and_nothing_is_written_otherwise() {
 }
 
 #[test]
-fn a_broker_that_is_killed_and_started_again_loses_nothing_that_was_synced() {
+fn a_killed_and_restarted_broker_loses_no_synced_frame() {
     let Some(mut broker) = Broker::start() else { return };
     let connection = broker.connection("killed");
     create_topic(&connection, &[("flush.messages", "1")]);
@@ -279,7 +280,7 @@ fn a_broker_that_is_killed_and_started_again_loses_nothing_that_was_synced() {
 }
 
 #[test]
-fn a_log_that_no_broker_takes_fails_after_a_time_and_says_why() {
+fn without_a_broker_a_log_fails_after_the_timeout_and_says_why() {
     let Some(mut broker) = Broker::start() else { return };
     let mut connection = broker.connection("silent");
     create_topic(&connection, &[("flush.messages", "1")]);
@@ -299,19 +300,19 @@ fn a_log_that_no_broker_takes_fails_after_a_time_and_says_why() {
     broker.restart();
     let log = open(&connection, options()).expect("the same log");
     let read: Vec<_> = frames(&log, 0).into_iter().map(|(_, frame)| frame).collect();
-    // What was in doubt may be there.
+    // The record without an answer may have been written.
     assert!(read == [b"one".to_vec()] || read == [b"one".to_vec(), b"two".to_vec()], "{read:?}");
 }
 
 #[test]
-fn what_is_not_as_it_should_be_is_named() {
+fn unusable_logs_and_options_are_named() {
     let Some(broker) = Broker::shared() else { return };
     let refused = |connection: &Connection, options| {
         let error = open(connection, options).err().expect("a refusal");
         assert!(matches!(error, OpenError::Elsewhere { .. }));
         error.to_string()
     };
-    // Nobody is there.
+    // No broker listens at the port.
     let mut nobody = broker::connection(1, "nobody");
     nobody.timeouts.ask = Duration::from_secs(1);
     let said = refused(&nobody, options());
@@ -319,28 +320,28 @@ fn what_is_not_as_it_should_be_is_named() {
         said.contains("kafka://127.0.0.1:1/nobody, partition 0") && said.contains("refused"),
         "{said}"
     );
-    // No topic, or nothing in it.
+    // A missing topic, or an empty one.
     let connection = broker.connection("named");
     let said = refused(&connection, options());
     assert!(said.contains("its bounds are not known"), "{said}");
     create_topic(&connection, &[]);
     let said = refused(&connection, Options { must_exist: true, ..options() });
     assert!(said.contains("it is empty, although the log was made before"), "{said}");
-    // Another database's.
+    // The log of another database.
     drop(open(&connection, options()).expect("a new log"));
     let other = KafkaLog::open(&connection, 7, 0, "a test", options())
         .err()
         .expect("a refusal")
         .to_string();
     assert!(other.contains("two databases write to one topic"), "{other}");
-    // An option that this build does not have, and one that nobody has.
+    // An option that is not in this build, and one that does not exist.
     for (name, value) in [("security.protocol", "ssl"), ("no.such.option", "1")] {
         let mut wrong = connection.clone();
         wrong.options.set(name, value).expect("it is not the log's");
         let said = refused(&wrong, options());
         assert!(said.contains(name), "{said}");
     }
-    // Records that somebody else has removed, up to within a frame.
+    // Records removed by a tool, up to within a frame.
     let small = Options { record_bytes_max: 2_000, ..options() };
     let log = open(&connection, small).expect("the same log");
     for _ in 0..10 {
@@ -360,7 +361,7 @@ fn what_is_not_as_it_should_be_is_named() {
     assert_eq!(log.end(), end);
     assert_eq!(frames(&log, log.begin()).len() as u64, (end - log.begin()) / 5_008);
     drop(log);
-    // A record that is none of ours.
+    // A record of another program.
     let producer: rdkafka::producer::BaseProducer = ClientConfig::new()
         .set("bootstrap.servers", connection.address.brokers())
         .create()

@@ -1,19 +1,20 @@
-//! Who owns a log, as scripts over a modelled partition (`model/mod.rs`). Nothing arrives before the script says so.
+//! Golden scripts about the ownership of a log, over a modelled partition (`model/mod.rs`). Nothing
+//! arrives before the script says so.
 //!
 //! ```text
-//! a: open                 process a, which runs where an a has run before, reads what is safe, and sends its claim
-//! a: write v1             a sends a value; one of some length takes several records
+//! a: open                 a starts (again in its folder): reads safe records, sends a claim
+//! a: write v1             a sends a value; a long one takes several records
 //! a: renew                a sends an empty record, for its lease
 //! a: stop                 a ends, and releases the log, if it may
-//! a: crash                a is gone; what it had on its way may still land
-//! a: show                 what a shows to a client, if it may
+//! a: crash                a is killed; its records in flight may still land
+//! a: show                 the values that a returns to a client, if its lease permits
 //! land a [twice]          a's oldest record arrives at the leader; or a copy of it does
-//! replicate               all that the leader has is safe
-//! leader                  another broker leads: what was not safe is not there
-//! answer a [unsaid]       a is told that its record is safe; at which offset, or not
-//! settle                  all of that in order, until there is nothing left
-//! pass 100                so many milliseconds pass
-//! read                    what is each safe record to somebody who reads now, and what is in the log?
+//! replicate               the replicas have all records of the leader, which are safe then
+//! leader                  another broker leads, without the records that were not safe
+//! answer a [unsaid]       a's oldest safe record is acknowledged; without its offset if unsaid
+//! settle                  land, replicate and answer, until nothing is in flight
+//! pass 100                100 milliseconds pass
+//! read                    the verdict on each safe record, and the values in the log
 //! ```
 
 mod model;
@@ -127,7 +128,7 @@ impl Runner for Script {
             }
         };
         let said = std::mem::take(&mut self.0.said);
-        // Whose a line is that a process has caused, the prefix says.
+        // The prefix already names the process.
         Ok(said
             .iter()
             .map(|line| format!("{}\n", line.strip_prefix(&prefix).unwrap_or(line)))

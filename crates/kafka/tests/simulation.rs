@@ -1,5 +1,6 @@
-//! Processes that take a log from each other at random, over a partition that is late, repeats itself, keeps silent and
-//! changes its leader. Each seed is one run; a failed one prints its seed and what happened.
+//! Processes that take a log over from each other at random. The partition delays and repeats
+//! records, omits offsets and changes its leader. Each seed is one run; a failed run prints its
+//! seed and events.
 
 mod model;
 
@@ -26,16 +27,17 @@ impl Dice {
 const NAMES: [&str; 3] = ["a", "b", "c"];
 const STEPS: usize = 800;
 
-/// Runs a seed. Gives how many values were acknowledged.
+/// Runs a seed. Returns the number of acknowledged values.
 ///
 /// # Errors
-/// What went wrong.
+/// The violated invariant.
 fn run(seed: u64, bug: Option<Bug>) -> Result<usize, String> {
     let (mut dice, mut world) = (Dice(seed), World::new(bug));
     let (mut values, mut checked) = (0, 0);
     for at in 0..STEPS {
         let stepped = step(&mut dice, &mut world, &mut values);
-        // What is wrong stays so, but for what is shown, which can become wrong by an acknowledgement alone.
+        // Wrong contents stay wrong. Only what `show` returns can become wrong by an
+        // acknowledgement.
         let is_due = world.acknowledged.len() > checked || at % 50 == 0;
         checked = world.acknowledged.len();
         stepped
@@ -80,7 +82,7 @@ fn step(dice: &mut Dice, world: &mut World, values: &mut usize) -> Result<(), St
     Ok(())
 }
 
-/// What must be so at any time.
+/// The invariants.
 fn check(world: &World) -> Result<(), String> {
     let read = world.read().map_err(|error| format!("nobody can read the log: {error}"))?;
     let place = |value: &String| read.iter().position(|other| other == value);
@@ -110,7 +112,7 @@ fn check(world: &World) -> Result<(), String> {
 }
 
 #[test]
-fn whoever_owns_the_log_loses_nothing_that_was_acknowledged_and_shows_nothing_old() {
+fn owners_lose_no_acknowledged_value_and_serve_no_outdated_read() {
     let mut acknowledged = 0;
     for seed in 0..3000 {
         acknowledged += run(seed, None).unwrap_or_else(|what| panic!("{what}"));
@@ -118,7 +120,7 @@ fn whoever_owns_the_log_loses_nothing_that_was_acknowledged_and_shows_nothing_ol
     assert!(acknowledged > 3000, "the runs are worth something: {acknowledged}");
 }
 
-/// Each bug is found, or the test above shows nothing.
+/// Each planted bug is found; otherwise the test above would prove nothing.
 #[test]
 fn planted_bugs_are_found() {
     for bug in [

@@ -1,4 +1,4 @@
-//! A broker for tests, and what they ask of it.
+//! A broker for tests, and requests to it.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -16,18 +16,18 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 impl Broker {
-    /// The way to a topic.
+    /// A connection to a topic.
     pub(crate) fn connection(&self, topic: &str) -> Connection {
         Connection::new(self.address(topic).parse().expect("an address"))
     }
 }
 
-/// The way to a topic of whoever listens at a port, if anybody does.
+/// A connection to a topic of the broker at a port, which need not exist.
 pub(crate) fn connection(port: u16, topic: &str) -> Connection {
     Connection::new(process::address(port, topic).parse().expect("an address"))
 }
 
-/// Asks the broker for something, and waits.
+/// Sends a request to the broker, and waits.
 pub(crate) fn asked<T>(
     connection: &Connection,
     ask: impl AsyncFnOnce(&AdminClient<DefaultClientContext>, &AdminOptions) -> T,

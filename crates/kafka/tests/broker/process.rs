@@ -1,4 +1,5 @@
-//! A broker of our own, for as long as a test needs it (`clients/kafka`). Where there can be none, tests say so and pass.
+//! A broker for the duration of a test (`clients/kafka`). On machines that cannot run one, tests
+//! print that and pass.
 
 #![allow(dead_code, reason = "each test uses a part")]
 #![allow(clippy::disallowed_methods, reason = "a process is waited for")]
@@ -13,7 +14,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Longer than a broker takes to start, on a machine that has other things to do.
+/// Longer than a broker needs to start on a busy machine.
 const STARTS: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -23,11 +24,12 @@ pub(crate) struct Broker {
     folder: TempDir,
 }
 
-/// The broker of the tests that do nothing to it.
+/// The broker for tests that do not stop it.
 static SHARED: Mutex<Weak<Broker>> = Mutex::new(Weak::new());
 
 impl Broker {
-    /// The broker that other tests have, or one that they will have; as [`Broker::start`]. It goes with the last of them.
+    /// The broker shared by the tests that run now, started by the first and stopped with the last.
+    /// Otherwise like [`Broker::start`].
     pub(crate) fn shared() -> Option<Arc<Broker>> {
         let mut shared = SHARED.lock().unwrap_or_else(|panicked| panicked.into_inner());
         if let Some(broker) = shared.upgrade() {
@@ -38,9 +40,9 @@ impl Broker {
         Some(broker)
     }
 
-    /// Fetches what a broker needs; `false` if there can be none here, which is said.
+    /// Downloads the broker; prints a note and returns `false` where none can run.
     pub(crate) fn is_to_be_had() -> bool {
-        // There is no limit of time here.
+        // The download has no time limit.
         let fetched = script().status().expect("clients/kafka is there");
         if fetched.code() == Some(77) {
             eprintln!("this test needs a broker, and passes without having looked");
@@ -48,7 +50,7 @@ impl Broker {
         fetched.success()
     }
 
-    /// Starts a broker; `None` if there can be none here, which is said.
+    /// Starts a broker; prints a note and returns `None` where none can run.
     pub(crate) fn start() -> Option<Broker> {
         if !Broker::is_to_be_had() {
             return None;
@@ -75,13 +77,13 @@ impl Broker {
         panic!("the broker does not start");
     }
 
-    /// Kills the broker as a crash would.
+    /// Kills the broker, like a crash.
     pub(crate) fn kill(&mut self) {
         self.process.kill().expect("it can be killed");
         self.process.wait().expect("it ends");
     }
 
-    /// Starts it again, with what is on its disk.
+    /// Starts the broker again on the same disk.
     pub(crate) fn restart(&mut self) {
         self.process = launch(self.folder.path(), self.ports);
         self.until_up();
@@ -100,7 +102,7 @@ impl Drop for Broker {
     }
 }
 
-/// The address of a topic of whoever listens at a port, if anybody does.
+/// The address of a topic of the broker at a port, which need not exist.
 pub(crate) fn address(port: u16, topic: &str) -> String {
     format!("kafka://127.0.0.1:{port}/{topic}")
 }

@@ -1,12 +1,14 @@
-//! A partition, and processes that want to own the log in it, as a model: nothing happens until somebody says so.
+//! A model of a partition and of processes that claim its log. Each event is triggered by the
+//! caller.
 //!
 //! ```text
 //!   writer ──send──▶ in flight ──land──▶ the leader's log ──replicate──▶ safe ──answer──▶ writer
-//!                    (may be late,       (a leader change loses          (read by
-//!                     come twice)         what is not safe)               everybody)
+//!                    (may be late        (a leader change loses          (visible to
+//!                     or duplicated)      records that are not safe)      readers)
 //! ```
 //!
-//! The writers run what [`KafkaLog`](isomer_kafka) runs: [`Reader`], [`Owner`] and [`Assembly`]. [`Bug`]s are planted here.
+//! The writers use the code of [`KafkaLog`](isomer_kafka): [`Reader`], [`Owner`] and [`Assembly`].
+//! [`Bug`]s are planted here.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -20,49 +22,49 @@ use std::time::Duration;
 
 pub(crate) const DATABASE: u128 = 1;
 pub(crate) const LOG: u32 = 1;
-/// So small that a value of some length takes several records.
+/// So small that a long value takes several records.
 const PIECE_BYTES: usize = 24;
 
-/// What somebody might get wrong.
+/// A planted bug (a mutation).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Bug {
-    /// An owner takes every acknowledgement for one of a record that counts.
+    /// An owner treats every acknowledgement as one of a record that counts.
     NoFence,
-    /// The broker acknowledges what is only at the leader.
+    /// The broker acknowledges records that only the leader has.
     EarlyAnswer,
-    /// A reader takes late records as well.
+    /// A reader accepts late records as well.
     NoTerms,
-    /// A process that opens the log begins a record before its end.
+    /// A process that opens the log misses its last record.
     WrongOffset,
-    /// A new owner does not wait for the lease of the one before.
+    /// A new owner does not wait for the lease of the owner before.
     NoWait,
-    /// A new owner that did not wait yet releases the log.
+    /// A new owner releases the log before its wait is over.
     EarlyRelease,
-    /// A new owner that did not wait yet notes its claim.
+    /// A new owner records its claim before its wait is over.
     EarlyNote,
 }
 
-/// A record on its way.
+/// A record in flight.
 #[derive(Clone)]
 struct Flight {
     from: String,
     head: Head,
     body: Vec<u8>,
     sent: Duration,
-    /// It was appended at this offset, and waits to be safe.
+    /// The offset at which it was appended, until it is safe and answered.
     landed: Option<Offset>,
 }
 
 /// A process.
 pub(crate) struct Writer {
     state: State,
-    /// How fast its clock goes, in percent.
+    /// The speed of its clock, in percent.
     rate: u32,
-    /// When the record was sent that counted last, by its own clock.
+    /// When the last record that counts was sent, by its own clock.
     confirmed: Option<Duration>,
-    /// Before that it acknowledges nothing.
+    /// The time before which it acknowledges nothing.
     acknowledges_from: Duration,
-    /// All values that it knows of.
+    /// All values that it has read or committed.
     values: Vec<String>,
 }
 
@@ -82,7 +84,7 @@ struct Owning {
     owner: Owner,
     /// The record in flight.
     flying: Option<Head>,
-    /// What is still to be sent, and then acknowledged.
+    /// The pieces to send before the value can be acknowledged.
     pieces: VecDeque<Piece>,
     value: Option<String>,
 }
@@ -91,18 +93,19 @@ struct Owning {
 pub(crate) struct World {
     pub(crate) bug: Option<Bug>,
     pub(crate) now: Duration,
-    /// What the leader has.
+    /// The records that the leader has.
     records: Vec<Vec<u8>>,
-    /// How much of it all replicas have.
+    /// The number of them that all replicas have.
     safe: usize,
     flights: Vec<Flight>,
     pub(crate) writers: BTreeMap<String, Writer>,
-    /// The claims that processes have noted where they run; who has the same name runs there again.
+    /// The claims that processes have recorded in their folders. A process with the same name
+    /// restarts in the same folder.
     notes: BTreeMap<String, Term>,
     drawn: u64,
-    /// What clients were told of, in order.
+    /// The acknowledged values, in order.
     pub(crate) acknowledged: Vec<String>,
-    /// Of each value, how many had been acknowledged when it was written.
+    /// For each value, the number of acknowledged values when it was written.
     pub(crate) written_after: BTreeMap<String, usize>,
     pub(crate) said: Vec<String>,
     times: Times,
@@ -135,7 +138,7 @@ impl World {
         self.said.push(what.into());
     }
 
-    /// A process starts: it reads what is safe, and claims the log.
+    /// Starts a process: it reads the safe records, and sends a claim.
     pub(crate) fn open(&mut self, name: &str, rate: u32) -> Result<(), Broken> {
         let (reader, assembly, values) = self.read_up()?;
         self.drawn += 1;
@@ -158,12 +161,12 @@ impl World {
         self.flights.push(Flight { from: from.to_owned(), head, body, sent, landed: None });
     }
 
-    /// The time by a process's own clock.
+    /// The time of a process's own clock.
     fn clock(&self, name: &str) -> Duration {
         self.now * self.writers.get(name).map_or(100, |writer| writer.rate) / 100
     }
 
-    /// True if a process owns the log, as far as it knows, and has nothing on its way.
+    /// True if a process owns the log, as far as it knows, and has nothing in flight.
     pub(crate) fn is_free(&self, name: &str) -> bool {
         match self.writers.get(name).map(|writer| &writer.state) {
             Some(State::Owns(owning)) => owning.flying.is_none() && owning.value.is_none(),
@@ -171,13 +174,13 @@ impl World {
         }
     }
 
-    /// True if a process is at work, or could be.
+    /// True if a process owns the log or claims it.
     pub(crate) fn is_up(&self, name: &str) -> bool {
         let state = self.writers.get(name).map(|writer| &writer.state);
         matches!(state, Some(State::Owns(_) | State::Claiming(_)))
     }
 
-    /// A process commits a value.
+    /// Has a process commit a value.
     pub(crate) fn write(&mut self, name: &str, value: &str) {
         let mut cut = Cut::new(PIECE_BYTES);
         cut.push(value.as_bytes());
@@ -185,7 +188,7 @@ impl World {
         self.put(name, cut.finish(), Some(value.to_owned()));
     }
 
-    /// A process shows that it is there.
+    /// Has a process send an empty record, which renews its lease.
     pub(crate) fn renew(&mut self, name: &str) {
         self.put(name, vec![Piece { bytes: Vec::new(), first: 0, whole: 0 }], None);
     }
@@ -210,7 +213,7 @@ impl World {
         }
     }
 
-    /// A process stops: it releases the log, if it may.
+    /// Stops a process, which releases the log if it may.
     pub(crate) fn stop(&mut self, name: &str) {
         assert!(self.is_free(name), "{name} waits, or does not own the log");
         let may = self.clock(name) >= self.writers[name].acknowledges_from
@@ -224,29 +227,29 @@ impl World {
         self.crash(name);
     }
 
-    /// A process is gone; what it had on its way may still arrive.
+    /// Kills a process. Its records in flight may still arrive.
     pub(crate) fn crash(&mut self, name: &str) {
         if let Some(writer) = self.writers.get_mut(name) {
             writer.state = State::Ended("it is gone".to_owned());
         }
     }
 
-    /// The oldest record that a process has on its way.
+    /// The oldest record that a process has in flight.
     pub(crate) fn oldest_of(&self, name: &str) -> Option<usize> {
         self.flights.iter().position(|flight| flight.landed.is_none() && flight.from == name)
     }
 
-    /// The oldest record that anybody has on its way.
+    /// The oldest record in flight.
     pub(crate) fn oldest(&self) -> Option<usize> {
         self.flights.iter().position(|flight| flight.landed.is_none())
     }
 
-    /// The oldest record of a process that it could be told of.
+    /// The oldest record of a process that can be answered.
     pub(crate) fn answerable_of(&self, name: &str) -> Option<usize> {
         self.answerable().into_iter().find(|at| self.flights[*at].from == name)
     }
 
-    /// A record arrives at the leader.
+    /// Appends a record at the leader.
     pub(crate) fn land(&mut self, at: usize) {
         let offset = self.records.len() as Offset;
         let Flight { from, head, body, .. } = &self.flights[at];
@@ -256,19 +259,20 @@ impl World {
         self.flights[at].landed = Some(offset);
     }
 
-    /// A copy of a record arrives; the record itself is still on its way.
+    /// Appends a copy of a record, which stays in flight itself.
     pub(crate) fn land_twice(&mut self, at: usize) {
         let copy = self.flights[at].clone();
         self.land(at);
         self.flights[at] = copy;
     }
 
-    /// The replicas have all that the leader has.
+    /// Gives the replicas all records of the leader.
     pub(crate) fn replicate(&mut self) {
         self.safe = self.records.len();
     }
 
-    /// Another broker leads: what was not safe is not there. It is still on its way, if its writer is.
+    /// Makes another broker the leader: it lacks the records that were not safe. They are in flight
+    /// again.
     pub(crate) fn change_leader(&mut self) {
         let lost = self.records.len() - self.safe;
         self.say(format!("another leader: {lost} lost"));
@@ -279,7 +283,7 @@ impl World {
         }
     }
 
-    /// The records whose writers could be told.
+    /// The records that can be answered.
     pub(crate) fn answerable(&self) -> Vec<usize> {
         let early = self.bug == Some(Bug::EarlyAnswer);
         let is_safe = |offset: Offset| early || (offset as usize) < self.safe;
@@ -287,7 +291,7 @@ impl World {
         flights.filter(|(_, f)| f.landed.is_some_and(is_safe)).map(|(at, _)| at).collect()
     }
 
-    /// A writer is told that its record is there; and where, unless it is not `said`.
+    /// Answers a record to its writer; without its offset unless `said`.
     pub(crate) fn answer(&mut self, at: usize, said: bool) -> Result<(), Broken> {
         let flight = self.flights.remove(at);
         let offset = flight.landed.filter(|_| said);
@@ -304,12 +308,12 @@ impl World {
                 owning.flying = None;
                 self.written(&from, &flight, offset)
             }
-            // It was answered before.
+            // A duplicate of an answered record.
             _ => Ok(()),
         }
     }
 
-    /// A claim is there: its process reads up to it.
+    /// Has a process read up to its claim.
     fn claimed(&mut self, name: &str) -> Result<(), Broken> {
         let mut writer = self.writers.remove(name).expect("it waits");
         let State::Claiming(claiming) = writer.state else { unreachable!("it claims") };
@@ -352,7 +356,7 @@ impl World {
         Ok(())
     }
 
-    /// An owner notes its claim, once it need not wait.
+    /// Has an owner record its claim, once its wait is over.
     fn note(&mut self, name: &str) {
         let Some(writer) = self.writers.get(name) else { return };
         let has_waited = self.clock(name) >= writer.acknowledges_from;
@@ -363,7 +367,7 @@ impl World {
         }
     }
 
-    /// An owner hears of its record.
+    /// Handles the answer to an owner's record.
     fn written(
         &mut self,
         name: &str,
@@ -406,7 +410,7 @@ impl World {
         Ok(())
     }
 
-    /// An owner tells its client, if all of the value counts, and the lease before is over.
+    /// Has an owner acknowledge its value, once all of it counts and its wait is over.
     pub(crate) fn acknowledge(&mut self, name: &str) {
         let now = self.clock(name);
         self.note(name);
@@ -423,7 +427,7 @@ impl World {
         }
     }
 
-    /// What a process shows to a client, if it may show anything.
+    /// The values that a process returns to a client; `None` if its lease is over.
     pub(crate) fn show(&self, name: &str) -> Option<&[String]> {
         let writer = self.writers.get(name)?;
         let since = self.clock(name).saturating_sub(writer.confirmed?);
@@ -439,7 +443,7 @@ impl World {
         numbered.filter(|(offset, _)| *offset >= from).collect()
     }
 
-    /// What somebody reads who begins now.
+    /// The values that a new reader reads.
     pub(crate) fn read(&self) -> Result<Vec<String>, Broken> {
         self.read_up().map(|(_, _, values)| values)
     }
@@ -484,7 +488,7 @@ impl World {
         Ok(verdict)
     }
 
-    /// What each safe record is to somebody who reads now.
+    /// The verdict on each safe record, by a new reader.
     pub(crate) fn verdicts(&self) -> Vec<String> {
         let mut reader = Reader::new(DATABASE, LOG, 0);
         let mut lines = Vec::new();
