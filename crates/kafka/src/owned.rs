@@ -425,7 +425,7 @@ impl OwnedLog {
     /// The error that ended the log.
     pub fn answered(&self, sent: Sent) -> Result<(), LogError> {
         let mut writing = self.writing.lock();
-        let flight = writing.flight.expect("only what was sent is answered");
+        let flight = writing.flight.expect("answers belong to a record in flight");
         let offset = match sent {
             Sent::Written(offset) => offset,
             Sent::Doubtful(why) => {
@@ -448,7 +448,7 @@ impl OwnedLog {
     /// The error that ended the log: another owner, or a broken log.
     pub fn read_back(&self, offset: Offset, record: &[u8]) -> Result<ControlFlow<()>, LogError> {
         let mut writing = self.writing.lock();
-        let flight = writing.flight.expect("it is read back whether a record counts");
+        let flight = writing.flight.expect("records are read back for one in flight");
         let head = Head::read(record).map_err(|error| Broken::Bad { offset, error });
         let read = head.and_then(|(head, body)| writing.owner.read(offset, &head, body));
         read.map_err(|broken| self.fail(&broken.to_string()))?;

@@ -428,7 +428,8 @@ impl Partition {
         from: Offset,
         visit: &mut VisitWritten<'_>,
     ) -> Result<(), Refused> {
-        // Up to the present end only: with a constant writer the broker never reports an end.
+        // Up to the present end only: while another process keeps writing, the broker reports no
+        // end.
         let (_, end) = self.bounds()?;
         if from >= end {
             return Ok(());

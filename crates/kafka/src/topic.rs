@@ -6,7 +6,7 @@
 //! | `cleanup.policy` | `delete` | compaction removes records by their keys |
 //! | `retention.ms`, `retention.bytes` | -1 | old records are removed without a checkpoint |
 //! | `unclean.leader.election.enable` | false | a replica without acknowledged records may lead |
-//! | `min.insync.replicas` | 2, with several replicas | a single broker acknowledges |
+//! | `min.insync.replicas` | 2, with several replicas | one broker acknowledges alone |
 //! | `flush.messages` | 1, with one replica | acknowledged records are only in memory |
 //! | `compression.type` | `producer`, `uncompressed` | the client of this program cannot read it |
 //! | `max.message.bytes` | 65536 at least | records would be tiny |

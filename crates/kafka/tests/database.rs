@@ -126,7 +126,7 @@ fn a_second_process_takes_the_database_over_and_fences_the_first() {
     assert!(fenced.to_string().contains("it belongs to process"), "{fenced}");
     // Reads of another site are refused too, once its log has found the claim or its lease is over.
     until("a refusal", || has(&first, table, 107).is_err());
-    write(&second, table, 9, b"row").expect("it goes on here");
+    write(&second, table, 9, b"row").expect("the new owner commits");
     assert!(all(&second, table, [7, 9]) && !has(&second, table, 8).expect("a read"));
 }
 
@@ -195,7 +195,7 @@ fn without_a_broker_reads_are_refused_after_the_lease_until_it_returns() {
     assert!(matches!(said, Error::Failure(Failure::Log(LogError::Unconfirmed { .. }))), "{said}");
     broker.restart();
     until("an answer", || has(&db, table, 7).is_ok());
-    write(&db, table, 8, b"row").expect("it goes on");
+    write(&db, table, 8, b"row").expect("commits continue");
 }
 
 #[test]

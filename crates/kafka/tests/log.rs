@@ -291,7 +291,7 @@ fn without_a_broker_a_log_fails_after_the_timeout_and_says_why() {
     let durable = log.durable();
     broker.kill();
     let end = log.append(b"two").expect("it waits");
-    let said = sync(&log).expect_err("it waits no longer");
+    let said = sync(&log).expect_err("the timeout is over");
     let LogError::Failed { durable: safe, what } = &said else { panic!("{said}") };
     assert_eq!((*safe, log.durable()), (durable, durable));
     assert!(what.contains("silent, partition 0") && what.contains("not acknowledged"), "{what}");
@@ -356,7 +356,7 @@ fn unusable_logs_and_options_are_named() {
             .expect("it is an offset");
         client.delete_records(&list, options).await.expect("they are removed");
     });
-    let log = open(&connection, small).expect("what is left");
+    let log = open(&connection, small).expect("the rest of the log");
     assert!(log.begin() > 0 && log.begin().is_multiple_of(5_008), "{}", log.begin());
     assert_eq!(log.end(), end);
     assert_eq!(frames(&log, log.begin()).len() as u64, (end - log.begin()) / 5_008);

@@ -84,7 +84,7 @@ fn step(dice: &mut Dice, world: &mut World, values: &mut usize) -> Result<(), St
 
 /// The invariants.
 fn check(world: &World) -> Result<(), String> {
-    let read = world.read().map_err(|error| format!("nobody can read the log: {error}"))?;
+    let read = world.read().map_err(|error| format!("the log cannot be read: {error}"))?;
     let place = |value: &String| read.iter().position(|other| other == value);
     for value in &world.acknowledged {
         let Some(at) = place(value) else {

@@ -54,7 +54,7 @@ pub enum LogError {
     /// The position was dropped by truncation or bounded retention.
     #[error("position {position:#x} is no longer kept: the log begins at {begin:#x}")]
     Truncated {
-        /// The position asked for.
+        /// The requested position.
         position: Position,
         /// The first position still kept.
         begin: Position,
@@ -62,7 +62,7 @@ pub enum LogError {
     /// The position is not reached yet.
     #[error("position {position:#x} lies beyond the end of the log at {end:#x}")]
     BeyondEnd {
-        /// The position asked for.
+        /// The requested position.
         position: Position,
         /// The end of the log.
         end: Position,
@@ -70,7 +70,7 @@ pub enum LogError {
     /// The position is inside a frame.
     #[error("no frame starts at position {position:#x}: read from a position that the log gave")]
     NotAFrame {
-        /// The position asked for.
+        /// The requested position.
         position: Position,
     },
     /// Bytes that were appended could not be read back.
@@ -128,7 +128,7 @@ pub enum Lack {
     Space,
     /// Handles of the operating system, such as file descriptors.
     Handles,
-    /// The error does not tell.
+    /// The I/O error does not name it.
     Unknown,
 }
 

@@ -136,8 +136,8 @@ pub trait Log: Send + Sync {
     /// # Errors
     ///
     /// Nothing is appended on error. [`LogError::TooLarge`]; [`LogError::Backlog`] and
-    /// [`LogError::NoRoom`], after which a later attempt may succeed; [`LogError::Failed`], after
-    /// which every attempt fails.
+    /// [`LogError::NoRoom`], after which a later attempt may succeed; a [final
+    /// error](LogError::is_final), after which every attempt fails.
     fn append(&self, payload: &[u8]) -> Result<Position, LogError>;
 
     /// The end of the log: where the next frame will start.
@@ -151,13 +151,17 @@ pub trait Log: Send + Sync {
 
     /// Makes everything appended so far durable, wakes the waits that this ends, and returns the
     /// new [`Log::durable`]. The flusher calls it. Appends continue during the call and are covered
-    /// by the next one. A log that is stored remotely may return before everything is durable; then
-    /// [`Log::poll_work`] is ready, and `sync` must be called again. Call it once before a log is
-    /// dropped, too, because dropping writes nothing.
+    /// by the next one.
+    ///
+    /// May return before everything is durable, and must then be called again: while a remote store
+    /// does not answer ([`Log::poll_work`] is ready then), and while the disk is full
+    /// ([`Log::poll_work`] is pending then, so the flusher retries after a pause). Call it once
+    /// before a log is dropped, too, because dropping writes nothing.
     ///
     /// # Errors
     ///
-    /// [`LogError::Failed`], from the first failed write or sync on.
+    /// The [final error](LogError::is_final) of a log that has ended: from the first failed write
+    /// or sync on, or after another process has taken the log over.
     fn sync(&self) -> Result<Position, LogError>;
 
     /// Ready once the frames before `position` (one that `append` returned) are as durable as the
@@ -166,16 +170,16 @@ pub trait Log: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`LogError::Failed`] if the log failed before it made `position` durable.
+    /// The [final error](LogError::is_final) if the log ended before it made `position` durable.
     fn poll_durable(&self, position: Position, waker: &Waker) -> Poll<Result<(), LogError>>;
 
-    /// Ready once there is work for [`Log::sync`]. If pending, the next `append` wakes `waker`, and
-    /// so does a failure of the log. Only the flusher may call it: a second call replaces the waker
-    /// of the first.
+    /// Ready once there is work for [`Log::sync`]. If pending, `waker` is woken by the next
+    /// `append` or other work, or when the log ends. Only the flusher may call it: a second call
+    /// replaces the waker of the first.
     ///
     /// # Errors
     ///
-    /// [`LogError::Failed`] once the log has failed: no further sync can succeed.
+    /// The [final error](LogError::is_final) once the log has ended: no further sync can succeed.
     fn poll_work(&self, waker: &Waker) -> Poll<Result<(), LogError>>;
 
     /// Passes the frames from `from` on, durable or not, to `visit` in order, each with its

@@ -116,7 +116,7 @@ fn waits_end_with_the_sync_that_covers_them() {
         assert_eq!((log.durable(), log.end()), (second, third));
     });
     each_log(Durability::None, |log| {
-        let end = log.append(b"nobody waits").unwrap();
+        let end = log.append(b"no wait").unwrap();
         assert!(matches!(log.poll_durable(end, Waker::noop()), Poll::Ready(Ok(()))));
         assert_eq!(log.durable(), 0);
         assert_eq!(log.sync().unwrap(), end);

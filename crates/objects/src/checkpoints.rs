@@ -103,7 +103,8 @@ impl Shelf {
         }
     }
 
-    /// Removes all objects of a checkpoint or a draft. `whole` goes first, so no half is found.
+    /// Removes all objects of a checkpoint or a draft. `whole` goes first, so no incomplete
+    /// checkpoint is found.
     fn remove(&self, name: Name, objects: &Lengths) -> Result<(), CheckpointError> {
         if objects.contains_key(WHOLE) {
             self.store.remove(vec![self.path(name, WHOLE)])?;

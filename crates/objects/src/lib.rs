@@ -30,9 +30,9 @@
 //! * **A checkpoint exists if and only if its object `whole` does.** Parts are written first, and
 //!   ignored without `whole`. A removal begins with `whole`.
 //! * **No object is written twice.** Each attempt draws a random number. So a process that has lost
-//!   its site to another one replaces no object of the new owner. Its own checkpoint is valid all
-//!   the same, because it is written only once the log durably holds everything in it, whoever owns
-//!   the log then.
+//!   its site to another process replaces no object of the new owner. Its own checkpoint is valid
+//!   all the same, because it is written only once the log durably holds everything in it, whoever
+//!   owns the log then.
 //! * **The checkpoint with the highest position counts**, and only those below it are removed,
 //!   after it is whole.
 //! * Memory is bounded: at most one part is in memory.

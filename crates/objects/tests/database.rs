@@ -1,7 +1,7 @@
 //! A database with remote logs and checkpoints starts in an empty folder, and a failing store stops
 //! no commit.
 
-#![allow(clippy::disallowed_methods, reason = "what is done beside the test is waited for")]
+#![allow(clippy::disallowed_methods, reason = "the test waits for background work")]
 
 #[path = "../../cluster/tests/common/service.rs"]
 mod service;

@@ -10,12 +10,12 @@
 //! the floor after a scan of all contexts:
 //!
 //! ```text
-//!   scan                                         begin of a snapshot
+//!   scan                                         start of a snapshot
 //!   1 limit = clock (or the horizon, if lower)   1 pin = starting | floor
 //!   2 announce limit                             2 read announced limit
-//!   3 floor = min(limit, every pin)              3 t = a time from limit up to what the clock says
+//!   3 floor = min(limit, every pin)              3 t = a time from the limit up to the clock
 //!                                                4 pin = t
-//!                                                5 look at rows
+//!                                                5 read rows
 //! ```
 //!
 //! If the scan's step 3 missed the pin of a starting snapshot, that snapshot's step 2 came after

@@ -17,7 +17,7 @@
 /// Protects leaves while an operation uses them. See the [module documentation](self).
 pub struct Guard(crossbeam_epoch::Guard);
 
-/// Begins an operation. The guard must not be held for longer than the operation.
+/// Begins an operation, which ends when the guard is dropped.
 pub fn pin() -> Guard {
     Guard(crossbeam_epoch::pin())
 }

@@ -5,10 +5,10 @@
 //! that were visible then:
 //!
 //! ```text
-//!   keep            at every store: announce, learn the least time that it can still show
-//!   the chooser     t = the greatest of these times, and of what its session has seen
+//!   keep            at every store: announce; returns the earliest time it can read
+//!   the gateway     t = the latest of these times and of the session's time
 //!   keep_from(t)    at every store: pin
-//!   snapshot_at(t)  in any context of the store, as often as wanted, until the pin is let go
+//!   snapshot_at(t)  in any context of the store, repeatedly, until the pin is released
 //! ```
 //!
 //! Between the first step and the third, the pin's slot announces that a snapshot is being chosen,

@@ -5,15 +5,15 @@
 //! rows with no header of its own and at most 15 bytes of rounding.
 //!
 //! ```text
-//!   region 2..64 MiB, huge pages          pool 0 (one per context)          exchange
+//!   region 2..64 MiB, huge pages          pool 0 (contexts 0, 64, …)        exchange
 //!   ┌──────────┬──────────┬─────────      ┌ bump: next free byte of a piece   spare lists of 512
 //!   │ piece    │ piece    │ ...           │ free[9]  → ▢ → ▢                  slots, per class
 //!   └──────────┴──────────┴─────────      └ free[10] → ▢
 //! ```
 //!
-//! A pool belongs to one context at a time, and its mutex is therefore never contended. Freed slots
-//! go to the freeing pool. A pool with too many free slots hands a list of them to the exchange, so
-//! that memory freed by one worker serves another.
+//! Contexts whose numbers agree modulo [`POOLS`] share a pool, so its mutex is rarely contended.
+//! Freed slots go to the freeing pool. A pool with too many free slots hands a list of them to the
+//! exchange, so that memory freed by one worker serves another.
 //!
 //! **Accounting.** Each pool counts its own bytes, so transactions share no counter. The exact sum
 //! needs a visit to every pool. A pool adds its count to a global one whenever the difference

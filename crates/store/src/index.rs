@@ -9,8 +9,8 @@
 //!                 │ A │ B │ C     │   ──────────────────────▶       │ A │ B' │ B" │ C│
 //!                 └─┬───┬───┬─────┘                                 └─┬───┬────┬───┬─┘
 //!                   ▼   ▼   ▼                                         ▼   ▼    ▼   ▼
-//!                   A   B   C     B is marked obsolete: whoever       A   B'   B"  C
-//!                                 still holds it starts again
+//!                   A   B   C     B is marked obsolete: its users     A   B'   B"  C
+//!                                 start again from the root
 //! ```
 //!
 //! A path copy costs a few kilobytes of copying for every sixteen or more inserts. In return the

@@ -245,7 +245,7 @@ impl Partition {
     /// Records an installed event: sets version and time, and clears the mark.
     pub fn end_publishing(&self, version: Version, time: Time) {
         let last = self.last.load(Ordering::Relaxed);
-        assert_eq!(last & PUBLISHING, PUBLISHING, "what ends was begun");
+        assert_eq!(last & PUBLISHING, PUBLISHING, "the mark was set");
         assert!(last >> 1 < time.0, "events of a partition are installed in the order of time");
         self.version.store(version, Ordering::Release);
         self.last.store(time.0 << 1, Ordering::SeqCst);

@@ -162,6 +162,6 @@ impl Context<'_> {
 
     pub(crate) fn assert_holds(&self, index: &Index) {
         assert!(index.is_in(&self.store.heap), "contexts use the indexes of their own store");
-        assert!(self.bound().is_some(), "rows are looked at with a hold on the past");
+        assert!(self.bound().is_some(), "rows are read with a snapshot or a hold");
     }
 }

@@ -86,7 +86,7 @@ impl Row {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        debug_assert!(self.kind <= TOMBSTONE, "a version that was freed is not looked at");
+        debug_assert!(self.kind <= TOMBSTONE, "freed versions are not read");
         HEADER_BYTES + usize::from(self.key_bytes) + self.value_bytes as usize
     }
 
@@ -97,7 +97,7 @@ impl Row {
 
     /// The encoded primary key.
     pub fn key(&self) -> &[u8] {
-        debug_assert!(self.kind <= TOMBSTONE, "a version that was freed is not looked at");
+        debug_assert!(self.kind <= TOMBSTONE, "freed versions are not read");
         // SAFETY: `allocate` wrote that many bytes right after the header, in the same slot.
         unsafe {
             let start = std::ptr::from_ref(self).cast::<u8>().add(HEADER_BYTES);
@@ -107,7 +107,7 @@ impl Row {
 
     /// The value, or `None` if this version is a deletion.
     pub fn value(&self) -> Option<&[u8]> {
-        debug_assert!(self.kind <= TOMBSTONE, "a version that was freed is not looked at");
+        debug_assert!(self.kind <= TOMBSTONE, "freed versions are not read");
         if self.kind == TOMBSTONE {
             return None;
         }
@@ -120,7 +120,7 @@ impl Row {
     }
 
     pub(crate) fn older(&self) -> *mut Row {
-        debug_assert!(self.kind <= TOMBSTONE, "a version that was freed is not looked at");
+        debug_assert!(self.kind <= TOMBSTONE, "freed versions are not read");
         self.older.load(Ordering::Acquire)
     }
 

@@ -112,8 +112,8 @@ const HELD: u32 = 1;
 /// The queue must be consulted at the unlock.
 const WANTED: u32 = 2;
 
-/// After this many times a woken waiter that came too late is handed the lock. A lock that is
-/// handed to a sleeping waiter is idle until that runs, so it should be rare.
+/// A waiter that was woken this many times and came too late is handed the lock the next time. A
+/// handed-over lock is idle until the waiter runs, so this should be rare.
 const OVERTAKEN_MAX: u32 = 3;
 
 /// A place in the queue of a [`Lock`]; initially none.

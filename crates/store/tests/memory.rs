@@ -214,8 +214,8 @@ fn collecting_idle_contexts_spares_those_in_use() {
 }
 
 #[test]
-#[should_panic(expected = "rows are looked at with a hold on the past")]
-fn rows_cannot_be_looked_at_without_a_hold() {
+#[should_panic(expected = "rows are read with a snapshot or a hold")]
+fn rows_cannot_be_read_without_a_hold() {
     let _alone = ALONE.lock();
     let table = Table::new();
     let context = table.store.context().unwrap();

@@ -230,7 +230,7 @@ impl World {
     /// Kills a process. Its records in flight may still arrive.
     pub(crate) fn crash(&mut self, name: &str) {
         if let Some(writer) = self.writers.get_mut(name) {
-            writer.state = State::Ended("it is gone".to_owned());
+            writer.state = State::Ended("it was killed".to_owned());
         }
     }
 

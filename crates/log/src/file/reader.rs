@@ -150,7 +150,7 @@ fn read_frames(
     Ok(Ok(()))
 }
 
-/// True if the bytes are the front of a frame that goes on after them.
+/// True if the bytes are the front of a frame that continues after them.
 fn is_cut(bytes: &[u8], position: Position) -> bool {
     bytes.len() < FRAME_HEADER_BYTES
         || frame_bytes(bytes, position).is_some_and(|length| length > bytes.len())

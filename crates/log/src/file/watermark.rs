@@ -5,7 +5,7 @@
 //! also writes the new durable position here, before any wait ends:
 //!
 //! ```text
-//!   sync:  frames written ─▶ fdatasync ─▶ watermark written ─▶ waits end, clients are told
+//!   sync:  frames written ─▶ fdatasync ─▶ watermark written ─▶ waits end, clients get answers
 //!
 //!   offset  0               8       12      16              24             32       512
 //!           ├───────────────┼───────┼───────┼───────────────┼──────────────┤ ─ ─ ─ ─├── slot 2

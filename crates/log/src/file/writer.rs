@@ -24,7 +24,7 @@ const BUFFER_BYTES_KEPT: usize = 8 << 20;
 
 /// The state of the disk as `sync` knows it. Only one sync runs at a time.
 pub(super) struct Writer {
-    /// Everything before this position is on disk for certain.
+    /// Everything before this position is on disk.
     pub(super) synced: Position,
     /// The file written to after that position, and its name.
     pub(super) written: Option<(String, Arc<dyn SegmentFile>)>,

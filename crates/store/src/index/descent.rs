@@ -7,9 +7,9 @@
 //!
 //! ```text
 //!            key a          key b          key c
-//!   heads    ask            ask            ask          by the time c has asked,
-//!   words    read, ask      read, ask      read, ask    what a asked for is there
-//!   child    read, ask      read, ask      read, ask
+//!   heads    fetch          fetch          fetch        when c has started its fetch,
+//!   words    read, fetch    read, fetch    read, fetch  that of a has arrived
+//!   child    read, fetch    read, fetch    read, fetch
 //!   heads    ...
 //! ```
 

@@ -22,7 +22,7 @@ struct Model {
 impl Model {
     /// Checks what a log holds after a crash, and makes that the model.
     fn check_recovered(&mut self, log: &FileLog, context: &str) {
-        assert!(log.end() >= self.durable, "{context}: lost what was durable");
+        assert!(log.end() >= self.durable, "{context}: lost durable frames");
         let begin = log.begin();
         let expected: Vec<_> = self
             .frames
@@ -240,7 +240,7 @@ fn random_damage_never_panics() {
         }
         if let Ok((log, _)) = FileLog::open_folder(Box::new(disk.clone()), options) {
             let found = frames(&log, log.begin());
-            log.append(b"goes on").unwrap();
+            log.append(b"continues").unwrap();
             log.sync().unwrap();
             assert_eq!(frames(&log, log.begin()).len(), found.len() + 1, "seed {seed}");
         }
