@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!   requests ──▶ sequencer ──▶ ORDER ──▶ planner ──▶ site ──▶ rows, answers
-//!                gathers       durable   who does    locks, pushes, runs
-//!                batches                 what, where    ▲  │
+//!                gathers       durable   assigns     locks, pushes, runs
+//!                batches                 sites          ▲  │
 //!                                                       └──┘ other sites: rows that are read
 //! ```
 //!

@@ -3,7 +3,7 @@
 //!
 //! A step requests all its locks at once, and steps request them in their order. Therefore a step
 //! waits only for earlier steps, the first unfinished step waits for none, and deadlock is
-//! impossible. A reader behind a waiting writer waits too, so no step overtakes another one.
+//! impossible. A reader behind a waiting writer waits too, so no step overtakes it.
 //!
 //! # The picture
 //!

@@ -178,7 +178,7 @@ impl Leg {
         self.is_from(site) || self.is_to(site)
     }
 
-    /// True if a site holds it after the step.
+    /// True if records of this leg move to `site`, or stay there as a single record.
     pub fn is_to(&self, site: SiteId) -> bool {
         match self {
             Leg::Record { to, .. } => *to == site,

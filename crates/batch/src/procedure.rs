@@ -12,8 +12,8 @@
 //! # Reconnaissance
 //!
 //! A run that leaves its footprint cannot commit. It continues only to find out what else it needs.
-//! It reads whatever rows its site holds, without locks, and everything that it touches is added to
-//! the footprint of the next attempt. This footprint may be wrong, because other transactions write
+//! It reads whatever rows its site holds, without locks, and adds all that it touches to the
+//! footprint of the next attempt. This footprint may be wrong, because other transactions write
 //! meanwhile; then another attempt follows.
 //!
 //! Whether a run leaves its footprint depends only on the rows of the footprint, so all executors

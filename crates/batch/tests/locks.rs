@@ -1,5 +1,5 @@
-//! Compares the lock manager with a naive model: a list of all requests that is searched for
-//! conflicts.
+//! Compares the lock manager with a naive model, which keeps a list of all requests and searches it
+//! for conflicts.
 
 use isomer_batch::{Lock, Locks, StepId};
 use isomer_design::{Access, Key, KeyRange, Span, TableId};

@@ -33,6 +33,7 @@
 //!   tick                           advances the clock by `ASK_AFTER_NS`
 //!   show · locks                   rows and fused records; steps with locks
 //! ```
+//!
 //! The output of a command is the plan, then each message (`⇥`: held) and each answer it causes.
 
 #[path = "script/batches.rs"]

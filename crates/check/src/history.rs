@@ -49,7 +49,7 @@ pub enum Outcome {
     Committed,
     /// Had no effect.
     Failed,
-    /// No answer, because the connection was lost. The transaction has committed if another one
+    /// No answer, because the connection was lost. The transaction has committed if a read
     /// sees its writes.
     Unknown,
 }

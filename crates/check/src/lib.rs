@@ -16,11 +16,11 @@
 //!   Both read the empty list,
 //!   so one update is lost.           rw: b has read x without a's 1
 //! ```
-//! | isolation | moments of a transaction | cycles that it forbids |
+//!
 //! | isolation | moments of a transaction | cycles that it forbids |
 //! | --- | --- | --- |
 //! | [`Level::ReadCommitted`] | one for each statement, and its commit | G0, G1c |
-//! | [`Level::Snapshot`] | one for all reads, and its commit | also G-single, lost update, long fork |
+//! | [`Level::Snapshot`] | one for reads, and its commit | also G-single, lost update, long fork |
 //! | [`Level::Serializable`] | one | also write skew (G2) |
 //!
 //! The levels differ in nothing else; the name of an anomaly only describes its cycle. Some

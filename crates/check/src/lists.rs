@@ -5,7 +5,7 @@
 //! prefix of it. A transaction reads a prefix of committed values, followed by its own appends:
 //!
 //! ```text
-//!   order of x    1  2  5  4        2 and 5 by a; 4 by an unknown outcome, so that has committed
+//!   order of x    1  2  5  4        2 and 5 by a; 4 by c, whose unknown outcome is thus a commit
 //!   a             append x 2; read x [1 2]; append x 5        sees [1] of others
 //!   b             read x [1 2]                                G1b: 2 is not the last append of a
 //! ```

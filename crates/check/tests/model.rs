@@ -133,7 +133,7 @@ impl Store {
         let writes = |open: &Open| open.own.iter().any(|(of, _)| *of == key);
         let mut others = self.open.iter().enumerate().filter(|(other, _)| *other != session);
         if others.any(|(_, other)| other.as_ref().is_some_and(writes)) {
-            return self.end(session, Outcome::Failed); // The row is locked: fail instead of waiting.
+            return self.end(session, Outcome::Failed); // The row is locked: fail, do not wait.
         }
         let open = self.open[session].as_mut().expect("a transaction is open");
         let newer = self.commits[open.sees..].iter().flatten().any(|(of, _)| *of == key);

@@ -7,8 +7,8 @@
 //! ```text
 //!   a read-modify-write of 3 rows in 2 partitions, at one site
 //!
-//!   receive │ begin + 2·partition + 3·(read + write) + commit + 3·log_row │ (log) │ resume + reply
-//!           └──────────── with its locks held ────────────────────────────┘
+//!   receive │ begin + 2·partition + 3·(read + write) + commit │ (log) │ resume + send
+//!           └──────────── with its locks held ────────────────┘
 //! ```
 
 use isomer_cluster::Txn;

@@ -235,8 +235,8 @@ pub trait Strategy: Send + Sync {
     fn changed(&self, _changed: &Changed<'_>) {}
 
     /// Returns the learned state as text for [`Strategy::recall`], or `None` if there is none. This
-    /// method and `recall` have no default, so that a strategy that wraps another one cannot forget
-    /// to pass on its state.
+    /// method and `recall` have no default, so that a strategy that wraps a second one cannot
+    /// forget to pass on its state.
     fn memory(&self, design: &Design) -> Option<String>;
 
     /// Restores the state that [`Strategy::memory`] returned.

@@ -43,7 +43,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// The maximum number of tweets or users in a list.
 const LIST_MAX: u32 = 20;
-/// The maximum number of users that one user follows.
+/// The maximum number of users that a user follows.
 const FOLLOWS_MAX: u64 = 50;
 /// The names of the transactions, in the order of the mix.
 const NAMES: [&str; 5] =

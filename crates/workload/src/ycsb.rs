@@ -7,7 +7,6 @@
 //! # Which keys
 //!
 //! ```text
-//! ```text
 //!   rank  0 1 2 3 …                    chosen uniformly, or by Zipf: small ranks more often
 //!         └─┴─┴─┴──▶ key = (hot spot + rank) mod keys
 //!

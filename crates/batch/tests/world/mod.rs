@@ -8,6 +8,7 @@
 //!      └── answers ─────────────│──────────┘
 //!                               └──────▶ serial execution    the expected results
 //! ```
+//!
 //! | checker | guarantee |
 //! | --- | --- |
 //! | answers | every answer to a client, first or repeated, is the one of serial execution |
@@ -15,7 +16,6 @@
 //! | rows | the sites together hold the rows of serial execution, each at its planned place |
 //! | settles | after the last fault, all clients are answered and all locks released |
 //! | histories | list operations are strictly serializable (`isomer-check`) |
-//! | histories | what clients saw of lists is serializable, in real time (`isomer-check`) |
 
 pub(crate) mod plant;
 pub(crate) mod procedures;

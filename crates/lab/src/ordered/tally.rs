@@ -44,7 +44,7 @@ impl Timeline {
 /// A slice of time.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub struct Slice {
-    /// When it ended, in seconds since the clients began.
+    /// Its end, in seconds since the clients began.
     pub end_s: f64,
     /// The number of transactions.
     pub count: u64,

@@ -8,10 +8,10 @@
 //! ```
 //!
 //! Each kind makes up half of the transactions. As in the standard, one percent of order lines have
-//! an item of another warehouse, and 15 percent of payments a customer of another one. Left out are
-//! items, which every site would hold, aborts, and reads of inserted rows. The lines of an order
-//! are one record. The generator numbers the orders, so that footprints are known. The records of
-//! an order are written once and never accessed again.
+//! an item of another warehouse, and 15 percent of payments a customer of another warehouse. Left
+//! out are items, which every site would hold, aborts, and reads of inserted rows. The lines of an
+//! order are one record. The generator numbers the orders, so that footprints are known. The
+//! records of an order are written once and never accessed again.
 
 use isomer_plan::generate::{Random, Touch, Workload};
 use rand::RngExt;
