@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_runs_once_and_a_restart_is_another_time() {
+    fn a_request_runs_once_and_its_restart_runs_again() {
         let mut clients = Clients::default();
         assert!(clients.admit(&request(4, 0)) && !clients.admit(&request(4, 0)));
         clients.answered_at(&request(4, 0), SiteId(2));
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_later_of_two_requests_in_a_batch_is_the_latest_in_whichever_order_they_are_placed() {
+    fn the_latest_request_does_not_depend_on_the_order_of_placement() {
         let mut clients = Clients::default();
         assert!(clients.admit(&request(1, 0)) && clients.admit(&request(2, 0)));
         clients.answered_at(&request(2, 0), SiteId(2));

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_touches_outside_is_the_next_footprint() {
+    fn accesses_outside_of_a_footprint_extend_the_next_one() {
         let chase = |_: &[u8], txn: &mut Txn<'_>| {
             let next = txn.get(T, &Key::int(0))?.map_or(0, |row| row[0]);
             let next = txn.get(T, &Key::int(next.into()))?.map_or(0, |row| row[0]);
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_procedure_that_counts_its_runs_is_named() {
+    fn a_nondeterministic_procedure_is_reported_by_name() {
         let runs = AtomicU64::new(0);
         let counts = move |_: &[u8], _: &mut Txn<'_>| {
             Ok(runs.fetch_add(1, Ordering::Relaxed).to_be_bytes().to_vec())

@@ -28,7 +28,7 @@ const SEEN: [&str; 16] = [
 ];
 
 #[test]
-fn all_promises_hold_for_each_router() {
+fn all_guarantees_hold_for_each_router() {
     let mut all = Seen::new();
     for seed in 1..=200 {
         let world = World::new(seed, None);
@@ -115,11 +115,11 @@ fn a_range_that_moves_without_its_lock() {
 }
 
 #[test]
-fn a_row_that_rots_on_disk() {
+fn a_row_that_is_corrupted_on_disk() {
     found(Plant::RowRots, &["copies agree"]);
 }
 
 #[test]
-fn pushes_that_are_forgotten_too_early() {
+fn pushes_that_are_dropped_too_early() {
     found(Plant::PushesForgottenEarly, &["settles"]);
 }

@@ -41,7 +41,7 @@ fn every_system_answers_and_every_workload_adds_up() {
 }
 
 #[test]
-fn a_moving_hot_spot_and_what_the_autopilot_learned_are_measured() {
+fn a_moving_hot_spot_and_the_predictions_of_the_autopilot_are_measured() {
     let mut experiment = small("ycsb-shift");
     let WorkloadSpec::Ycsb(ycsb) = &mut experiment.workload else { panic!("it is YCSB") };
     ycsb.shift_every_s = Some(5.5);

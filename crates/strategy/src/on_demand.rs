@@ -140,14 +140,14 @@ mod tests {
     }
 
     #[test]
-    fn one_site_that_can_run_it_does_and_nothing_changes() {
+    fn a_transaction_of_one_site_runs_there_without_changes() {
         let footprint = Footprint::new().write(ITEMS, Key::int(5)).read(ITEMS, Key::int(31));
         assert_eq!(decide(&OnDemand::default(), &footprint), Ok(Decision::at(SiteId(1))));
         assert_eq!(decide(&Static, &footprint), Ok(Decision::at(SiteId(1))));
     }
 
     #[test]
-    fn what_is_missing_is_brought_to_the_site_that_needs_least() {
+    fn missing_copies_move_to_the_site_with_the_lowest_cost() {
         let footprint = Footprint::new().write(ITEMS, Key::int(5)).write(ITEMS, Key::int(12));
         let decision = decide(&OnDemand::default(), &footprint).unwrap();
         assert_eq!(

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_site_can_run_runs_there() {
+    fn a_transaction_of_one_site_runs_there() {
         let footprint = Footprint::new().write(ITEMS, Key::int(12)).read(ITEMS, Key::int(15));
         assert_eq!(decide(&footprint, 0), Place::At(SiteId(2)));
     }
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn equals_take_turns() {
+    fn equal_sites_take_turns() {
         let footprint = Footprint::new().write(ITEMS, Key::int(1)).write(ITEMS, Key::int(12));
         let chosen: Vec<Place> = (0..200).map(|ticket| decide(&footprint, ticket)).collect();
         for coordinator in [SiteId(1), SiteId(2)] {

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn stock_is_what_was_restocked() {
+    fn stock_equals_the_committed_restocks() {
         let mut pps = pps(None);
         let mut data = Model::loaded(&pps);
         assert_eq!(data.totals(), pps.loaded());

@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn the_balance_lies_where_transactions_change_it() {
+    fn the_balance_is_the_number_of_the_row() {
         let bank = bank(5);
         let tables: BTreeMap<_, _> = bank.tables().into_iter().collect();
         for LoadRow { table, key, row } in bank.load() {

@@ -8,7 +8,7 @@
 //!
 //! | procedure | mix | full mix | reads | writes |
 //! | --- | ---: | ---: | --- | --- |
-//! | New-Order | 45 % | 45 % | warehouse, customer, items | district, stock, orders, new_order, lines |
+//! | New-Order | 45 % | 45 % | warehouse, customer, items | district, stock, rows of the order |
 //! | Payment | 45 % | 43 % | | warehouse, district, customer, history |
 //! | Order-Status | | 4 % | customer, its last order and lines | |
 //! | Delivery | | 4 % | | by district: oldest new order, its lines and customer |

@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_few_are_followed_and_chosen_most() {
+    fn the_same_few_users_are_followed_and_chosen_most() {
         let twitter = small();
         let most = (0..200).max_by_key(|user| twitter.graph.followers[*user].len()).unwrap() as u32;
         assert_eq!(most, shuffled(0, 200));

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_is_told_in_words() {
+    fn a_difference_is_described_in_words() {
         let mismatch = Mismatch {
             found: Totals { rows: 9, damaged: 1, sum: 10 },
             expected: Totals { rows: 10, damaged: 0, sum: 12 },

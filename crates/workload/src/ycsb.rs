@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn the_counter_lies_where_transactions_change_it() {
+    fn the_counter_is_the_number_of_the_row() {
         let ycsb = Ycsb::new(small(), TABLE).unwrap();
         let (_, schema) = ycsb.tables().remove(0);
         for LoadRow { key, mut row, .. } in ycsb.load().skip(500).take(3) {

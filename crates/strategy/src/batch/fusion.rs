@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rule_says_who_leaves_a_full_table() {
+    fn the_policy_chooses_the_evicted_entry() {
         for (rule, leaves) in
             [(Replacement::Fifo, 1), (Replacement::Lru, 2), (Replacement::Clock, 1)]
         {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_home_again_leaves_no_trace_but_the_places_given() {
+    fn a_record_that_is_home_again_has_no_entry() {
         let mut table = table(Replacement::Fifo, 9);
         table.set(&1, 7, 0);
         let before = table.digest();

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_get_another_home_and_are_merged_with_their_neighbours() {
+    fn ranges_get_a_new_home_and_merge_with_their_neighbours() {
         let design = Design::parse(
             "sites s1 s2 s3\ntable a\n column id int64\n key id\n \
              partition [] master s1\n partition [10] master s2",
