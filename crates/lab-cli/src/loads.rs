@@ -1,4 +1,4 @@
-//! Loads of real machines that are built into the program.
+//! Loads of real machines, built into the program.
 
 use isomer::loads::read;
 use isomer_lab::ordered::Load;
@@ -6,10 +6,10 @@ use isomer_plan::generate::LoadTrace;
 
 const GOOGLE: &[u8] = include_bytes!("../../../data/google_machine_load.csv.zst");
 const AZURE: &[u8] = include_bytes!("../../../data/azure_vm_cpu.csv.zst");
-/// Machines of loads that are made up.
+/// Machines of synthetic loads.
 const WANDERING: usize = 64;
 
-/// Reads a built-in load, or makes one up.
+/// Reads a built-in load, or generates one.
 pub(crate) fn built_in(load: Load) -> Result<LoadTrace, String> {
     match load {
         Load::Google => read(GOOGLE, None),

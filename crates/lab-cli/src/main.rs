@@ -1,13 +1,14 @@
 //! `isomer-lab`: the command line for measuring and research.
 //!
-//! | command | what it does | where |
+//! | command | effect | where |
 //! | --- | --- | --- |
-//! | `bench` | measures transactions, and checks that each counted | `bench/` |
-//! | `sim` | random scenarios in a simulated world | `sim.rs` |
+//! | `bench` | measures transactions, and checks the result | `bench/` |
+//! | `sim` | runs random scenarios in a simulated world | `sim.rs` |
 //! | `run`, `ablation`, `calibrate`, `list` | experiments on virtual clusters | `experiments/` |
 //! | `ordered` | transactions in a total order, on threads | `ordered/` |
 //!
-//! Exit codes and output are those of `isomer`, whose library has what both programs share.
+//! Exit codes and output are those of `isomer`, whose library has the code that both programs
+//! share.
 
 mod bench;
 mod experiments;
@@ -18,7 +19,7 @@ mod sim;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// Each client of a benchmark has a thread that allocates and frees all the time.
+/// Faster than the default for the clients of a benchmark, which allocate in many threads.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -8,13 +8,13 @@ use std::io::IsTerminal;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-/// A terminal hears of passed seeds this often.
+/// Interval between messages about passed seeds on a terminal.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Runs random scenarios in a simulated world, and checks that every promise is kept
+/// Runs random scenarios in a simulated world, and checks the guarantees of the database
 ///
-/// Each seed draws a database, clients, changes of the design and faults; runs the real code on one
-/// thread under virtual time; and checks what happened. A seed repeats exactly.
+/// Each seed draws a database, clients, changes of the design and faults. It runs the real code on
+/// one thread under virtual time, and checks the result. A seed repeats exactly.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Examples:
   isomer-lab sim --seeds 1..500
@@ -26,37 +26,40 @@ const PAUSE: Duration = Duration::from_millis(200);
   isomer-lab sim --seeds 1..1000 --cluster
   isomer-lab sim --seeds 1..200 --plant dropped-events      must fail")]
 pub(crate) struct SimArgs {
-    /// Which seeds: a first and a last one, or a single one
+    /// Seeds: the first and the last one, or a single one
     #[arg(long, value_name = "A..B", default_value = "1..100", value_parser = seeds)]
     seeds: RangeInclusive<u64>,
     /// Transactions of each run
     #[arg(long, default_value_t = SimOptions::default().steps,
           value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     steps: u64,
-    /// Faults there may be: all, none, or some of crashes,network,loss,stalls,disks
+    /// Possible faults: all, none, or some of crashes,network,loss,stalls,disks
     #[arg(long, default_value = "all")]
     faults: Faults,
-    /// Lets tables have synchronous backups, as the seed draws them
+    /// Gives tables synchronous backups, as the seed draws them
     #[arg(long)]
     backups: bool,
-    /// Lets sites stay away, one after the other, and others take over from them; the design stands still meanwhile
+    /// Takes sites down, one after the other, so that others take over from them; the design does
+    /// not change
     #[arg(long)]
     failover: bool,
-    /// Has a table change its order again and again, as ALTER TABLE .. SHARD BY does, with crashes in every phase
+    /// Changes the order of a table again and again, as ALTER TABLE .. SHARD BY does, with crashes
+    /// in every phase
     #[arg(long)]
     reshard: bool,
-    /// Has nodes own the sites, with their logs in a modelled Kafka: processes are killed, paused, cut off from it and
-    /// replaced while they are there still; brokers do not answer, change their leaders, and get records twice
+    /// Lets nodes own the sites, with their logs in a modelled Kafka. Processes are killed, paused,
+    /// cut off from it, and replaced while they still run; brokers do not answer, change their
+    /// leaders, and store records twice
     #[arg(long, conflicts_with_all = ["failover", "reshard"])]
     cluster: bool,
-    /// How transactions are isolated that come statement by statement: snapshot (READ COMMITTED or REPEATABLE READ, as
-    /// the seed draws them), or serializable
+    /// Isolation of transactions that come statement by statement: snapshot (READ COMMITTED or
+    /// REPEATABLE READ, as the seed draws them), or serializable
     #[arg(long, value_name = "LEVEL", default_value = "snapshot")]
     isolation: Isolation,
-    /// Plants a bug, to see that the checks find it; an unknown name lists those there are
+    /// Plants a bug, to test that the checks find it; an unknown name lists the bugs
     #[arg(long, value_name = "BUG")]
     plant: Option<Plant>,
-    /// How many lines of its trace a failure shows, the last ones
+    /// Lines of its trace that a failure shows, the last ones
     #[arg(long, value_name = "N", default_value_t = SimOptions::default().lines)]
     lines: usize,
     /// Prints one line of JSON for each seed
@@ -64,7 +67,7 @@ pub(crate) struct SimArgs {
     json: bool,
 }
 
-/// How transactions are isolated.
+/// The isolation of transactions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 enum Isolation {
     /// READ COMMITTED or REPEATABLE READ
@@ -73,7 +76,7 @@ enum Isolation {
     Serializable,
 }
 
-/// Reads `3..8`, which has both ends, or `3`.
+/// Reads `3..8`, which includes both ends, or `3`.
 fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
     let number = |text: &str| {
         text.parse().map_err(|_| format!("`{text}` is no seed; write 1..500, or a single number"))
@@ -91,7 +94,7 @@ fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
 /// Runs all seeds.
 ///
 /// # Errors
-/// [`Failure::Told`] if a promise was broken.
+/// [`Failure::Told`] if a check failed.
 pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
     let SimArgs { steps, faults, plant, lines, backups, failover, reshard, cluster, .. } = *args;
     let serializable = args.isolation == Isolation::Serializable;
@@ -137,7 +140,7 @@ pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
     if failed == 0 { Ok(()) } else { Err(Failure::Told) }
 }
 
-/// Seeds that passed: a line each, or one line of a terminal that is written over.
+/// Reports of passed seeds: a line each, or one line of a terminal that is overwritten.
 struct Told {
     is_line: bool,
     last: Option<Instant>,

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// How a command ended.
+/// The result of a command.
 struct Ended {
     code: i32,
     out: String,
@@ -58,7 +58,7 @@ fn every_command_has_help_with_an_example() {
 }
 
 #[test]
-fn requests_that_make_no_sense_end_with_2_and_name_what_is_wrong() {
+fn bad_requests_end_with_2_and_name_the_fault() {
     let cases: [(&[&str], &str); 7] = [
         (&["frob"], "frob"),
         (

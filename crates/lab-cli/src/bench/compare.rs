@@ -1,20 +1,21 @@
-//! `isomer-lab bench compare`: the autopilot beside designs that others keep, on real threads.
+//! `isomer-lab bench compare`: the autopilot beside strategies that keep the design, on real
+//! threads.
 //!
-//! Each case gives the same rows and the same stream of transactions to a database for each strategy. They
-//! take turns, in another order every round, so that whatever else the machine does hits all of them;
-//! what counts is the ratio within a round, and of those the median.
+//! Each case gives the same rows and the same stream of transactions to one database for each
+//! strategy. The databases take turns, in another order each round, so that noise of the machine
+//! affects all of them. The figure is the ratio within a round, and of those the median:
 //!
 //! ```text
-//!   round 0   learned   static-2pc  on-demand      not counted: everyone settles
+//!   round 0   learned   static-2pc  on-demand      warm-up, not counted
 //!   round 1   static-2pc  on-demand  learned       ratios: learned / static-2pc, learned / on-demand
 //!   round 2   on-demand  learned  static-2pc       …
 //! ```
 //!
-//! | case | what is asked |
+//! | case | workload |
 //! | --- | --- |
-//! | `trace` | a production trace, over partitions that lie anywhere |
+//! | `trace` | a production trace, over partitions at hashed sites |
 //! | `ycsb-shift` | skewed updates of neighbouring keys; the hot spot moves every other round |
-//! | `nothing-to-do` | every transaction is at one site already: what does the autopilot cost? |
+//! | `nothing-to-do` | only single-site transactions: the overhead of the autopilot |
 
 use isomer::checks::{Check, no_failures, sums};
 use isomer::failure::Failure;
@@ -35,32 +36,32 @@ const TABLE: TableId = TableId(1);
 const CASES: [&str; 3] = ["trace", "ycsb-shift", "nothing-to-do"];
 const STRATEGIES: [&str; 3] = ["learned", "static-2pc", "on-demand"];
 
-/// The autopilot beside `static-2pc` and `on-demand`, by turns in one run: ratios of throughput
+/// Throughput of the autopilot over `static-2pc` and `on-demand`, which take turns in one run
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Examples:
   isomer-lab bench compare
   isomer-lab bench compare --only nothing-to-do
   isomer-lab bench compare --rounds 20 --turn-ms 1000 --json")]
 pub(crate) struct CompareArgs {
-    /// How many sites each database has
+    /// Sites of each database
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     sites: u16,
-    /// How many clients run transactions at once
+    /// Clients that run transactions at once
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: u16,
     /// Rows of the YCSB cases
     #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(5000..))]
     rows: u64,
-    /// How often each has its turn, after the first time
+    /// Turns of each strategy, after the warm-up
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     rounds: u64,
     /// How long a turn is, in milliseconds
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(10..=60_000))]
     turn_ms: u64,
-    /// Where the chance of the run comes from
+    /// Seed of the run
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Runs one of the cases only
+    /// Runs this case only
     #[arg(long, value_name = "CASE", value_parser = CASES)]
     only: Option<String>,
     /// Prints one line of JSON for each case
@@ -68,7 +69,7 @@ pub(crate) struct CompareArgs {
     json: bool,
 }
 
-/// A case, as it came out.
+/// The result of a case.
 #[derive(Serialize)]
 struct Report {
     bench: &'static str,
@@ -78,19 +79,20 @@ struct Report {
     rounds: u64,
     turn_ms: u64,
     seed: u64,
-    /// Transactions per second, the median of the rounds.
+    /// Transactions a second, the median of the rounds.
     throughput: Vec<(&'static str, f64)>,
-    /// How many times as much the autopilot runs, the median of the rounds; and the quartiles around it.
+    /// Throughput of the autopilot over that of each other strategy: the median of the rounds, and
+    /// the quartiles around it.
     learned_over: Vec<(&'static str, f64, [f64; 2])>,
     checks: Vec<Check>,
 }
 
-/// A database of one strategy, and its clients.
+/// One strategy's database and its clients.
 struct Contestant<'d, W> {
     db: &'d Database,
     clients: Vec<Client<'d, W>>,
     tally: Tally,
-    /// Transactions per second, round by round.
+    /// Transactions a second, round by round.
     rates: Vec<f64>,
 }
 
@@ -129,7 +131,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
     if ok { Ok(()) } else { Err(Failure::Told) }
 }
 
-/// Runs one case: `workload` gives that of each client, `before_round` may change it.
+/// Runs one case. `workload` makes the workload of each client; `before_round` may change it.
 fn compare<W: Workload + Send>(
     args: &CompareArgs,
     case: &'static str,
@@ -191,7 +193,7 @@ fn options(sites: u16, strategy: &str) -> Options {
 }
 
 impl<W: Workload + Send> Contestant<'_, W> {
-    /// Runs clients for a while; gives transactions per second.
+    /// Runs the clients for `turn`; returns transactions a second.
     fn take_turn(&mut self, turn: Duration) -> f64 {
         let stop = AtomicBool::new(false);
         let (begun, before) = (clock::now(), self.tally.committed);
@@ -269,7 +271,7 @@ impl Report {
     }
 }
 
-/// The value below which a share of all values lies.
+/// The value at quantile `share`.
 fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,12 +1,13 @@
-//! `isomer-lab bench kafka`: what a commit costs whose redo log is in Kafka, beside what Kafka itself costs.
+//! `isomer-lab bench kafka`: the cost of a commit with the redo log in Kafka, beside that of Kafka
+//! itself.
 //!
-//! | figure | |
-//! | --- | --- |
-//! | producer | one client sends a record, as long as that of a commit, and waits: the same client of Kafka, without a log |
-//! | commit | one client writes a row and waits for the commit |
-//! | shared | many clients write rows, each in a partition of its own: commits a second, and commits in a record |
+//! * **producer**: one client sends a record of the length of a commit's, and waits. It is the same
+//!   client of Kafka, without a log.
+//! * **commit**: one client writes a row and waits for the commit.
+//! * **shared**: `--clients` clients write rows, each in a partition of its own; the figures are
+//!   commits a second and commits in a record.
 //!
-//! The first two take turns, so that the machine's other work meets both.
+//! The first two take turns, so that the machine's other work affects both.
 
 use isomer::failure::Failure;
 use isomer::{clock, out, text};
@@ -20,28 +21,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How often the first two take turns, and for how many records each.
+/// Turns of the first two, and records of each turn.
 const TURNS: usize = 40;
 const RECORDS: usize = 50;
-/// What a record has beside what was committed.
+/// Bytes of a record beside the committed ones.
 const HEAD_BYTES: u64 = 72;
 
-/// What a commit costs whose redo log is in Kafka
+/// The cost of a commit with the redo log in Kafka
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Examples:
   clients/kafka /tmp/broker 9092 9093 &
   isomer-lab bench kafka --log kafka://127.0.0.1:9092/bench --json")]
 pub(crate) struct KafkaArgs {
-    /// A topic that does not exist yet; the producer has another one, whose name ends in -bare
+    /// A topic that does not exist yet; the producer uses a second topic, whose name ends in -bare
     #[arg(long, value_name = "kafka://HOST:PORT,HOST:PORT/TOPIC")]
     log: String,
-    /// An option of Kafka's client; as often as there are
+    /// An option of Kafka's client; can be repeated
     #[arg(long = "kafka-option", value_name = "NAME=VALUE")]
     options: Vec<String>,
-    /// How many clients share records
+    /// Clients that share records
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
     clients: u16,
-    /// For how long they do
+    /// Seconds that they work
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
     /// Bytes of a row
@@ -52,7 +53,7 @@ pub(crate) struct KafkaArgs {
     json: bool,
 }
 
-/// What was measured, times in microseconds.
+/// The figures; times are in microseconds.
 #[derive(Serialize)]
 struct Figures {
     bench: &'static str,
@@ -110,7 +111,7 @@ impl Subject {
         Ok(self.counters().bytes - before.bytes + HEAD_BYTES)
     }
 
-    /// Commits of many clients: how many a second, and how many in a record.
+    /// Measures commits of all clients: how many a second, and how many in a record.
     #[allow(clippy::disallowed_methods, reason = "a benchmark of clients starts threads")]
     fn shared(&self, clients: u16, seconds: u64) -> (f64, f64) {
         let (stop, commits) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -134,10 +135,10 @@ impl Subject {
     }
 }
 
-/// Measures.
+/// Measures and prints the figures.
 ///
 /// # Errors
-/// If there are no brokers, or the topic has logs.
+/// If there are no brokers, or the topic has logs already.
 pub(crate) fn run(args: &KafkaArgs) -> Result<(), Failure> {
     let figures = figures(args)?;
     match args.json {
@@ -147,8 +148,8 @@ pub(crate) fn run(args: &KafkaArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a commit takes, in times of what a bare producer does, at the median; and how many commits are in a record where 32
-/// clients share them.
+/// The median time of a commit over that of a bare producer, and the commits in a record that 32
+/// clients share.
 pub(super) fn commits(log: String, seconds: u64) -> Result<(f64, f64), Failure> {
     let (options, value_bytes) = (Vec::new(), 100);
     let figures =
@@ -161,7 +162,7 @@ fn figures(args: &KafkaArgs) -> Result<Figures, Failure> {
     let folder = std::env::temp_dir().join(format!("isomer-bench-kafka-{}", std::process::id()));
     let bare = Bare::open(&connection).map_err(Failure::failed)?;
     let measured = measure(args, Arc::new(KafkaLogs::new(connection)), &bare, &folder);
-    // It has checkpoints only, of a database that nobody goes on with.
+    // It has checkpoints only, of a database that is not used again.
     let _ = std::fs::remove_dir_all(&folder);
     measured
 }

@@ -1,4 +1,4 @@
-//! Clients at full speed, and what they count.
+//! Clients at full speed, and their counts.
 
 use super::options::Common;
 use isomer::clock;
@@ -8,26 +8,27 @@ use isomer_workload::{Workload, random};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-/// Clients run, and what they count does not matter yet.
+/// Clients run, but their counts are of the warm-up.
 const WARM: u8 = 0;
 /// Clients count.
 const MEASURE: u8 = 1;
 const STOP: u8 = 2;
 
-/// Progress is told this often.
+/// Interval between messages of progress.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// What clients did.
+/// Counts of all clients.
 pub(super) struct Measured {
     /// Before the measurement began.
     pub(super) warm: Tally,
     pub(super) counted: Tally,
     pub(super) seconds: f64,
-    /// A session that has seen all that any client's has.
+    /// A session that has seen everything that the clients' sessions have seen.
     pub(super) session: Session,
 }
 
-/// Lets clients run at full speed, one thread each: a while to warm up, then the time that counts.
+/// Runs each workload in a thread at full speed: a warm-up of a tenth of the time, then the
+/// measurement.
 pub(super) fn measure<W: Workload + Send>(
     db: &Database,
     common: &Common,
@@ -69,7 +70,7 @@ pub(super) fn measure<W: Workload + Send>(
     measured
 }
 
-/// A client's thread: counts of the warm-up, of the measurement, and the session at the end.
+/// Runs one client; returns counts of the warm-up, of the measurement, and its session.
 fn work<W: Workload>(mut client: Client<'_, W>, phase: &AtomicU8) -> (Tally, Tally, Session) {
     let (mut warm, mut counted) = (Tally::default(), Tally::default());
     loop {

@@ -1,4 +1,4 @@
-//! `isomer-lab bench`: workloads at full speed, with the check of each at the end.
+//! `isomer-lab bench`: workloads at full speed, each checked at the end.
 //!
 //! | command | workload |
 //! | --- | --- |
@@ -6,18 +6,19 @@
 //! | `smallbank` | six short procedures of a bank |
 //! | `pps` | products, parts, and suppliers that share them |
 //! | `tpcc-procedures` | TPC-C as procedures, without SQL |
-//! | `twitter` | what people write, and who follows whom |
+//! | `twitter` | tweets and followers |
 //! | `trace` | a production cache's requests as transactions |
-//! | `compare` | the autopilot beside other strategies, by turns (`compare.rs`) |
-//! | `route` | what routing and planning cost with more sites and partitions (`route.rs`) |
-//! | `reshard` | what clients notice of a change of the shard key (`reshard.rs`) |
-//! | `moves` | what clients notice while a block of rows moves, by the kind of move (`moves.rs`) |
-//! | `store` | what the store costs against bare maps (`store.rs`) |
+//! | `compare` | the autopilot beside other strategies, in turns (`compare.rs`) |
+//! | `route` | the cost of routing and planning by sites and partitions (`route.rs`) |
+//! | `reshard` | the effect of a change of the shard key on clients (`reshard.rs`) |
+//! | `moves` | the effect of moving a block of rows, by the kind of move (`moves.rs`) |
+//! | `store` | the cost of the store over bare maps (`store.rs`) |
+//! | `kafka` | the cost of commits with the log in Kafka (`kafka.rs`) |
 //! | `wire`, `tpcc` | SQL over the wire, beside a stock PostgreSQL (`wire/`) |
-//! | `cluster` | three processes on Kafka, beside one with its logs in files (`wire/cluster.rs`) |
-//! | `plan` | how fast and how good the planners are (`plan.rs`) |
+//! | `cluster` | three processes on Kafka, beside one with its logs in files (`wire/cluster/`) |
+//! | `plan` | speed and quality of the planners (`plan.rs`) |
 //!
-//! `options.rs` reads the options, `run.rs` measures, `report.rs` tells.
+//! `options.rs` reads the options, `run.rs` runs the first six, `report.rs` prints the result.
 
 mod compare;
 #[cfg(feature = "kafka")]
@@ -47,7 +48,7 @@ use std::path::PathBuf;
 
 const TABLE: TableId = TableId(1);
 
-/// Measures transactions at full speed, and checks that every one of them counted
+/// Measures transactions at full speed, and checks the result
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum BenchCommand {
     Ycsb(YcsbArgs),
@@ -67,7 +68,7 @@ pub(crate) enum BenchCommand {
     #[cfg(feature = "kafka")]
     Cluster(wire::ClusterArgs),
     Tpcc(wire::TpccArgs),
-    /// How fast and how good the planners are
+    /// Speed and quality of the planners
     Plan(plan::Args),
 }
 
@@ -86,13 +87,14 @@ pub(crate) struct YcsbArgs {
     /// Bytes of a row besides key and counter
     #[arg(long, default_value_t = 100)]
     value_bytes: usize,
-    /// How unevenly keys are chosen: uniform, zipf:EXPONENT, or zipf:EXPONENT:of:ROWS for the hottest of so many
+    /// The skew of keys: uniform, zipf:EXPONENT, or zipf:EXPONENT:of:ROWS for the hottest rows of
+    /// ROWS
     #[arg(long, default_value = "uniform", value_parser = options::skew)]
     skew: Skew,
-    /// The share of scans: read-mostly (half), write-heavy (a tenth), update (none), scans:SHARE
+    /// Share of scans: read-mostly (half), write-heavy (a tenth), update (none), scans:SHARE
     #[arg(long, default_value = "write-heavy", value_parser = options::scan_share)]
     mix: f64,
-    /// How the keys of a transaction are related: near:DISTANCE, or independent
+    /// The relation of a transaction's keys: near:DISTANCE, or independent
     #[arg(long, default_value = "near:1000", value_parser = options::companions)]
     companions: Companions,
 }
@@ -110,7 +112,7 @@ pub(crate) struct SmallBankArgs {
     /// Customers of the bank; each has two accounts
     #[arg(long, default_value_t = 100_000)]
     rows: u64,
-    /// How unevenly customers are chosen: uniform, or hot:CUSTOMERS:SHARE
+    /// The skew of customers: uniform, or hot:CUSTOMERS:SHARE
     #[arg(long, default_value = "uniform", value_parser = options::hot_spot)]
     skew: Hot,
     /// Weights of Amalgamate, Balance, DepositChecking, SendPayment, TransactSavings, WriteCheck
@@ -126,13 +128,13 @@ pub(crate) struct SmallBankArgs {
 pub(crate) struct PpsArgs {
     #[command(flatten)]
     common: Common,
-    /// Suppliers; with each come ten products and a hundred parts
+    /// Suppliers, each with ten products and a hundred parts
     #[arg(long, default_value_t = 1000)]
     suppliers: u64,
-    /// How many suppliers are hot: every second one from the first on; 0: none
+    /// Hot suppliers: every second one from the first on; 0: none
     #[arg(long, default_value_t = 6)]
     hot: u64,
-    /// The share of what is asked of suppliers that these get
+    /// Share of the suppliers' requests that go to hot ones
     #[arg(long, default_value_t = 0.2)]
     hot_share: f64,
 }
@@ -157,12 +159,12 @@ pub(crate) struct TpccArgs {
     /// All five procedures
     #[arg(long)]
     full: bool,
-    /// The share of orders and payments that touch another warehouse, if not the standard's
+    /// Share of orders and payments that touch another warehouse, if not the standard's
     #[arg(long)]
     remote: Option<f64>,
 }
 
-/// Twitter: mostly the last tweets of somebody, at times somebody's followers, or a new tweet
+/// Twitter: mostly a user's last tweets, sometimes a user's followers, or a new tweet
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Examples:
   isomer-lab bench twitter --users 20000")]
@@ -193,7 +195,7 @@ pub(crate) struct TraceArgs {
     trace: Option<PathBuf>,
 }
 
-/// What the store costs, as ratios to bare maps measured in the same run
+/// The cost of the store, as ratios to bare maps measured in the same run
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Examples:
   isomer-lab bench store

@@ -2,16 +2,17 @@
 //!
 //! ```text
 //!   capacity      clients ask for the next transaction as soon as they have an answer
-//!   paced         half of that; a probe beside                 gaps, latency, throughput, disturbed transactions
-//!   closed        as capacity                                  throughput
-//!   metadata      nothing; two sites and their messages        bytes of a switch (metadata.rs)
-//!   fetch         nothing; a model of wires and cores          one replica beside three (fetch.rs)
-//!   backups       paced, TPC-C                                 throughput with a backup beside that without
-//! ```
+//!   capacity   closed loop: a client sends when it has an answer
+//!   paced      half of the capacity, and a probe      gaps, latency, throughput, disturbed
+//!   closed     as capacity                            throughput
+//!   metadata   two sites and their messages           bytes of a switch (metadata.rs)
+//!   fetch      a model of wires and cores             one replica beside three (fetch.rs)
+//!   backups    paced, TPC-C                           throughput with a backup and without
 //!
-//! Paced and closed, each [kind of move](kind::Kind) is made many times there and back, each beside a quiet time just
-//! before it ([`figures`]). The workloads are those of DrTM+B's evaluation (6.1, 6.2), each of whose hottest block, the
-//! first at the first site, moves:
+//! Under the paced and the closed load, each [kind of move](kind::Kind) is repeated there and back.
+//! Each move is compared with a quiet window just before it ([`figures`]). The workloads are those
+//! of DrTM+B's evaluation (6.1, 6.2). In each case the hottest block moves, the first block of the
+//! first site:
 //!
 //! | case | transactions |
 //! | --- | --- |
@@ -21,11 +22,12 @@
 //! | `smallbank-high` | 90 % go to a tenth of the customers |
 //! | `smallbank-spike` | 90 % go to one of 192 partitions |
 //!
-//! Sites, clients and whatever else the machine does share its cores, so figures say more about each other than about
-//! databases. The line has the worst case of each figure; `cases` has them all.
+//! Sites, clients and other work of the machine share its cores, so the figures compare kinds of
+//! moves with each other rather than with other databases. The summary has the worst case of each
+//! figure; `cases` has all of them.
 //!
-//! Stop-and-copy and post-copy are what to beat, and are built here, of what the library has. The database does not offer
-//! them: `kind.rs` and `postcopy.rs` say why.
+//! Stop-and-copy and post-copy are the baselines. The benchmark builds them from the public
+//! interface of the database, which does not offer them: `kind.rs` and `postcopy.rs` say why.
 
 mod backups;
 mod bed;
@@ -58,14 +60,14 @@ use std::time::Duration;
 const TABLE: TableId = TableId(1);
 const CASES: [&str; 5] =
     ["tpcc-low", "tpcc-high", "smallbank-low", "smallbank-high", "smallbank-spike"];
-/// How long clients warm up.
+/// Warm-up before each measurement.
 const WARM: Duration = Duration::from_millis(500);
-/// Slices of half of that, to know their capacity.
+/// Slices of `WARM / 2` that [`capacity`] takes the median of.
 const SLICES: usize = 5;
-/// Between a move and the next quiet time: half as long again as the move, as clients that are late catch up; but no
-/// shorter and no longer than this.
+/// Bounds of the pause between a move and the next quiet window. The pause is 1.5 times the
+/// duration of the move, because clients that are late catch up meanwhile.
 const REST: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(600)];
-/// A quiet time is as long as the move before it, and no longer than this.
+/// The longest quiet window. A quiet window is as long as the move before it, up to this.
 const QUIET_MAX: Duration = Duration::from_millis(300);
 /// Partitions of SmallBank's customers, as in the paper.
 const PARTITIONS: i64 = 192;
@@ -78,13 +80,13 @@ const PARTITIONS: i64 = 192;
   isomer-lab bench moves --customers 300 --items 10000 --accounts 5000 --json
   isomer-lab bench moves --only tpcc-low --chunk-rows 100 --sub-plans 10       another post-copy")]
 pub(crate) struct MovesArgs {
-    /// How many sites the database has; one more than copies at least
+    /// Sites of the database; at least one more than copies
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u16).range(3..=64))]
     sites: u16,
-    /// How many copies each partition has; commits wait for all of them, in memory
+    /// Copies of each partition; commits wait for all of them, in memory
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(2..=63))]
     copies: u16,
-    /// How many clients there are
+    /// Clients
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     clients: u16,
     /// Warehouses of TPC-C
@@ -99,25 +101,26 @@ pub(crate) struct MovesArgs {
     /// Customers of each of SmallBank's 192 partitions
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(i64).range(10..=1_000_000))]
     accounts: i64,
-    /// How often a mastership goes to a replica and back
+    /// Round trips of a mastership to a replica and back
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     switches: u64,
-    /// How often a block is moved there and back, by each of the other kinds
+    /// Round trips of a block, for each of the other kinds
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=1000))]
     rounds: u64,
     /// Rows of a chunk of post-copy
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     chunk_rows: u64,
-    /// In how many parts post-copy switches what moves
+    /// Parts in which post-copy switches the block
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     sub_plans: u64,
-    /// Where the chance of the run comes from
+    /// Seed of the run
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Runs one of the cases only
+    /// Runs this case only
     #[arg(long, value_name = "CASE", value_parser = CASES)]
     only: Option<String>,
-    /// Draws throughput and latency through a move of each kind, as SVG: of the first case that runs
+    /// Draws throughput and latency through a move of each kind, as SVG, for the first case that
+    /// runs
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
     /// Prints one line of JSON
@@ -125,7 +128,7 @@ pub(crate) struct MovesArgs {
     json: bool,
 }
 
-/// What is measured: of each figure the worst of all cases.
+/// The figures of the benchmark. Each summary figure is the worst of all cases.
 #[derive(Serialize)]
 struct Report {
     bench: &'static str,
@@ -135,9 +138,9 @@ struct Report {
     seed: u64,
     chunk_rows: u64,
     sub_plans: u64,
-    /// The longest time without a commit on what is switched, at the 99th percentile.
+    /// The longest time without a commit on the block around a switch, at the 99th percentile.
     switch_gap_p99_ms: f64,
-    /// The same where nothing is switched: what the machine does by itself.
+    /// The same in quiet windows: the noise of the machine.
     quiet_gap_p99_ms: f64,
     switch_metadata_bytes: usize,
     throughput_no_copy: f64,
@@ -148,7 +151,7 @@ struct Report {
     p99_ratio_copy: f64,
     p99_ratio_stop_and_copy: f64,
     p99_ratio_postcopy: f64,
-    /// Transactions that a switch disturbs, and a move with a copy, as parts of those that post-copy does.
+    /// Disturbed transactions of a switch, and of a move with a copy, as shares of post-copy's.
     disturbed_vs_postcopy: f64,
     disturbed_copy_vs_postcopy: f64,
     failed: u64,
@@ -159,13 +162,13 @@ struct Report {
     cases: Vec<CaseReport>,
 }
 
-/// One workload.
+/// The figures of one workload.
 #[derive(Serialize)]
 struct CaseReport {
     case: &'static str,
     /// Transactions a second, without pauses between them.
     capacity: f64,
-    /// The tables whose partitions are switched together.
+    /// Tables whose partitions are switched together.
     partitions: usize,
     paced: BTreeMap<Kind, Figures>,
     closed: BTreeMap<Kind, Figures>,
@@ -174,10 +177,11 @@ struct CaseReport {
     checks: Vec<Check>,
 }
 
-/// Measures.
+/// Runs the benchmark and prints its report.
 ///
 /// # Errors
-/// [`Failure::Usage`] if there are too few sites, [`Failure::Told`] if a transaction failed or a check found something.
+/// [`Failure::Usage`] if no site is left for a block to move to without a copy, [`Failure::Told`]
+/// if a transaction or a check failed.
 pub(super) fn run(args: &MovesArgs) -> Result<(), Failure> {
     if args.sites <= args.copies {
         let (sites, copies) = (args.sites, args.copies);
@@ -249,7 +253,8 @@ fn smallbank(name: &'static str, args: &MovesArgs) -> Result<Case<SmallBank>, Fa
     Ok(Case { name, workload, blocks: PARTITIONS, keys, constant: Vec::new() })
 }
 
-/// Makes all kinds of moves in one case, paced and closed, each kind in a database of its own: rows grow more.
+/// Makes all kinds of moves in one case, paced and closed. Each kind has a database of its own,
+/// because the workload adds rows.
 fn measure<W: Workload + Clone + Send + Sync>(
     case: impl Fn() -> Result<Case<W>, Failure>,
     args: &MovesArgs,
@@ -301,7 +306,7 @@ fn measure<W: Workload + Clone + Send + Sync>(
     })
 }
 
-/// What went wrong, if anything did.
+/// Failures of all kinds of moves of one case.
 #[derive(Default)]
 struct Sums {
     failed: u64,
@@ -310,7 +315,7 @@ struct Sums {
 }
 
 impl Sums {
-    /// Looks at a database whose clients have ended.
+    /// Checks a database after its clients have ended.
     fn check<W: Workload>(&mut self, bed: &Bed<W>, kind: Kind, all: Noted) -> Result<(), Failure> {
         let mut session = bed.db.session();
         session.has_seen(bed.db.now());
@@ -334,7 +339,8 @@ fn cut(args: &MovesArgs) -> Cut {
     Cut { chunk_rows: args.chunk_rows as usize, sub_plans: args.sub_plans as usize }
 }
 
-/// Transactions a second that clients get through: the median of some slices, as the machine has other work.
+/// Measures the closed-loop throughput in transactions a second, as the median of [`SLICES`]
+/// slices.
 fn capacity<W: Workload + Clone + Send + Sync>(
     bed: &Bed<W>,
     load: Load,
@@ -355,7 +361,7 @@ fn capacity<W: Workload + Clone + Send + Sync>(
     Ok(rates[SLICES / 2])
 }
 
-/// Makes moves of a kind, there and back, each after a quiet time.
+/// Makes moves of one kind, there and back, each after a quiet window.
 fn moves<W: Workload + Clone + Send + Sync>(
     bed: &Bed<W>,
     kind: Kind,

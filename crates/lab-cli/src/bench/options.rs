@@ -5,37 +5,37 @@ use isomer_workload::{Companions, HotSpot, Skew};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What all benchmarks on a database have in common.
+/// Options of all benchmarks on a database.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Common {
-    /// How many sites the database has
+    /// Sites of the database
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) sites: u16,
-    /// How many clients run transactions at once
+    /// Clients that run transactions at once
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: u16,
-    /// How long to measure
+    /// Seconds of the measurement
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) seconds: u64,
-    /// Where the chance of the run comes from
+    /// Seed of the run
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// What is done about a transaction that no single site can run
+    /// The strategy for transactions that no single site can run
     #[arg(long, value_enum, default_value_t = StrategyName::OnDemand)]
     pub(crate) strategy: StrategyName,
-    /// Shows the last decisions of the autopilot, so many, and what it has learned
+    /// Shows the last N decisions of the autopilot, and what it has learned
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub(crate) decisions: usize,
-    /// How partitions are placed at first
+    /// The initial placement of partitions
     #[arg(long, value_enum, default_value_t = isomer::work::Spread::Range)]
     pub(crate) spread: isomer::work::Spread,
-    /// Keys in each partition at first
+    /// Keys in each partition at the beginning
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) partition_keys: u64,
     /// Keeps the database in a new folder (default: in memory)
     #[arg(long, value_name = "FOLDER")]
     pub(crate) folder: Option<PathBuf>,
-    /// What a commit waits for, with --folder: commit, interval:50ms or none
+    /// Durability of commits, with --folder: commit, interval:50ms or none
     #[arg(long, value_parser = durability, requires = "folder")]
     pub(crate) durability: Option<Durability>,
     /// Prints one line of JSON
@@ -46,27 +46,27 @@ pub(crate) struct Common {
 /// A strategy, by its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub(crate) enum StrategyName {
-    /// The design never changes: such a transaction is refused
+    /// The design never changes: a transaction over several sites is refused
     Static,
-    /// The design never changes: it is committed over several sites
+    /// The design never changes: a transaction over several sites uses two-phase commit
     #[value(name = "static-2pc")]
     TwoPhase,
-    /// The necessary changes are made first
+    /// Makes the necessary changes first
     OnDemand,
-    /// The autopilot: the necessary changes, and those that pay
+    /// The autopilot: makes the necessary changes, and those that pay
     Learned,
-    /// Once a site is overloaded, what is accessed together moves
+    /// When a site is overloaded, moves partitions that are accessed together
     Clay,
-    /// Once a site is overloaded, what is hot moves
+    /// When a site is overloaded, moves hot partitions
     #[value(name = "estore")]
     EStore,
-    /// Once a site is overloaded, backups become masters
+    /// When a site is overloaded, makes backups masters
     #[value(name = "drtmb")]
     DrTmB,
 }
 
 impl Common {
-    /// What commits wait for.
+    /// The durability of commits; without a folder there is none.
     pub(crate) fn durability(&self) -> Durability {
         match self.folder {
             Some(_) => self.durability.unwrap_or(Durability::Commit),
@@ -100,7 +100,7 @@ pub(crate) fn durability_text(durability: Durability) -> String {
     }
 }
 
-/// Reads `uniform`, `zipf:0.99`, or `zipf:0.99:of:50000000` for the hottest of so many.
+/// Reads `uniform`, `zipf:0.99`, or `zipf:0.99:of:50000000` for the hottest rows of 50 million.
 pub(crate) fn skew(text: &str) -> Result<Skew, String> {
     let exponent =
         |text: &str| text.parse().map_err(|_| format!("`{text}` is no number for an exponent"));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named() {
+    fn errors_name_the_text_that_cannot_be_read() {
         assert_eq!(
             skew("zapf").unwrap_err(),
             "`zapf` is none of: uniform, zipf:0.99, zipf:0.99:of:50000000"

@@ -1,4 +1,4 @@
-//! `isomer-lab bench plan`: how fast and how good the planners are.
+//! `isomer-lab bench plan`: speed and quality of the planners.
 
 use isomer::plan::progress::Progress;
 use isomer::plan::{Outcome, print, table};

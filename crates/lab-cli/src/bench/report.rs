@@ -1,4 +1,4 @@
-//! What a benchmark tells: a line of JSON, or a few lines of text.
+//! The report of a benchmark: a line of JSON, or a few lines of text.
 
 use super::measure::Measured;
 use super::options::{Common, durability_text};
@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// The result of a benchmark, with all that it was given.
+/// The result of a benchmark, with all of its inputs.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     command: String,

@@ -1,19 +1,20 @@
-//! `isomer-lab bench reshard`: what clients notice of a change of the shard key, and what the change takes.
+//! `isomer-lab bench reshard`: what clients notice of a change of the shard key, and how long it
+//! takes.
 //!
 //! ```text
-//!   capacity     clients send as fast as they are answered                        requests a second
-//!   closed       the same, and the shard key changes, film to viewer              throughput beside that before
-//!   copy         nobody works; the rows are copied into another table             how long that takes
-//!   paced        half of the capacity, viewer to film and back                    latency, pauses, failures, memory
-//!   1 %, 20 %    so much of the capacity                                          how long each takes
-//!   zipf         capacity, closed and paced again, where some ratings are chosen far more often than others
-//!   latest       the same, where those are that came last
-//!   placement    nothing; planners look at the rows                               how many would change their site
-//!   network      nothing; the planners' transfers on a model of the paper's networks (network.rs)
+//!   capacity    closed loop: clients send when they have an answer   requests a second
+//!   closed      the same; the shard key changes, film to viewer      throughput over that before
+//!   copy        no clients; rows are copied into another table       duration
+//!   paced       half of the capacity, viewer to film and back        latency, failures, memory
+//!   1 %, 20 %   these shares of the capacity                         duration of each change
+//!   zipf        capacity, closed and paced, with skewed ratings
+//!   latest      the same, with the newest ratings preferred
+//!   placement   planners on the rows                                 rows that change sites
+//!   network     the planners' transfers on a model of the paper's networks (network.rs)
 //! ```
 //!
-//! The ratings and the clients are those of [`isomer::ratings`]. Server and clients share the machine, so figures say
-//! more about each other than about servers.
+//! [`isomer::ratings`] has the ratings and the clients. Server and clients share the machine, so
+//! the figures compare phases with each other rather than with other servers.
 
 mod network;
 mod placement;
@@ -30,9 +31,9 @@ use std::time::{Duration, Instant};
 
 const BY_VIEWER: &str = "alter table ratings shard by (viewer)";
 const BY_FILM: &str = "alter table ratings shard by default";
-/// The memory of the sites, and what the change does, is looked at so often.
+/// Interval at which memory and the state of the change are sampled.
 const LOOK: Duration = Duration::from_millis(20);
-/// So many clients copy rows.
+/// Clients that copy rows.
 const COPIERS: usize = 4;
 
 /// Changes the shard key of a table under load, and measures what clients notice of it
@@ -43,25 +44,25 @@ const COPIERS: usize = 4;
   isomer-lab bench reshard --copies 10 --json          a million ratings
   isomer-lab bench reshard --network                   only the model of networks")]
 pub(crate) struct ReshardArgs {
-    /// How many sites the database has
+    /// Sites of the database
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     sites: u16,
-    /// How often the 100,000 ratings are there, each time of other viewers
+    /// Copies of the 100,000 ratings, each for other viewers
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
     copies: u16,
-    /// How many clients there are
+    /// Clients
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
     clients: u16,
-    /// How long the clients work before each change, in seconds
+    /// Seconds that clients work before each change
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
-    /// Where the chance of the run comes from
+    /// Seed of the run
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Draws latency and throughput through the phases of a change, as SVG
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
-    /// Only what the planners' transfers take on a model of the paper's networks
+    /// Only the planners' transfers, on a model of the paper's networks
     #[arg(long)]
     network: bool,
     /// Prints one line of JSON
@@ -69,7 +70,7 @@ pub(crate) struct ReshardArgs {
     json: bool,
 }
 
-/// What is measured. Ratios are of the time of the change to the time before it.
+/// The figures. A ratio compares the time of the change with the time before it.
 #[derive(Serialize)]
 struct Report {
     rows: usize,
@@ -77,16 +78,18 @@ struct Report {
     clients: u16,
     seconds: u64,
     seed: u64,
-    /// Where all ratings are alike.
+    /// With uniformly chosen ratings.
     #[serde(flatten)]
     uniform: Notice,
     copy_s: f64,
     duration_vs_copy: f64,
-    /// Of the first change: memory that was used once is not given back to the system.
+    /// Memory at its peak over memory before, less 1; only for the first change, because freed
+    /// memory does not return to the system.
     extra_memory_ratio: f64,
-    /// How much longer a change takes at 20 percent of the capacity than at 1 percent.
+    /// The duration of a change at 20 percent of the capacity over that at 1 percent.
     growth_20x_rate: f64,
-    /// The part of the rows that changes its site, film to viewer, and where the new key is the old one backwards.
+    /// Share of the rows that change their site: film to viewer, and to a key that is the old one
+    /// backwards.
     moved: placement::Moved,
     moved_related: placement::Moved,
     zipf: Notice,
@@ -94,12 +97,12 @@ struct Report {
     network: network::Report,
 }
 
-/// What clients notice of a change, by which ratings they use.
+/// The effect of a change on clients, for one distribution of the ratings they use.
 #[derive(Serialize)]
 struct Notice {
-    /// Requests a second, without pauses between them.
+    /// Closed-loop requests a second.
     capacity: f64,
-    /// The parts of the requests that succeeded.
+    /// Shares of the requests that succeeded.
     reads_ok: f64,
     writes_ok: f64,
     /// The longest request of those that began during the change, and of those before.
@@ -115,9 +118,9 @@ struct Run {
     noted: Vec<Request>,
     begun: Duration,
     changed: Duration,
-    /// The memory of all sites before, and at most during it.
+    /// Memory of all sites before the change, and its peak during it, in bytes.
     memory: [i64; 2],
-    /// What the change was seen doing, and since when.
+    /// States of the change, each with the time at which it was first seen.
     phases: Vec<(Duration, String)>,
 }
 
@@ -126,7 +129,8 @@ impl Run {
         (self.changed - self.begun).as_secs_f64()
     }
 
-    /// The time before the change that it is compared with: clients and server have warmed up by then.
+    /// The start of the time before the change that counts; clients and server have warmed up by
+    /// then.
     fn warm(&self) -> Duration {
         self.begun / 2
     }
@@ -147,7 +151,7 @@ impl Run {
     }
 }
 
-/// Measures.
+/// Runs all phases and prints the report.
 ///
 /// # Errors
 /// [`Failure::Told`] if a request failed.
@@ -229,7 +233,7 @@ pub(super) fn run(args: &ReshardArgs) -> Result<(), Failure> {
     }
 }
 
-/// Only the model of networks.
+/// Runs the model of networks only.
 fn network(args: &ReshardArgs) -> Result<(), Failure> {
     let report = network::report(&read_keys()?)?;
     if args.json {
@@ -240,19 +244,20 @@ fn network(args: &ReshardArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How often each client sends a request, for so many a second of all together.
+/// The pause between two requests of one client, for `rate` requests a second of all clients.
 fn pace(args: &ReshardArgs, rate: f64) -> Duration {
     Duration::from_secs_f64(f64::from(args.clients) / rate.max(1.0))
 }
 
-/// The part of the requests that succeeded.
+/// Share of the reads, or writes, that succeeded.
 fn succeeded(runs: &[&Run], is_read: bool) -> f64 {
     let all = runs.iter().flat_map(|run| &run.noted);
     let of: Vec<&Request> = all.filter(|request| request.is_read == is_read).collect();
     of.iter().filter(|request| request.is_ok).count() as f64 / of.len().max(1) as f64
 }
 
-/// A change under as much load as there can be, and one under half of that, by such keys.
+/// Makes a change under closed-loop load and one at half of the capacity, with such a choice of
+/// keys.
 fn noticed(ratings: &Ratings, args: &ReshardArgs, keys: Keys) -> Result<Notice, Failure> {
     let quiet = Duration::from_secs(args.seconds);
     let work = |every| Work { clients: args.clients, seed: args.seed, keys, every };
@@ -269,7 +274,7 @@ fn noticed(ratings: &Ratings, args: &ReshardArgs, keys: Keys) -> Result<Notice, 
 }
 
 impl Notice {
-    /// Of all runs whether requests succeeded; of one without pauses and one with pauses what clients noticed.
+    /// Computes successes from all runs, the other figures from the closed and the paced one.
     fn of(all: &[&Run], closed: &Run, paced: &Run) -> Notice {
         let [capacity, during] = closed.rates();
         Notice {
@@ -335,7 +340,7 @@ fn ratio(during: Duration, before: Duration) -> f64 {
     during.as_secs_f64() / before.as_secs_f64().max(1e-9)
 }
 
-/// Lets clients work for a while, and then changes the shard key.
+/// Lets clients work for `quiet`, then changes the shard key with `statement` while they go on.
 fn change(ratings: &Ratings, work: Work, statement: &str, quiet: Duration) -> Result<Run, Failure> {
     let (mut client, mut looker) = (ratings.connect()?, ratings.connect()?);
     let before = ratings.memory_bytes(&mut looker)?;
@@ -357,10 +362,10 @@ fn change(ratings: &Ratings, work: Work, statement: &str, quiet: Duration) -> Re
             let from = begun.elapsed();
             let done = client.batch_execute(statement);
             let to = begun.elapsed();
-            // What comes after it is a part of the picture.
+            // The plot shows a while after the change, too.
             clock::sleep(quiet / 5);
             over.store(true, Ordering::Relaxed);
-            let phases = looks.join().expect("nobody panics who looks on");
+            let phases = looks.join().expect("the sampling thread does not panic");
             done.map_err(|error| Failure::of_server(statement, &error)).map(|()| (from, to, phases))
         })
     })?;
@@ -369,19 +374,20 @@ fn change(ratings: &Ratings, work: Work, statement: &str, quiet: Duration) -> Re
     Ok(Run { noted, begun, changed, memory, phases })
 }
 
-/// Notes what the change does, if that is something else than before.
+/// Notes the state of the change if it differs from the last one.
 fn note_phase(looker: &mut Client, begun: Instant, phases: &mut Vec<(Duration, String)>) {
     let Ok(Some(row)) = looker.query_opt("select state from isomer.jobs", &[]) else { return };
     let state: String = row.get(0);
     let doing = state.split(',').next().unwrap_or_default().to_owned();
-    // The copying waits for rows now and then; that is no phase.
+    // A copier waits for transactions now and then; that is no phase.
     let is_pause = doing == "waits for transactions" && !phases.is_empty();
     if !is_pause && phases.last().is_none_or(|(_, last)| *last != doing) {
         phases.push((begun.elapsed(), doing));
     }
 }
 
-/// Copies all rows into a table with the same partitions, in the order that they come in; how many seconds that took.
+/// Copies all rows into a table with the same partitions, in key order; returns the seconds that
+/// took.
 fn copy(ratings: &Ratings) -> Result<f64, Failure> {
     let failed = |error| Failure::of_server("copying", &error);
     let mut client = ratings.connect()?;

@@ -1,19 +1,21 @@
-//! `isomer-lab bench route`: what routing and planning cost with more sites and more partitions.
+//! `isomer-lab bench route`: the cost of routing and planning by the number of sites and
+//! partitions.
 //!
-//! No site runs: designs of so many partitions with two replicas each, spread over more and more sites, their
-//! routing tables, and an autopilot for each that has seen its transactions and hears how busy the sites are.
-//! All of them are measured in turns, and the median counts:
+//! No site runs. The benchmark builds a design of `--partitions` partitions with two replicas each
+//! for each number of sites, its routing table, and an autopilot that has observed transactions and
+//! the load of the sites. All designs are measured in turns, and the median counts:
 //!
 //! | figure | of a transaction with three keys |
 //! | --- | --- |
-//! | route | its footprint is made, and the sites that can run it are found |
-//! | decide | all that it costs before it is sent, the shares of measuring, learning and thinking included |
-//! | think | the autopilot looks for changes, for one that no site can run; most transactions go without |
+//! | route | making its footprint, and finding the sites that can run it |
+//! | decide | all costs before it is sent, with its share of measuring, learning and planning |
+//! | think | a search for changes, for a transaction that no site can run; most need none |
 //! | state | design and routing table, in bytes for each partition |
 //!
-//! Of ten transactions four write at one site, five read at one of three, and one writes at two. What is
-//! accessed lies all over the design, in so many places that the caches do not hold them. With JSON, a last
-//! line says how the most sites compare with the fewest, in the form of the laboratory's results.
+//! Of ten transactions four write at one site, five read at one of three, and one writes at two.
+//! Accesses lie in 16,384 places all over the design, which do not fit into the caches. With JSON,
+//! a last line compares the largest number of sites with the smallest, in the form of the
+//! laboratory's results.
 
 use isomer::failure::Failure;
 use isomer::{clock, out, text};
@@ -33,26 +35,26 @@ use std::hint::black_box;
 const TABLE: TableId = TableId(1);
 const PARTITION_KEYS: u64 = 10;
 const REPLICAS: u64 = 2;
-/// The partitions that transactions begin with.
+/// Partitions that the first key of a transaction is drawn from.
 const PLACES: u64 = 16_384;
 const ROUNDS: usize = 31;
-/// Transactions of a round, and those from which the autopilot learns before.
+/// Transactions routed in a round, decided in a round, and observed by the autopilot before.
 const ROUTED: u64 = 2000;
 const DECIDED: u64 = 10_000;
 const LEARNED: u64 = 100_000;
-/// From one transaction to the next, in virtual time.
+/// Virtual time from one transaction to the next.
 const EVERY_NS: u64 = 10_000;
 
-/// What routing and planning cost per transaction, by the number of sites and partitions
+/// The cost of routing and planning per transaction, by the number of sites and partitions
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Examples:
   isomer-lab bench route
   isomer-lab bench route --partitions 100000 --sites 4,16,64 --json")]
 pub(crate) struct RouteArgs {
-    /// How many sites, one design for each
+    /// Numbers of sites, one design for each
     #[arg(long, value_delimiter = ',', default_values_t = [16, 1000])]
     sites: Vec<u16>,
-    /// How many partitions there are
+    /// Partitions of each design
     #[arg(long, default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1000..=100_000_000))]
     partitions: u64,
     /// Seed of the keys
@@ -63,7 +65,7 @@ pub(crate) struct RouteArgs {
     json: bool,
 }
 
-/// What was measured of one design, in nanoseconds.
+/// Figures of one design, in nanoseconds.
 #[derive(Serialize)]
 struct Figures {
     bench: &'static str,
@@ -169,7 +171,7 @@ fn tell_lines(
     Ok(())
 }
 
-/// A design, and what routes and decides for it.
+/// A design with its routing table and its autopilot.
 struct Subject {
     sites: u16,
     partitions: u64,
@@ -189,13 +191,14 @@ impl Subject {
         let partitions = (0..args.partitions).map(|at| (start(at), place(at, sites)));
         design.create_table(TABLE, schema, partitions).map_err(Failure::failed)?;
         let table = RoutingTable::of(&design);
-        // Decisions are made as ever; but nobody is here to carry them out.
+        // In this mode the autopilot plans changes, but does not carry them out: there are no
+        // sites.
         let learned = Learned::new(Tuning { mode: Mode::Recommend, ..Tuning::default() });
         let (partitions, rng) = (args.partitions, random(args.seed));
         Ok(Subject { sites, partitions, rng, design, table, learned, now_ns: 0, ticket: 0 })
     }
 
-    /// What a transaction reads and writes.
+    /// Draws the footprint of a transaction with three keys.
     fn footprint(&mut self) -> Footprint {
         let places = PLACES.min(self.partitions - 1);
         let first = self.rng.random_range(0..places) * ((self.partitions - 1) / places);
@@ -209,7 +212,7 @@ impl Subject {
         })
     }
 
-    /// One transaction on its way: routed, decided, and seen again when it has run.
+    /// Routes one transaction, decides about it, and reports it as run.
     fn transact(&mut self) {
         self.now_ns += EVERY_NS;
         self.ticket += 1;
@@ -253,7 +256,7 @@ impl Subject {
         }
     }
 
-    /// What it takes to route a transaction, and to decide about one.
+    /// Measures nanoseconds to route a transaction, and to decide about one.
     fn round(&mut self) -> [f64; 2] {
         let begun = clock::now();
         for _ in 0..ROUTED {
@@ -281,7 +284,8 @@ fn start(at: u64) -> Key {
     if at == 0 { Key::min() } else { Key::int((at * PARTITION_KEYS) as i64) }
 }
 
-/// The master, and replicas a third and two thirds of the sites further on. Neighbours are at different sites.
+/// The master, and replicas a third and two thirds of the sites further on. Neighbouring partitions
+/// are at different sites.
 fn place(at: u64, sites: u16) -> Placement {
     let sites = u64::from(sites);
     let site = |further: u64| SiteId(((at + further) % sites) as u16 + 1);

@@ -15,7 +15,7 @@ use isomer_workload::Workload;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Runs a benchmark: `workload` gives the workload of each client.
+/// Runs a benchmark. `workload` makes the workload of each client, by its number from 0.
 pub(super) fn run<W: Workload + Send>(
     common: &Common,
     name: &'static str,

@@ -1,25 +1,25 @@
-//! `isomer-lab bench store`: what the store costs, as ratios measured side by side in one run.
+//! `isomer-lab bench store`: the cost of the store, as ratios measured side by side in one run.
 //!
-//! Machines differ and are shared, so bare times say little. Each figure here is the speed of a site
-//! (footprint, locks, snapshot, versions, redo log, garbage and all) over that of the barest thing
-//! that could hold the rows: a hash map with rows inline for points, an ordered map for ranges. The two
-//! are measured in turns, and the median turn counts.
+//! Machines differ and are shared, so bare times say little. Each figure is the speed of a site,
+//! with footprint, locks, snapshot, versions, redo log and garbage collection, over the speed of
+//! the barest structure that could hold the rows. That is a hash map with rows inline for points,
+//! and an ordered map for ranges. The two are measured in turns, and the median turn counts.
 //!
-//! | key | what |
+//! | key | figure |
 //! | --- | --- |
-//! | `rmw3_ratio` | transactions that read and write three rows, over three read-modify-writes of the map |
+//! | `rmw3_ratio` | transactions that read and write 3 rows, over 3 read-modify-writes of the map |
 //! | `read_ratio` | transactions that read one row, over reads of the map |
-//! | `two_thread_ratio` | two threads of the first, over one |
+//! | `two_thread_ratio` | `rmw3` in two threads, over one |
 //! | `scan500_ratio` | transactions that scan 500 rows, over such scans of the ordered map |
-//! | `split_growth`, `merge_growth` | time for a partition of a million rows, over one of a thousand |
-//! | `remaster_in_transactions` | remaster to an up-to-date replica, in times of the first |
-//! | `add_replica_ratio` | rows a second of add_replica, over inserts in order into the ordered map |
+//! | `split_growth`, `merge_growth` | time with a million rows, over that with a thousand |
+//! | `remaster_in_transactions` | remaster to an up-to-date replica, in times of one `rmw3` |
+//! | `add_replica_ratio` | rows a second of add_replica, over inserts into the ordered map |
 //! | `row_overhead_bytes` | memory per row beyond its value, one version each |
 //! | `commits_per_sync` | commits that one sync of the disk covers, 16 threads |
 //!
-//! Point transactions come in groups, as they do to a server whose clients pipeline: the site is shown
-//! the footprints of a group (`Site::warm`) before the first of it runs, so that their trips to
-//! memory overlap. The map gets the same keys in the same order; the processor overlaps its trips by
+//! Point transactions come in groups, as on a server whose clients pipeline. The site prefetches
+//! the footprints of a group (`Site::warm`) before the first of it runs, so that their cache misses
+//! overlap. The map gets the same keys in the same order, and the processor overlaps its misses by
 //! itself.
 
 use isomer_cluster::{Database, Durability, Options};
@@ -46,7 +46,7 @@ const SCAN_ROWS: u64 = 500;
 const THREADS: usize = 16;
 const TURNS: usize = 5;
 
-/// What to measure with.
+/// Sizes and durations of the benchmark.
 #[derive(clap::Args, Clone, Debug)]
 pub struct StoreArgs {
     /// Rows in the table
@@ -69,7 +69,7 @@ pub struct StoreArgs {
     pub folder: Option<PathBuf>,
 }
 
-/// What was measured. See the module's table.
+/// The figures; see the module's table.
 #[derive(Serialize, Clone, Debug)]
 pub struct StoreFigures {
     rows: u64,
@@ -93,7 +93,7 @@ pub struct StoreFigures {
 }
 
 impl StoreFigures {
-    /// Each figure with the value it is to reach, and whether it does.
+    /// Each figure with its goal, and whether it reaches it.
     pub fn goals(&self) -> Vec<(&'static str, f64, String, bool)> {
         let at_least =
             |name, value: f64, goal: f64| (name, value, format!(">= {goal}"), value >= goal);
@@ -114,10 +114,10 @@ impl StoreFigures {
     }
 }
 
-/// Measures everything; `say` hears what is being done.
+/// Measures everything. `say` gets the name of each stage.
 ///
 /// # Errors
-/// A sentence, if the database refuses something that it should not.
+/// The text of an error that the database returns.
 pub fn run(args: &StoreArgs, say: &mut dyn FnMut(&str)) -> Result<StoreFigures, String> {
     if args.rows < 4 * SCAN_ROWS || args.partitions == 0 || args.partitions > args.rows {
         return Err(format!(
@@ -172,14 +172,14 @@ pub fn run(args: &StoreArgs, say: &mut dyn FnMut(&str)) -> Result<StoreFigures, 
 
 // ----------------------------------------------------------------------------------- measurement
 
-/// Speeds, per second, of the median turn by ratio.
+/// Speeds per second of the turn with the median ratio.
 struct Measured {
     ratio: f64,
     bare: f64,
     ours: f64,
 }
 
-/// Measures two things in turns, so that both meet the same machine.
+/// Measures two things in turns, so that noise of the machine affects both.
 fn turns(mut bare: impl FnMut() -> f64, mut ours: impl FnMut() -> f64) -> Measured {
     // The first turn warms up.
     bare();
@@ -199,7 +199,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// How often `step` runs in a second; it says how much it did.
+/// Runs `step` for one turn; returns the sum of its results per second.
 fn rate(args: &StoreArgs, mut step: impl FnMut() -> u64) -> f64 {
     let (begun, length) = (now(), Duration::from_millis(args.turn_ms));
     let mut done = 0;
@@ -219,7 +219,7 @@ fn median(mut times: Vec<Duration>) -> f64 {
     times[times.len() / 2].as_secs_f64()
 }
 
-/// A small, fast generator: the keys must not cost more than the map.
+/// A small, fast generator, so that drawing keys costs less than using the map.
 struct Keys(u64);
 
 impl Keys {
@@ -317,7 +317,7 @@ struct SiteBench {
     site: Site,
 }
 
-/// Runs a future that never has to wait for anybody but other threads.
+/// Runs a future that waits for other threads only.
 fn complete<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     loop {
@@ -402,7 +402,7 @@ impl SiteBench {
                 }
                 Ok(())
             });
-            ran.expect("every key is there, and nobody else writes for long");
+            ran.expect("every key exists, and other writers finish");
         })
     }
 
@@ -417,7 +417,7 @@ impl SiteBench {
                 sum += u64::from(row.expect("every key is there")[8]);
                 Ok(())
             });
-            ran.expect("nothing is in the way of a read");
+            ran.expect("a read is never refused");
         });
         std::hint::black_box(sum);
         rate
@@ -445,7 +445,7 @@ impl SiteBench {
                     ControlFlow::Continue(())
                 })
             });
-            ran.expect("nothing is in the way of a read");
+            ran.expect("a read is never refused");
             1
         });
         std::hint::black_box(sum);
@@ -453,9 +453,9 @@ impl SiteBench {
     }
 }
 
-// ------------------------------------------------------------------------------------ design changes
+// --------------------------------------------------------------------------------- design changes
 
-/// How much longer a split and a merge take for a million rows than for a thousand.
+/// The time of a split and of a merge of a million rows, over that of a thousand.
 fn reshape_growth(args: &StoreArgs) -> Result<(f64, f64), String> {
     let measure = |rows: u64| -> Result<(f64, f64), String> {
         let bench = SiteBench::new(&StoreArgs { rows, partitions: 1, ..args.clone() })?;
@@ -535,7 +535,7 @@ fn replicas(args: &StoreArgs) -> Result<(f64, f64), String> {
     Ok((added.ratio, median(times)))
 }
 
-/// Commits that one sync covers, with threads that each wait for the disk.
+/// Commits that one sync covers, with 16 threads that each commit and wait.
 #[allow(clippy::disallowed_methods, reason = "a benchmark of threads starts threads")]
 fn group_commit(args: &StoreArgs) -> Result<f64, String> {
     let text = |error: isomer_cluster::Error| error.to_string();
@@ -574,7 +574,7 @@ fn group_commit(args: &StoreArgs) -> Result<f64, String> {
         let syncs = db.sites()[0].log.syncs - before;
         Ok(commits.load(Ordering::Relaxed) as f64 / syncs.max(1) as f64)
     })();
-    // The folder is ours only if it was made here.
+    // Removes the temporary folder only, never one that the user named.
     let _ = std::fs::remove_dir_all(&own);
     measured
 }

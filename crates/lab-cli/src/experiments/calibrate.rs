@@ -1,8 +1,8 @@
-//! `isomer-lab calibrate`: what the code costs on this machine; and a small experiment done twice, on
-//! this machine and in the laboratory, to see how far they differ.
+//! `isomer-lab calibrate`: measures the costs of the code on this machine. With `--check` it also
+//! runs a small experiment on this machine and in the laboratory, to see how far they differ.
 //!
-//! The small experiment has one site and one client, so that nothing but the costs counts: the real
-//! database on a thread of this machine, and the laboratory with one core of the same speed, without
+//! The experiment has one site and one client, so that only the costs count. On this machine the
+//! real database runs on one thread; in the laboratory, on one core of the same speed, without
 //! wires, disks and messages.
 
 use isomer::failure::Failure;
@@ -14,16 +14,16 @@ use isomer_lab::{Costs, Experiment, System, calibrate, run as run_in_lab};
 use isomer_workload::{SmallBank, SmallBankOptions, Workload, Ycsb, YcsbOptions, random};
 use std::path::PathBuf;
 
-/// Measures what each step of the code costs on this machine
+/// Measures the cost of each step of the code on this machine
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct CalibrateArgs {
-    /// Where the table goes, for `isomer-lab run --costs`; standard output if missing
+    /// File for the table, for `isomer-lab run --costs` (default: standard output)
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// How often all is measured; of each cost the median counts
+    /// Measurements of each cost; the median counts
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
     rounds: u16,
-    /// Afterwards does a small experiment twice, on this machine and in the laboratory
+    /// Afterwards runs a small experiment on this machine and in the laboratory
     #[arg(long)]
     check: bool,
 }
@@ -32,7 +32,7 @@ const ROWS: u64 = 100_000;
 const PARTITION_ROWS: u64 = 1000;
 const TRANSACTIONS: u64 = 100_000;
 
-/// Calibrates, and checks.
+/// Calibrates, and checks if asked to.
 pub(super) fn run(args: &CalibrateArgs) -> Result<(), Failure> {
     let begun = clock::now();
     let now = || begun.elapsed().as_nanos() as u64;
@@ -76,7 +76,7 @@ fn compare(
     Ok(())
 }
 
-/// Transactions per second of one client of a database in memory.
+/// Transactions a second of one client of a database in memory.
 fn on_this_machine(workload: &(impl Workload + Clone)) -> Result<f64, Failure> {
     let db = Database::open(Options::in_memory(1).durability(isomer_cluster::Durability::None))?;
     let layout = Layout { sites: 1, rows_per_partition: PARTITION_ROWS, spread: Spread::Range };
@@ -95,7 +95,7 @@ fn on_this_machine(workload: &(impl Workload + Clone)) -> Result<f64, Failure> {
     Ok(TRANSACTIONS as f64 / begun.elapsed().as_secs_f64())
 }
 
-/// The same of the laboratory, where a client and its site are one.
+/// The same in the laboratory, where the client and its site share a core.
 fn in_the_laboratory(spec: &str, costs: &Costs) -> Result<f64, Failure> {
     let text = format!(
         "name = \"check\"\ntitle = \"check\"\nfigure = \"none\"\nsystems = [\"static\"]\nclients_per_site = 1\n\

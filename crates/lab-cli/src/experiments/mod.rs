@@ -1,12 +1,11 @@
-//! `isomer-lab`: experiments on virtual clusters.
+//! Experiments on virtual clusters.
 //!
-//! | command | what it does |
+//! | command | effect |
 //! | --- | --- |
-//! | `lab list` | the experiments and systems there are |
-//! | `lab calibrate` | measures what the code costs on this machine, and compares a laboratory with it |
-//! | `lab ablation` | measures what each rule of the autopilot is worth, and the autopilot beside every other system, and
-//! | | writes a page of each |
-//! | `lab run FILE, NAME or all` | runs them, as many at once as there are cores, and writes lines of JSON, plots and a page |
+//! | `list` | lists the experiments and systems |
+//! | `calibrate` | measures the costs of the code on this machine, and checks the laboratory |
+//! | `ablation` | measures the worth of each rule of the autopilot, and compares all systems |
+//! | `run` | runs experiments in parallel; writes lines of JSON, plots and a page |
 
 mod calibrate;
 mod ordered;
@@ -27,7 +26,7 @@ pub(crate) enum LabCommand {
     Calibrate(calibrate::CalibrateArgs),
 }
 
-/// Runs experiments: those of a file, of a name, or all
+/// Runs experiments: those of a file, one by its name, or all
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Examples:
   isomer-lab run ycsb-write-zipf
@@ -35,25 +34,25 @@ pub(crate) enum LabCommand {
   isomer-lab run hermes --out docs/results       transactions in a total order
   isomer-lab run all --out docs/results")]
 pub(crate) struct RunArgs {
-    /// A file, the name of an experiment, `all` of those about snapshots, or `hermes` for all about transactions in
-    /// a total order
+    /// A file, the name of an experiment, `all` of those on snapshots, or `hermes` for all on
+    /// transactions in a total order
     what: String,
-    /// Where lines of JSON, plots and the page go; nowhere if missing
+    /// Folder for lines of JSON, plots and the page (default: none are written)
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// What the code costs: a file of `isomer-lab calibrate`, if not the one that comes with it
+    /// Costs of the code, a file of `isomer-lab calibrate` (default: the built-in costs)
     #[arg(long, value_name = "FILE")]
     costs: Option<PathBuf>,
     /// Only these systems
     #[arg(long, value_delimiter = ',')]
     systems: Vec<String>,
-    /// How many seeds, if not as the experiment says
+    /// Seeds of each experiment (default: as it says)
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: Option<u64>,
-    /// How many runs at once; as many as there are cores, if missing. What comes out does not depend on it
+    /// Runs in parallel (default: the number of cores). The results do not depend on it
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
-    /// Runs a small version of each, in seconds: to see that all works
+    /// Runs a small version of each in seconds, as a test
     #[arg(long)]
     smoke: bool,
     /// Prints lines of JSON only
@@ -61,21 +60,22 @@ pub(crate) struct RunArgs {
     json: bool,
 }
 
-/// Runs the autopilot without each of its rules, and beside every other system, in short forms of the experiments
+/// Runs the autopilot without each of its rules, and beside every other system, in short
+/// experiments
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:
   isomer-lab ablation --out docs/results")]
 pub(crate) struct AblationArgs {
-    /// Where the pages `ablation.md` and `claims.md` go; nowhere if missing
+    /// Folder for the pages `ablation.md` and `claims.md` (default: none are written)
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// How many seeds
+    /// Seeds of each experiment
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
-    /// How many runs at once; as many as there are cores, if missing. What comes out does not depend on it
+    /// Runs in parallel (default: the number of cores). The results do not depend on it
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
-    /// A small version, in seconds: to see that all works
+    /// Runs a small version in seconds, as a test
     #[arg(long)]
     smoke: bool,
 }

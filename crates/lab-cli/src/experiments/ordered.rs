@@ -1,4 +1,4 @@
-//! `isomer-lab run hermes`: experiments about transactions in a total order.
+//! `isomer-lab run hermes`: experiments on transactions in a total order.
 
 use super::RunArgs;
 use super::run::{carry_out, costs};
@@ -13,19 +13,19 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// The name of all of them.
+/// The name of all experiments of this kind.
 pub(super) const ALL: &str = "hermes";
 
 /// One run.
 struct Job {
-    /// Which sample of which experiment it belongs to.
+    /// Indexes of its experiment, and of its sample in that.
     sample: (usize, usize),
     experiment: Experiment,
     system: System,
     seed: u64,
 }
 
-/// The experiments that are meant, if these are about transactions in order.
+/// The experiments that `args` names, if they are of this kind; `None` otherwise.
 pub(super) fn meant(args: &RunArgs) -> Result<Option<Vec<Experiment>>, Failure> {
     let mut found = match args.what.as_str() {
         ALL => Experiment::all(),
@@ -57,7 +57,7 @@ pub(super) fn meant(args: &RunArgs) -> Result<Option<Vec<Experiment>>, Failure> 
     Ok((!found.is_empty()).then_some(found))
 }
 
-/// Runs them.
+/// Runs the experiments and prints or writes their results.
 pub(super) fn run(args: &RunArgs, experiments: &[Experiment]) -> Result<(), Failure> {
     let (mut jobs, mut samples) = (Vec::new(), Vec::new());
     for (at, experiment) in experiments.iter().enumerate() {
@@ -90,7 +90,7 @@ pub(super) fn run(args: &RunArgs, experiments: &[Experiment]) -> Result<(), Fail
     tell(args, experiments, &samples)
 }
 
-/// Whose loads an experiment's machines have; those that have none are not looked at.
+/// The machine loads of an experiment. Workloads without such loads get one that they ignore.
 fn load_of(experiment: &Experiment) -> Load {
     match &experiment.workload {
         WorkloadSpec::Google(google) => google.load,

@@ -1,4 +1,4 @@
-//! Running experiments: every run of every one is a job, and threads take one job after the other.
+//! Runs experiments: each run of each experiment is a job, and threads take the jobs in order.
 
 use super::{AblationArgs, RunArgs, ordered};
 use isomer::failure::Failure;
@@ -14,16 +14,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// One run.
 struct Job {
-    /// Which sample of which experiment it belongs to.
+    /// Indexes of its experiment, and of its sample in that.
     sample: (usize, usize),
-    /// What is varied, at its point.
+    /// The value of the varied parameter.
     x: Option<f64>,
     experiment: Experiment,
     system: System,
     seed: u64,
 }
 
-/// Runs what was asked for.
+/// Runs the experiments that `args` names, and prints or writes their results.
 pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     if let Some(experiments) = ordered::meant(args)? {
         return ordered::run(args, &experiments);
@@ -74,7 +74,7 @@ fn systems(experiments: &[Experiment]) -> Result<Vec<Vec<System>>, Failure> {
     experiments.iter().map(named).collect()
 }
 
-/// Runs each experiment for each of its systems at each of its points with each seed.
+/// Runs each experiment with each of its systems, at each point, with each seed.
 fn samples(
     experiments: &[Experiment],
     systems: &[Vec<System>],
@@ -137,7 +137,7 @@ fn experiments(args: &RunArgs) -> Result<Vec<Experiment>, Failure> {
     Ok(found)
 }
 
-/// The table of costs that was asked for.
+/// The table of costs that `args` names.
 pub(super) fn costs(args: &RunArgs) -> Result<Costs, Failure> {
     let Some(file) = &args.costs else { return Ok(Costs::standard()) };
     let wrong = |what: String| Failure::usage(format!("{}: {what}", file.display()));
@@ -145,7 +145,8 @@ pub(super) fn costs(args: &RunArgs) -> Result<Costs, Failure> {
     Costs::read(&text).map_err(wrong)
 }
 
-/// Carries out jobs, some at once, and tells of each; results in the order of the jobs.
+/// Runs jobs in parallel and reports each on standard error. The results are in the order of the
+/// jobs.
 pub(super) fn carry_out<J: Sync, M: Send>(
     jobs: &[J],
     threads: Option<u16>,

@@ -1,10 +1,10 @@
-//! What plans say about loads and records: who is asked, who runs, what moves, and why.
+//! Loads of sites and moves of records, counted from plans.
 //!
 //! ```text
-//!   most of its records are at home at s3 ── asked of s3
+//!   most of its records are at home at s3: a request of s3
 //!     it runs at s3                              at home
-//!     it runs at s1, which has most of them now  where an earlier transaction had left them
-//!     it runs at s2, which has not               where there was room: s3 had its share of the batch
+//!     it runs at s1, which has most of them now  an earlier transaction had left them there
+//!     it runs at s2, which has not               there was room: s3 had its share of the batch
 //! ```
 
 use isomer::text;
@@ -13,7 +13,7 @@ use isomer_design::SiteId;
 use isomer_plan::route::Alpha;
 use std::collections::BTreeMap;
 
-/// Counts of some plans.
+/// Counts of a sequence of plans.
 #[derive(Clone, Default)]
 pub(super) struct Flow {
     pub(super) batches: u64,
@@ -26,13 +26,13 @@ pub(super) struct Flow {
     pub(super) where_left: u64,
     pub(super) where_room: u64,
     pub(super) moved: BTreeMap<(SiteId, SiteId), u64>,
-    /// Batches in which a site had more than Hermes allows.
+    /// Batches in which a site ran more than Hermes allows.
     pub(super) above_share: u64,
     /// Records that are not at home.
     pub(super) away: usize,
 }
 
-/// A bar of a quarter of the load is as long.
+/// Width of the bars of a line, in characters.
 const BAR: usize = 24;
 
 impl Flow {
@@ -40,7 +40,7 @@ impl Flow {
         Flow { asked_of: vec![0; sites], run_by: vec![0; sites], ..Flow::default() }
     }
 
-    /// Counts what a batch does.
+    /// Adds the counts of a batch.
     pub(super) fn count(&mut self, plan: &Plan, homes: &Homes, away: usize) {
         let sites = self.run_by.len();
         let mut here = vec![0u64; sites];
@@ -87,7 +87,7 @@ impl Flow {
         }
     }
 
-    /// What came since an earlier state.
+    /// The difference from an earlier state.
     pub(super) fn since(&self, before: &Flow) -> Flow {
         let less = |now: &[u64], then: &[u64]| {
             now.iter().zip(then).map(|(now, then)| now - then).collect::<Vec<u64>>()
@@ -117,7 +117,7 @@ impl Flow {
         counts.iter().map(|count| *count as f64 / all).collect()
     }
 
-    /// What happened in so many seconds, up to this one.
+    /// Text about the last `seconds` seconds, which end at `at_s`.
     pub(super) fn to_text(&self, at_s: f64, seconds: f64) -> String {
         let (asked, run) = (self.shares(&self.asked_of), self.shares(&self.run_by));
         let mut ways: Vec<_> = self.moved.iter().filter(|(_, count)| **count > 0).collect();
@@ -143,7 +143,7 @@ impl Flow {
         )
     }
 
-    /// Why loads are what they are.
+    /// The reason for the loads of the sites.
     fn why(&self, asked: &[f64]) -> String {
         let hottest =
             asked.iter().copied().enumerate().max_by(|one, other| one.1.total_cmp(&other.1));

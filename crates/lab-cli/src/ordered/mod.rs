@@ -1,4 +1,5 @@
-//! `isomer-lab ordered`: transactions in a total order, and records that flow to where they are needed.
+//! `isomer-lab ordered`: transactions in a total order, whose records move to the sites that need
+//! them.
 //!
 //! ```text
 //!   clients ─▶ sequencer ─▶ order ─▶ planner ─▶ s1 … s4, a thread each ─▶ clients
@@ -6,15 +7,16 @@
 //!                                       └─▶ a witness runs the same order, one transaction after the other
 //! ```
 //!
-//! The workload is Hermes' (section 5.2.2): records of a site are asked for as its machine was loaded, in a recording of
-//! real machines, and half of the transactions also want a record from anywhere, around a centre that wanders. So sites
-//! are asked for unequal shares. Nobody tells the engine; it sees each batch before it runs.
+//! The workload is Hermes' (section 5.2.2). Each site gets requests for its records in proportion
+//! to the recorded load of a real machine. Half of the transactions also want a record from
+//! anywhere, around a moving centre. So the load of the sites is uneven. The engine has no forecast
+//! of it, but sees each batch before it runs.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! | --- | --- |
-//! | `runtime.rs` | the engine on threads: what would be processes elsewhere |
-//! | `flow.rs` | what plans say about loads and records |
-//! | here | the run, the report, the checks |
+//! | `runtime.rs` | the engine on threads, in place of processes |
+//! | `flow.rs` | loads of sites and moves of records, from plans |
+//! | this file | the run, the report, the checks |
 
 mod flow;
 mod runtime;
@@ -39,35 +41,35 @@ use std::time::Duration;
 
 /// Records of each site.
 const KEYS_PER_SITE: u64 = 100_000;
-/// Clients for each of `--threads`; each has one request under way.
+/// Clients for each of `--threads`; each has one open request.
 const CLIENTS: u64 = 100;
-/// So many times what happened is told.
+/// Number of messages of progress in a run.
 const TOLD: u64 = 12;
 
-/// Runs transactions in one total order, with records that flow to where they are needed
+/// Runs transactions in one total order, with records that move to the sites that need them
 ///
-/// The engine of deterministic batches runs on threads of this process, a thread for each site, with rows in
-/// memory. What each site is asked for follows the recorded load of a real machine. At the end the outcome is
-/// compared with a serial execution; exit code 1 if a check fails.
+/// The engine of deterministic batches runs on threads of this process, a thread for each site,
+/// with rows in memory. The load of each site follows that of a real machine. At the end the result
+/// is compared with a serial execution; the exit code is 1 if a check fails.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Examples:
   isomer-lab ordered
   isomer-lab ordered --seconds 5 --json
   isomer-lab ordered --record run.jsonl && isomer route run.jsonl --recorded")]
 pub(crate) struct OrderedArgs {
-    /// How long it takes
+    /// Seconds of the run
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
-    /// How many sites there are
+    /// Sites
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(2..=64))]
     sites: u16,
-    /// How many hundreds of clients have one request each under way
+    /// Hundreds of clients; each client has one open request
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: u16,
-    /// Where the chance of the run comes from
+    /// Seed of the run
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Where to write what the planner was asked and decided, for `isomer route --recorded`
+    /// File for the planner's inputs and decisions, for `isomer route --recorded`
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Prints the report as one line of JSON, and everything else on standard error
@@ -87,12 +89,12 @@ struct Report {
     p50_ms: f64,
     p99_ms: f64,
     batches: u64,
-    /// What each site was asked for, by where records are at home, and what it ran; as shares.
+    /// Shares of requests by the site where records are at home, and by the site that ran them.
     asked_of: Vec<f64>,
     run_by: Vec<f64>,
     single_site_share: f64,
-    /// Transactions that ran where most of their records are at home, where an earlier one had left them, and elsewhere
-    /// as those sites had enough to do.
+    /// Transactions that ran at the home of most of their records, where an earlier transaction had
+    /// left these records, and elsewhere because those sites had reached their share of the batch.
     at_home: u64,
     where_left: u64,
     where_room: u64,
@@ -101,7 +103,7 @@ struct Report {
     checks: Vec<Check>,
 }
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
 /// [`Failure::Told`] if a check fails.

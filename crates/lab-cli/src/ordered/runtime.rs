@@ -1,4 +1,4 @@
-//! The engine of batches on threads of this process.
+//! The engine of batches on threads of one process.
 //!
 //! ```text
 //!   clients ──▶ orderer ──────────▶ a thread for each site ──▶ clients
@@ -8,11 +8,12 @@
 //!                   └─────────────▶ witness: the same plans, one transaction after the other
 //! ```
 //!
-//! The state machines do what they do everywhere; here are channels, the clock and the end. The end comes in the order in
-//! which requests flow: clients stop, the orderer has no more to order, sites finish what is open, and then all is compared
-//! with the witness.
+//! The state machines are those of the library; this module adds channels, the clock and the
+//! shutdown. The shutdown follows the flow of requests: clients stop, the orderer orders the last
+//! batch, sites finish their open batches, and then the result is compared with the witness.
 //!
-//! Left out: an order on disk, and checkpoints. Nothing is lost between threads, so pushes are forgotten without any.
+//! **Left out**: an order on disk, and checkpoints. Channels between threads lose nothing, so sites
+//! discard pushes without one.
 
 use super::flow::Flow;
 use hdrhistogram::Histogram;
@@ -33,25 +34,25 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A batch is closed after so long, or when it has so many requests.
+/// A batch closes after 2 ms, or when it has 200 requests.
 const LIMITS: Limits = Limits { requests_max: 200, wait_ns_max: 2_000_000 };
-/// A site with nothing to do looks about as often.
+/// The longest wait of an idle site or orderer.
 const IDLE: Duration = Duration::from_millis(100);
-/// Pushes of so many batches are kept.
+/// Interval, in batches, at which a site discards pushes.
 const KEPT_BATCHES: u64 = 16;
 
-/// What is run.
+/// The parts and parameters of a run.
 pub(super) struct Runtime {
     pub(super) planner: Planner,
     pub(super) demand: Demand,
-    /// How many clients there are.
+    /// Number of clients.
     pub(super) clients: u64,
     pub(super) seed: u64,
-    /// Where plans are recorded.
+    /// The file that plans are recorded in.
     pub(super) recording: Option<BufWriter<File>>,
 }
 
-/// What came of it.
+/// The result of a run.
 pub(super) struct Ran {
     pub(super) flow: Flow,
     pub(super) latency: Histogram<u64>,
@@ -60,11 +61,11 @@ pub(super) struct Ran {
     pub(super) answered: u64,
     /// Records that are not at home.
     pub(super) away: usize,
-    /// What the comparison with the witness says.
+    /// The result of the comparison with the witness.
     pub(super) verdict: Result<String, String>,
 }
 
-/// What can be seen while it runs.
+/// A view of a running engine.
 pub(super) struct State<'a> {
     flow: &'a Mutex<Flow>,
     told: Flow,
@@ -72,7 +73,7 @@ pub(super) struct State<'a> {
 }
 
 impl State<'_> {
-    /// What has been planned since the last call, and how many seconds it has run.
+    /// The plans since the last call, and the seconds since the beginning.
     pub(super) fn since(&mut self) -> (Flow, f64) {
         let now = locked(self.flow).clone();
         let since = now.since(&self.told);
@@ -85,17 +86,17 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a site's thread gets.
+/// A message to a site's thread.
 enum Delivery {
     Input(Input),
-    /// Nothing more is ordered.
+    /// No more batches follow.
     End,
 }
 
 type Answered = (ClientId, u64, Answer);
 
 impl Runtime {
-    /// Runs until `watch` returns, then brings all to its end and compares.
+    /// Runs until `watch` returns, then shuts down and compares the result with the witness.
     ///
     /// # Errors
     /// If the recording cannot be written.
@@ -209,7 +210,7 @@ impl Orderer<'_> {
     }
 }
 
-/// Runs a site to its end; gives its rows.
+/// Runs a site until its end; returns its rows.
 fn run_site(
     id: SiteId,
     mailbox: &Receiver<Delivery>,
@@ -251,8 +252,9 @@ fn deal(id: SiteId, output: Output, posts: &[Sender<Delivery>], answers: &Sender
     match output {
         Output::Send(to, message) => {
             let post = Delivery::Input(Input::Message(id, message));
-            // A site that has ended has all that it needs, and has pushed all that others do: nothing is lost on the way.
-            // Who was in doubt about that may still ask it.
+            // Sending to a site that has ended fails. Such a site has pushed everything that others
+            // need; a message to it can only be a question of a site in doubt, which needs no
+            // answer then.
             let _ = posts[usize::from(to.0) - 1].send(post);
         }
         Output::Answer(client, sequence, answer) => {
@@ -268,12 +270,12 @@ fn deal(id: SiteId, output: Output, posts: &[Sender<Delivery>], answers: &Sender
 struct Asking {
     demand: Demand,
     random: isomer_plan::generate::Random,
-    /// By client: the number of its last request, and when it asked.
+    /// By client: the number of its last request, and when it was sent.
     last: Vec<(u64, Time)>,
     latency: Histogram<u64>,
     asked: u64,
     answered: u64,
-    /// The sum of all answers, for the witness.
+    /// The sum of all answers, to compare with the witness.
     answers: u64,
 }
 
@@ -296,7 +298,7 @@ impl Asking {
             let (client, sequence, answer) = answers.recv().expect("sites answer");
             let at = client.0 as usize;
             let (last, asked_at) = self.last[at];
-            assert_eq!(last, sequence, "{client} was told of another request");
+            assert_eq!(last, sequence, "{client} got an answer to another request");
             let output = answer.expect("nothing here aborts");
             self.answers = add_answer(self.answers, client, sequence, &output);
             self.answered += 1;
@@ -319,7 +321,7 @@ impl Asking {
     }
 }
 
-/// Since the beginning.
+/// The time since the run began.
 fn time(begun: Instant) -> Time {
     Time(begun.elapsed().as_nanos() as u64 + 1)
 }

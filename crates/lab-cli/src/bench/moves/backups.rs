@@ -1,10 +1,12 @@
-//! What synchronous backups cost: TPC-C's mix at half load, with a backup in memory and without, by turns.
+//! The cost of synchronous backups: TPC-C's mix at half load, alternating between one backup in
+//! memory and none.
 //!
 //! ```text
 //!   copies = 2: one replica of everything        without │ with │ without │ with │ …      ratio of each pair; the median
 //! ```
 //!
-//! A commit with a backup waits for another site, so clients wait rather than work; there are many of them here.
+//! A commit with a backup waits for another site. There are 16 clients, so that enough of them work
+//! while others wait.
 
 use super::MovesArgs;
 use super::bed::{Bed, Case};
@@ -18,19 +20,19 @@ use serde::Serialize;
 use std::time::Duration;
 
 const CLIENTS: u16 = 16;
-/// As many pairs as rounds, and no more than this.
+/// The most pairs; otherwise one for each of the `--rounds`.
 const PAIRS_MAX: u64 = 5;
 const WARM: Duration = Duration::from_millis(200);
 const TURN: Duration = Duration::from_millis(500);
 
-/// With a backup over without.
+/// Ratios: the run with a backup divided by the run without.
 #[derive(Serialize)]
 pub(super) struct Report {
     clients: u16,
     capacity: f64,
     /// Throughput at half of the capacity without backups.
     pub(super) paced: f64,
-    /// As fast as clients can.
+    /// Closed-loop throughput.
     pub(super) closed: f64,
     /// The median latency at half load.
     pub(super) latency: f64,
@@ -46,7 +48,7 @@ impl Report {
     }
 }
 
-/// Measures.
+/// Measures pairs of runs with and without a backup, and takes the median of their ratios.
 pub(super) fn measure<W: Workload + Clone + Send + Sync>(
     case: Case<W>,
     args: &MovesArgs,
@@ -79,7 +81,7 @@ pub(super) fn measure<W: Workload + Clone + Send + Sync>(
     Ok(Report { clients: CLIENTS, capacity, paced, closed, latency, failed: all.failed })
 }
 
-/// Transactions a second, and their median latency in nanoseconds.
+/// Measures throughput in transactions a second, and the median latency in nanoseconds.
 fn turn<W: Workload + Clone + Send + Sync>(
     bed: &Bed<W>,
     load: Load,

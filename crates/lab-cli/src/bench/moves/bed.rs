@@ -1,4 +1,5 @@
-//! What is moved, in which database: blocks of rows that are used together, each with its copies.
+//! The database of an experiment, and the block that moves in it. A block is a set of rows that
+//! transactions use together; each has its copies.
 //!
 //! ```text
 //!             block 0 (moves)   1   2   3 │ 4 …               a block: a warehouse, or a partition of customers;
@@ -7,7 +8,8 @@
 //!   s4        spare: no copy of block 0   │ master of others
 //! ```
 //!
-//! Each table has a twin that is empty, with its master at the spare site and as many backups: what is moved by post-copy moves there (`postcopy.rs`).
+//! Each table has an empty twin, with its master at the spare site and as many backups. Post-copy
+//! moves rows into the twin (`postcopy.rs`).
 
 use super::MovesArgs;
 use super::postcopy::PostCopy;
@@ -23,35 +25,36 @@ use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A workload whose rows are in blocks: those whose first key number is in the same `keys` numbers.
+/// A workload whose rows are in `blocks` blocks. A block has the rows whose first key column is in
+/// the same `keys` consecutive numbers.
 #[derive(Clone)]
 pub(super) struct Case<W> {
     pub(super) name: &'static str,
     pub(super) workload: W,
     pub(super) blocks: i64,
     pub(super) keys: i64,
-    /// Tables that nobody writes to; every site has them.
+    /// Read-only tables; every site has a replica of them.
     pub(super) constant: Vec<TableId>,
 }
 
-/// The block that moves: the first, which is the hottest.
+/// The block that moves: the first and hottest one.
 #[derive(Clone)]
 pub(super) struct Unit {
     pub(super) tables: Vec<TableId>,
     pub(super) range: KeyRange,
 }
 
-/// Where things are in an experiment.
+/// The database, the block that moves in it, and the sites between which it moves.
 pub(super) struct Bed<W> {
     pub(super) db: Database,
     pub(super) case: Case<W>,
     pub(super) unit: Unit,
     /// The twin of each table.
     pub(super) twins: BTreeMap<TableId, TableId>,
-    /// Who uses the unit holds it for reading; who keeps them out, for writing. In it: where the rows are, if not in
-    /// their tables only.
+    /// Transactions on the unit hold the gate for reading, moves that exclude them for writing. The
+    /// value is the post-copy that says where the rows are; `None` if all are in their own tables.
     pub(super) gate: RwLock<Option<Arc<PostCopy>>>,
-    /// The first master, its first replica, and the site that has no copy.
+    /// The first master, its first replica, and the site without a copy.
     pub(super) home: SiteId,
     pub(super) backup: SiteId,
     pub(super) spare: SiteId,
@@ -68,7 +71,7 @@ impl Unit {
 }
 
 impl<W: Workload> Bed<W> {
-    /// Makes the database, and loads it.
+    /// Creates the database and loads it.
     pub(super) fn new(case: Case<W>, args: &MovesArgs) -> Result<Bed<W>, Failure> {
         let options = Options::in_memory(args.sites).durability(Durability::None);
         let db = Database::open(options.strategy(TwoPhase))?;
@@ -108,7 +111,8 @@ impl<W: Workload> Bed<W> {
         Ok(bed)
     }
 
-    /// Gives each partition its replicas, at the sites after its master's; tables that are constant, at all sites.
+    /// Gives each partition `copies` copies, at the sites after its master's. Read-only tables get
+    /// one at each site.
     fn copy_everything(&self, copies: u16) -> Result<(), Failure> {
         let design = self.db.design();
         let sites = design.sites().len() as u16;
@@ -130,7 +134,7 @@ impl<W: Workload> Bed<W> {
         Ok(())
     }
 
-    /// Has commits wait for so many backups, in memory, or for none.
+    /// Makes commits wait for `count` backups, in memory.
     pub(super) fn set_backups(&self, count: u8) -> Result<(), Failure> {
         for table in self.twins.iter().flat_map(|(table, twin)| [*table, *twin]) {
             self.db.set_backups(table, Backups { count, on_disk: false })?;
@@ -138,7 +142,8 @@ impl<W: Workload> Bed<W> {
         Ok(())
     }
 
-    /// Makes a change to the unit's partitions in all tables at once; gives the number of rows that were copied.
+    /// Makes a change to the unit's partitions in all tables at once; gives the number of copied
+    /// rows.
     pub(super) fn change(&self, change: impl Fn(TableId, Key) -> Change) -> Result<usize, Failure> {
         let mut plan = Plan::new("a block moves");
         for table in &self.unit.tables {
@@ -148,7 +153,7 @@ impl<W: Workload> Bed<W> {
         Ok(events.iter().map(|event| event.rows).sum())
     }
 
-    /// As [`Bed::change`], in one table after the other.
+    /// Like [`Bed::change`], but in one table after the other.
     pub(super) fn change_in_turn(
         &self,
         change: impl Fn(TableId, Key) -> Change,
@@ -160,7 +165,7 @@ impl<W: Workload> Bed<W> {
         Ok(rows)
     }
 
-    /// The unit's rows are in their tables again, and nowhere else.
+    /// Ends the redirection of post-copy; every row of the unit must be in its own table.
     pub(super) fn come_home(&self) {
         *self.gate.write() = None;
     }

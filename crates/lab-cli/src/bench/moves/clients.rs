@@ -1,12 +1,13 @@
-//! Clients at work, and what they note: when each transaction was asked for, when it ended, whether it used the block
-//! that moves.
+//! Clients at work, and their notes: when each transaction was due, when it ended, and whether it
+//! used the block that moves.
 //!
-//! * **paced**: each client has turns at fixed times. A client that is late goes on at once, and its transactions count
-//!   from their turns; so who waits for a move delays all that should have come meanwhile, as with real clients. By how
-//!   much the system wakes it too late is not counted, and what is late of a move is forgotten before the next one.
-//! * **closed**: each client asks for the next transaction as soon as it has an answer.
-//! * The **probe** writes one row of the block that moves, again and again, with a short pause: by its commits a gap is
-//!   seen to a tenth of a millisecond.
+//! * **paced**: each client has turns at fixed times. A late client goes on at once, and its
+//!   transactions count from their turns. A client that waits for a move thus delays its later
+//!   transactions, as real clients would. Late wake-ups by the operating system do not count, and
+//!   clients forget the delay of a move before the next one.
+//! * **closed**: each client starts the next transaction when it has an answer.
+//! * The **probe** writes one row of the block that moves, with a pause of 50 µs after each write.
+//!   Its commits show a gap to a tenth of a millisecond.
 
 use super::bed::Bed;
 use super::postcopy::Redirected;
@@ -20,22 +21,23 @@ use std::time::{Duration, Instant};
 
 const PROBE_PAUSE: Duration = Duration::from_micros(50);
 
-/// How clients work.
+/// A load: the clients and their pace.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     pub(super) clients: u16,
-    /// Transactions a second of all together; as many as they can, if not set.
+    /// Transactions a second of all clients together; `None` for a closed loop.
     pub(super) rate: Option<f64>,
     pub(super) has_probe: bool,
     pub(super) seed: u64,
 }
 
-/// A transaction that ended well, or was rolled back as its procedure wanted; in nanoseconds since the beginning.
+/// A transaction that committed, or that its procedure rolled back. Times are nanoseconds since the
+/// shift began.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Note {
     pub(super) begun: u64,
     pub(super) ended: u64,
-    /// It used the block that moves.
+    /// True if it used the block that moves.
     pub(super) on_unit: bool,
     pub(super) is_probe: bool,
 }
@@ -46,15 +48,15 @@ impl Note {
     }
 }
 
-/// What all clients noted.
+/// The notes of all clients.
 #[derive(Default)]
 pub(super) struct Noted {
     /// In the order of their ends.
     pub(super) notes: Vec<Note>,
     pub(super) failed: u64,
-    /// What the first that failed said.
+    /// The message of the first failure.
     pub(super) failure: Option<String>,
-    /// What was added to the sum of the workload.
+    /// Added to the sum of the workload by committed transactions.
     pub(super) added: i128,
 }
 
@@ -64,7 +66,7 @@ impl Noted {
         self.count(other);
     }
 
-    /// Takes in what another one counted, but no notes.
+    /// Adds the counters of `other`, but not its notes.
     pub(super) fn count(&mut self, other: Noted) {
         self.failed += other.failed;
         self.failure = self.failure.take().or(other.failure);
@@ -77,11 +79,11 @@ impl Noted {
     }
 }
 
-/// A time in which clients work.
+/// A period in which clients work.
 pub(super) struct Shift {
     begun: Instant,
     is_over: AtomicBool,
-    /// How often clients were told to forget the turns they have missed.
+    /// Number of calls of [`Shift::forget_delays`].
     forgotten: AtomicU64,
 }
 
@@ -91,13 +93,14 @@ impl Shift {
         clock::elapsed_ns(self.begun)
     }
 
-    /// Clients that are late are in time from now on: what comes next is not to suffer from what was before.
+    /// Makes each late client start its turns anew from now, so that a measurement does not suffer
+    /// from earlier delays.
     pub(super) fn forget_delays(&self) {
         self.forgotten.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// Lets clients work while `meanwhile` runs.
+/// Runs `meanwhile` while clients work; afterwards stops them and returns their notes.
 pub(super) fn work_while<W: Workload + Clone + Send + Sync, T>(
     bed: &Bed<W>,
     load: Load,
@@ -137,7 +140,7 @@ struct Client<'b, W> {
 impl<'b, W: Workload + Clone> Client<'b, W> {
     fn new(bed: &'b Bed<W>, shift: &'b Shift, load: Load, number: u16) -> Client<'b, W> {
         let mut session = bed.db.session();
-        // Rows may have been in another table until now.
+        // Rows may have moved here from another table.
         session.has_seen(bed.db.now());
         let rng = random(load.seed.wrapping_mul(1000).wrapping_add(u64::from(number)));
         let workload = bed.case.workload.clone();
@@ -205,7 +208,7 @@ impl<'b, W: Workload + Clone> Client<'b, W> {
         self.noted.notes.push(Note { begun, ended, on_unit, is_probe: false });
     }
 
-    /// Runs a procedure where its rows are; says whether the unit's are among them.
+    /// Runs a procedure where its rows are; returns true if it touches the unit.
     fn on_rows(
         &mut self,
         footprint: &Footprint,
@@ -225,7 +228,7 @@ impl<'b, W: Workload + Clone> Client<'b, W> {
         Ok(on_unit)
     }
 
-    /// Writes the first row of the unit, as it is.
+    /// Writes the first row of the unit again and again, unchanged.
     fn probe(mut self) -> Noted {
         let (table, key) = (self.bed.unit.tables[0], Key::int(0));
         let mut footprint = Footprint::new();

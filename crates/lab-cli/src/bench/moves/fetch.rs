@@ -1,45 +1,48 @@
-//! Fetching the rows of a new copy from one replica, or from three: a model, as the database fetches from the master only.
+//! Fetching the rows of a new copy from one replica, or from three. This is a model: the database
+//! fetches from the master only.
 //!
 //! ```text
-//!   primary   s1 ──────┐                       each reads its rows, a core each, as far as that is not in use;
-//!   backup    s2 ──── switch ──── s4 new       the wires carry them, as far as they are not in use;
-//!   backup    s3 ──────┘                       the new site installs each range on a core of its own
+//!   primary   s1 ──────┐                   each source reads its rows on a core of its own;
+//!   backup    s2 ──── switch ──── s4 new   the wires carry them;
+//!   backup    s3 ──────┘                   the new site installs each range on its own core
 //! ```
 //!
-//! DrTM+B fetches disjoint ranges from all replicas at once (4.2). Reading, carrying and installing overlap, so the slowest
-//! of the three is what a fetch takes. What a core takes for a row is the laboratory's (`lab/costs.toml`); the wires are
-//! those of [`isomer_plan::reshard::network`]. Of the source and the backups a part is in use by transactions, as half of
-//! the capacity is asked for; the new site is idle, as a plan chooses it for that.
+//! DrTM+B fetches disjoint ranges from all replicas at once (4.2). Reading, carrying and installing
+//! overlap, so a fetch takes as long as the slowest of the three. The laboratory's costs say what a
+//! row takes of a core (`lab/costs.toml`); the wires are those of
+//! [`isomer_plan::reshard::network`]. Transactions use a share of the cores and wires of the
+//! sources. The new site is idle, because plans choose an idle site.
 //!
-//! **Left out**: bringing stale replicas up to date before, and what the fetch does to transactions.
+//! **Left out**: bringing stale replicas up to date first, and the effect of a fetch on
+//! transactions.
 
 use isomer_lab::Costs;
 use isomer_plan::reshard::network::{Network, Piece, Pull};
 use serde::Serialize;
 
 const ROWS: f64 = 1e6;
-/// A row with its key, as TPC-C's are in the mean.
+/// The mean size of a TPC-C row with its key.
 const ROW_BYTES: f64 = 120.0;
 const LATENCY_MS: f64 = 0.01;
 const GBITS: [f64; 3] = [1.0, 10.0, 56.0];
 const IN_USE: [f64; 3] = [0.0, 0.5, 0.9];
-/// What the figure of the report is for: half load, and a wire of the laboratory's speed.
+/// Gbit/s and share in use of the report's figure: a wire of the laboratory's speed, half load.
 const FIGURE: (f64, f64) = (10.0, 0.5);
 
-/// Of a million rows.
+/// The time to fetch 1 million rows.
 #[derive(Clone, Copy, Serialize)]
 pub(super) struct Fetch {
     gbit: f64,
-    /// The part of the sources' cores and wires that transactions use.
+    /// Share of the sources' cores and wires that transactions use.
     in_use: f64,
     primary_s: f64,
     three_s: f64,
 }
 
-/// All wires and loads.
+/// Computes the fetch for all wires and loads.
 ///
 /// # Errors
-/// If the network does not join the sites, which it does.
+/// If the network does not join the sites, which does not happen.
 pub(super) fn table() -> Result<Vec<Fetch>, String> {
     let each = |gbit: f64| IN_USE.map(|in_use| (gbit, in_use));
     let all = GBITS.into_iter().flat_map(each);
@@ -50,13 +53,13 @@ pub(super) fn table() -> Result<Vec<Fetch>, String> {
     .collect()
 }
 
-/// How much faster three are, where half of the sources is in use.
+/// The speed-up of three sources over one, at [`FIGURE`].
 pub(super) fn speedup(table: &[Fetch]) -> f64 {
     let one = table.iter().find(|one| (one.gbit, one.in_use) == FIGURE);
     one.map_or(0.0, |one| one.primary_s / one.three_s)
 }
 
-/// Seconds of a fetch from so many replicas.
+/// Seconds of a fetch from `sources` replicas.
 fn fetch(sources: u32, gbit: f64, in_use: f64) -> Result<f64, String> {
     let costs = Costs::standard();
     let rows = ROWS / f64::from(sources);
@@ -85,7 +88,7 @@ mod tests {
     #[test]
     fn three_sources_are_faster_until_the_wire_of_the_new_site_is_full() {
         let table = table().unwrap();
-        // More connections lose a little more.
+        // More connections lose up to 2 % of a wire.
         assert!(table.iter().all(|one| one.three_s <= one.primary_s * 1.02));
         let times = |gbit, in_use| {
             let one = table.iter().find(|one| (one.gbit, one.in_use) == (gbit, in_use)).unwrap();

@@ -1,17 +1,20 @@
-//! From what clients noted to figures: each move beside a time without one, just before it.
+//! Turns the notes of clients into figures: each move is compared with a quiet window just before
+//! it.
 //!
 //! ```text
 //!   ──┤ quiet ├──┤ move ├──── rest ──┤ quiet ├──┤ move ├────        a pair: quiet, move
 //! ```
 //!
-//! | figure | how |
-//! | --- | --- |
-//! | throughput | commits a second in moves over those in the quiet times before them, of pairs that follow each other; the median of ten such groups |
-//! | latency | percentiles of what began in moves over those of what began in quiet times |
-//! | disturbed | transactions that took more than 5 times the median of quiet times: those that began in a move, less as many as in a quiet time of that length; for each move |
-//! | gap | the longest time without a commit on the block; the 99th percentile of all moves |
+//! * **throughput**: commits a second in moves, divided by those in the quiet windows before them.
+//!   The pairs are cut into ten groups of consecutive ones; the figure is the median of the groups.
+//! * **latency**: percentiles of the transactions that began in moves, divided by those of the
+//!   transactions that began in quiet windows.
+//! * **disturbed**: transactions that took more than 5 times the median of quiet windows. The
+//!   figure is the count of those that began in moves, less the count in quiet windows of that
+//!   length, per move.
+//! * **gap**: the longest time without a commit on the block; the 99th percentile of all moves.
 //!
-//! A move that takes less than [`WINDOW_MIN`] is looked at for that long: in less nothing can be counted.
+//! The window of a move is at least [`WINDOW_MIN`] long, because shorter ones have too few commits.
 
 use super::clients::Note;
 use serde::Serialize;
@@ -20,17 +23,17 @@ use std::time::Duration;
 /// See the [module documentation](self).
 pub(super) const WINDOW_MIN: Duration = Duration::from_millis(10);
 const GROUPS: usize = 10;
-/// A transaction that takes so many times the median is disturbed.
+/// A transaction is disturbed if it takes more than this many times the median of quiet windows.
 const DISTURBED: u64 = 5;
 
-/// A time that is looked at, in nanoseconds since the clients began.
+/// A window of time, in nanoseconds since the clients began.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     pub(super) from: u64,
     pub(super) to: u64,
 }
 
-/// A quiet time and a move.
+/// A quiet window and the move after it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair {
     pub(super) quiet: Window,
@@ -40,7 +43,7 @@ pub(super) struct Pair {
     pub(super) rows: usize,
 }
 
-/// What clients noticed of moves of one kind.
+/// The figures of moves of one kind; see the [module documentation](self).
 #[derive(Clone, Default, Debug, Serialize)]
 pub(super) struct Figures {
     pub(super) moves: usize,
@@ -67,17 +70,17 @@ impl Window {
         &notes[at(self.from)..at(self.to)]
     }
 
-    /// What the transactions took that began within it.
+    /// Latencies of the transactions that began within it, without the probe's.
     fn latencies(self, notes: &[Note]) -> impl Iterator<Item = u64> {
         let first = notes.partition_point(|note| note.ended < self.from);
-        // What begins here ends later, but not by more than this.
+        // A transaction that begins in the window ends at most 10 s after it.
         let last = notes.partition_point(|note| note.ended < self.to + 10_000_000_000);
         let began = move |note: &&Note| (self.from..self.to).contains(&note.begun);
         let notes = notes[first..last].iter().filter(began);
         notes.filter(|note| !note.is_probe).map(Note::took)
     }
 
-    /// What such a part of the transactions that began within it did not exceed.
+    /// The latency at quantile `share` of the transactions that began within it.
     pub(super) fn latency(self, notes: &[Note], share: f64) -> Option<u64> {
         let mut all: Vec<u64> = self.latencies(notes).collect();
         all.sort_unstable();
@@ -93,7 +96,8 @@ impl Window {
         self.ended(notes).iter().filter(|note| !note.is_probe).count()
     }
 
-    /// The longest time without a commit on the block, of those that reach into the window.
+    /// The longest time without a commit on the block, including gaps that begin before the window
+    /// or end after it.
     fn gap_ms(self, notes: &[Note]) -> f64 {
         let first = notes.partition_point(|note| note.ended < self.from);
         let last = notes.partition_point(|note| note.ended < self.to);
@@ -108,7 +112,7 @@ impl Window {
 }
 
 impl Figures {
-    /// Of pairs, and notes in the order of their ends.
+    /// Computes figures from pairs, and from notes in the order of their ends.
     pub(super) fn of(notes: &[Note], pairs: &[Pair]) -> Figures {
         let all = |window: fn(&Pair) -> Window| -> Vec<u64> {
             let mut all: Vec<u64> =
@@ -158,7 +162,7 @@ impl Figures {
     }
 }
 
-/// The value that such a part of the sorted values does not exceed; 0 if there is none.
+/// The value at quantile `share` of sorted values; 0 if there are none.
 fn at(sorted: &[u64], share: f64) -> u64 {
     sorted.get(place(sorted.len(), share)).copied().unwrap_or_default()
 }
@@ -177,7 +181,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A transaction each millisecond that takes a tenth of one, and none between 30 and 36 ms: that of 30 ms takes 6.
+    /// One transaction each millisecond, which takes a tenth of one. The one at 30 ms takes 6 ms,
+    /// and there is none from 31 to 35 ms.
     fn notes() -> Vec<Note> {
         let note = |at: u64| {
             let took = if at == 30 { 6 * MS } else { MS / 10 };
@@ -202,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_at_all_is_a_gap_as_long_as_the_window() {
+    fn a_window_without_commits_is_one_gap() {
         let window = Window { from: 0, to: 5 * MS };
         assert_eq!(window.gap_ms(&[]), 5.0);
     }

@@ -1,11 +1,14 @@
 //! The kinds of moves. Each ends with as many copies as there were before it.
 //!
-//! | kind | what is done | in this database |
+//! | kind | steps | here |
 //! | --- | --- | --- |
-//! | switch | the mastership goes to a replica that is up to date (DrTM+B, 4.3) | remaster |
-//! | copy | a new copy is made beside the transactions, and gets the mastership (4.2) | add replica, remaster, remove replica |
-//! | stop-and-copy | the same, while nobody may use the block | in the benchmark: a gate, and then `copy` |
-//! | post-copy | the ownership goes first, the rows when they are asked for (Squall) | in the benchmark: `postcopy.rs` |
+//! | switch | an up-to-date replica becomes the master (DrTM+B, 4.3) | remaster |
+//! | copy | a new copy is made beside transactions, then is the master (4.2) | see below |
+//! | stop-and-copy | the same, while transactions on the block wait | a gate, then copy |
+//! | post-copy | the ownership moves first, rows on demand (Squall) | `postcopy.rs` |
+//!
+//! Copy is three changes of the database: add replica, remaster, remove replica. The last two kinds
+//! exist in this benchmark only.
 
 use super::bed::Bed;
 use super::postcopy::{Cut, PostCopy};
@@ -37,7 +40,7 @@ impl Kind {
         }
     }
 
-    /// Gets ready for a move: what is not measured.
+    /// Prepares a move; not part of the measurement.
     pub(super) fn prepare<W: Workload>(
         self,
         bed: &Bed<W>,
@@ -50,7 +53,7 @@ impl Kind {
         Ok(Some(Arc::new(PostCopy::cut(bed, turn % 2 == 1, cut)?)))
     }
 
-    /// Makes a move, there at even turns and back at odd ones; gives the number of rows that were copied.
+    /// Makes a move, there at even turns and back at odd ones; gives the number of copied rows.
     pub(super) fn make<W: Workload>(
         self,
         bed: &Bed<W>,
@@ -64,7 +67,7 @@ impl Kind {
                 Ok(moved.rows)
             }
             (Kind::StopAndCopy, _) => {
-                let _nobody = bed.gate.write();
+                let _exclusive = bed.gate.write();
                 copy(bed)
             }
             (Kind::Switch, _) => {
@@ -76,8 +79,8 @@ impl Kind {
     }
 }
 
-/// Copies one table after the other, as a reconfiguration does: changes that are made at once by one thread hold their
-/// partitions' locks while that copies rows for another of them.
+/// Copies one table after the other, as a reconfiguration does. One thread that makes several
+/// changes at once would hold the locks of all their partitions while it copies the rows of each.
 fn copy<W: Workload>(bed: &Bed<W>) -> Result<usize, Failure> {
     let from = bed.master();
     let to = if from == bed.home { bed.spare } else { bed.home };

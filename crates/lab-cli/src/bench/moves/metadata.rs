@@ -1,16 +1,16 @@
-//! How many bytes the messages of a switch have, as they would be sent between processes.
+//! Counts the bytes of a switch's messages, encoded as between processes.
 //!
 //! ```text
 //!   router          s1 (master)        s2 (replica)       s3 (replica)
-//!     ├─ Release ─────▶│── feed ──────────▶│─────────────────▶│      the release, as an event of the log
+//!     ├─ Release ─────▶│── feed ──────────▶│─────────────────▶│  the release, an event of the log
 //!     │◀──── Done ─────┤                   │                  │
 //!     ├─ Acquire ─────────────────────────▶│                  │
 //!     │◀──── Done ─────────────────────────┤                  │
-//!                      │◀── subscribe, ────┴── feed ─────────▶│      who follows whom from then on
+//!                      │◀── subscribe, ────┴── feed ─────────▶│  the new master's followers
 //! ```
 //!
-//! Sites without threads exchange messages here until none is on its way; all that they send between the first step and
-//! then is counted, with its head.
+//! Sites without threads exchange messages here until none is in flight. The count has all messages
+//! from the first step until then, with their headers.
 
 use isomer::clock;
 use isomer::failure::Failure;
@@ -49,13 +49,13 @@ impl TimeSource for Clock {
     }
 }
 
-/// Sites, each of which holds a copy.
+/// Sites, each with a copy of every partition.
 struct Sites {
     sites: Vec<Site>,
     wires: Arc<Wires>,
 }
 
-/// The bytes of a switch of so many partitions, each with so many copies.
+/// The bytes of a switch of `partitions` partitions, each with `copies` copies.
 ///
 /// # Errors
 /// If a site refuses a step.
@@ -109,7 +109,7 @@ impl Sites {
         &self.sites[usize::from(site.0) - 1]
     }
 
-    /// Takes a step at a site, and counts what it is asked and answers.
+    /// Takes a step at a site, and counts the bytes of the request and of the answer.
     fn step(&self, site: SiteId, step: Step) -> Result<Answer, Failure> {
         let asked = wire::ask(site, &step).len();
         let answer: Result<Answer, Refusal> = self.until_done(self.at(site).step(step));
@@ -137,10 +137,10 @@ impl Sites {
         }
     }
 
-    /// Ships what sites have to say, and delivers it; false if there was nothing.
+    /// Ships and delivers all pending messages; false if there were none.
     fn deliver(&self) -> bool {
         for site in &self.sites {
-            // In memory there is nothing that could fail.
+            // A log in memory cannot fail.
             let _ = site.log().sync();
             site.ship();
         }

@@ -1,4 +1,4 @@
-//! The course of a move of each kind as a picture: throughput, and what transactions took.
+//! Draws a move of each kind: throughput and latency of transactions over time.
 //!
 //! ```text
 //!   switch         throughput │ latency         grey: from the beginning of the move to its end
@@ -20,7 +20,7 @@ use std::path::Path;
 use std::time::Duration;
 
 const SIZE: (u32, u32) = (1000, 900);
-/// How long clients are looked at before a move and after it.
+/// Time shown before a move and after it.
 const AROUND: Duration = Duration::from_millis(300);
 const SLICES: u64 = 100;
 
@@ -32,7 +32,7 @@ pub(super) struct Course {
     moving: Window,
 }
 
-/// Makes a move of a kind while clients work, and takes it back.
+/// Makes a move of a kind while clients work, and moves the block back afterwards.
 pub(super) fn course<W: Workload + Clone + Send + Sync>(
     bed: &Bed<W>,
     kind: Kind,
@@ -60,7 +60,7 @@ pub(super) fn course<W: Workload + Clone + Send + Sync>(
     Ok(Course { kind, notes, shown, moving })
 }
 
-/// Draws them below each other.
+/// Draws the courses below each other.
 pub(super) fn draw(path: &Path, case: &str, courses: &[Course]) -> Result<(), Box<dyn Error>> {
     let panels: Vec<Panel> = courses.iter().flat_map(|course| course.panels(case)).collect();
     timeline::draw(path, SIZE, 2, &panels)

@@ -1,4 +1,4 @@
-//! Post-copy, as Squall does it: who owns the rows changes first, and they come when they are asked for.
+//! Post-copy, as Squall does it: the ownership of rows changes first, and rows move on demand.
 //!
 //! ```text
 //!   warehouse 0, chunk by chunk          its own tables (s1)        the twins (s4)
@@ -7,19 +7,24 @@
 //!   here                                                            ▓▓▓▓▓▓     or one after the other beside them
 //! ```
 //!
-//! * **Chunks** are ranges of about as many rows. A transaction that needs one which is missing pulls all of it, and who
-//!   needs it as well waits (Squall, 4.4 and 5.2: reactive pulls, with what lies around the key).
-//! * **Beside** the transactions a thread pulls what is missing, with a pause after each chunk so that the rows take
-//!   20 MB/s: H-Store's 2 MB each 100 ms, in smaller steps (`asyncPull`, 4.5).
-//! * **Sub-plans** (5.4): the chunks are switched in so many parts, one after the other; in between, transactions are
-//!   distributed over both sites. All transactions are kept out for the moment of a switch, as by Squall's global lock.
-//! * **Tracking**, on both sides: here one table of the process says of each chunk what it is.
+//! * A **chunk** is a range of `--chunk-rows` rows. A transaction that needs a missing chunk pulls
+//!   all of it, and other transactions that need it wait (Squall, 4.4 and 5.2: reactive pulls, with
+//!   the rows around the key).
+//! * In the **background** a thread pulls missing chunks. It sleeps after each one, so that rows
+//!   move at 20 MB/s: H-Store's 2 MB each 100 ms, in smaller steps (`asyncPull`, 4.5).
+//! * **Sub-plans** (5.4): the chunks are switched in `--sub-plans` parts, one after the other.
+//!   Meanwhile transactions are distributed over both sites. The moment of a switch excludes all
+//!   transactions, as Squall's global lock does.
+//! * **Tracking**: Squall tracks chunks at both sites; here one table in the process has their
+//!   states.
 //!
-//! A pull is an ordinary transaction over both sites: it locks the chunk's partition at both, reads it here and writes it
-//! there. In its favour: chunks are cut before it begins, and old rows removed after it has ended, unmeasured.
+//! A pull is an ordinary transaction over both sites: it locks the chunk's partition at both, reads
+//! it at one and writes it at the other. Two simplifications favour post-copy: chunks are cut
+//! before the measurement, and old versions of rows are removed after it.
 //!
-//! **Why it stays here** ([0037](../../../../../docs/decisions/0037-live-migration.md)): a copy in this database is
-//! complete from its beginning, and snapshots, open transactions and checkpoints rest on that.
+//! **Why the database does not offer it**
+//! ([0037](../../../../../docs/decisions/0037-live-migration.md)): a copy is complete from its
+//! beginning, and snapshots, open transactions and checkpoints rely on that.
 
 use super::bed::Bed;
 use isomer::clock;
@@ -33,14 +38,15 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What chunks are: not switched yet; switched, and missing; or, from 2 on, here since that time.
+/// States of a chunk: not switched; switched and missing; or, from 2 on, the commit time of its
+/// pull.
 const NOT_SWITCHED: u64 = 0;
 const MISSING: u64 = 1;
 
-/// What is pulled beside the transactions, in bytes a second.
+/// Bytes a second that the background thread pulls.
 const ASIDE_BYTES_S: f64 = 20e6;
 
-/// How post-copy cuts and switches.
+/// The size of chunks and the number of sub-plans.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cut {
     pub(super) chunk_rows: usize,
@@ -52,7 +58,7 @@ struct Chunk {
     range: KeyRange,
     bytes: usize,
     state: AtomicU64,
-    /// Held by who pulls it.
+    /// Held by the transaction or thread that pulls the chunk.
     pulling: Mutex<()>,
 }
 
@@ -65,11 +71,11 @@ struct Path {
 
 /// A move, from its beginning until the next one. See the [module documentation](self).
 pub(super) struct PostCopy {
-    /// By the table of the workload, wherever its rows are.
+    /// By the table of the workload, in both directions.
     paths: BTreeMap<TableId, Path>,
-    /// What all is within.
+    /// Contains all chunks.
     range: KeyRange,
-    /// Rows there were when it was cut.
+    /// Rows at the time of the cut.
     pub(super) rows: usize,
 }
 
@@ -114,7 +120,8 @@ impl PostCopy {
         Ok(PostCopy { paths, range, rows })
     }
 
-    /// Switches and pulls until all is there. Transactions use it as soon as it is behind the bed's gate.
+    /// Switches the parts and pulls their chunks until all rows have moved. The caller has put it
+    /// behind the bed's gate, where transactions find it.
     pub(super) fn run<W: Workload>(&self, bed: &Bed<W>, cut: Cut) -> Result<(), Failure> {
         let mut session = bed.db.session();
         for part in 0..cut.sub_plans {
@@ -138,7 +145,8 @@ impl PostCopy {
         Ok(())
     }
 
-    /// Pulls what a transaction needs and is missing, and gives the footprint of where its rows are then.
+    /// Pulls the missing chunks that a transaction needs; gives the footprint with the tables of
+    /// its rows after that.
     pub(super) fn bring(
         &self,
         db: &Database,
@@ -171,7 +179,7 @@ impl PostCopy {
         Ok(there)
     }
 
-    /// Where the row of a key is.
+    /// The table with the row of a key.
     fn table_of(&self, table: TableId, key: &[u8]) -> TableId {
         let path = self.paths.get(&table).filter(|_| self.range.contains(key));
         path.map_or(table, |path| path.table_of(path.holding(key)))
@@ -188,13 +196,13 @@ impl Path {
         self.chunks.iter().filter(move |chunk| chunk.range.overlaps(range))
     }
 
-    /// The table that a chunk is in, or belongs in.
+    /// The table that a chunk is in, or will be in once it is pulled.
     fn table_of(&self, chunk: &Chunk) -> TableId {
         let is_switched = chunk.state.load(Ordering::SeqCst) != NOT_SWITCHED;
         if is_switched { self.to } else { self.from }
     }
 
-    /// Moves a chunk, unless it is here; false if it was.
+    /// Moves a chunk unless it has moved; returns true if it moved it.
     fn pull(&self, db: &Database, session: &mut Session, chunk: &Chunk) -> Result<bool, Error> {
         let _mine = chunk.pulling.lock();
         if chunk.state.load(Ordering::SeqCst) != MISSING {
@@ -219,7 +227,7 @@ impl Path {
     }
 }
 
-/// A transaction's rows, wherever they are.
+/// Gives a transaction its rows, in their tables or in the twins.
 pub(super) struct Redirected<'a, 't> {
     pub(super) txn: &'a mut Txn<'t>,
     pub(super) moved: Option<&'a PostCopy>,
@@ -259,7 +267,7 @@ impl DataAccess for Redirected<'_, '_> {
         self.txn.delete(self.table_of(table, key), key)
     }
 
-    /// Piece by piece, as chunks may be here and there.
+    /// Scans chunk by chunk, as some may have moved and others not.
     fn scan(
         &mut self,
         table: TableId,

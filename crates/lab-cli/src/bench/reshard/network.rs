@@ -1,22 +1,26 @@
-//! What Morphus measured on networks, with its plans on a [model of them](isomer_plan::reshard::network): how sockets are
-//! shared out (its Figure 9), rounds inside of data centres (Table 2), more machines (Figures 8c and 10), and who
-//! chooses the sites of chunks (Figure 7).
+//! Morphus' experiments on networks, with its plans on a [model](isomer_plan::reshard::network) of
+//! them: the sharing of sockets (Figure 9), rounds inside of data centres (Table 2), more machines
+//! (Figures 8c and 10), and the choice of sites for chunks (Figure 7).
 //!
 //! ```text
-//!   figure 9     9 servers in racks of 3, 3, 3 and of 6, 2, 1; 1 ms inside of a rack, 2 ms between racks     500 MB
-//!   table 2      6 servers in one data centre, 3 in another; 0.07 ms inside, 2.5 ms between them             100 MB
-//!   figure 10    8, 16, 33 replica sets                                                      25, 50, 100 GB
-//!   figure 8c    3 to 9 replica sets                                                                           1 GB
-//!   figure 7     3 replica sets, keys that are related and keys that are not                                   1 GB
+//!   figure 9    9 servers in racks of 3, 3, 3 and of 6, 2, 1
+//!               1 ms inside of a rack, 2 ms between racks                   500 MB
+//!   table 2     6 servers in one data centre, 3 in another
+//!               0.07 ms inside, 2.5 ms between them                         100 MB
+//!   figure 10   8, 16, 33 replica sets                                      25, 50, 100 GB
+//!   figure 8c   3 to 9 replica sets                                         1 GB
+//!   figure 7    3 replica sets, with related and with unrelated keys        1 GB
 //! ```
 //!
-//! All of that, and 100 Mbit/s for each link, is the paper's (sections 5.1, 5.4 to 5.7). A replica set has three members,
-//! and each round rebuilds one of each set (section 2.2), so nine servers are three that exchange rows, three times. Which
-//! members share a rack or a round is drawn, as the paper does not say: times are means over [`DRAWS`] draws.
-//! Chunks have at most 64 MB, MongoDB's size; rows are the ratings, film to viewer, and weigh as much as makes the paper's
-//! amount; where the paper has keys at random, so have we.
+//! These settings, and 100 Mbit/s for each link, are the paper's (sections 5.1, 5.4 to 5.7). A
+//! replica set has three members, and each round rebuilds one member of each set (section 2.2).
+//! Nine servers are therefore three rounds of three servers that exchange rows. The paper does not
+//! say which members share a rack or a round; the model draws them, and times are means over
+//! [`DRAWS`] draws. Chunks have at most 64 MB, MongoDB's size. Rows are the ratings, film to
+//! viewer, scaled to the paper's amount of bytes; where the paper draws keys at random, so does the
+//! model.
 //!
-//! Only the carrying of rows is in it: no preparing, no replay of a log, no disk, no processor.
+//! **Left out**: all but carrying the rows, such as preparing, replay of a log, disk and processor.
 
 use isomer::failure::Failure;
 use isomer::{out, text};
@@ -29,7 +33,7 @@ use rand::RngExt;
 use serde::Serialize;
 use std::fmt::Write;
 
-/// Of drawn cluster layouts.
+/// Drawn cluster layouts.
 const DRAWS: u64 = 50;
 const LINK_BYTES_S: f64 = 100e6 / 8.0;
 const CHUNK_BYTES: f64 = 64e6;
@@ -43,15 +47,15 @@ const SOCKETS: [u64; 2] = [21, 28];
 /// Fixed numbers of sockets for each receiver.
 const FIXED: [usize; 5] = [1, 2, 4, 8, 16];
 
-/// What the model says, in seconds of a network.
+/// Results of the model; times are in seconds.
 #[derive(Serialize)]
 pub(super) struct Report {
     homogeneous: Racks,
     heterogeneous: Racks,
     centres: Centres,
-    /// Replica sets, and seconds, with as much data for each set.
+    /// Replica sets, and seconds, with the same amount of data for each set.
     growth: Vec<(usize, f64)>,
-    /// Replica sets, and seconds, with as much data in all.
+    /// Replica sets, and seconds, with the same amount of data in all.
     more_sites: Vec<(usize, f64)>,
     related: Placed,
     unrelated: Placed,
@@ -60,27 +64,27 @@ pub(super) struct Report {
 /// Figure 9: seconds by the sharing of sockets.
 #[derive(Serialize)]
 struct Racks {
-    /// So many sockets for each receiver. The first is the paper's.
+    /// Sockets for each receiver, and seconds. The first number is the paper's.
     fixed: Vec<(usize, f64)>,
     per_chunk: f64,
-    /// So many sockets in all.
+    /// Sockets in all, and seconds.
     by_size: Vec<(u64, f64)>,
     fair: Vec<(u64, f64)>,
-    /// What the busiest link alone would take.
+    /// Seconds of the busiest link alone.
     bound: f64,
 }
 
-/// Table 2: seconds by who is rebuilt together.
+/// Table 2: seconds by the members that are rebuilt together.
 #[derive(Serialize)]
 struct Centres {
     aware: f64,
     unaware: f64,
     unaware_fair: f64,
-    /// The same, where the link between the centres carries a part of what others do.
+    /// Bandwidth between the centres as a share of the links', and the ratio unaware over aware.
     narrow: Vec<(f64, f64)>,
 }
 
-/// Figure 7: seconds by who chooses the sites.
+/// Figure 7: seconds by the choice of sites.
 #[derive(Serialize)]
 struct Placed {
     greedy: f64,
@@ -89,7 +93,8 @@ struct Placed {
 }
 
 impl Racks {
-    /// Of the paper's aims: fixed sharing, sockets per chunk, and the best fixed number, by the better of the fair ones.
+    /// The ratios of the paper: the fixed sharing, sockets per chunk, and the best fixed number,
+    /// each over the better of the fair ones.
     fn ratios(&self) -> [f64; 3] {
         let least = |times: &mut dyn Iterator<Item = f64>| times.fold(f64::INFINITY, f64::min);
         let fair = least(&mut self.fair.iter().map(|one| one.1));
@@ -98,7 +103,7 @@ impl Racks {
     }
 }
 
-/// Runs all of it: `keys` are the old and the new one of each rating.
+/// Runs all experiments. `keys` has the old and the new key of each rating.
 pub(super) fn report(keys: &[(i64, i64)]) -> Result<Report, Failure> {
     let unrelated = |sites| at_random(sites, 1e9);
     Ok(Report {
@@ -117,18 +122,18 @@ pub(super) fn report(keys: &[(i64, i64)]) -> Result<Report, Failure> {
     })
 }
 
-/// New chunks, and how many bytes one of their amounts is.
+/// New chunks, and the bytes of one unit of their amounts.
 struct Data {
     chunks: Chunks,
     unit_bytes: f64,
 }
 
-/// Chunks of at most 64 MB, as many for each site.
+/// The number of chunks of at most 64 MB, a multiple of `sites`.
 fn count(sites: usize, bytes: f64) -> usize {
     ((bytes / CHUNK_BYTES / sites as f64).ceil() as usize).max(1) * sites
 }
 
-/// Rows with these keys, old and new, which are so many bytes together.
+/// Chunks of rows with these old and new keys, which have `bytes` bytes in all.
 fn of_keys(keys: &[(i64, i64)], sites: usize, bytes: f64) -> Result<Data, Failure> {
     let mut text = "old,new\n".to_owned();
     for (old, new) in keys {
@@ -146,13 +151,14 @@ fn of_keys(keys: &[(i64, i64)], sites: usize, bytes: f64) -> Result<Data, Failur
     Ok(Data { chunks, unit_bytes: bytes / keys.len() as f64 })
 }
 
-/// Rows of a kilobyte whose new key has nothing to do with the old one: each chunk has about as many at each site.
+/// Rows of 1000 bytes whose new key is unrelated to the old one: the parts of each chunk at the
+/// sites are about equal.
 fn at_random(sites: usize, bytes: f64) -> Data {
     let (many, mut rng) = (count(sites, bytes), random(1));
     let rows = bytes / 1000.0 / (many * sites) as f64;
     let mut chunks = Chunks::new(sites);
     for _ in 0..many {
-        // Of many rows that each go somewhere, so many more or fewer come to one place.
+        // Draws around the mean, about as wide as counts of independent rows spread.
         let about = |mean: f64, chance: f64| (mean + mean.sqrt() * 3.5 * (chance - 0.5)) as u64;
         let local = (0..sites as u32).map(|site| (site, about(rows, rng.random_range(0.0..1.0))));
         chunks.push(local.collect::<Vec<_>>()).expect("sites are numbered from 0");
@@ -160,7 +166,7 @@ fn at_random(sites: usize, bytes: f64) -> Data {
     Data { chunks, unit_bytes: 1000.0 }
 }
 
-/// The new key is the old one backwards.
+/// A new key that is the old one backwards.
 fn backwards() -> Vec<(i64, i64)> {
     (0..100_000).map(|old| (old, 100_000 - old)).collect()
 }
@@ -181,7 +187,8 @@ fn balanced(data: &Data) -> Result<Placement, Failure> {
     Placement::balanced(&data.chunks).map_err(Failure::failed)
 }
 
-/// Servers at places (racks or centres), dealt to replica sets: for each set, the places of its members by round.
+/// Deals servers at places (racks or centres) to replica sets: the places of each set's members by
+/// round.
 fn deal(places: &[usize], draw: u64) -> Vec<Vec<usize>> {
     let servers = places.iter().enumerate();
     let mut at: Vec<usize> = servers.flat_map(|(place, &n)| vec![place; n]).collect();
@@ -192,7 +199,8 @@ fn deal(places: &[usize], draw: u64) -> Vec<Vec<usize>> {
     at.chunks(MEMBERS).map(<[usize]>::to_vec).collect()
 }
 
-/// The network of those who exchange rows: `at` has the place of each. Latencies are inside of a place, and between two.
+/// The network of the sites that exchange rows. `at` has the place of each site; latencies are
+/// those inside of a place and between two.
 fn joined(at: &[usize], [inside_ms, between_ms]: [f64; 2], between_bytes_s: f64) -> Network {
     let mut network = Network::default();
     for (site, place) in at.iter().enumerate() {
@@ -243,7 +251,8 @@ fn racks(keys: &[(i64, i64)], servers: &[usize]) -> Result<Racks, Failure> {
     })
 }
 
-/// Each set has its primary and a secondary in one data centre, and a secondary in the other.
+/// Table 2. Each set has its primary and a secondary in one data centre, and a secondary in the
+/// other.
 fn centres(keys: &[(i64, i64)]) -> Result<Centres, Failure> {
     let data = of_keys(keys, MEMBERS, 100e6)?;
     let placement = balanced(&data)?;
@@ -260,7 +269,7 @@ fn centres(keys: &[(i64, i64)]) -> Result<Centres, Failure> {
         .iter()
         .map(|round| round.replicas.iter().map(|one| usize::from(one.centre == "far")).collect())
         .collect();
-    // Who does not know of centres takes the secondaries in any order, and the primary at last.
+    // A plan that ignores centres takes the secondaries in any order, and the primary last.
     let unaware = |draw: u64| {
         let mut rng = random(draw);
         let far: Vec<usize> = (0..MEMBERS).map(|_| rng.random_range(0..MEMBERS - 1)).collect();
@@ -290,7 +299,7 @@ fn centres(keys: &[(i64, i64)]) -> Result<Centres, Failure> {
     })
 }
 
-/// Replica sets at one switch; sockets are as many as chunks, but at least one for each flow.
+/// Replica sets at one switch. There is a socket for each chunk, and at least one for each flow.
 fn switched(data: &Data, sets: usize) -> Result<(usize, f64), Failure> {
     let network = joined(&vec![0; sets], [RACK_MS[0]; 2], LINK_BYTES_S);
     let sockets = data.chunks.len().max(sets * (sets - 1)) as u64;
@@ -312,7 +321,7 @@ fn placed(data: &Data) -> Result<Placed, Failure> {
     })
 }
 
-/// Prints it for people.
+/// Prints the report as a table.
 pub(super) fn tell(report: &Report) {
     let s = |time: f64| format!("{time:.1} s");
     let mut rows = Vec::new();

@@ -1,4 +1,5 @@
-//! How many rows travel, by who chooses the sites of the new chunks: Morphus' Figure 7, by its planners.
+//! The share of rows that travel, by the planner that chooses the sites of the new chunks: Morphus'
+//! Figure 7.
 
 use isomer::failure::Failure;
 use isomer_plan::generate::random;
@@ -6,28 +7,28 @@ use isomer_plan::reshard::{KeyChange, Placement, RowSource, chunks_of_table};
 use serde::Serialize;
 use std::fmt::Write;
 
-/// So many rows have keys that are related.
+/// Rows with related keys.
 const ROWS: i64 = 100_000;
-/// So many chunks there are for each site.
+/// Chunks for each site.
 const CHUNKS: usize = 16;
 
-/// The part of the rows that changes its site.
+/// Shares of the rows that change their site.
 #[derive(Serialize)]
 pub(super) struct Moved {
-    /// Each chunk goes where most of it is.
+    /// Each chunk goes to the site with most of it.
     pub(super) greedy: f64,
-    /// The least that travels with as many chunks at each site.
+    /// The least that travels if each site gets the same number of chunks.
     pub(super) balanced: f64,
-    /// Any site for any chunk.
+    /// Each chunk goes to a random site.
     pub(super) random: f64,
 }
 
-/// Of rows whose new key is the old one backwards, which is as related as keys can be.
+/// For rows whose new key is the old one backwards, the closest relation that keys can have.
 pub(super) fn related(sites: u16) -> Result<Moved, Failure> {
     moved((0..ROWS).map(|old| (old, ROWS - old)), sites)
 }
 
-/// Of rows with these keys, old and new.
+/// For rows with these old and new keys.
 pub(super) fn moved(rows: impl Iterator<Item = (i64, i64)>, sites: u16) -> Result<Moved, Failure> {
     let (mut text, mut count) = ("old,new\n".to_owned(), 0);
     for (old, new) in rows {

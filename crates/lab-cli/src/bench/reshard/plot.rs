@@ -1,5 +1,4 @@
-//! The course of a change as a picture: what requests took, and how many were answered, before it, through its phases,
-//! and after it.
+//! Draws a change: latency and throughput of requests before it, through its phases, and after it.
 //!
 //! ```text
 //!   latency, ms      paced: the 99th percentile, and the longest request of each slice
@@ -17,7 +16,7 @@ use std::time::Duration;
 const SIZE: (u32, u32) = (900, 620);
 const SLICES: u32 = 90;
 
-/// Draws a change under paced load, and one under as much load as there can be.
+/// Draws one change under paced load, and one under closed-loop load.
 pub(super) fn draw(path: &Path, paced: &Run, closed: &Run) -> Result<(), Box<dyn Error>> {
     let latency = |name, percent, color| {
         let points = slices(paced, |from, to| {
@@ -42,7 +41,7 @@ fn end(run: &Run) -> Duration {
     run.noted.last().map_or(run.changed, |request| request.at)
 }
 
-/// A value for each slice of a run that has one, at the middle of it.
+/// The value of each slice of a run that has one, at the middle of the slice.
 fn slices(run: &Run, value: impl Fn(Duration, Duration) -> Option<f64>) -> Vec<(f64, f64)> {
     let slice = end(run) / SLICES;
     let point = |at: u32| {

@@ -1,10 +1,10 @@
-//! pgbench and sysbench, run and read.
+//! Runs pgbench and sysbench, and reads their output.
 
 use super::servers::Server;
 use isomer::failure::Failure;
 use std::process::Command;
 
-/// How the clients of every run are.
+/// Settings of the clients of every run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clients {
     pub(super) seconds: u64,
@@ -14,25 +14,25 @@ pub(super) struct Clients {
     pub(super) seed: u64,
 }
 
-/// What a run of pgbench found in which each latency was written down.
+/// The result of a run of pgbench that logged each latency.
 pub(super) struct Latencies {
     /// In microseconds.
     pub(super) p99_us: u64,
-    /// Transactions that failed, and clients that gave up.
+    /// Failed transactions, and clients that aborted.
     pub(super) errors: u64,
 }
 
 /// Rows of sysbench's one table.
 const SYSBENCH_ROWS: &str = "--table-size=100000";
 
-/// Makes and fills the tables of pgbench.
+/// Creates and fills the tables of pgbench.
 pub(super) fn pgbench_init(server: &Server, scale: u32) -> Result<(), Failure> {
     let mut init = server.client("pgbench");
     told(init.args(["-i", "-q", "-s", &scale.to_string()])).map(|_| ())
 }
 
-/// The same where every table has its key from the beginning: one that comes late is a change of order, which copies all rows
-/// once more.
+/// The same, with primary keys from the beginning. A key that is added later is a change of order,
+/// which copies all rows once more.
 #[cfg(feature = "kafka")]
 pub(super) fn pgbench_init_with_keys(server: &Server, scale: u32) -> Result<(), Failure> {
     const TABLES: &str = "
@@ -52,7 +52,7 @@ impl Clients {
         Ok(self.run_pgbench(server, more)?.0)
     }
 
-    /// Runs pgbench's TPC-B-like and has each latency written down, which slows it down.
+    /// Runs pgbench's TPC-B-like and logs each latency, which slows it down.
     pub(super) fn latencies(&self, server: &Server) -> Result<Latencies, Failure> {
         let prefix = server.folder().join("latencies");
         let prefix = format!("--log-prefix={}", prefix.display());
@@ -60,7 +60,7 @@ impl Clients {
         Ok(Latencies { p99_us: p99(server)?, errors })
     }
 
-    /// Transactions per second, and errors.
+    /// Runs pgbench; returns transactions a second, and errors.
     fn run_pgbench(&self, server: &Server, more: &[&str]) -> Result<(f64, u64), Failure> {
         let mut bench = server.client("pgbench");
         bench.args(["-n", "-M", "prepared", "-j", &self.threads.to_string()]);
@@ -81,7 +81,7 @@ impl Clients {
         Ok((per_second, failed + gave_up))
     }
 
-    /// Makes and fills sysbench's table.
+    /// Creates and fills sysbench's table.
     pub(super) fn sysbench_prepare(&self, server: &Server) -> Result<(), Failure> {
         told(&mut self.sysbench_command(server, "oltp_point_select", "prepare")).map(|_| ())
     }
@@ -106,7 +106,7 @@ impl Clients {
     }
 }
 
-/// Runs a program; what it prints, or why it failed.
+/// Runs a program; returns its standard output, or an error with its messages.
 fn told(command: &mut Command) -> Result<String, Failure> {
     let name = command.get_program().to_string_lossy().into_owned();
     let said = command.output().map_err(|error| Failure::failed(format!("{name}: {error}")))?;
@@ -117,7 +117,8 @@ fn told(command: &mut Command) -> Result<String, Failure> {
     Err(Failure::failed(format!("{name} fails: {}{}", err.trim(), out.trim())))
 }
 
-/// The 99th percentile of the latencies that pgbench wrote down, which go with this.
+/// The 99th percentile of the latencies that pgbench logged, in microseconds. Removes the log
+/// files.
 fn p99(server: &Server) -> Result<u64, Failure> {
     let mut latencies: Vec<u64> = Vec::new();
     for entry in std::fs::read_dir(server.folder()).map_err(Failure::failed)?.flatten() {

@@ -1,4 +1,4 @@
-//! Two servers side by side, and the ratios of what they do.
+//! Compares two servers: ratios of their throughput in alternating runs.
 
 use super::clients::{Clients, pgbench_init};
 use super::direct::Direct;
@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
-/// The levels that are compared with READ COMMITTED, and the settings of sessions for them and for that. Nobody waits for
-/// the disk, which would hide what a level costs.
+/// Session settings for READ COMMITTED, and for the levels that are compared with it. Commits are
+/// asynchronous, because waiting for the disk would hide the cost of a level.
 const PLAIN: &str = "-c synchronous_commit=off";
 const LEVELS: [(&str, &str); 2] = [
     (
@@ -33,7 +33,7 @@ update pgbench_accounts set abalance = abalance + 1 where aid = :b;
 commit;
 ";
 
-/// Two servers, and what was found out about them.
+/// Two servers, and the figures so far.
 pub(super) struct Bench<'a> {
     args: &'a WireArgs,
     clients: Clients,
@@ -90,7 +90,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Makes the tables that the parts to be measured need.
+    /// Creates the tables of the parts to be measured.
     pub(super) fn load(&mut self) -> Result<(), Failure> {
         let (args, scale) = (self.args, self.args.scale);
         let (sizes, seed) = (args.sizes, args.changes.seed);
@@ -135,7 +135,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The library beside its own server, in turn, as [`Bench::compare`] does it.
+    /// Compares the library with its own server, in turns, as [`Bench::compare`] does.
     fn overhead(&mut self) -> Result<(), Failure> {
         let (time, args) = (Duration::from_secs(self.args.seconds), self.args);
         let direct = Direct::load(args.changes.sites, i64::from(args.scale) * 100_000)?;
@@ -169,7 +169,8 @@ impl Bench<'_> {
         })
     }
 
-    /// pgbench at the stricter levels of isolation beside READ COMMITTED, in turn, at each server.
+    /// Compares pgbench at the stricter isolation levels with READ COMMITTED, in turns, at each
+    /// server.
     pub(super) fn isolation(&mut self) -> Result<(), Failure> {
         let (rounds, scale) = (self.args.rounds, self.args.scale.to_string());
         let path = self.isomer.folder().join("mixed.sql");
@@ -207,7 +208,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// TPC-B and TPC-C while the design changes; the latter's tables are checked after.
+    /// Measures TPC-B and TPC-C while the design changes, and checks TPC-C's tables afterwards.
     pub(super) fn under_change(&mut self) -> Result<(), Failure> {
         let (mut ratios, mut errors, mut pairs) = (Vec::new(), 0, Vec::new());
         for round in 1..=self.args.rounds {
@@ -221,7 +222,7 @@ impl Bench<'_> {
                 let shaking = shaker.map(|mut it| scope.spawn(move || it.shake_until(stop)));
                 let shaken = self.clients.latencies(&self.isomer);
                 stop.store(true, Ordering::Relaxed);
-                let join = |it: ScopedJoinHandle<'_, _>| it.join().expect("it says what is wrong");
+                let join = |it: ScopedJoinHandle<'_, _>| it.join().expect("it does not panic");
                 (shaken, shaking.map_or(Ok(0), join))
             });
             let (shaken, changes) = (shaken?, changes?);
@@ -236,7 +237,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Its first error ends the benchmark, so there is nothing to count.
+    /// Runs and checks TPC-C while the design changes. The first error ends the benchmark, so there
+    /// are no errors to count.
     fn tpcc_under_change(&self) -> Result<(), Failure> {
         let (sizes, seed) = (self.args.sizes, self.args.changes.seed);
         let shaker = self.args.changes.shaker(&self.isomer, tpcc_targets(sizes))?;

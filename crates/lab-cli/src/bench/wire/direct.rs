@@ -1,7 +1,8 @@
-//! What a statement of select-only costs without SQL and without a socket: a call of the library that reads one row
-//! by its key.
+//! The cost of a select-only statement without SQL and without a socket: a call of the library that
+//! reads one row by its key.
 //!
-//! The rows are those of `pgbench_accounts`, in memory, in this process; as many threads ask as there are clients.
+//! The rows are those of `pgbench_accounts`, in memory, in this process. There is a thread for each
+//! client of the benchmark.
 
 use isomer::clock;
 use isomer::failure::Failure;
@@ -11,7 +12,7 @@ use isomer_workload::random;
 use rand::RngExt;
 use std::time::Duration;
 
-/// Rows are written so many at a time.
+/// Rows of one transaction that loads them.
 const BATCH_ROWS: i64 = 10_000;
 
 /// Accounts to read.
@@ -51,7 +52,7 @@ impl Direct {
         Ok(Direct { database, accounts, rows })
     }
 
-    /// Reads rows at random, in so many threads; returns how many each second.
+    /// Reads random rows in `threads` threads; returns reads a second.
     pub(super) fn read(&self, threads: u16, time: Duration, seed: u64) -> Result<f64, Failure> {
         let begun = clock::now();
         let work = |thread: u16| {
@@ -74,8 +75,7 @@ impl Direct {
         };
         let counted = std::thread::scope(|scope| {
             let working: Vec<_> = (0..threads).map(|at| scope.spawn(move || work(at))).collect();
-            let join =
-                working.into_iter().map(|it| it.join().expect("a thread says what is wrong"));
+            let join = working.into_iter().map(|it| it.join().expect("a thread does not panic"));
             join.sum::<Result<u64, Failure>>()
         })?;
         Ok(counted as f64 / begun.elapsed().as_secs_f64())

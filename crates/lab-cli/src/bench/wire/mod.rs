@@ -1,28 +1,33 @@
-//! `isomer-lab bench wire`: Isomer beside a stock PostgreSQL, with clients that nobody here wrote; and
-//! `isomer-lab bench tpcc`: TPC-C while the design changes.
+//! `isomer-lab bench wire`: Isomer beside a stock PostgreSQL, with stock clients; and `isomer-lab
+//! bench tpcc`: TPC-C while the design changes.
 //!
 //! ```text
-//!   round 1   PostgreSQL ▇▇▇▇▇   Isomer ▇▇▇▇▇      both servers are there all the time,
+//!   round 1   PostgreSQL ▇▇▇▇▇   Isomer ▇▇▇▇▇      both servers run all the time,
 //!   round 2   PostgreSQL ▇▇▇▇▇   Isomer ▇▇▇▇▇      one works at a time
 //!   figure    the median of the rounds' ratios
 //! ```
 //!
-//! Machines are noisy, so a figure is a ratio of two runs that follow each other. Both servers wait for the
-//! disk at a commit, or neither does; and clients reach both in the same way.
+//! Machines are noisy, so a figure is a ratio of two runs that follow each other. Both servers wait
+//! for the disk at a commit, or neither does. Clients reach both by the same transport.
 //!
-//! | key | what is compared |
-//! | --- | --- |
-//! | `select_only_vs_pg` | pgbench `-S`, prepared |
-//! | `tpcb_vs_pg`, `tpcb_async_vs_pg` | pgbench's TPC-B-like, prepared; the second without waiting for the disk |
-//! | `point_select_vs_pg`, `read_write_vs_pg` | sysbench's `oltp_point_select`, `oltp_read_write` |
-//! | `tpcc_vs_pg` | transactions of TPC-C, [`mod@tpcc`] |
-//! | `tpcb_repeatable_read`, `tpcb_serializable` | TPC-B-like at this level over that at READ COMMITTED, without waiting for the disk; what fails is tried again |
-//! | `mixed_repeatable_read`, `mixed_serializable` | the same, of transactions that read ten accounts and write another |
-//! | .. `_of_pg` | the same ratios, of PostgreSQL |
-//! | `p99_under_change` | TPC-B-like's 99th percentile while the design changes, over that without |
-//! | `errors_under_change` | transactions that failed meanwhile, here and in TPC-C |
-//! | `statement_overhead` | how many reads by key the library does in the time of one of select-only: less is better |
-//! | `load_time_vs_pg`, `tpcc_load_time_vs_pg` | `pgbench -i`; TPC-C's tables: less is better |
+//! * `select_only_vs_pg`: pgbench `-S`, prepared.
+//! * `tpcb_vs_pg`, `tpcb_async_vs_pg`: pgbench's TPC-B-like, prepared; the second with asynchronous
+//!   commits.
+//! * `point_select_vs_pg`, `read_write_vs_pg`: sysbench's `oltp_point_select` and
+//!   `oltp_read_write`.
+//! * `tpcc_vs_pg`: transactions of TPC-C, [`mod@tpcc`].
+//! * `tpcb_repeatable_read`, `tpcb_serializable`: TPC-B-like at this level over READ COMMITTED,
+//!   with asynchronous commits. pgbench repeats failed transactions.
+//! * `mixed_repeatable_read`, `mixed_serializable`: the same for transactions that read ten
+//!   accounts and write another.
+//! * `…_of_pg`: the same ratios for PostgreSQL.
+//! * `p99_under_change`: TPC-B-like's 99th percentile while the design changes, over that without
+//!   changes.
+//! * `errors_under_change`: transactions that failed under changes, of TPC-B-like and of TPC-C.
+//! * `statement_overhead`: reads by key that the library does in the time of one select-only
+//!   statement; less is better.
+//! * `load_time_vs_pg`, `tpcc_load_time_vs_pg`: `pgbench -i`, and the load of TPC-C; less is
+//!   better.
 
 mod clients;
 #[cfg(feature = "kafka")]
@@ -71,7 +76,7 @@ pub(crate) struct WireArgs {
     /// Threads of pgbench, which share its clients
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..))]
     threads: u16,
-    /// pgbench's scale: hundred thousand accounts each
+    /// pgbench's scale, in units of 100,000 accounts
     #[arg(long, value_name = "N", default_value_t = 10)]
     scale: u32,
     /// How clients reach both servers
@@ -107,22 +112,22 @@ impl WireArgs {
     }
 }
 
-/// How the design changes.
+/// The changes of the design.
 #[derive(clap::Args, Clone, Copy, Debug)]
 struct Changes {
     /// Sites of the Isomer database
     #[arg(long, value_name = "N", default_value_t = 4)]
     sites: u16,
-    /// A change of the design every so many milliseconds; 0: none
+    /// Milliseconds between two changes of the design; 0: no changes
     #[arg(long, value_name = "MS", default_value_t = 100)]
     change_ms: u64,
-    /// Where all random choices begin
+    /// Seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
 
 impl Changes {
-    /// What changes the design of these tables, if anything does.
+    /// Makes a shaker that changes the design of `targets`; none if `--change-ms` is 0.
     fn shaker(&self, server: &Server, targets: Vec<Target>) -> Result<Option<Shaker>, Failure> {
         if self.change_ms == 0 {
             return Ok(None);
@@ -134,7 +139,7 @@ impl Changes {
     }
 }
 
-/// Tables of TPC-C whose keys begin with the warehouse, and go on with its districts or items.
+/// Tables of TPC-C whose keys begin with the warehouse, followed by its districts or items.
 fn tpcc_targets(sizes: Sizes) -> Vec<Target> {
     let target = |table, more: &[i32]| Target { table, keys: [&[sizes.warehouses], more].concat() };
     vec![

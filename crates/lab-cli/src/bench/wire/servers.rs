@@ -1,10 +1,10 @@
-//! Servers for a benchmark: Isomer, and a stock PostgreSQL beside it, each in a folder of its own that
-//! goes with it.
+//! Servers for a benchmark: Isomer, and a stock PostgreSQL beside it. Each has a folder of its own,
+//! which is removed with the server.
 //!
-//! Clients reach both in the same way, as [`Transport`] says: what differs then is the servers.
+//! Clients reach both by the same [`Transport`], so that a difference is one of the servers.
 //!
-//! PostgreSQL runs as it comes, with `initdb`'s settings. It refuses to be run by root, so root runs it as
-//! the user `postgres`, as Debian's package does.
+//! PostgreSQL runs with the settings of `initdb`. It refuses to run as root, so root runs it as the
+//! user `postgres`, as Debian's package does.
 
 use clap::ValueEnum;
 use isomer::clock;
@@ -20,13 +20,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A server has to answer in this time.
+/// Time in which a server must answer after its start.
 const START: Duration = Duration::from_secs(30);
 
-/// How clients reach a server, whichever it is.
+/// The transport between clients and both servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(super) enum Transport {
-    /// A Unix socket, as psql and pgbench do when they are told no host
+    /// A Unix socket, the default of psql and pgbench
     Unix,
     /// TCP, at 127.0.0.1
     Tcp,
@@ -41,7 +41,7 @@ impl Transport {
         }
     }
 
-    /// What PostgreSQL's clients take for a host: of a Unix socket it is the folder.
+    /// The host for PostgreSQL's clients: the folder of the Unix socket, or an address.
     fn host(self, folder: &Path) -> String {
         match self {
             Transport::Unix => folder.display().to_string(),
@@ -50,18 +50,18 @@ impl Transport {
     }
 }
 
-/// A server that runs. Dropping it stops it and removes its folder.
+/// A running server. Dropping it stops it and removes its folder.
 pub(super) struct Server {
-    /// None: somebody else has started it, and ends it.
+    /// `None` if the benchmark did not start the server, and so does not stop it.
     child: Option<Child>,
     folder: PathBuf,
-    /// Where clients find it.
+    /// The host for clients.
     host: String,
     port: u16,
     user: &'static str,
-    /// What its sessions begin with.
+    /// The default isolation level of its sessions.
     isolation: IsolationLevel,
-    /// Settings for every session, as PGOPTIONS has them.
+    /// Settings for every session, in the form of PGOPTIONS.
     options: &'static str,
 }
 
@@ -78,7 +78,7 @@ impl Server {
         let mut serve = Command::new(program);
         serve.args(["serve", "--listen", "127.0.0.1:0", "--sites", &sites.to_string()]);
         serve.args(["--set", &default(isolation)]);
-        // As PostgreSQL below: what is measured is not how passwords are proved.
+        // As for PostgreSQL below: the benchmark does not measure password authentication.
         serve
             .args(["--trust", "loopback", "--autopilot", "off", "--data"])
             .arg(&folder)
@@ -110,7 +110,8 @@ impl Server {
         server.answered()
     }
 
-    /// An Isomer that listens at a port of this machine, or is about to; what belongs to a run is in this folder.
+    /// An Isomer at a port of this machine that listens, or is about to. `folder` has the files of
+    /// the run.
     #[cfg(feature = "kafka")]
     pub(super) fn at(port: u16, folder: PathBuf) -> Result<Server, Failure> {
         let host = "127.0.0.1".to_owned();
@@ -161,12 +162,12 @@ impl Server {
         Server { child, folder, host, port, isolation, user: "postgres", options: "" }.answered()
     }
 
-    /// The same server, with settings for every session that is opened through the result.
+    /// Sets options for every session that a client program opens from now on.
     pub(super) fn options(&mut self, options: &'static str) {
         self.options = options;
     }
 
-    /// Waits until the server answers.
+    /// Waits until the server answers, at most [`START`].
     fn answered(self) -> Result<Server, Failure> {
         let begun = clock::now();
         while let Err(error) = self.connect() {
@@ -178,7 +179,7 @@ impl Server {
         Ok(self)
     }
 
-    /// How transactions are isolated that do not say it themselves.
+    /// The default isolation level of transactions.
     pub(super) fn isolation(&self) -> IsolationLevel {
         self.isolation
     }
@@ -192,7 +193,7 @@ impl Server {
         })
     }
 
-    /// The same, as a text that clients of PostgreSQL read.
+    /// The same as a connection string of PostgreSQL's clients.
     #[cfg(feature = "kafka")]
     pub(super) fn connection(&self) -> String {
         let Server { host, port, user, .. } = self;
@@ -208,7 +209,7 @@ impl Server {
         command
     }
 
-    /// What sysbench is told to find the server.
+    /// The options by which sysbench finds the server.
     pub(super) fn sysbench(&self) -> [String; 4] {
         [
             format!("--pgsql-host={}", self.host),
@@ -218,7 +219,7 @@ impl Server {
         ]
     }
 
-    /// A folder for what belongs to the server's run.
+    /// The folder for files of the server's run.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -227,14 +228,14 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         let Some(child) = &mut self.child else { return };
-        // SIGINT: PostgreSQL's fast shutdown, and Isomer's.
+        // SIGINT is a fast shutdown of both servers.
         let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
         let _ = child.wait();
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
-/// The setting that sessions begin with, as both servers are told it.
+/// The default isolation level, as a setting that both servers read.
 fn default(isolation: IsolationLevel) -> String {
     format!("default_transaction_isolation={}", isolation.setting())
 }
@@ -245,7 +246,7 @@ fn folder(name: &str) -> Result<PathBuf, Failure> {
     Ok(path)
 }
 
-/// Where the programs of PostgreSQL's server are.
+/// The folder with the programs of PostgreSQL's server.
 fn programs() -> Result<PathBuf, Failure> {
     let found = std::env::var_os("PATH").unwrap_or_default();
     let mut places: Vec<PathBuf> = std::env::split_paths(&found).collect();
@@ -261,7 +262,7 @@ fn programs() -> Result<PathBuf, Failure> {
     })
 }
 
-/// The user and group that PostgreSQL is run by, if not by this one.
+/// The user and group to run PostgreSQL as, if not as the current user.
 fn owner() -> Result<Option<(u32, u32)>, Failure> {
     let id = |args: &[&str]| -> Result<u32, Failure> {
         let asked = Command::new("id").args(args).output().map_err(Failure::failed)?;
@@ -276,10 +277,10 @@ fn owner() -> Result<Option<(u32, u32)>, Failure> {
     Ok(Some((id(&["-u", "postgres"])?, id(&["-g", "postgres"])?)))
 }
 
-/// Checks that a client program can be run.
+/// Checks that a client program can run.
 ///
 /// # Errors
-/// Says which package has it.
+/// Names the package of a missing program.
 pub(super) fn needs(program: &str, package: &str) -> Result<(), Failure> {
     match Command::new(program).arg("--version").output() {
         Err(error) if error.kind() == ErrorKind::NotFound => {

@@ -1,13 +1,14 @@
-//! Changes of the design while clients work: splits, merges, remasters, replicas that come and go.
+//! Changes of the design while clients work: splits, merges, remasters, added and dropped replicas.
 //!
-//! They are asked for in SQL, as an operator would. Each table is split first, so that what is copied and handed
-//! over is a part of it; then what to change is drawn from a seed. A change that the design cannot take (a merge
-//! where nothing was split) is refused, and another is drawn.
+//! The changes are SQL statements, as an operator's are. Each table is split first, so that a later
+//! change copies and hands over a part of it. Each later change is drawn from a seed. The server
+//! refuses a change that the design cannot take, such as a merge where nothing was split; then
+//! the next draw replaces it.
 //!
 //! ```text
-//!   due        0     100    200    300    400 ms            a change that copies rows takes longer than a pause,
-//!   asker 1    ▇▇▇▇▇▇▇▇▇▇▇▇         ▇                       so several ask: whoever is free takes what is due
-//!   asker 2          ▇      ▇             ▇▇▇▇
+//!   due        0     100    200    300    400 ms        a change that copies rows can take longer
+//!   asker 1    ▇▇▇▇▇▇▇▇▇▇▇▇         ▇                   than a pause, so there are several askers:
+//!   asker 2          ▇      ▇             ▇▇▇▇          the next free one takes what is due
 //! ```
 
 use isomer::clock;
@@ -20,16 +21,17 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// So many ask for changes.
+/// Connections that ask for changes.
 pub(super) const ASKERS: usize = 4;
 
-/// A table is split into so many parts before anything else is changed, and into so many at most.
+/// Splits of a table: a table gets the first number of them before any other change, and never more
+/// than the last.
 const SPLITS: std::ops::Range<usize> = 8..16;
 
-/// A pause is looked at so often whether it still is one.
+/// The longest sleep between two looks at whether a change is due.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// A table, and the ranges that the first columns of its key have: from 1.
+/// A table, and the ranges of the first columns of its key, each from 1 to this number.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     pub(super) table: &'static str,
@@ -43,18 +45,18 @@ pub(super) struct Shaker {
     pause: Duration,
 }
 
-/// What is asked for next, and when.
+/// The random state: the next change, and when it is due.
 struct Chance {
     rng: Random,
     targets: Vec<Target>,
     sites: u16,
-    /// Where tables were split: the number of the table, and the key.
+    /// Places where tables were split: the index of the table, and the key.
     splits: Vec<(usize, String)>,
     due: Instant,
 }
 
 impl Shaker {
-    /// One that begins a change every `pause`, or as soon as one of its askers is free again.
+    /// Begins a change every `pause`, or when an asker is free again.
     pub(super) fn new(
         askers: Vec<Client>,
         rng: Random,
@@ -66,20 +68,20 @@ impl Shaker {
         Shaker { askers, chance: Mutex::new(chance), pause }
     }
 
-    /// Makes changes until it is told to stop; returns how many took effect, as the server counts them.
+    /// Makes changes until `stop`; returns the number that took effect, as the server counts them.
     pub(super) fn shake_until(&mut self, stop: &AtomicBool) -> Result<u64, Failure> {
         let before = made(&mut self.askers[0])?;
         let (chance, pause) = (&self.chance, self.pause);
         std::thread::scope(|scope| {
             let ask = |asker| scope.spawn(move || ask_until(stop, asker, chance, pause));
             let asking: Vec<_> = self.askers.iter_mut().map(ask).collect();
-            asking.into_iter().try_for_each(|it| it.join().expect("it says what is wrong"))
+            asking.into_iter().try_for_each(|it| it.join().expect("an asker does not panic"))
         })?;
         Ok(made(&mut self.askers[0])? - before)
     }
 }
 
-/// How many changes of the design the server has made.
+/// The number of changes of the design that the server has made.
 fn made(client: &mut Client) -> Result<u64, Failure> {
     let query = "SELECT coalesce(max(number), 0) FROM isomer.changes";
     let made = client.query_one(query, &[]).map_err(|error| Failure::of_server(query, &error))?;
@@ -93,7 +95,7 @@ fn ask_until(
     pause: Duration,
 ) -> Result<(), Failure> {
     while !stop.load(Ordering::Relaxed) {
-        if chance.lock().expect("nobody fails while drawing").is_due(pause) {
+        if chance.lock().expect("drawing does not panic").is_due(pause) {
             ask(asker, chance)?;
         } else {
             clock::sleep(LOOK.min(pause));
@@ -102,10 +104,10 @@ fn ask_until(
     Ok(())
 }
 
-/// Makes one change, if one of those that are drawn fits the design.
+/// Makes one change: draws up to 20 until one of them fits the design.
 fn ask(asker: &mut Client, chance: &Mutex<Chance>) -> Result<(), Failure> {
     for _ in 0..20 {
-        let text = chance.lock().expect("nobody fails while drawing").draw();
+        let text = chance.lock().expect("drawing does not panic").draw();
         match asker.batch_execute(&text) {
             Ok(()) => return Ok(()),
             Err(error) if error.code() == Some(&SqlState::INVALID_PARAMETER_VALUE) => {}
@@ -116,7 +118,7 @@ fn ask(asker: &mut Client, chance: &Mutex<Chance>) -> Result<(), Failure> {
 }
 
 impl Chance {
-    /// Takes what is due, if anything is. Who is late is late once, not for ever.
+    /// Takes the change that is due, if one is. Askers make up for at most ten pauses of delay.
     fn is_due(&mut self, pause: Duration) -> bool {
         let now = clock::now();
         let is_due = now >= self.due;

@@ -1,4 +1,4 @@
-//! `isomer-lab bench tpcc`: TPC-C while the design changes, and no error.
+//! `isomer-lab bench tpcc`: TPC-C while the design changes; the server must return no error.
 
 use super::servers::{Server, Transport};
 use super::tpcc::Sizes;
@@ -30,14 +30,14 @@ pub(crate) struct TpccArgs {
     /// How clients reach both servers
     #[arg(long, value_enum, value_name = "KIND", default_value_t = Transport::Tcp)]
     transport: Transport,
-    /// How transactions are isolated, at both servers
+    /// The isolation level, at both servers
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = IsolationLevel::ReadCommitted)]
     isolation: IsolationLevel,
     #[command(flatten)]
     sizes: Sizes,
     #[command(flatten)]
     changes: Changes,
-    /// Then so many seconds in the PostgreSQL that has checked the tables, to compare with
+    /// Seconds of a run in PostgreSQL after the check, to compare with
     #[arg(long, value_name = "N", default_value_t = 0)]
     postgres_seconds: u64,
     /// Prints one line of JSON
@@ -48,7 +48,7 @@ pub(crate) struct TpccArgs {
 /// Runs `isomer-lab bench tpcc`.
 ///
 /// # Errors
-/// If a client has met an error, or a condition does not hold.
+/// If a client met an error, or a condition does not hold.
 pub(crate) fn tpcc_under_change(args: &TpccArgs) -> Result<(), Failure> {
     let (sizes, seed, transport) = (args.sizes, args.changes.seed, args.transport);
     let pg = Server::postgres(transport, args.isolation)?;

@@ -1,4 +1,4 @@
-//! What clients see of a process that is killed, and of all processes that are stopped and started in turn.
+//! The effect on clients of a killed process, and of a restart of all processes in turn.
 
 use super::{Figures, KILLED, ask, asked, place_accounts};
 use crate::bench::wire::servers::Server;
@@ -14,25 +14,26 @@ use std::time::Duration;
 
 const READ: &str = "select abalance from pgbench_accounts where aid = 1";
 const WRITE: &str = "update pgbench_accounts set abalance = abalance + 1 where aid = 1";
-/// How long something may take until the benchmark is given up.
+/// The benchmark fails if a step takes longer than this.
 const LIMIT: Duration = Duration::from_secs(300);
 const LOOK: Duration = Duration::from_millis(10);
-/// Clients that work while processes are stopped and started.
+/// Clients that work while processes restart.
 const CLIENTS: u64 = 4;
-/// For so long they work at least between two processes.
+/// Time that clients work, at least, between two restarts.
 const BETWEEN: Duration = Duration::from_millis(500);
 
-/// The process that has all accounts is killed: first it is started again at once, then others take over from it.
+/// Kills the process with all accounts: first it restarts at once, then it stays down and its
+/// backups take over.
 pub(super) fn killed(
     running: &mut Running,
     cluster: &Server,
     rows: u32,
     figures: &mut Figures,
 ) -> Result<(), Failure> {
-    // All accounts at one process, so that it has as many rows as the figure says.
+    // All accounts are at one process, so that it has `rows` rows.
     place_accounts(cluster, rows, [KILLED.1; 3])?;
     let mut client = cluster.connect()?;
-    // It is in use until it is killed.
+    // The process is in use until it is killed.
     client.batch_execute(WRITE).map_err(|error| Failure::of_server(WRITE, &error))?;
     running.kill(KILLED.0);
     let begun = clock::now();
@@ -62,8 +63,9 @@ pub(super) fn killed(
     ask(cluster, "alter table pgbench_accounts set (backups = 0)")
 }
 
-/// Each process is emptied, stopped and started in turn: the longest time that a client had no statement answered, and how
-/// many were refused at connections that went on.
+/// Drains, stops and starts each process in turn. Returns the longest time in which a client
+/// completed no statement, and the number of statements that were refused at connections that
+/// stayed open.
 #[allow(clippy::disallowed_methods, reason = "a benchmark of clients starts threads")]
 pub(super) fn restarted(
     running: &mut Running,
@@ -72,7 +74,7 @@ pub(super) fn restarted(
 ) -> Result<(f64, u64), Failure> {
     place_accounts(cluster, rows, [1, 2, 3])?;
     let (stop, failed) = (AtomicBool::new(false), AtomicU64::new(0));
-    // Since the process before.
+    // The longest pause since the restart of the process before.
     let pause_ms = AtomicU64::new(0);
     let names: Vec<String> =
         running.file.processes.iter().map(|process| process.member.name.clone()).collect();
@@ -82,7 +84,7 @@ pub(super) fn restarted(
         let clients: Vec<_> = (0..CLIENTS)
             .map(|number| scope.spawn(move || work(cluster, rows, number, stop, failed, pause_ms)))
             .collect();
-        // Nodes first: their rows go to others that stay.
+        // Nodes come first: their rows go to processes that keep running.
         let rolled = names.iter().rev().try_for_each(|name| {
             drain(&running.file, &connection, name, false)?;
             running.end(name);
@@ -103,8 +105,8 @@ pub(super) fn restarted(
     })
 }
 
-/// Writes rows of all processes, connects anew whenever the connection has ended, and gives the longest time between two
-/// answers.
+/// Writes rows of all processes, and reconnects when the connection has ended. Returns the longest
+/// time between two completed writes.
 fn work(
     cluster: &Server,
     rows: u32,
@@ -131,7 +133,7 @@ fn work(
                 pause_ms.fetch_max(pause.as_millis() as u64, Ordering::SeqCst);
                 last = clock::now();
             }
-            // Whose connection ends with the process that serves connects anew.
+            // The router's process closes its connections when it stops; the client reconnects.
             Err(error) if ends_connection(&error) => {}
             Err(error) => {
                 eprintln!(
@@ -149,12 +151,12 @@ fn ends_connection(error: &postgres::Error) -> bool {
     error.code().is_none_or(|code| *code == SqlState::ADMIN_SHUTDOWN)
 }
 
-/// Waits until all sites are reached by the process that serves.
+/// Waits until the router reaches all sites.
 pub(super) fn until_whole(cluster: &Server) -> Result<(), Failure> {
     until(cluster, "select count(*) = 3 from isomer.sites where health like 'ok%'")
 }
 
-/// Waits until a question is answered with true; the server may be away meanwhile.
+/// Waits until a query returns true. The server may be down meanwhile.
 pub(super) fn until(cluster: &Server, question: &str) -> Result<(), Failure> {
     let begun = clock::now();
     loop {
@@ -173,7 +175,8 @@ pub(super) fn until(cluster: &Server, question: &str) -> Result<(), Failure> {
     }
 }
 
-/// Repeats a statement until it is not refused. (It waits by itself; it may be refused while the old process goes.)
+/// Repeats a statement until it succeeds. The server waits for a site by itself, but may refuse
+/// statements while the old process ends.
 fn until_done(client: &mut Client, what: &str) -> Result<(), Failure> {
     let begun = clock::now();
     while let Err(error) = client.batch_execute(what) {

@@ -1,7 +1,8 @@
-//! Processes and the broker are killed while clients transfer money, and what the clients were told is compared with what
-//! is there in the end ([`isomer_check::bank`]).
+//! Kills processes and the broker while clients transfer money, then compares the clients' answers
+//! with the rows at the end ([`isomer_check::bank`]).
 //!
-//! A short relative of the histories that tests judge (`tests/histories`): no lists here, and the design holds still.
+//! This is a short relative of the tests' histories (`tests/histories`): it has no lists, and the
+//! design does not change.
 
 use super::ask;
 use super::gone::until_whole;
@@ -24,15 +25,15 @@ const START: i64 = 100;
 const CLIENTS: u64 = 4;
 /// Transfers that commit before the next kill.
 const BEFORE: i64 = 40;
-/// How long nothing may commit until the benchmark is given up.
+/// The benchmark fails if no transfer commits for this time.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// What became of it.
+/// The result of checking a history.
 pub(super) struct Judged {
     pub(super) transfers: u64,
-    /// Acknowledged and not there.
+    /// Acknowledged transfers without an effect.
     pub(super) lost: u64,
-    /// Everything that cannot be, those that are lost among them.
+    /// All anomalies, lost transfers included.
     pub(super) anomalies: u64,
 }
 
@@ -46,11 +47,11 @@ struct Shared {
 
 impl Shared {
     fn bank(&self) -> MutexGuard<'_, Bank> {
-        self.bank.lock().expect("nobody panics with it")
+        self.bank.lock().expect("no client panics with it")
     }
 }
 
-/// Kills so often, a process or the broker in turn, and judges what clients saw.
+/// Kills a process or the broker, in turn, `kills` times, and checks what clients saw.
 #[allow(clippy::disallowed_methods, reason = "a benchmark of clients starts threads")]
 pub(super) fn killed(
     running: &mut Running,
@@ -102,7 +103,7 @@ fn tables() -> String {
     )
 }
 
-/// Waits until more has committed.
+/// Waits until [`BEFORE`] more transfers have committed.
 fn more(shared: &Shared) -> Result<(), Failure> {
     let (goal, begun) = (shared.committed.load(Ordering::SeqCst) + BEFORE, clock::now());
     while shared.committed.load(Ordering::SeqCst) < goal {
@@ -114,7 +115,7 @@ fn more(shared: &Shared) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Transfers until it is over; connects anew whenever the connection has ended.
+/// Makes transfers until the run is over. Connects again when the connection has ended.
 fn transfers(cluster: &Server, shared: &Shared, seed: u64) {
     let (mut rng, mut client) = (random(seed), None::<Client>);
     while !shared.is_over.load(Ordering::SeqCst) {
@@ -144,7 +145,8 @@ fn transfers(cluster: &Server, shared: &Shared, seed: u64) {
     }
 }
 
-/// Runs a transfer. Whatever was refused before the commit has had no effect; of a commit only some refusals say that.
+/// Runs a transfer. A refusal before the commit means no effect; of the refusals of a commit, only
+/// some SQLSTATEs do.
 fn outcome(client: &mut Client, transfer: &Transfer) -> Outcome {
     let Transfer { number, from, to, amount, .. } = *transfer;
     let work = format!(
@@ -158,7 +160,7 @@ fn outcome(client: &mut Client, transfer: &Transfer) -> Outcome {
     match client.batch_execute("commit") {
         Ok(()) => Outcome::Committed,
         Err(error) => match error.code().map(|code| code.code()) {
-            // Run it again; a site is gone, and nothing was done.
+            // A serialization failure, a deadlock, or a site that is down: nothing was committed.
             Some("40001" | "40P01" | "57P03") => Outcome::Failed,
             _ => Outcome::Unknown,
         },
@@ -171,7 +173,7 @@ fn balances(client: &mut Client) -> Result<BTreeMap<i64, i64>, postgres::Error> 
     Ok(rows.iter().map(balance).collect())
 }
 
-/// What is there when all is over.
+/// Reads the accounts and the ledger at the end.
 fn read_all(cluster: &Server, bank: Bank) -> Result<Bank, Failure> {
     let wrong = |error| Failure::of_server("reading all", &error);
     let mut client = cluster.connect()?;

@@ -1,23 +1,33 @@
-//! `isomer-lab bench cluster`: three processes whose logs are in Kafka, beside one process with its logs in files; and what
-//! clients see of processes that are killed, restarted, and too small.
+//! `isomer-lab bench cluster`: three processes with their logs in Kafka, beside one process with
+//! its logs in files; and what clients see when processes are killed, restarted, or too small.
 //!
-//! All are on this machine, with a broker of their own, and share its processors. Clients connect to the process that serves.
-//! Accounts begin at all three, a third each, without replicas; TPC-B's transactions have their masters moved to where
-//! tellers and branches are, in both. Each figure that compares is the median of ratios of two runs that follow each other.
+//! All processes and a broker run on this machine and share its processors. Clients connect to the
+//! process with the router. The accounts begin at all three processes, a third each, without
+//! replicas. The masters of TPC-B's rows then move to the tellers and branches, in both systems. A
+//! comparing figure is the median of ratios of two runs that follow each other.
 //!
-//! | key | part | |
-//! | --- | --- | --- |
-//! | `commit_vs_producer_p50` | speed | a commit of one client in a process of its own, over what a bare producer takes for such a record |
-//! | `commits_per_record` | speed | commits that 32 clients share a record for |
-//! | `tpcb_vs_embedded`, `select_vs_embedded` | speed | pgbench's TPC-B-like and select-only, prepared: the cluster over one process |
-//! | `remote_reads_per_s` | speed | select-only of rows that are at another process than the one that serves |
-//! | `failover_log_s`, `failover_log_read_s` | failover | from `kill -9` of a process with a million rows, which is started again at once, until a row of it is written, and until one is read |
-//! | `failover_replica_s` | failover | the same where the rows have a backup, and the process stays away: until one is written elsewhere. `failover_seconds` is 0.5 |
-//! | `rolling_pause_s`, `rolling_failed` | failover | each process emptied, stopped and started in turn: the longest time that one of four clients, which connect anew, had no write answered; and statements that were refused at connections that went on |
-//! | `spread_speedup`, `spread_single_site` | spread | TPC-C that begins at one of three processes with a third of the machine each: after two minutes of the autopilot over before it; and the share of transactions with writes that commit at one site ([`spread`]) |
-//! | `kills`, `lost`, `anomalies` | kills | `kill -9` of processes and of the broker, in turn, under transfers; what was acknowledged and is not there; all that cannot be ([`kills`]) |
+//! * `commit_vs_producer_p50` (speed): a commit of one client in a process of its own, over the
+//!   time in which a bare producer sends such a record.
+//! * `commits_per_record` (speed): commits in a record that 32 clients share.
+//! * `tpcb_vs_embedded`, `select_vs_embedded` (speed): pgbench's TPC-B-like and select-only,
+//!   prepared: the cluster over one process.
+//! * `remote_reads_per_s` (speed): select-only of rows at a process other than the one with the
+//!   router.
+//! * `failover_log_s`, `failover_log_read_s` (failover): `kill -9` of a process with a million
+//!   rows, which restarts at once: the time until a row of it is written, and until one is read.
+//! * `failover_replica_s` (failover): the same for rows with a backup, while the process stays
+//!   down: the time until one is written at another site. `failover_seconds` is 0.5.
+//! * `rolling_pause_s`, `rolling_failed` (failover): each process is drained, stopped and started
+//!   in turn. The longest time in which one of four clients, which reconnect, completed no write;
+//!   and the statements that were refused at connections that stayed open.
+//! * `spread_speedup`, `spread_single_site` (spread): TPC-C that begins at one of three processes
+//!   with a third of the machine each. Throughput after two minutes of the autopilot over that
+//!   before; and the share of transactions with writes that commit at one site ([`spread`]).
+//! * `kills`, `lost`, `anomalies` (kills): `kill -9` of processes and of the broker, in turn, while
+//!   clients transfer money: acknowledged transfers without an effect, and all anomalies
+//!   ([`kills`]).
 //!
-//! A figure that was not measured is null, and why is said on standard error.
+//! A figure that was not measured is null; standard error says why.
 
 mod gone;
 mod kills;
@@ -39,7 +49,7 @@ use serde::Serialize;
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// Accounts of pgbench for each of its scale.
+/// Accounts of pgbench for each unit of its scale.
 const ACCOUNTS: u32 = 100_000;
 /// The process that is killed, and its site.
 const KILLED: (&str, u16) = ("node1", 2);
@@ -67,13 +77,13 @@ pub(crate) struct ClusterArgs {
     /// Client connections
     #[arg(long, value_name = "N", default_value_t = 8)]
     clients: u16,
-    /// pgbench's scale: hundred thousand accounts each
+    /// pgbench's scale, in units of 100,000 accounts
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     scale: u32,
-    /// How long the autopilot has to spread TPC-C
+    /// Seconds in which the autopilot spreads TPC-C
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     spread_seconds: u64,
-    /// How many processes and brokers are killed
+    /// Kills of processes and brokers
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     kills: u32,
     /// Prints one line of JSON
@@ -86,15 +96,15 @@ pub(crate) struct ClusterArgs {
 enum Part {
     /// Commits, and pgbench beside one process
     Speed,
-    /// A process that is killed, and all that are restarted
+    /// A killed process, and a restart of all processes
     Failover,
     /// TPC-C that begins at one process
     Spread,
-    /// Many kills, and what they have cost
+    /// Many kills, and a check of all transfers
     Kills,
 }
 
-/// What was measured; `None`: it was not.
+/// The figures; `None` if not measured.
 #[derive(Default, Serialize)]
 struct Figures {
     bench: &'static str,
@@ -117,10 +127,11 @@ struct Figures {
     anomalies: Option<u64>,
 }
 
-/// Measures.
+/// Measures the parts and prints the figures.
 ///
 /// # Errors
-/// If something is missing that it needs. A part that fails says why, and the others are measured.
+/// If a program is missing. A part that fails is reported on standard error, and the others are
+/// measured.
 pub(crate) fn run(args: &ClusterArgs) -> Result<(), Failure> {
     needs("pgbench", "postgresql-contrib")?;
     let mut figures =
@@ -163,7 +174,7 @@ fn measure(
         keys: "failover_seconds = 0.5\nnode_wait_seconds = 60\n".to_owned(),
     };
     let running = Running::start(&up, false, &Stop::default())?;
-    let mut running = running.expect("nobody has told it to stop");
+    let mut running = running.expect("there is no signal to stop");
     let port = running.file.router().clients.as_ref().and_then(|at| at.parse::<SocketAddr>().ok());
     let cluster = Server::at(port.expect("it is an address").port(), folder.to_owned())?;
     gone::until_whole(&cluster)?;
@@ -195,7 +206,8 @@ fn measure(
     Ok(())
 }
 
-/// The cluster beside one process with its logs in files; and its commits beside a bare producer.
+/// Compares the cluster with one process with its logs in files, and its commits with a bare
+/// producer.
 fn speed(
     args: &ClusterArgs,
     running: &Running,
@@ -227,7 +239,7 @@ fn speed(
     Ok(())
 }
 
-/// pgbench's tables, with a third of the accounts at each process.
+/// Creates pgbench's tables, with a third of the accounts at each process.
 fn load_accounts(server: &Server, scale: u32) -> Result<(), Failure> {
     pgbench_init_with_keys(server, scale)?;
     let rows = scale * ACCOUNTS;
@@ -242,12 +254,12 @@ fn thirds(rows: u32) -> [u32; 3] {
     [1, rows / 3, rows / 3 * 2]
 }
 
-/// Has each third of the accounts at one site only.
+/// Places each third of the accounts at one site, without replicas.
 fn place_accounts(server: &Server, rows: u32, sites: [u16; 3]) -> Result<(), Failure> {
     thirds(rows).into_iter().zip(sites).try_for_each(|(at, site)| place(server, at, site))
 }
 
-/// The one value that a question is answered with.
+/// The single value that a query returns.
 fn asked<T: FromSqlOwned>(server: &Server, what: &str) -> Result<T, Failure> {
     let answer = server.connect()?.query_one(what, &[]);
     let answer = answer.and_then(|row| row.try_get(0));
@@ -258,12 +270,12 @@ fn ask(server: &Server, what: &str) -> Result<(), Failure> {
     server.connect()?.batch_execute(what).map_err(|error| Failure::of_server(what, &error))
 }
 
-/// Has accounts at one site only: those of the partition of an account.
+/// Places the partition of account `at` at one site, without replicas.
 fn place(server: &Server, at: u32, site: u16) -> Result<(), Failure> {
     let mut client = server.connect()?;
     let mut alter = |change: String| {
         let changed = client.batch_execute(&format!("alter table pgbench_accounts {change}"));
-        // It is as it should be already.
+        // 22023: the partition is there already.
         let is_so =
             |error: &postgres::Error| error.code().is_some_and(|code| code.code() == "22023");
         match changed {
@@ -278,7 +290,7 @@ fn place(server: &Server, at: u32, site: u16) -> Result<(), Failure> {
         .try_for_each(|other| alter(format!("drop replica at ({at}) on site {other}")))
 }
 
-/// Reads of rows in the second third.
+/// Measures reads of rows in the second third, which are at a process without the router.
 fn remote_reads(
     clients: &Clients,
     cluster: &Server,

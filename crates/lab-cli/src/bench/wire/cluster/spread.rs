@@ -1,11 +1,12 @@
-//! TPC-C that begins at one of three nodes which have a third of the machine each: what the autopilot makes of it.
+//! TPC-C that begins at one of three nodes, each with a third of the machine, and is spread by the
+//! autopilot.
 //!
 //! ```text
-//!   autopilot off    all tables at site 1: what one node alone does
-//!   autopilot auto   it spreads them as it likes, for two minutes; the last part of these is measured
+//!   autopilot off    all tables at site 1: the throughput of one node
+//!   autopilot auto   spreads the tables; the last run after `--spread-seconds` counts
 //! ```
 //!
-//! The broker and the terminals are beside that, and unlimited.
+//! The limits do not apply to the broker and the terminals.
 
 use super::thirds::Limited;
 use super::{ask, asked};
@@ -16,21 +17,21 @@ use isomer::cluster::Running;
 use isomer::failure::Failure;
 use std::time::Duration;
 
-/// Small enough to be loaded soon; warehouses enough for three nodes.
+/// Small enough to load fast, with enough warehouses for three nodes.
 const SIZES: Sizes = Sizes { warehouses: 6, items: 2000, customers: 120 };
 const TERMINALS: u16 = 12;
-/// One run of the terminals; the last one of several counts.
+/// Duration of one run of the terminals; the last of several runs counts.
 const RUN: Duration = Duration::from_secs(15);
 
-/// What was measured.
+/// The result.
 pub(super) struct Spread {
-    /// Over one node alone.
+    /// Throughput over that of one node.
     pub(super) speedup: f64,
-    /// The share of transactions with writes that were committed at one site.
+    /// Share of the transactions with writes that committed at one site.
     pub(super) single_site: f64,
 }
 
-/// Measures, for so many seconds once the autopilot is on.
+/// Measures one node, then runs TPC-C with the autopilot for at least `seconds`.
 pub(super) fn spread(running: &Running, cluster: &Server, seconds: u64) -> Result<Spread, Failure> {
     tpcc::load(cluster, SIZES, 1)?;
     let names = running.file.processes.iter().map(|process| &process.member.name);
@@ -66,7 +67,7 @@ fn run(cluster: &Server, seed: u64) -> Result<Ran, Failure> {
     tpcc::run(cluster, SIZES, TERMINALS, RUN, seed, None)
 }
 
-/// Commits so far at one site, and over several.
+/// Commits so far, at one site and over several sites.
 fn commits(cluster: &Server) -> Result<[i64; 2], Failure> {
     let of =
         |column: &str| asked(cluster, &format!("select sum({column})::bigint from isomer.sites"));

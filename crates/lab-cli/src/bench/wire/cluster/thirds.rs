@@ -1,7 +1,9 @@
-//! Processes that get a third of the machine's processors each, as if they were on machines of their own.
+//! Limits processes to an equal share of the machine's processors, as if each had a machine of its
+//! own.
 //!
-//! By control groups (`cpu.max` of version 2, `cpu.cfs_quota_us` of version 1) where this process may make some; otherwise
-//! each is held to processors of its own, if these can be dealt out evenly.
+//! Control groups do this where this process may create them (`cpu.max` of version 2,
+//! `cpu.cfs_quota_us` of version 1). Otherwise each process is pinned to processors of its own, if
+//! their number is a multiple of the processes'.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,10 +13,10 @@ const V2: &str = "/sys/fs/cgroup";
 const V1: &str = "/sys/fs/cgroup/cpu";
 const PERIOD_US: u64 = 100_000;
 
-/// Limits of some processes; they end with this.
+/// Limits of some processes. Dropping it removes its control groups.
 pub(super) struct Limited {
     groups: Vec<PathBuf>,
-    /// How it was done, for people.
+    /// The mechanism, for messages.
     pub(super) how: &'static str,
 }
 
@@ -22,7 +24,7 @@ impl Limited {
     /// Limits each of the processes to its share of the machine.
     ///
     /// # Errors
-    /// Why it cannot be done here.
+    /// Why no limit can be set here.
     pub(super) fn to_shares(pids: &[u32]) -> Result<Limited, String> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let grouped = in_groups(pids, processors);
@@ -54,7 +56,7 @@ fn in_groups(pids: &[u32], processors: usize) -> Result<Limited, String> {
         true => (Path::new(V2), "control groups, cpu.max"),
         false => (Path::new(V1), "control groups, cpu.cfs_quota_us"),
     };
-    // What is made so far goes with this, if something cannot be made.
+    // Dropping it removes the groups made so far, if a later one fails.
     let mut limited = Limited { groups: Vec::new(), how };
     for (at, pid) in pids.iter().enumerate() {
         let group = root.join(format!("isomer-bench-{}-{at}", std::process::id()));
@@ -81,7 +83,8 @@ impl Drop for Limited {
     fn drop(&mut self) {
         for group in &self.groups {
             let root = group.parent().expect("it was made in one");
-            // A group that has processes cannot be removed; those that have ended are not there.
+            // A group with processes cannot be removed, so they move to its parent. Ended processes
+            // are not listed.
             for pid in fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default().lines() {
                 let _ = fs::write(root.join("cgroup.procs"), pid);
             }

@@ -1,8 +1,8 @@
-//! Clause 4.3: the tables as a run finds them, filled by INSERTs of many rows.
+//! Clause 4.3: the initial rows of the tables, inserted by INSERTs of 500 rows.
 //!
-//! The amounts are those that make the conditions of `check.sql` hold from the start: every customer has
-//! paid 10.00 once, so a district has taken ten times its customers, and a warehouse ten times that; two
-//! thirds of the orders are delivered, for nothing.
+//! The amounts make the conditions of `check.sql` hold from the start. Every customer has paid
+//! 10.00 once, so a district has taken ten times its customers, and a warehouse ten times that.
+//! Seventy percent of the orders are delivered, for an amount of 0.
 
 use super::Sizes;
 use super::values::{last_name, letters, skewed};
@@ -17,7 +17,7 @@ const BATCH_ROWS: usize = 500;
 pub(super) const DISTRICTS: i32 = 10;
 const SINCE: &str = "'2026-01-01 00:00:00'";
 
-/// Makes the tables and fills them.
+/// Creates the tables and fills them.
 pub(super) fn load(client: &mut Client, sizes: Sizes, seed: u64) -> Result<(), Error> {
     client.batch_execute(include_str!("schema.sql"))?;
     let mut rng = random(seed);
@@ -135,7 +135,7 @@ fn load_orders(
     rows.flush()
 }
 
-/// Rows on their way into a table.
+/// Rows to insert into a table, sent in batches.
 struct Inserts<'c> {
     client: &'c mut Client,
     table: &'static str,

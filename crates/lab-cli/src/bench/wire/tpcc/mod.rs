@@ -1,24 +1,26 @@
 //! TPC-C over the wire: the transactions of an order business, against any server of the protocol.
 //!
 //! ```text
-//!   load ──▶ terminals, one thread each ──▶ every table by COPY ──▶ a stock PostgreSQL ──▶ check.sql
-//!                  the design changes meanwhile                         twelve conditions, plain SQL
+//!   load ──▶ terminals, a thread each ──▶ all tables by COPY ──▶ a stock PostgreSQL ──▶ check.sql
+//!                  the design changes meanwhile                      twelve conditions, plain SQL
 //! ```
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! | --- | --- |
 //! | `schema.sql` | the nine tables |
-//! | [`mod@load`] | what is in them before |
+//! | [`mod@load`] | the initial rows |
 //! | [`terminal`] | the five transactions |
-//! | [`running`] | what they have in common |
-//! | `check.sql` | what must be true after |
+//! | [`running`] | steps that they share |
+//! | `check.sql` | the conditions that must hold at the end |
 //!
-//! Statements are those of go-tpc, a client that has to work. A terminal stops at its first error, so an
-//! error of the server cannot hide. At the stricter levels of isolation a transaction may be refused with 40001: it
-//! is run again as it was drawn, and counted. The synchronous crate `postgres` drives them: it is `tokio-postgres`
-//! with a thread for each client, which is what a terminal is.
+//! The statements are those of go-tpc, so that stock clients' SQL is tested. A terminal stops at
+//! its first error, so no error of the server goes unnoticed. At the stricter isolation levels the
+//! server may refuse a transaction with 40001; the terminal repeats it with the same draws and
+//! counts the repetition. The synchronous crate `postgres` drives the terminals: it is
+//! `tokio-postgres` with a thread for each client.
 //!
-//! Left out: keying and thinking times, so figures compare servers with each other and are no tpmC.
+//! **Left out**: keying and thinking times, so figures compare servers with each other and are no
+//! tpmC.
 
 mod load;
 mod running;
@@ -49,7 +51,7 @@ const TABLES: [&str; 9] = [
     "item",
 ];
 
-/// How large the business is.
+/// The size of the business.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub(super) struct Sizes {
     /// Warehouses of TPC-C
@@ -64,19 +66,19 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    /// How many orders of a district are delivered at the beginning.
+    /// Orders of a district that are delivered at the beginning.
     fn delivered(self) -> i32 {
         self.customers * 7 / 10
     }
 }
 
-/// What the terminals did.
+/// Counts of all terminals.
 pub(super) struct Ran {
     pub(super) transactions: u64,
     pub(super) new_orders: u64,
     pub(super) seconds: f64,
     pub(super) changes: u64,
-    /// Transactions that were refused with 40001 and run again: none at READ COMMITTED.
+    /// Transactions that were refused with 40001 and repeated: 0 at READ COMMITTED.
     pub(super) repeated: u64,
 }
 
@@ -86,13 +88,13 @@ impl Ran {
     }
 }
 
-/// Makes the tables and fills them.
+/// Creates the tables and fills them.
 pub(super) fn load(server: &Server, sizes: Sizes, seed: u64) -> Result<(), Failure> {
     load::load(&mut server.connect()?, sizes, seed)
         .map_err(|error| Failure::of_server("loading TPC-C", &error))
 }
 
-/// Lets terminals work for a time. `shaker` changes the design meanwhile, if there is one.
+/// Lets terminals work for `time`, while `shaker`, if there is one, changes the design.
 pub(super) fn run(
     server: &Server,
     sizes: Sizes,
@@ -123,19 +125,19 @@ pub(super) fn run(
         let seconds = begun.elapsed().as_secs_f64();
         let mut ran = Ran { transactions: 0, new_orders: 0, seconds, changes: 0, repeated: 0 };
         for terminal in working {
-            let worked = terminal.join().expect("a terminal says what is wrong")?;
+            let worked = terminal.join().expect("a terminal does not panic")?;
             ran.transactions += worked.transactions;
             ran.new_orders += worked.new_orders;
             ran.repeated += worked.repeated;
         }
         if let Some(shaking) = shaking {
-            ran.changes = shaking.join().expect("a shaker says what is wrong")?;
+            ran.changes = shaking.join().expect("a shaker does not panic")?;
         }
         Ok(ran)
     })
 }
 
-/// What one terminal did.
+/// Counts of one terminal.
 #[derive(Default)]
 struct Worked {
     transactions: u64,
@@ -161,7 +163,10 @@ fn work(terminal: &mut Terminal, stop: &AtomicBool) -> Result<Worked, Failure> {
     Ok(worked)
 }
 
-/// Copies the tables to a PostgreSQL and checks them there; fails if a condition is broken.
+/// Copies the tables to a PostgreSQL and checks them there.
+///
+/// # Errors
+/// Names the conditions that are broken.
 pub(super) fn check(from: &mut Client, to: &mut Client, sizes: Sizes) -> Result<(), Failure> {
     copy(from, to).map_err(|error| Failure::failed(format!("exporting TPC-C: {error}")))?;
     let delivered = format!("SET tpcc.delivered = {}; ANALYZE", sizes.delivered());

@@ -1,5 +1,5 @@
-//! A transaction that runs: its statements, prepared once for each terminal, and what several of the five
-//! transactions have in common.
+//! A running transaction: its statements, prepared once for each terminal, and steps that several
+//! of the five transactions share.
 
 use super::values::Cents;
 use postgres::types::ToSql;
@@ -40,7 +40,7 @@ impl Running<'_> {
     }
 }
 
-/// `(?, ?), (?, ?)`: as many tuples of as many parameters, from the number after `from`.
+/// `($1, $2), ($3, $4)`: `count` tuples of `width` parameters, numbered from `from + 1`.
 pub(super) fn tuples(count: usize, width: usize, from: usize) -> String {
     let tuple = |at: usize| {
         let places = (1..=width).map(|place| format!("${}", from + at * width + place));
@@ -49,7 +49,7 @@ pub(super) fn tuples(count: usize, width: usize, from: usize) -> String {
     (0..count).map(tuple).collect::<Vec<String>>().join(", ")
 }
 
-/// What the items of an order cost.
+/// The prices of an order's items.
 pub(super) fn prices(
     run: &mut Running<'_>,
     lines: &[(i32, i32, i32)],
@@ -64,7 +64,7 @@ pub(super) fn prices(
     Ok(rows.iter().map(|row| (row.get(3), row.get(0))).collect())
 }
 
-/// Takes the lines of an order from the stock; returns what is printed on each.
+/// Takes the lines of an order from the stock; returns the text that is printed on each line.
 pub(super) fn take_from_stock(
     run: &mut Running<'_>,
     lines: &[(i32, i32, i32)],
@@ -97,7 +97,7 @@ pub(super) fn take_from_stock(
     Ok(places)
 }
 
-/// Clause 2.5.2.2: of all customers of a name, by first name, the one in the middle.
+/// Clause 2.5.2.2: the middle one, by first name, of the customers with a last name.
 pub(super) fn in_the_middle(
     run: &mut Running<'_>,
     w: i32,

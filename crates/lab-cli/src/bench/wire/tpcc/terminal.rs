@@ -1,8 +1,9 @@
 //! A terminal: the five transactions of TPC-C, clause 2, in the statements that go-tpc sends.
 //!
-//! The first error of the server ends the terminal. Rows are locked in one order everywhere (district, stock,
-//! warehouse, customer; stock by key), so a deadlock would be an error too. Where the level of isolation may refuse a
-//! transaction, that is no error: it runs again, with the same draws.
+//! The first error of the server ends the terminal. All transactions lock rows in one order
+//! (district, stock, warehouse, customer; stock by key), so a deadlock would be an error, too. A
+//! refusal with 40001 at a stricter isolation level is no error: the transaction runs again, with
+//! the same draws.
 
 use super::Sizes;
 use super::load::DISTRICTS;
@@ -15,7 +16,7 @@ use postgres::{Client, Error, Statement};
 use rand::RngExt;
 use std::collections::HashMap;
 
-/// Constants of the skewed draws, which clause 2.1.6.1 wants to differ from those of the load.
+/// Constants of the skewed draws; clause 2.1.6.1 requires that they differ from those of the load.
 const C_ITEM: i32 = 7911;
 const C_CUSTOMER: i32 = 259;
 const C_NAME: i32 = 223;
@@ -39,7 +40,7 @@ pub(super) enum Kind {
     StockLevel,
 }
 
-/// One client, with its home.
+/// One client, with its home warehouse.
 pub(super) struct Terminal {
     client: Client,
     isolation: IsolationLevel,
@@ -60,7 +61,7 @@ impl Terminal {
         Terminal { client, isolation, statements: HashMap::new(), rng, sizes, home }
     }
 
-    /// Runs one transaction to its end, and says which, and how often it had to run again.
+    /// Runs one transaction until it commits; returns its kind, and how many times it was refused.
     pub(super) fn run(&mut self) -> Result<(Kind, u64), Error> {
         let drawn = self.rng.clone();
         let mut repeated = 0;
@@ -102,13 +103,13 @@ impl Terminal {
         skewed(&mut self.rng, 1023, C_CUSTOMER, 1, self.sizes.customers)
     }
 
-    /// The last name of some customer of every district.
+    /// A last name that at least one customer of every district has.
     fn name(&mut self) -> String {
         let names = self.sizes.customers.min(1000);
         last_name(skewed(&mut self.rng, 255, C_NAME, 0, names - 1))
     }
 
-    /// Another warehouse than home, if there is one.
+    /// A warehouse other than home, if there is one.
     fn elsewhere(&mut self) -> i32 {
         let other = self.rng.random_range(1..=(self.sizes.warehouses - 1).max(1));
         if other >= self.home { (other + 1).min(self.sizes.warehouses) } else { other }
@@ -156,7 +157,7 @@ impl Terminal {
         )?;
         let prices = prices(&mut run, &lines)?;
         if rolls_back {
-            // Clause 2.4.2.3: the last item is one that nobody sells.
+            // Clause 2.4.2.3: the last item does not exist.
             return run.txn.rollback();
         }
         let places = take_from_stock(&mut run, &lines, w, d)?;
@@ -258,7 +259,7 @@ impl Terminal {
                 "SELECT count(c_id) FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_last = $3",
                 &[&w, &d, &name],
             )?;
-            assert!(count.get::<_, i64>(0) > 0, "every name is somebody's");
+            assert!(count.get::<_, i64>(0) > 0, "every name belongs to a customer");
             c = in_the_middle(&mut run, w, d, &name)?;
         }
         run.one(
@@ -364,7 +365,7 @@ impl Terminal {
     }
 }
 
-/// Whether the transaction was in the way of another, and has to run again.
+/// True if the transaction conflicted with another and may be repeated.
 fn is_refused(error: &Error) -> bool {
     error.code() == Some(&SqlState::T_R_SERIALIZATION_FAILURE)
 }

@@ -1,4 +1,4 @@
-//! Values as TPC-C has them, and as they go over the wire.
+//! TPC-C's values, and their form on the wire.
 //!
 //! Money is a whole number of cents here and a `numeric` there. Parameters go as text, which every
 //! driver can send; results come in the binary form, base 10,000:
