@@ -1,4 +1,4 @@
-//! What the autopilot has learned and decided, as people read it.
+//! Text about the autopilot: its learned costs and its decisions.
 
 use isomer_design::Design;
 use isomer_plan::learned::Costs;
@@ -16,7 +16,7 @@ pub fn to_text(learned: &Learned, design: &Design, most: usize) -> String {
     text
 }
 
-/// One line for each learned function: what it was learned from, how well it foretells, its weights.
+/// One line for each learned function: its observations, its R², its weights.
 pub fn costs(costs: &Costs) -> String {
     let mut text = String::from("learned, in microseconds:\n");
     for (name, function) in costs.functions() {

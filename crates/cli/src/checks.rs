@@ -1,4 +1,4 @@
-//! Checks: what was promised, and whether it holds.
+//! Checks at the end of a run: a guarantee of the database, and whether it holds.
 
 use crate::text;
 use crate::work::{Inspection, Tally};
@@ -6,12 +6,12 @@ use isomer_design::Design;
 use isomer_workload::Workload;
 use serde::Serialize;
 
-/// Something that was promised.
+/// The result of one check.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
     pub name: &'static str,
     pub ok: bool,
-    /// What was found.
+    /// The findings, as text.
     pub detail: String,
 }
 
@@ -20,7 +20,7 @@ impl Check {
         Check { name, ok, detail: detail.into() }
     }
 
-    /// From a result that says what is wrong, or what was found to be right.
+    /// A check from a result whose `Ok` and `Err` are both its detail.
     pub fn of(name: &'static str, result: Result<String, String>) -> Check {
         let ok = result.is_ok();
         Check { name, ok, detail: result.unwrap_or_else(|what| what) }
@@ -33,7 +33,7 @@ impl Check {
     }
 }
 
-/// No transaction failed that should not have.
+/// Checks that no transaction failed. Rollbacks and refusals are no failures.
 pub fn no_failures(tally: &Tally) -> Check {
     let name = "no transaction failed";
     match tally.failures.first() {
@@ -45,7 +45,7 @@ pub fn no_failures(tally: &Tally) -> Check {
     }
 }
 
-/// What was committed is in the database, once.
+/// Checks that each committed write is in the database exactly once.
 pub fn sums(workload: &impl Workload, found: &Inspection, added: i128) -> Check {
     let name = "every committed write is there exactly once";
     match workload.judge(found.totals, added) {
@@ -57,7 +57,7 @@ pub fn sums(workload: &impl Workload, found: &Inspection, added: i128) -> Check 
     }
 }
 
-/// Replicas hold what their masters hold.
+/// Checks that replicas have the same rows as their masters.
 pub fn copies(found: &Inspection) -> Check {
     let name = "copies agree";
     let replicas = text::count(found.replicas as u64);
@@ -71,7 +71,7 @@ pub fn copies(found: &Inspection) -> Check {
     }
 }
 
-/// The design breaks none of its invariants.
+/// Checks the invariants of the design.
 pub fn invariants(design: &Design) -> Check {
     let result = design.check();
     let partitions = text::count(design.partition_count() as u64);

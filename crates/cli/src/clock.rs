@@ -1,8 +1,8 @@
-//! The computer's clock, its naps and its dice: the only place where the command line asks for them.
+//! Real time, sleep and randomness: the only place where the commands use them.
 
 use std::time::{Duration, Instant, SystemTime};
 
-/// The time, to measure durations with.
+/// The current time, to measure durations.
 #[allow(clippy::disallowed_methods, reason = "the edge: a command measures how long things take")]
 pub fn now() -> Instant {
     Instant::now()
@@ -26,10 +26,10 @@ pub fn now_us() -> i64 {
     since.as_micros() as i64
 }
 
-/// Fills bytes with what nobody can guess.
+/// Fills bytes with cryptographic randomness.
 ///
 /// # Panics
-/// If the system has no randomness, which only happens while it starts.
+/// If the system has no randomness, which happens only while it boots.
 pub fn random(bytes: &mut [u8]) {
     getrandom::fill(bytes).expect("the system has randomness");
 }

@@ -1,19 +1,20 @@
 //! `isomer crash-child FOLDER`: a test aid, a process to be killed.
 //!
-//! It opens a database in a folder, moves money between accounts and rearranges the design from
-//! several threads, and says on standard output, line by line, what it was told:
+//! It opens a database in a folder, moves money between accounts and changes the design from
+//! several threads. It reports each event as a line on standard output:
 //!
 //! ```text
-//!   open                        the database is open; the accounts were made if they were missing
+//!   open                        the database is open; missing accounts have been created
 //!   commit ACCOUNT NUMBER       the NUMBER-th transfer from ACCOUNT is acknowledged
-//!   begin CHANGE                a change of the design is about to be asked for
-//!   done CHANGE                 it is in force
-//!   refused CHANGE              it was asked for, and could not be made any more
-//!   error TEXT                  something that should not happen
+//!   begin CHANGE                a change of the design starts
+//!   done CHANGE                 it has taken effect
+//!   refused CHANGE              it was no longer possible
+//!   error TEXT                  an error that should not happen
 //! ```
 //!
-//! Every account belongs to one thread as a payer, and counts the transfers that it paid for: so the
-//! test that kills the process can tell from the accounts what is there. `tests/crash.rs` does that.
+//! Each account has one thread as its payer, and counts the transfers that it paid for. So the
+//! accounts tell the test which transfers took effect after the process was killed
+//! (`tests/crash.rs`).
 
 use crate::failure::Failure;
 use crate::out;
@@ -33,28 +34,28 @@ const TABLE: TableId = TableId(1);
 const ACCOUNTS: i64 = 48;
 const BALANCE: i64 = 1000;
 const PAYERS: i64 = 3;
-/// A checkpoint after so many changes.
+/// Changes between two checkpoints.
 const CHANGES_PER_CHECKPOINT: u32 = 40;
 
-/// A test aid: moves money in a database, says what was acknowledged, and waits to be killed
+/// A test aid: moves money in a database, reports acknowledgements, and waits to be killed
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct CrashChildArgs {
     /// The folder of the database
     folder: PathBuf,
-    /// Where the chance of the run comes from
+    /// Seed of the run
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Prints the accounts and the design, and ends
+    /// Prints the accounts and the design, and exits
     #[arg(long)]
     show: bool,
 }
 
-/// Runs until it is killed.
+/// Runs until the process is killed.
 ///
 /// # Errors
-/// Whatever goes wrong; nothing should.
+/// Any error; none is expected.
 pub(crate) fn run(args: &CrashChildArgs) -> Result<(), Failure> {
-    // Most kills find a checkpoint that has just been made, or is being made.
+    // Frequent checkpoints, so that most kills come during or just after one.
     let often = Checkpointing { log_bytes: 64 << 10, ..Checkpointing::default() };
     let options = Options::in_folder(&args.folder, SITES).checkpoints(often);
     let options = if args.show { options } else { options.strategy(Telling::default()) };
@@ -86,13 +87,13 @@ pub(crate) fn run(args: &CrashChildArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A balance, and how many transfers the account has paid for.
+/// The id of an account, its balance, and the transfers that it has paid for.
 fn schema() -> Result<Schema, Failure> {
     let columns = ["id", "balance", "paid"].map(|name| Column::new(name, ColumnType::Int64));
     Schema::new("accounts", columns.to_vec(), &["id"]).map_err(Failure::failed)
 }
 
-/// True if the first account is missing, and so all of them.
+/// True if the first account is missing, and therefore all of them.
 fn is_empty(db: &Database) -> Result<bool, Failure> {
     let design = db.design();
     let Some((range, placement)) = design.partition_of(TABLE, &Key::int(0)) else {
@@ -103,7 +104,7 @@ fn is_empty(db: &Database) -> Result<bool, Failure> {
     Ok(rows == 0)
 }
 
-/// Makes the accounts in one transaction.
+/// Creates the accounts in one transaction.
 fn open_accounts(db: &Database) -> Result<(), Failure> {
     let schema = schema()?;
     let footprint = Footprint::new().write_range(TABLE, KeyRange::all());
@@ -118,7 +119,7 @@ fn open_accounts(db: &Database) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Transfers from the accounts of one payer to any other.
+/// Makes transfers from the accounts of one payer to any other account.
 fn pay(db: &Database, payer: i64, seed: u64) {
     let (mut rng, mut session) = (random(seed), db.session());
     loop {
@@ -132,7 +133,7 @@ fn pay(db: &Database, payer: i64, seed: u64) {
     }
 }
 
-/// Moves money; gives the number of the payer's transfer.
+/// Moves money; returns the number of the payer's transfer.
 fn transfer(
     db: &Database,
     session: &mut Session,
@@ -151,7 +152,7 @@ fn transfer(
     Ok(number)
 }
 
-/// Adds to both numbers of an account; gives the second.
+/// Adds to the balance and to the count of an account; returns the new count.
 fn add(txn: &mut Txn<'_>, key: &Key, cents: i64, paid: i64) -> Result<i64, Abort> {
     let mut number = 0;
     let found = txn.update(TABLE, key, |row| {
@@ -164,7 +165,7 @@ fn add(txn: &mut Txn<'_>, key: &Key, cents: i64, paid: i64) -> Result<i64, Abort
     if found { Ok(number) } else { Err(Abort::because(format!("account {key} is missing"))) }
 }
 
-/// The strategy `on-demand`, which says what it is going to change.
+/// The strategy `on-demand` that reports each change before it makes it.
 #[derive(Default)]
 struct Telling(OnDemand);
 
@@ -195,7 +196,7 @@ impl Strategy for Telling {
     }
 }
 
-/// Makes one random change after the other, and a checkpoint from time to time.
+/// Makes random changes, and a checkpoint after every [`CHANGES_PER_CHECKPOINT`] of them.
 fn rearrange(db: &Database, seed: u64) {
     let mut rng = random(seed ^ 0x5eed);
     let mut changes = 0;
@@ -209,7 +210,7 @@ fn rearrange(db: &Database, seed: u64) {
         say(&format!("begin {text}"));
         match db.change(change, "a test") {
             Ok(_) => {}
-            // Whether it is still possible depends on what the payers need.
+            // The strategy may have changed the design for a payer meanwhile.
             Err(Error::Invalid(_)) => say(&format!("refused {text}")),
             Err(error) => say(&format!("error {error}")),
         }
@@ -237,7 +238,7 @@ fn random_change(design: &Design, rng: &mut Random) -> Change {
     }
 }
 
-/// Prints every account and the design, if all copies agree and the design is sound.
+/// Prints every account and the design, if all copies agree and the design is valid.
 fn show(db: &Database) -> Result<(), Failure> {
     let (design, session, schema) = (db.design(), db.session(), schema()?);
     design.check().map_err(Failure::failed)?;
@@ -255,10 +256,10 @@ fn show(db: &Database) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints a line at once: whoever reads it may rely on it.
+/// Prints a line and flushes it, so that the test can rely on it.
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
-    // If nobody reads any more, there is nobody to be told.
+    // The test has closed the pipe.
     if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
         std::process::exit(0);
     }

@@ -1,16 +1,16 @@
-//! How a command fails, and what the shell is told.
+//! Failures of commands, and their exit codes.
 
 use std::fmt::Display;
 use std::process::ExitCode;
 
-/// Why a command did not succeed.
+/// Why a command failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// It was asked for something that makes no sense: exit code 2.
+    /// A request that makes no sense: exit code 2.
     Usage(String),
-    /// It could not do what it was asked: exit code 1.
+    /// The command could not do its work: exit code 1.
     Failed(String),
-    /// It has said already what it found wrong: exit code 1.
+    /// The command has printed the reason already: exit code 1.
     Told,
 }
 
@@ -20,12 +20,12 @@ impl Failure {
         Failure::Usage(what.to_string())
     }
 
-    /// Something went wrong.
+    /// A command that could not do its work.
     pub fn failed(what: impl Display) -> Failure {
         Failure::Failed(what.to_string())
     }
 
-    /// An error that a server gave, with its code.
+    /// An error that a server returned, with its SQLSTATE and hint.
     pub fn of_server(what: &str, error: &postgres::Error) -> Failure {
         match error.as_db_error() {
             Some(of_server) => Failure::failed(format!(
@@ -38,7 +38,7 @@ impl Failure {
         }
     }
 
-    /// Says what is wrong, and gives the exit code.
+    /// Prints the reason on standard error, and returns the exit code.
     pub fn report(self) -> ExitCode {
         match self {
             Failure::Usage(what) => {

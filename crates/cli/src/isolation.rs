@@ -1,21 +1,21 @@
-//! Levels of isolation, as options name them.
+//! Isolation levels as options name them.
 
 use clap::ValueEnum;
 
-/// How the transactions of sessions are isolated, where nothing else is said.
+/// The default isolation level of sessions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum IsolationLevel {
-    /// Each statement sees what was committed before it
+    /// Each statement sees the commits before it
     ReadCommitted,
-    /// A transaction sees what was committed before its first statement: REPEATABLE READ
+    /// A transaction sees the commits before its first statement: REPEATABLE READ
     Snapshot,
-    /// As if transactions ran one after the other: SERIALIZABLE. One that is in the way of another ends with 40001, and
-    /// has to be run again
+    /// As if transactions ran one after the other: SERIALIZABLE. A transaction in conflict with
+    /// another ends with 40001 and must be repeated
     Serializable,
 }
 
 impl IsolationLevel {
-    /// As the setting `default_transaction_isolation` names it.
+    /// The value of the setting `default_transaction_isolation`.
     pub fn setting(self) -> &'static str {
         match self {
             IsolationLevel::ReadCommitted => "read committed",
@@ -24,7 +24,7 @@ impl IsolationLevel {
         }
     }
 
-    /// Whether it may refuse a transaction that is right by itself, with 40001.
+    /// True if this level may refuse a valid transaction with 40001.
     pub fn refuses(self) -> bool {
         self != IsolationLevel::ReadCommitted
     }

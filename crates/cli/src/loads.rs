@@ -1,12 +1,12 @@
 //! Loads of real machines, which drive the Google workload.
 //!
-//! They come as lines of time, machine, load (`data/README.md`); what follows on a line is not read.
+//! A file has lines of time, machine and load (`data/README.md`); further fields are ignored.
 
 use isomer_plan::generate::LoadTrace;
 use std::collections::BTreeMap;
 use std::io::Read;
 
-/// Reads loads by time, plain or zstd; of the first `machines` machines, or of all.
+/// Reads loads by time, plain or zstd, of the first `machines` machines, or of all.
 pub fn read(input: impl Read, machines: Option<usize>) -> Result<LoadTrace, String> {
     let rows = isomer_plan::recording::numbers(input).map_err(|error| error.to_string())?;
     let mut points: Vec<(f64, BTreeMap<usize, f64>)> = Vec::new();

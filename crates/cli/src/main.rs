@@ -1,8 +1,8 @@
-//! The program `isomer`; the library of the same name holds its commands.
+//! The program `isomer`. The library of the same name has its commands.
 
 use std::process::ExitCode;
 
-/// Each session has a thread that allocates and frees all the time.
+/// Faster than the default for sessions, which allocate in many threads.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

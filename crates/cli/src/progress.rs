@@ -1,12 +1,12 @@
-//! Telling that something takes its time.
+//! Progress of long steps on standard error.
 
 use crate::{clock, text};
 use std::time::{Duration, Instant};
 
-/// Nobody wonders before this much time.
+/// Time before the first line and between two lines.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Says on standard error, every two seconds, how far something is.
+/// Prints the progress of a step on standard error, every two seconds.
 pub struct Progress {
     what: &'static str,
     total: u64,
@@ -15,12 +15,12 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Nothing of `total` is done.
+    /// Begins a step of `total` units.
     pub fn new(what: &'static str, total: u64) -> Progress {
         Progress { what, total, done: 0, told: clock::now() }
     }
 
-    /// So much more is done.
+    /// Counts `more` finished units.
     pub fn add(&mut self, more: u64) {
         self.done += more;
         if self.told.elapsed() >= PAUSE {

@@ -1,6 +1,7 @@
-//! `isomer reconfigure`: plans for a running server: start, watch, pause, resume, cancel and reverse them.
+//! `isomer reconfigure`: starts, watches, pauses, resumes, cancels and reverses plans on a running
+//! server.
 //!
-//! It is a client like any other: what it does is SQL (`ALTER SYSTEM RECONFIGURE`, `isomer.reconfigurations`).
+//! The command is an SQL client: it uses `ALTER SYSTEM RECONFIGURE` and `isomer.reconfigurations`.
 
 use crate::failure::Failure;
 use crate::{clock, out, text};
@@ -9,13 +10,13 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How often a plan that is watched is looked at.
+/// Interval between two looks at a watched plan.
 const LOOK: Duration = Duration::from_millis(200);
-/// What is shown of each.
+/// The columns of a [`Shown`].
 const COLUMNS: &str = "number, reason, state, changes, made, rows, next, error, \
     (extract(epoch from coalesce(ended, now())) - extract(epoch from begun))::float8";
 
-/// Starts, watches and steers plans that a running server carries out beside its transactions
+/// Starts, watches and controls plans that a running server carries out beside its transactions
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "A plan has a change on each line, as `isomer advise --plan` writes it:
 
@@ -30,7 +31,7 @@ Examples:
   isomer reconfigure --server ... pause 3
   isomer reconfigure --server ... reverse 3 --watch")]
 pub(crate) struct ReconfigureArgs {
-    /// The server, as PostgreSQL's clients write it
+    /// The server, as a connection string of PostgreSQL's clients
     #[arg(
         long,
         value_name = "CONNECTION",
@@ -43,54 +44,54 @@ pub(crate) struct ReconfigureArgs {
 
 #[derive(clap::Subcommand, Clone, Debug)]
 enum Command {
-    /// Tries a plan, and begins to carry it out
+    /// Validates a plan, and starts it
     Start {
         /// The plan
         plan: PathBuf,
-        /// Only tries it
+        /// Only validates it
         #[arg(long, conflicts_with = "watch")]
         dry_run: bool,
-        /// Waits until it has ended, and tells how it goes
+        /// Reports its progress until it has ended
         #[arg(long)]
         watch: bool,
     },
-    /// Shows all since the server was started; of those that have ended, the last hundred
+    /// Shows all plans since the start of the server; of ended ones, the last hundred
     List {
         /// Prints one line of JSON
         #[arg(long)]
         json: bool,
     },
-    /// Tells how one goes until it has ended
+    /// Reports the progress of a plan until it has ended
     Watch {
         /// Its number
         number: u64,
     },
-    /// Makes no further change
+    /// Stops before the next change, until the plan is resumed
     Pause {
         /// Its number
         number: u64,
     },
-    /// Goes on
+    /// Resumes a paused plan
     Resume {
         /// Its number
         number: u64,
     },
-    /// Takes back what was made
+    /// Undoes the changes made so far, and ends the plan
     Cancel {
         /// Its number
         number: u64,
     },
-    /// Begins another that takes back what one has done
+    /// Starts a new plan that undoes the changes of a plan
     Reverse {
         /// Its number
         number: u64,
-        /// Waits until that has ended
+        /// Reports the progress of the new plan until it has ended
         #[arg(long)]
         watch: bool,
     },
 }
 
-/// One of them, as the server shows it.
+/// A plan as the server shows it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 struct Shown {
     number: i64,
@@ -140,10 +141,10 @@ impl Shown {
     }
 }
 
-/// Does what was asked for.
+/// Runs a subcommand of `isomer reconfigure`.
 ///
 /// # Errors
-/// If the server cannot be reached, or refuses it; or if a plan that was watched was not carried out.
+/// If the server cannot be reached or returns an error, or if a watched plan was not carried out.
 pub(crate) fn run(args: &ReconfigureArgs) -> Result<(), Failure> {
     let mut server = Server::connect(&args.server)?;
     match &args.command {
@@ -178,23 +179,23 @@ pub(crate) fn run(args: &ReconfigureArgs) -> Result<(), Failure> {
     }
 }
 
-/// A running server, asked in SQL.
+/// A connection to a running server.
 pub(crate) struct Server(Client);
 
 impl Server {
-    /// Connects as clients of PostgreSQL do.
+    /// Connects with a connection string of PostgreSQL's clients.
     pub(crate) fn connect(connection: &str) -> Result<Server, Failure> {
         let client = Client::connect(connection, NoTls);
         client.map(Server).map_err(|error| Failure::of_server(connection, &error))
     }
 
-    /// Rows of a question.
+    /// Runs a query; returns its rows.
     pub(crate) fn query(&mut self, question: &str) -> Result<Vec<Row>, Failure> {
         let rows = self.0.query(question, &[]);
         rows.map_err(|error| Failure::of_server("the server", &error))
     }
 
-    /// Has a plan carried out, and waits until it is; if it `says` so, as it goes.
+    /// Starts a plan and waits until it has ended; prints its progress if `says` is set.
     pub(crate) fn carry_out(&mut self, plan: &str, says: bool) -> Result<(), Failure> {
         self.ask(&format!("alter system reconfigure {}", quoted(plan)))?;
         let number = self.newest()?.number;
@@ -225,7 +226,7 @@ impl Server {
         found.ok_or_else(|| Failure::failed(format!("there is no reconfiguration {number}")))
     }
 
-    /// Of the one that was begun last: tells its number, or how it goes.
+    /// Watches the newest plan, or prints its state.
     fn follow_newest(&mut self, watch: bool) -> Result<(), Failure> {
         let newest = self.newest()?;
         match watch {
@@ -245,7 +246,11 @@ impl Server {
         self.until_ended(number, |shown| out::line(shown.line()))
     }
 
-    /// Waits until a plan has ended; calls `see` whenever it has got on.
+    /// Waits until a plan has ended; calls `see` whenever its state or its number of made changes
+    /// differs.
+    ///
+    /// # Errors
+    /// If the plan ends in another state than done.
     fn until_ended(&mut self, number: i64, see: impl Fn(&Shown)) -> Result<(), Failure> {
         let mut before = (String::new(), -1);
         loop {
@@ -265,7 +270,7 @@ impl Server {
     }
 }
 
-/// A text as SQL has it.
+/// Quotes a text as an SQL literal.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }

@@ -1,6 +1,6 @@
-//! `isomer reshard`: another shard key for a table of a running server, while it is used.
+//! `isomer reshard`: changes the shard key of a table of a running server, while clients use it.
 //!
-//! It is a client like any other: what it does is SQL (`ALTER TABLE .. SHARD BY`, `isomer.jobs`).
+//! The command is an SQL client: it uses `ALTER TABLE .. SHARD BY` and `isomer.jobs`.
 
 use crate::failure::Failure;
 use crate::{clock, out};
@@ -8,14 +8,15 @@ use postgres::{Client, Config, NoTls};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// How often the change is looked at.
+/// Interval between two looks at the state of the change.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Gives a table of a running server another shard key, while clients use the table
+/// Changes the shard key of a table of a running server, while clients use the table
 ///
-/// Rows are placed by their shard key, so transactions that name it go to one site. The rows are written
-/// in their new order beside the old one, and then the two change places; whoever reads or writes the table meanwhile
-/// is not refused anything. Interrupted before that moment, the command leaves the table as it was.
+/// Rows are placed by their shard key, so transactions that name it run at one site. The server
+/// writes the rows in their new order beside the old one, and then switches to the new order.
+/// Clients can read and write the table all the time. Interrupted before the switch, the command
+/// leaves the table as it was.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Examples:
   isomer reshard accounts --by bid --dry-run
@@ -30,31 +31,33 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(crate) struct ReshardArgs {
     /// The table
     table: String,
-    /// The columns of the shard key, with commas between; or `default`: the primary key
+    /// The columns of the shard key, separated by commas; or `default`: the primary key
     #[arg(long, value_name = "COLUMNS", required_unless_present_any = ["pause", "resume", "cancel"])]
     by: Option<String>,
-    /// Only says what would come of it
+    /// Only shows the effect of the change
     #[arg(long)]
     dry_run: bool,
-    /// Keeps the rows in the old order too: going back is done in a moment, and each write is done twice until then
+    /// Keeps the rows in the old order, too. A change back is then immediate, but each write is
+    /// made twice until the old order is dropped
     #[arg(long)]
     keep_old: bool,
-    /// Copies at most so many rows a second
+    /// Copies at most this many rows a second
     #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u64).range(1..))]
     budget: Option<u64>,
-    /// Also if the columns have fewer different values than the table has partitions
+    /// Changes the key even if the columns have fewer different values than the table has
+    /// partitions
     #[arg(long)]
     force: bool,
-    /// Holds up the change that is under way
+    /// Pauses the running change
     #[arg(long, conflicts_with_all = ["by", "dry_run", "keep_old", "force", "budget"])]
     pause: bool,
-    /// Goes on with the change that is under way, as before, or with another budget
+    /// Resumes the paused change, with the same or another budget
     #[arg(long, conflicts_with_all = ["by", "dry_run", "keep_old", "force", "pause"])]
     resume: bool,
-    /// Ends the change that is under way, and leaves the table as it was
+    /// Cancels the running change, and leaves the table as it was
     #[arg(long, conflicts_with_all = ["by", "dry_run", "keep_old", "force", "budget", "pause", "resume"])]
     cancel: bool,
-    /// The server, as PostgreSQL's clients write it
+    /// The server, as a connection string of PostgreSQL's clients
     #[arg(
         long,
         value_name = "CONNECTION",
@@ -63,10 +66,10 @@ pub(crate) struct ReshardArgs {
     server: String,
 }
 
-/// Does it, and tells how it goes.
+/// Makes the change, and prints its progress.
 ///
 /// # Errors
-/// If the server cannot be reached, or refuses it.
+/// If the server cannot be reached, or refuses the change.
 pub(crate) fn run(args: &ReshardArgs) -> Result<(), Failure> {
     let mut config: Config = args.server.parse().map_err(Failure::usage)?;
     config.notice_callback(|notice| out::line(notice.message()));
@@ -116,12 +119,12 @@ fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Tells what the server says of such changes, until this one has ended.
+/// Prints the state of resharding jobs, whenever it differs, until the change has ended.
 fn follow(looker: &mut Client, ends: &mpsc::Receiver<()>) {
     let query = "select state from isomer.jobs where change like 'ALTER TABLE % SHARD BY %'";
     let mut before = String::new();
     while ends.recv_timeout(LOOK) == Err(mpsc::RecvTimeoutError::Timeout) {
-        // It is the change that matters: whoever looks on may lose sight of it.
+        // A failure to show the state must not end the change.
         let Ok(rows) = looker.query(query, &[]) else { return };
         for row in rows {
             let state: String = row.get(0);

@@ -1,23 +1,23 @@
-//! SIGINT and SIGTERM: when a process is to end.
+//! SIGINT and SIGTERM: how a process ends.
 //!
-//! | while it | a signal |
+//! | phase | effect of a signal |
 //! | --- | --- |
-//! | waits for others, serves | asks it to stop: sessions end, checkpoints are made |
-//! | opens its database | ends it at once: nobody was told anything, and what was durable is |
-//! | stops | ends it at once, too: whoever asks twice does not want to wait |
+//! | serves, or waits for other processes | graceful: sessions end, checkpoints are made |
+//! | opens its database | immediate: no client has an answer, and durable data stays durable |
+//! | stops | immediate: a second signal means that the user does not want to wait |
 //!
-//! So nothing that waits for another process, which may never come back, keeps this one from ending.
+//! So a wait for another process, which may never restart, cannot keep this process from ending.
 //!
-//! The signals are blocked in all threads, and one thread takes them. A handler would not do: METIS, which the
-//! autopilot calls, has its own for SIGTERM while it works, which jumps to where METIS was called, on whatever thread
-//! the signal has come.
+//! All threads block the signals, and one thread takes them by `sigwait`. A handler would not work:
+//! METIS, which the autopilot calls, installs its own handler for SIGTERM while it runs. It jumps
+//! to where METIS was called, on whichever thread receives the signal.
 
 use crate::failure::Failure;
 use nix::sys::signal::{SigSet, Signal, raise};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-/// What a process does, as far as signals are concerned.
+/// The phase of the process, which decides the effect of a signal.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 enum Phase {
@@ -26,7 +26,7 @@ enum Phase {
     Stops,
 }
 
-/// Whether a process is to end. See the [module documentation](self).
+/// The request to end a process. See the [module documentation](self).
 #[derive(Default)]
 pub struct Stop {
     asked: AtomicBool,
@@ -34,7 +34,8 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Takes the process's signals. Called before there is another thread: those that come later block them, too.
+    /// Handles the process's signals. Must be called before other threads start, because they
+    /// inherit the blocked signals.
     pub fn on_signals() -> Result<Arc<Stop>, Failure> {
         let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM].into_iter().collect();
         signals.thread_block().map_err(Failure::failed)?;
@@ -50,12 +51,12 @@ impl Stop {
         Ok(stop)
     }
 
-    /// True once it has been asked to.
+    /// True once a signal has asked the process to stop.
     pub fn is_asked(&self) -> bool {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// Runs what opens a database.
+    /// Runs `open`, during which a signal ends the process at once.
     pub fn while_opening<T>(&self, open: impl FnOnce() -> T) -> T {
         self.begin(Phase::Opens);
         if self.is_asked() {
@@ -66,7 +67,7 @@ impl Stop {
         opened
     }
 
-    /// The process begins to stop.
+    /// Begins the phase in which a further signal ends the process at once.
     pub fn begin_to_stop(&self) {
         self.begin(Phase::Stops);
     }
@@ -84,8 +85,8 @@ impl Stop {
     }
 }
 
-/// Ends the process as the signal does where nobody takes it. Other threads go on until then, so nothing is destroyed
-/// under them.
+/// Ends the process by the default action of the signal. Other threads run until then, so nothing
+/// is destroyed while they use it.
 fn end_at_once(signal: Signal) -> ! {
     let _ = SigSet::from(signal).thread_unblock();
     let _ = raise(signal);

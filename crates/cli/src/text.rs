@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Formats numbers, bars and tables for people.
 
 use std::fmt::Write as _;
 
@@ -68,7 +68,8 @@ pub fn fit(line: &str, width: usize) -> String {
     text
 }
 
-/// Rows of cells as aligned lines, the first column to the left and the last as it is.
+/// Rows of cells as aligned lines: the first column to the left, the last without padding, the
+/// others to the right.
 pub fn columns(rows: &[Vec<String>], indent: usize) -> String {
     let cells = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |cell: usize| {

@@ -1,8 +1,8 @@
-//! Courses over time as a picture: panels in a grid, each with an axis of seconds and a curve or several.
+//! Plots over time as SVG: panels in a grid, each with an axis of seconds and one or more curves.
 //!
 //! ```text
 //!   title                          a single curve is filled down to its axis; several have a legend
-//!   │   ▁▂▂▁│░░░▂▇▅░░│▁▂▁▁         ░ what is looked at; │ where a phase of it begins, with its name
+//!   │   ▁▂▂▁│░░░▂▇▅░░│▁▂▁▁         ░ the measured period; │ begin of a phase, with its name
 //!   └───────────────────── s
 //! ```
 
@@ -32,19 +32,19 @@ pub struct Curve {
 pub struct Panel {
     pub title: String,
     pub end_s: f64,
-    /// The least and the largest value that is shown; if not set, from 0 to a bit more than there is.
+    /// The lowest and the highest value shown; by default from 0 to 10 % above the largest value.
     pub limits: Option<(f64, f64)>,
-    /// What is looked at, from when to when.
+    /// The measured period: begin and end in seconds.
     pub shaded: Option<(f64, f64)>,
-    /// Phases, and when they begin.
+    /// Begin of each phase in seconds, and its name.
     pub phases: Vec<(f64, String)>,
     pub curves: Vec<Curve>,
 }
 
-/// Draws panels as SVG, `columns` beside each other, in a picture of that size.
+/// Draws panels as SVG of the given size, `columns` of them side by side.
 ///
 /// # Errors
-/// If the file cannot be written, or nothing can be drawn in that space.
+/// If the file cannot be written, or the panels do not fit.
 pub fn draw(path: &Path, size: (u32, u32), columns: usize, panels: &[Panel]) -> Drawn {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;

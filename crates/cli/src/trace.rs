@@ -1,7 +1,7 @@
-//! The trace that is replayed: one that is built into the program, or a file.
+//! The trace to replay: the embedded one, or a file.
 //!
-//! The committed trace (`data/twitter_cache_1m.csv.zst`, CC BY 4.0, see `data/README.md`) is embedded,
-//! all of its 2.2 MB, so that `isomer demo` works in any folder and on any machine.
+//! The embedded trace (`data/twitter_cache_1m.csv.zst`, CC BY 4.0, see `data/README.md`) takes
+//! 2.2 MB. It lets `isomer demo` run in any folder and on any machine.
 
 use crate::failure::Failure;
 use isomer_workload::Trace;
@@ -14,7 +14,7 @@ const EMBEDDED: &[u8] = include_bytes!("../../../data/twitter_cache_1m.csv.zst")
 /// The name of the embedded trace.
 pub const EMBEDDED_NAME: &str = "twitter_cache_1m";
 
-/// A trace that can be replayed, and what to call it.
+/// A trace, and its name.
 #[derive(Clone)]
 pub struct Named {
     pub name: String,

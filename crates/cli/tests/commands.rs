@@ -44,7 +44,7 @@ fn every_command_has_help_with_an_example() {
 }
 
 #[test]
-fn requests_that_make_no_sense_end_with_2_and_name_what_is_wrong() {
+fn bad_requests_end_with_2_and_name_the_fault() {
     let cases: [(&[&str], &str); 4] = [
         (&["frob"], "frob"),
         (&["demo", "--sites", "1"], "1 is not in 2..=64"),
@@ -134,7 +134,7 @@ fn a_design_is_shown_changed_and_checked() {
 }
 
 #[test]
-fn a_short_demo_keeps_its_promises_and_draws() {
+fn a_short_demo_passes_its_checks_and_draws() {
     let plot = folder("demo").join("demo.svg");
     let path = plot.display().to_string();
     let args = ["demo", "--seconds", "4", "--partition-keys", "1", "--json", "--plot", &path];
@@ -148,7 +148,7 @@ fn a_short_demo_keeps_its_promises_and_draws() {
 }
 
 #[test]
-fn a_shard_key_changes_while_clients_work_and_none_is_refused_anything() {
+fn a_shard_key_changes_while_clients_work_and_no_request_fails() {
     let ended = isomer(&["demo", "--scenario", "reshard", "--seconds", "3", "--json"]);
     assert_eq!(ended.code, 0, "{}\n{}", ended.out, ended.err);
     let line = json(&ended.out);
@@ -156,7 +156,7 @@ fn a_shard_key_changes_while_clients_work_and_none_is_refused_anything() {
     assert!(checks.len() == 2 && checks.iter().all(|check| check["ok"] == true), "{}", ended.out);
     let share = |part: &str| line[part]["single_site"].as_f64().expect("a share");
     assert!(share("before") < 0.9, "{}", ended.out);
-    // Who began before the change may commit after it.
+    // A transaction may begin before the change and commit after it.
     assert!(share("after") > 0.99, "{}", ended.out);
 }
 

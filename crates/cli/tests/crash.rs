@@ -1,15 +1,15 @@
-//! `kill -9`, again and again: what was acknowledged is there, nothing is partial, and the design is
-//! one of the two sides of each change that was under way.
+//! `kill -9`, again and again: acknowledged transfers survive, no transfer is partial, and a change
+//! of the design that was under way has either taken effect or not.
 //!
 //! ```text
-//!   for each round    start `isomer crash-child FOLDER`, read what it says
+//!   for each round    start `isomer crash-child FOLDER`, read its reports
 //!                     kill it at a random moment
 //!                     open the folder again, and compare
 //! ```
 //!
 //! The child moves money between accounts from several threads while the design changes, and
-//! says what was acknowledged. Each account has one payer, who counts its transfers in it; so a payer
-//! has at most one transfer that was under way. See `src/crash_child.rs`.
+//! reports acknowledgements. Each account has one payer and counts the payer's transfers. So at
+//! most one transfer of a payer can be under way. See `src/crash_child.rs`.
 
 use isomer_design::{Change, Design};
 use std::collections::BTreeMap;
@@ -19,7 +19,8 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// So many rounds, and more until enough has been acknowledged for the test to be worth something; but not for ever.
+/// The number of rounds. More follow, up to `ROUNDS_MAX`, until more than `ENOUGH` commits and
+/// changes are acknowledged.
 const ROUNDS: u64 = 15;
 const ROUNDS_MAX: u64 = 300;
 const ENOUGH: usize = 20;
@@ -28,7 +29,7 @@ const MONEY: i64 = 48_000;
 const PAYERS: i64 = 3;
 const LINES_TOLD: usize = 40;
 
-/// What the folder holds.
+/// The content of the folder after a restart.
 struct Found {
     /// Balance and number of transfers, by account.
     accounts: BTreeMap<i64, (i64, i64)>,
@@ -47,7 +48,8 @@ fn a_killed_process_leaves_all_that_was_acknowledged_and_nothing_partial() {
         assert!(round <= ROUNDS_MAX, "{commits} commits and {changes} changes: worth little");
         chance = chance.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let after = Duration::from_millis(10 + (chance >> 33) % 290);
-        // Some are killed while they make or recover the database, most while they work.
+        // Some rounds kill the child while it creates or recovers the database, most while it
+        // works.
         let from = if round % 5 == 1 { From::Start } else { From::Open };
         let lines = run_and_kill(&folder, round, from, after);
         let found = reopen(&folder, round);
@@ -58,23 +60,23 @@ fn a_killed_process_leaves_all_that_was_acknowledged_and_nothing_partial() {
     }
 }
 
-/// From when a child has its time to live.
+/// The event from which a child has its time to live.
 enum From {
     Start,
     Open,
 }
 
-/// What a child said before it was killed.
+/// The reports of a child before it was killed.
 #[derive(Default)]
 struct Said {
     /// The number of the last acknowledged transfer, by account.
     commits: BTreeMap<i64, i64>,
     acknowledged: usize,
     done: Vec<String>,
-    /// Changes that were asked for, and whose end is not known: how often each, as two threads may
-    /// ask for the same one.
+    /// Changes that began, and whose end is unknown, with a count: two threads may ask for the same
+    /// change.
     under_way: BTreeMap<String, usize>,
-    /// The last lines about changes, for whoever has to find out what went wrong.
+    /// The last reports about changes, for the message of a failed assertion.
     last: Vec<String>,
 }
 
@@ -120,7 +122,7 @@ impl Said {
     fn check_commits(&self, before: Option<&Found>, found: &Found, round: u64) -> usize {
         assert_eq!(found.accounts.len(), ACCOUNTS, "round {round}: every account is there once");
         let money: i64 = found.accounts.values().map(|(balance, _)| balance).sum();
-        assert_eq!(money, MONEY, "round {round}: no transfer is there by half");
+        assert_eq!(money, MONEY, "round {round}: no transfer is partial");
         let mut beyond = [0; PAYERS as usize];
         for (account, (_, paid)) in &found.accounts {
             let acknowledged = self.commits.get(account).copied();
@@ -130,7 +132,7 @@ impl Said {
             beyond[(account % PAYERS) as usize] += paid - known;
         }
         let one_each = beyond.iter().all(|transfers| *transfers <= 1);
-        assert!(one_each, "round {round}: transfers that nobody made: {beyond:?} by payer");
+        assert!(one_each, "round {round}: unknown transfers: {beyond:?} by payer");
         self.acknowledged
     }
 
@@ -155,7 +157,7 @@ impl Said {
     }
 }
 
-/// Starts a child, and kills it after a while; gives the lines that it wrote completely.
+/// Starts a child and kills it `after` a while; returns the lines that it wrote completely.
 #[allow(clippy::disallowed_methods, reason = "the test kills a process at a moment of real time")]
 fn run_and_kill(folder: &Path, seed: u64, from: From, after: Duration) -> Vec<String> {
     let mut child = command(folder)
@@ -173,7 +175,7 @@ fn run_and_kill(folder: &Path, seed: u64, from: From, after: Duration) -> Vec<St
                 lines.push(line.trim_end().to_owned());
             }
             if line == "open\n" {
-                // Nobody waits for it in the rounds that do not.
+                // In some rounds there is no receiver.
                 let _ = opened.send(());
             }
             line.clear();
@@ -189,7 +191,7 @@ fn run_and_kill(folder: &Path, seed: u64, from: From, after: Duration) -> Vec<St
     reader.join().expect("the reader does not panic")
 }
 
-/// Opens the folder again. The program finds out itself whether copies agree.
+/// Opens the folder again. The child itself checks that copies agree.
 fn reopen(folder: &Path, round: u64) -> Found {
     let output = command(folder).arg("--show").output().expect("the program starts");
     let text = String::from_utf8(output.stdout).expect("it writes text");

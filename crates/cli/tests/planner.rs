@@ -1,4 +1,4 @@
-//! The planning commands as a shell sees them: files in, advice out, and what is said about bad input.
+//! The planning commands as a shell sees them: input files, advice, and errors about bad input.
 
 mod run;
 
@@ -42,7 +42,8 @@ impl Files {
     }
 }
 
-/// A recording of accounts 0 to 47: keys 3 and 5 are touched together all the time, others rarely.
+/// A recording of accounts 0 to 47: most transactions touch keys 3 and 5 together, a quarter one
+/// key.
 fn accounts() -> String {
     let mut text = "time,transaction,table,key,access\n".to_owned();
     for number in 0..400 {
@@ -76,7 +77,7 @@ fn advice_becomes_changes_that_a_database_carries_out() {
     done(&apply);
     assert_eq!(done(&["design", "show", &database, "--full"]), files.read("after.design"));
 
-    // The design that was reached is a placement, too, and now there is less to do.
+    // The design after the plan is a placement, too, and needs fewer moves.
     let sites = ["--sites", "3", "--placement", &after, "--json"];
     let again = json(&done(&[&["advise", &trace], &sites[..]].concat()));
     let moves = |answer: &Value| answer["moves"].as_array().map(Vec::len);
@@ -96,7 +97,7 @@ fn clumps_are_remembered_and_go_home() {
     let remembered = files.read("clumps.csv");
     assert!(remembered.lines().any(|line| line.contains(",accounts,0,")), "{remembered}");
 
-    // Later only keys that stayed at home are touched.
+    // Later transactions touch only keys that stayed at home.
     let mut later = "time,transaction,table,key,access\n".to_owned();
     (0..96).for_each(|n| later += &format!("{n},{n},accounts,{},r\n", 20 + n % 28));
     let cool = files.write("cool.csv", &later);
@@ -149,9 +150,9 @@ fn a_new_shard_key_comes_with_flows_rounds_and_a_design() {
     assert_eq!(design.partition_count(), 8);
 }
 
-/// Each line: what is asked with which file, and what the error must say.
+/// Each case: a command, the content of FILE, and a part of the error.
 #[test]
-fn bad_input_is_named_with_what_would_be_right() {
+fn errors_about_bad_input_name_the_place_and_the_remedy() {
     let files = Files::new("bad");
     let header = "time,transaction,table,key,access\n";
     let good = format!("{header}0,1,orders,1,r\n0,1,orders,2,w\n1,2,orders,5,r\n2,3,orders,6,r\n");
@@ -279,7 +280,7 @@ fn bad_input_is_named_with_what_would_be_right() {
     }
 }
 
-/// So many keys, each touched once.
+/// A recording of `count` keys, each touched once.
 fn keys(count: u32) -> String {
     let line = |n: u32| format!("{n},{n},orders,{n},r\n");
     "time,transaction,table,key,access\n".to_owned() + &(0..count).map(line).collect::<String>()
@@ -320,7 +321,7 @@ fn a_placement_that_does_not_fit_is_refused() {
         assert!(ended.code == 1 && ended.err.contains(error), "{text}: {}", ended.err);
         assert!(ended.err.contains(&path), "{}", ended.err);
     }
-    // Rules for what was not recorded may be right, so they are pointed out, not refused.
+    // Rules for tables without accesses may be right, so they are a note and no error.
     let path = files.write("placement", "table,from,site\n*,0,s1\nacounts,0,s2\n");
     let said = done(&["advise", &trace, "--sites", "3", "--placement", &path]);
     assert!(said.contains("rules for acounts, which was not recorded"), "{said}");

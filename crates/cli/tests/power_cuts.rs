@@ -1,18 +1,20 @@
-//! Power cuts: whatever a disk loses that was not synced, a server begins with all that it had acknowledged, and with
-//! nothing by halves.
+//! Power cuts: a server restarts with all acknowledged transactions and no partial one, whichever
+//! unsynced writes the disk loses.
 //!
 //! ```text
-//!   isomer serve, with a shim before the C library ──▶ trace: each write, sync and change of names, in order
-//!        ▲ transfers, definitions, checkpoints             │  cut at random places, half of them next to a name
-//!   what was acknowledged, and how long the trace was then ▼
-//!        └────────────── compared with ◀──────── isomer serve, on what the disk may have kept (disk.rs)
+//!   isomer serve, with a shim before the C library ──▶ trace: writes, syncs, changes of names
+//!        ▲ transfers, DDL, checkpoints                   │  cut at random places, half of them
+//!        │                                               ▼  next to a change of names
+//!   acknowledgements, each with the length         isomer serve, on the content that the
+//!   of the trace at that time      ◀── compare ──  disk may have kept (disk.rs)
 //! ```
 //!
-//! That recovery is traced as well, cut once more, and what is left of it is looked at in the same way. Disks that keep
-//! nothing that they say they have stored have to be found out, or the test would prove nothing.
+//! The recovery after a cut is traced as well, cut once more, and checked in the same way. The test
+//! must also find faults with disks that do not store synced data; otherwise it would prove
+//! nothing.
 //!
-//! `ISOMER_CUTS` is how many cuts are made (4), `ISOMER_SEED` where chance begins (1); what clients do is not repeated by
-//! it. Needs a C compiler and Linux.
+//! `ISOMER_CUTS` is the number of cuts (4), `ISOMER_SEED` the seed of the cuts (1). The clients'
+//! work does not repeat with a seed. The test needs a C compiler and Linux.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::disallowed_methods, reason = "clients are threads that work for a while")]
@@ -37,7 +39,7 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// Where to cut, in order: behind any event, or next to a change of names.
+/// Indexes of the events to cut after, in order: half of them anywhere, half at a change of names.
 fn places(events: &[(u64, Event)], count: usize, chance: &mut Chance) -> Vec<usize> {
     let mut any = || chance.below(events.len() as i64) as usize;
     let mut places: Vec<usize> = (0..count).map(|_| any()).collect();
@@ -56,8 +58,9 @@ struct Cuts<'a> {
 }
 
 impl Cuts<'_> {
-    /// Cuts the power so often while these events come to a disk; what is wrong with the databases that are left. `due` is how
-    /// much of the first trace they must have: as much as there was at the cut, or of a recovery, what was there before.
+    /// Applies the events to a disk, and cuts the power after `count` of them. Returns the faults
+    /// of the databases that are left. A database must have what was acknowledged within the first
+    /// `due` bytes of the first trace; without `due`, up to the cut.
     fn of(
         &mut self,
         disk: &mut Disk,
@@ -79,13 +82,14 @@ impl Cuts<'_> {
         wrong
     }
 
-    /// What is wrong with the database that a cut leaves now, and perhaps with what a cut of its recovery leaves.
+    /// The faults of the database after a cut at this moment; if `cuts_again`, also after a cut of
+    /// its recovery.
     fn look(&mut self, disk: &Disk, due: u64, cuts_again: bool) -> Vec<String> {
         let loss = (Loss::any(&mut self.chance), Loss::any(&mut self.chance));
         self.look_after(loss, disk, due, cuts_again)
     }
 
-    /// The same of a cut that loses so much of names and of contents.
+    /// Like [`Cuts::look`], for a cut with the given losses of names and of contents.
     fn look_after(
         &mut self,
         loss: (Loss, Loss),
@@ -127,6 +131,6 @@ fn power_cuts_lose_nothing_that_was_acknowledged_unless_the_disk_lies() {
         let mut disk = Disk::new(&data, keeps);
         events.iter().for_each(|(_, event)| disk.apply(event.clone()));
         let wrong = cuts.look_after((Loss::All, Loss::All), &disk, end, false);
-        assert!(!wrong.is_empty(), "with a disk that has {keeps:?} nothing is wrong");
+        assert!(!wrong.is_empty(), "a disk with {keeps:?} must lose something");
     }
 }

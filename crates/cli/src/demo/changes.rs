@@ -1,4 +1,4 @@
-//! What became of the design: every change as it happened, and statistics by operator.
+//! The changes of the design: the last ones with their texts, and statistics by operator.
 
 use crate::text;
 use isomer_cluster::ChangeEvent;
@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
-/// The last changes that are kept with their texts.
+/// Changes that are kept with their texts.
 const LAST: usize = 12;
-/// Different reasons that are told apart, for each operator.
+/// Different reasons that are counted, for each operator.
 const REASONS: usize = 64;
 
 /// Listens to the changes of a database.
@@ -19,7 +19,7 @@ pub(crate) struct ChangeLog {
     changes: Mutex<Changes>,
 }
 
-/// The changes up to now.
+/// The changes so far.
 #[derive(Default)]
 pub(crate) struct Changes {
     pub(crate) all: Vec<Change>,
@@ -27,7 +27,7 @@ pub(crate) struct Changes {
     by_operator: BTreeMap<&'static str, Statistics>,
 }
 
-/// A change, for a person.
+/// A change as the views show it.
 #[derive(Clone, Debug)]
 pub(crate) struct LastChange {
     pub(crate) at_s: f64,
@@ -40,7 +40,7 @@ pub(crate) struct LastChange {
 struct Statistics {
     count: u64,
     took_ns: u64,
-    /// How often, by the reason without its numbers; with one example each.
+    /// Counts by the reason without its numbers, each with one example.
     reasons: BTreeMap<String, (u64, String)>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct ChangeSummary {
     pub(crate) mean_ns: u64,
     /// The most frequent reason, as an example.
     pub(crate) reason: String,
-    /// How often it was given, with any numbers in it.
+    /// The number of changes with this reason, whatever its numbers are.
     pub(crate) reason_count: u64,
 }
 
@@ -61,7 +61,7 @@ impl ChangeLog {
         ChangeLog { begun, changes: Mutex::default() }
     }
 
-    /// To be called for every change.
+    /// Logs a change. The database calls it for every one.
     pub(crate) fn enter(&self, event: &ChangeEvent) {
         let at_s = self.begun.elapsed().as_secs_f64();
         let mut changes = self.changes();
@@ -84,17 +84,17 @@ impl ChangeLog {
 }
 
 impl Changes {
-    /// How often each operator was used.
+    /// The number of changes by each operator.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         self.by_operator.iter().map(|(operator, statistics)| (*operator, statistics.count))
     }
 
-    /// Operators, counts, durations and reasons.
+    /// Count, mean time and most frequent reason of each operator.
     pub(crate) fn summary(&self) -> Vec<ChangeSummary> {
         self.by_operator.iter().map(|(operator, found)| found.summary(operator)).collect()
     }
 
-    /// What the changes make of a design: the design that the database should have now.
+    /// Applies the changes to a design. The result should be the design of the database now.
     pub(crate) fn applied_to(&self, mut design: Design) -> Result<Design, String> {
         for change in &self.all {
             design.apply(change).map_err(|invalid| format!("{change}: {invalid}"))?;
@@ -104,7 +104,7 @@ impl Changes {
 }
 
 impl LastChange {
-    /// One line.
+    /// The change as one line.
     pub(crate) fn line(&self) -> String {
         let took = text::duration(self.took_ns as f64);
         format!("{:6.1} s  {:<34} {took:>9}  {}", self.at_s, self.text, self.reason)

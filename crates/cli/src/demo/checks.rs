@@ -1,4 +1,4 @@
-//! What the demo promises, checked at the end, when everything is at rest.
+//! The checks at the end of the demo, when nothing runs any more.
 
 use super::compare::Compared;
 use super::run::Ran;
@@ -9,7 +9,7 @@ use crate::work::inspect;
 use isomer_cluster::Database;
 use isomer_workload::TraceWorkload;
 
-/// Checks everything.
+/// Runs all checks but [`local`].
 pub(super) fn check(
     db: &Database,
     workload: &TraceWorkload,
@@ -27,7 +27,7 @@ pub(super) fn check(
     ])
 }
 
-/// The changes that were told of lead from the first design to the last.
+/// Checks that the logged changes lead from the first design to the last.
 fn accounted(db: &Database, ran: &Ran) -> Check {
     let changes = ran.log.changes();
     let count = text::count(changes.all.len() as u64);
@@ -47,10 +47,11 @@ fn sessions(ran: &Ran) -> Check {
     }
 }
 
-/// In fewer seconds than this, a machine that has other things to do may learn nothing.
+/// A shorter run on a busy machine may be too short for the autopilot to learn anything.
 const LEARNS_S: u64 = 10;
 
-/// More transactions run at one site at once than if nobody had changed the design; of a short run that is not said.
+/// Checks that more transactions run at one site than without changes of the design; `None` for a
+/// run shorter than [`LEARNS_S`].
 pub(super) fn local(seconds: u64, ran: &Ran, unchanged: &Compared) -> Option<Check> {
     let (_, last) = ran.series.first_and_last_tenth();
     let without = unchanged.tally.single_site_share();

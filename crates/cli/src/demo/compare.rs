@@ -1,4 +1,4 @@
-//! The same trace on a design that nobody changes: what no single site can run commits over several.
+//! The same trace on a design that does not change, with two-phase commit over several sites.
 
 use super::DemoArgs;
 use crate::clock;
@@ -8,10 +8,10 @@ use isomer_workload::{TraceWorkload, random};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Of the demo's time, so much.
+/// The share of the demo's time that it runs.
 const SHARE: f64 = 1.0 / 3.0;
 
-/// What came of it, and in how many seconds.
+/// The counts of its clients.
 pub(super) struct Compared {
     pub(super) tally: Tally,
     pub(super) seconds: f64,

@@ -1,13 +1,15 @@
-//! `isomer demo --scenario hotspot`: suppliers of one site become hot, and a loop cures the overload.
+//! `isomer demo --scenario hotspot`: suppliers of one site become hot, and the controller moves
+//! load away.
 //!
 //! ```text
-//!   calm ── 1/6 of the time ──▶ six suppliers of s1 are hot ── 1/2 ──▶ six of s3 are, those of s1 cool
-//!             each second: the load of each site, and what the loop says
-//!   afterwards: how long each overload lasted, what was moved for it, whether all rows are there
+//!   calm ── 1/6 of the time ──▶ six suppliers of s1 are hot ── to 1/2 ──▶ six of s3 instead
+//!             each second: the load of each site, and reports of the controller
+//!   at the end: how long each overload lasted, what moved, whether all rows exist
 //! ```
 //!
-//! The workload is PPS (`isomer_workload::Pps`): parts are shared by suppliers and used by products, so that a hot
-//! supplier cannot be moved without what is accessed with it, or every transaction of it is over several sites.
+//! The workload is PPS (`isomer_workload::Pps`): suppliers share parts, and products use them. A
+//! hot supplier must move with the rows that are accessed with it; otherwise all of its
+//! transactions are over several sites.
 
 use super::args::{DemoArgs, Elasticity};
 use crate::checks::{Check, copies, invariants, no_failures, sums};
@@ -25,24 +27,24 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 const TABLE: TableId = TableId(1);
-/// So many suppliers for each site.
+/// Suppliers of each site.
 const SUPPLIERS_PER_SITE: u64 = 50;
-/// What is hot, and how hot.
+/// Hot suppliers, and their share of the requests.
 const HOT_COUNT: u64 = 6;
 const HOT_SHARE: f64 = 0.9;
-/// A bar of the load of a site is as long as four times the mean.
+/// The load, as a multiple of the mean, of a full bar.
 const BAR_TIMES: f64 = 4.0;
 const BAR_WIDTH: usize = 16;
 
-/// An overload from its beginning to its end.
+/// An overload, and the moves against it.
 #[derive(Serialize)]
 struct Cured {
     what: String,
-    /// How many times the mean load the hottest site had, and has.
+    /// The load of the hottest site over the mean, before and after.
     times_before: f64,
     times_after: Option<f64>,
     noticed_s: f64,
-    /// When the changes of the first plans had been made.
+    /// Seconds until the changes of the first plans were made.
     moved_s: Option<f64>,
     changes: usize,
     footprints: usize,
@@ -64,7 +66,7 @@ struct Report {
     checks: Vec<Check>,
 }
 
-/// Runs it.
+/// Runs the scenario.
 ///
 /// # Errors
 /// [`Failure::Told`] if a check fails.
@@ -128,14 +130,15 @@ pub(super) fn run(args: &DemoArgs, elasticity: Elasticity) -> Result<(), Failure
     if is_ok { Ok(()) } else { Err(Failure::Told) }
 }
 
-/// The hot spots, one after the other: the first suppliers of the first site, and of one in the middle.
+/// The two hot spots: the first suppliers of the first site, then those of a site in the middle.
 fn spots(sites: u16, suppliers: u64) -> [HotSuppliers; 2] {
     let middle = suppliers / u64::from(sites) * u64::from(sites / 2);
     [0, middle].map(|first| HotSuppliers { first, count: HOT_COUNT, share: HOT_SHARE })
 }
 
-/// Runs clients while the hot spot comes and moves, and says each second how the sites are. Gives what the clients
-/// counted, a session that has seen all of it, and when the hot spots came.
+/// Runs clients while the hot spot appears and moves, and reports the load of the sites each
+/// second. Returns the clients' counts, a session that has seen all of their commits, and the times
+/// of the hot spots.
 fn watch(
     args: &DemoArgs,
     db: &Database,
@@ -159,7 +162,7 @@ fn watch(
                         if next != now {
                             now = next;
                             let heated = client.workload().heat(Some(spots[now - 1]));
-                            heated.expect("there are so many suppliers");
+                            heated.expect("the suppliers of a hot spot exist");
                         }
                         let transaction = client.draw();
                         client.run(&transaction, &mut tally);
@@ -209,7 +212,7 @@ fn loads(db: &Database) -> String {
     sites.iter().zip(&busy).map(one).collect::<Vec<_>>().join("  ")
 }
 
-/// Tells what is new about the episodes, of which so many have been told to their end.
+/// Reports the incidents that ended after the first `told` of them; returns the new number.
 fn tell<'e>(
     episodes: impl Iterator<Item = &'e Episode>,
     told: usize,
@@ -241,7 +244,7 @@ fn tell<'e>(
     told
 }
 
-/// What became of each overload that followed a hot spot: the last episode that began in its time.
+/// The result for each hot spot, from the first and the last incident that began in its time.
 fn cured<'e>(episodes: impl Iterator<Item = &'e Episode>, onsets: &[(Time, String)]) -> Vec<Cured> {
     let all: Vec<&Episode> = episodes.collect();
     let since = |at: Time, time: Time| time.0.saturating_sub(at.0) as f64 / 1e9;
@@ -272,7 +275,7 @@ fn cured<'e>(episodes: impl Iterator<Item = &'e Episode>, onsets: &[(Time, Strin
     cured
 }
 
-/// Each hot spot was noticed, and something was moved for it.
+/// Checks that each hot spot was noticed, and that rows moved because of it.
 fn is_cured(overloads: &[Cured], onsets: &[(Time, String)]) -> Check {
     let name = "each hot spot was noticed and moved";
     let moved = overloads.iter().filter(|cured| cured.moved_s.is_some()).count();

@@ -1,4 +1,4 @@
-//! The run as plain lines, for files and pipes.
+//! The run as lines, for files and pipes.
 
 use super::view::View;
 use crate::{out, text};
@@ -6,11 +6,11 @@ use crate::{out, text};
 /// Seconds between two lines.
 const PAUSE_S: f64 = 2.5;
 
-/// Prints a line from time to time.
+/// Prints a line every [`PAUSE_S`] seconds.
 pub(super) struct Lines {
     on_stderr: bool,
     next_s: f64,
-    /// How many intervals the lines before covered.
+    /// Intervals that earlier lines covered.
     shown: usize,
 }
 
@@ -19,7 +19,7 @@ impl Lines {
         Lines { on_stderr, next_s: PAUSE_S, shown: 0 }
     }
 
-    /// Prints a line if it is time for one.
+    /// Prints a line if one is due.
     pub(super) fn show(&mut self, view: &View<'_>) {
         let Some(now) = view.series.intervals.last() else { return };
         if now.end_s < self.next_s {

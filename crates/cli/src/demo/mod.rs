@@ -5,18 +5,18 @@
 //!      │                         ▲ autopilot                   ├─▶ Series ─▶ live view, report, plot
 //!      └───▶ Tally ────────────────────────────────────────────┘
 //!
-//!   afterwards: the same trace on a design that nobody changes
+//!   at the end: the same trace on a design that does not change
 //! ```
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! | --- | --- |
-//! | `hotspot.rs` | another scenario: an overload, and how it is cured |
-//! | `reshard.rs` | another scenario: ratings by film become ratings by viewer |
-//! | `run.rs` | the threads, and the loop that looks at them |
+//! | `hotspot.rs` | a second scenario: an overload, and the moves against it |
+//! | `reshard.rs` | a third scenario: ratings by film become ratings by viewer |
+//! | `run.rs` | the client threads, and the loop that samples them |
 //! | `compare.rs` | the same trace without the autopilot |
-//! | `changes.rs`, `series.rs` | what happened: changes with reasons, counts over time |
+//! | `changes.rs`, `series.rs` | changes with reasons, counts over time |
 //! | `screen.rs`, `lines.rs` | the live view on a terminal, and lines elsewhere |
-//! | `checks.rs`, `report.rs`, `plot.rs` | the end: what holds, in words and as a picture |
+//! | `checks.rs`, `report.rs`, `plot.rs` | the result: checks, text and plot |
 
 mod args;
 mod changes;
@@ -106,7 +106,7 @@ fn replay(args: &DemoArgs) -> Result<(), Failure> {
     if report.is_ok() { Ok(()) } else { Err(Failure::Told) }
 }
 
-/// A database with the rows of the trace, spread at random.
+/// Opens a database with the rows of the trace, spread at random.
 fn open(
     args: &DemoArgs,
     strategy: impl Strategy + 'static,

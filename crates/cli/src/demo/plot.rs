@@ -1,4 +1,4 @@
-//! The course of the demo as a picture: three curves above each other, one axis of time.
+//! Draws the run: three curves above each other, with one time axis.
 
 use super::series::{Interval, Series};
 use crate::timeline::{self, BLUE, Curve, GREEN, Panel, RED};
@@ -7,7 +7,7 @@ use std::path::Path;
 
 const SIZE: (u32, u32) = (900, 720);
 
-/// Makes an empty file, so that a path that cannot be written is known before the run.
+/// Makes an empty file, so that a path that cannot be written fails before the run.
 pub(super) fn prepare(path: &Path) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;

@@ -1,4 +1,4 @@
-//! The end of the demo, in words and as JSON.
+//! The report of the demo, as text and as JSON.
 
 use super::DemoArgs;
 use super::changes::ChangeSummary;
@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 /// Decisions that the report shows.
 const DECISIONS_SHOWN: usize = 3;
 
-/// Everything that is told at the end.
+/// The result of the demo.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     command: &'static str,
@@ -34,7 +34,7 @@ pub(super) struct Report {
     single_site_share_last_tenth: f64,
     changes: Vec<ChangeSummary>,
     decisions: u64,
-    /// The last decisions, as people read them.
+    /// The last decisions, as text.
     last_decisions: Vec<String>,
     unchanged_throughput_per_s: f64,
     unchanged_latency: Latency,
@@ -47,7 +47,7 @@ pub(super) struct Report {
     checks: Vec<Check>,
 }
 
-/// What a site had to do, and what it holds.
+/// The load and the size of a site.
 #[derive(Debug, Serialize)]
 struct SiteLoad {
     site: String,

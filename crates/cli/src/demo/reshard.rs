@@ -1,13 +1,14 @@
-//! `isomer demo --scenario reshard`: ratings by film become ratings by viewer, while viewers use them.
+//! `isomer demo --scenario reshard`: ratings by film become ratings by viewer, while viewers use
+//! them.
 //!
 //! ```text
 //!   by film ── 1/3 of the time ──▶ ALTER TABLE ratings SHARD BY (viewer) ──▶ by viewer ── 1/3 ──▶
-//!             each second: requests, the part of the transactions that one site could run, the job
-//!   afterwards: what clients noticed, whether all rows are there
+//!             each second: requests, share of single-site transactions, state of the job
+//!   at the end: what clients noticed, whether all rows exist
 //! ```
 //!
-//! What is read and written belongs to one viewer, so by film most transactions are over several sites, and by viewer
-//! none is.
+//! Each transaction reads and writes rows of one viewer. So most transactions are over several
+//! sites while the table is sharded by film, and none is when it is sharded by viewer.
 
 use super::args::DemoArgs;
 use crate::checks::Check;
@@ -23,12 +24,12 @@ use std::time::{Duration, Instant};
 
 const CHANGE: &str = "alter table ratings shard by (viewer)";
 
-/// What a part of the run was like.
+/// Figures of one part of the run.
 #[derive(Serialize)]
 struct Part {
     seconds: f64,
     requests: usize,
-    /// Of the transactions that wrote, the part that one site could run.
+    /// Share of single-site transactions among those that wrote.
     single_site: f64,
     p50_ms: f64,
     p99_ms: f64,
@@ -50,14 +51,15 @@ struct Report {
     checks: Vec<Check>,
 }
 
-/// When the change began and ended, and the commits at one site and over several until then.
+/// The begin and end of the change and the end of the run, each with the commits at one site and
+/// over several sites until then.
 struct Marks {
     begun: (Duration, [u64; 2]),
     changed: (Duration, [u64; 2]),
     ended: (Duration, [u64; 2]),
 }
 
-/// Runs it.
+/// Runs the scenario.
 ///
 /// # Errors
 /// [`Failure::Told`] if a check fails.
@@ -105,7 +107,7 @@ pub(super) fn run(args: &DemoArgs) -> Result<(), Failure> {
     if report.checks.iter().all(|check| check.ok) { Ok(()) } else { Err(Failure::Told) }
 }
 
-/// Waits, changes the shard key, and waits; says each second how it goes.
+/// Waits, changes the shard key, and waits again; reports each second.
 fn change(
     ratings: &Ratings,
     client: &mut Client,
@@ -176,7 +178,7 @@ fn summary(noted: &[Request], from: (Duration, [u64; 2]), to: (Duration, [u64; 2
     }
 }
 
-/// Each row is there once.
+/// Checks that each row exists once, and that the change left no tables behind.
 fn whole(ratings: &Ratings, client: &mut Client) -> Result<Check, Failure> {
     let mut count = |query: &str| -> Result<i64, Failure> {
         let row = client.query_one(query, &[]);
@@ -191,7 +193,7 @@ fn whole(ratings: &Ratings, client: &mut Client) -> Result<Check, Failure> {
     Ok(Check::new("every rating is there once", ok, format!("{rows} of {pairs} ratings{left}")))
 }
 
-/// Tables of the store that no table of SQL consists of.
+/// Tables of the store that belong to no SQL table.
 fn left_over(engine: &Arc<Engine>) -> String {
     let (design, catalog) = (engine.database().design(), engine.catalog());
     let is_own = |name: &str| name.starts_with("isomer_");

@@ -1,4 +1,4 @@
-//! The run itself: client threads, and a loop that looks at them.
+//! The run: client threads, and a loop that samples them.
 
 use super::DemoArgs;
 use super::changes::ChangeLog;
@@ -17,17 +17,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What is left of a run.
+/// The result of a run.
 pub(super) struct Ran {
     pub(super) series: Series,
     pub(super) log: Arc<ChangeLog>,
     /// The design at the beginning.
     pub(super) before: Design,
-    /// A session that has seen all that any client's has.
+    /// A session that has seen everything that the clients' sessions have seen.
     pub(super) session: Session,
 }
 
-/// Runs clients for the time that was asked for.
+/// Runs clients for `--seconds`.
 pub(super) fn run(
     args: &DemoArgs,
     db: &Database,
@@ -62,7 +62,7 @@ pub(super) fn run(
     shown.map(|()| Ran { series, log, before, session })
 }
 
-/// A client's thread.
+/// Runs one client until `stop`; returns its session.
 fn replay(
     mut client: Client<'_, TraceWorkload>,
     tally: &Mutex<Tally>,
@@ -70,13 +70,13 @@ fn replay(
 ) -> Session {
     while !stop.load(Ordering::Relaxed) {
         let transaction = client.draw();
-        // Nobody else wants the tally but the loop that looks, a few times a second.
+        // Contention is rare: the sampling loop takes the tally only a few times a second.
         client.run(&transaction, &mut tally.lock().unwrap_or_else(PoisonError::into_inner));
     }
     client.session().clone()
 }
 
-/// Looks at the tallies until the time is over, and shows them.
+/// Samples the tallies until the time is over, and shows them.
 fn look(
     args: &DemoArgs,
     db: &Database,
@@ -113,7 +113,7 @@ fn look(
     Ok(())
 }
 
-/// What all clients have counted since the last look.
+/// Takes the counts of all clients since the last call.
 fn take(tallies: &[Mutex<Tally>]) -> Tally {
     let mut sum = Tally::default();
     for tally in tallies {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const SPARKS: usize = 48;
 
-/// A terminal that shows the run; it is given back as it was.
+/// A terminal that shows the run. Dropping it restores the terminal.
 pub(super) struct Screen {
     out: Stdout,
     is_over: bool,
@@ -28,7 +28,7 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Waits; `true` if the person at the terminal has had enough.
+    /// Waits for `pause`; true if the user has pressed q, Esc or Ctrl-C.
     pub(super) fn wait(&mut self, pause: Duration) -> io::Result<bool> {
         let end = crate::clock::now() + pause;
         while let Some(left) = end.checked_duration_since(crate::clock::now()) {
@@ -69,7 +69,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // There is nobody left to be told if the terminal is gone.
+        // A failure to restore the terminal cannot be shown.
         let _ = execute!(self.out, LeaveAlternateScreen, cursor::Show);
         let _ = disable_raw_mode();
     }

@@ -40,7 +40,7 @@ pub(crate) struct Series {
 }
 
 impl Series {
-    /// Takes in what was counted up to `end_s`; `changes` counts from the beginning.
+    /// Adds the counts up to `end_s` as an interval; `changes` counts from the beginning.
     pub(crate) fn push(&mut self, end_s: f64, tally: Tally, changes: u64) {
         let begin_s = self.intervals.last().map_or(0.0, |last| last.end_s);
         self.intervals.push(Interval {
@@ -56,7 +56,8 @@ impl Series {
         self.last = tally;
     }
 
-    /// Takes in what was counted after the last interval. It is too little for one of its own.
+    /// Adds the counts after the last interval to it, because they are too few for one of their
+    /// own.
     pub(crate) fn finish(&mut self, end_s: f64, tally: &Tally, changes: u64) {
         self.total.add(tally);
         let Some(last) = self.intervals.last_mut() else { return };
@@ -74,7 +75,7 @@ impl Series {
         (share(&self.intervals[..tenth]), share(&self.intervals[last..]))
     }
 
-    /// A number of each interval.
+    /// The value of `number` for each interval.
     pub(crate) fn of(&self, number: impl Fn(&Interval) -> f64) -> Vec<f64> {
         self.intervals.iter().map(number).collect()
     }

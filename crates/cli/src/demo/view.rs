@@ -1,10 +1,10 @@
-//! What is there to be shown while the demo runs.
+//! The state of the demo that is shown while it runs.
 
 use super::changes::ChangeLog;
 use super::series::Series;
 use isomer_cluster::Database;
 
-/// What the loop shows from time to time.
+/// References to the state, for one update of the screen.
 pub(super) struct View<'a> {
     pub(super) db: &'a Database,
     pub(super) series: &'a Series,

@@ -29,11 +29,11 @@ pub(super) fn run(args: &ApplyArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A change as it was asked for.
+/// A requested change, before it is parsed.
 struct Wanted {
     text: String,
     reason: String,
-    /// Where it stands in a file.
+    /// Its line number in the plan's file.
     line: Option<usize>,
 }
 
@@ -43,7 +43,8 @@ impl Wanted {
     }
 }
 
-/// The changes of a plan's file. A reason holds for the changes after it, too, until the next one.
+/// Reads the changes of a plan's file. A reason applies to the changes after it until the next
+/// reason.
 fn read_plan(file: &Path) -> Result<Vec<Wanted>, Failure> {
     let text = fs::read_to_string(file)
         .map_err(|error| Failure::failed(format!("{}: {error}", file.display())))?;
@@ -59,17 +60,17 @@ fn read_plan(file: &Path) -> Result<Vec<Wanted>, Failure> {
     Ok(wanted)
 }
 
-/// A change that is possible, and what it makes of the design.
+/// A possible change, and its effect on the design.
 struct Trial {
     change: Change,
     reason: String,
     text: String,
-    /// Partitions, or sites, that are there before and not after; and the other way round.
+    /// Partitions or sites that exist before the change and not after it; and the other way round.
     before: Vec<String>,
     after: Vec<String>,
 }
 
-/// Tries changes one after the other.
+/// Tries the changes in order, each on the design that the earlier ones lead to.
 fn try_all(wanted: &[Wanted], mut design: Design) -> Result<Vec<Trial>, Failure> {
     let mut trials = Vec::new();
     for Wanted { text, reason, line } in wanted {
@@ -91,7 +92,7 @@ fn try_all(wanted: &[Wanted], mut design: Design) -> Result<Vec<Trial>, Failure>
     Ok(trials)
 }
 
-/// What a change could touch of a design, in words.
+/// The partitions, or sites, of a design that a change can affect, as text.
 fn lines(design: &Design, change: &Change) -> Vec<String> {
     let key = match change {
         Change::Split { at, .. } | Change::Merge { at, .. } => at,

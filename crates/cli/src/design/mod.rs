@@ -1,7 +1,7 @@
-//! `isomer design`: the design of a database in a folder, shown, changed and checked.
+//! `isomer design`: shows, changes and checks the design of a database in a folder.
 //!
-//! Each command opens the database, which brings what was under way when it stopped to its end, and
-//! keeps other processes out meanwhile. Nothing of it is changed but by `apply`.
+//! Each command opens the database, which finishes changes that were under way when it stopped, and
+//! locks out other processes meanwhile. Only `apply` changes the design.
 
 mod apply;
 mod check;
@@ -12,7 +12,7 @@ use isomer_cluster::{Database, Options};
 use isomer_strategy::Static;
 use std::path::{Path, PathBuf};
 
-/// Bytes; `None` is no limit.
+/// Bytes; `None` means no limit.
 type SiteMemory = Option<usize>;
 
 /// Shows, changes and checks the design of a database in a folder
@@ -23,10 +23,10 @@ pub(crate) enum DesignCommand {
     Check(CheckArgs),
 }
 
-/// Prints which partitions there are, and which sites hold them
+/// Prints the partitions and the sites that hold them
 ///
-/// Neighbouring partitions of one placement are one line, unless --full asks for the text form, which
-/// has every partition and can be read again.
+/// Neighbouring partitions of one placement are one line. --full prints the text form instead,
+/// which has every partition and can be parsed again.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Examples:
   isomer design show shop
@@ -44,8 +44,8 @@ pub(crate) struct ShowArgs {
 
 /// Changes the design: split, merge, add_replica, remove_replica, remaster, add_site, remove_site
 ///
-/// All changes are read and tried on a copy of the design first; if one of them is not possible, none
-/// is made.
+/// All changes are parsed and tried on a copy of the design first. If one of them is impossible,
+/// none is made.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Examples:
   isomer design apply shop 'split accounts at 500'
@@ -55,7 +55,7 @@ pub(crate) struct ShowArgs {
 pub(crate) struct ApplyArgs {
     /// The folder of the database
     folder: PathBuf,
-    /// What to change, in this order; each in quotes
+    /// The changes, in this order; each in quotes
     #[arg(required_unless_present = "plan", conflicts_with = "plan", value_name = "CHANGE")]
     changes: Vec<String>,
     /// A file with one change a line, and reasons behind `#`
@@ -64,8 +64,8 @@ pub(crate) struct ApplyArgs {
     /// Shows what the changes would do, and makes none
     #[arg(long)]
     dry_run: bool,
-    /// What the rows of each site may take in memory, as 512MB or 4GB; a site that has no room for it gets no
-    /// replica [default: as much as there is]
+    /// Memory for the rows of each site, such as 512MB or 4GB; a site without room for it gets no
+    /// replica [default: no limit]
     #[arg(long, value_name = "SIZE", value_parser = isomer_server::read_site_memory)]
     site_memory: Option<SiteMemory>,
     /// Prints one line of JSON for each change
@@ -73,7 +73,7 @@ pub(crate) struct ApplyArgs {
     json: bool,
 }
 
-/// Checks that the design keeps its invariants, and that all copies of a partition agree
+/// Checks the invariants of the design, and that all copies of a partition agree
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:
   isomer design check shop")]
@@ -85,11 +85,10 @@ pub(crate) struct CheckArgs {
     json: bool,
 }
 
-/// Runs a command on a design.
+/// Runs a subcommand of `isomer design`.
 ///
-/// # Errors
-/// [`Failure`]: the folder is no database, or in use, or damaged; a change is not possible; a check
-/// fails.
+/// [`Failure`] if the folder is no database, in use, or damaged; if a change is impossible; if a
+/// check fails.
 pub(crate) fn run(command: &DesignCommand) -> Result<(), Failure> {
     match command {
         DesignCommand::Show(args) => show::run(args),
@@ -98,9 +97,9 @@ pub(crate) fn run(command: &DesignCommand) -> Result<(), Failure> {
     }
 }
 
-/// Opens a database that exists.
+/// Opens an existing database.
 fn open(folder: &Path) -> Result<Database, Failure> {
-    // The library would make a new one of a folder that is missing or empty.
+    // The library would create a database in a folder that is missing or empty.
     let entries = std::fs::read_dir(folder)
         .map_err(|error| Failure::failed(format!("{}: {error}", folder.display())))?;
     if entries.count() == 0 {

@@ -1,7 +1,7 @@
-//! `isomer advise`: a better placement for a recorded workload, and why.
+//! `isomer advise`: a better placement for a recorded workload, with reasons.
 //!
-//! Read, plan, judge, write files, print: in this order, so that whatever is wrong with the input or
-//! the files is said before anything is printed.
+//! The command reads, plans, judges, writes files and prints, in this order. So an error in the
+//! input or the files is reported before anything is printed.
 
 use super::evaluated::{evaluation_json, upkeep_json};
 use super::input::{Input, Loaded};
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     input: Input,
     #[command(flatten)]
     knobs: Knobs,
-    /// Who plans.
+    /// The planner.
     #[arg(long, value_enum, default_value = "clay")]
     strategy: Strategy,
     /// Show this many moves.
@@ -37,22 +37,22 @@ pub(crate) struct Args {
     /// Draw the load of each site before and after into this SVG file.
     #[arg(long)]
     plot: Option<PathBuf>,
-    /// Clay: what earlier plans moved, as --clumps-after wrote it: clumps that have cooled go home
-    /// first. A file that is missing is an error.
+    /// Clay: the clumps that earlier plans moved, as written by --clumps-after; cooled clumps move
+    /// back home first. The file must exist.
     #[arg(long)]
     clumps: Option<PathBuf>,
-    /// Clay: write what is away from home after the plan into this file.
+    /// Clay: write the clumps that are away from home after the plan into this file.
     #[arg(long)]
     clumps_after: Option<PathBuf>,
-    /// Write the changes into this file, one a line, as `isomer design apply` takes them.
+    /// Write the changes into this file, one a line, as `isomer design apply` reads them.
     #[arg(long)]
     plan: Option<PathBuf>,
-    /// Write the design that the changes lead to into this file.
+    /// Write the design after the changes into this file.
     #[arg(long)]
     design: Option<PathBuf>,
 }
 
-/// Before and after, on the part that was planned with and on the later one.
+/// Evaluations before and after, on the part that was planned with and on the later one.
 struct Judged {
     before: [Evaluation; 2],
     after: [Evaluation; 2],
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     explain(args, &loaded, &proposal)
 }
 
-/// What earlier plans of Clay moved.
+/// Reads the clumps that earlier plans of Clay moved.
 fn read_clumps(args: &Args) -> Result<ClumpIndex, Box<dyn std::error::Error>> {
     if args.strategy != Strategy::Clay && (args.clumps.is_some() || args.clumps_after.is_some()) {
         let name = args.strategy.name();
@@ -100,7 +100,7 @@ fn read_clumps(args: &Args) -> Result<ClumpIndex, Box<dyn std::error::Error>> {
     }
 }
 
-/// The proposal as changes of the design, and the design after them, where they are asked for.
+/// Writes the changes of the proposal, and the design after them, to the files in `args`.
 fn write_plan(args: &Args, loaded: &Loaded, proposal: &Proposal) -> Outcome {
     if args.plan.is_none() && args.design.is_none() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What a placement is worth on a recording, as several commands show it.
+//! The evaluation of a placement on a recording, for several commands.
 
 use isomer_plan::evaluate::{Evaluation, Upkeep};
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ pub(crate) fn evaluation_json(evaluation: &Evaluation) -> Value {
     })
 }
 
-/// What a placement costs as JSON.
+/// The costs of a placement as JSON.
 pub(crate) fn upkeep_json(upkeep: &Upkeep) -> Value {
     json!({
         "keys_moved": upkeep.keys_moved,

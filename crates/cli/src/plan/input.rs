@@ -1,8 +1,8 @@
-//! What `advise` and `compare` have in common: a recording, a placement, and what things cost.
+//! The common input of `advise` and `compare`: a recording, a placement, and costs.
 //!
-//! The recording is cut in two by time: planners see the earlier part (or a sample of it), and are
-//! judged on both. A placement is read as a design, as rules, or made up; if it is a design, plans are
-//! changes of that design.
+//! The recording is cut in two by time. Planners see the earlier part, or a sample of it, and are
+//! judged on both. The placement is a design, a list of rules, or by default equal ranges. If it is
+//! a design, plans are changes of that design.
 
 use super::progress::Progress;
 use super::{open_file, read_text};
@@ -16,7 +16,7 @@ use isomer_plan::recording::{
 use std::error::Error;
 use std::path::PathBuf;
 
-/// The most sites that are planned for.
+/// The most sites of a plan.
 const SITES_MAX: usize = 60_000;
 
 /// The common arguments.
@@ -24,14 +24,14 @@ const SITES_MAX: usize = 60_000;
 pub(crate) struct Input {
     /// The recording: CSV or compact, plain or zstd.
     pub(crate) trace: PathBuf,
-    /// How many sites there are.
+    /// Number of sites.
     #[arg(long)]
     pub(crate) sites: usize,
     /// The current placement: a design, or table,from,site lines; by default every table in equal
     /// ranges.
     #[arg(long)]
     pub(crate) placement: Option<PathBuf>,
-    /// The share of the recording, at its end, that plans are tried on but not made with.
+    /// The share of the recording, at its end, that plans are judged on but not made with.
     #[arg(long, default_value_t = 0.3, allow_negative_numbers = true)]
     pub(crate) hold_out: f64,
     /// The cost of a co-access between servers, in accesses.
@@ -54,7 +54,7 @@ pub(crate) struct Input {
     pub(crate) skip_faults: bool,
 }
 
-/// Everything that was read.
+/// The parsed input.
 pub(crate) struct Loaded {
     pub(crate) earlier: Recording,
     pub(crate) later: Recording,
@@ -65,12 +65,12 @@ pub(crate) struct Loaded {
     design: Option<MappedDesign>,
     pub(crate) cost: Cost,
     pub(crate) imbalance: f64,
-    /// What a person should know about the input.
+    /// Warnings about the input.
     pub(crate) notes: Vec<String>,
 }
 
 impl Input {
-    /// What to do with malformed lines.
+    /// How to treat malformed lines.
     fn on_fault(&self) -> OnFault {
         if self.skip_faults { OnFault::Skip } else { OnFault::Stop }
     }
@@ -85,7 +85,7 @@ impl Input {
         self.load_knowing(progress, [])
     }
 
-    /// The same, with further keys to place, which may not have been touched.
+    /// Like [`Input::load`], with further keys to place, which the recording may not have.
     pub(crate) fn load_knowing<'k>(
         &self,
         progress: &mut Progress,
@@ -120,7 +120,7 @@ impl Input {
         Ok(loaded)
     }
 
-    /// Reads the current placement, and the design if it is one.
+    /// Reads the current placement, and the design if the file has one.
     fn place(
         &self,
         keys: &KeyTable,
@@ -178,7 +178,7 @@ impl Loaded {
     }
 }
 
-/// What was left out, in words.
+/// Notes about lines that were skipped.
 pub(crate) fn skipped_notes(skipped: Skipped<'_>) -> Vec<String> {
     let mut notes: Vec<String> =
         skipped.first.iter().map(|fault| format!("left out: {fault}")).collect();
@@ -188,7 +188,7 @@ pub(crate) fn skipped_notes(skipped: Skipped<'_>) -> Vec<String> {
     notes
 }
 
-/// A source that shows how far it is.
+/// A source that reports its progress.
 pub(crate) struct Counted<'p, S> {
     pub(crate) source: S,
     pub(crate) read: u64,

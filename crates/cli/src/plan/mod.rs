@@ -21,7 +21,7 @@ pub(crate) mod trace;
 
 use comfy_table::{LineStyle, TableStyle};
 
-/// What a command comes to.
+/// The result of a command.
 pub type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 /// The planning commands.
@@ -69,7 +69,7 @@ fn write_text(path: &std::path::Path, text: &str) -> Outcome {
     std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()).into())
 }
 
-/// Prints a line, and ends quietly if nobody reads any more.
+/// Prints a line. A closed pipe is no error.
 pub fn print(text: &str) -> Outcome {
     use std::io::{ErrorKind, Write};
     match writeln!(std::io::stdout(), "{text}") {
@@ -84,7 +84,7 @@ const TABLE_STYLE: TableStyle = TableStyle::new()
     .header_separator(LineStyle::none().fill('─').junction('─'))
     .bottom_border(LineStyle::none().fill('─').junction('─'));
 
-/// A table as all commands show it.
+/// An empty table in the style of all commands.
 pub fn table(header: &[&str]) -> comfy_table::Table {
     let mut table = comfy_table::Table::new();
     table.load_style(TABLE_STYLE);
@@ -97,7 +97,7 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
-/// Three digits that matter, or all before the point.
+/// Formats a number with three significant digits, or with all digits before the point.
 fn significant(number: f64) -> String {
     match number {
         _ if number >= 99.95 || number == 0.0 => format!("{number:.0}"),

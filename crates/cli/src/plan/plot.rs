@@ -1,12 +1,12 @@
-//! Plots as SVG: horizontal bars that say what they are, so that nobody needs a legend.
+//! Plots as SVG: horizontal bars with their values as text, so that a legend is unnecessary.
 //!
 //! ```text
-//!   title, and in small letters what it was measured on
+//!   title, and in small letters the recording
 //!   Panel title
-//!   name  ████████████░░░░░░░░░░░░  what the bar says      ░ the rest of the scale
+//!   name  ████████████░░░░░░░░░░░░  value as text          ░ the rest of the scale
 //! ```
 //!
-//! Shares have the whole as their scale, so a short bar is a small share whatever the others are.
+//! A share has the whole as its scale, so a short bar is a small share whatever the other bars are.
 
 use super::evaluated::Line;
 use plotters::coord::Shift;
@@ -30,10 +30,10 @@ const BAR_HEIGHT: i32 = 20;
 const BAR_STEP: i32 = 26;
 const PANEL_HEAD: i32 = 44;
 const PAGE_HEAD: i32 = 64;
-/// More sites than this are not drawn: nobody could read them.
+/// The most sites of a plot; more bars are unreadable.
 const SITES_MAX: usize = 40;
 
-/// One bar: its name, how long it is, what it says, and how it is drawn.
+/// One bar: name, length, text and colour.
 struct Bar {
     name: String,
     value: f64,
@@ -41,7 +41,7 @@ struct Bar {
     colour: RGBColor,
 }
 
-/// Bars under a title, with the value that the full scale stands for.
+/// Bars under a title, and the value of the full scale.
 struct Panel {
     title: &'static str,
     scale: f64,
@@ -95,7 +95,8 @@ fn largest(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(f64::MIN_POSITIVE, f64::max)
 }
 
-/// The comparison: load, evenness, distributed transactions and keys moved, on what was held out.
+/// Draws the comparison on the held-out part: load, evenness, distributed transactions and moved
+/// keys.
 pub(crate) fn comparison(path: &Path, trace: &str, lines: &[Line], keys: usize) -> Drawn {
     let panel = |title, value: &dyn Fn(&Line) -> f64, say: &dyn Fn(&Line) -> String, scale| {
         let bar = |line: &Line| Bar {
@@ -143,7 +144,7 @@ pub(crate) fn comparison(path: &Path, trace: &str, lines: &[Line], keys: usize) 
     draw(path, &title, subtitle, &panels)
 }
 
-/// The load of each site, before and after, on one scale; of the busiest sites if there are many.
+/// Draws the load of each site, or of the busiest ones, before and after, on one scale.
 pub(crate) fn loads(path: &Path, trace: &str, before: &[f64], after: &[f64]) -> Drawn {
     let of = |loads: &[f64], site: usize| loads.get(site).copied().unwrap_or(0.0);
     let mut sites: Vec<usize> = (0..before.len().max(after.len())).collect();

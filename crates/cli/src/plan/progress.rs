@@ -1,9 +1,9 @@
-//! A line on standard error for whatever takes longer than two seconds.
+//! A line on standard error for a stage that takes longer than two seconds.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Says what is going on, once it has gone on for a while.
+/// Shows the current stage on a terminal, once the command has run for two seconds.
 pub struct Progress {
     start: Instant,
     last: Duration,
@@ -36,7 +36,7 @@ impl Progress {
         }
     }
 
-    /// Shows what begins now, if two seconds have passed.
+    /// Shows the name of the stage that begins, if two seconds have passed.
     pub fn stage(&mut self, name: &str) {
         self.last = Duration::ZERO;
         self.tick(|| format!("{name} ..."));

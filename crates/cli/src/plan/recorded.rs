@@ -1,14 +1,15 @@
-//! A recorded run of the engine of batches: as lines of JSON, and routed once more.
+//! A recorded run of the engine of batches: its lines of JSON, and routing them again.
 //!
 //! ```text
-//!   {"router":"hermes",…,"sites":[1,2],"homes":[[1,null,1],[1,[100],2]]}              the first line
+//!   {"router":"hermes",…,"sites":[1,2],"homes":[[1,null,1],[1,[100],2]]}   the first line
 //!   {"batch":0,"asked":[{"read":[[1,[7]]],"write":[[1,[8]]]}],
-//!    "decided":[[0,[2]]],"moved":[[1,[8],1,2]]}                                       a line for each batch
+//!    "decided":[[0,[2]]],"moved":[[1,[8],1,2]]}                            a line for each batch
 //! ```
 //!
-//! A record is its table and the whole numbers of its key; a move has the sites that it goes from and to. Who decided is
-//! the engine (`isomer_batch::Planner`). Here the routers work on homes and a fusion table of their own, and whatever
-//! the engine did otherwise is named.
+//! A record is a table and the integers of its key. A move has the site that the record leaves and
+//! the one that it goes to. The engine (`isomer_batch::Planner`) made the recorded decisions. This
+//! module runs the routers on homes and a fusion table of its own, and reports the first difference
+//! from the engine.
 
 use isomer_batch::{Decided, Homes, Move, RecordId, Recorded};
 use isomer_design::{Access, Footprint, Key, KeyRange, SiteId, Span, TableId};
@@ -23,29 +24,29 @@ use std::io::{BufRead, Write};
 /// A table and a key of whole numbers.
 type Record = (u32, Vec<i64>);
 
-/// The first line: who routes, and where records are at first.
+/// The first line: the router, and the initial sites of records.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
-    /// Who routes.
+    /// The router.
     pub router: RecordedRouter,
-    /// Hermes: how much more than its share a site may get.
+    /// Hermes: the share by which a site may exceed its part of a batch.
     pub alpha: String,
-    /// Hermes: may transactions change places?
+    /// Hermes: whether transactions may change places.
     pub reorder: bool,
     /// T-Part: the weight of remote reads, in ten thousandths.
     pub beta: u32,
     /// The most entries of the fusion table.
     pub fusion_size: Option<usize>,
-    /// Which entries leave a full one.
+    /// The entries that leave a full fusion table.
     pub fusion_rule: Rule,
-    /// The sites that there are.
+    /// All sites.
     sites: Vec<u16>,
-    /// Table, first key and site of each range; no key is the first of all.
+    /// Table, first key and site of each range; null is the first key of a table.
     homes: Vec<(u32, Option<Vec<i64>>, u16)>,
 }
 
-/// Who routed a recorded run.
+/// The router of a recorded run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecordedRouter {
@@ -56,7 +57,7 @@ pub enum RecordedRouter {
     Tpart,
 }
 
-/// Which entries leave a full fusion table.
+/// The entries that leave a full fusion table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
@@ -80,7 +81,7 @@ impl Rule {
 struct Line {
     batch: u64,
     asked: Vec<Asked>,
-    /// Which transaction, and who runs it.
+    /// Index of each transaction, and the sites that run it.
     decided: Vec<(usize, Vec<u16>)>,
     moved: Vec<(u32, Vec<i64>, u16, u16)>,
 }
@@ -92,7 +93,7 @@ struct Asked {
     write: Vec<Record>,
 }
 
-/// What came of routing a recording once more.
+/// Counts of a recording that the routers agree with.
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub struct Agreed {
     pub batches: u64,
@@ -110,10 +111,10 @@ pub fn write_header(
 }
 
 impl Header {
-    /// For a run of Hermes with the paper's tolerance, whose records are at first at these homes.
+    /// The header of a run of Hermes with the paper's tolerance and these initial homes.
     ///
     /// # Errors
-    /// If a home begins at a key that is not of whole numbers.
+    /// If a home begins at a key that is not made of integers.
     pub fn of_hermes(homes: &Homes, tables: &[TableId]) -> Result<Header, String> {
         let mut ranges = Vec::new();
         for &table in tables {
@@ -141,10 +142,10 @@ fn numbers(key: &Key) -> Result<Vec<i64>, String> {
         .ok_or_else(|| format!("[{key}] is not of whole numbers: only such keys can be recorded"))
 }
 
-/// Writes what was recorded of a batch.
+/// Writes the line of a batch.
 ///
 /// # Errors
-/// If it cannot be written, or has what cannot be routed once more.
+/// If writing fails, or if the batch has ranges, keys other than integers, or changes of sites.
 pub fn write_batch(
     out: &mut impl Write,
     recorded: &Recorded,
@@ -183,10 +184,10 @@ fn asked(footprint: &Footprint) -> Result<Asked, String> {
     Ok(asked)
 }
 
-/// Routes a recording once more and compares, batch for batch.
+/// Routes a recording again, and compares each batch with the engine's decisions.
 ///
 /// # Errors
-/// In words: what cannot be read, or where the engine and the router differ.
+/// A text that says what cannot be read, or where the engine and the router differ.
 pub fn route_again(input: impl BufRead) -> Result<Agreed, Box<dyn std::error::Error>> {
     let mut lines = input.lines().enumerate();
     let (_, first) =
@@ -235,14 +236,14 @@ fn read(line: Line) -> Recorded {
     }
 }
 
-/// Routers, homes and a fusion table of its own.
+/// A router with homes and a fusion table of its own.
 struct Again {
     header: Header,
     alpha: Alpha,
     places: Known,
 }
 
-/// Where records are; sites are numbered from 0.
+/// The sites of records; sites are numbered from 0.
 struct Known {
     sites: Vec<SiteId>,
     homes: HomesByTable,
@@ -290,7 +291,7 @@ impl Again {
         Ok(Again { alpha, places: Known { sites, homes, fusion }, header })
     }
 
-    /// Routes a batch, and says where the engine did otherwise.
+    /// Routes a batch, and returns the first difference from the engine as an error.
     fn compare(&mut self, recorded: &Recorded) -> Result<(), String> {
         let number = recorded.batch;
         if let Some(table) = self.unknown_table(recorded) {
@@ -345,7 +346,7 @@ impl Again {
             let record = |item: &isomer_design::Item| (item.table, item.span.start().clone());
             let items = footprint.items();
             let written = items.iter().filter(|item| item.access == Access::Write);
-            // What is written must come to the transaction as well, so it counts as read.
+            // A written record must come to the transaction as well, so it counts as read.
             Transaction {
                 id: at as u64,
                 read: items.iter().map(record).collect(),
@@ -386,7 +387,7 @@ impl Again {
         Ok((decided, moved))
     }
 
-    /// What a routed batch moves, but for what leaves the fusion table.
+    /// The moves of a routed batch, without those of entries that leave the fusion table.
     fn moves(&self, batch: &Batch<RecordId>, routed: &Routed<RecordId>) -> Vec<Move> {
         let (mut now, mut moves): (BTreeMap<RecordId, u16>, _) = (BTreeMap::new(), Vec::new());
         for route in &routed.transactions {
@@ -422,7 +423,8 @@ impl Again {
         moves
     }
 
-    /// Who runs a transaction: the routed site, or with Calvin whoever holds what is written.
+    /// The sites that run a transaction: the routed one; with Calvin, all that hold written
+    /// records.
     fn executors(&self, transaction: &Transaction<RecordId>, site: u16) -> Vec<SiteId> {
         let places = &self.places;
         let name = |site: u16| places.sites[usize::from(site)];
@@ -442,7 +444,7 @@ impl Again {
     }
 }
 
-/// The same transactions, if all that they touch moves.
+/// The same transactions, with all of their records as written.
 fn all_written(batch: &Batch<RecordId>) -> Result<Batch<RecordId>, String> {
     let written = batch.transactions().iter().map(|one| Transaction {
         id: one.id,
@@ -488,7 +490,7 @@ mod tests {
         (RecordedRouter::Tpart, EngineRouter::TPart { beta: 8000 }),
     ];
 
-    /// A run of the engine's planner over random batches, as lines.
+    /// The lines of a run of the engine's planner over random batches.
     fn recording(names: (RecordedRouter, EngineRouter), rule: Rule, seed: u64) -> Vec<String> {
         let mut design = Design::new((1..=4).map(SiteId)).unwrap();
         let schema = Schema::new("rows", vec![Column::new("id", ColumnType::Int64)], &["id"]);

@@ -1,4 +1,4 @@
-//! `isomer reshard-plan`: where the chunks of a new shard key go, and how their rows get there.
+//! `isomer reshard-plan`: the sites of a new shard key's chunks, and the transfer of their rows.
 
 use super::{Outcome, open_file, print, read_text, table, write_text};
 use isomer_plan::generate::random;
@@ -18,28 +18,28 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Args {
     /// The table: CSV with a header, plain or zstd.
     table: PathBuf,
-    /// The column that decides where rows are now.
+    /// The current shard key.
     #[arg(long)]
     old: String,
-    /// The column that shall decide.
+    /// The new shard key.
     #[arg(long)]
     new: String,
-    /// The column that says how much a row weighs: bytes or accesses; without it a row counts 1.
+    /// The column with the weight of a row, in bytes or accesses; without it each row weighs 1.
     #[arg(long)]
     weight: Option<String>,
-    /// How many new chunks to make.
+    /// Number of new chunks.
     #[arg(long)]
     chunks: usize,
-    /// How many sites there are.
+    /// Number of sites.
     #[arg(long)]
     sites: usize,
-    /// Old chunks were dealt over the sites in turn, instead of one range each.
+    /// Old chunks were dealt to the sites in turn, instead of one range each.
     #[arg(long)]
     dealt: bool,
     /// The network: from,to,latency_ms lines between s1, s2, ... and switches.
     #[arg(long)]
     topology: Option<PathBuf>,
-    /// Sockets to share out over the flows; by default one for each chunk and flow.
+    /// Sockets for all flows; by default one for each chunk and flow.
     #[arg(long)]
     sockets: Option<u64>,
     /// Replicas to plan rounds for: site,replica,centre,role lines, a role being primary or
@@ -54,7 +54,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Everything that is decided.
+/// The decisions of the command.
 struct Decided {
     chunks: NewChunks,
     placements: [(&'static str, Placement); 3],
@@ -117,7 +117,7 @@ fn plan_rounds(text: &str, sites: usize) -> Result<Vec<Round>, rounds::RoundsErr
     rounds::plan(&replicas)
 }
 
-/// The name of a table in a file: that of the file up to the first dot.
+/// The name of the table: that of its file up to the first dot.
 fn table_name(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.split('.').next().unwrap_or_default().to_owned()

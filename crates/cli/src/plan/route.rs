@@ -1,4 +1,4 @@
-//! `isomer route`: route a batch of transactions.
+//! `isomer route`: routes a batch of transactions.
 
 use super::recorded::{Rule, route_again};
 use super::{Outcome, open_file, print, read_text};
@@ -16,33 +16,35 @@ use std::path::PathBuf;
   isomer route batch.json --strategy hermes --sites 20 --alpha 0.1
   isomer route run.jsonl --recorded      what the engine did, once more: isomer-lab ordered --record")]
 pub(crate) struct Args {
-    /// The batch: {"transactions":[{"id":1,"read":[..],"write":[..]},..]}; or with --recorded a recorded run.
+    /// The batch: {"transactions":[{"id":1,"read":[..],"write":[..]},..]}; with --recorded, a
+    /// recorded run.
     batch: PathBuf,
-    /// Routes all batches of a recorded run, as its first line says, and fails where the engine did otherwise.
+    /// Routes all batches of a recorded run, as its first line says, and fails where the engine
+    /// decided differently.
     #[arg(long, conflicts_with_all = ["sites", "strategy", "alpha", "reorder", "tie", "home_width", "fusion_size", "fusion_rule", "beta"])]
     recorded: bool,
-    /// Who routes.
+    /// The router.
     #[arg(long, value_enum, default_value = "hermes")]
     strategy: Router,
-    /// How many sites there are; they are numbered from 0.
+    /// Number of sites; they are numbered from 0.
     #[arg(long, required_unless_present = "recorded")]
     sites: Option<u16>,
-    /// Hermes: how much more than its share a site may get.
+    /// Hermes: the share by which a site may exceed its part of the batch.
     #[arg(long, default_value = "0.1", allow_negative_numbers = true)]
     alpha: Alpha,
-    /// Hermes: may transactions change places?
+    /// Hermes: whether transactions may change places.
     #[arg(long, value_enum, default_value = "on")]
     reorder: Switch,
-    /// Hermes: which site wins among equals.
+    /// Hermes: the site that wins a tie.
     #[arg(long, value_enum, default_value = "lowest")]
     tie: TieRule,
-    /// The keys that each site is home to.
+    /// Keys at home at each site.
     #[arg(long, default_value_t = 1_000_000)]
     home_width: u64,
     /// Hermes: the most entries of the fusion table; unbounded by default.
     #[arg(long)]
     fusion_size: Option<usize>,
-    /// Hermes: which entries leave a full fusion table.
+    /// Hermes: the entries that leave a full fusion table.
     #[arg(long, value_enum, default_value = "clock")]
     fusion_rule: Rule,
     /// T-Part: the weight of remote reads against load, from 0 to 1.
@@ -54,9 +56,9 @@ pub(crate) struct Args {
 enum Router {
     /// Prescient routing of the whole batch.
     Hermes,
-    /// The same, improved until no single change helps.
+    /// Hermes, improved until no single change helps.
     HermesPolished,
-    /// The same as hermes, as the paper writes it down: slow.
+    /// Hermes as the paper writes it down: slow.
     HermesTextbook,
     /// Records stay at home.
     Calvin,
@@ -64,7 +66,7 @@ enum Router {
     Gstore,
     /// Records move to a transaction and stay.
     Leap,
-    /// Load and remote reads are weighed against each other.
+    /// Weighs load and remote reads against each other.
     Tpart,
 }
 
@@ -78,7 +80,7 @@ enum Switch {
 enum TieRule {
     /// The lowest site.
     Lowest,
-    /// The transaction's number, modulo how many there are.
+    /// The site that the transaction's number selects, modulo the number of sites.
     Txn,
 }
 

@@ -1,4 +1,4 @@
-//! `isomer shard-key`: which column should be the shard key?
+//! `isomer shard-key`: ranks the candidates for a shard key.
 
 use super::{Outcome, open_file, percent, print, table};
 use isomer_plan::reshard::advise::{Candidate, advise};
@@ -11,15 +11,15 @@ use std::path::PathBuf;
   isomer shard-key ratings.csv --table ratings --sites 4 --current user_id")]
 pub(crate) struct Args {
     /// The accesses to the table: CSV with time, transaction, access, and one column for each
-    /// candidate; also a column table if it is of several.
+    /// candidate; with a column table if the file has several tables.
     trace: PathBuf,
     /// The table.
     #[arg(long)]
     table: String,
-    /// How many sites there are.
+    /// Number of sites.
     #[arg(long, default_value_t = 4)]
     sites: usize,
-    /// The column that is the shard key now, to count what would move.
+    /// The current shard key, to count the rows that would move.
     #[arg(long)]
     current: Option<String>,
     /// Print JSON.

@@ -1,4 +1,4 @@
-//! The planners by their names.
+//! The planners by name.
 
 use isomer_plan::baseline::{drtmb, estore, metis, optimum, schism};
 use isomer_plan::clay;
@@ -10,7 +10,7 @@ use isomer_plan::problem::{PlanError, Problem, Proposal};
 pub(crate) enum Strategy {
     /// Move clumps away from overloaded sites (Clay).
     Clay,
-    /// Clay, then keys follow what they are accessed with.
+    /// Clay, then each key moves to the site of its co-accessed keys.
     Drift,
     /// Spread hot keys and cold chunks by accesses (E-Store).
     Estore,
@@ -20,13 +20,13 @@ pub(crate) enum Strategy {
     Metis,
     /// METIS, explained by ranges (Schism).
     Schism,
-    /// Empty underloaded sites into others (Clay, section 7.3).
+    /// Move everything from underloaded sites to others (Clay, section 7.3).
     ScaleIn,
     /// The exact optimum, for tiny recordings.
     Optimum,
 }
 
-/// What the planners can be told.
+/// Parameters of the planners.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Knobs {
     /// Clay: expansions without a better clump before it moves.
@@ -54,7 +54,7 @@ impl Knobs {
         }
     }
 
-    /// Plans as Clay after sending cooled clumps home.
+    /// Plans like Clay after moving cooled clumps back home.
     pub(crate) fn plan_compacting(
         &self,
         problem: &Problem<'_>,
@@ -65,7 +65,7 @@ impl Knobs {
 }
 
 impl Strategy {
-    /// Those that `compare` shows.
+    /// The planners that `compare` shows.
     pub(crate) const COMPARED: [Strategy; 6] = [
         Strategy::Clay,
         Strategy::Drift,
@@ -75,7 +75,7 @@ impl Strategy {
         Strategy::Schism,
     ];
 
-    /// The name it is asked for by.
+    /// Its name on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Strategy::Clay => "clay",
@@ -89,7 +89,7 @@ impl Strategy {
         }
     }
 
-    /// Plans.
+    /// Makes a plan for a problem.
     pub(crate) fn plan(self, problem: &Problem<'_>, knobs: &Knobs) -> Result<Proposal, PlanError> {
         let clay = knobs.clay(problem);
         let hot_share = knobs.hot_share;

@@ -16,12 +16,12 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-/// What to do with recordings.
+/// Subcommands on recordings.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Turn other people's files into a recording.
+    /// Turn files of other formats into a recording.
     Import(Import),
-    /// Say what a recording holds.
+    /// Describe a recording.
     Stat(Stat),
     /// Generate a recording of a benchmark.
     Generate(Generate),
@@ -37,7 +37,7 @@ pub(crate) struct Import {
     /// The files, one after the other.
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Where to write: compact, or CSV if the name ends in .csv.
+    /// The output: compact, or CSV if the name ends in .csv.
     #[arg(long)]
     out: PathBuf,
     /// Leave malformed lines out instead of stopping.
@@ -69,7 +69,7 @@ pub(crate) struct Generate {
     /// The benchmark.
     #[arg(value_enum)]
     benchmark: Benchmark,
-    /// Where to write: compact, or CSV if the name ends in .csv.
+    /// The output: compact, or CSV if the name ends in .csv.
     #[arg(long)]
     out: PathBuf,
     /// Transactions to make.
@@ -78,7 +78,7 @@ pub(crate) struct Generate {
     /// Transactions a second.
     #[arg(long, default_value_t = 5_000.0, allow_negative_numbers = true)]
     rate: f64,
-    /// Where chance begins.
+    /// Seed of the recording.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Suppliers, warehouses, users, or sites: the size of the benchmark.
@@ -90,7 +90,7 @@ pub(crate) struct Generate {
     /// google and multitenant: keys of each site.
     #[arg(long, default_value_t = 100_000)]
     keys_per_site: u64,
-    /// twitter: a social graph (two columns: who, whom) instead of a made one.
+    /// twitter: a social graph (two columns: follower, followed) instead of a generated one.
     #[arg(long)]
     graph: Option<PathBuf>,
     /// google: load per machine over time (time_s,machine,cpu_requested,task_events).
@@ -99,7 +99,7 @@ pub(crate) struct Generate {
     /// tpcc and tpccs: also write the unlucky placement of the paper for this many sites.
     #[arg(long, requires = "placement_out")]
     sites: Option<u16>,
-    /// Where to write that placement.
+    /// The file for that placement.
     #[arg(long, requires = "sites")]
     placement_out: Option<PathBuf>,
 }
@@ -110,13 +110,13 @@ enum Benchmark {
     Pps,
     /// TPC-C with three hot warehouses.
     Tpcc,
-    /// The same; remote warehouses are always the partner.
+    /// TPC-C whose remote warehouses are always the partner.
     Tpccs,
     /// Users who follow each other.
     Twitter,
-    /// YCSB under a load that wanders.
+    /// YCSB under a moving load.
     Google,
-    /// Tenants with a hot spot that moves.
+    /// Tenants with a moving hot spot.
     Multitenant,
 }
 

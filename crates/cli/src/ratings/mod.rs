@@ -1,19 +1,22 @@
-//! Ratings of films (MovieTweetings), served over the PostgreSQL protocol, and clients that use them: what
-//! `isomer demo --scenario reshard` and `isomer-lab bench reshard` change the shard key of.
+//! Ratings of films (MovieTweetings), served over the PostgreSQL protocol, and clients that use
+//! them. `isomer demo --scenario reshard` and `isomer-lab bench reshard` change the shard key of
+//! the table.
 //!
 //! ```text
-//!   ratings(movie, viewer, rating, at)     primary key (movie, viewer)     partitions by movie, one in N at each site
+//!   ratings(movie, viewer, rating)       primary key (movie, viewer)
+//!                                        partitions by movie, one at each site
 //!
-//!   read     three ratings of one viewer            40 of 100
-//!   update   two ratings of one viewer              40 of 100     with partitions by movie, at two sites mostly
-//!   insert   a rating of another film               20 of 100
+//!   read     three ratings of one viewer     40 of 100
+//!   update   two ratings of one viewer       40 of 100   mostly at two sites if sharded by movie
+//!   insert   a rating of another film        20 of 100
 //! ```
 //!
-//! A rating is chosen, and its viewer with it ([`Keys`]); so those who rate much are busy. Each client is a session of its own over a
-//! loopback socket, and notes each request: when it began, what it took, and whether it succeeded.
+//! A client draws a rating ([`Keys`]) and uses its viewer, so viewers with many ratings are busy.
+//! Each client has a session of its own over a loopback socket, and notes each request: its begin,
+//! its duration, and its success.
 //!
-//! Transactions over several sites are committed so, and nothing is moved for them: what is shown is what the shard
-//! key does, and not what the autopilot can make of a wrong one.
+//! Transactions over several sites use two-phase commit, and no change of the design follows them.
+//! So the figures show the effect of the shard key, and not what an autopilot makes of a wrong one.
 
 use crate::clock;
 use crate::failure::Failure;
@@ -35,17 +38,17 @@ use std::time::{Duration, Instant};
 
 /// 100,000 ratings, see `data/README.md`.
 const EMBEDDED: &[u8] = include_bytes!("../../../../data/movietweetings_ratings.csv.zst");
-/// Each copy of the ratings is of other viewers, and of the same films.
+/// Added to the viewers of each further copy of the ratings, so that copies differ in viewers only.
 const VIEWERS: i32 = 1_000_000;
-/// Of 100 requests so many read, and so many update; the others insert.
+/// Reads and updates of 100 requests; the others insert.
 const READS: u32 = 40;
 const UPDATES: u32 = 40;
-/// How much some ratings are chosen before others (Morphus, section 5.1).
+/// The skew of the choice of ratings (Morphus, section 5.1).
 const ALPHA: f64 = 1.5;
-/// A prime that takes ratings of neighbouring ranks far from each other.
+/// A prime that scatters ratings of neighbouring ranks.
 const SCATTER: usize = 7_919_777;
 
-/// A rating: whose, of which film, and what.
+/// A rating: its viewer, its film, and its value.
 #[derive(Clone, Copy)]
 struct Rating {
     viewer: i32,
@@ -53,7 +56,7 @@ struct Rating {
     rating: i32,
 }
 
-/// A request, as its client saw it.
+/// A request as its client saw it.
 #[derive(Clone, Copy)]
 pub struct Request {
     pub at: Duration,
@@ -62,24 +65,24 @@ pub struct Request {
     pub is_ok: bool,
 }
 
-/// Which ratings requests are about.
+/// The distribution of the ratings that requests use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keys {
-    /// All alike.
+    /// Uniform.
     Uniform,
-    /// A few far more than the others.
+    /// A Zipf distribution over scattered ratings.
     Zipf,
-    /// Those that came last; new ones are of anybody.
+    /// A Zipf distribution over the newest ratings; inserts are by uniformly drawn viewers.
     Latest,
 }
 
-/// How clients work.
+/// The load of the clients.
 #[derive(Clone, Copy)]
 pub struct Work {
     pub clients: u16,
     pub seed: u64,
     pub keys: Keys,
-    /// Each client sends a request so often; none: as soon as the one before has been answered.
+    /// The pause between two requests of a client; `None` for a closed loop.
     pub every: Option<Duration>,
 }
 
@@ -87,15 +90,15 @@ pub struct Work {
 pub struct Ratings {
     pub engine: Arc<Engine>,
     server: Server,
-    /// In the order of viewers.
+    /// The initial ratings, ordered by viewer.
     all: Vec<Rating>,
     films: Vec<i32>,
-    /// Those that clients added, where it matters who came last.
+    /// Ratings that clients added, for [`Keys::Latest`].
     added: Mutex<Vec<Rating>>,
 }
 
 impl Ratings {
-    /// Serves the ratings, so many times, from so many sites.
+    /// Serves `copies` copies of the ratings from `sites` sites.
     pub fn serve(sites: u16, copies: u16) -> Result<Ratings, Failure> {
         let decider = Decider::named("clay", Elasticity::default()).map_err(Failure::failed)?;
         let engine = Engine::open(Options::in_memory(sites), decider, Some(Mode::Auto));
@@ -119,17 +122,17 @@ impl Ratings {
         Ok(ratings)
     }
 
-    /// The film and the viewer of each rating that there is at first.
+    /// The film and the viewer of each initial rating.
     pub fn keys(&self) -> impl Iterator<Item = (i64, i64)> {
         self.all.iter().map(|one| (i64::from(one.movie), i64::from(one.viewer)))
     }
 
-    /// How many ratings there are at first.
+    /// The number of initial ratings.
     pub fn rows(&self) -> usize {
         self.all.len()
     }
 
-    /// A client.
+    /// Opens a connection.
     pub fn connect(&self) -> Result<Client, Failure> {
         let port = self.server.address().port();
         let config = format!("host=127.0.0.1 port={port} user=isomer dbname=ratings");
@@ -166,22 +169,22 @@ impl Ratings {
         Ok(())
     }
 
-    /// How many transactions have committed at one site, and how many over several.
+    /// The numbers of transactions that committed at one site, and over several sites.
     pub fn commits(&self) -> [u64; 2] {
         let design = self.engine.database().design();
         let of = |site: SiteId| self.engine.gateway().commits(site);
         design.sites().iter().map(of).fold([0, 0], |sum, one| [sum[0] + one[0], sum[1] + one[1]])
     }
 
-    /// What rows and indexes take at all sites, in bytes.
+    /// Memory of the rows and indexes of all sites, in bytes.
     pub fn memory_bytes(&self, client: &mut Client) -> Result<i64, Failure> {
         let query = "select sum(memory_bytes)::bigint from isomer.sites";
         let row = client.query_one(query, &[]);
         row.map(|row| row.get(0)).map_err(|error| Failure::of_server(query, &error))
     }
 
-    /// Lets clients work while `meanwhile` runs; gives what they noted, in the order of its beginning, and what came
-    /// of it.
+    /// Lets clients work while `meanwhile` runs. Returns their requests, ordered by begin, and its
+    /// result.
     pub fn use_while<T>(
         &self,
         work: Work,
@@ -252,7 +255,7 @@ impl User<'_> {
         let mut noted = Vec::new();
         while !stop.load(Ordering::Relaxed) {
             if let Some(every) = self.work.every {
-                // Clients take turns, and none sends more because it was late.
+                // Clients have fixed turns; a late client sends no extra requests.
                 let turn = every * noted.len() as u32
                     + every * u32::from(self.number) / u32::from(self.work.clients);
                 clock::sleep(turn.saturating_sub(begun.elapsed()));
@@ -273,13 +276,13 @@ impl User<'_> {
         noted
     }
 
-    /// The rating that a request is about; an insert is by its viewer.
+    /// The rating that a request uses; an insert uses its viewer only.
     fn choose(&self, kind: u32, rng: &mut Random) -> Rating {
         let all = &self.ratings.all;
         let rank = self.chooser.choose(rng) as usize;
         match self.work.keys {
             Keys::Uniform => all[rank],
-            // Who is liked is anywhere among them.
+            // Hot ratings are scattered over all of them.
             Keys::Zipf => all[(rank * SCATTER + SCATTER) % all.len()],
             Keys::Latest if kind >= READS + UPDATES => all[rng.random_range(0..all.len())],
             Keys::Latest => {
@@ -318,7 +321,7 @@ impl User<'_> {
     }
 }
 
-/// The film and the viewer of each rating.
+/// The film and the viewer of each rating of one copy.
 pub fn read_keys() -> Result<Vec<(i64, i64)>, Failure> {
     let keys = |one: &Rating| (i64::from(one.movie), i64::from(one.viewer));
     Ok(read()?.iter().map(keys).collect())
@@ -337,7 +340,7 @@ fn read() -> Result<Vec<Rating>, Failure> {
     text.lines().skip(1).map(rating).collect()
 }
 
-/// The latency that so many of 100 requests do not exceed.
+/// The latency at percentile `of_100`.
 pub fn percentile(requests: &[Request], of_100: usize) -> Duration {
     let mut took: Vec<Duration> = requests.iter().map(|request| request.took).collect();
     took.sort_unstable();
@@ -346,7 +349,7 @@ pub fn percentile(requests: &[Request], of_100: usize) -> Duration {
         .unwrap_or_default()
 }
 
-/// Those that began in a span of time.
+/// The requests that began within a span of time. `requests` is ordered by begin.
 pub fn within(requests: &[Request], from: Duration, to: Duration) -> &[Request] {
     let at = |time| requests.partition_point(|request| request.at < time);
     &requests[at(from)..at(to).max(at(from))]

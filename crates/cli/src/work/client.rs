@@ -1,4 +1,4 @@
-//! A client: one session that runs one transaction of a workload after the other.
+//! A client: one session that runs the transactions of a workload one after the other.
 
 use super::tally::Tally;
 use crate::clock;
@@ -13,8 +13,8 @@ pub struct Client<'d, W> {
     rng: Random,
     session: Session,
     footprint: Footprint,
-    /// If set, the client checks that its session never goes back. Only for workloads whose numbers
-    /// grow.
+    /// If set, the client checks that its session never goes back in time. Only for workloads whose
+    /// numbers grow.
     pub memory: Option<Memory>,
 }
 
@@ -30,7 +30,7 @@ impl<'d, W: Workload> Client<'d, W> {
         &self.session
     }
 
-    /// What it takes its transactions from.
+    /// The workload that it draws transactions from.
     pub fn workload(&mut self) -> &mut W {
         &mut self.workload
     }
@@ -40,7 +40,7 @@ impl<'d, W: Workload> Client<'d, W> {
         self.workload.next(&mut self.rng)
     }
 
-    /// Runs a transaction, and counts how it went.
+    /// Runs a transaction, and counts its outcome.
     pub fn run(&mut self, transaction: &W::Transaction, tally: &mut Tally) {
         self.footprint.clear();
         transaction.footprint_into(&mut self.footprint);
@@ -73,10 +73,11 @@ impl<'d, W: Workload> Client<'d, W> {
     }
 }
 
-/// The rows that a session remembers: a row that comes next to another takes its place.
+/// Slots for remembered rows. A row with the same slot replaces an earlier one.
 const ROWS: usize = 1 << 14;
 
-/// The numbers that a session has read. They grow, so a smaller one is a look into the past.
+/// The numbers that a session has read. They only grow, so a smaller one is a read of an older
+/// state.
 #[derive(Clone, Debug)]
 pub struct Memory {
     rows: Vec<(u64, i64)>,
@@ -90,7 +91,7 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// Takes note of what the number at the front of a row is.
+    /// Compares the number at the front of a row with the last one read, and keeps it.
     fn note(&mut self, table: TableId, key: &[u8], row: &[u8]) {
         let Some(number) = row.first_chunk().map(|bytes| i64::from_le_bytes(*bytes)) else {
             return;
@@ -104,7 +105,7 @@ impl Memory {
     }
 }
 
-/// Whoever remembers, if anybody does, hears of every row that is read.
+/// Passes each row that is read to the memory, if there is one.
 struct Remembering<'m>(Option<&'m mut Memory>);
 
 impl Watch for Remembering<'_> {
@@ -115,7 +116,7 @@ impl Watch for Remembering<'_> {
     }
 }
 
-/// Different for different keys of up to seven bytes, which is what integers below 2^48 take.
+/// Distinct for keys of up to seven bytes, which integers below 2^48 have.
 fn hash(table: TableId, key: &[u8]) -> u64 {
     let mut hash = u64::from(table.0);
     for byte in key {
@@ -130,7 +131,7 @@ mod tests {
     use isomer_design::Key;
 
     #[test]
-    fn a_number_that_shrinks_is_a_look_into_the_past() {
+    fn a_smaller_number_is_a_read_of_an_older_state() {
         let mut memory = Memory::default();
         for (key, number) in [(1, 5i64), (2, 3), (1, 5), (1, 6), (2, 2), (1, 7)] {
             memory.note(TableId(1), &Key::int(key), &number.to_le_bytes());

@@ -1,5 +1,5 @@
-//! A look at every row of every copy, at rest: what masters hold in all, and whether replicas hold
-//! the same.
+//! Reads every row of every copy, when no client runs: the sums of the masters' rows, and whether
+//! replicas have the same rows.
 
 use crate::clock;
 use crate::progress::Progress;
@@ -8,20 +8,21 @@ use isomer_design::{KeyRange, SiteId, TableId};
 use isomer_workload::Totals;
 use std::time::Duration;
 
-/// A replica that differs is read again after so much time, and so often: it may be behind. Of a
-/// database that has just been opened nobody knows what its replicas must have.
+/// Pause before a replica that differs is read again, because it may lag, and the most repetitions.
+/// A session of a database that has just been opened does not know what replicas must have.
 const AGAIN: Duration = Duration::from_millis(20);
 const AGAIN_MAX: usize = 100;
-/// Nothing changes any more if nothing was being changed for so many looks, and it is not looked for longer than this.
+/// The design is stable if there were no changes for `STILL` looks in a row. The most looks are
+/// `LOOKS_MAX`.
 const STILL: usize = 10;
 const LOOKS_MAX: usize = 3000;
-/// Differences beyond these are only counted.
+/// Differences that are kept with their texts; the others are only counted.
 const DIFFERENCES_KEPT: usize = 5;
 
-/// What is shown every row: its table, key and value.
+/// A function that gets every row: its table, key and value.
 pub(super) type See<'s> = &'s mut dyn FnMut(TableId, &[u8], &[u8]);
 
-/// What was found.
+/// The result of reading all copies.
 #[derive(Default, Debug)]
 pub struct Inspection {
     /// Over the rows of all masters.
@@ -30,17 +31,17 @@ pub struct Inspection {
     pub replicas: usize,
     /// Replicas that differ from their master.
     pub differ: usize,
-    /// The first of them, in words.
+    /// The first of the differences, as text.
     pub differences: Vec<String>,
 }
 
-/// Reads every partition at its master, and compares its replicas. `session` has seen what they must
-/// have.
+/// Reads every partition at its master, and compares its replicas with it. The copies must have
+/// everything that `session` has seen.
 pub fn inspect(db: &Database, session: &Session) -> Result<Inspection, Error> {
     inspect_with(db, session, &mut |_, _, _| {})
 }
 
-/// The same, and shows every row of a master to `see`.
+/// Like [`inspect`], but also passes every row of a master to `see`.
 pub fn inspect_with(db: &Database, session: &Session, see: See<'_>) -> Result<Inspection, Error> {
     wait_until_still(db);
     let design = db.design();
@@ -69,7 +70,7 @@ pub fn inspect_with(db: &Database, session: &Session, see: See<'_>) -> Result<In
     Ok(found)
 }
 
-/// Waits until the changes of the design are made that are on their way, as they go on when transactions have ended.
+/// Waits until no change of the design is under way. Deferred changes may outlive the transactions.
 fn wait_until_still(db: &Database) {
     let mut still = 0;
     for _ in 0..LOOKS_MAX {
@@ -81,7 +82,7 @@ fn wait_until_still(db: &Database) {
     }
 }
 
-/// One copy of a partition, as it was read.
+/// The content of one copy of a partition.
 #[derive(Default)]
 struct Copy {
     totals: Totals,
@@ -110,7 +111,8 @@ impl Copy {
         Ok(copy)
     }
 
-    /// What is different about a replica, again and again until nothing is.
+    /// Compares a replica with this copy until they agree or [`AGAIN_MAX`] repetitions have passed.
+    /// Returns the difference as text.
     fn compare(&self, replica: impl Fn() -> Result<Copy, Error>) -> Result<Option<String>, Error> {
         let mut found = replica()?;
         for _ in 0..AGAIN_MAX {

@@ -1,4 +1,4 @@
-//! Tables and rows to begin with.
+//! The initial tables and rows of a workload.
 
 use crate::progress::Progress;
 use isomer_cluster::{Database, Error, Session};
@@ -6,10 +6,10 @@ use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId};
 use isomer_workload::{LoadRow, Workload};
 use std::collections::BTreeMap;
 
-/// The most rows that one transaction loads.
+/// The most rows of one loading transaction.
 const BATCH_ROWS: u64 = 1000;
 
-/// How a table begins.
+/// The initial sites and partitions of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     pub sites: u16,
@@ -17,12 +17,12 @@ pub struct Layout {
     pub spread: Spread,
 }
 
-/// How partitions are spread over sites at first.
+/// The initial distribution of partitions over sites.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Spread {
     /// Each site gets one contiguous part of the keys
     Range,
-    /// Each partition goes to a site by a hash of its number: neighbours are rarely together
+    /// Each partition goes to a site by a hash of its number, so neighbours are rarely at one site
     Hash,
 }
 
@@ -36,7 +36,7 @@ impl Layout {
         SiteId((at % sites) as u16 + 1)
     }
 
-    /// Partitions that begin at the first key and at these.
+    /// The initial placement of partitions that begin at the first key and at `borders`.
     fn placement(&self, borders: &[Key]) -> Vec<(Key, SiteId)> {
         let count = borders.len() as u64 + 1;
         let starts = std::iter::once(Key::min()).chain(borders.iter().cloned());
@@ -44,7 +44,7 @@ impl Layout {
     }
 }
 
-/// Where the partitions of each table begin, but for the first.
+/// The first keys of each table's partitions, without that of the first partition.
 pub type Borders = BTreeMap<TableId, Vec<Key>>;
 
 /// Creates the tables of a workload, and loads them.
@@ -68,7 +68,7 @@ pub fn create(
     Ok(())
 }
 
-/// Loads the rows of a workload; of each transaction they are within such borders.
+/// Loads the rows of a workload. Each transaction loads rows of one partition.
 pub fn fill(db: &Database, workload: &impl Workload, borders: &Borders) -> Result<(), Error> {
     let mut progress = Progress::new("loading rows", workload.loaded().rows);
     let mut session = db.session();

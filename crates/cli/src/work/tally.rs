@@ -1,4 +1,4 @@
-//! What a client counts while it runs.
+//! The counts of a client.
 
 use hdrhistogram::Histogram;
 use isomer_cluster::{Place, Ran};
@@ -6,7 +6,7 @@ use isomer_design::{SITES_MAX, SiteId};
 use serde::Serialize;
 
 const LATENCY_NS_MAX: u64 = 100_000_000_000;
-/// Three transactions that failed tell enough.
+/// Messages of failed transactions that are kept.
 const FAILURES_KEPT: usize = 3;
 
 /// Counts over some transactions.
@@ -14,21 +14,21 @@ const FAILURES_KEPT: usize = 3;
 pub struct Tally {
     /// Transactions that committed.
     pub committed: u64,
-    /// Those of them that ran at one site at once: no change of the design was waited for.
+    /// Committed transactions that ran at one site and waited for no change of the design.
     pub single_site: u64,
-    /// Changes that were made for the others.
+    /// Changes that were made for the other transactions.
     pub changes: u64,
-    /// Transactions that chose to end without a commit.
+    /// Transactions that their procedure rolled back.
     pub rolled_back: u64,
     /// Transactions that the strategy refused.
     pub refused: u64,
     /// Transactions that failed.
     pub failed: u64,
-    /// What the first of those said.
+    /// Messages of the first failed transactions.
     pub failures: Vec<String>,
-    /// What the committed ones added to the sum of the workload.
+    /// Added to the sum of the workload by committed transactions.
     pub added: i128,
-    /// Reads that saw less than their session had seen before.
+    /// Reads that saw an older state than their session had seen before.
     pub went_back: u64,
     /// Committed transactions by the number of their site.
     by_site: Vec<u64>,
@@ -75,7 +75,7 @@ impl Tally {
         self.by_site[usize::from(ran.place.site().0)] += 1;
     }
 
-    /// Counts how long a transaction took, whatever its end.
+    /// Counts the duration of a transaction, whatever its outcome.
     pub fn took(&mut self, ns: u64) {
         self.latency.saturating_record(ns);
     }
@@ -111,12 +111,12 @@ impl Tally {
         self.by_site[usize::from(site.0)]
     }
 
-    /// The share of committed transactions for which nothing had to be changed.
+    /// The share of committed transactions that ran at one site and waited for no change.
     pub fn single_site_share(&self) -> f64 {
         self.single_site as f64 / self.committed.max(1) as f64
     }
 
-    /// How long transactions took.
+    /// The distribution of the transactions' durations.
     pub fn latency(&self) -> Latency {
         let at = |quantile| self.latency.value_at_quantile(quantile);
         Latency {

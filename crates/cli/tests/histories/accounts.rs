@@ -1,4 +1,4 @@
-//! Accounts: transfers, which note themselves in a ledger, and sums.
+//! Accounts: transfers, each with an entry in a ledger, and reads of all balances.
 
 use crate::Run;
 use crate::chance::Chance;
@@ -32,7 +32,7 @@ pub(crate) struct Ledger {
     bank: Mutex<Bank>,
 }
 
-/// Transfers and looks until the run is over.
+/// Makes transfers and reads until the run is over.
 pub(crate) fn client(run: &Run, ledger: &Ledger, number: u64) {
     let mut chance = run.chance(100 + number);
     let mut client = run.server.client();
@@ -51,7 +51,7 @@ pub(crate) fn client(run: &Run, ledger: &Ledger, number: u64) {
     }
 }
 
-/// An error says whether the connection has ended.
+/// Makes one transfer. An error is true if the connection has ended.
 fn transfer(client: &mut Client, ledger: &Ledger, chance: &mut Chance) -> Result<(), bool> {
     let from = chance.below(ACCOUNTS);
     let to = (from + 1 + chance.below(ACCOUNTS - 1)) % ACCOUNTS;
@@ -66,11 +66,11 @@ fn transfer(client: &mut Client, ledger: &Ledger, chance: &mut Chance) -> Result
         }
     };
     transfer.outcome = outcome;
-    ledger.bank.lock().expect("nobody panics with it").transfers.push(transfer);
+    ledger.bank.lock().expect("no client panics with it").transfers.push(transfer);
     result
 }
 
-/// By adding, or by reading both balances first, which takes an isolation that loses no update.
+/// Adds to both balances, or reads them first, at an isolation level that prevents lost updates.
 fn run_transfer(
     client: &mut Client,
     transfer: &Transfer,
@@ -99,14 +99,15 @@ fn run_transfer(
     client.batch_execute("commit").map_err(|error| (error, true))
 }
 
-/// All balances, by one statement or by two of one snapshot.
+/// Reads all balances, in one statement or in two of one snapshot. An error is true if the
+/// connection has ended.
 fn look(client: &mut Client, ledger: &Ledger, chance: &mut Chance) -> Result<(), bool> {
     let seen = match chance.below(2) {
         0 => balances(client, "true"),
         _ => in_two(client),
     };
     let seen = seen.map_err(|error| judged(&error, false).1)?;
-    let mut bank = ledger.bank.lock().expect("nobody panics with it");
+    let mut bank = ledger.bank.lock().expect("no client panics with it");
     let name = format!("read {}", bank.reads.len() + 1);
     bank.reads.push((name, seen));
     Ok(())
@@ -126,12 +127,12 @@ fn balances(client: &mut Client, which: &str) -> Result<BTreeMap<i64, i64>, post
     Ok(rows.iter().map(balance).collect())
 }
 
-/// What is there when all is over.
+/// Reads the ledger and the balances at the end.
 pub(crate) fn read_all(run: &Run, ledger: Ledger) -> Bank {
     let mut client = run.server.client();
     let rows = client.query("select number from ledger order by number", &[]).expect("it serves");
     let last = balances(&mut client, "true").expect("it serves");
     let numbers = rows.iter().map(|row| row.get::<_, i64>(0)).collect();
-    let bank = ledger.bank.into_inner().expect("nobody panicked with it");
+    let bank = ledger.bank.into_inner().expect("no client panicked with it");
     Bank { accounts: (ACCOUNTS, START), ledger: numbers, last, ..bank }
 }

@@ -1,4 +1,5 @@
-//! Three brokers, each on a machine of its own; a topic is on all three, and two have to have a record before it counts.
+//! Three brokers, each on a machine of its own. A topic has three replicas, and a record counts
+//! once two of them have it.
 
 use crate::broker::Broker;
 use crate::broker::ports::{LOOPBACK, free_port};
@@ -12,27 +13,27 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 
 pub(crate) const BROKERS: usize = 3;
-/// What fills the disk of a broker.
+/// The file that fills the disk of a broker.
 const FILLER: &str = "filler";
 
 pub(crate) struct Brokers {
     all: Vec<One>,
     voters: String,
-    /// The one whose disk can be filled.
+    /// The broker whose disk can be filled.
     small: Option<usize>,
 }
 
 struct One {
     address: String,
-    /// For clients, and for the other brokers.
+    /// The port for clients, and the one for the other brokers.
     ports: [u16; 2],
     folder: PathBuf,
     process: Mutex<Child>,
 }
 
 impl Brokers {
-    /// Starts them at the machines from this one on, the last one with a small disk if there can be one; `None` if there
-    /// can be no brokers here, which is said.
+    /// Starts the brokers at the machines from `first` on, the last one with a small disk if
+    /// possible. Returns `None` if brokers cannot run here; a message says why.
     pub(crate) fn start(machines: &mut Machines, first: usize, folder: &Path) -> Option<Brokers> {
         if !Broker::is_to_be_had() {
             return None;
@@ -65,7 +66,7 @@ impl Brokers {
     fn until_up(&self, at: usize) {
         let One { address, ports, process, folder, .. } = &self.all[at];
         wait_for("a broker", || {
-            let ended = process.lock().expect("nobody panics with it").try_wait();
+            let ended = process.lock().expect("no thread panics with it").try_wait();
             assert!(
                 ended.expect("it can be asked").is_none(),
                 "see {}/broker.log",
@@ -75,11 +76,11 @@ impl Brokers {
         });
     }
 
-    /// `kill -9`, and another start.
+    /// Kills a broker by `kill -9`, and starts it again.
     pub(crate) fn kill_and_restart(&self, machines: &Machines, first: usize, at: usize) {
         let One { address, ports, folder, process } = &self.all[at];
         {
-            let mut process = process.lock().expect("nobody panics with it");
+            let mut process = process.lock().expect("no thread panics with it");
             let _ = process.kill();
             process.wait().expect("it was killed");
             let command = machines.at(first + at).command(&script());
@@ -88,7 +89,8 @@ impl Brokers {
         self.until_up(at);
     }
 
-    /// Fills the disk of a broker, which ends by that; gives its number, or `None` if no disk can be filled.
+    /// Fills the disk of a broker, which ends it. Returns its number, or `None` if there is no
+    /// small disk.
     pub(crate) fn fill(&self) -> Option<usize> {
         let at = self.small?;
         let filled = File::create(self.all[at].folder.join(FILLER)).and_then(|mut file| {
@@ -101,7 +103,7 @@ impl Brokers {
         full.map_or_else(|_| Some(at), |()| None)
     }
 
-    /// Makes room again; the broker is to be started anew.
+    /// Empties the disk; the broker must be started again.
     pub(crate) fn make_room(&self, at: usize) {
         let _ = std::fs::remove_file(self.all[at].folder.join(FILLER));
     }

@@ -1,7 +1,8 @@
-//! Lists: appends and reads, alone and in blocks, at two levels of isolation or all at one.
+//! Lists: appends and reads, as single statements and in blocks. Blocks use two isolation levels,
+//! or the one of the run.
 //!
-//! A list is a row whose text grows. A window of eight lists is in use; it moves on as values are appended, so
-//! that lists stay short and rows are inserted all the time.
+//! A list is a row whose text grows. Clients use a window of eight lists. It moves on as values are
+//! appended, so lists stay short and new rows are inserted all the time.
 
 use crate::Run;
 use crate::chance::Chance;
@@ -12,18 +13,18 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// `k` is the list, `n` its length, `g` the list again, for an index that comes and goes.
+/// `k` is the list, `n` its length, `g` the list again, for an index that is created and dropped.
 pub(crate) const TABLE: &str = "
     create table lists (k int primary key, v text not null, n int not null, g int not null);
     alter table lists split at (250); alter table lists remaster at (250) to site 2;
     alter table lists split at (500); alter table lists remaster at (500) to site 3;
     alter table lists split at (750); alter table lists remaster at (750) to site 4";
 
-/// Keys are spread over the sites: neighbours in time are none in the table.
+/// Successive lists are far apart in the table, so that they are at different sites.
 const KEYS: i64 = 1000;
 const STRIDE: i64 = 617;
 const WINDOW: i64 = 8;
-/// The window moves on by one list after so many values.
+/// Values after which the window moves on by one list.
 const VALUES_EACH: i64 = 30;
 
 #[derive(Default)]
@@ -38,24 +39,24 @@ impl Recorder {
         self.step.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// One of the lists that are in use.
+    /// A random list of the window.
     fn key(&self, chance: &mut Chance) -> i64 {
         let first = self.values.load(Ordering::SeqCst) / VALUES_EACH;
         (first + chance.below(WINDOW)) * STRIDE % KEYS
     }
 
     fn note(&self, mut transaction: Transaction) {
-        let mut transactions = self.transactions.lock().expect("nobody panics with it");
+        let mut transactions = self.transactions.lock().expect("no client panics with it");
         transaction.name = format!("T{}", transactions.len() + 1);
         transactions.push(transaction);
     }
 
     pub(crate) fn into_history(self) -> History {
-        History { transactions: self.transactions.into_inner().expect("nobody panicked with it") }
+        History { transactions: self.transactions.into_inner().expect("no client panicked") }
     }
 }
 
-/// A statement: what it says, and what it does, as far as that is known before its answer.
+/// A statement with the part of its operations that is known before its answer.
 enum Statement {
     Append(Vec<(i64, i64)>),
     Read { keys: Vec<i64>, by: &'static str },
@@ -95,7 +96,7 @@ impl Statement {
         }
     }
 
-    /// What it did, by its answer; without one only what it may have done.
+    /// Its operations according to the answer; without an answer, those that it may have done.
     fn ops(&self, answer: Option<&[SimpleQueryMessage]>) -> Vec<Op> {
         match (self, answer) {
             (Statement::Append(values), _) => {
@@ -118,7 +119,7 @@ impl Statement {
     }
 }
 
-/// Rows of an answer: a key, and its list.
+/// The rows of an answer: keys and their lists.
 fn lists_in(answer: &[SimpleQueryMessage]) -> BTreeMap<String, Vec<i64>> {
     let mut lists = BTreeMap::new();
     for message in answer {
@@ -162,7 +163,7 @@ pub(crate) fn client(run: &Run, recorder: &Recorder, number: u64) {
     }
 }
 
-/// One transaction, and whether the connection has ended with it.
+/// Runs one transaction; returns true, too, if the connection has ended.
 fn transact(
     client: &mut Client,
     level: Option<Level>,
@@ -199,7 +200,7 @@ fn name_of(level: Level) -> &'static str {
     }
 }
 
-/// An error, and whether the transaction may have committed in spite of it.
+/// An error, and whether the transaction may have committed nevertheless.
 type Failed = (postgres::Error, bool);
 
 fn run_alone(
@@ -227,13 +228,13 @@ fn run_block(
     client.batch_execute("commit").map_err(|error| (error, true))
 }
 
-/// The last transaction: all lists, when all is over.
+/// Records the last transaction, which reads all lists at the end.
 pub(crate) fn read_all(run: &Run, recorder: &Recorder) {
     let begun = Some(recorder.step());
     let answer = run.server.client().simple_query("select k, v from lists");
     let mut found = lists_in(&answer.expect("it serves"));
     let used = {
-        let transactions = recorder.transactions.lock().expect("nobody panics with it");
+        let transactions = recorder.transactions.lock().expect("no client panics with it");
         let ops = transactions.iter().flat_map(Transaction::ops);
         let keys = ops.map(|op| match op {
             Op::Append(key, _) | Op::Read(key, _) => key.clone(),
@@ -245,7 +246,7 @@ pub(crate) fn read_all(run: &Run, recorder: &Recorder) {
         Op::Read(key, values)
     };
     let statements = vec![used.into_iter().map(read).collect()];
-    assert!(found.is_empty(), "nobody wrote {found:?}");
+    assert!(found.is_empty(), "no transaction wrote {found:?}");
     let ended = Some(recorder.step());
     recorder.note(Transaction { begun, ended, statements, ..Transaction::default() });
 }

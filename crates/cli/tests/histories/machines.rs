@@ -1,25 +1,26 @@
-//! Machines for a cluster, on this one: network namespaces with a bridge between them, and a small disk.
+//! Machines of a cluster on this one: network namespaces with a bridge between them, and a small
+//! disk.
 //!
 //! ```text
-//!    here  10.77.N.254 ─┬─ bridge ─┬───────────┬─────────── …  one namespace, and one address, for each machine
-//!                       │       a .1        b .2        brokers .11 .12 .13
+//!    here  10.77.N.254 ─┬─ bridge ─┬───────────┬──────────── …  one namespace and one address
+//!                       │       a .1        b .2        brokers .11 .12 .13    for each machine
 //! ```
 //!
-//! A machine is cut off from all others by its link, and two from each other by neighbours that nobody is. Only root may do
-//! all that, and only on Linux. Where it cannot be done, all machines are this one, and whoever would cut them off passes over
-//! that.
+//! Setting the link of a machine down cuts it off from all others. A neighbour entry with an unused
+//! hardware address cuts two machines off from each other. Both need root and Linux. Without them,
+//! all machines are this one, and tests skip the cuts.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Nobody has this hardware address: what is sent there is lost.
-const NOBODY: &str = "02:00:00:00:00:00";
+/// A hardware address that no machine has: packets to it are lost.
+const UNUSED: &str = "02:00:00:00:00:00";
 
 pub(crate) struct Machines {
     all: Vec<Machine>,
     /// The bridge between them, if they are in namespaces.
     bridge: Option<String>,
-    /// What is mounted, for small disks.
+    /// Mount points of small disks.
     mounted: Vec<PathBuf>,
 }
 
@@ -27,12 +28,12 @@ pub(crate) struct Machines {
 pub(crate) struct Machine {
     pub(crate) address: String,
     namespace: Option<String>,
-    /// The end of its wire that is here.
+    /// The end of its virtual wire that is in this namespace.
     wire: String,
 }
 
 impl Machine {
-    /// A program that runs there.
+    /// A command that runs on the machine.
     pub(crate) fn command(&self, program: &str) -> Command {
         let Some(namespace) = &self.namespace else { return Command::new(program) };
         let mut command = Command::new("ip");
@@ -52,7 +53,7 @@ fn ip(args: &str) -> bool {
 }
 
 impl Machines {
-    /// Machines with these last parts of their addresses.
+    /// Machines whose addresses end in `numbers`.
     pub(crate) fn new(numbers: &[u8]) -> Machines {
         let own = std::process::id();
         let bridge = format!("ib{}", own % 100_000);
@@ -78,13 +79,13 @@ impl Machines {
     }
 
     fn connect(&self, network: &str) -> bool {
-        let bridge = self.bridge.as_ref().expect("it is not given up yet");
+        let bridge = self.bridge.as_ref().expect("namespaces are in use");
         let is_there = ip(&format!("link add {bridge} type bridge"))
             && ip(&format!("addr add {network}.254/24 dev {bridge}"))
             && ip(&format!("link set {bridge} up"));
         is_there
             && self.all.iter().all(|Machine { address, namespace, wire }| {
-                let inside = namespace.as_ref().expect("it is not given up yet");
+                let inside = namespace.as_ref().expect("namespaces are in use");
                 ip(&format!("netns add {inside}"))
                     && ip(&format!("link add {wire} type veth peer name eth0 netns {inside}"))
                     && ip(&format!("link set {wire} master {bridge} up"))
@@ -107,7 +108,7 @@ impl Machines {
         &self.all[at]
     }
 
-    /// True if machines can be cut off.
+    /// True if machines can be cut off from each other.
     pub(crate) fn can_be_cut_off(&self) -> bool {
         self.bridge.is_some()
     }
@@ -125,7 +126,7 @@ impl Machines {
             let to = &self.all[to].address;
             let set = match is_off {
                 true => {
-                    format!("-n {inside} neigh replace {to} lladdr {NOBODY} dev eth0 nud permanent")
+                    format!("-n {inside} neigh replace {to} lladdr {UNUSED} dev eth0 nud permanent")
                 }
                 false => format!("-n {inside} neigh del {to} dev eth0"),
             };
@@ -133,7 +134,7 @@ impl Machines {
         }
     }
 
-    /// Makes a folder one that is soon full, if that can be done here.
+    /// Mounts a small file system at a folder, if that is possible here.
     pub(crate) fn make_small(&mut self, folder: &Path) -> bool {
         std::fs::create_dir_all(folder).expect("a folder");
         let path = folder.display().to_string();

@@ -1,18 +1,19 @@
-//! Histories over the wire: clients of a real server append, read and transfer while something goes on, and what
-//! they saw has to be possible. See `isomer_check` for what that means.
+//! Histories over the wire: clients of a real server append, read and transfer under faults and
+//! changes, and their observations must be free of anomalies. `isomer_check` says which anomalies
+//! there are.
 //!
 //! ```text
-//!   3 clients   appends to lists, reads of lists           ─┐
-//!   2 clients   transfers between accounts, sums            ├──▶ what each saw ──▶ judge
-//!   trouble     changes of the design, definitions,         │
-//!               kill -9 and restart, SIGSTOP and SIGCONT;   │
-//!               of a cluster also of nodes and brokers,     │
-//!               networks that are cut, disks that are full ─┘
+//!   3 clients   appends to lists, reads of lists       ─┐
+//!   2 clients   transfers between accounts, sums        ├──▶ observations ──▶ judge
+//!   trouble     changes of the design, DDL,             │
+//!               kill -9 and restart, SIGSTOP, SIGCONT;  │
+//!               in a cluster also of nodes and brokers, │
+//!               partitions of networks, full disks     ─┘
 //! ```
 //!
-//! The short form goes on until enough has been committed; `ISOMER_HISTORY_SECONDS` makes each test go on for
-//! so long. `ISOMER_SEED` is where chance begins; threads and processes add their own. A history with an anomaly
-//! is written to a file, which `cargo run -p isomer-check -- FILE` judges again.
+//! The short form ends after [`ENOUGH`] commits; with `ISOMER_HISTORY_SECONDS` each test runs at
+//! least that long. `ISOMER_SEED` is the seed; threads and processes add nondeterminism. A history
+//! with an anomaly is written to a file, which `cargo run -p isomer-check -- FILE` judges again.
 
 mod accounts;
 #[path = "../../../kafka/tests/broker/process.rs"]
@@ -34,33 +35,33 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Commits that make up the short form, and how often each trouble has to have come meanwhile.
+/// Commits of the short form, and how often each trouble must have occurred.
 const ENOUGH: u64 = 1200;
 const OFTEN: u64 = 3;
 
-/// In so many rounds there is a write skew, if clients are let.
+/// Rounds within which snapshot isolation shows a write skew.
 const ROUNDS_MAX: usize = 10;
 
-/// How long a test waits for what has to come: many times what a slow machine needs.
+/// The limit for each wait of a test: many times what a slow machine needs.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// Something that goes on while clients work, and what it is called where it is counted.
+/// A disturbance that runs beside the clients, and its name in the counts.
 type Trouble = (&'static str, fn(&Run));
 
-/// What all threads of a run share.
+/// The state that all threads of a run share.
 pub(crate) struct Run {
     pub(crate) server: Server,
     pub(crate) seed: u64,
     pub(crate) commits: AtomicU64,
-    /// How often each trouble has come.
+    /// How often each trouble has occurred.
     happened: Mutex<BTreeMap<&'static str, u64>>,
     stop: AtomicBool,
     name: &'static str,
-    /// At which level all transactions on lists are; none: as chance has it.
+    /// The isolation level of all transactions on lists; `None`: drawn for each.
     pub(crate) level: Option<Level>,
 }
 
-/// Ends all threads, also if one of them panics: then the server may be what they wait for.
+/// Ends all threads. If one of them panics, the others may wait for the server, so it is killed.
 struct End<'r>(&'r Run);
 
 impl Drop for End<'_> {
@@ -86,7 +87,7 @@ impl Run {
         Run { server, seed, commits, happened, stop, name, level: None }
     }
 
-    /// The same, with all transactions on lists at one level.
+    /// The same run, with all transactions on lists at one level.
     fn at(self, level: Level) -> Run {
         Run { level: Some(level), ..self }
     }
@@ -99,18 +100,18 @@ impl Run {
         Chance::new(self.seed, of)
     }
 
-    /// A trouble has come.
+    /// Counts a trouble.
     pub(crate) fn happened(&self, what: &'static str) {
-        *self.happened.lock().expect("nobody panics with it").entry(what).or_default() += 1;
+        *self.happened.lock().expect("no thread panics with it").entry(what).or_default() += 1;
     }
 
-    /// Waits until so many more have committed, or the run is over.
+    /// Waits until `more` further transactions have committed, or the run is over.
     pub(crate) fn wait_for_commits(&self, more: u64) {
         let goal = self.commits.load(Ordering::SeqCst) + more;
         wait_for("commits", || self.commits.load(Ordering::SeqCst) >= goal || self.is_over());
     }
 
-    /// Lets clients work while `troubles` go on, and judges what they saw.
+    /// Lets clients work under `troubles`, and judges their observations.
     fn judge(self, troubles: &[Trouble]) -> History {
         let (recorder, ledger) = (Recorder::default(), Ledger::default());
         self.server.client().batch_execute(lists::TABLE).expect("a table");
@@ -139,32 +140,32 @@ impl Run {
         self.says_nothing(&bank.judge(), "bank", || format!("{bank:#?}"));
         let (transactions, transfers) = (history.transactions.len(), bank.transfers.len());
         let (name, happened) =
-            (self.name, &*self.happened.lock().expect("nobody panicked with it"));
+            (self.name, &*self.happened.lock().expect("no thread panicked with it"));
         eprintln!(
             "{name}: {transactions} transactions on lists, {transfers} transfers, {happened:?}; nothing lost, no anomaly"
         );
         history
     }
 
-    /// Fails if there is an anomaly, and leaves what it is in as a file.
+    /// Writes the observations to a file and panics, if there is an anomaly.
     fn says_nothing(&self, wrong: &[Anomaly], kind: &str, text: impl Fn() -> String) {
         if !wrong.is_empty() {
             let path = self.server.folder.with_extension(kind);
-            std::fs::write(&path, text()).expect("a file for whoever looks at it");
+            std::fs::write(&path, text()).expect("a file for the analysis");
             let told: Vec<String> = wrong.iter().take(5).map(ToString::to_string).collect();
             let (count, told, path) = (wrong.len(), told.join("\n"), path.display());
             panic!("{count} anomalies; the whole {kind} is in {path}:\n{told}");
         }
     }
 
-    /// Until enough has happened, or a thread has failed.
+    /// Waits until there are enough commits and troubles, or a thread has ended early.
     #[allow(clippy::disallowed_methods, reason = "the long form ends by time")]
     fn go_on(&self, troubles: &[Trouble], has_failed: impl Fn() -> bool) {
         let seconds = std::env::var("ISOMER_HISTORY_SECONDS").ok();
         let seconds: Option<u64> = seconds.and_then(|seconds| seconds.parse().ok());
         let until = Instant::now() + Duration::from_secs(seconds.unwrap_or(0));
         wait_for("enough commits", || {
-            let happened = self.happened.lock().expect("nobody panics with it");
+            let happened = self.happened.lock().expect("no thread panics with it");
             let often = |(name, _): &(&str, _)| happened.get(name).is_some_and(|&n| n >= OFTEN);
             let is_enough = self.commits.load(Ordering::SeqCst) >= ENOUGH;
             let is_enough = is_enough && troubles.iter().all(often);
@@ -173,7 +174,7 @@ impl Run {
     }
 }
 
-/// Waits until it is so; fails if it does not become so at all.
+/// Waits until a condition holds; panics after the limit.
 #[track_caller]
 #[allow(clippy::disallowed_methods, reason = "the limit ends a test that has failed already")]
 pub(crate) fn wait_for(what: &str, is: impl Fn() -> bool) {
@@ -234,7 +235,8 @@ fn serializable_while_the_server_is_killed_and_starts_again() {
     run.judge(&[DESIGNS, ("kills", trouble::kills)]);
 }
 
-/// What is fine for snapshots has circles that serializable transactions must not have: so these would be noticed.
+/// A history at snapshot isolation must have a write skew that the serializable checker finds. This
+/// shows that the checker would notice one.
 #[test]
 fn snapshots_are_not_serializable() {
     for _ in 0..ROUNDS_MAX {
@@ -243,5 +245,5 @@ fn snapshots_are_not_serializable() {
             return eprintln!("as it should be: {anomaly}");
         }
     }
-    panic!("no write skew in {ROUNDS_MAX} rounds: is it looked for?");
+    panic!("no write skew in {ROUNDS_MAX} rounds: does the checker look for it?");
 }

@@ -1,4 +1,4 @@
-//! A server in a process of its own, and connections to it that come back when it does.
+//! A server in a process of its own, and connections to it that wait for its restart.
 
 use crate::broker::ports::{LOOPBACK, free_port};
 use crate::brokers::{BROKERS, Brokers};
@@ -15,21 +15,22 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-/// The processes of a cluster, with their sites; the first one serves.
+/// The processes of a cluster and their sites; the first one has the router.
 const PROCESSES: [(&str, &str); 3] = [("a", "1"), ("b", "2"), ("c", "3, 4")];
 
 pub(crate) struct Server {
     pub(crate) folder: PathBuf,
-    /// Where its Unix socket is.
+    /// The folder of its Unix socket.
     socket: PathBuf,
     process: Mutex<Child>,
-    /// Each start gets another one.
+    /// Each start gets a new port.
     port: AtomicU16,
     cluster: Option<Cluster>,
 }
 
-/// What there is beside the process that serves, where sites are in several: nodes, and the brokers of their logs, each on
-/// a machine of its own. Machines are numbered as processes are, brokers after them; and they go last.
+/// The other parts of a cluster: nodes and brokers, each on a machine of its own. The machine of
+/// the router's process is the first, those of nodes and brokers follow. The machines are the last
+/// field, because they must be dropped last.
 struct Cluster {
     nodes: Vec<Mutex<Child>>,
     brokers: Brokers,
@@ -38,7 +39,7 @@ struct Cluster {
 
 /// The last parts of the machines' addresses.
 const MACHINES: [u8; 6] = [1, 2, 3, 11, 12, 13];
-/// Longer than an owner of a log shows what it has without knowing that it is one.
+/// Longer than the lease of a log in Kafka, so that the owner of a log may have changed.
 const STANDS_STILL_MS: i64 = 4500;
 
 impl Server {
@@ -50,7 +51,8 @@ impl Server {
         Server { socket: folder.clone(), folder, process, port, cluster: None }
     }
 
-    /// The same, with its sites in three processes and its logs at three brokers; `None` if there can be none here.
+    /// The same with the sites in three processes and the logs at three brokers; `None` if brokers
+    /// cannot run here.
     pub(crate) fn start_cluster(name: &str) -> Option<Server> {
         let folder = new_folder(name);
         std::fs::create_dir_all(&folder).expect("a folder");
@@ -66,9 +68,9 @@ impl Server {
         Some(Server { socket: folder.join("a"), folder, process, port, cluster })
     }
 
-    /// `kill -9`, and another start in the same folder.
+    /// Kills the server by `kill -9`, and starts it in the same folder.
     pub(crate) fn kill_and_restart(&self) {
-        let mut process = self.process.lock().expect("nobody panics with it");
+        let mut process = self.process.lock().expect("no thread panics with it");
         end(&mut process);
         let (again, port) = match &self.cluster {
             Some(cluster) => serve_cluster(&self.folder, cluster.machines.at(0)),
@@ -82,36 +84,37 @@ impl Server {
         self.cluster.as_ref().expect("it is a cluster")
     }
 
-    /// The same of a process of a cluster; it does not wait until a node is back.
+    /// Kills and restarts a random process of a cluster. Does not wait until a node has rejoined.
     pub(crate) fn kill_and_restart_process(&self, chance: &mut Chance) {
         let at = chance.below(PROCESSES.len() as i64) as usize;
         let Some(before) = at.checked_sub(1) else { return self.kill_and_restart() };
         let Cluster { nodes, machines, .. } = self.cluster();
-        let mut process = nodes[before].lock().expect("nobody panics with it");
+        let mut process = nodes[before].lock().expect("no thread panics with it");
         end(&mut process);
         *process = node(&self.folder, at, machines.at(at));
     }
 
-    /// The same of a broker.
+    /// Kills and restarts a random broker.
     pub(crate) fn kill_and_restart_broker(&self, chance: &mut Chance) {
         let Cluster { brokers, machines, .. } = self.cluster();
         brokers.kill_and_restart(machines, PROCESSES.len(), chance.below(BROKERS as i64) as usize);
     }
 
-    /// A process of a cluster stands still, for longer than it may show what it has, and goes on.
+    /// Stops a random process of a cluster for longer than its lease, and lets it continue.
     pub(crate) fn stand_still(&self, chance: &mut Chance) {
         let at = chance.below(PROCESSES.len() as i64) as usize;
         let process = match at.checked_sub(1) {
             None => &self.process,
             Some(node) => &self.cluster().nodes[node],
         };
-        let process = process.lock().expect("nobody panics with it");
+        let process = process.lock().expect("no thread panics with it");
         send(&process, "STOP");
         pause(STANDS_STILL_MS + chance.below(2000));
         send(&process, "CONT");
     }
 
-    /// A machine is cut off from all others, or from one of them, and connected again; `false` if that cannot be done here.
+    /// Cuts a machine off from all others or from one of them, and reconnects it; false if that is
+    /// not possible here.
     pub(crate) fn cut_off(&self, chance: &mut Chance) -> bool {
         let machines = &self.cluster().machines;
         if !machines.can_be_cut_off() {
@@ -129,8 +132,8 @@ impl Server {
         true
     }
 
-    /// The disk of a broker is full for a while, which ends the broker; it starts again when there is room. `false` if that
-    /// cannot be done here.
+    /// Fills the disk of a broker, which ends it, and restarts it when the disk is empty again;
+    /// false if that is not possible here.
     pub(crate) fn fill_a_disk(&self, go_on: impl Fn()) -> bool {
         let Cluster { brokers, machines, .. } = self.cluster();
         let Some(at) = brokers.fill() else { return false };
@@ -140,17 +143,17 @@ impl Server {
         true
     }
 
-    /// Ends it for good; who waits for an answer is told that there is none.
+    /// Kills the server for good; waiting clients get an error.
     pub(crate) fn kill(&self) {
         let _ = self.process.lock().map(|mut process| process.kill());
     }
 
     /// Sends a signal, such as `STOP`.
     pub(crate) fn signal(&self, name: &str) {
-        send(&self.process.lock().expect("nobody panics with it"), name);
+        send(&self.process.lock().expect("no thread panics with it"), name);
     }
 
-    /// A connection, as soon as there is one.
+    /// Connects, as soon as the server accepts it.
     pub(crate) fn client(&self) -> Client {
         let mut client = None;
         let cell = std::cell::RefCell::new(&mut client);
@@ -161,7 +164,8 @@ impl Server {
         client.expect("it was waited for")
     }
 
-    /// Over the Unix socket in the database's folder, where who runs the server is let in.
+    /// Connects over the Unix socket in the database's folder, which trusts the user that runs the
+    /// server.
     fn try_client(&self) -> Result<Client, postgres::Error> {
         let (mut config, port) = (Config::new(), self.port.load(Ordering::SeqCst));
         config.host_path(&self.socket).port(port).user("isomer").dbname("isomer").connect(NoTls)
@@ -185,7 +189,7 @@ impl Drop for Server {
 fn send(process: &Child, signal: &str) {
     let sent =
         Command::new("kill").args([&format!("-{signal}"), &process.id().to_string()]).status();
-    assert!(sent.expect("there is kill").success(), "{signal} was not sent");
+    assert!(sent.expect("kill can be run").success(), "{signal} was not sent");
 }
 
 #[allow(clippy::disallowed_methods, reason = "something lasts for some time")]
@@ -251,22 +255,22 @@ fn started(mut command: Command, folder: &Path, more: &[&str]) -> (Child, u16) {
     (process, port)
 }
 
-/// What a client knows of a transaction after an error; whether its connection has ended.
+/// The outcome of a transaction according to an error, and whether the connection has ended.
 ///
 /// # Panics
-/// At an error that no client should see who has done nothing wrong.
+/// At an error that a client without faults must not see.
 pub(crate) fn judged(error: &postgres::Error, was_committing: bool) -> (Outcome, bool) {
     let unknown = if was_committing { Outcome::Unknown } else { Outcome::Failed };
     let Some(code) = error.code() else { return (unknown, true) };
     match code.code() {
         "08007" | "57P01" => (unknown, true),
-        // A node, or a log, cannot be reached: nothing was done.
+        // A node or a log is unreachable: nothing was committed.
         "57P03" => (Outcome::Failed, false),
         _ if [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED]
             .contains(code) =>
         {
             (Outcome::Failed, false)
         }
-        _ => panic!("not an error that this can have: {error:?}"),
+        _ => panic!("not an expected error: {error:?}"),
     }
 }

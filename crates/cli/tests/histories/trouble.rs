@@ -1,10 +1,10 @@
-//! What goes on while clients work. Each trouble waits for clients to get on with their work before it goes on.
+//! Disturbances that run beside the clients. Each of them waits for some commits between two steps.
 
 use crate::Run;
 use postgres::Client;
 use std::time::Duration;
 
-/// Splits, merges, masters and replicas that move, of all tables.
+/// Splits and merges partitions, and moves masters and replicas, of all tables.
 pub(crate) fn designs(run: &Run) {
     let mut chance = run.chance(200);
     let mut client = run.server.client();
@@ -29,7 +29,7 @@ pub(crate) fn designs(run: &Run) {
     }
 }
 
-/// Indexes and columns that come and go.
+/// Creates and drops indexes and columns.
 pub(crate) fn definitions(run: &Run) {
     let mut client = run.server.client();
     while !run.is_over() {
@@ -52,7 +52,7 @@ pub(crate) fn definitions(run: &Run) {
     }
 }
 
-/// Shard keys that change, and change back.
+/// Changes shard keys, and changes them back.
 pub(crate) fn reshards(run: &Run) {
     let mut client = run.server.client();
     while !run.is_over() {
@@ -73,7 +73,7 @@ pub(crate) fn reshards(run: &Run) {
     }
 }
 
-/// `kill -9` in the middle of whatever is going on.
+/// Kills the server by `kill -9` at a random moment, and restarts it.
 #[allow(clippy::disallowed_methods, reason = "at a moment of chance")]
 pub(crate) fn kills(run: &Run) {
     let mut chance = run.chance(300);
@@ -88,7 +88,8 @@ pub(crate) fn kills(run: &Run) {
     }
 }
 
-/// What happens to the machines of a cluster and its brokers: kills, pauses, partitions of the network, a full disk.
+/// Disturbs machines of a cluster and its brokers: kills, pauses, partitions of the network, a full
+/// disk.
 #[allow(clippy::disallowed_methods, reason = "at a moment of chance")]
 pub(crate) fn cluster_faults(run: &Run) {
     let mut chance = run.chance(500);
@@ -113,7 +114,7 @@ pub(crate) fn cluster_faults(run: &Run) {
             }
             9..=10 if run.server.cut_off(&mut chance) => "partitions",
             11 if run.server.fill_a_disk(|| run.wait_for_commits(60)) => "full disks",
-            // It cannot be done here, which was said.
+            // Not possible here; a message has said so.
             _ => continue,
         };
         run.happened(what);
@@ -121,7 +122,7 @@ pub(crate) fn cluster_faults(run: &Run) {
     }
 }
 
-/// The whole process stands still for a while, as one does whose machine swaps, or is moved.
+/// Stops the whole process for a while, as swapping or a migration of its machine would.
 #[allow(clippy::disallowed_methods, reason = "it stands still for some time")]
 pub(crate) fn stops(run: &Run) {
     let mut chance = run.chance(400);
@@ -137,13 +138,13 @@ pub(crate) fn stops(run: &Run) {
     }
 }
 
-/// Asks for a change, and tells whether it was made. It may be refused, and the server may have gone.
+/// Asks for a change; true if it was made. The server may refuse it, or may have been killed.
 fn ask(run: &Run, client: &mut Client, change: &str) -> bool {
     let Err(error) = client.batch_execute(change) else { return true };
     match error.code().map(|code| code.code().to_owned()) {
-        // What it asks for is there already, or there is no such partition.
+        // The change has been made already, or there is no such partition.
         Some(code) if code == "22023" => {}
-        // Its site cannot be reached.
+        // A site is unreachable.
         Some(code) if code == "57P03" => {}
         None => *client = run.server.client(),
         Some(code) if code == "57P01" => *client = run.server.client(),

@@ -1,4 +1,4 @@
-//! What clients do, and what a database must have that has acknowledged it.
+//! The work of the clients, and the content that a database must have once it is acknowledged.
 
 use crate::chance::Chance;
 use crate::server::Server;
@@ -18,7 +18,7 @@ const ACCOUNTS: i64 = 60;
 const MONEY: i64 = 6000;
 const WORK: Duration = Duration::from_secs(3);
 
-/// Something that was acknowledged before the trace was so long.
+/// An acknowledged step, and the length of the trace after it.
 struct Done<T> {
     what: T,
     by: u64,
@@ -30,18 +30,18 @@ impl<T> Done<T> {
     }
 }
 
-/// What was acknowledged.
+/// Everything that was acknowledged.
 pub(crate) struct Known {
-    /// The tables, and what is in them at first.
+    /// The length of the trace after the tables and their first rows.
     begun: u64,
-    /// Of each teller, how many transfers there have been.
+    /// The transfers of each teller.
     transfers: Vec<Vec<Done<i64>>>,
-    /// Tables that were made (true) or dropped, by number.
+    /// Created (true) and dropped tables, by number.
     tables: Vec<Done<(i64, bool)>>,
 }
 
 impl Known {
-    /// Lets clients work for a while.
+    /// Lets clients work for [`WORK`].
     pub(crate) fn of_work(server: &Server) -> Known {
         server.client().batch_execute(TABLES).expect("tables");
         let (begun, is_over) = (server.traced(), AtomicBool::new(false));
@@ -57,7 +57,8 @@ impl Known {
         })
     }
 
-    /// What is wrong with a database that has to have all that was acknowledged until the trace was so long.
+    /// The first fault of a database that must have everything that was acknowledged within the
+    /// first `cut` bytes of the trace.
     pub(crate) fn wrong(&self, client: &mut Client, cut: u64) -> Option<String> {
         if cut < self.begun {
             return None;
@@ -101,7 +102,7 @@ impl Known {
     }
 }
 
-/// The transfers of one teller, most of them over two sites.
+/// Makes the transfers of one teller, most of them over two sites.
 fn transfer(server: &Server, teller: i64, is_over: &AtomicBool) -> Vec<Done<i64>> {
     let (mut client, mut chance) = (server.client(), Chance::new(7, teller as u64));
     let mut done = Vec::new();
@@ -122,7 +123,7 @@ fn transfer(server: &Server, teller: i64, is_over: &AtomicBool) -> Vec<Done<i64>
             )?;
             txn.commit()
         };
-        // Who meets what another has written begins again.
+        // A transfer is repeated after a serialization failure or a deadlock.
         while let Err(error) = transfer() {
             let code = error.code().map(|code| code.code().to_owned());
             assert!(matches!(code.as_deref(), Some("40001" | "40P01")), "{error:?}");
@@ -132,7 +133,7 @@ fn transfer(server: &Server, teller: i64, is_over: &AtomicBool) -> Vec<Done<i64>
     done
 }
 
-/// Tables come and go, a partition moves, checkpoints are made.
+/// Creates and drops tables, moves a partition, and makes checkpoints.
 fn define(server: &Server, is_over: &AtomicBool) -> Vec<Done<(i64, bool)>> {
     let (mut client, mut done) = (server.client(), Vec::new());
     for round in (0..).take_while(|_| !is_over.load(Ordering::Relaxed)) {
@@ -147,7 +148,7 @@ fn define(server: &Server, is_over: &AtomicBool) -> Vec<Done<(i64, bool)>> {
             client.batch_execute(&dropped).expect("it was made");
             done.push(Done::new((round - 2, false), server));
         }
-        // The master may be there already.
+        // An error means that the master is there already.
         let moved = format!("alter table accounts remaster at (20) to site {}", 1 + round % 3);
         let _ = client.batch_execute(&moved);
         if round % 4 == 0 {

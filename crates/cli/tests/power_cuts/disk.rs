@@ -1,15 +1,16 @@
-//! A disk that is told what a process does to its files, and says what a power cut may leave of that.
+//! A model of a disk: it gets the file operations of a process, and yields a content that a power
+//! cut may leave.
 //!
 //! ```text
-//!   events    W log@0  B1  W log@512  S1  C new  W new@0  R new → old            (B: a sync begins, S: it has ended)
-//!                                  │
-//!             of the log, what was there at B1 is kept; what is at 512 may be lost
-//!                                                        ▲
-//!             cut here, `new` may be there or not; if it is, with any of its sectors
+//!   events   W log@0  B1  W log@512  S1  C new  W new@0  R new → old     B: a sync begins
+//!                                     │          │                       S: it has ended
+//!            a cut here keeps the log as it was at B1; the sector at 512 may be lost
+//!                                                │
+//!            after a cut here `new` may exist or not; if it does, with any of its sectors
 //! ```
 //!
-//! What was not synced may be kept or lost sector by sector. Changes of names reach the disk in order, as a journal has
-//! them, and at the latest when a folder is synced. A file's own sync says nothing of its name.
+//! Each unsynced sector is kept or lost by itself. Changes of names reach the disk in order, as in
+//! a journal, and at the latest when a folder is synced. A sync of a file does not cover its name.
 
 use crate::chance::Chance;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -22,7 +23,7 @@ const SECTOR: u64 = 512;
 type Sector = [u8; SECTOR as usize];
 const ZEROS: Sector = [0; SECTOR as usize];
 
-/// What a process did.
+/// A file operation of a process.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     Create {
@@ -54,7 +55,7 @@ pub(crate) enum Event {
         size: u64,
         number: u64,
     },
-    /// Of a folder.
+    /// A sync of a folder.
     NamesSyncBegin {
         number: u64,
     },
@@ -64,14 +65,14 @@ pub(crate) enum Event {
 }
 
 impl Event {
-    /// True if it changes what there is, by name.
+    /// True if it changes the names of files or folders.
     pub(crate) fn is_of_names(&self) -> bool {
         use Event::{Create, Folder, Remove, Rename};
         matches!(self, Create { .. } | Folder { .. } | Rename { .. } | Remove { .. })
     }
 }
 
-/// The next event of a trace, and how many bytes of it that takes; `None`: it ends here.
+/// Reads the next event of a trace, and its length in bytes; `None` at the end of the trace.
 pub(crate) fn read(trace: &[u8]) -> Option<(Event, usize)> {
     const HEADER: usize = 48;
     let number =
@@ -101,12 +102,12 @@ pub(crate) fn read(trace: &[u8]) -> Option<(Event, usize)> {
     Some((event, end))
 }
 
-/// A file as it is read back, and as a power cut leaves it at least.
+/// A file: the content that processes read, and the content that a power cut leaves at least.
 #[derive(Clone, Default)]
 struct File {
     cached: BTreeMap<u64, Sector>,
     stored: BTreeMap<u64, Sector>,
-    /// Sectors in which they may differ, and which write that was.
+    /// Sectors in which the two may differ, each with the number of its last write.
     dirty: BTreeMap<u64, u64>,
     writes: u64,
     size: u64,
@@ -150,7 +151,7 @@ impl File {
         self.size = size;
     }
 
-    /// Makes a sector durable as it was at some time.
+    /// Makes a sector durable with this content.
     fn store(&mut self, sector: u64, content: Option<Sector>) {
         match content {
             Some(content) => drop(self.stored.insert(sector, content)),
@@ -158,7 +159,7 @@ impl File {
         }
     }
 
-    /// What is left of it: of each sector that may be lost, one or the other.
+    /// The file after a power cut; `keep` decides for each unsynced sector.
     fn after_cut(&self, keep: &mut impl FnMut() -> bool) -> File {
         let mut left = File { stored: self.stored.clone(), ..File::default() };
         left.size = if keep() { self.size } else { self.stored_size };
@@ -174,7 +175,7 @@ impl File {
 #[derive(Clone, PartialEq)]
 enum Node {
     Folder,
-    /// Its number among all files.
+    /// Index in [`Disk::files`].
     File(usize),
 }
 
@@ -207,19 +208,19 @@ impl Names {
     }
 }
 
-/// What was there when a sync began.
+/// The state at the begin of a sync.
 enum Begun {
-    /// The dirty sectors of a file, each with the write that was its last.
+    /// The unsynced sectors of a file, each with the number of its last write and its content.
     File { at: usize, sectors: Vec<(u64, u64, Option<Sector>)>, size: u64 },
-    /// So many changes of names had been made.
+    /// The number of changes of names made so far.
     Names(u64),
 }
 
-/// How much of what was not synced a power cut loses.
+/// The unsynced state that a power cut loses.
 #[derive(Clone, Copy)]
 pub(crate) enum Loss {
     All,
-    /// Each sector by chance; of the changes of names those behind some place.
+    /// Each sector with probability 1/2; the changes of names after a random one.
     Some,
     Nothing,
 }
@@ -230,7 +231,7 @@ impl Loss {
     }
 }
 
-/// What a disk has stored of what it says it has.
+/// The synced state that the disk really stores.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Keeps {
     WhatItSays,
@@ -240,21 +241,21 @@ pub(crate) enum Keeps {
 
 /// See the [module documentation](self).
 pub(crate) struct Disk {
-    /// Where its names begin.
+    /// The folder of all files.
     root: PathBuf,
     keeps: Keeps,
     files: Vec<File>,
-    /// The file that has an inode's number; they are used again.
+    /// Inode numbers are reused, so this has the newest file of each.
     inodes: HashMap<u64, usize>,
     stored: Names,
-    /// Changes that may be lost, in order; those before are stored.
+    /// Changes that may be lost, in order; earlier ones are stored.
     changes: VecDeque<Change>,
     changes_stored: u64,
     syncs: HashMap<u64, Begun>,
 }
 
 impl Disk {
-    /// With an empty folder.
+    /// A disk with an empty folder.
     pub(crate) fn new(root: &Path, keeps: Keeps) -> Disk {
         Disk {
             root: root.to_owned(),
@@ -287,7 +288,7 @@ impl Disk {
             Event::SyncBegins { inode, size, number } => {
                 let at = self.inodes[&inode];
                 let file = &mut self.files[at];
-                // Room that was reserved past the C library.
+                // The size includes space reserved by calls that the shim does not see.
                 file.size = size;
                 let content = |sector| file.cached.get(sector).copied();
                 let sectors = file.dirty.iter().map(|(at, write)| (*at, *write, content(at)));
@@ -331,8 +332,8 @@ impl Disk {
         }
     }
 
-    /// A disk as this one may be after a power cut now that loses so much of names and of contents, written to an empty
-    /// folder.
+    /// The disk after a power cut with the given losses of names and of contents. Its files are
+    /// written to `folder`, which must be empty.
     pub(crate) fn after_cut(
         &self,
         (of_names, of_contents): (Loss, Loss),
@@ -362,7 +363,7 @@ impl Disk {
         disk
     }
 
-    /// Writes what it has to the folder that it stands for.
+    /// Writes its files to its folder.
     fn lay(&mut self) {
         for (path, node) in &self.stored.0 {
             match node {

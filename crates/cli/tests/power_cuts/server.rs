@@ -1,4 +1,4 @@
-//! A server whose files are watched, by a library before the C library.
+//! A server whose file operations are traced by a shim before the C library.
 
 use crate::disk::{self, Event};
 use postgres::{Client, Config, NoTls};
@@ -10,10 +10,11 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// How long a server may take until it serves, and a statement until it ends: many times what a slow machine needs.
+/// The limit for the start of a server and for each statement: many times what a slow machine
+/// needs.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Builds the library; `None` if that cannot be done here.
+/// Builds the shim; `None` without a C compiler.
 pub(crate) fn shim(folder: &Path) -> Option<PathBuf> {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/power_cuts/shim.c");
     let built = folder.join("shim.so");
@@ -28,14 +29,14 @@ pub(crate) fn shim(folder: &Path) -> Option<PathBuf> {
     }
 }
 
-/// A new folder of a database.
+/// Creates a new folder for a database.
 pub(crate) fn data(at: &Path) -> PathBuf {
     let data = at.join("data");
     DirBuilder::new().mode(0o700).create(&data).expect("there is none yet");
     data
 }
 
-/// A server, and what it does to its files.
+/// A server, and the trace of its file operations.
 pub(crate) struct Server {
     process: Child,
     port: u16,
@@ -43,15 +44,15 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Serves what is in a folder.
+    /// Serves the database in a folder.
     ///
     /// # Errors
-    /// What it says if it does not.
+    /// The messages of a server that does not start.
     pub(crate) fn start(data: &Path, shim: &Path) -> Result<Server, String> {
         let (trace, errors) = (data.with_extension("trace"), data.with_extension("errors"));
         let mut command = Command::new(env!("CARGO_BIN_EXE_isomer"));
         command.args(["serve", "--listen", "127.0.0.1:0", "--trust", "loopback", "--sites", "3"]);
-        // Checkpoints come often.
+        // Frequent checkpoints.
         command.args(["--checkpoint-log-mb", "1", "--checkpoint-seconds", "1"]);
         command.args(["--autopilot", "off", "--data"]).arg(data).stdout(Stdio::piped());
         command.stderr(File::create(&errors).expect("a file"));
@@ -59,7 +60,7 @@ impl Server {
         let mut process = command.spawn().expect("the program starts");
         let said = first_line(process.stdout.take().expect("it is piped"));
         if said.is_none() {
-            // One that says nothing is ended, and that is what is wrong.
+            // A silent server is killed, and its silence is the error.
             let _ = process.kill();
         }
         let said = said.unwrap_or_else(|| format!("it was silent for {LIMIT:?}"));
@@ -81,12 +82,12 @@ impl Server {
         client
     }
 
-    /// How long the trace is by now: what has been acknowledged is in it.
+    /// The length of the trace, which contains everything that has been acknowledged.
     pub(crate) fn traced(&self) -> u64 {
         std::fs::metadata(&self.trace).expect("it is written").len()
     }
 
-    /// Ends it; what it has done, with the length of the trace behind each.
+    /// Kills the server; returns its file operations, each with the length of the trace after it.
     pub(crate) fn end(mut self) -> Vec<(u64, Event)> {
         self.kill();
         let trace = std::fs::read(&self.trace).expect("it was written");
@@ -104,7 +105,7 @@ impl Server {
     }
 }
 
-/// What a process says first, if it comes within the limit.
+/// The first line of a process, if it comes within [`LIMIT`].
 fn first_line(lines: ChildStdout) -> Option<String> {
     let (tell, heard) = channel();
     std::thread::spawn(move || {
