@@ -1,8 +1,8 @@
 //! Plots over time as SVG: panels in a grid, each with an axis of seconds and one or more curves.
 //!
 //! ```text
-//!   title                          a single curve is filled down to its axis; several have a legend
-//!   │   ▁▂▂▁│░░░▂▇▅░░│▁▂▁▁         ░ the measured period; │ begin of a phase, with its name
+//!   title                        a single curve is filled down to its axis; several have a legend
+//!   │   ▁▂▂▁│░░░▂▇▅░░│▁▂▁▁       ░ the measured period; │ begin of a phase, with its name
 //!   └───────────────────── s
 //! ```
 

@@ -4,7 +4,7 @@
 //! ```text
 //!   calm ── 1/6 of the time ──▶ six suppliers of s1 are hot ── to 1/2 ──▶ six of s3 instead
 //!             each second: the load of each site, and reports of the controller
-//!   at the end: how long each overload lasted, what moved, whether all rows exist
+//!   at the end: duration of each overload, moves against it, and whether all rows exist
 //! ```
 //!
 //! The workload is PPS (`isomer_workload::Pps`): suppliers share parts, and products use them. A

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   clients ──transactions──▶ database ──changes──▶ ChangeLog ─┐
-//!      │                         ▲ autopilot                   ├─▶ Series ─▶ live view, report, plot
-//!      └───▶ Tally ────────────────────────────────────────────┘
+//!      │                         ▲ autopilot                   ├─▶ Series ─▶ live view, report
+//!      └───▶ Tally ────────────────────────────────────────────┘             and plot
 //!
 //!   at the end: the same trace on a design that does not change
 //! ```

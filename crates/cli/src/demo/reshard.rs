@@ -4,7 +4,7 @@
 //! ```text
 //!   by film ── 1/3 of the time ──▶ ALTER TABLE ratings SHARD BY (viewer) ──▶ by viewer ── 1/3 ──▶
 //!             each second: requests, share of single-site transactions, state of the job
-//!   at the end: what clients noticed, whether all rows exist
+//!   at the end: the effect of the change on clients, and whether all rows exist
 //! ```
 //!
 //! Each transaction reads and writes rows of one viewer. So most transactions are over several

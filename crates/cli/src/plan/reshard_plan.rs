@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// Sockets for all flows; by default one for each chunk and flow.
     #[arg(long)]
     sockets: Option<u64>,
-    /// Replicas to plan rounds for: site,replica,centre,role lines, a role being primary or
+    /// Replicas to plan rounds for: site,replica,centre,role lines; the role is primary or
     /// secondary.
     #[arg(long)]
     replicas: Option<PathBuf>,

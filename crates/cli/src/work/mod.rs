@@ -3,7 +3,7 @@
 //! ```text
 //!   Workload ──load──▶ Database ◀──run── Client ──▶ Tally     one client per thread
 //!                         │                           │
-//!                         └──inspect──▶ Inspection    └──▶ what was committed
+//!                         └──inspect──▶ Inspection    └──▶ committed writes
 //!                                           └── judge ──────┘
 //! ```
 

@@ -6,9 +6,9 @@
 //! affects all of them. The figure is the ratio within a round, and of those the median:
 //!
 //! ```text
-//!   round 0   learned   static-2pc  on-demand      warm-up, not counted
-//!   round 1   static-2pc  on-demand  learned       ratios: learned / static-2pc, learned / on-demand
-//!   round 2   on-demand  learned  static-2pc       …
+//!   round 0   learned   static-2pc  on-demand    warm-up, not counted
+//!   round 1   static-2pc  on-demand  learned     ratios: learned / static-2pc, learned / on-demand
+//!   round 2   on-demand  learned  static-2pc     …
 //! ```
 //!
 //! | case | workload |
@@ -55,7 +55,7 @@ pub(crate) struct CompareArgs {
     /// Turns of each strategy, after the warm-up
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     rounds: u64,
-    /// How long a turn is, in milliseconds
+    /// Milliseconds of a turn
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(10..=60_000))]
     turn_ms: u64,
     /// Seed of the run

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Clients run, but their counts are of the warm-up.
 const WARM: u8 = 0;
-/// Clients count.
+/// Clients run, and their counts are of the measurement.
 const MEASURE: u8 = 1;
 const STOP: u8 = 2;
 

@@ -1,13 +1,13 @@
-//! `isomer-lab bench moves`: what clients notice while a block of rows moves, by the kind of move.
+//! `isomer-lab bench moves`: the effect of moving a block of rows on clients, by the kind of move.
 //!
 //! ```text
-//!   capacity      clients ask for the next transaction as soon as they have an answer
 //!   capacity   closed loop: a client sends when it has an answer
 //!   paced      half of the capacity, and a probe      gaps, latency, throughput, disturbed
 //!   closed     as capacity                            throughput
 //!   metadata   two sites and their messages           bytes of a switch (metadata.rs)
 //!   fetch      a model of wires and cores             one replica beside three (fetch.rs)
 //!   backups    paced, TPC-C                           throughput with a backup and without
+//! ```
 //!
 //! Under the paced and the closed load, each [kind of move](kind::Kind) is repeated there and back.
 //! Each move is compared with a quiet window just before it ([`figures`]). The workloads are those
@@ -72,7 +72,7 @@ const QUIET_MAX: Duration = Duration::from_millis(300);
 /// Partitions of SmallBank's customers, as in the paper.
 const PARTITIONS: i64 = 192;
 
-/// Moves a block of rows under load, in several ways, and measures what clients notice
+/// Moves a block of rows under load, by several kinds of moves, and measures the effect on clients
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Examples:
   isomer-lab bench moves

@@ -1,5 +1,5 @@
-//! `isomer-lab bench reshard`: what clients notice of a change of the shard key, and how long it
-//! takes.
+//! `isomer-lab bench reshard`: the duration of a change of the shard key, and its effect on
+//! clients.
 //!
 //! ```text
 //!   capacity    closed loop: clients send when they have an answer   requests a second
@@ -36,7 +36,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Clients that copy rows.
 const COPIERS: usize = 4;
 
-/// Changes the shard key of a table under load, and measures what clients notice of it
+/// Changes the shard key of a table under load, and measures the effect on clients
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Examples:
   isomer-lab bench reshard

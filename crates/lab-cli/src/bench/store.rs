@@ -55,7 +55,7 @@ pub struct StoreArgs {
     /// Partitions of the table
     #[arg(long, default_value_t = 10_000)]
     pub partitions: u64,
-    /// Transactions that are shown to the site together
+    /// Transactions whose rows the site prefetches together
     #[arg(long, default_value_t = 16)]
     pub group: usize,
     /// Milliseconds of each turn of a measurement
@@ -535,7 +535,7 @@ fn replicas(args: &StoreArgs) -> Result<(f64, f64), String> {
     Ok((added.ratio, median(times)))
 }
 
-/// Commits that one sync covers, with 16 threads that each commit and wait.
+/// Commits per sync of the disk, with 16 threads that each commit and wait.
 #[allow(clippy::disallowed_methods, reason = "a benchmark of threads starts threads")]
 fn group_commit(args: &StoreArgs) -> Result<f64, String> {
     let text = |error: isomer_cluster::Error| error.to_string();

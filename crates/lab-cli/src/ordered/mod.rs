@@ -4,7 +4,7 @@
 //! ```text
 //!   clients ─▶ sequencer ─▶ order ─▶ planner ─▶ s1 … s4, a thread each ─▶ clients
 //!              batches                  │        push rows to each other
-//!                                       └─▶ a witness runs the same order, one transaction after the other
+//!                                       └─▶ witness: the same order, one transaction at a time
 //! ```
 //!
 //! The workload is Hermes' (section 5.2.2). Each site gets requests for its records in proportion

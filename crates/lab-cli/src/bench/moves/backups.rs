@@ -2,7 +2,7 @@
 //! memory and none.
 //!
 //! ```text
-//!   copies = 2: one replica of everything        without │ with │ without │ with │ …      ratio of each pair; the median
+//!   one replica of everything      without │ with │ without │ with │ …      median of the ratios
 //! ```
 //!
 //! A commit with a backup waits for another site. There are 16 clients, so that enough of them work

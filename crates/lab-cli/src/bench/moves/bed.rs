@@ -2,9 +2,9 @@
 //! transactions use together; each has its copies.
 //!
 //! ```text
-//!             block 0 (moves)   1   2   3 │ 4 …               a block: a warehouse, or a partition of customers;
-//!   s1        master            ■   ■   ■ │                    in each table it is one partition
-//!   s2, s3    backups           □   □   □ │                    a commit waits for all of them (in memory)
+//!             block 0 (moves)   1   2   3 │ 4 …     a block: a warehouse, or a partition
+//!   s1        master            ■   ■   ■ │         of customers; one partition of each table
+//!   s2, s3    backups           □   □   □ │         commits wait for all of them, in memory
 //!   s4        spare: no copy of block 0   │ master of others
 //! ```
 //!

@@ -2,7 +2,7 @@
 //! it.
 //!
 //! ```text
-//!   ──┤ quiet ├──┤ move ├──── rest ──┤ quiet ├──┤ move ├────        a pair: quiet, move
+//!   ──┤ quiet ├──┤ move ├─── pause ──┤ quiet ├──┤ move ├────        a pair: quiet, move
 //! ```
 //!
 //! * **throughput**: commits a second in moves, divided by those in the quiet windows before them.

@@ -24,7 +24,7 @@ const SIZE: (u32, u32) = (1000, 900);
 const AROUND: Duration = Duration::from_millis(300);
 const SLICES: u64 = 100;
 
-/// A move, and what clients noted around it.
+/// A move, and the clients' notes before it, during it and after it.
 pub(super) struct Course {
     kind: Kind,
     notes: Vec<Note>,

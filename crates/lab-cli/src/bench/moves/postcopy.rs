@@ -1,10 +1,10 @@
 //! Post-copy, as Squall does it: the ownership of rows changes first, and rows move on demand.
 //!
 //! ```text
-//!   warehouse 0, chunk by chunk          its own tables (s1)        the twins (s4)
-//!   not switched: used where it is       ▓▓▓▓▓▓                     ░░░░░░
-//!   switched, missing                    ▓▓▓▓▓▓ ───── pull ───────▶ ░░░░░░     by a transaction that needs it,
-//!   here                                                            ▓▓▓▓▓▓     or one after the other beside them
+//!   warehouse 0, chunk by chunk    its own tables (s1)        the twins (s4)
+//!   not switched: used at s1       ▓▓▓▓▓▓                     ░░░░░░
+//!   switched, missing at s4        ▓▓▓▓▓▓ ───── pull ───────▶ ░░░░░░    by a transaction that needs
+//!   pulled: used at s4                                        ▓▓▓▓▓▓    it, or in the background
 //! ```
 //!
 //! * A **chunk** is a range of `--chunk-rows` rows. A transaction that needs a missing chunk pulls

@@ -3,7 +3,7 @@
 //! ```text
 //!   latency, ms      paced: the 99th percentile, and the longest request of each slice
 //!   throughput       closed: requests a second of each slice
-//!                    │ known │ copies rows │ waits for readers │        a line where a phase begins
+//!                    │ waits │ copies rows │ waits for readers │      a line where a phase begins
 //! ```
 
 use super::{Run, ms};

@@ -61,7 +61,7 @@ Examples:
   isomer-lab bench wire --only tpcc --transport unix
   isomer-lab bench wire --only isolation --json")]
 pub(crate) struct WireArgs {
-    /// Measures these only; more than one with commas
+    /// Measures only these parts; separated by commas
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PART")]
     only: Vec<Part>,
     /// Seconds of each run

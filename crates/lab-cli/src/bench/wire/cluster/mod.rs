@@ -1,5 +1,5 @@
 //! `isomer-lab bench cluster`: three processes with their logs in Kafka, beside one process with
-//! its logs in files; and what clients see when processes are killed, restarted, or too small.
+//! its logs in files; and the effect on clients when processes are killed, restarted, or too small.
 //!
 //! All processes and a broker run on this machine and share its processors. Clients connect to the
 //! process with the router. The accounts begin at all three processes, a third each, without
@@ -65,7 +65,7 @@ Examples:
   isomer-lab bench cluster --only failover,kills --kills 200"
 )]
 pub(crate) struct ClusterArgs {
-    /// Measures these only; more than one with commas
+    /// Measures only these parts; separated by commas
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PART")]
     only: Vec<Part>,
     /// Seconds of each run
