@@ -56,7 +56,7 @@ pub(super) fn local(seconds: u64, ran: &Ran, unchanged: &Compared) -> Option<Che
     let (_, last) = ran.series.first_and_last_tenth();
     let without = unchanged.tally.single_site_share();
     let detail = format!(
-        "{} in the last tenth of the time, {} on a design that nobody changes",
+        "{} in the last tenth of the time, {} on a design that does not change",
         text::percent(last),
         text::percent(without)
     );

@@ -92,7 +92,7 @@ fn replay(args: &DemoArgs) -> Result<(), Failure> {
     let clients: Result<Vec<_>, _> = (0..usize::from(args.threads)).map(workload).collect();
     let ran = run::run(args, &db, clients?)?;
     let mut checks = checks::check(&db, &first, &ran)?;
-    say("the same trace on a design that nobody changes …".to_owned());
+    say("the same trace on a design that does not change …".to_owned());
     let clients: Result<Vec<_>, _> = (0..usize::from(args.threads)).map(workload).collect();
     let unchanged = open(args, TwoPhase, &first)?;
     let compared = compare::run(args, &unchanged, clients?);

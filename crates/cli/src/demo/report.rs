@@ -140,7 +140,7 @@ impl Report {
         let unchanged = &self.unchanged_latency;
         let _ = writeln!(
             text,
-            "on a design that nobody changes: {} per second; p50 {}, p99 {}; single-site share {}",
+            "on a design that does not change: {} per second; p50 {}, p99 {}; single-site share {}",
             text::count(self.unchanged_throughput_per_s as u64),
             text::duration(unchanged.p50_ns as f64),
             text::duration(unchanged.p99_ns as f64),

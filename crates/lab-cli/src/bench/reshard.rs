@@ -177,7 +177,7 @@ pub(super) fn run(args: &ReshardArgs) -> Result<(), Failure> {
         closed.seconds()
     ));
     let copy_s = copy(&ratings)?;
-    say(format!("copy     {copy_s:.2} s with {COPIERS} clients, nobody else at work"));
+    say(format!("copy     {copy_s:.2} s with {COPIERS} clients, no other load"));
     let back = change(&ratings, at(0.5, capacity), BY_FILM, quiet)?;
     let paced = change(&ratings, at(0.5, capacity), BY_VIEWER, quiet)?;
     for (name, run) in [("back", &back), ("paced", &paced)] {

@@ -135,7 +135,7 @@ pub(crate) fn run(args: &OrderedArgs) -> Result<(), Failure> {
         text::count(KEYS_PER_SITE),
         text::count(clients)
     ));
-    say("what is asked of a site follows the recorded load of a real machine; nobody tells the engine".into());
+    say("requests for a site follow the recorded load of a real machine; the engine has no forecast".into());
     let runtime = Runtime { planner, demand, clients, seed: args.seed, recording };
     let ran = runtime.run(|state| {
         let part = Duration::from_secs(args.seconds) / TOLD as u32;

@@ -81,7 +81,7 @@ pub(super) fn killed(
     });
     killed?;
     until_whole(cluster)?;
-    let bank = read_all(cluster, shared.bank.into_inner().expect("nobody panicked with it"))?;
+    let bank = read_all(cluster, shared.bank.into_inner().expect("no client panicked"))?;
     let wrong = bank.judge();
     wrong.iter().take(5).for_each(|anomaly| eprintln!("{anomaly}"));
     let lost = wrong.iter().filter(|anomaly| anomaly.name == "lost transfer").count();
