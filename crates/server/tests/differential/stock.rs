@@ -8,7 +8,8 @@ use std::process::{Child, Command, Stdio};
 /// See the [module documentation](self). Dropping it stops it.
 pub(crate) struct Stock {
     process: Child,
-    port: u16,
+    /// The port of this machine where it listens.
+    pub(crate) port: u16,
     _folder: tempfile::TempDir,
 }
 
