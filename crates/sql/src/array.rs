@@ -2,38 +2,109 @@
 //!
 //! ```text
 //!   {3,NULL,"a \"b\", c"}      an array: elements between commas, counted from 1
+//!   [0:1]={3,4}                one whose elements are counted from another number
 //!   3 5 7                      a vector of the catalog: between blanks, counted from 0
 //! ```
 //!
 //! An array is kept as this text, in memory and in the store: each is written in one way, and one that is looked into is
 //! read once for each row. Comparisons read both, element by element (`functions/arrays.rs`). Left out: more than one
-//! dimension, bounds other than 1, and their order in ORDER BY, keys and indexes.
+//! dimension, and their order in ORDER BY, keys and indexes.
 
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
 use crate::types::SqlType;
 use std::borrow::Cow;
 
+/// The blanks that may stand beside elements and signs; they are part of no element.
+const BLANKS: [char; 6] = [' ', '\t', '\n', '\r', '\x0b', '\x0c'];
+
 /// The elements of an array or a vector, one after the other.
 ///
 /// Each is an error if it is none: 22P02, 0A000 for more than one dimension.
 pub(crate) fn elements(text: &str) -> Elements<'_> {
-    let text = text.trim();
-    match text.strip_prefix('{') {
+    let body = behind_bounds(text).trim_start_matches(BLANKS);
+    match body.strip_prefix('{') {
         Some(rest) => Elements { text, rest, form: Form::First },
-        None => Elements { text, rest: text, form: Form::Vector },
+        None => Elements { text, rest: body, form: Form::Vector },
     }
 }
 
-/// The elements of one array, and then those of another.
-pub(crate) fn joined(a: &str, b: &str) -> String {
+/// The part of an array behind the bounds that are written before it.
+fn behind_bounds(text: &str) -> &str {
+    match text.trim_start_matches(BLANKS) {
+        bounded if bounded.starts_with('[') => bounded.split_once('=').map_or("", |both| both.1),
+        plain => plain,
+    }
+}
+
+/// The number of the first element, and the number of elements if the text says it.
+///
+/// # Errors
+/// 22P02 and 2202E for what is no array as a client writes one; 0A000 for several dimensions.
+pub(crate) fn bounds(text: &str) -> Result<(i64, Option<i64>), SqlError> {
+    const MISSING: &str = "Array value must start with \"{\" or dimension information.";
+    let start = text.trim_start_matches(BLANKS);
+    if start.starts_with('{') {
+        return Ok((1, None));
+    }
+    let inside = start.strip_prefix('[').ok_or_else(|| malformed(text, MISSING))?;
+    let (inside, behind) = inside
+        .split_once(']')
+        .ok_or_else(|| malformed(text, "Missing \"]\" after array dimensions."))?;
+    let behind = behind.trim_start_matches(BLANKS);
+    if behind.starts_with('[') {
+        return Err(SqlError::unsupported("an array of several dimensions"));
+    }
+    let is_begun = behind
+        .strip_prefix('=')
+        .is_some_and(|rest| rest.trim_start_matches(BLANKS).starts_with('{'));
+    if !is_begun {
+        let what = match behind.starts_with('=') {
+            true => "Array contents must start with \"{\".",
+            false => "Missing \"=\" after array dimensions.",
+        };
+        return Err(malformed(text, what));
+    }
+    let number = |digits: &str| {
+        let wrong =
+            || malformed(text, "\"[\" must introduce explicitly-specified array dimensions.");
+        digits.trim_matches(BLANKS).parse::<i32>().map(i64::from).map_err(|_| wrong())
+    };
+    let (first, last) = match inside.split_once(':') {
+        Some((first, last)) => (number(first)?, number(last)?),
+        None => (1, number(inside)?),
+    };
+    if last < first {
+        return Err(SqlError::new("2202E", "upper bound cannot be less than lower bound"));
+    }
+    Ok((first, Some(last - first + 1)))
+}
+
+/// 22P02: the text is no array.
+pub(crate) fn malformed(text: &str, detail: &str) -> SqlError {
+    let message = format!("malformed array literal: \"{}\"", clipped(text));
+    SqlError::new(code::INVALID_TEXT, message).detail(detail)
+}
+
+/// The elements of one array, and then those of another, counted from `first`.
+pub(crate) fn joined(a: &str, b: &str, first: i64) -> String {
     let inside = |text: &str| {
-        let text = text.trim();
+        let text = behind_bounds(text);
         text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text).to_owned()
     };
     match [inside(a), inside(b)] {
-        [a, b] if a.is_empty() || b.is_empty() => format!("{{{a}{b}}}"),
-        [a, b] => format!("{{{a},{b}}}"),
+        [a, _] if a.is_empty() => b.to_owned(),
+        [_, b] if b.is_empty() => a.to_owned(),
+        [a, b] => counted_from(first, format!("{{{a},{b}}}")),
+    }
+}
+
+/// An array whose elements are counted from a number.
+fn counted_from(first: i64, text: String) -> String {
+    let count = if first == 1 { 0 } else { elements(&text).count() as i64 };
+    match count {
+        0 => text,
+        count => format!("[{first}:{}]={text}", first + count - 1),
     }
 }
 
@@ -81,53 +152,99 @@ impl<'t> Iterator for Elements<'t> {
 }
 
 impl<'t> Elements<'t> {
-    fn wrong(&self) -> SqlError {
-        let message = format!("malformed array literal: \"{}\"", clipped(self.text));
-        SqlError::new(code::INVALID_TEXT, message).hint("Write it as {1,2,3}.")
+    fn wrong(&self, detail: &str) -> SqlError {
+        malformed(self.text, detail)
+    }
+
+    fn too_short(&self) -> SqlError {
+        self.wrong("Unexpected end of input.")
     }
 
     /// What stands before the next comma or the closing brace; the outer none: nothing, in an array that is empty.
     fn element(&mut self) -> Result<Option<Option<Cow<'t, str>>>, SqlError> {
-        let (mut element, mut is_quoted, mut in_quotes) = (String::new(), false, false);
-        // As long as all characters stand for themselves, the element is a part of the text.
-        let (mut is_plain, mut chars) = (true, self.rest.char_indices());
-        loop {
-            let (at, c) = chars.next().ok_or_else(|| self.wrong())?;
-            match c {
-                '\\' | '"' => {
-                    if is_plain {
-                        element.push_str(&self.rest[..at]);
-                        is_plain = false;
-                    }
-                    match c {
-                        '"' => (in_quotes, is_quoted) = (!in_quotes, true),
-                        _ => element.push(chars.next().ok_or_else(|| self.wrong())?.1),
-                    }
-                }
-                c if in_quotes => element.push(c),
-                '{' => return Err(SqlError::unsupported("an array of several dimensions")),
-                end @ (',' | '}') => {
-                    let is_first = self.form == Form::First;
-                    let found = match (is_plain, is_quoted) {
-                        (true, _) => Cow::Borrowed(self.rest[..at].trim()),
-                        (false, true) => Cow::Owned(element),
-                        (false, false) => Cow::Owned(element.trim().to_owned()),
-                    };
-                    self.rest = &self.rest[at + 1..];
-                    self.form = if end == '}' { Form::End } else { Form::Next };
-                    if end == '}' && !self.rest.is_empty() {
-                        return Err(self.wrong());
-                    }
-                    if is_quoted || !found.is_empty() {
-                        let is_null = !is_quoted && found.eq_ignore_ascii_case("null");
-                        return Ok(Some((!is_null).then_some(found)));
-                    }
-                    return if end == '}' && is_first { Ok(None) } else { Err(self.wrong()) };
-                }
-                c if !is_plain => element.push(c),
-                _ => {}
+        self.rest = self.rest.trim_start_matches(BLANKS);
+        let first = self.rest.chars().next().ok_or_else(|| self.too_short())?;
+        match first {
+            '{' => Err(SqlError::unsupported("an array of several dimensions")),
+            '}' if self.form == Form::First => self.end(1).map(|()| None),
+            ',' | '}' => Err(self.wrong(&format!("Unexpected \"{first}\" character."))),
+            '"' => {
+                let (element, length) = self.quoted()?;
+                self.end(length)?;
+                Ok(Some(Some(element)))
+            }
+            _ => {
+                let (element, length) = self.plain()?;
+                self.end(length)?;
+                let is_null =
+                    matches!(&element, Cow::Borrowed(word) if word.eq_ignore_ascii_case("null"));
+                Ok(Some((!is_null).then_some(element)))
             }
         }
+    }
+
+    /// Passes over so many bytes, and the comma or the closing brace behind them.
+    fn end(&mut self, length: usize) -> Result<(), SqlError> {
+        let closes = self.rest[..length] == *"}";
+        let rest = self.rest[length..].trim_start_matches(BLANKS);
+        let rest = match rest.chars().next() {
+            _ if closes => rest,
+            Some(',') => {
+                (self.rest, self.form) = (&rest[1..], Form::Next);
+                return Ok(());
+            }
+            Some('}') => rest[1..].trim_start_matches(BLANKS),
+            Some('{') => return Err(self.wrong("Unexpected \"{\" character.")),
+            Some(_) => return Err(self.wrong("Unexpected array element.")),
+            None => return Err(self.too_short()),
+        };
+        (self.rest, self.form) = (rest, Form::End);
+        if rest.is_empty() { Ok(()) } else { Err(self.wrong("Junk after closing right brace.")) }
+    }
+
+    /// An element in quotes, and its length with them.
+    fn quoted(&self) -> Result<(Cow<'t, str>, usize), SqlError> {
+        let inside = &self.rest[1..];
+        let end = inside.find(['"', '\\']).ok_or_else(|| self.too_short())?;
+        if inside[end..].starts_with('"') {
+            return Ok((Cow::Borrowed(&inside[..end]), end + 2));
+        }
+        let (mut element, mut chars) = (inside[..end].to_owned(), inside[end..].char_indices());
+        while let Some((at, c)) = chars.next() {
+            match c {
+                '"' => return Ok((Cow::Owned(element), end + at + 2)),
+                '\\' => element.push(chars.next().ok_or_else(|| self.too_short())?.1),
+                c => element.push(c),
+            }
+        }
+        Err(self.too_short())
+    }
+
+    /// An element without quotes, and its length. Blanks at its end belong to it only behind a
+    /// backslash.
+    fn plain(&self) -> Result<(Cow<'t, str>, usize), SqlError> {
+        let end = self.rest.find([',', '}', '{', '"', '\\']).ok_or_else(|| self.too_short())?;
+        if !self.rest[end..].starts_with(['"', '\\']) {
+            return Ok((Cow::Borrowed(self.rest[..end].trim_end_matches(BLANKS)), end));
+        }
+        let (mut element, mut kept) = (self.rest[..end].to_owned(), 0);
+        let mut chars = self.rest[end..].char_indices();
+        while let Some((at, c)) = chars.next() {
+            match c {
+                ',' | '}' | '{' => {
+                    let end_of_element = element.trim_end_matches(BLANKS).len().max(kept);
+                    element.truncate(end_of_element);
+                    return Ok((Cow::Owned(element), end + at));
+                }
+                '"' => return Err(self.wrong("Unexpected array element.")),
+                '\\' => {
+                    element.push(chars.next().ok_or_else(|| self.too_short())?.1);
+                    kept = element.len();
+                }
+                c => element.push(c),
+            }
+        }
+        Err(self.too_short())
     }
 }
 
@@ -147,7 +264,7 @@ impl Writer {
         let is_plain = |text: &str| {
             !text.is_empty()
                 && !text.eq_ignore_ascii_case("null")
-                && !text.contains(|c: char| c.is_whitespace() || "{}\",\\".contains(c))
+                && !text.contains(|c: char| BLANKS.contains(&c) || "{}\",\\".contains(c))
         };
         match element {
             None => self.text.push_str("NULL"),
@@ -177,10 +294,15 @@ impl Writer {
         Err(SqlError::new(code::PROGRAM_LIMIT, message))
     }
 
-    /// The array.
+    /// The array, counted from 1.
     pub(crate) fn end(mut self) -> String {
         self.text.push_str(if self.text.is_empty() { "{}" } else { "}" });
         self.text
+    }
+
+    /// The array, counted from a number.
+    pub(crate) fn end_from(self, first: i64) -> String {
+        counted_from(first, self.end())
     }
 }
 
@@ -204,7 +326,7 @@ pub(crate) fn values(
 
 /// The number of the first element, in subscripts.
 pub(crate) fn first_number(text: &str) -> i64 {
-    i64::from(text.trim_start().starts_with('{'))
+    bounds(text).map_or(0, |(first, _)| first)
 }
 
 /// An element by its number, counted from `first`; NULL if there is none.
@@ -266,10 +388,10 @@ pub(crate) fn decode(bytes: &[u8], ty: SqlType) -> Result<String, SqlError> {
     }
     let is_own = of as u32 == ty.oid();
     let of = if is_own { ty } else { SqlType::of_oid(of as u32).ok_or_else(wrong)? };
-    let count = if dimensions == 1 { number(take(4)?) } else { 0 };
-    if dimensions == 1 {
-        take(4)?;
-    }
+    let (count, first) = match dimensions {
+        1 => (number(take(4)?), number(take(4)?).into()),
+        _ => (0, 1),
+    };
     let mut elements = Writer::default();
     for _ in 0..count {
         let length = number(take(4)?);
@@ -282,7 +404,7 @@ pub(crate) fn decode(bytes: &[u8], ty: SqlType) -> Result<String, SqlError> {
             Err(_) => elements.push(None),
         }
     }
-    Ok(elements.end())
+    Ok(elements.end_from(first))
 }
 
 #[cfg(test)]
@@ -291,7 +413,7 @@ mod tests {
 
     #[test]
     fn arrays_come_back_as_text_and_as_bytes() {
-        for text in ["{}", "{1}", "{1,NULL,-7}"] {
+        for text in ["{}", "{1}", "{1,NULL,-7}", "[-1:0]={1,2}"] {
             let mut bytes = Vec::new();
             encode(text, SqlType::Int4, &mut bytes);
             assert_eq!(decode(&bytes, SqlType::Int4).expect("it was written"), text);
@@ -309,12 +431,45 @@ mod tests {
     }
 
     #[test]
+    fn blanks_beside_elements_do_not_count() {
+        for (text, expected) in [
+            (" { a , b c } ", vec![Some("a"), Some("b c")]),
+            ("{\"a\", \"b\" ,\t\" c \"\n}", vec![Some("a"), Some("b"), Some(" c ")]),
+            ("{a\\ ,\\NULL, null ,\"null\"}", vec![Some("a "), Some("NULL"), None, Some("null")]),
+            ("[-1:0]={a,b}", vec![Some("a"), Some("b")]),
+            ("{ }", vec![]),
+        ] {
+            let read: Result<Vec<_>, _> = elements(text).collect();
+            let read = read.expect(text);
+            assert_eq!(read.iter().map(Option::as_deref).collect::<Vec<_>>(), expected, "{text}");
+        }
+        for (text, expected) in [
+            ("{}", Ok((1, None))),
+            (" [0:1] = {a}", Ok((0, Some(2)))),
+            ("[3]={a}", Ok((1, Some(3)))),
+            ("", Err(code::INVALID_TEXT)),
+            ("1 2", Err(code::INVALID_TEXT)),
+            ("[x]={a}", Err(code::INVALID_TEXT)),
+            ("[1:1]", Err(code::INVALID_TEXT)),
+            ("[1:0]={a}", Err("2202E")),
+            ("[1:1][1:1]={{a}}", Err(code::FEATURE_NOT_SUPPORTED)),
+        ] {
+            assert_eq!(bounds(text).map_err(|error| error.code), expected, "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_no_array_is_refused() {
         for (text, expected) in [
             ("{1", code::INVALID_TEXT),
             ("{1,}", code::INVALID_TEXT),
             ("{1}2", code::INVALID_TEXT),
             ("{\"1", code::INVALID_TEXT),
+            ("{,}", code::INVALID_TEXT),
+            ("{1\\", code::INVALID_TEXT),
+            ("{a\"b\"}", code::INVALID_TEXT),
+            ("{\"a\" b}", code::INVALID_TEXT),
+            ("{\"a\"\"b\"}", code::INVALID_TEXT),
             ("{{1}}", code::FEATURE_NOT_SUPPORTED),
         ] {
             let read: Result<Vec<_>, _> = elements(text).collect();

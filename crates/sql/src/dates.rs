@@ -20,6 +20,8 @@ const DAY_US: i64 = 24 * HOUR_US;
 
 /// The first day and the last that there are: of 4714 BC and of 5874897.
 pub(crate) const DAYS: std::ops::RangeInclusive<i64> = -2_440_588..=2_145_042_541;
+/// The days that a timestamp may have, since 1970: microseconds count no more.
+pub(crate) const TIMESTAMP_DAYS: std::ops::RangeInclusive<i64> = -2_440_588..=106_751_990;
 
 /// How a session reads and writes times.
 #[derive(Clone, Default, Debug)]
@@ -117,6 +119,9 @@ pub(crate) fn moment(text: &str, order: Order) -> Result<Moment, WrongTime> {
         Some(_) => Err(WrongTime::Form),
         None => {
             let day = reader.day()?;
+            if reader.is_moscow {
+                reader.zone = Some(Beside::Offset(moscow_offset(Some(day))));
+            }
             Ok(Moment::At(day, within.unwrap_or(0), reader.zone))
         }
     }
@@ -350,38 +355,96 @@ fn is_weekday(word: &str) -> bool {
     )
 }
 
-/// Hours east of Greenwich that letters stand for, of those that mean one thing.
-fn abbreviation(word: &str) -> Option<f64> {
+/// Seconds east of Greenwich that letters stand for, of those that mean one offset at all times.
+fn fixed_offset(word: &str) -> Option<i64> {
     Some(match word {
-        "z" | "zulu" | "utc" | "ut" | "gmt" | "uct" | "wet" => 0.0,
-        "bst" | "cet" | "met" | "wat" | "west" => 1.0,
-        "cest" | "eet" | "mest" | "mesz" | "sast" | "cat" => 2.0,
-        "eest" | "eat" => 3.0,
-        "gst" => 4.0,
-        "pkt" => 5.0,
-        "ist" => 2.0,
-        "npt" => 5.75,
-        "ict" => 7.0,
-        "hkt" | "sgt" | "awst" => 8.0,
-        "jst" | "kst" => 9.0,
-        "acst" => 9.5,
-        "aest" => 10.0,
-        "acdt" => 10.5,
-        "aedt" => 11.0,
-        "nzst" => 12.0,
-        "nzdt" => 13.0,
-        "nst" => -3.5,
-        "ndt" => -2.5,
-        "adt" => -3.0,
-        "ast" | "edt" => -4.0,
-        "est" | "cdt" => -5.0,
-        "cst" | "mdt" => -6.0,
-        "mst" | "pdt" => -7.0,
-        "pst" | "akdt" => -8.0,
-        "akst" => -9.0,
-        "hst" => -10.0,
+        "hst" | "taht" => -36_000,
+        "mart" => -34_200,
+        "akst" | "gamt" => -32_400,
+        "akdt" | "pst" => -28_800,
+        "mst" | "pdt" => -25_200,
+        "cst" | "galt" | "mdt" => -21_600,
+        "act" | "cdt" | "cot" | "est" | "pet" => -18_000,
+        "amt" | "ast" | "bot" | "edt" => -14_400,
+        "nft" | "nst" => -12_600,
+        "adt" | "bra" | "brt" | "clst" | "gft" | "pmst" | "pyst" | "uyt" | "wgt" => -10_800,
+        "ndt" => -9000,
+        "brst" | "fnt" | "pmdt" | "uyst" | "wgst" => -7200,
+        "azot" | "egt" | "fnst" => -3600,
+        "azost" | "egst" | "gmt" | "uct" | "ut" | "utc" | "wet" | "z" | "zulu" => 0,
+        "bst" | "cet" | "met" | "mez" | "wat" | "wetdst" => 3600,
+        "bdst" | "cest" | "cetdst" | "eet" | "ist" | "mest" | "mesz" | "metdst" | "sast" => 7200,
+        "eat" | "eest" | "eetdst" | "fet" | "idt" => 10_800,
+        "irt" => 12_600,
+        "msd" | "mut" | "ret" | "sct" => 14_400,
+        "aft" => 16_200,
+        "must" | "mvt" | "pkt" | "tft" | "tjt" | "uzt" => 18_000,
+        "npt" => 20_700,
+        "almt" | "bdt" | "btt" | "kgst" | "pkst" | "uzst" | "xjt" | "yekst" => 21_600,
+        "mmt" => 23_400,
+        "almst" | "cxt" | "ict" | "wast" => 25_200,
+        "awst" | "bnt" | "bort" | "cct" | "hkt" | "myt" | "pht" | "wadt" => 28_800,
+        "acwst" => 31_500,
+        "awsst" | "jayt" | "jst" | "kst" | "pwt" | "ulast" | "wdt" => 32_400,
+        "acst" | "cast" => 34_200,
+        "aest" | "chut" | "ddut" | "kdt" | "ligt" | "mpt" | "pgt" | "trut" | "yapt" => 36_000,
+        "acdt" | "acsst" | "cadt" | "lhst" | "sadt" => 37_800,
+        "aedt" | "aesst" | "pont" | "vut" => 39_600,
+        "fjt" | "gilt" | "mht" | "nzst" | "nzt" | "tvt" | "wakt" | "wft" => 43_200,
+        "chast" => 45_900,
+        "fjst" | "nzdt" | "tot" => 46_800,
+        "chadt" => 49_500,
         _ => return None,
     })
+}
+
+/// The zone that letters stand for whose offset was another in other years.
+fn zone_of_letters(word: &str) -> Option<&'static str> {
+    Some(match word {
+        "arst" | "art" => "America/Argentina/Buenos_Aires",
+        "pyt" => "America/Asuncion",
+        "vet" => "America/Caracas",
+        "gyt" => "America/Guyana",
+        "clt" => "America/Santiago",
+        "davt" => "Antarctica/Davis",
+        "mawt" => "Antarctica/Mawson",
+        "anast" | "anat" => "Asia/Anadyr",
+        "tmt" => "Asia/Ashgabat",
+        "azst" | "azt" => "Asia/Baku",
+        "kgt" => "Asia/Bishkek",
+        "lkt" => "Asia/Colombo",
+        "irkst" | "irkt" => "Asia/Irkutsk",
+        "petst" | "pett" => "Asia/Kamchatka",
+        "krast" | "krat" => "Asia/Krasnoyarsk",
+        "magst" | "magt" => "Asia/Magadan",
+        "novst" | "novt" => "Asia/Novosibirsk",
+        "omsst" | "omst" => "Asia/Omsk",
+        "sgt" => "Asia/Singapore",
+        "gest" | "get" => "Asia/Tbilisi",
+        "ulat" => "Asia/Ulaanbaatar",
+        "vlast" | "vlat" => "Asia/Vladivostok",
+        "yakst" | "yakt" => "Asia/Yakutsk",
+        "yekt" => "Asia/Yekaterinburg",
+        "amst" => "Asia/Yerevan",
+        "fkst" | "fkt" => "Atlantic/Stanley",
+        "lhdt" => "Australia/Lord_Howe",
+        "volt" => "Europe/Volgograd",
+        "iot" => "Indian/Chagos",
+        "easst" | "east" => "Pacific/Easter",
+        "tkt" => "Pacific/Fakaofo",
+        "lint" => "Pacific/Kiritimati",
+        "kost" => "Pacific/Kosrae",
+        "nut" => "Pacific/Niue",
+        "ckt" => "Pacific/Rarotonga",
+        _ => return None,
+    })
+}
+
+/// Moscow's standard time: an hour more while the clocks stood at summer's, from 2011 to 2014.
+fn moscow_offset(day: Option<i64>) -> i64 {
+    let (from, to) = (days(2011, 3, 27), days(2014, 10, 26));
+    let is_later = day.is_some_and(|day| (from..to).contains(&day));
+    if is_later { 4 * HOUR_US } else { 3 * HOUR_US }
 }
 
 /// What is known of a date and a time.
@@ -404,6 +467,8 @@ struct Reader {
     time: Option<(i64, i64, i64)>,
     is_afternoon: Option<bool>,
     zone: Option<Beside>,
+    /// The zone is Moscow's standard time, whose offset the day says.
+    is_moscow: bool,
     special: Option<Moment>,
     /// What the letter before the next part says of it: J, T.
     next: Option<u8>,
@@ -449,6 +514,7 @@ impl Reader {
             time: None,
             is_afternoon: None,
             zone: None,
+            is_moscow: false,
             special: None,
             next: None,
         }
@@ -695,15 +761,14 @@ impl Reader {
             "today" => once(&mut self.special, Moment::Today(0, 0, None)),
             "tomorrow" => once(&mut self.special, Moment::Today(1, 0, None)),
             "yesterday" => once(&mut self.special, Moment::Today(-1, 0, None)),
-            // These were another offset in other years.
-            "msk" | "msd" => {
-                let zone = Zone::named("Europe/Moscow").ok_or(WrongTime::Zone)?;
-                once(&mut self.zone, Beside::Zone(zone))
+            "msk" => {
+                self.is_moscow = true;
+                once(&mut self.zone, Beside::Offset(moscow_offset(None)))
             }
             word => {
-                let zone = match abbreviation(word) {
-                    Some(hours) => Beside::Offset((hours * HOUR_US as f64) as i64),
-                    None => match Zone::named(text) {
+                let zone = match fixed_offset(word) {
+                    Some(seconds) => Beside::Offset(seconds * SECOND_US),
+                    None => match Zone::named(zone_of_letters(word).unwrap_or(text)) {
                         Some(zone) => Beside::Zone(zone),
                         None if text.contains('/') => return Err(WrongTime::Zone),
                         None => return Err(WrongTime::Form),

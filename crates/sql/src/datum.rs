@@ -8,6 +8,7 @@
 //! `order` adds NULL, last. For values of one type, equality and hash agree with it, so
 //! that a group does not depend on how its key was written.
 
+use crate::dates::TIMESTAMP_DAYS;
 use crate::error::{SqlError, clipped, code};
 use crate::interval::Interval;
 use crate::numeric::Decimal;
@@ -340,7 +341,7 @@ fn limited(value: Datum, to: SqlType, explicit: bool) -> Result<Datum, SqlError>
         let text = (!value.is_null()).then(|| crate::text::format(&value, element));
         written.push(text.as_deref());
     }
-    Ok(Datum::Text(written.end()))
+    Ok(Datum::Text(written.end_from(crate::array::first_number(array))))
 }
 
 /// A time or an interval with so many digits of a second; halves go away from the beginning of 2000, or from zero.
@@ -434,7 +435,8 @@ fn text_to(text: String, to: SqlType, explicit: bool) -> Result<Datum, SqlError>
         SqlType::Char(None) => Ok(Datum::Text(trim_blanks(text))),
         SqlType::Varchar(Some(length)) => cut(text, length as usize, to, explicit).map(Datum::Text),
         SqlType::Char(Some(length)) => {
-            cut(trim_blanks(text), length as usize, to, explicit).map(Datum::Text)
+            let text = cut(trim_blanks(text), length as usize, to, explicit)?;
+            Ok(Datum::Text(trim_blanks(text)))
         }
         to => crate::text::parse(&text, to),
     }
@@ -517,7 +519,14 @@ fn number_to(value: Datum, to: SqlType) -> Result<Datum, SqlError> {
         },
         // A date that becomes a time.
         SqlType::Timestamp | SqlType::TimestampTz => match value {
-            Datum::Int(days) => Ok(Datum::Timestamp(days.saturating_mul(DAY_US))),
+            Datum::Int(days @ (i64::MIN | i64::MAX)) => Ok(Datum::Timestamp(days)),
+            Datum::Int(days) if TIMESTAMP_DAYS.contains(&days) => {
+                Ok(Datum::Timestamp(days * DAY_US))
+            }
+            Datum::Int(_) => {
+                let message = "date out of range for timestamp";
+                Err(SqlError::new(code::DATETIME_OVERFLOW, message))
+            }
             _ => Err(SqlError::new(code::CANNOT_COERCE, format!("cannot cast a number to {to}"))),
         },
         to => Err(SqlError::new(code::CANNOT_COERCE, format!("cannot cast a number to {to}"))),

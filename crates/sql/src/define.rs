@@ -2,7 +2,9 @@
 //! something that is not kept is refused ([`crate::refuse`]). A foreign key is checked when the table that it refers to
 //! is known ([`crate::foreign`]).
 
-pub use crate::bind::{check_domain, check_generated, computed_of, renamed};
+pub use crate::bind::{
+    check_domain, check_generated, computed_of, is_assignable, renamed, type_of,
+};
 use crate::bind::{column_name, folded, written_computed};
 use crate::catalog::Part as IndexPart;
 use crate::catalog::TableColumn;
@@ -301,6 +303,13 @@ impl NewTable {
                 // Of a domain, it stands in the way of the domain's own.
                 ColumnOption::Default(Expr::Value(value))
                     if value.value == sqlparser::ast::Value::Null && domain.is_none() => {}
+                ColumnOption::Default(_) if default.is_some() => {
+                    let what = match is_generated {
+                        true => "both default and generation expression",
+                        false => "multiple default values",
+                    };
+                    return Err(self.twice(what, &name));
+                }
                 ColumnOption::Default(expr) => default = Some(normal(&expr.to_string())),
                 ColumnOption::PrimaryKey(_) => {
                     check_order(ty, "a key or an index")?;
@@ -656,6 +665,13 @@ pub fn new_index(
     refuse::create_index(create)?;
     let name = create.name.as_ref().map(plain_name).transpose()?;
     check_parts(create.columns.len())?;
+    let mut create = create.clone();
+    for part in &mut create.columns {
+        while let Expr::Collate { expr, collation } = &part.column.expr {
+            refuse::collation(collation)?;
+            part.column.expr = Expr::clone(expr);
+        }
+    }
     let part = |part: &IndexColumn| match &part.column.expr {
         Expr::Identifier(_) => {
             let of = columns_of(&table.columns, &table.name, std::slice::from_ref(part))?;

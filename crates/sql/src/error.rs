@@ -41,6 +41,12 @@ pub mod code {
     pub const INVALID_DATETIME: &str = "22007";
     pub const DATETIME_OVERFLOW: &str = "22008";
     pub const INVALID_FRAME: &str = "22013";
+    /// `invalid_escape_sequence`
+    pub const INVALID_ESCAPE_SEQUENCE: &str = "22025";
+    /// `ambiguous_parameter`
+    pub const AMBIGUOUS_PARAMETER: &str = "42P08";
+    /// `ambiguous_function`
+    pub const AMBIGUOUS_FUNCTION: &str = "42725";
     /// A division by zero.
     pub const DIVISION_BY_ZERO: &str = "22012";
     pub const INVALID_PARAMETER: &str = "22023";

@@ -16,6 +16,7 @@ mod rights;
 mod spans;
 mod strings;
 mod texts;
+mod time_patterns;
 mod times;
 
 use crate::budget::Budget;
@@ -36,6 +37,7 @@ pub(crate) use regex::is_number;
 pub(crate) use regex::{groups as regex_groups, split as regex_split};
 pub use rights::Asked;
 pub use spans::TimeFunc;
+use spans::moved;
 pub(crate) use spans::{later, moment_later};
 use std::collections::BTreeSet;
 pub(crate) use strings::lower;
@@ -142,7 +144,6 @@ pub enum Func {
     LPad,
     RPad,
     Element,
-    ArrayLength,
     ArrayToString,
     /// `cardinality(array)`: how many elements there are.
     Cardinality,
@@ -236,7 +237,6 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("lpad", 2 | 3) => (LPad, SqlType::Text),
         ("rpad", 2 | 3) => (RPad, SqlType::Text),
         ("array_element", 2) => (Element, SqlType::Unknown),
-        ("array_length" | "array_upper", 2) => (ArrayLength, SqlType::Int4),
         ("cardinality", 1) => (Cardinality, SqlType::Int4),
         ("array_to_string", 2 | 3) => (ArrayToString, SqlType::Text),
         ("getdatabaseencoding", 0) => (EncodingName, SqlType::Name),
@@ -377,9 +377,9 @@ pub fn common(types: &[SqlType]) -> SqlType {
             (a, b) if a.family() == Family::Number && b.family() == Family::Number => {
                 if number_rank(a) >= number_rank(b) { wide(a) } else { wide(b) }
             }
-            // The first one's, as each becomes the other; but a text cannot be a char's, which has no
-            // blanks at its end.
-            (SqlType::Char(_), SqlType::Char(_)) => SqlType::Char(None),
+            // The first one's, as each becomes the other.
+            (SqlType::Char(_), b) if b.family() == Family::Text => SqlType::Char(None),
+            (SqlType::Varchar(_), SqlType::Char(_)) => SqlType::Varchar(None),
             (SqlType::Varchar(_), SqlType::Varchar(_) | SqlType::Text) => SqlType::Varchar(None),
             (a, b) if a.family() == Family::Text && b.family() == Family::Text => SqlType::Text,
             (SqlType::Date, later) | (later, SqlType::Date) => later.plain(),
@@ -549,8 +549,12 @@ pub fn call(
             let given = args.get(1).map(|_| times::zone_named(text(1))).transpose()?;
             let zone = given.as_ref().unwrap_or_else(|| around.settings.zone());
             match args[0] {
-                Datum::Timestamp(wall) if func == Instant => Datum::Timestamp(zone.instant(wall)),
-                Datum::Timestamp(moment) => Datum::Timestamp(zone.local(moment)),
+                Datum::Timestamp(wall) if func == Instant => {
+                    Datum::Timestamp(moved(wall, |wall| zone.instant(wall))?)
+                }
+                Datum::Timestamp(moment) => {
+                    Datum::Timestamp(moved(moment, |moment| zone.local(moment))?)
+                }
                 _ => Datum::Null,
             }
         }
@@ -701,15 +705,7 @@ pub fn call(
             let first = args.get(3).map_or(1, |_| crate::array::first_number(text(0)));
             crate::array::element(text(0), int(1), first, ty.unwrap_or(SqlType::Text))?
         }
-        ArrayLength | Cardinality => {
-            let mut count = 0;
-            for element in crate::array::elements(text(0)) {
-                element?;
-                count += 1;
-            }
-            let is_none = count == 0 || int(1) != 1;
-            if is_none && func == ArrayLength { Datum::Null } else { Datum::Int(count) }
-        }
+        Cardinality => Datum::Int(crate::array::elements(text(0)).count() as i64),
         ArrayToString if args[..2].iter().any(Datum::is_null) => Datum::Null,
         ArrayToString => {
             let (between, null) = (text(1), args.get(2).and_then(Datum::as_text));

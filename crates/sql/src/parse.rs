@@ -163,6 +163,7 @@ pub fn read(
         syntax(&error.message, Some((error.location.line, error.location.column)), text)
     })?;
     budget.tick(16 * tokens.len())?;
+    let mut tokens = rewrite::join_literals(tokens, text)?;
     for token in &mut tokens {
         if let Token::Word(word) = &mut token.token {
             cut_name(word, notices);
@@ -566,6 +567,28 @@ mod tests {
         assert_eq!(parse(&format!("select {nested}")).unwrap_err().code, code::TOO_COMPLEX);
         let wide = format!("values {}", ["(1 + 1, f(2 + 2), 3)"; 5_000].join(", "));
         assert!(parse(&wide).is_ok());
+    }
+
+    #[test]
+    fn literals_go_on_in_the_next_line_and_nowhere_else() {
+        let shown = |text: &str| {
+            let statements = parse(text)?;
+            let [Parsed::Sql(statement)] = &statements[..] else { panic!("one statement of SQL") };
+            Ok::<String, SqlError>(statement.to_string())
+        };
+        for (text, expected) in [
+            ("select 'foo'\n'bar'", "SELECT 'foobar'"),
+            ("select 'a' -- b\n  'c'\n\n'd', 1", "SELECT 'acd', 1"),
+            ("select E'a'\n'\\tb'", "SELECT E'a\\tb'"),
+        ] {
+            assert_eq!(shown(text).expect(text), expected);
+        }
+        for text in
+            ["select 'foo' 'bar'", "select 'a' /*\n*/ 'b'", "select 123abc", "select 1.5e3x"]
+        {
+            assert_eq!(shown(text).unwrap_err().code, code::SYNTAX, "{text}");
+        }
+        assert!(shown("select 1 a, 2\"b\"").is_ok());
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! Patterns of LIKE.
 
 use crate::budget::Budget;
-use crate::error::SqlError;
+use crate::error::{SqlError, code};
 use crate::functions::lower;
 use std::borrow::Cow;
 
 /// Whether a text is like a pattern: `%` stands for any characters, `_` for one.
 ///
 /// # Errors
-/// What the budget has against it.
+/// 22025 if the pattern ends where a character is to be escaped; what the budget has against it.
 pub fn like(text: &str, pattern: &str, folds: bool, budget: &Budget) -> Result<bool, SqlError> {
     let (text, pattern) = (folded(text, folds, budget)?, folded(pattern, folds, budget)?);
     // What is left of both.
@@ -25,6 +25,10 @@ pub fn like(text: &str, pattern: &str, folds: bool, budget: &Budget) -> Result<b
             (Some('\\'), Some(escaped)) => {
                 wanted.next();
                 escaped == c
+            }
+            (Some('\\'), None) => {
+                let message = "LIKE pattern must not end with escape character";
+                return Err(SqlError::new(code::INVALID_ESCAPE_SEQUENCE, message));
             }
             (Some('%'), _) => {
                 pattern = wanted.as_str();
@@ -72,12 +76,14 @@ mod tests {
             ("", "%", true),
             ("", "%%", true),
             ("ab", "%%b", true),
-            ("a\\", "a\\", true),
             ("äöü", "ä_ü", true),
             ("aaaaab", "%a%b", true),
         ] {
             assert_eq!(like(text, pattern, false, &budget), Ok(expected), "{text} {pattern}");
         }
         assert_eq!(like("ABC", "abc", true, &budget), Ok(true));
+        let refused = like("abc", "a\\", false, &budget).unwrap_err();
+        assert_eq!(refused.code, code::INVALID_ESCAPE_SEQUENCE);
+        assert_eq!(like("a", "a\\", false, &budget), Ok(false));
     }
 }

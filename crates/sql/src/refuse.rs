@@ -8,6 +8,7 @@
 //! What is left in peace asks for less than there is, or only for speed: UNLOGGED, `fillfactor`,
 //! `FREEZE` of COPY, MATERIALIZED, an index's DESC, CASCADE where nothing hangs on a table.
 
+use crate::bind::folded;
 use crate::error::{SqlError, code};
 use crate::statement::Explains;
 use sqlparser::ast::{
@@ -223,17 +224,26 @@ pub(crate) fn column_option(option: &ColumnOption) -> Result<(), SqlError> {
         ColumnOption::Unique(unique) => self::unique(unique),
         ColumnOption::Check(check) => enforced(check.enforced),
         ColumnOption::Comment(_) => Err(SqlError::unsupported("COMMENT of a column")),
-        ColumnOption::Collation(name) => {
-            let name = name.to_string().replace('"', "").to_lowercase();
-            let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
-            match name {
-                "default" | "c" | "posix" | "ucs_basic" | "c.utf-8" | "c.utf8" => Ok(()),
-                other => Err(SqlError::unsupported(format!("the collation \"{other}\""))
-                    .hint("Texts are in the order of their bytes, as in the collation \"C\".")),
-            }
-        }
+        ColumnOption::Collation(name) => collation(name),
         _ => Ok(()),
     }
+}
+
+/// A collation: 42704 unless its order is that of bytes, which is the only one.
+pub(crate) fn collation(name: &ast::ObjectName) -> Result<(), SqlError> {
+    let parts: Vec<String> = name.0.iter().filter_map(|part| part.as_ident()).map(folded).collect();
+    let known = match parts.as_slice() {
+        [name] => Some(name),
+        [schema, name] if schema == "pg_catalog" => Some(name),
+        _ => None,
+    };
+    const OF_BYTES: [&str; 6] = ["default", "C", "POSIX", "ucs_basic", "C.UTF-8", "C.utf8"];
+    if known.is_some_and(|name| OF_BYTES.contains(&name.as_str())) {
+        return Ok(());
+    }
+    let message = format!("collation \"{}\" for encoding \"UTF8\" does not exist", parts.join("."));
+    Err(SqlError::new(code::UNDEFINED_OBJECT, message)
+        .hint("Texts are in the order of their bytes, as in the collation \"C\"."))
 }
 
 /// A unique constraint.

@@ -250,8 +250,8 @@ pub enum Setting {
 pub enum Prepared {
     /// PREPARE.
     Prepare(String, Vec<SqlType>, Box<Statement>),
-    /// EXECUTE.
-    Execute(String, Vec<Datum>),
+    /// EXECUTE: each literal with its type.
+    Execute(String, Vec<(Datum, SqlType)>),
     /// DEALLOCATE; none: all.
     Deallocate(Option<String>),
     /// DISCARD ALL.
@@ -339,14 +339,26 @@ pub fn compile(
             plan.returning.as_ref().map(|r| r.output.clone())
         }
         Action::Explain(..) => shows("QUERY PLAN"),
-        Action::Setting(Setting::Show(name)) => shows(name),
+        Action::Setting(Setting::Show(name)) => shows(match &**name {
+            "timezone" => "TimeZone",
+            "datestyle" => "DateStyle",
+            "intervalstyle" => "IntervalStyle",
+            name => name,
+        }),
         _ => None,
     };
-    if let Some(at) = params.iter().position(|ty| *ty == SqlType::Unknown)
-        && matches!(action, Action::Insert(_) | Action::Update(_) | Action::Delete(_))
-    {
+    let reads_rows = matches!(
+        action,
+        Action::Select(_) | Action::Insert(_) | Action::Update(_) | Action::Delete(_)
+    );
+    if let Some(at) = params.iter().position(|ty| *ty == SqlType::Unknown).filter(|_| reads_rows) {
         let message = format!("could not determine data type of parameter ${}", at + 1);
         return Err(SqlError::new(code::INDETERMINATE_TYPE, message));
+    }
+    // It was looked at before anything said what it is.
+    if let Some(at) = binder.untyped.first() {
+        let message = format!("could not determine data type of parameter ${}", at + 1);
+        return Err(SqlError::new(code::AMBIGUOUS_PARAMETER, message));
     }
     // What nothing says anything about is a text.
     let known = |ty| if ty == SqlType::Unknown { SqlType::Text } else { ty };

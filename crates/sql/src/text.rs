@@ -112,6 +112,31 @@ pub fn parse_sent(
     }
 }
 
+/// A literal of a type as a value of another one, by an assignment cast; one of unknown type is
+/// [sent](parse_sent). None if there is no such cast.
+pub fn assigned(
+    value: &Datum,
+    (from, to): (SqlType, SqlType),
+    style: &TimeStyle,
+    now_us: i64,
+) -> Option<Result<Datum, SqlError>> {
+    if !crate::bind::is_assignable(from, to) {
+        return None;
+    }
+    Some(match value {
+        Datum::Text(text) if from == SqlType::Unknown => parse_sent(text, to, style, now_us),
+        value if to.family() == Family::Text && from.family() != Family::Text => {
+            let shown = match value {
+                Datum::Null => return Some(Ok(Datum::Null)),
+                Datum::Bool(truth) => truth.to_string(),
+                value => format_in(value, from, &style.zone).into_owned(),
+            };
+            crate::datum::convert(Datum::Text(shown), to, false)
+        }
+        value => crate::datum::convert(style.zone.retyped(value.clone(), from, to), to, false),
+    })
+}
+
 /// As [`parse_in`]; words that mean the time that it is (`now`, `today`) are known if that is.
 pub(crate) fn parse_at(
     text: &str,
@@ -265,13 +290,19 @@ pub fn parse(text: &str, ty: SqlType) -> Result<Datum, SqlError> {
         SqlType::Uuid => parse_uuid(text).map(Datum::Bytes).ok_or_else(|| bad(text, ty)),
         SqlType::Array(element) => {
             // Each array is written in one way, so that equal ones are equal texts.
-            let mut written = crate::array::Writer::default();
+            let (first, said) = crate::array::bounds(text)?;
+            let (mut written, mut count) = (crate::array::Writer::default(), 0);
             for value in crate::array::values(text, *element) {
                 let value = value?;
+                count += 1;
                 written.push((!value.is_null()).then(|| format(&value, *element)).as_deref());
                 written.check_length(text.len())?;
             }
-            Ok(Datum::Text(written.end()))
+            if said.is_some_and(|said| said != count) {
+                let what = "Specified array dimensions do not match array contents.";
+                return Err(crate::array::malformed(text, what));
+            }
+            Ok(Datum::Text(written.end_from(first)))
         }
         SqlType::Limited(..) => crate::datum::convert(Datum::text(text), ty, false),
         SqlType::Enum(labels) => labels.key(text).map(|key| Datum::Bytes(key.to_vec())),

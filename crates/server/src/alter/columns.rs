@@ -11,6 +11,7 @@ use isomer_sql::checks::mentioned;
 use isomer_sql::datum::{Datum, convert};
 use isomer_sql::define::{self, NewColumn, NewIndex};
 use isomer_sql::foreign::ForeignKey;
+use isomer_sql::parse::parse_expression;
 use isomer_sql::sequence::{Owner, SequenceOptions, bound, kept};
 use isomer_sql::types::Family;
 use isomer_sql::{SqlError, SqlType, code};
@@ -281,17 +282,28 @@ impl Definer<'_> {
                         let detail = format!("Column \"{}\" is a generated column.", column.name);
                         return Err(SqlError::new("42611", message).detail(detail));
                     }
-                    made_by = Some(isomer_sql::parse::parse_expression(expr)?);
+                    made_by = Some(parse_expression(expr)?);
                 }
                 let named = self.catalog().named_type(data_type)?;
                 (column.ty, column.domain) = (named.ty, named.domain);
                 let was = table.columns[at].ty;
-                if was != column.ty && was.labels().or(column.ty.labels()).is_some() {
-                    made_by = Some(self.cast_of_labels(table, at, column.ty, made_by)?);
+                self.check_assignable((&column.name, was), column.ty, made_by.as_ref(), table)?;
+                let becomes_text =
+                    column.ty.family() == Family::Text && was.family() != Family::Text;
+                if made_by.is_none() && (becomes_text || column.domain.is_some()) {
+                    // A value's text depends on the session's settings; a domain may refuse it.
+                    made_by = Some(parse_expression(&quoted(&column.name))?);
                 }
-                if column.domain.is_some() && made_by.is_none() {
-                    let own = quoted(&column.name);
-                    made_by = Some(isomer_sql::parse::parse_expression(&own)?);
+                if let Some(default) = column.default.as_ref().filter(|_| !column.is_generated) {
+                    let default = parse_expression(&bound(default))?;
+                    let ty = self.type_of(&default, None)?;
+                    if !define::is_assignable(ty, column.ty) {
+                        let (name, to) = (&column.name, self.catalog().type_shown(column.ty));
+                        let message = format!(
+                            "default for column \"{name}\" cannot be cast automatically to type {to}"
+                        );
+                        return Err(SqlError::new(code::DATATYPE_MISMATCH, message));
+                    }
                 }
                 if column.ty != table.columns[at].ty {
                     self.check_not_linked(table, at)?;
@@ -323,7 +335,8 @@ impl Definer<'_> {
                 || drawn.borrow_mut().next().ok_or_else(|| damaged("a locked table has grown"));
             return self.rebuild(table, changed, &|old| {
                 let mut values = old.to_vec();
-                values[at] = next()?;
+                // A text that is too long is not cut, as it is assigned.
+                values[at] = convert(next()?, ty, false)?;
                 Ok(values)
             });
         }
@@ -339,25 +352,38 @@ impl Definer<'_> {
         self.rebuild(table, changed, &fill)
     }
 
-    /// What a column of an enum is made of when it gets another type, or one that becomes an enum: a label is a text
-    /// where that is wanted, and a text is a label where USING says so.
-    fn cast_of_labels(
+    fn type_of(
         &self,
-        table: &Table,
-        at: usize,
+        expr: &sqlparser::ast::Expr,
+        over: Option<&Arc<Table>>,
+    ) -> Result<SqlType, SqlError> {
+        define::type_of(expr, over, &self.catalog(), &self.around.budget)
+    }
+
+    /// Refuses another type of a column that no assignment makes of its values, or of what USING
+    /// says.
+    fn check_assignable(
+        &self,
+        (name, was): (&str, SqlType),
         to: SqlType,
-        using: Option<sqlparser::ast::Expr>,
-    ) -> Result<sqlparser::ast::Expr, SqlError> {
-        let column = &table.columns[at];
-        if let Some(using) = using {
-            return Ok(using);
+        using: Option<&sqlparser::ast::Expr>,
+        table: &Arc<Table>,
+    ) -> Result<(), SqlError> {
+        let from = using.map_or(Ok(was), |using| self.type_of(using, Some(table)))?;
+        if define::is_assignable(from, to) {
+            return Ok(());
         }
-        if to.family() == Family::Text && matches!(column.ty, SqlType::Enum(_)) {
-            return isomer_sql::parse::parse_expression(&quoted(&column.name));
-        }
-        let (name, to) = (&column.name, self.catalog().type_shown(to));
-        let message = format!("column \"{name}\" cannot be cast automatically to type {to}");
-        let hint = format!("You might need to specify \"USING {}::{to}\".", quoted(name));
+        let to = self.catalog().type_shown(to);
+        let (what, hint) = match using {
+            None => {
+                ("column", format!("You might need to specify \"USING {}::{to}\".", quoted(name)))
+            }
+            Some(_) => (
+                "result of USING clause for column",
+                "You might need to add an explicit cast.".to_owned(),
+            ),
+        };
+        let message = format!("{what} \"{name}\" cannot be cast automatically to type {to}");
         Err(SqlError::new(code::DATATYPE_MISMATCH, message).hint(hint))
     }
 

@@ -106,6 +106,10 @@ impl Session {
             }
             Action::Setting(setting) => self.setting(setting, call, out),
             Action::Prepared(prepared) => self.prepared(prepared, call.describes, out, flush),
+            Action::Nothing("VACUUM") if self.in_block => {
+                let message = "VACUUM cannot run inside a transaction block";
+                Err(SqlError::new(code::ACTIVE_TRANSACTION, message))
+            }
             Action::Nothing(tag) => {
                 out.complete(tag);
                 Ok(())
@@ -374,8 +378,11 @@ impl Session {
     pub(crate) fn surroundings(&mut self) -> Surroundings {
         self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let now_us = (self.clock)();
+        let begun_us = self.txn.as_ref().map_or(now_us, |txn| txn.begun_us);
+        // A statement outside of a block begins its transaction.
+        let now_us = if self.in_block { now_us } else { begun_us };
         Surroundings {
-            begun_us: self.txn.as_ref().map_or(now_us, |txn| txn.begun_us),
+            begun_us,
             now_us,
             user: self.settings.user.clone(),
             identity: self.identity(&self.catalog()),

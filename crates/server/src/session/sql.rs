@@ -8,7 +8,6 @@ use crate::settings::Settings;
 use crate::wire::{Formats, Out};
 use isomer_cluster::{Isolation, LockMode};
 use isomer_sql::catalog::{Name, Named, TEMPORARY, Table, quoted};
-use isomer_sql::datum::Datum;
 use isomer_sql::parse::{Parsed, Reshard, parse, parse_expression};
 use isomer_sql::plan::OutputColumn;
 use isomer_sql::rights::{Kind, Object, Rights};
@@ -70,14 +69,20 @@ impl Session {
                     return Err(SqlError::new(code::SYNTAX, message).detail(detail));
                 }
                 let (typed, now) = (values.iter().zip(&compiled.params), self.begun_us());
-                let params = typed
-                    .map(|(value, ty)| match value {
-                        Datum::Text(text) => {
-                            isomer_sql::text::parse_sent(text, *ty, self.settings.times(), now)
-                        }
-                        value => isomer_sql::datum::convert(value.clone(), *ty, false),
-                    })
-                    .collect::<Result<Vec<Datum>, SqlError>>()?;
+                let (mut params, style) = (Vec::with_capacity(values.len()), self.settings.times());
+                for (at, ((value, from), ty)) in typed.enumerate() {
+                    let wrong = || {
+                        let (number, from) = (at + 1, from.without_modifier());
+                        let message = format!(
+                            "parameter ${number} of type {from} cannot be coerced to the expected \
+                             type {ty}"
+                        );
+                        let hint = "You will need to rewrite or cast the expression.";
+                        SqlError::new(code::DATATYPE_MISMATCH, message).hint(hint)
+                    };
+                    let value = isomer_sql::text::assigned(value, (*from, *ty), style, now);
+                    params.push(value.ok_or_else(wrong)??);
+                }
                 let (params, formats) = (&params[..], &Formats::default());
                 let budget = self.memory.statement.clone();
                 let again: PlanAgain<'_> = &|catalog| statement.planned_for(catalog, &budget);

@@ -102,6 +102,8 @@ impl Binder<'_> {
             ("array_replace", [array, _, _]) => (Replace, array),
             ("array_cat", [a, b]) => return Some(self.concat_arrays(a.clone(), b.clone())),
             ("array_lower", [array, _]) => (Lower, array),
+            ("array_upper", [array, _]) => (Upper, array),
+            ("array_length", [array, _]) => (Count, array),
             ("array_ndims", [array]) => (Dimensions, array),
             ("array_dims", [array]) => (Shown, array),
             ("trim_array", [array, _]) => (Trim, array),
@@ -137,13 +139,13 @@ impl Binder<'_> {
     ) -> Result<Typed, SqlError> {
         use ArrayFunc::*;
         let result = match func {
-            Position | Lower | Dimensions => SqlType::Int4,
+            Position | Lower | Upper | Count | Dimensions => SqlType::Int4,
             Positions => SqlType::Array(&SqlType::Int4),
             Shown => SqlType::Text,
             _ => ty,
         };
         match func {
-            Lower | Dimensions | Shown | Trim => {
+            Lower | Upper | Count | Dimensions | Shown | Trim => {
                 let args = args.into_iter().enumerate().map(|(at, arg)| match at {
                     0 => Ok(arg.expr),
                     _ => self.coerce(arg, SqlType::Int4),

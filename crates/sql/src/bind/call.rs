@@ -1,7 +1,7 @@
 //! Functions and aggregates.
 
 use super::convert::{bare, rounded};
-use super::expr::typed;
+use super::expr::{EXPR_BYTES, typed};
 use super::json::as_type;
 use super::operators::{beside, check_equality, check_order};
 use super::query::sort_key;
@@ -11,7 +11,7 @@ use super::{Binder, Typed, folded};
 use crate::catalog::Named;
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
-use crate::expr::Expr;
+use crate::expr::{Compare, Expr};
 use crate::functions::{self, DigestFunc, Func, JsonFunc, RegexFunc};
 use crate::plan::{Aggregate, AggregateKind, Asks, Fit, SortKey, Spread};
 use crate::refuse;
@@ -143,6 +143,7 @@ impl Binder<'_> {
             let ty = now.ty.rounded(u8::try_from(digits).unwrap_or(u8::MAX)).unwrap_or(now.ty);
             return Ok(rounded(now, ty));
         }
+        args = self.in_form(name, args)?;
         if let Some(found) = self.time_function(name, &args) {
             return found;
         }
@@ -192,36 +193,31 @@ impl Binder<'_> {
         if func == Func::TypeOf {
             let domain = self.domain_of(&args[0].expr);
             let domain = domain.and_then(|oid| self.catalog.type_name(oid, None));
-            let ty = domain.unwrap_or_else(|| self.catalog.type_shown(bare(types[0])));
+            let shown = || match bare(types[0]) {
+                SqlType::Char(_) => "character".to_owned(),
+                ty => self.catalog.type_shown(ty),
+            };
+            let ty = domain.unwrap_or_else(shown);
             return Ok(typed(Expr::Call(func, vec![Expr::Const(Datum::Text(ty))]), SqlType::Text));
         }
         if func == Func::Element {
             return self.element(args, false);
         }
-        if matches!(func, Func::Coalesce | Func::Greatest | Func::Least | Func::NullIf) {
-            let first = types[0];
+        if func == Func::NullIf {
+            return self.null_if(args);
+        }
+        if matches!(func, Func::Coalesce | Func::Greatest | Func::Least) {
             let (args, common) = self.together(args)?;
-            // NULLIF shows its first value, or NULL, as it was.
-            let first = if first == SqlType::Unknown { common } else { first };
-            let ty = if func == Func::NullIf { beside(first) } else { common };
-            return Ok(typed(Expr::Call(func, args), ty));
+            return Ok(typed(Expr::Call(func, args), common));
         }
         let mut exprs = Vec::with_capacity(args.len());
-        let has_exact = types.iter().any(|ty| matches!(ty, SqlType::Numeric(_)));
         for (at, arg) in args.into_iter().enumerate() {
             exprs.push(if matches!(func, Func::Concat | Func::ConcatWs) {
                 self.as_shown(arg)?
             } else if argument(func, at) == Argument::Text && arg.ty != SqlType::Bytea {
                 self.as_text(arg)?
             } else if arg.ty == SqlType::Unknown {
-                let exact = func == Func::Power && has_exact;
-                let wanted =
-                    if exact { SqlType::Numeric(None) } else { unknown_argument(func, at) };
-                self.coerce(arg, wanted)?
-            } else if matches!(func, Func::Sqrt | Func::Exp | Func::Ln | Func::Power)
-                && matches!(ty, SqlType::Numeric(_))
-            {
-                self.coerce(arg, ty)?
+                self.coerce(arg, unknown_argument(func, at))?
             } else {
                 arg.expr
             });
@@ -230,6 +226,35 @@ impl Binder<'_> {
         // The least number of a type is the negative of none.
         let is_ranged = func == Func::Abs && ty.is_integer();
         Ok(typed(if is_ranged { Expr::Cast(Box::new(call), ty) } else { call }, ty))
+    }
+
+    /// `nullif(a, b)`: the first value, as the equality of both takes it, or NULL.
+    fn null_if(&mut self, args: Vec<Typed>) -> Result<Typed, SqlError> {
+        let [a, b] = <[Typed; 2]>::try_from(args).expect("it has two arguments");
+        self.budget.charge(EXPR_BYTES)?;
+        let is_exact = |ty| matches!(ty, SqlType::Numeric(_));
+        let ty = match (a.ty, b.ty) {
+            (SqlType::Unknown, SqlType::Unknown) => SqlType::Text,
+            (SqlType::Unknown, b) => beside(b),
+            (a, SqlType::Unknown) => beside(a),
+            (a, b) if !a.is_float() && b.is_float() => SqlType::Float8,
+            (a, b) if a.is_integer() && is_exact(b) => b,
+            (SqlType::Varchar(_), b @ SqlType::Char(_)) => b,
+            (SqlType::Char(_) | SqlType::Varchar(_), b) if bare(a.ty) != bare(b) => SqlType::Text,
+            (SqlType::Time, SqlType::TimeTz) => SqlType::TimeTz,
+            (a, _) => beside(a),
+        };
+        let (ty, own) = (bare(ty), a.ty);
+        // Times of two types are compared as those of one, and shown as they were.
+        let is_converted = matches!(own.family(), Family::Time | Family::Array);
+        if is_converted && bare(own) != bare(b.ty) && b.ty != SqlType::Unknown {
+            let same = self.compare(Compare::Eq, a.clone(), b)?;
+            let whens = vec![(same.expr, Expr::Const(Datum::Null))];
+            return Ok(typed(Expr::Case(whens, Box::new(a.expr)), ty));
+        }
+        let (a, b) = self.unify(a, b, "=")?;
+        let a = self.coerce(typed(a, own), ty)?;
+        Ok(typed(Expr::Call(Func::NullIf, vec![a, b]), ty))
     }
 
     /// `substring(text from pattern)`: the part that a regular expression describes; with an escape character, a pattern
@@ -446,6 +471,9 @@ impl Binder<'_> {
         let (number, is_span) = (ty.family() == Family::Number, ty == SqlType::Interval);
         if let "min" | "max" = name {
             check_order(ty)?;
+            if matches!(ty, SqlType::Bool | SqlType::Bytea | SqlType::Uuid | SqlType::Jsonb) {
+                return Err(super::json::unknown_function(name, &[value]));
+            }
         }
         if distinct {
             check_equality(ty)?;
@@ -567,8 +595,7 @@ fn is_by_pattern(args: &[Typed]) -> bool {
 #[derive(Clone, Copy, PartialEq)]
 enum Argument {
     Text,
-    Number,
-    /// One of at most 32 bits.
+    /// A number of at most 32 bits.
     Whole,
     /// One of at most 64 bits.
     Long,
@@ -593,14 +620,9 @@ fn argument(func: Func, at: usize) -> Argument {
         (Regex(func), at) if functions::is_number(func, at) => Argument::Whole,
         (Regex(_), _) | (Digest(DigestFunc::Md5), _) => Argument::Text,
         (Digest(_), _) => Argument::Bytes,
-        (Substring | Left | Right | Repeat | LPad | RPad, _) | (Round | Trunc, 1) => {
-            Argument::Whole
-        }
+        (Substring | Left | Right | Repeat | LPad | RPad, _) => Argument::Whole,
         (SetVal, 1) | (Advisory { .. } | AdvisoryUnlock { .. }, _) => Argument::Long,
         (SetVal, 2) => Argument::Truth,
-        (Abs | Round | Floor | Ceil | Trunc | Power | Sqrt | Mod | Sign | Exp | Ln, _) => {
-            Argument::Number
-        }
         _ => Argument::Any,
     }
 }
@@ -615,7 +637,6 @@ fn takes(func: Func, at: usize, ty: SqlType) -> bool {
             ty.family() == Family::Text || ty == SqlType::Oid
         }
         Argument::Text => ty.family() == Family::Text,
-        Argument::Number => ty.family() == Family::Number,
         Argument::Whole => matches!(ty, SqlType::Int2 | SqlType::Int4),
         Argument::Long => matches!(ty, SqlType::Int2 | SqlType::Int4 | SqlType::Int8),
         Argument::Truth => ty == SqlType::Bool,
@@ -630,20 +651,31 @@ fn unknown_argument(func: Func, at: usize) -> SqlType {
         {
             SqlType::Int4
         }
-        Func::Round | Func::Trunc if at > 0 => SqlType::Int4,
         Func::Regex(func) if functions::is_number(func, at) => SqlType::Int4,
         Func::Digest(func) if func != DigestFunc::Md5 => SqlType::Bytea,
-        Func::Abs
-        | Func::Round
-        | Func::Floor
-        | Func::Ceil
-        | Func::Trunc
-        | Func::Power
-        | Func::Sqrt
-        | Func::Mod
-        | Func::Sign
-        | Func::Exp
-        | Func::Ln => SqlType::Float8,
+        Func::Sleep => SqlType::Float8,
+        Func::CurrentSchemas => SqlType::Bool,
+        Func::CurrentSetting if at == 1 => SqlType::Bool,
+        Func::SetConfig if at == 2 => SqlType::Bool,
+        Func::IndexDefinition if at == 2 => SqlType::Bool,
+        Func::ConstraintDefinition | Func::ViewDefinition if at == 1 => SqlType::Bool,
+        Func::FormatType | Func::IndexDefinition | Func::ColumnDescription if at == 1 => {
+            SqlType::Int4
+        }
+        Func::EncodingName => SqlType::Int4,
+        Func::DefaultAccess | Func::ShowDefault if at == 1 => SqlType::Oid,
+        Func::FormatType
+        | Func::IndexDefinition
+        | Func::ConstraintDefinition
+        | Func::ColumnDescription
+        | Func::Description
+        | Func::TableVisible
+        | Func::TypeVisible
+        | Func::UserById
+            if at == 0 =>
+        {
+            SqlType::Oid
+        }
         Func::Advisory { .. } | Func::AdvisoryUnlock { .. } => SqlType::Int8,
         Func::SetVal if at == 1 => SqlType::Int8,
         Func::SetVal if at == 2 => SqlType::Bool,

@@ -8,11 +8,13 @@
 //! change looks at no names. Checks that need no row are made here: that a column exists, is named once, and
 //! can take the type.
 
+use super::convert::{are_elements, are_times, bare};
 use super::foreign::Event;
 use super::query::{changed_step, joined_rows};
 use super::subscripts::target;
 use super::{Binder, Scope, Typed, column_name, folded};
-use crate::catalog::{Identity, Named, Relation, Table, TableColumn};
+use crate::budget::Budget;
+use crate::catalog::{Catalog, Identity, Named, Relation, Table, TableColumn};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Expr, conjuncts};
@@ -64,16 +66,35 @@ impl Binder<'_> {
         }
         self.within(scope, |binder| {
             let value = binder.expr(value)?;
-            check_assignable(column, value.ty)?;
-            match (value.ty.family(), column.ty.family()) {
-                (Family::Unknown, _) => binder.coerce(value, column.ty),
-                (_, Family::Text) => binder.as_text(value),
-                (_, Family::Time | Family::Clock | Family::Interval | Family::Array) => {
-                    binder.coerce(value, column.ty)
-                }
-                _ => Ok(value.expr),
-            }
+            binder.stored(value, column)
         })
+    }
+
+    /// A value as one of a column: the assignment cast from its type to the column's, but for
+    /// lengths and ranges, which the write checks.
+    ///
+    /// # Errors
+    /// 42804 if there is no such cast.
+    pub(super) fn stored(&mut self, value: Typed, column: &TableColumn) -> Result<Expr, SqlError> {
+        if !is_assignable(value.ty, column.ty) {
+            return Err(self.not_assignable(value.ty, column));
+        }
+        match column.ty.family() {
+            Family::Text if value.ty.family() != Family::Unknown => self.as_text(value),
+            _ => self.coerce(value, column.ty),
+        }
+    }
+
+    fn not_assignable(&self, from: SqlType, column: &TableColumn) -> SqlError {
+        let own = match &column.domain {
+            Some(domain) => domain.name.said(),
+            None => bare(column.ty).to_string(),
+        };
+        let (name, from) = (&column.name, bare(from));
+        let message =
+            format!("column \"{name}\" is of type {own} but expression is of type {from}");
+        let hint = "You will need to rewrite or cast the expression.";
+        SqlError::new(code::DATATYPE_MISMATCH, message).hint(hint)
     }
 
     pub(super) fn default_of(&mut self, table: &Arc<Table>, at: usize) -> Result<Expr, SqlError> {
@@ -87,7 +108,7 @@ impl Binder<'_> {
             binder.is_identity = column.identity.is_some();
             let value = binder.expr(&ast);
             binder.is_identity = false;
-            binder.coerce(value?, column.ty)
+            binder.stored(value?, column)
         };
         self.needing_nothing(|binder| Ok(binder.within(Scope::default(), bind)?.0))
     }
@@ -155,7 +176,7 @@ impl Binder<'_> {
                 },
             };
             for (name, value) in pairs {
-                let (Some(ident), part) = target(name) else { continue };
+                let (Some(ident), part) = target(name)? else { continue };
                 let at = table.column(&folded(ident)).map_err(|error| self.at(error, ident))?;
                 let known = set.iter().position(|(other, _)| *other == at);
                 if known.is_some() && !(part.is_some() && parts.contains(&at)) {
@@ -234,10 +255,13 @@ impl Binder<'_> {
             }
         };
         let (sources, scope) = self.beside(&table, alias, from)?;
+        // A parameter has the type that the condition gives it.
+        let (condition, scope) = self.change_condition(update.selection.as_ref(), scope)?;
+        let found_by = scope.used.clone();
+        let (returning, scope) = self.returning(scope, update.returning.as_deref())?;
         let (set, scope) = self.assignments(&table, &update.assignments, scope)?;
         self.need_of(&table, Rights::UPDATE, set.iter().map(|(at, _)| *at));
-        let (returning, scope) = self.returning(scope, update.returning.as_deref())?;
-        let mut change = self.target(&table, sources, update.selection.as_ref(), scope)?;
+        let mut change = self.target(&table, sources, (condition, &found_by), &scope)?;
         change.returning = returning;
         change.rules = self.rules(&table)?;
         let mut columns: Vec<usize> = set.iter().map(|(at, _)| *at).collect();
@@ -264,8 +288,10 @@ impl Binder<'_> {
         let alias = alias.as_deref().unwrap_or(&table.name);
         let using = delete.using.as_deref().unwrap_or(&[]);
         let (sources, scope) = self.beside(&table, alias, using)?;
+        let (condition, scope) = self.change_condition(delete.selection.as_ref(), scope)?;
+        let found_by = scope.used.clone();
         let (returning, scope) = self.returning(scope, delete.returning.as_deref())?;
-        let mut change = self.target(&table, sources, delete.selection.as_ref(), scope)?;
+        let mut change = self.target(&table, sources, (condition, &found_by), &scope)?;
         change.returning = returning;
         change.links = self.links(&table, Event::Delete)?;
         look_at(&mut change);
@@ -300,26 +326,35 @@ impl Binder<'_> {
         Ok((self.table_named(name)?, alias.as_ref().map(|alias| folded(&alias.name))))
     }
 
+    /// The condition of an UPDATE or DELETE.
+    fn change_condition(
+        &mut self,
+        selection: Option<&ast::Expr>,
+        scope: Scope,
+    ) -> Result<(Option<Expr>, Scope), SqlError> {
+        let Some(condition) = selection else { return Ok((None, scope)) };
+        self.is_change = true;
+        let (condition, scope) = self.within(scope, |binder| binder.condition(condition))?;
+        self.is_change = false;
+        Ok((Some(condition), scope))
+    }
+
+    /// The rows to change: those that the condition finds. `found_by` marks the columns that the
+    /// condition reads; `all` is the scope once the whole statement is bound.
     fn target(
         &mut self,
         table: &Arc<Table>,
         sources: Sources,
-        selection: Option<&ast::Expr>,
-        scope: Scope,
+        (condition, found_by): (Option<Expr>, &[bool]),
+        all: &Scope,
     ) -> Result<Change, SqlError> {
         let Sources { mut steps, conditions: mut filter } = sources;
+        let mut looked_at = all.used[..table.width()].to_vec();
         // Only the condition decides what is found; the rest is looked at once the row is locked.
-        let mut used = scope.used.clone();
-        let mut looked_at = used[..table.width()].to_vec();
-        used[..table.width()].fill(false);
-        let scope = Scope { used, ..scope };
-        let mut used = scope.used.clone();
-        if let Some(condition) = selection {
-            self.is_change = true;
-            let (condition, scope) = self.within(scope, |binder| binder.condition(condition))?;
-            self.is_change = false;
+        let mut used = all.used.clone();
+        used[..table.width()].copy_from_slice(&found_by[..table.width()]);
+        if let Some(condition) = condition {
             conjuncts(condition, &mut filter);
-            used = scope.used;
         }
         let mut joined = None;
         if steps.len() > 1 {
@@ -417,33 +452,44 @@ pub(super) fn generated_always(message: String, column: &TableColumn) -> SqlErro
     SqlError::new(code::GENERATED_ALWAYS, message).detail(detail)
 }
 
-pub(super) fn check_assignable(column: &TableColumn, ty: SqlType) -> Result<(), SqlError> {
-    let (to, from) = (column.ty.family(), ty.family());
-    let is_one = match (column.ty.plain().element(), ty.plain().element()) {
-        (Some(to), Some(from)) => to == from || super::convert::are_elements(from, to),
-        _ => from == to,
+/// True for a type whose values an assignment converts to another type: what is stored in a column
+/// needs no cast in the statement then.
+pub fn is_assignable(from: SqlType, to: SqlType) -> bool {
+    let is_one = match (from.plain().element(), to.plain().element()) {
+        (Some(from), Some(to)) => from == to || are_elements(from, to),
+        _ => from.family() == to.family(),
     };
-    if is_one
-        || from == Family::Unknown
-        || to == Family::Text
-        || super::convert::are_times(ty, column.ty)
-    {
-        return Ok(());
+    match to {
+        _ if from.family() == Family::Unknown => true,
+        // Numbers of objects are made of whole numbers only.
+        SqlType::Oid => from.is_integer(),
+        SqlType::Numeric(_) | SqlType::Float4 | SqlType::Float8 if from == SqlType::Oid => false,
+        SqlType::Letter => is_one,
+        to => is_one || to.family() == Family::Text || are_times(from, to),
     }
-    let own = match &column.domain {
-        Some(domain) => domain.name.said(),
-        None => column.ty.to_string(),
+}
+
+/// The type of an expression, over a row of a table if there is one.
+///
+/// # Errors
+/// The expression's own.
+pub fn type_of(
+    expr: &ast::Expr,
+    over: Option<&Arc<Table>>,
+    catalog: &Catalog,
+    budget: &Budget,
+) -> Result<SqlType, SqlError> {
+    let mut binder = Binder::new(catalog, "", &[], budget);
+    let scope = match over {
+        Some(table) => binder.table_scope(table, &[&table.name])?,
+        None => Scope::default(),
     };
-    let message =
-        format!("column \"{}\" is of type {own} but expression is of type {ty}", column.name);
-    let hint = "You will need to rewrite or cast the expression.";
-    Err(SqlError::new(code::DATATYPE_MISMATCH, message).hint(hint))
+    Ok(binder.within(scope, |binder| binder.expr(expr))?.0.ty)
 }
 
 impl Binder<'_> {
     /// An expression without columns.
-    pub(crate) fn constant(&mut self, expr: &ast::Expr) -> Result<Expr, SqlError> {
-        let (value, _) = self.within(Scope::default(), |binder| binder.expr(expr))?;
-        Ok(value.expr)
+    pub(crate) fn constant(&mut self, expr: &ast::Expr) -> Result<Typed, SqlError> {
+        Ok(self.within(Scope::default(), |binder| binder.expr(expr))?.0)
     }
 }

@@ -140,6 +140,27 @@ impl Binder<'_> {
         self.as_domain(value, domain.as_deref())
     }
 
+    /// The number of an object that a cast has made, as the name that the object has.
+    pub(super) fn named_object(&self, ast: &ast::Expr, value: Typed) -> Typed {
+        let mut inner = ast;
+        while let ast::Expr::Nested(next) = inner {
+            inner = next;
+        }
+        let ast::Expr::Cast { data_type, .. } = inner else { return value };
+        let name = type_name(data_type);
+        let func = match name.strip_prefix("pg_catalog.").unwrap_or(&name) {
+            "regclass" => Func::RegclassName,
+            name => match name_function(name) {
+                Some(func) => func,
+                None => return value,
+            },
+        };
+        match value.ty {
+            SqlType::Oid => typed(Expr::Call(func, vec![value.expr]), SqlType::Text),
+            _ => value,
+        }
+    }
+
     /// `'public'::regnamespace`: a schema by its name as its number, and by its number as its name.
     fn schema_cast(&mut self, value: Typed) -> Result<Typed, SqlError> {
         match (&value.expr, value.ty.family()) {
@@ -179,7 +200,12 @@ impl Binder<'_> {
             if let Expr::Const(datum) = value.expr {
                 return Ok(typed(constant(datum, ty, true)?, ty));
             }
-            return Ok(typed(self.coerce(value, ty)?, ty));
+            // A parameter is of the type, and is cut and rounded here.
+            let plain = self.coerce(value, bare(ty))?;
+            return Ok(typed(
+                if bare(ty) == ty { plain } else { retyped(plain, bare(ty), ty) },
+                ty,
+            ));
         }
         Ok(typed(retyped(value.expr, value.ty, ty), ty))
     }
@@ -248,6 +274,9 @@ impl Binder<'_> {
             }
             (expr, from) if from.is_integer() && matches!(ty, SqlType::Numeric(_)) => {
                 Ok(exact(expr))
+            }
+            (expr, SqlType::Varchar(_)) if matches!(ty, SqlType::Char(_)) => {
+                Ok(Expr::Cast(Box::new(expr), SqlType::Char(None)))
             }
             (expr, from) if from != ty && are_times(from, ty) => Ok(retyped(expr, from, ty)),
             (expr, from) => match (from.plain().element(), ty.element()) {

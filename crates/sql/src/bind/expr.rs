@@ -15,14 +15,15 @@
 use super::convert::{constant, number, rounded};
 use super::json::is_json_operator;
 use super::operators::comparison;
-use super::operators::{all, any, named_operator, negate};
-use super::{Binder, DEPTH_MAX};
+use super::operators::{all, any, named_operator, negate, not_unique};
+use super::{Binder, DEPTH_MAX, bare};
 use crate::catalog::NamedType;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Arith, Compare, Expr};
 use crate::functions::{Func, TimeFunc};
 use crate::plan::Asks;
+use crate::refuse;
 use crate::types::{Family, SqlType};
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
 
@@ -71,11 +72,8 @@ impl Binder<'_> {
             },
             ast::Expr::BinaryOp { left, op, right } => self.binary(left, op, right),
             ast::Expr::UnaryOp { op, expr } => self.unary(op, expr),
-            ast::Expr::IsNull(inner) => Ok(boolean(Expr::IsNull(Box::new(self.expr(inner)?.expr)))),
-            ast::Expr::IsNotNull(inner) => {
-                let is_null = Expr::IsNull(Box::new(self.expr(inner)?.expr));
-                Ok(boolean(Expr::Not(Box::new(is_null))))
-            }
+            ast::Expr::IsNull(inner) => Ok(boolean(self.is_null(inner)?)),
+            ast::Expr::IsNotNull(inner) => Ok(negate(boolean(self.is_null(inner)?), true)),
             ast::Expr::IsTrue(inner) => self.is_truth(inner, true, false),
             ast::Expr::IsNotTrue(inner) => self.is_truth(inner, true, true),
             ast::Expr::IsFalse(inner) => self.is_truth(inner, false, false),
@@ -129,7 +127,16 @@ impl Binder<'_> {
             ast::Expr::Case { operand, conditions, else_result, .. } => {
                 self.case(operand.as_deref(), conditions, else_result.as_deref())
             }
-            ast::Expr::Collate { expr, .. } => self.expr(expr),
+            ast::Expr::Collate { expr, collation } => {
+                let value = self.expr(expr)?;
+                refuse::collation(collation)?;
+                if !matches!(value.ty.family(), Family::Text | Family::Unknown) {
+                    let ty = bare(value.ty);
+                    let message = format!("collations are not supported by type {ty}");
+                    return Err(SqlError::new(code::DATATYPE_MISMATCH, message));
+                }
+                Ok(value)
+            }
             ast::Expr::Function(function) => self.function(function),
             ast::Expr::Extract { field, expr, .. } => {
                 let value = self.expr(expr)?;
@@ -183,6 +190,14 @@ impl Binder<'_> {
         }
     }
 
+    fn is_null(&mut self, inner: &ast::Expr) -> Result<Expr, SqlError> {
+        let value = self.expr(inner)?;
+        if let (Expr::Param(number), SqlType::Unknown) = (&value.expr, value.ty) {
+            self.untyped.push(*number);
+        }
+        Ok(Expr::IsNull(Box::new(value.expr)))
+    }
+
     fn binary(
         &mut self,
         left: &ast::Expr,
@@ -192,6 +207,18 @@ impl Binder<'_> {
         use BinaryOperator as Op;
         if let (ast::Expr::Tuple(a), ast::Expr::Tuple(b)) = (left, right) {
             return self.compare_rows(a, op, b);
+        }
+        if let ast::Expr::BinaryOp { op: before, .. } = left
+            && comparison(before).is_some()
+            && comparison(op).is_some()
+        {
+            let message = format!("syntax error at or near \"{op}\"");
+            return Err(SqlError::new(code::SYNTAX, message));
+        }
+        if matches!(op, Op::Plus | Op::Minus)
+            && let Some(regrouped) = under_prefix(left, op, right)
+        {
+            return self.expr(&regrouped);
         }
         match op {
             Op::And | Op::Or => {
@@ -252,14 +279,34 @@ impl Binder<'_> {
                 {
                     return number(&format!("-{digits}"));
                 }
-                let value = self.expr(inner)?;
-                if value.ty == SqlType::Interval {
-                    let negated = Expr::Call(Func::Time(TimeFunc::Negated), vec![value.expr]);
-                    return Ok(typed(negated, SqlType::Interval));
+                // The sign binds more tightly than a power.
+                if let ast::Expr::BinaryOp { left, op: BinaryOperator::PGExp, right } = inner {
+                    let base = ast::Expr::UnaryOp { op: *op, expr: left.clone() };
+                    return self.binary(&base, &BinaryOperator::PGExp, right);
                 }
-                let ty = if value.ty.family() == Family::Number { value.ty } else { SqlType::Int4 };
-                let zero = typed(Expr::Const(Datum::Int(0)), ty);
-                self.arith(Arith::Sub, zero, value)
+                let value = self.expr(inner)?;
+                match value.ty.family() {
+                    Family::Interval => {
+                        let negated = Expr::Call(Func::Time(TimeFunc::Negated), vec![value.expr]);
+                        Ok(typed(negated, SqlType::Interval))
+                    }
+                    Family::Number if value.ty != SqlType::Oid => {
+                        let ty = bare(value.ty);
+                        let negated = Expr::Call(Func::Neg, vec![value.expr]);
+                        // The least number of a type has no negative.
+                        let is_ranged = ty.is_integer();
+                        let cast = |expr| Expr::Cast(Box::new(expr), ty);
+                        Ok(typed(if is_ranged { cast(negated) } else { negated }, ty))
+                    }
+                    Family::Unknown => Err(not_unique("- unknown")),
+                    _ => {
+                        let message = format!("operator does not exist: - {}", bare(value.ty));
+                        Err(SqlError::new(code::UNDEFINED_FUNCTION, message).hint(
+                            "No operator matches the given name and argument type. You might need \
+                             to add an explicit type cast.",
+                        ))
+                    }
+                }
             }
             UnaryOperator::PGAbs => {
                 let value = self.expr(inner)?;
@@ -317,6 +364,24 @@ impl Binder<'_> {
         let (mut results, ty) = self.together(results)?;
         let otherwise = Box::new(results.remove(0));
         Ok(typed(Expr::Case(conditions.into_iter().zip(results).collect(), otherwise), ty))
+    }
+}
+
+/// `@ a + b` and `1 * @ a + b` with the sum under the operator before it, where the grammar has it
+/// beside that: what is written before a value binds less tightly than a sum.
+fn under_prefix(left: &ast::Expr, op: &BinaryOperator, right: &ast::Expr) -> Option<ast::Expr> {
+    use UnaryOperator::{PGAbs, PGCubeRoot, PGSquareRoot};
+    match left {
+        ast::Expr::UnaryOp { op: prefix @ (PGAbs | PGSquareRoot | PGCubeRoot), expr } => {
+            let (left, right) = (expr.clone(), Box::new(right.clone()));
+            let sum = ast::Expr::BinaryOp { left, op: op.clone(), right };
+            Some(ast::Expr::UnaryOp { op: *prefix, expr: Box::new(sum) })
+        }
+        ast::Expr::BinaryOp { left, op: first, right: last } => {
+            let last = Box::new(under_prefix(last, op, right)?);
+            Some(ast::Expr::BinaryOp { left: left.clone(), op: first.clone(), right: last })
+        }
+        _ => None,
     }
 }
 

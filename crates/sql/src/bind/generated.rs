@@ -12,7 +12,6 @@
 //! that is.
 
 use super::Binder;
-use super::change::check_assignable;
 use crate::budget::Budget;
 use crate::catalog::{Catalog, Table, quoted};
 use crate::error::{SqlError, code};
@@ -37,8 +36,7 @@ impl Binder<'_> {
         let scope = self.table_scope(table, &[&table.name])?;
         let (value, _) = self.within(scope, |binder| {
             let value = binder.expr(&ast)?;
-            check_assignable(column, value.ty)?;
-            binder.coerce(value, column.ty)
+            binder.stored(value, column)
         })?;
         Ok(Some(value))
     }

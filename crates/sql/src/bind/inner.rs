@@ -76,8 +76,12 @@ impl Binder<'_> {
                 return Err(no_operator("=", value.ty, ty));
             }
             // What is compared is of one type: binary fractions with each other, and moments with moments.
-            let both = common(&[value.ty, ty]);
-            let differs = both.is_float() || both.family() == Family::Time;
+            let both = match (value.ty, ty) {
+                (SqlType::Char(_), SqlType::Varchar(_)) => SqlType::Char(None),
+                (value, ty) => common(&[value, ty]),
+            };
+            let is_padded = matches!(both, SqlType::Char(_)) && !matches!(ty, SqlType::Char(_));
+            let differs = both.is_float() || both.family() == Family::Time || is_padded;
             if differs && ty != SqlType::Unknown && bare(both) != bare(ty) {
                 query = of_types(query, &[both]);
             }

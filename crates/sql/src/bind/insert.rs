@@ -3,10 +3,11 @@
 //! What is written is a list over all columns of the table: each is given, by its place in the source's rows,
 //! or is its default. ON CONFLICT names the key or the index that a row may be in the way of.
 
-use super::change::{check_assignable, generated_always, is_default};
+use super::change::{generated_always, is_default};
 use super::computed::is_implied;
+use super::expr::typed;
 use super::foreign::Event;
-use super::query::{of_types, of_values};
+use super::query::{of_values, wrap};
 use super::subscripts::target;
 use super::{Binder, Scope, folded};
 use crate::catalog::{Identity, Index, Named, Part, Table};
@@ -17,7 +18,6 @@ use crate::parse::{ConflictPart, Overriding, conflict_part};
 use crate::plan::{Conflict, Filled, Insert, OutputColumn, Returning, Select, Source};
 use crate::refuse;
 use crate::rights::Rights;
-use crate::types::{Family, SqlType};
 use sqlparser::ast::{self, ConflictTarget, OnConflictAction, OnInsert, SetExpr, TableObject};
 use std::sync::Arc;
 
@@ -147,7 +147,7 @@ impl Binder<'_> {
         }
         let (mut columns, mut parts): (Vec<usize>, Parts<'n>) = (Vec::new(), Vec::new());
         for name in names {
-            let (Some(ident), part) = target(name) else { continue };
+            let (Some(ident), part) = target(name)? else { continue };
             let at = table.column(&folded(ident)).map_err(|error| self.at(error, ident))?;
             let known = columns.iter().position(|column| *column == at);
             let has_part =
@@ -181,19 +181,18 @@ impl Binder<'_> {
             }
             self.targets = columns.iter().map(|at| table.columns[*at].ty).collect();
             let mut plan = self.query(query)?;
-            let mut types: Vec<SqlType> = plan.output.iter().map(|column| column.ty).collect();
-            for (at, ty) in columns.iter().zip(&mut types) {
-                let column = &table.columns[*at];
-                check_assignable(column, *ty)?;
-                match (ty.family(), column.ty.family()) {
-                    (Family::Time, Family::Time) => *ty = column.ty,
-                    (Family::Array, Family::Array) => *ty = column.ty.plain(),
-                    _ => {}
-                }
-            }
             plan.lock = None;
-            if plan.output.iter().map(|column| column.ty).ne(types.iter().copied()) {
-                return Ok(of_types(plan, &types));
+            let mut stored = Vec::with_capacity(plan.output.len());
+            for (place, output) in plan.output.iter().enumerate() {
+                let value = typed(Expr::Column(place), output.ty);
+                stored.push(match columns.get(place) {
+                    Some(at) => self.stored(value, &table.columns[*at])?,
+                    None => value.expr,
+                });
+            }
+            if stored.iter().enumerate().any(|(place, value)| *value != Expr::Column(place)) {
+                plan = wrap(plan);
+                plan.project = stored;
             }
             return Ok(plan);
         };

@@ -307,4 +307,5 @@ pub(super) fn unknown_function(name: &str, args: &[Typed]) -> SqlError {
     let shown: Vec<String> = args.iter().map(|arg| bare(arg.ty).to_string()).collect();
     let message = format!("function {name}({}) does not exist", shown.join(", "));
     SqlError::new(code::UNDEFINED_FUNCTION, message)
+        .hint("No function matches the given name and argument types; add a cast.")
 }

@@ -3,6 +3,7 @@
 //! | module | what it does |
 //! | --- | --- |
 //! | [`expr`], [`operators`], [`convert`], [`call`], [`name`] | expressions: types, conversions; functions, aggregates; names |
+//! | [`forms`] | functions of one name for several types |
 //! | [`query`], [`select`], [`from`], [`group`] | queries: sources, joins, grouping, order |
 //! | [`window`], [`sets`] | window functions; functions that return rows |
 //! | [`inner`] | queries inside of expressions |
@@ -37,6 +38,7 @@ mod domain;
 mod drivers;
 mod expr;
 mod foreign;
+mod forms;
 mod from;
 mod generated;
 mod group;
@@ -71,6 +73,7 @@ use sqlparser::tokenizer::{Location, Span};
 use std::rc::Rc;
 use std::sync::Arc;
 
+pub use change::{is_assignable, type_of};
 pub(crate) use computed::written_computed;
 pub(crate) use convert::{bare, negative, retyped};
 pub use domain::check_domain;
@@ -90,6 +93,8 @@ pub(crate) struct Binder<'a> {
     text: &'a str,
     /// The types of the parameters, as far as they are known.
     pub(crate) params: Vec<SqlType>,
+    /// Parameters that were looked at where nothing says of which type they are.
+    pub(crate) untyped: Vec<usize>,
     /// The queries around the place that is bound; the last is the next.
     scopes: Vec<Scope>,
     /// Queries with names; each sees those before it.
@@ -190,6 +195,7 @@ impl<'a> Binder<'a> {
             catalog,
             text,
             params: params.to_vec(),
+            untyped: Vec::new(),
             scopes: Vec::new(),
             named: Vec::new(),
             is_change: false,

@@ -38,7 +38,17 @@ fn given_name(ast: &ast::Expr) -> Option<String> {
             },
             _ => None,
         },
-        ast::Expr::Exists { .. } => fixed("exists"),
+        ast::Expr::Exists { negated: false, .. } => fixed("exists"),
+        ast::Expr::Array(_) => fixed("array"),
+        ast::Expr::Overlay { .. } => fixed("overlay"),
+        // A field is called by its name, an element as its array.
+        ast::Expr::CompoundFieldAccess { root, access_chain } => {
+            let field = access_chain.iter().rev().find_map(|step| match step {
+                ast::AccessExpr::Dot(ast::Expr::Identifier(name)) => Some(folded(name)),
+                _ => None,
+            });
+            field.or_else(|| given_name(root))
+        }
         ast::Expr::Extract { .. } => fixed("extract"),
         ast::Expr::AtTimeZone { .. } => fixed("timezone"),
         ast::Expr::Substring { shorthand: true, .. } => fixed("substr"),
@@ -57,9 +67,11 @@ fn given_name(ast: &ast::Expr) -> Option<String> {
 fn kind_name(ast: &ast::Expr) -> Option<String> {
     match ast {
         ast::Expr::Nested(inner) => kind_name(inner),
+        ast::Expr::CompoundFieldAccess { root, .. } => kind_name(root),
         ast::Expr::Case { .. } => Some("case".to_owned()),
         ast::Expr::Cast { data_type, .. } => type_name(data_type),
         ast::Expr::TypedString(string) => type_name(&string.data_type),
+        ast::Expr::Interval(_) => Some("interval".to_owned()),
         _ => None,
     }
 }
@@ -67,10 +79,15 @@ fn kind_name(ast: &ast::Expr) -> Option<String> {
 /// What a type is called, without its schema.
 fn type_name(ty: &ast::DataType) -> Option<String> {
     match (SqlType::parse(ty), ty) {
-        (Ok(ty), _) => Some(ty.catalog_name()),
-        (Err(_), ast::DataType::Custom(name, _)) => {
+        // Arrays are called as their elements.
+        (_, ast::DataType::Array(ast::ArrayElemTypeDef::SquareBracket(element, _))) => {
+            type_name(element)
+        }
+        (_, ast::DataType::Custom(name, _)) => {
             name.0.last().and_then(|part| part.as_ident()).map(folded)
         }
+        (_, ast::DataType::Regclass) => Some("regclass".to_owned()),
+        (Ok(ty), _) => Some(ty.catalog_name()),
         _ => None,
     }
 }

@@ -2,8 +2,7 @@
 //!
 //! ```text
 //!   log(2, 64)        log(numeric, numeric)        whole numbers become exact ones
-//!   log(64)           log(double precision)        unless nothing says that, as PostgreSQL prefers binary ones
-//!   gcd(int2, int8)   gcd(bigint, bigint)          of the wider of two
+//!   gcd(int4, int8)   gcd(bigint, bigint)          a form of several, see the module of forms
 //! ```
 
 use super::Binder;
@@ -12,7 +11,7 @@ use super::json::unknown_function;
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::Expr;
-use crate::functions::{Func, NumberFunc, common};
+use crate::functions::{Func, NumberFunc};
 use crate::types::{Family, SqlType};
 
 const NUMERIC: SqlType = SqlType::Numeric(None);
@@ -26,10 +25,8 @@ impl Binder<'_> {
     ) -> Option<Result<Typed, SqlError>> {
         use NumberFunc::*;
         let (func, types, result): (NumberFunc, &[SqlType], SqlType) = match (name, args) {
-            ("log" | "log10", [of]) => match of.ty {
-                SqlType::Numeric(_) => (Log10, &[NUMERIC], NUMERIC),
-                _ => (Log10, &[SqlType::Float8], SqlType::Float8),
-            },
+            ("log" | "log10", [of]) if of.ty == NUMERIC => (Log10, &[NUMERIC], NUMERIC),
+            ("log" | "log10", [_]) => (Log10, &[SqlType::Float8], SqlType::Float8),
             ("cbrt", [_]) => (Cbrt, &[SqlType::Float8], SqlType::Float8),
             ("log", [_, _]) => (Log, &[NUMERIC, NUMERIC], NUMERIC),
             ("div", [_, _]) => (Div, &[NUMERIC, NUMERIC], NUMERIC),
@@ -97,12 +94,7 @@ impl Binder<'_> {
         func: NumberFunc,
         args: [Typed; 2],
     ) -> Result<Typed, SqlError> {
-        let ty = match common(&[args[0].ty, args[1].ty]) {
-            SqlType::Int2 | SqlType::Int4 => SqlType::Int4,
-            SqlType::Int8 => SqlType::Int8,
-            SqlType::Numeric(_) => NUMERIC,
-            _ => return Err(unknown_function(name, &args)),
-        };
+        let ty = args[0].ty;
         self.number_call(name, func, (&[ty, ty], ty), args.to_vec())
     }
 

@@ -34,7 +34,12 @@ impl Binder<'_> {
     }
 
     /// Brings two values to types that compare.
-    fn unify(&mut self, a: Typed, b: Typed, sign: &str) -> Result<(Expr, Expr), SqlError> {
+    pub(super) fn unify(
+        &mut self,
+        a: Typed,
+        b: Typed,
+        sign: &str,
+    ) -> Result<(Expr, Expr), SqlError> {
         let (a_ty, b_ty) = match (a.ty, b.ty) {
             (SqlType::Json, _) | (_, SqlType::Json) => return Err(no_operator(sign, a.ty, b.ty)),
             (SqlType::Unknown, SqlType::Unknown) => (SqlType::Text, SqlType::Text),
@@ -54,6 +59,9 @@ impl Binder<'_> {
                     let ty = if is_moment { SqlType::TimestampTz } else { SqlType::Timestamp };
                     (ty, ty)
                 }
+                // Blanks at the end of a varchar do not count beside a char(n); those of a text do.
+                Family::Text if is_padded(a) && is_varying(b) => (a, SqlType::Char(None)),
+                Family::Text if is_varying(a) && is_padded(b) => (SqlType::Char(None), b),
                 _ => (a, b),
             },
             (a, b) => return Err(no_operator(sign, a, b)),
@@ -171,6 +179,9 @@ impl Binder<'_> {
                 left = typed(a, ty);
             } else {
                 left.expr = a;
+                if is_varying(left.ty) && is_padded(one.ty) {
+                    left.ty = SqlType::Char(None);
+                }
             }
             bound.push(b);
         }
@@ -207,7 +218,7 @@ impl Binder<'_> {
         }
         let (value, array) = (self.expr(left)?, self.expr(right)?);
         let element = match array.ty {
-            SqlType::Unknown => bare(value.ty),
+            SqlType::Unknown => beside(value.ty),
             ty => ty.element().ok_or_else(|| {
                 let message = "op ANY/ALL (array) requires array on right side";
                 SqlError::new("42809", message)
@@ -324,8 +335,19 @@ impl Binder<'_> {
         if let Some(found) = self.time_arith(op, &a, &b)? {
             return Ok(found);
         }
+        let sign = match op {
+            Arith::Add => "+",
+            Arith::Sub => "-",
+            Arith::Mul => "*",
+            Arith::Div => "/",
+            Arith::BitAnd => "&",
+            Arith::BitOr => "|",
+            Arith::Rem | Arith::Concat => "%",
+        };
         let (a_ty, b_ty) = match (a.ty, b.ty) {
-            (SqlType::Unknown, SqlType::Unknown) => (SqlType::Float8, SqlType::Float8),
+            (SqlType::Unknown, SqlType::Unknown) => {
+                return Err(not_unique(&format!("unknown {sign} unknown")));
+            }
             (SqlType::Unknown, b) => (beside(b), b),
             (a, SqlType::Unknown) => (a, beside(a)),
             both => both,
@@ -338,16 +360,7 @@ impl Binder<'_> {
             {
                 SqlType::Int4
             }
-            _ => {
-                let sign = match op {
-                    Arith::Add => "+",
-                    Arith::Sub => "-",
-                    Arith::Mul => "*",
-                    Arith::Div => "/",
-                    _ => "%",
-                };
-                return Err(no_operator(sign, a_ty, b_ty));
-            }
+            _ => return Err(no_operator(sign, a_ty, b_ty)),
         };
         let both = [self.coerce(a, a_ty)?, self.coerce(b, b_ty)?];
         Ok(typed(Expr::Arith(op, ty, Box::new(both)), ty))
@@ -380,19 +393,33 @@ impl Binder<'_> {
     /// `||` of two arrays of one type; where one is NULL, the other. Or of an array and an element.
     pub(super) fn concat_arrays(&mut self, a: Typed, b: Typed) -> Result<Typed, SqlError> {
         let ty = if a.ty.family() == Family::Array { a.ty } else { b.ty };
+        let Some(element) = ty.element().filter(|_| matches!(ty, SqlType::Array(_))) else {
+            return Err(no_operator("||", a.ty, b.ty));
+        };
+        // Of numbers of two types, the array is one of the wider.
+        let together = |other: SqlType| match (element.family(), other.family()) {
+            (Family::Number, Family::Number) => {
+                bare(functions::common(&[element, other])).array().unwrap_or(ty)
+            }
+            _ => ty,
+        };
         let is_element = |side: &Typed| {
-            let same = ty.element().is_some_and(|of| of.family() == side.ty.family());
-            same && side.ty.family() != Family::Array
+            side.ty.family() == element.family() && side.ty.family() != Family::Array
         };
         if is_element(&b) {
-            return self.array_call(ArrayFunc::Append, ty, vec![a, b]);
+            return self.array_call(ArrayFunc::Append, together(b.ty), vec![a, b]);
         }
         if is_element(&a) {
-            return self.array_call(ArrayFunc::Prepend, ty, vec![b, a]);
+            return self.array_call(ArrayFunc::Prepend, together(a.ty), vec![b, a]);
         }
-        let is_one = |side: &Typed| side.ty == ty || side.ty.family() == Family::Unknown;
-        if !matches!(ty, SqlType::Array(_)) || !is_one(&a) || !is_one(&b) {
-            return Err(SqlError::unsupported("the operator || with an array and something else"));
+        let elements = [&a, &b].map(|side| side.ty.plain().element());
+        let ty = elements.into_iter().flatten().fold(ty, |_, other| together(other));
+        let is_one = |side: &Typed| match side.ty.plain().element() {
+            Some(of) => Some(of.family()) == ty.element().map(SqlType::family),
+            None => side.ty == SqlType::Unknown,
+        };
+        if !is_one(&a) || !is_one(&b) {
+            return Err(no_operator("||", a.ty, b.ty));
         }
         let [a, b] = [self.coerce(a, ty)?, self.coerce(b, ty)?];
         let missing = |side: &Expr| Expr::IsNull(Box::new(side.clone()));
@@ -490,6 +517,22 @@ pub(super) fn check_equality(ty: SqlType) -> Result<(), SqlError> {
     let message = "could not identify an equality operator for type json";
     let error = SqlError::new(code::UNDEFINED_FUNCTION, message);
     Err(error.hint("Cast it to jsonb, which is compared by value."))
+}
+
+fn is_padded(ty: SqlType) -> bool {
+    matches!(ty, SqlType::Char(_))
+}
+
+fn is_varying(ty: SqlType) -> bool {
+    matches!(ty, SqlType::Varchar(_))
+}
+
+/// 42725: an operator of sides that say nothing of their types.
+pub(super) fn not_unique(sides: &str) -> SqlError {
+    let message = format!("operator is not unique: {sides}");
+    SqlError::new(code::AMBIGUOUS_FUNCTION, message).hint(
+        "Could not choose a best candidate operator. You might need to add explicit type casts.",
+    )
 }
 
 pub(super) fn no_operator(sign: &str, a: SqlType, b: SqlType) -> SqlError {

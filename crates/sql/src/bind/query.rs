@@ -296,7 +296,9 @@ pub(super) fn of_types(inner: Select, types: &[SqlType]) -> Select {
     let mut plan = wrap(inner);
     for (at, ty) in types.iter().enumerate() {
         let from = std::mem::replace(&mut plan.output[at].ty, *ty);
-        if bare(from) != bare(*ty) && ty.family() != Family::Text {
+        // Only a char(n) is kept otherwise than other texts are.
+        let is_kept_alike = ty.family() == Family::Text && !matches!(ty, SqlType::Char(_));
+        if bare(from) != bare(*ty) && !is_kept_alike {
             plan.project[at] = super::retyped(Expr::Column(at), from, *ty);
         }
     }
@@ -304,7 +306,7 @@ pub(super) fn of_types(inner: Select, types: &[SqlType]) -> Select {
 }
 
 /// Makes a query the source of another that shows the same.
-fn wrap(inner: Select) -> Select {
+pub(super) fn wrap(inner: Select) -> Select {
     let output = inner.output.clone();
     let width = output.len();
     let step = Step {

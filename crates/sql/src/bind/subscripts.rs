@@ -9,18 +9,33 @@
 //! it ([`crate::parse`] puts it there).
 
 use super::expr::{Typed, typed};
-use super::{Binder, bare, change::is_default};
+use super::{Binder, bare, change::is_default, folded, is_assignable};
 use crate::catalog::TableColumn;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::Expr;
 use crate::functions::{ArrayFunc, Func, JsonFunc};
-use crate::types::SqlType;
+use crate::types::{Family, SqlType};
 use sqlparser::ast::{self, AccessExpr, FunctionArg, FunctionArgExpr, ObjectNamePart, Subscript};
 
 /// The name that is assigned to, and the part of it if it is not all.
-pub(super) fn target(name: &ast::ObjectName) -> (Option<&ast::Ident>, Option<&[AccessExpr]>) {
-    let ident = name.0.iter().rev().find_map(ObjectNamePart::as_ident);
+///
+/// # Errors
+/// 42703 for a name of several parts: the first is that of a column, none of which has fields.
+pub(super) fn target(
+    name: &ast::ObjectName,
+) -> Result<(Option<&ast::Ident>, Option<&[AccessExpr]>), SqlError> {
+    let mut idents = name.0.iter().filter_map(ObjectNamePart::as_ident);
+    let ident = idents.next();
+    if let (Some(column), Some(field)) = (ident, idents.next()) {
+        let message = format!(
+            "cannot assign to field \"{}\" of column \"{}\" because its type is not a composite type",
+            folded(field),
+            folded(column)
+        );
+        return Err(SqlError::new(code::UNDEFINED_COLUMN, message)
+            .hint("SET target columns cannot be qualified with the relation name."));
+    }
     let part = match name.0.last() {
         Some(ObjectNamePart::Function(part)) => match part.args.as_slice() {
             [
@@ -33,7 +48,7 @@ pub(super) fn target(name: &ast::ObjectName) -> (Option<&ast::Ident>, Option<&[A
         },
         _ => None,
     };
-    (ident, part)
+    Ok((ident, part))
 }
 
 impl Binder<'_> {
@@ -115,11 +130,7 @@ impl Binder<'_> {
         value: Typed,
         ty: SqlType,
     ) -> Result<Expr, SqlError> {
-        let is_same = match ty {
-            SqlType::Jsonb | SqlType::Array(_) => value.ty == ty,
-            ty => value.ty.family() == ty.family(),
-        };
-        if !is_same && value.ty != SqlType::Unknown {
+        if !is_assignable(value.ty, ty) {
             let message = format!(
                 "subscripted assignment to \"{}\" requires type {} but expression is of type {}",
                 column.name,
@@ -128,6 +139,9 @@ impl Binder<'_> {
             );
             let hint = "You will need to rewrite or cast the expression.";
             return Err(SqlError::new(code::DATATYPE_MISMATCH, message).hint(hint));
+        }
+        if ty.family() == Family::Text && value.ty != SqlType::Unknown {
+            return self.as_text(value);
         }
         let differs = value.ty != SqlType::Unknown && bare(value.ty) != ty;
         let value = self.coerce(value, ty)?;

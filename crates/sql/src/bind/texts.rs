@@ -31,6 +31,10 @@ impl Binder<'_> {
             ("overlay", 3) => (Overlay, &[TEXT, TEXT, INT], TEXT),
             ("overlay", 4) => (Overlay, &[TEXT, TEXT, INT, INT], TEXT),
             ("octet_length", 1) if is(0, BYTES) => (Bytes { of_each: 1 }, &[BYTES], INT),
+            // Of a char(n), the blanks at the end count.
+            ("octet_length", 1) if matches!(args[0].ty, SqlType::Char(_)) => {
+                return Some(self.of_shown(Bytes { of_each: 1 }, args, INT));
+            }
             ("octet_length", 1) => (Bytes { of_each: 1 }, &[TEXT], INT),
             ("bit_length", 1) if is(0, BYTES) => (Bytes { of_each: 8 }, &[BYTES], INT),
             ("bit_length", 1) => (Bytes { of_each: 8 }, &[TEXT], INT),

@@ -1,13 +1,14 @@
 //! Functions of times that mind the zone: their arguments become what the wall shows, and their results moments again.
 //!
 //! ```text
-//!   date_trunc('day', moment)       instant(date_trunc('day', local(moment)))
+//!   extract(hour from moment)            of what the wall shows in the session's zone
 //!   moment AT TIME ZONE 'Asia/Tokyo'     what the wall shows in Tokyo
 //!   wall AT TIME ZONE 'Asia/Tokyo'       the moment when it shows that in Tokyo
 //! ```
 
 use super::convert::rounded;
 use super::expr::{Typed, typed};
+use super::operators::not_unique;
 use super::{Binder, bare};
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
@@ -179,8 +180,7 @@ impl Binder<'_> {
             }
             (Arith::Add, Date, Unknown) | (Arith::Add, Unknown, Date) => {
                 let sides = if a.ty == Date { "date + unknown" } else { "unknown + date" };
-                let message = format!("operator is not unique: {sides}");
-                return Err(SqlError::new("42725", message).hint("Add a cast."));
+                return Err(not_unique(sides));
             }
             (Arith::Add | Arith::Sub, Timestamp | TimestampTz, Time) => {
                 self.shifted(a, b, op == Arith::Sub)?
@@ -298,14 +298,14 @@ impl Binder<'_> {
         check_time("date_trunc", value.ty)?;
         let field = self.as_text(field)?;
         let zone = zone.map(|zone| self.as_text(zone)).transpose()?;
-        let trunc = |wall| Expr::Call(Func::DateTrunc, vec![field, wall]);
         if value.ty == SqlType::Timestamp && zone.is_none() {
-            return Ok(typed(trunc(value.expr), SqlType::Timestamp));
+            let begin = Expr::Call(Func::DateTrunc, vec![field, value.expr]);
+            return Ok(typed(begin, SqlType::Timestamp));
         }
         let moment = self.coerce(value, SqlType::TimestampTz)?;
-        let in_zone = |value: Expr| [value].into_iter().chain(zone.clone()).collect();
-        let wall = Expr::Call(Func::LocalTime, in_zone(moment));
-        Ok(typed(Expr::Call(Func::Instant, in_zone(trunc(wall))), SqlType::TimestampTz))
+        let args = [field, moment].into_iter().chain(zone).collect();
+        let begin = Expr::Call(Func::Time(TimeFunc::TruncMoment), args);
+        Ok(typed(begin, SqlType::TimestampTz))
     }
 
     fn shown_as(&mut self, value: Typed, pattern: Typed) -> Result<Typed, SqlError> {

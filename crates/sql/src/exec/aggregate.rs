@@ -233,9 +233,10 @@ impl State {
             }
             AggregateKind::Min | AggregateKind::Max => {
                 let order = value.compare(&before);
+                // Of equal ones the last, which may be written otherwise: `-0`, `1.00`.
                 let is_better = match aggregate.kind {
-                    AggregateKind::Min => order.is_lt(),
-                    _ => order.is_gt(),
+                    AggregateKind::Min => order.is_le(),
+                    _ => order.is_ge(),
                 };
                 let (best, other) = if is_better { (value, before) } else { (before, value) };
                 if is_better {

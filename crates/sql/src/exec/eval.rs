@@ -86,7 +86,7 @@ impl Exec<'_> {
                 if let (Arith::Concat, SqlType::Array(_), Datum::Text(a), Datum::Text(b)) =
                     (op, ty, &a, &b)
                 {
-                    return Ok(Datum::Text(array::joined(a, b)));
+                    return Ok(Datum::Text(array::joined(a, b, array::first_number(a))));
                 }
                 match (ty, &a) {
                     // What is before or after all days stays there.

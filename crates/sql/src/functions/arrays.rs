@@ -26,6 +26,8 @@ pub enum ArrayFunc {
     /// Less than, equal to or greater than 0.
     Order,
     Lower,
+    Upper,
+    Count,
     Dimensions,
     Shown,
     Slice,
@@ -101,8 +103,13 @@ pub(super) fn call(func: ArrayFunc, args: &[Datum], budget: &Budget) -> Result<D
         });
     };
     Ok(match func {
-        Append => Datum::Text(array::joined(array, &array::format([text(1)]))),
-        Prepend => Datum::Text(array::joined(&array::format([text(1)]), array)),
+        Append | Prepend => {
+            let (new, first) = (array::format([text(1)]), array::first_number(array));
+            Datum::Text(match func {
+                Append => array::joined(array, &new, first),
+                _ => array::joined(&new, array, first),
+            })
+        }
         Position | Positions => {
             let wanted = one(text(1), ty())?;
             let from = args.get(2).filter(|_| args.len() > 3).and_then(Datum::as_int);
@@ -132,7 +139,7 @@ pub(super) fn call(func: ArrayFunc, args: &[Datum], budget: &Budget) -> Result<D
                     _ => left.push(element.as_deref()),
                 }
             }
-            Datum::Text(left.end())
+            Datum::Text(left.end_from(array::first_number(array)))
         }
         Contains | Overlap => {
             let (whole, part) = (all(array, ty())?, all(text(1).unwrap_or("{}"), ty())?);
@@ -153,13 +160,15 @@ pub(super) fn call(func: ArrayFunc, args: &[Datum], budget: &Budget) -> Result<D
                 Ordering::Greater => 1,
             })
         }
-        Lower | Dimensions | Shown => {
+        Lower | Upper | Count | Dimensions | Shown => {
             let (first, count) =
                 (array::first_number(array), array::elements(array).count() as i64);
             match func {
                 _ if count == 0 => Datum::Null,
-                Lower if args.get(1).and_then(Datum::as_int) != Some(1) => Datum::Null,
+                Lower | Upper | Count if args[1].as_int() != Some(1) => Datum::Null,
                 Lower => Datum::Int(first),
+                Upper => Datum::Int(first + count - 1),
+                Count => Datum::Int(count),
                 Dimensions => Datum::Int(1),
                 _ => Datum::Text(format!("[{first}:{}]", first + count - 1)),
             }
@@ -223,23 +232,27 @@ fn put(
                       fully specified.";
         return Err(wrong("array slice subscript must provide both boundaries").detail(detail));
     }
-    let (from, to) = (from.unwrap_or(1), to.unwrap_or(all.len() as i64));
+    let mut first =
+        array.filter(|_| !all.is_empty()).map_or(from.unwrap_or(1), array::first_number);
+    let end = first + all.len() as i64;
+    let (from, to) = (from.unwrap_or(first), to.unwrap_or(end - 1));
     if to < from {
         return Err(wrong("upper bound cannot be less than lower bound"));
     }
-    if from < 1 || (all.is_empty() && from > 1) {
-        return Err(SqlError::unsupported("an array that does not begin at 1"));
-    }
-    let (from, to) = (from as usize - 1, to as usize);
-    if new.len() < to - from {
+    if (new.len() as i64) < to - from + 1 {
         return Err(wrong("source array too small"));
     }
-    budget.charge(
-        to.saturating_sub(all.len()).saturating_mul(size_of::<Option<Cow<'_, str>>>() + 10),
-    )?;
-    all.resize(all.len().max(to), None);
-    all[from..to].clone_from_slice(&new[..to - from]);
-    Ok(Datum::Text(array::format(all.iter().map(Option::as_deref))))
+    let (before, behind) = ((first - from).max(0) as usize, (to + 1 - end).max(0) as usize);
+    let more = before.saturating_add(behind);
+    budget.charge(more.saturating_mul(size_of::<Option<Cow<'_, str>>>() + 10))?;
+    all.splice(..0, std::iter::repeat_n(None, before));
+    all.resize(all.len() + behind, None);
+    first = first.min(from);
+    let (at, count) = ((from - first) as usize, (to - from + 1) as usize);
+    all[at..at + count].clone_from_slice(&new[..count]);
+    let mut written = Writer::default();
+    all.iter().for_each(|element| written.push(element.as_deref()));
+    Ok(Datum::Text(written.end_from(first)))
 }
 
 /// An element that is written as a text.

@@ -11,13 +11,11 @@
 //! Blanks in front of a field count for nothing. A part that the pattern does not name is that of the first of January of
 //! the year 0 (1 BC, as PostgreSQL has it) at midnight. What is wrong is an error that names the field.
 
-use super::times::{DAY_US, HOUR_US, MINUTE_US, MONTHS, PATTERNS, SECOND_US, WEEKDAYS};
+use super::time_patterns::{self, Field, Part};
+use super::times::{DAY_US, HOUR_US, MINUTE_US, MONTHS, SECOND_US, WEEKDAYS, roman};
 use crate::dates::{civil, days};
 use crate::error::{SqlError, clipped, code};
 use std::collections::BTreeMap;
-
-/// Beside those that `to_char` understands.
-const MORE_PATTERNS: [&str; 6] = ["SSSSS", "SSSS", "B.C.", "A.D.", "BC", "AD"];
 
 /// A text as a time: microseconds since 1970 as the wall shows them.
 ///
@@ -27,44 +25,27 @@ const MORE_PATTERNS: [&str; 6] = ["SSSSS", "SSSS", "B.C.", "A.D.", "BC", "AD"];
 pub(super) fn read(text: &str, pattern: &str) -> Result<i64, SqlError> {
     let mut reader = Reader { rest: text, skipped: 0, fields: BTreeMap::new() };
     reader.skip_blanks();
-    let mut rest = pattern;
-    while let Some(sign) = rest.chars().next() {
+    let parts = time_patterns::parts(pattern);
+    for (at, part) in parts.iter().enumerate() {
         if reader.rest.is_empty() {
             break;
         }
-        if let Some(quoted) = rest.strip_prefix('"') {
-            let (inside, after) = quoted.split_once('"').unwrap_or((quoted, ""));
-            inside.chars().for_each(|_| reader.pass_letter());
-            rest = after;
-            continue;
-        }
-        if begins_with(rest, "FX") {
-            return Err(unsupported("FX"));
-        }
-        let body = if begins_with(rest, "FM") { &rest[2..] } else { rest };
-        let Some(known) = field_at(body) else {
-            if body.len() < rest.len() {
-                rest = body;
-                continue;
+        match part {
+            Part::Quoted(_) => reader.pass_letter(),
+            Part::Sign(sign) if sign.is_alphanumeric() => reader.pass_letter(),
+            Part::Sign(_) => reader.pass_separator(),
+            Part::Field(Field { name: "FX", .. }) => return Err(unsupported("FX")),
+            Part::Field(field) => {
+                let is_number_next = parts.get(at + 1).is_some_and(is_number);
+                let is_free = field.is_plain || field.ordinal.is_some() || !is_number_next;
+                reader.skip_blanks();
+                reader.field(field.name, is_free)?;
+                if field.ordinal.is_some() {
+                    (0..2).for_each(|_| reader.pass_letter());
+                }
+                reader.skip_blanks();
             }
-            match sign.is_alphanumeric() {
-                true => reader.pass_letter(),
-                false => reader.pass_separator(),
-            }
-            rest = &rest[sign.len_utf8()..];
-            continue;
-        };
-        let after = &body[known.len()..];
-        let is_suffixed = begins_with(after, "TH");
-        let after = if is_suffixed { &after[2..] } else { after };
-        let is_free = body.len() < rest.len() || is_suffixed || !is_number_next(after);
-        reader.skip_blanks();
-        reader.field(known, is_free)?;
-        if is_suffixed {
-            (0..2).for_each(|_| reader.pass_letter());
         }
-        reader.skip_blanks();
-        rest = after;
     }
     reader.time(text)
 }
@@ -73,16 +54,12 @@ fn begins_with(text: &str, start: &str) -> bool {
     text.get(..start.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(start))
 }
 
-/// The field that a pattern begins with.
-fn field_at(pattern: &str) -> Option<&'static str> {
-    let all = MORE_PATTERNS.iter().chain(&PATTERNS);
-    all.copied().find(|known| begins_with(pattern, known))
-}
-
-/// True if a pattern begins with a number, so that one before it must have its digits and no more.
-fn is_number_next(pattern: &str) -> bool {
-    let pattern = if begins_with(pattern, "FM") { &pattern[2..] } else { pattern };
-    field_at(pattern).is_some_and(|known| digits_of(known).is_some())
+/// True for what is a number, so that one before it must have its digits and no more.
+fn is_number(part: &Part) -> bool {
+    match part {
+        Part::Field(field) => digits_of(field.name).is_some(),
+        Part::Quoted(sign) | Part::Sign(sign) => sign.is_ascii_digit(),
+    }
 }
 
 /// How many digits a field has; `None`: it is none of digits.
@@ -94,8 +71,8 @@ fn digits_of(known: &str) -> Option<usize> {
         "YYYY" | "IYYY" | "Y,YYY" => 4,
         "YYY" | "IYY" | "DDD" | "IDDD" | "MS" => 3,
         "YY" | "IY" | "MM" | "DD" | "HH24" | "HH12" | "HH" | "MI" | "SS" | "WW" | "IW" | "CC" => 2,
-        "Y" | "D" | "ID" | "W" | "Q" => 1,
-        _ => return None,
+        "Y" | "I" | "D" | "ID" | "W" | "Q" => 1,
+        _ => return known.strip_prefix("FF").and_then(|digits| digits.parse().ok()),
     })
 }
 
@@ -143,7 +120,15 @@ impl Reader<'_> {
 
     fn field(&mut self, known: &'static str, is_free: bool) -> Result<(), SqlError> {
         match known {
-            "TZ" | "OF" => return Err(unsupported(known)),
+            "TZ" | "TZH" | "TZM" | "OF" => return Err(unsupported(known)),
+            "RM" => {
+                // The longer before what they begin with.
+                let mut months: Vec<i64> = (1..=12).collect();
+                months.sort_by_key(|month| std::cmp::Reverse(roman(*month).len()));
+                let names: Vec<&str> = months.iter().map(|month| roman(*month)).collect();
+                let at = self.one_of(known, &names)?;
+                self.set("MM", months[at])?;
+            }
             "MONTH" => self.name(known, "MM", &MONTHS, None)?,
             "MON" => self.name(known, "MM", &MONTHS, Some(3))?,
             // The date says which it is.
@@ -167,6 +152,7 @@ impl Reader<'_> {
                 match known {
                     "MS" => self.set("fraction", fraction(3) * 1000)?,
                     "US" => self.set("fraction", fraction(6))?,
+                    _ if known.starts_with("FF") => self.set("fraction", fraction(6))?,
                     "HH24" => self.set("hour", value)?,
                     "HH12" | "HH" => {
                         if !(1..=12).contains(&value) {
@@ -180,7 +166,7 @@ impl Reader<'_> {
                     }
                     "SSSS" | "SSSSS" => self.set("SSSS", value)?,
                     "YYY" | "YY" | "Y" => self.set("YYYY", near_2020(value))?,
-                    "IYY" | "IY" => self.set("IYYY", near_2020(value))?,
+                    "IYY" | "IY" | "I" => self.set("IYYY", near_2020(value))?,
                     // Of a quarter nobody knows which of its days.
                     "Q" => {}
                     other => self.set(other, value)?,
@@ -236,19 +222,24 @@ impl Reader<'_> {
         &mut self,
         known: &str,
         field: &'static str,
-        names: &[&str],
+        names: &[&'static str],
         length: Option<usize>,
     ) -> Result<(), SqlError> {
-        let short = |name: &&str| name[..length.unwrap_or(name.len())].to_owned();
-        let found = names.iter().map(short).position(|it| begins_with(self.rest, &it));
-        let Some(at) = found else {
+        let short = |name: &&'static str| &name[..length.unwrap_or(name.len())];
+        let at = self.one_of(known, &names.iter().map(short).collect::<Vec<_>>())?;
+        self.set(field, at as i64 + 1)
+    }
+
+    /// The place of the first of some words that the text begins with.
+    fn one_of(&mut self, known: &str, words: &[&str]) -> Result<usize, SqlError> {
+        let Some(at) = words.iter().position(|word| begins_with(self.rest, word)) else {
             let message = format!("invalid value \"{}\" for \"{known}\"", clipped(self.rest));
             let detail = "The given value did not match any of the allowed values for this field.";
             return Err(invalid(message).detail(detail));
         };
-        self.rest = &self.rest[short(&names[at]).len()..];
+        self.rest = &self.rest[words[at].len()..];
         self.skipped = 0;
-        self.set(field, at as i64 + 1)
+        Ok(at)
     }
 
     /// The time that the fields say.

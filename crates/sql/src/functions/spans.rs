@@ -3,6 +3,7 @@
 //! Months and days are added to what the wall shows, hours and less to the moment: so a day later is the same hour,
 //! also where clocks are changed in between.
 
+use super::times;
 use crate::dates::{DAYS, civil, days};
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
@@ -53,6 +54,8 @@ pub enum TimeFunc {
     /// How far the zone is ahead of UTC at a moment.
     ZoneField,
     Trunc,
+    /// `date_trunc` of a moment: a unit, the moment, and a zone if that is not the session's.
+    TruncMoment,
     /// Where the interval began that a time lies in, if they come one after the other from another time on.
     Bin,
     IsFinite,
@@ -67,6 +70,7 @@ impl TimeFunc {
         match self {
             Read | ZonedClock | PlusMoment | ZoneField | CurrentTime | LocalTimeOfDay => true,
             Age => args < 2,
+            TruncMoment => args < 3,
             _ => false,
         }
     }
@@ -86,6 +90,14 @@ fn in_range(micros: Option<i64>) -> Result<i64, SqlError> {
     let is_there =
         |micros: &i64| DAYS.contains(&micros.div_euclid(DAY_US)) && !is_infinite(*micros);
     micros.filter(is_there).ok_or_else(timestamp_out_of_range)
+}
+
+/// A moment as what the wall shows, or the other way round: what is infinite stays so.
+///
+/// # Errors
+/// 22008 beyond all times.
+pub(crate) fn moved(micros: i64, to: impl FnOnce(i64) -> i64) -> Result<i64, SqlError> {
+    if is_infinite(micros) { Ok(micros) } else { in_range(Some(to(micros))) }
 }
 
 /// So many months later: the same day of the month, or the last one.
@@ -189,7 +201,7 @@ fn bin(stride: Interval, micros: i64, origin: i64) -> Result<i64, SqlError> {
         return Err(overflow("stride must be greater than zero"));
     }
     let past = micros.checked_sub(origin).ok_or_else(|| overflow("interval out of range"))?;
-    micros.checked_sub(past.rem_euclid(stride)).ok_or_else(|| overflow("timestamp out of range"))
+    in_range(micros.checked_sub(past.rem_euclid(stride)))
 }
 
 /// Calls a function.
@@ -301,6 +313,11 @@ pub(super) fn call(
             let unit = clipped(text(0)).to_lowercase();
             let found = span(1).truncated(&unit);
             Datum::Interval(found.ok_or_else(|| unit_error(&unit, SqlType::Interval))?)
+        }
+        TruncMoment => {
+            let named = args.get(2).map(|_| times::zone_named(text(2))).transpose()?;
+            let zone = named.as_ref().unwrap_or(zone);
+            Datum::Timestamp(times::truncate_moment(text(0), time(1), zone)?)
         }
         Bin => match (&args[1], &args[2]) {
             (Datum::Timestamp(micros), Datum::Timestamp(origin)) => {

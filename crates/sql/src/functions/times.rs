@@ -1,6 +1,7 @@
 //! Functions of dates and times, over what the wall shows: microseconds since 1970 there.
 
 use super::spans::is_infinite;
+use super::time_patterns::{self, Field, Letters, Part};
 use crate::dates::{civil, days};
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
@@ -141,13 +142,30 @@ pub(super) fn extract(field: &str, value: &Datum) -> Result<Datum, SqlError> {
 /// `date_trunc`: the beginning of the year, the month and so on.
 pub(super) fn truncate(unit: &str, value: &Datum) -> Result<Datum, SqlError> {
     let Datum::Timestamp(micros) = *value else { return Ok(Datum::Null) };
+    truncated(&clipped(unit).to_lowercase(), micros).map(Datum::Timestamp)
+}
+
+/// `date_trunc` of a moment in a zone. The beginning of an hour, or of less, is as far from UTC as
+/// the moment is: so it stays in the first or the second of two hours that the clocks show alike.
+pub(super) fn truncate_moment(unit: &str, moment: i64, zone: &Zone) -> Result<i64, SqlError> {
+    let unit = clipped(unit).to_lowercase();
+    let begin = truncated(&unit, zone.local(moment))?;
+    let is_of_day = matches!(&*unit, "us" | "ms")
+        || ["hour", "minute", "second"].iter().any(|part| unit.contains(part));
+    match is_of_day && !is_infinite(moment) {
+        true => Ok(begin - zone.ahead(moment)),
+        false => Ok(zone.instant(begin)),
+    }
+}
+
+fn truncated(unit: &str, micros: i64) -> Result<i64, SqlError> {
     if is_infinite(micros) {
-        return Ok(Datum::Timestamp(micros));
+        return Ok(micros);
     }
     let parts = Parts::of(micros);
     let to = |length: i64| micros - micros.rem_euclid(length);
     let begin = |year: i64, month: i64| days(year, month, 1) * DAY_US;
-    Ok(Datum::Timestamp(match clipped(unit).to_lowercase().as_str() {
+    Ok(match unit {
         "microseconds" | "microsecond" | "us" => micros,
         "milliseconds" | "millisecond" | "ms" => to(1_000),
         "second" | "seconds" => to(SECOND_US),
@@ -162,114 +180,121 @@ pub(super) fn truncate(unit: &str, value: &Datum) -> Result<Datum, SqlError> {
         "century" => begin((parts.year - 1).div_euclid(100) * 100 + 1, 1),
         "millennium" => begin((parts.year - 1).div_euclid(1000) * 1000 + 1, 1),
         other => return Err(unknown_unit(other)),
-    }))
+    })
 }
 
-/// What `to_char` understands, the longer before what they begin with; `th` and what needs a zone are refused.
-pub(super) const PATTERNS: [&str; 37] = [
-    "HH24", "HH12", "HH", "MI", "SS", "MS", "US", "AM", "PM", "A.M.", "P.M.", "Y,YYY", "YYYY",
-    "YYY", "YY", "Y", "IYYY", "IYY", "IY", "IDDD", "ID", "IW", "MONTH", "MON", "MM", "DAY", "DY",
-    "DDD", "DD", "D", "WW", "W", "CC", "J", "Q", "TZ", "OF",
-];
+const ROMAN: [&str; 12] =
+    ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII"];
 
-/// A time in the form of a pattern: `YYYY-MM-DD HH24:MI:SS`, `FMDay, DD "of" Month`.
+/// A month in Roman figures, by its number from 1.
+pub(super) fn roman(month: i64) -> &'static str {
+    ROMAN[(month - 1) as usize]
+}
+
+/// A time in the form of a pattern: `YYYY-MM-DD HH24:MI:SS`, `FMDay, DDth "of" Month`.
+///
+/// # Errors
+/// 0A000 for what shows the zone.
 pub(super) fn to_char(value: &Datum, pattern: &str) -> Result<Datum, SqlError> {
     let Datum::Timestamp(micros) = *value else { return Ok(Datum::Null) };
     if is_infinite(micros) {
         return Ok(Datum::Null);
     }
-    let parts = Parts::of(micros);
-    let (mut text, mut rest) = (String::new(), pattern);
-    while let Some(sign) = rest.chars().next() {
-        if let Some(quoted) = rest.strip_prefix('"') {
-            let (inside, after) = quoted.split_once('"').unwrap_or((quoted, ""));
-            text.push_str(inside);
-            rest = after;
-            continue;
+    let (times, mut text) = (Parts::of(micros), String::new());
+    for part in time_patterns::parts(pattern) {
+        match part {
+            Part::Quoted(sign) | Part::Sign(sign) => text.push(sign),
+            Part::Field(field) => text.push_str(&shown(&times, field)?),
         }
-        let is_plain = rest.get(..2).is_some_and(|fill| fill.eq_ignore_ascii_case("FM"));
-        let body = if is_plain { &rest[2..] } else { rest };
-        let begins = |known: &&&str| {
-            body.get(..known.len()).is_some_and(|start| start.eq_ignore_ascii_case(known))
-        };
-        let Some(known) = PATTERNS.iter().find(begins) else {
-            // FM without a pattern is nothing.
-            if !is_plain {
-                text.push(sign);
-            }
-            rest = if is_plain { body } else { &rest[sign.len_utf8()..] };
-            continue;
-        };
-        let (written, after) = body.split_at(known.len());
-        let is_suffixed = after.get(..2).is_some_and(|end| end.eq_ignore_ascii_case("th"));
-        if is_suffixed || matches!(*known, "TZ" | "OF") {
-            let what = if is_suffixed { "TH" } else { known };
-            return Err(SqlError::unsupported(format!("the pattern {what} of to_char")));
-        }
-        text.push_str(&shown(&parts, known, written, is_plain));
-        rest = after;
     }
     Ok(Datum::Text(text))
 }
 
-/// One pattern, with blanks or zeros that fill it up unless it is plain.
-fn shown(parts: &Parts, known: &str, written: &str, is_plain: bool) -> String {
-    let number = |value: i64, width: usize| {
-        if is_plain { value.to_string() } else { format!("{value:0width$}") }
+/// One field, with blanks or zeros that fill it up unless it is plain.
+fn shown(parts: &Parts, field: Field) -> Result<String, SqlError> {
+    let letters = |name: &str| match field.letters {
+        Letters::Capitals => name.to_uppercase(),
+        Letters::Name => name.to_owned(),
+        Letters::Small => name.to_lowercase(),
     };
-    let name = |name: &str, width: usize| {
-        let name = match written.as_bytes() {
-            [first, ..] if first.is_ascii_lowercase() => name.to_lowercase(),
-            [_, second, ..] if second.is_ascii_uppercase() => name.to_uppercase(),
-            _ => name.to_owned(),
-        };
-        if is_plain { name } else { format!("{name:width$}") }
+    let name = |name: &str, width: usize| match field.is_plain || field.is_local {
+        true => letters(name),
+        false => format!("{:width$}", letters(name)),
     };
+    let either = |signs: [&str; 2], at: bool| Ok(letters(signs[usize::from(at)]));
     let (iso_year, iso_week) = parts.week();
-    let iso_day = (parts.weekday() + 6).rem_euclid(7) + 1;
-    let half = |signs: [&str; 2]| {
-        let half = signs[usize::from(parts.hour >= 12)];
-        let is_small = written.starts_with(|c: char| c.is_ascii_lowercase());
-        if is_small { half.to_lowercase() } else { half.to_owned() }
-    };
-    let month = MONTHS[(parts.month - 1) as usize];
-    let weekday = WEEKDAYS[parts.weekday() as usize];
-    match known {
-        "HH24" => number(parts.hour, 2),
-        "HH12" | "HH" => number((parts.hour + 11) % 12 + 1, 2),
-        "MI" => number(parts.minute, 2),
-        "SS" => number(parts.second, 2),
-        "MS" => number(parts.micros / 1000, 3),
-        "US" => number(parts.micros, 6),
-        "AM" | "PM" => half(["AM", "PM"]),
-        "A.M." | "P.M." => half(["A.M.", "P.M."]),
-        "Y,YYY" => format!("{},{:03}", parts.year / 1000, parts.year % 1000),
-        "YYYY" => number(parts.year, 4),
-        "YYY" => number(parts.year % 1000, 3),
-        "YY" => number(parts.year % 100, 2),
-        "Y" => number(parts.year % 10, 1),
-        "IYYY" => number(iso_year, 4),
-        "IYY" => number(iso_year % 1000, 3),
-        "IY" => number(iso_year % 100, 2),
-        "IDDD" => {
-            let first = days(iso_year, 1, 4);
-            let monday = first - (first + 3).rem_euclid(7);
-            number(parts.day_number - monday + 1, 3)
+    // There is no year 0: the one before the first is the first before Christ.
+    let counted = |year: i64| if year > 0 { year } else { 1 - year };
+    let (year, iso_year) = (counted(parts.year), counted(iso_year));
+    let week_day = (parts.weekday() + 6).rem_euclid(7) + 1;
+    let within = (parts.hour * 60 + parts.minute) * 60 + parts.second;
+    let fraction = |digits: usize| (parts.micros / 10i64.pow(6 - digits as u32), digits);
+    // A number, and how many digits it has at least.
+    let (number, width) = match field.name {
+        "A.D." | "B.C." => return either(["A.D.", "B.C."], parts.year <= 0),
+        "AD" | "BC" => return either(["AD", "BC"], parts.year <= 0),
+        "A.M." | "P.M." => return either(["A.M.", "P.M."], parts.hour >= 12),
+        "AM" | "PM" => return either(["AM", "PM"], parts.hour >= 12),
+        "MONTH" => return Ok(name(MONTHS[(parts.month - 1) as usize], 9)),
+        "MON" => return Ok(name(&MONTHS[(parts.month - 1) as usize][..3], 0)),
+        "DAY" => return Ok(name(WEEKDAYS[parts.weekday() as usize], 9)),
+        "DY" => return Ok(name(&WEEKDAYS[parts.weekday() as usize][..3], 0)),
+        "RM" => return Ok(name(roman(parts.month), 4)),
+        "FX" => return Ok(String::new()),
+        "TZ" | "TZH" | "TZM" | "OF" => {
+            return Err(SqlError::unsupported(format!("the pattern {} of to_char", field.name)));
         }
-        "ID" => number(iso_day, 1),
-        "IW" => number(iso_week, 2),
-        "MONTH" => name(month, 9),
-        "MON" => name(&month[..3], 3),
-        "MM" => number(parts.month, 2),
-        "DAY" => name(weekday, 9),
-        "DY" => name(&weekday[..3], 3),
-        "DDD" => number(parts.day_of_year(), 3),
-        "DD" => number(parts.day, 2),
-        "D" => number(parts.weekday() + 1, 1),
-        "WW" => number((parts.day_of_year() - 1) / 7 + 1, 2),
-        "W" => number((parts.day - 1) / 7 + 1, 1),
-        "CC" => number((parts.year - 1) / 100 + 1, 2),
-        "J" => (parts.day_number + 2_440_588).to_string(),
-        _ => ((parts.month - 1) / 3 + 1).to_string(),
-    }
+        "HH24" => (parts.hour, 2),
+        "HH12" | "HH" => ((parts.hour + 11) % 12 + 1, 2),
+        "MI" => (parts.minute, 2),
+        "SS" => (parts.second, 2),
+        "MS" => fraction(3),
+        "US" => fraction(6),
+        "SSSS" | "SSSSS" => (within, 1),
+        "Y,YYY" => {
+            let shown = format!("{},{:03}", year / 1000, year % 1000);
+            return Ok(with_ordinal(shown, field.ordinal));
+        }
+        "YYYY" => (year, 4),
+        "YYY" => (year % 1000, 3),
+        "YY" => (year % 100, 2),
+        "Y" => (year % 10, 1),
+        "IYYY" => (iso_year, 4),
+        "IYY" => (iso_year % 1000, 3),
+        "IY" => (iso_year % 100, 2),
+        "I" => (iso_year % 10, 1),
+        "IDDD" => ((iso_week - 1) * 7 + week_day, 3),
+        "ID" => (week_day, 1),
+        "IW" => (iso_week, 2),
+        "MM" => (parts.month, 2),
+        "DDD" => (parts.day_of_year(), 3),
+        "DD" => (parts.day, 2),
+        "D" => (parts.weekday() + 1, 1),
+        "WW" => ((parts.day_of_year() - 1) / 7 + 1, 2),
+        "W" => ((parts.day - 1) / 7 + 1, 1),
+        "CC" if parts.year > 0 => ((parts.year - 1) / 100 + 1, 2),
+        "CC" => (parts.year / 100 - 1, 3),
+        "J" => (parts.day_number + 2_440_588, 1),
+        "Q" => ((parts.month - 1) / 3 + 1, 1),
+        fraction_of => fraction(fraction_of[2..].parse().unwrap_or(6)),
+    };
+    // The digits of a fraction are those behind a point.
+    let is_fraction = matches!(field.name, "MS" | "US") || field.name.starts_with("FF");
+    let width = if field.is_plain && !is_fraction { 0 } else { width };
+    Ok(with_ordinal(format!("{number:0width$}"), field.ordinal))
+}
+
+/// A number with what makes it an ordinal; true: in small letters.
+fn with_ordinal(mut number: String, ordinal: Option<bool>) -> String {
+    let Some(is_small) = ordinal else { return number };
+    let tens = number.len().checked_sub(2).map(|at| number.as_bytes()[at]);
+    let ending = match number.as_bytes().last() {
+        _ if tens == Some(b'1') => "TH",
+        Some(b'1') => "ST",
+        Some(b'2') => "ND",
+        Some(b'3') => "RD",
+        _ => "TH",
+    };
+    number.push_str(&if is_small { ending.to_lowercase() } else { ending.to_owned() });
+    number
 }

@@ -1,9 +1,88 @@
 //! What the grammar does not know, or knows in some places only, found among the tokens, and taken out or written as it
 //! knows it.
 
-use super::Overriding;
+use super::{Overriding, syntax};
+use crate::error::SqlError;
+use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::keywords::Keyword;
-use sqlparser::tokenizer::{Token, TokenWithSpan};
+use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace};
+
+/// Joins literals that continue in the next line: `'foo'`, a line end, `'bar'` is `'foobar'`.
+///
+/// # Errors
+/// 42601 for two literals in one line, and for a letter right behind a number.
+pub(super) fn join_literals(
+    tokens: Vec<TokenWithSpan>,
+    text: &str,
+) -> Result<Vec<TokenWithSpan>, SqlError> {
+    let mut joined: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    // The place of the last literal while only blanks follow it, and whether a line ended there.
+    let mut open: Option<(usize, bool)> = None;
+    for token in tokens {
+        let refused = |message: &str, at: &TokenWithSpan| {
+            Err(syntax(message, Some((at.span.start.line, at.span.start.column)), text))
+        };
+        match (&token.token, &mut open, joined.last()) {
+            (Token::Whitespace(blank), Some((_, ends_line)), _) => match blank {
+                Whitespace::Newline | Whitespace::SingleLineComment { .. } => *ends_line = true,
+                Whitespace::MultiLineComment(_) => *ends_line = false,
+                Whitespace::Space | Whitespace::Tab => {}
+            },
+            (Token::SingleQuotedString(more), Some((at, true)), _) => {
+                append(&mut joined[*at].token, more);
+                joined[*at].span.end = token.span.end;
+                joined.truncate(*at + 1);
+                open = Some((joined.len() - 1, false));
+                continue;
+            }
+            (Token::SingleQuotedString(more), Some((_, false)), _) => {
+                return refused(&format!("syntax error at or near \"'{more}'\""), &token);
+            }
+            (Token::Word(word), _, Some(number))
+                if word.quote_style.is_none() && matches!(number.token, Token::Number(..)) =>
+            {
+                let message = format!(
+                    "trailing junk after numeric literal at or near \"{}{}\"",
+                    number.token, word.value
+                );
+                return refused(&message, number);
+            }
+            (Token::Number(_, true), ..) => {
+                let message =
+                    format!("trailing junk after numeric literal at or near \"{}\"", token.token);
+                return refused(&message, &token);
+            }
+            (
+                Token::SingleQuotedString(_)
+                | Token::EscapedStringLiteral(_)
+                | Token::UnicodeStringLiteral(_)
+                | Token::NationalStringLiteral(_),
+                ..,
+            ) => open = Some((joined.len(), false)),
+            _ => open = None,
+        }
+        joined.push(token);
+    }
+    Ok(joined)
+}
+
+/// Appends to a literal what was written in the next line: with escapes, if the literal has them.
+fn append(literal: &mut Token, more: &str) {
+    match literal {
+        Token::EscapedStringLiteral(text) => {
+            let again = format!("E'{}'", more.replace('\'', "''"));
+            let read = Tokenizer::new(&PostgreSqlDialect {}, &again).tokenize();
+            match read.as_deref() {
+                Ok([Token::EscapedStringLiteral(more)]) => text.push_str(more),
+                _ => text.push_str(more),
+            }
+        }
+        Token::SingleQuotedString(text)
+        | Token::UnicodeStringLiteral(text)
+        | Token::NationalStringLiteral(text) => text.push_str(more),
+        _ => {}
+    }
+}
 
 /// Takes [NOT] DEFERRABLE from the modes of a transaction, as the grammar does not know it. It asks to wait for a
 /// snapshot in which nothing can fail, and every snapshot of a transaction that only reads is one.

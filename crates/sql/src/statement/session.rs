@@ -1,10 +1,11 @@
 //! Statements that the session carries out itself: what SET, BEGIN, EXECUTE and COPY say, read off the grammar.
 
 use super::{Action, Control, Copy, CopyDirection, CopyFormat, Level, Modes, Setting};
-use crate::bind::Binder;
+use crate::bind::{Binder, Typed};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::interval::{Interval, Unit};
+use crate::types::SqlType;
 use sqlparser::ast::{
     self, CopySource, CopyTarget, Set, TransactionIsolationLevel, TransactionMode,
 };
@@ -12,11 +13,12 @@ use sqlparser::ast::{
 pub(super) fn literals(
     binder: &mut Binder<'_>,
     exprs: &[ast::Expr],
-) -> Result<Vec<Datum>, SqlError> {
+) -> Result<Vec<(Datum, SqlType)>, SqlError> {
     let mut values = Vec::new();
     for expr in exprs {
-        match binder.constant(expr)? {
-            crate::expr::Expr::Const(value) => values.push(value),
+        let Typed { expr, ty } = binder.constant(expr)?;
+        match expr {
+            crate::expr::Expr::Const(value) => values.push((value, ty)),
             _ => return Err(SqlError::unsupported("EXECUTE with anything but literals")),
         }
     }

@@ -120,7 +120,10 @@ impl<'r> Reader<'r> {
             Part::Comma => {
                 self.takes(",");
             }
-            Part::Currency | Part::Minus | Part::Plus | Part::Either => self.pass(1),
+            Part::Minus => self.sign_of("-"),
+            Part::Plus => self.sign_of("+"),
+            Part::Either => self.sign_of("+-"),
+            Part::Currency => self.pass(1),
             Part::Ordinal { .. } => self.pass(2),
             Part::Text(text) => {
                 text.chars().for_each(|_| self.skip_one());
@@ -153,6 +156,17 @@ impl<'r> Reader<'r> {
         let behind = &self.rest[next.len_utf8()..];
         if self.sign.is_none() && self.whole + self.fraction > 0 {
             self.sign_behind(next, behind, is_read);
+        }
+    }
+
+    /// One of these signs, which is that of the number wherever it stands.
+    fn sign_of(&mut self, signs: &str) {
+        match self.rest.chars().next().filter(|next| signs.contains(*next)) {
+            Some(sign) => {
+                self.skip(1);
+                self.sign = Some(sign);
+            }
+            None => self.pass(1),
         }
     }
 
