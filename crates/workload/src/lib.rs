@@ -21,11 +21,12 @@
 //!
 //! # The one sum
 //!
-//! Every row of every workload starts with a number: a counter, or cents. A transaction tells what
-//! it adds to the sum of all of them, net. Whoever executes adds that up over all transactions
-//! that committed; at the end the numbers in the database have to sum up to what was loaded plus
-//! what was added. A lost update, a write that came twice, half a transaction, a stale read behind
-//! a write: each shows as a difference (unless two errors cancel out exactly).
+//! Every row of every workload begins with a number: a counter, or an amount in cents. A
+//! transaction reports its net addition to the sum of these numbers. The executor adds up the
+//! reports of all committed transactions. At the end, the sum over the database must equal the
+//! loaded sum plus the reported additions. A lost update, a write applied twice, half a
+//! transaction, or a write based on a stale read shows as a difference, unless two errors cancel
+//! out exactly.
 //!
 //! # Worked example
 //!

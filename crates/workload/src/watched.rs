@@ -1,4 +1,4 @@
-//! The adapter between a workload and a site's transaction, with an observer of its reads and writes.
+//! The adapter between a workload and a site's transaction. An observer sees its reads and writes.
 
 use crate::DataAccess;
 use isomer_design::{KeyRange, TableId};
