@@ -312,6 +312,7 @@ pub fn convert(value: Datum, to: SqlType, explicit: bool) -> Result<Datum, SqlEr
         (Datum::TimeTz(within, _), SqlType::Time) => Ok(Datum::Int(within)),
         (Datum::Interval(span), SqlType::Interval) => Ok(Datum::Interval(span)),
         (Datum::Interval(span), SqlType::Time) => Ok(Datum::Int(span.micros.rem_euclid(DAY_US))),
+        (Datum::Timestamp(i64::MIN | i64::MAX), SqlType::Time) => Ok(Datum::Null),
         (Datum::Timestamp(micros), SqlType::Time) => Ok(Datum::Int(micros.rem_euclid(DAY_US))),
         (Datum::Timestamp(micros @ (i64::MIN | i64::MAX)), SqlType::Date) => Ok(Datum::Int(micros)),
         (Datum::Bool(truth), SqlType::Bool) => Ok(Datum::Bool(truth)),

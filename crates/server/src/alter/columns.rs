@@ -290,8 +290,10 @@ impl Definer<'_> {
                 self.check_assignable((&column.name, was), column.ty, made_by.as_ref(), table)?;
                 let becomes_text =
                     column.ty.family() == Family::Text && was.family() != Family::Text;
-                if made_by.is_none() && (becomes_text || column.domain.is_some()) {
-                    // A value's text depends on the session's settings; a domain may refuse it.
+                let is_real = was == SqlType::Float4;
+                if made_by.is_none() && (becomes_text || is_real || column.domain.is_some()) {
+                    // A value's text depends on the session's settings, an exact number on how
+                    // many digits a binary one has; a domain may refuse it.
                     made_by = Some(parse_expression(&quoted(&column.name))?);
                 }
                 if let Some(default) = column.default.as_ref().filter(|_| !column.is_generated) {

@@ -11,7 +11,7 @@
 //! same whenever it is computed, so what a session sets, or time, has no place in it; and no column is computed of one
 //! that is.
 
-use super::Binder;
+use super::{Binder, Typed};
 use crate::budget::Budget;
 use crate::catalog::{Catalog, Table, quoted};
 use crate::error::{SqlError, code};
@@ -29,16 +29,17 @@ impl Binder<'_> {
         table: &Arc<Table>,
         at: usize,
     ) -> Result<Option<Expr>, SqlError> {
-        let column = &table.columns[at];
-        let Some(text) = column.generated() else { return Ok(None) };
+        let value = self.generated_as(table, at)?;
+        value.map(|value| self.stored(value, &table.columns[at])).transpose()
+    }
+
+    /// The same before it becomes a value of the column's type.
+    fn generated_as(&mut self, table: &Arc<Table>, at: usize) -> Result<Option<Typed>, SqlError> {
+        let Some(text) = table.columns[at].generated() else { return Ok(None) };
         self.budget.tick(text.len())?;
         let ast = crate::parse::parse_expression(text)?;
         let scope = self.table_scope(table, &[&table.name])?;
-        let (value, _) = self.within(scope, |binder| {
-            let value = binder.expr(&ast)?;
-            binder.stored(value, column)
-        })?;
-        Ok(Some(value))
+        Ok(Some(self.within(scope, |binder| binder.expr(&ast))?.0))
     }
 }
 
@@ -76,7 +77,10 @@ pub fn check_generated(
     budget: &Budget,
 ) -> Result<(), SqlError> {
     let mut binder = Binder::new(catalog, "", &[], budget);
-    let Some(value) = binder.generated(table, at)? else { return Ok(()) };
+    let Some(value) = binder.generated_as(table, at)? else { return Ok(()) };
+    binder.stored(value.clone(), &table.columns[at])?;
+    // The column's type does not make it another value at another time.
+    let value = value.expr;
     let wrong = |message: String| SqlError::new(code::INVALID_OBJECT_DEFINITION, message);
     if value.has_query() {
         return Err(SqlError::new(
