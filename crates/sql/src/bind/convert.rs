@@ -10,7 +10,7 @@ use crate::dates::{self, Moment};
 use crate::datum::{Datum, convert};
 use crate::error::{SqlError, clipped, code};
 use crate::expr::Expr;
-use crate::functions::{Func, NumberFunc, TextFunc, TimeFunc, common};
+use crate::functions::{ArrayFunc, Func, NumberFunc, TextFunc, TimeFunc, common};
 use crate::numeric::{Decimal, Unreadable, overflow};
 use crate::types::{Family, SqlType};
 use sqlparser::ast;
@@ -199,6 +199,14 @@ impl Binder<'_> {
             }
             (SqlType::Letter, SqlType::Int4) => {
                 return Ok(typed(Expr::Call(Func::Text(TextFunc::Ascii), vec![value.expr]), ty));
+            }
+            (SqlType::Array(from), SqlType::Array(to))
+                if from.family() == Family::Bool
+                    || (from.family() == Family::Number && to.family() == Family::Number) =>
+            {
+                let types = [from, to].map(|ty| Expr::Const(Datum::Int(ty.number())));
+                let args = std::iter::once(value.expr).chain(types).collect();
+                return Ok(typed(Expr::Call(Func::Array(ArrayFunc::Converted), args), ty));
             }
             (SqlType::Int4, SqlType::Letter) => {
                 return Ok(typed(Expr::Call(Func::Text(TextFunc::Chr), vec![value.expr]), ty));
@@ -433,7 +441,13 @@ fn can_cast(from: SqlType, to: SqlType) -> bool {
         }
         (Family::Bool, Family::Number) => to == SqlType::Int4,
         (Family::Number, Family::Bool) => from == SqlType::Int4,
-        (Family::Json, Family::Number | Family::Bool) => from == SqlType::Jsonb,
+        (Family::Json, Family::Number | Family::Bool) => {
+            from == SqlType::Jsonb && to != SqlType::Oid
+        }
+        (Family::Array, Family::Array) => match (from.plain().element(), to.plain().element()) {
+            (Some(from), Some(to)) => can_cast(from, to),
+            _ => true,
+        },
         _ => a == b || are_times(from, to),
     }
 }
