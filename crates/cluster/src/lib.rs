@@ -71,8 +71,8 @@ pub use isomer_site::{
 pub use isomer_strategy::Place;
 pub use node::{Endpoint, Node};
 pub use open::{
-    Asked, CancelReason, CancelToken, Isolation, LockMode, Locked, OpenError, Owner, RowLocks,
-    Savepoint,
+    Asked, CancelReason, CancelToken, Isolation, LockMode, LockShown, Locked, OpenError, Owner,
+    RowLocks, Savepoint,
 };
 pub use reconfiguration::{Control, Progress, Reconfiguration};
 pub use remote::{Early, Reach, Unanswered, Wire};

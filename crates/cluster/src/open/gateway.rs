@@ -5,7 +5,7 @@
 //! says why: a [`CancelReason`]. A wait that is dropped leaves no trace in the lock table.
 
 use super::history::History;
-use super::locks::{Asked, LockMode, Owner, RowLocks};
+use super::locks::{Asked, LockMode, LockShown, Owner, RowLocks};
 use super::transaction::{Isolation, OpenError, OpenTransaction};
 use crate::router::Router;
 use crate::transport::Transport;
@@ -73,6 +73,8 @@ pub struct CancelToken {
     over: AtomicU8,
     /// The longest wait for one row; zero: any.
     lock_ms: AtomicU64,
+    /// The client's newest transaction.
+    owner: AtomicU64,
     waker: AtomicWaker,
 }
 
@@ -103,6 +105,11 @@ impl CancelToken {
     /// has a clock keeps it.
     pub fn set_lock_limit(&self, limit_ms: u64) {
         self.lock_ms.store(limit_ms, Ordering::Relaxed);
+    }
+
+    /// The client's newest transaction; zero, if it had none.
+    pub fn owner(&self) -> Owner {
+        self.owner.load(Ordering::Relaxed)
     }
 
     pub(crate) fn lock_limit_ms(&self) -> u64 {
@@ -158,6 +165,7 @@ impl<T: Transport> Gateway<T> {
         cancel: Arc<CancelToken>,
     ) -> OpenTransaction<T> {
         let owner = self.next_owner.fetch_add(1, Ordering::Relaxed);
+        cancel.owner.store(owner, Ordering::Relaxed);
         OpenTransaction::new(self.clone(), owner, isolation, cancel)
     }
 
@@ -228,6 +236,17 @@ impl<T: Transport> Gateway<T> {
             Asked::Deadlock(circle) => Err(OpenError::Deadlock(circle)),
             Asked::Waits(_) => self.wait(owner, None, cancel).await,
         }
+    }
+
+    /// The locks of the places that `is_wanted` accepts, and of each place with a waiting
+    /// transaction.
+    pub fn locks(&self, is_wanted: impl Fn(TableId, &Key) -> bool) -> Vec<LockShown> {
+        self.shared.lock().locks.shown(is_wanted)
+    }
+
+    /// The transactions that block this one.
+    pub fn blockers(&self, owner: Owner) -> Vec<Owner> {
+        self.shared.lock().locks.blockers(owner)
     }
 
     /// How many transactions wait for others.

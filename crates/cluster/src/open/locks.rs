@@ -107,8 +107,7 @@ impl Modes {
         self.0 & mode.conflicts() != 0
     }
 
-    /// True if who holds this keeps out everybody that the mode would.
-    fn covers(self, mode: LockMode) -> bool {
+    fn each(self) -> impl Iterator<Item = LockMode> {
         let all = [
             LockMode::AccessShare,
             LockMode::RowShare,
@@ -119,10 +118,29 @@ impl Modes {
             LockMode::AllButReads,
             LockMode::Exclusive,
         ];
-        let held = all.into_iter().filter(|held| self.0 & Modes::of(*held).0 != 0);
-        let kept_out = held.fold(0, |kept_out, held| kept_out | held.conflicts());
+        all.into_iter().filter(move |held| self.0 & Modes::of(*held).0 != 0)
+    }
+
+    /// True if these modes conflict with all modes that `mode` conflicts with.
+    fn covers(self, mode: LockMode) -> bool {
+        let kept_out = self.each().fold(0, |kept_out, held| kept_out | held.conflicts());
         kept_out & mode.conflicts() == mode.conflicts()
     }
+}
+
+/// A lock that is held or waited for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LockShown {
+    /// The table.
+    pub table: TableId,
+    /// The row, or the place of the table itself.
+    pub key: Key,
+    /// The transaction.
+    pub owner: Owner,
+    /// How it is locked.
+    pub mode: LockMode,
+    /// False while the transaction waits for it.
+    pub is_granted: bool,
 }
 
 /// The answer to a request.
@@ -224,6 +242,36 @@ impl RowLocks {
         row.outliving.push((owner, before.clone()));
         self.waiting.insert(owner, place);
         Asked::Waits(before)
+    }
+
+    /// The locks of the places that `is_wanted` accepts, and of each place with a waiting owner,
+    /// sorted by table.
+    pub fn shown(&self, is_wanted: impl Fn(TableId, &Key) -> bool) -> Vec<LockShown> {
+        let mut shown = Vec::new();
+        for ((table, key), row) in &self.rows {
+            if row.queue.is_empty() && row.outliving.is_empty() && !is_wanted(*table, key) {
+                continue;
+            }
+            let mut show = |owner, mode, is_granted| {
+                shown.push(LockShown { table: *table, key: key.clone(), owner, mode, is_granted });
+            };
+            for (owner, modes) in &row.holders {
+                modes.each().for_each(|mode| show(*owner, mode, true));
+            }
+            row.queue.iter().for_each(|(owner, mode)| show(*owner, *mode, false));
+            let waits = row.outliving.iter().map(|(owner, _)| *owner);
+            waits.for_each(|owner| show(owner, LockMode::AccessShare, false));
+        }
+        shown.sort_by(|a, b| {
+            let place = |lock: &LockShown| (lock.table, !lock.is_granted, lock.owner);
+            place(a).cmp(&place(b)).then_with(|| a.key.cmp(&b.key))
+        });
+        shown
+    }
+
+    /// The owners that block this one.
+    pub fn blockers(&self, owner: Owner) -> Vec<Owner> {
+        self.waits_for(owner)
     }
 
     /// How many owners wait.

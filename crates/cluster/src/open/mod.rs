@@ -54,5 +54,5 @@ pub(crate) mod transaction;
 pub(crate) mod workspace;
 
 pub use gateway::{CancelReason, CancelToken, Gateway};
-pub use locks::{Asked, LockMode, Owner, RowLocks};
+pub use locks::{Asked, LockMode, LockShown, Owner, RowLocks};
 pub use transaction::{Isolation, Locked, OpenError, OpenTransaction, Savepoint};

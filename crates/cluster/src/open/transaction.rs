@@ -122,6 +122,8 @@ pub struct OpenTransaction<T: Transport> {
     checks_reads: bool,
     read_bytes: usize,
     locked: Vec<(TableId, Key)>,
+    /// How many of these are from before the statement at work.
+    locked_before: usize,
     /// What of that, and beside it, it holds when it has ended.
     kept: BTreeSet<(TableId, Key)>,
     session: Session,
@@ -160,6 +162,7 @@ impl<T: Transport> OpenTransaction<T> {
             checks_reads: false,
             read_bytes: 0,
             locked: Vec::new(),
+            locked_before: 0,
             kept: BTreeSet::new(),
             session,
             noted,
@@ -189,6 +192,7 @@ impl<T: Transport> OpenTransaction<T> {
 
     /// A statement begins. READ COMMITTED: what others have committed is seen from here on.
     pub fn next_statement(&mut self) {
+        self.locked_before = self.locked.len();
         self.look_again();
     }
 
@@ -294,6 +298,19 @@ impl<T: Transport> OpenTransaction<T> {
             self.end_newest();
         }
         Ok(())
+    }
+
+    /// Releases the locks of rows that the current statement took and does not need. Locks from
+    /// before the statement stay, and so do the locks of written rows.
+    pub fn unlock(&mut self, table: TableId, keys: &[Key]) {
+        let keys: BTreeSet<&Key> = keys.iter().collect();
+        let workspace = &self.workspace;
+        let is_free = |place: &mut (TableId, Key)| {
+            place.0 == table && keys.contains(&place.1) && workspace.get(table, &place.1).is_none()
+        };
+        let since = self.locked_before.min(self.locked.len());
+        let free = self.locked.extract_if(since.., is_free).collect();
+        self.let_go(free);
     }
 
     /// As [`lock`](OpenTransaction::lock), and [keeps](OpenTransaction::keep) it.
