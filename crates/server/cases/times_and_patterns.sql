@@ -15,6 +15,3 @@ select date 'infinity'::timestamp, date '-infinity'::timestamptz;
 select (date '5874897-12-31')::timestamptz;
 select timestamptz '2005-07-01 12:00 MSK' at time zone 'UTC', timestamptz '2012-01-01 12:00 MSK' at time zone 'UTC', timestamptz '2020-01-01 12:00 MSK' at time zone 'UTC', timestamptz '2005-07-01 12:00 MSD' at time zone 'UTC', timestamptz '2000-01-01 12:00 NOVT' at time zone 'UTC', timestamptz '2017-01-01 12:00 NOVT' at time zone 'UTC', timestamptz '2024-01-01 12:00 CHADT' at time zone 'UTC', timestamptz '2010-01-01 VET' at time zone 'UTC', timestamptz '2020-01-01 VET' at time zone 'UTC';
 select date_trunc('hour', timestamptz '2024-11-03 05:30Z', 'America/New_York') at time zone 'UTC', date_trunc('day', timestamptz '2024-11-03 05:30Z', 'America/New_York') at time zone 'UTC', date_trunc('milliseconds', timestamptz '2024-11-03 05:30:01.2345Z', 'America/New_York') at time zone 'UTC', date_trunc('hour', timestamptz '2024-11-03 05:40Z', 'Asia/Kolkata') at time zone 'UTC';
-select to_date('2026', 'IYYY'), to_date('2024 23 05', 'YYYY WW DD'), to_date('4 02 24', 'W DD YY'), to_date('44 BC', 'FMIYY BCth'), to_date('365 1999 20', 'IDDD IYYY CC'), to_char(timestamp '2024-01-01', 'TMRM|TMMonth');
-select to_date('100', 'DDD');
-select to_timestamp('13 PM', 'HH24 PM');

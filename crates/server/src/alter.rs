@@ -26,11 +26,12 @@ use isomer_sql::catalog::{Catalog, Check, Name, Named, Table, TableColumn};
 use isomer_sql::checks::Names;
 use isomer_sql::datum::Datum;
 use isomer_sql::define::{self, NewIndex, plain_name};
+use isomer_sql::expr::Expr;
 use isomer_sql::foreign::{ForeignKey, unique_over};
 use isomer_sql::parameters;
 use isomer_sql::parse::parse;
 use isomer_sql::sequence::bound;
-use isomer_sql::statement::{Compiled, compile};
+use isomer_sql::statement::{Action, Compiled, compile};
 use isomer_sql::{SqlError, code};
 use sqlparser::ast::{
     AlterTableOperation, DropBehavior, Ident, ObjectName, RenameTableNameKind, TableConstraint,
@@ -137,6 +138,10 @@ impl Definer<'_> {
                     .map(|name| free_constraint_name(table, name))
                     .transpose()?;
                 let check = names.named(name, condition)?;
+                self.check_conditions(&Table {
+                    checks: vec![check.clone()],
+                    ..Table::clone(table)
+                })?;
                 self.check_rows(table, std::slice::from_ref(&check))?;
                 let mut changed = Table::clone(table);
                 changed.checks.push(check);
@@ -148,10 +153,11 @@ impl Definer<'_> {
     }
 
     fn add_unique(&mut self, table: &Arc<Table>, new: NewIndex) -> Result<(), SqlError> {
-        let wanted = || free_name(&self.catalog(), index_name(table, &new, "key"));
+        let wanted = || index_name(&self.catalog(), table, &new, "key");
         let named = new.name.clone().map(|name| Name { name, ..table.full_name() });
         let name = named.unwrap_or_else(wanted);
         self.check_free(&name)?;
+        check_constraint_name(table, &name.name)?;
         self.add_index(table, &new, name.name, true)
     }
 
@@ -265,10 +271,35 @@ impl Definer<'_> {
             .try_for_each(|at| define::check_generated(&table, at, &catalog, &self.around.budget))
     }
 
+    /// Refuses checks of a table that are no conditions of a row.
+    pub(crate) fn check_conditions(&self, table: &Table) -> Result<(), SqlError> {
+        let table = Arc::new(table.clone());
+        define::check_conditions(&table, &self.catalog(), &self.around.budget)
+    }
+
     /// Refuses a default that makes no value of a type.
     pub(crate) fn check_default(&self, default: &str, ty: &str) -> Result<(), SqlError> {
         let query = format!("SELECT ({})::{ty}", bound(default));
-        self.query(&query, &self.catalog()).map(drop)
+        let compiled = self.query(&query, &self.catalog())?;
+        let Action::Select(plan) = &compiled.action else { return Ok(()) };
+        let refused =
+            |code, what: &str, place: &str| Err(SqlError::new(code, format!("{what} {place}")));
+        let not_allowed = "are not allowed in DEFAULT expressions";
+        if plan.group.is_some() {
+            return refused(code::GROUPING, "aggregate functions", not_allowed);
+        }
+        if !plan.windows.is_empty() {
+            return refused(code::WINDOWING, "window functions", not_allowed);
+        }
+        if !plan.steps.is_empty() {
+            let what = "set-returning functions";
+            return refused(code::FEATURE_NOT_SUPPORTED, what, not_allowed);
+        }
+        if plan.project.iter().any(Expr::has_query) {
+            let what = "cannot use subquery in";
+            return refused(code::FEATURE_NOT_SUPPORTED, what, "DEFAULT expression");
+        }
+        Ok(())
     }
 
     /// Refuses rows of a table, as it is about to be, that do not fulfil these conditions.
@@ -319,11 +350,13 @@ pub(crate) fn check_key(
         let message = format!("multiple primary keys for table \"{}\" are not allowed", table.name);
         return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
     }
-    let name = name.unwrap_or_else(|| format!("{}_pkey", table.name));
-    match catalog.has_relation(&Name { name: name.clone(), ..table.full_name() }) {
-        true => Err(taken(&name)),
-        false => Ok(name),
+    let free = || free_name(catalog, &table.full_name(), ("", "pkey"), |_| false).name;
+    let name = name.unwrap_or_else(free);
+    if catalog.has_relation(&Name { name: name.clone(), ..table.full_name() }) {
+        return Err(taken(&name));
     }
+    check_constraint_name(table, &name)?;
+    Ok(name)
 }
 
 /// 42P07 for a name that a relation has.
@@ -347,12 +380,16 @@ pub(crate) fn in_one_order(table: &Table) -> Result<(), SqlError> {
 /// The name that a constraint is to have, if it is free.
 fn free_constraint_name(table: &Table, wanted: &Ident) -> Result<String, SqlError> {
     let name = folded(wanted);
-    if table.has_constraint(&name) {
-        let message =
-            format!("constraint \"{name}\" for relation \"{}\" already exists", table.name);
-        return Err(SqlError::new(code::DUPLICATE_OBJECT, message));
-    }
+    check_constraint_name(table, &name)?;
     Ok(name)
+}
+
+/// Refuses the name of a constraint that the table has.
+pub(crate) fn check_constraint_name(table: &Table, name: &str) -> Result<(), SqlError> {
+    match table.has_constraint(name) {
+        true => Err(define::constraint_taken(&table.name, name)),
+        false => Ok(()),
+    }
 }
 
 pub(crate) fn folded(name: &Ident) -> String {

@@ -385,6 +385,10 @@ impl Transaction for Backend {
         }
     }
 
+    fn unlock(&mut self, table: TableId, keys: &[Key]) {
+        self.txn.unlock(table, keys);
+    }
+
     fn wait_for_holders(&mut self, table: TableId, key: &Key) -> Result<(), SqlError> {
         self.txn.wait_for_holders(table, key).map_err(explain)
     }
@@ -521,7 +525,8 @@ fn read_only() -> SqlError {
     read_only_call("this statement")
 }
 
-fn read_only_call(what: &str) -> SqlError {
+/// 25006.
+pub(crate) fn read_only_call(what: &str) -> SqlError {
     let message = format!("cannot execute {what} in a read-only transaction");
     SqlError::new(code::READ_ONLY, message)
 }

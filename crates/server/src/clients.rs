@@ -40,6 +40,11 @@ impl SessionsView for Clients {
         let clients = self.clients.lock();
         clients.iter().map(|(process, client)| (*process, client.user.to_string())).collect()
     }
+
+    fn transactions(&self) -> Vec<(i32, u64)> {
+        let clients = self.clients.lock();
+        clients.iter().map(|(process, client)| (*process, client.cancel.owner())).collect()
+    }
 }
 
 impl Clients {

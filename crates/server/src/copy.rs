@@ -162,7 +162,13 @@ impl Session {
     }
 
     /// Handles a message while data come in. What is still to come of a COPY that failed is passed over.
-    pub(crate) fn copy_message(&mut self, tag: u8, reader: &mut Reader<'_>, out: &mut Out) {
+    pub(crate) fn copy_message(
+        &mut self,
+        tag: u8,
+        reader: &mut Reader<'_>,
+        out: &mut Out,
+        flush: &mut dyn Flush,
+    ) {
         let Some(mut copy) = self.copy.take() else { return };
         let _limited = self.watched();
         let ended = match tag {
@@ -181,26 +187,29 @@ impl Session {
         };
         self.copy = Some(copy);
         if let Some(ended) = ended {
-            self.end_copy(ended, out);
+            self.end_copy(ended, out, flush);
         }
     }
 
-    /// Ends a COPY, and tells the client what came of it.
-    pub(crate) fn end_copy(&mut self, done: Result<u64, SqlError>, out: &mut Out) {
+    /// Ends a COPY, reports its result, and runs the statements behind it in a simple query.
+    pub(crate) fn end_copy(
+        &mut self,
+        done: Result<u64, SqlError>,
+        out: &mut Out,
+        flush: &mut dyn Flush,
+    ) {
         self.copy = None;
         let Some(simple) = self.copying.take() else { return };
         let failed = done.is_err();
+        let pending = self.pending.take();
         match done {
             Ok(count) => out.complete(&format!("COPY {count}")),
             Err(error) => self.tell(error, out),
         }
-        if simple {
-            let ended = self.end_implicit();
-            self.end_settings_of_message(!failed && ended.is_ok(), out);
-            if let Err(error) = ended {
-                out.error(&error);
-            }
-            out.ready(self.status());
+        if let (Some((text, at)), false) = (pending, failed) {
+            self.go_on(&text, at, out, flush);
+        } else if simple {
+            self.end_simple(!failed, out);
         } else if failed {
             self.skip_to_sync();
         }

@@ -12,7 +12,7 @@ use crate::backend::{Backend, explain};
 use crate::dependents::Dependent;
 use crate::engine::Engine;
 use crate::foreign::Rows;
-use crate::indexes::{free_name_but, index_name};
+use crate::indexes::{free_name, index_name};
 use crate::limits;
 use crate::rights::check_definition;
 use crate::sequences::check_identity;
@@ -293,10 +293,14 @@ impl<'a> Definer<'a> {
         for &at in new.key.iter().chain(&new.shard) {
             new.columns[at].not_null = true;
         }
+        if let Some(name) = new.key_name.as_ref().filter(|_| !new.key.is_empty()) {
+            self.check_free(&Name { name: name.clone(), ..full.clone() })?;
+        }
         let place = place_of(&new.key, &new.shard, new.columns.len());
         let (id, schema) =
             self.make(&new.name, |physical| row_schema(physical, &new.columns, &place))?;
-        let key_name = new.key_name.clone().unwrap_or_else(|| format!("{}_pkey", new.name));
+        let free = || free_name(&catalog, &full, ("", "pkey"), |_| false).name;
+        let key_name = new.key_name.clone().unwrap_or_else(free);
         let mut table = Table {
             id,
             oid,
@@ -315,6 +319,7 @@ impl<'a> Definer<'a> {
             schema,
         };
         self.check_generated(&table)?;
+        self.check_conditions(&table)?;
         if !table.has_key() {
             self.engine.set_sequence(&row_id_sequence(table.id), Some(1))?;
         }
@@ -330,11 +335,15 @@ impl<'a> Definer<'a> {
                 Some(name) => Name { name: name.clone(), ..full.clone() },
                 None => {
                     let ending = if is_constraint { "key" } else { "idx" };
-                    let is_its = |name: &str| table.indexes.iter().any(|index| index.name == name);
-                    free_name_but(&self.catalog(), index_name(&table, wanted, ending), is_its)
+                    index_name(&self.catalog(), &table, wanted, ending)
                 }
             };
             self.check_free(&name)?;
+            let is_its = |other: &str| *other == name.name;
+            if table.indexes.iter().map(|index| &*index.name).chain([&*table.key_name]).any(is_its)
+            {
+                return Err(taken(&name.name));
+            }
             let mut index = self.make_index(&table, wanted, name.name, is_constraint)?;
             index.readable = Some(Time(0));
             table.indexes.push(Arc::new(index));

@@ -4,14 +4,15 @@
 use crate::backend::database;
 use crate::engine::{Engine, damaged};
 use crate::limits::ended;
+use crate::numbers::NUMBERS;
 use crate::size::read_site_memory;
-use isomer_cluster::{CancelReason, CancelToken, Reach};
+use isomer_cluster::{CancelReason, CancelToken, LockMode, LockShown, Reach};
 use isomer_design::{Backups, Change, Design, Key, Placement, SiteId, TableId, Time, Value};
 use isomer_sql::catalog::{Catalog, Named, Table};
 use isomer_sql::datum::{Datum, convert};
 use isomer_sql::parse::{DesignChange, DesignStatement};
 use isomer_sql::sequence::Sequence;
-use isomer_sql::system::DesignView;
+use isomer_sql::system::{DesignView, LockRow, Locked};
 use isomer_sql::{SqlError, code};
 use isomer_strategy::SiteLoad;
 use sqlparser::ast::{Expr, UnaryOperator};
@@ -179,9 +180,48 @@ fn not_literal(expr: &Expr) -> SqlError {
     SqlError::new(code::SYNTAX, format!("a key is given as literals, not as {expr}"))
 }
 
+/// A mode, as PostgreSQL calls it.
+fn lock_name(mode: LockMode) -> &'static str {
+    match mode {
+        LockMode::AccessShare => "AccessShareLock",
+        LockMode::RowShare => "RowShareLock",
+        LockMode::RowExclusive => "RowExclusiveLock",
+        LockMode::ShareUpdateExclusive => "ShareUpdateExclusiveLock",
+        LockMode::Shared => "ShareLock",
+        LockMode::ShareRowExclusive => "ShareRowExclusiveLock",
+        LockMode::AllButReads => "ExclusiveLock",
+        LockMode::Exclusive => "AccessExclusiveLock",
+    }
+}
+
 impl DesignView for Engine {
     fn last_number(&self, sequence: &Sequence) -> Result<(i64, bool), SqlError> {
         Engine::last_number(self, sequence)
+    }
+
+    fn locks(&self) -> Vec<LockRow> {
+        let is_whole = |table: TableId, key: &Key| table == NUMBERS || *key == Key::min();
+        let row = |lock: LockShown| LockRow {
+            of: match lock.table {
+                // The first number says how many there are.
+                NUMBERS => Locked::Numbers(
+                    lock.key.to_ints().map_or_else(Vec::new, |numbers| numbers[1..].to_vec()),
+                ),
+                table if lock.key == Key::min() => Locked::Table(table),
+                table => Locked::Row(table),
+            },
+            transaction: lock.owner,
+            mode: match lock.mode {
+                LockMode::Exclusive if lock.table == NUMBERS => "ExclusiveLock",
+                mode => lock_name(mode),
+            },
+            is_granted: lock.is_granted,
+        };
+        self.gateway().locks(is_whole).into_iter().map(row).collect()
+    }
+
+    fn blockers(&self, transaction: u64) -> Vec<u64> {
+        self.gateway().blockers(transaction)
     }
 
     fn rows(&self, name: &str, catalog: &Catalog) -> Vec<Vec<Datum>> {

@@ -9,6 +9,7 @@ use isomer_sql::catalog::{Table, quoted};
 use isomer_sql::expr::Expr;
 use isomer_sql::plan::{Asks, Inner, Select, Source, Step, Way};
 use isomer_sql::statement::{Action, Cost, Costs};
+use isomer_sql::transaction::LockKind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -156,7 +157,12 @@ fn select(explain: &Explain<'_>, plan: &Select, depth: usize, lines: &mut Vec<St
     if let Some(lock) = plan.lock {
         let of: Vec<&str> = plan.locked.iter().map(|source| &*source.table.name).collect();
         let of = if of.is_empty() { String::new() } else { format!(" of {}", of.join(", ")) };
-        let kind = if lock.shared { "shared" } else { "exclusive" };
+        let kind = match lock.kind {
+            LockKind::KeyShare => "key share",
+            LockKind::Shared => "shared",
+            LockKind::NoKeyUpdate => "no key update",
+            LockKind::Exclusive => "exclusive",
+        };
         outer(lines, format!("Lock rows{of}, {kind}"));
     }
     if !plan.order.is_empty() && !plan.sorted {

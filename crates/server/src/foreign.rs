@@ -7,7 +7,7 @@
 use crate::alter::in_one_order;
 use crate::ddl::Definer;
 use crate::dependents::Dependent;
-use isomer_sql::catalog::{Named, Table, quoted};
+use isomer_sql::catalog::{Named, Table, free_made_name, quoted};
 use isomer_sql::datum::Datum;
 use isomer_sql::foreign::{ForeignKey, shown, unique_over};
 use isomer_sql::{SqlError, code};
@@ -196,8 +196,6 @@ fn key_name(child: &Table, asked: &ForeignKeyConstraint) -> Result<String, SqlEr
         return Err(SqlError::new(code::DUPLICATE_OBJECT, message));
     }
     let columns: Vec<String> = asked.columns.iter().map(crate::alter::folded).collect();
-    let wanted = format!("{}_{}_fkey", child.name, columns.join("_"));
-    let numbered = (1..).map(|number| format!("{wanted}{number}"));
-    let mut names = std::iter::once(wanted.clone()).chain(numbered);
-    Ok(names.find(|name| !child.has_constraint(name)).expect("there are fewer keys than numbers"))
+    let is_taken = |name: &str| child.has_constraint(name);
+    Ok(free_made_name(&child.name, &columns.join("_"), "fkey", is_taken))
 }

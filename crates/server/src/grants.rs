@@ -187,8 +187,10 @@ impl Definer<'_> {
         owned.acl = Some(acl);
         if !grant.grants && kind == Kind::Table {
             let rights = options & Kind::Column.all();
+            let whole = owned.list(kind);
             for acl in owned.columns.values_mut() {
                 change(acl, grant, owned.owner, (grantor, rights), roles)?;
+                acl.release(owned.owner, &whole, grant.cascade)?;
             }
             owned.columns.retain(|_, acl| !acl.items().is_empty());
         }

@@ -6,7 +6,7 @@
 
 mod build;
 
-use crate::alter::in_one_order;
+use crate::alter::{check_constraint_name, in_one_order};
 use crate::backend::explain;
 use crate::ddl::{Definer, concerned};
 use crate::engine::{Engine, values_of};
@@ -16,6 +16,7 @@ use isomer_design::{Direction, Key, KeyRange, SiteId};
 use isomer_sql::budget::Budget;
 use isomer_sql::catalog::{
     Catalog, Immutable, Index, Name, Named, Relation, Table, entry_key, entry_schema,
+    free_made_name,
 };
 use isomer_sql::define::{self, NewIndex};
 use isomer_sql::statement::Definition;
@@ -60,7 +61,7 @@ fn wanted(
             return Err(SqlError::new(code::DUPLICATE_TABLE, message));
         }
         Some(name) => name,
-        None => free_name(catalog, index_name(&table, &new, "idx")),
+        None => index_name(catalog, &table, &new, "idx"),
     };
     define::check_indexes(table.indexes.len() + 1)?;
     Ok(Some((table, new, name)))
@@ -290,15 +291,21 @@ impl Definer<'_> {
         for name in names {
             let name = Named::of(name)?;
             let catalog = self.catalog();
-            let Some((table, index)) = catalog.index(&name) else {
-                if let Some(Relation::Key(table)) = catalog.lookup(&name) {
-                    let (key, table) = (&table.key_name, &table.name);
-                    let message = format!(
-                        "cannot drop index {key} because constraint {key} on table {table} requires it"
-                    );
-                    let hint = format!("You can drop constraint {key} on table {table} instead.");
-                    return Err(SqlError::new(code::DEPENDENT_OBJECTS, message).hint(hint));
+            let constraint = match catalog.lookup(&name) {
+                Some(Relation::Key(table)) => Some((&table.key_name, &table.name)),
+                Some(Relation::Index(table, index)) if index.constraint => {
+                    Some((&index.name, &table.name))
                 }
+                _ => None,
+            };
+            if let Some((key, table)) = constraint {
+                let message = format!(
+                    "cannot drop index {key} because constraint {key} on table {table} requires it"
+                );
+                let hint = format!("You can drop constraint {key} on table {table} instead.");
+                return Err(SqlError::new(code::DEPENDENT_OBJECTS, message).hint(hint));
+            }
+            let Some((table, index)) = catalog.index(&name) else {
                 if catalog.lookup(&name).is_some() {
                     return Err(catalog.no_relation(&name, "index"));
                 }
@@ -325,6 +332,9 @@ impl Definer<'_> {
         };
         in_one_order(table)?;
         self.check_free(&Name { name: to.clone(), ..table.full_name() })?;
+        if index.is_none_or(|index| index.constraint) {
+            check_constraint_name(table, &to)?;
+        }
         let mut changed = Table::clone(table);
         let is_it = |other: &&mut Arc<Index>| index.is_some_and(|index| index.oid == other.oid);
         match changed.indexes.iter_mut().find(is_it) {
@@ -361,26 +371,23 @@ pub(crate) fn key_index(table: &Table) -> NewIndex {
     NewIndex::unique(None, table.key.clone())
 }
 
-pub(crate) fn index_name(table: &Table, new: &NewIndex, ending: &str) -> Name {
-    let name = format!("{}_{}_{ending}", table.name, new.part_names(table).join("_"));
-    Name { name, ..table.full_name() }
+/// The name of an index whose statement gives none.
+pub(crate) fn index_name(catalog: &Catalog, table: &Table, new: &NewIndex, ending: &str) -> Name {
+    let columns = new.part_names(table).join("_");
+    let is_its = |name: &str| {
+        table.indexes.iter().any(|index| index.name == name) || table.has_constraint(name)
+    };
+    free_name(catalog, &table.full_name(), (&columns, ending), is_its)
 }
 
-pub(crate) fn free_name(catalog: &Catalog, wanted: Name) -> Name {
-    free_name_but(catalog, wanted, |_| false)
-}
-
-/// As [`free_name`], and none of these.
-pub(crate) fn free_name_but(
+/// A name for a part of a table that is free in its schema and that `is_taken` does not refuse.
+pub(crate) fn free_name(
     catalog: &Catalog,
-    wanted: Name,
+    table: &Name,
+    (columns, ending): (&str, &str),
     is_taken: impl Fn(&str) -> bool,
 ) -> Name {
-    let mut name = wanted.clone();
-    let mut number = 0;
-    while catalog.has_relation(&name) || is_taken(&name.name) {
-        number += 1;
-        name.name = format!("{}{number}", wanted.name);
-    }
-    name
+    let named = |name: &str| Name { name: name.to_owned(), ..table.clone() };
+    let is_there = |name: &str| is_taken(name) || catalog.has_relation(&named(name));
+    named(&free_made_name(&table.name, columns, ending, is_there))
 }

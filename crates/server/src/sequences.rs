@@ -5,6 +5,7 @@
 //! may take numbers meanwhile, so what is taken or set after such an ALTER SEQUENCE stays if the block is rolled back.
 
 use crate::ddl::Definer;
+use crate::indexes::free_name;
 use isomer_sql::catalog::{Catalog, Identity, Name, Named, Table};
 use isomer_sql::parse::{IdentityChange, SequenceChange, SequenceStatement};
 use isomer_sql::rights::Object;
@@ -156,8 +157,7 @@ impl Definer<'_> {
         (column, ty): (&str, SqlType),
         identity: Option<&SequenceOptions>,
     ) -> Result<String, SqlError> {
-        let wanted = Name { name: format!("{}_{column}_seq", table.0.name), ..table.0.clone() };
-        let name = crate::indexes::free_name(&self.catalog(), wanted);
+        let name = free_name(&self.catalog(), table.0, (column, "seq"), |_| false);
         let is_identity = identity.is_some();
         let owner = Owner { table: table.1, column: column.to_owned(), is_identity };
         let options = SequenceOptions { ty: Some(ty), ..identity.cloned().unwrap_or_default() };

@@ -59,6 +59,15 @@ pub(crate) trait Flush {
     fn flush_some(&mut self, out: &mut Out) -> Result<(), SqlError>;
 }
 
+/// A client whose output is sent after its message is handled.
+struct Unsent;
+
+impl Flush for Unsent {
+    fn flush_some(&mut self, _: &mut Out) -> Result<(), SqlError> {
+        Ok(())
+    }
+}
+
 /// See the [module documentation](self).
 pub(crate) struct Session {
     pub(crate) engine: Arc<Engine>,
@@ -97,6 +106,9 @@ pub(crate) struct Session {
     modes: Modes,
     /// While a COPY goes on: true if ReadyForQuery is what ends it.
     pub(crate) copying: Option<bool>,
+    /// During a COPY inside a simple query: the query, and the number of the statement after the
+    /// COPY.
+    pub(crate) pending: Option<(Arc<str>, usize)>,
     /// True while more than one statement of a simple query is at work: they are one transaction.
     pub(crate) is_one_of_many: bool,
     /// The portal that a transaction began with, and has run nothing else: where what it gave begins.
@@ -198,6 +210,7 @@ impl Session {
             random: options.random,
             memory,
             modes: Modes::default(),
+            pending: None,
             copying: None,
             is_one_of_many: false,
             alone: None,
@@ -265,7 +278,7 @@ impl Session {
             let is_late = self.statement_until.is_some_and(|at| at <= limits::now());
             let late = is_late.then_some(CancelReason::StatementTime);
             if let Some(why) = self.cancel.over().or(late) {
-                self.end_copy(Err(limits::ended(why)), out);
+                self.end_copy(Err(limits::ended(why)), out, &mut Unsent);
             }
             return self.last.take().map_or(Ok(()), Err);
         }
@@ -307,7 +320,7 @@ impl Session {
         let mut reader = Reader::new(body);
         match tag {
             b'X' => return Ok(false),
-            tag if self.copy.is_some() => self.copy_message(tag, &mut reader, out),
+            tag if self.copy.is_some() => self.copy_message(tag, &mut reader, out, flush),
             b'Q' => {
                 let text = reader.text()?;
                 self.simple(text, out, flush);
@@ -352,7 +365,7 @@ impl Session {
         out: &mut Out,
     ) -> Result<(), SqlError> {
         match tag {
-            b'd' | b'c' | b'f' => self.end_copy(Err(why), out),
+            b'd' | b'c' | b'f' => self.end_copy(Err(why), out, &mut Unsent),
             b'P' | b'B' | b'D' | b'E' | b'C' if self.skips => {}
             b'P' | b'B' | b'D' | b'E' | b'C' => {
                 self.skips = true;
@@ -422,6 +435,30 @@ impl Session {
         out.ready(self.status());
     }
 
+    /// Runs the statements of a simple query that follow its COPY.
+    pub(crate) fn go_on(&mut self, text: &str, at: usize, out: &mut Out, flush: &mut dyn Flush) {
+        let done = read(text, &self.memory.statement.clone(), &mut Vec::new())
+            .and_then(|parsed| self.statements_from(&parsed, at, text, out, flush));
+        self.is_one_of_many = false;
+        let succeeds = done.is_ok();
+        if let Err(error) = done {
+            self.tell(error, out);
+        }
+        if self.copy.is_none() {
+            self.end_simple(succeeds, out);
+        }
+    }
+
+    /// Ends a simple query: commits an implicit transaction, and says that the session is ready.
+    pub(crate) fn end_simple(&mut self, succeeds: bool, out: &mut Out) {
+        let ended = self.end_implicit();
+        self.end_settings_of_message(succeeds && ended.is_ok(), out);
+        if let Err(error) = ended {
+            out.error(&error);
+        }
+        out.ready(self.status());
+    }
+
     fn simple_statements(
         &mut self,
         text: &str,
@@ -436,30 +473,55 @@ impl Session {
             };
             return self.run(Call::plain(&compiled, again, &Formats::default()), out, flush);
         }
-        let mut limited = self.limited();
+        let limited = self.limited();
         let mut notices = Vec::new();
         let parsed = read(text, &budget, &mut notices).map_err(|error| self.or_failed(error))?;
         notices.iter().for_each(|notice| out.notice("NOTICE", notice));
         if parsed.is_empty() {
             out.empty(b'I');
         }
-        let is_one = parsed.len() == 1;
-        self.is_one_of_many = !is_one;
-        let shared: Arc<str> = Arc::from(text);
-        let mark = budget.mark();
-        for parsed in &parsed {
+        if let ([parsed], true) = (&*parsed, notices.is_empty()) {
             self.check_not_failed(parsed)?;
             let again: PlanAgain<'_> =
                 &|catalog| compile(parsed, text, catalog, &[], &budget).map(Arc::new);
-            let compiled = match is_one && notices.is_empty() {
-                true => self.compiled(parsed, &shared, &[], &budget)?,
-                false => again(&self.catalog())?,
-            };
-            // The time of the first statement begins before it is read, that of a later one where the one before ends.
+            let compiled = self.compiled(parsed, &Arc::from(text), &[], &budget)?;
+            return self.perform(Call::plain(&compiled, again, &Formats::default()), out, flush);
+        }
+        // The time limit of the first statement includes its parsing.
+        let done = self.statements_from(&parsed, 0, text, out, flush);
+        drop(limited);
+        done
+    }
+
+    /// Runs the statements of a simple query from number `from` on; stops at a COPY FROM STDIN.
+    fn statements_from(
+        &mut self,
+        all: &[Parsed],
+        from: usize,
+        text: &str,
+        out: &mut Out,
+        flush: &mut dyn Flush,
+    ) -> Result<(), SqlError> {
+        let budget = self.memory.statement.clone();
+        self.is_one_of_many = all.len() > 1;
+        let mark = budget.mark();
+        let mut limited = None;
+        for (at, parsed) in all.iter().enumerate().skip(from) {
+            if at > 0 {
+                drop(limited.take());
+                limited = Some(self.limited());
+            }
+            self.check_not_failed(parsed)?;
+            let again: PlanAgain<'_> =
+                &|catalog| compile(parsed, text, catalog, &[], &budget).map(Arc::new);
+            let compiled = again(&self.catalog())?;
             self.perform(Call::plain(&compiled, again, &Formats::default()), out, flush)?;
             budget.back_to(mark);
-            drop(limited);
-            limited = self.limited();
+            if self.copy.is_some() {
+                let next = at + 1;
+                self.pending = (next < all.len()).then(|| (Arc::from(text), next));
+                return Ok(());
+            }
         }
         Ok(())
     }
@@ -578,7 +640,7 @@ impl Session {
             self.end_cursors(false);
             self.transaction_until = None;
         }
-        self.copy = None;
+        (self.copy, self.pending) = (None, None);
     }
 
     fn check_not_failed(&self, parsed: &Parsed) -> Result<(), SqlError> {

@@ -18,7 +18,6 @@ use crate::session::{Call, Session};
 use crate::size::show_site_memory;
 use crate::socket::Socket;
 use crate::wire::Out;
-use isomer_sql::catalog::TEMPORARY;
 use isomer_sql::dates::{Order, TimeStyle};
 use isomer_sql::rights::{Identity, Role};
 use isomer_sql::statement::{Level, Setting};
@@ -459,7 +458,7 @@ impl Settings {
             "$user" => self.current().to_string(),
             _ => name,
         });
-        named.filter(|name| name != TEMPORARY && !name.is_empty()).collect()
+        named.filter(|name| !name.is_empty()).collect()
     }
 
     /// Sets all to their defaults.

@@ -294,6 +294,13 @@ impl User {
     }
 }
 
+/// True for the text of an MD5 hash of a password, as PostgreSQL stores it. The server only
+/// supports SCRAM-SHA-256.
+fn is_md5(password: &str) -> bool {
+    let digits = password.strip_prefix("md5");
+    digits.is_some_and(|it| it.len() == 32 && it.bytes().all(|digit| digit.is_ascii_hexdigit()))
+}
+
 /// Refuses what only superusers do.
 ///
 /// # Errors
@@ -309,6 +316,16 @@ fn check_rights(
     by: &str,
 ) -> Result<(), SqlError> {
     let is_super = known.get(by).is_some_and(|user| user.superuser);
+    if let UserStatement::Create { attributes, .. } | UserStatement::Alter { attributes, .. } =
+        statement
+        && let Some(Some(password)) = &attributes.password
+        && is_md5(password)
+    {
+        let message = "passwords that are hashed by MD5 are not supported";
+        return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message).hint(
+            "Give the password itself, or a SCRAM-SHA-256 verifier as PostgreSQL keeps it.",
+        ));
+    }
     match statement {
         UserStatement::Drop { name, .. } if name == by => {
             Err(SqlError::new("55006", "current user cannot be dropped"))

@@ -224,9 +224,17 @@ impl Out {
                 field(b'H', hint);
             }
             if let Some(about) = &error.about {
-                field(b's', &about.schema);
-                field(b't', &about.table);
-                field(b'n', &about.constraint);
+                for (tag, name) in [
+                    (b's', &about.schema),
+                    (b't', &about.table),
+                    (b'c', &about.column),
+                    (b'd', &about.datatype),
+                    (b'n', &about.constraint),
+                ] {
+                    if !name.is_empty() {
+                        field(tag, name);
+                    }
+                }
             }
             if let Some(position) = error.position {
                 field(b'P', &position.to_string());

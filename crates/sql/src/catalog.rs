@@ -43,6 +43,7 @@ use crate::error::{SqlError, code, similar};
 pub use crate::exec::Immutable;
 use crate::expr::Expr;
 use crate::foreign::ForeignKey;
+use crate::parse::NAME_BYTES_MAX;
 use crate::rights::{Members, Ownership};
 use crate::sequence::{Owner, Sequence};
 use crate::types::SqlType;
@@ -563,19 +564,27 @@ struct Names {
 
 impl Names {
     fn fresh(&mut self, wanted: &str) -> String {
-        let mut name = plain(wanted);
-        while self.used.contains(&name) {
-            name.push('_');
+        let stem = plain(wanted);
+        let mut name = stem.clone();
+        for count in 1.. {
+            if !self.used.contains(&name) {
+                break;
+            }
+            let kept = stem.len().min(NAME_BYTES_MAX.saturating_sub(count));
+            name = format!("{}{}", &stem[..kept], "_".repeat(count));
         }
         self.used.push(name.clone());
         name
     }
 }
 
+/// The store's names of tables are no longer than this.
+const PLAIN_MAX: usize = 56;
+
 /// A name as the store allows it.
 pub fn plain(name: &str) -> String {
     let word = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
-    let mut plain: String = name.chars().map(word).take(56).collect();
+    let mut plain: String = name.chars().map(word).take(PLAIN_MAX).collect();
     if plain.is_empty() || plain.starts_with(|c: char| c.is_ascii_digit()) {
         plain.insert(0, '_');
     }
@@ -597,6 +606,43 @@ const KEYWORDS: &str = "\
     time timestamp to trailing treat trim true union unique user using values varchar variadic \
     verbose when where window with xmlattributes xmlconcat xmlelement xmlexists xmlforest \
     xmlnamespaces xmlparse xmlpi xmlroot xmlserialize xmltable";
+
+/// A name as [`plain`] makes it, with a number at its end: a different one for each number.
+pub fn numbered(name: &str, number: usize) -> String {
+    let (stem, ending) = (plain(name), format!("_{number}"));
+    let kept = stem.len().min(PLAIN_MAX.saturating_sub(ending.len()));
+    format!("{}{ending}", &stem[..kept])
+}
+
+/// A name for a part of a table: `table_columns_ending`, at most [`NAME_BYTES_MAX`] long. The
+/// longer of the first two is shortened first, and the ending stays. `columns` may be empty.
+pub fn made_name(table: &str, columns: &str, ending: &str) -> String {
+    let parts = 1 + usize::from(!columns.is_empty());
+    let most = NAME_BYTES_MAX.saturating_sub(parts + ending.len());
+    let (mut first, mut second) = (table.len(), columns.len());
+    while first + second > most {
+        *(if first > second { &mut first } else { &mut second }) -= 1;
+    }
+    let table = &table[..table.floor_char_boundary(first)];
+    match &columns[..columns.floor_char_boundary(second)] {
+        "" => format!("{table}_{ending}"),
+        columns => format!("{table}_{columns}_{ending}"),
+    }
+}
+
+/// As [`made_name`], with the smallest number behind the ending that makes the name free, if it
+/// needs one.
+pub fn free_made_name(
+    table: &str,
+    columns: &str,
+    ending: &str,
+    mut is_taken: impl FnMut(&str) -> bool,
+) -> String {
+    let endings = (1..).map(|number| format!("{ending}{number}"));
+    let endings = std::iter::once(ending.to_owned()).chain(endings);
+    let mut names = endings.map(|ending| made_name(table, columns, &ending));
+    names.find(|name| !is_taken(name)).expect("there are more numbers than names")
+}
 
 /// A name as it must be written in a statement.
 pub fn quoted(name: &str) -> String {
@@ -839,6 +885,21 @@ pub fn duplicated(table: &Table, index: &Index, values: &[Datum], by: &Immutable
 mod tests {
     use super::*;
     use isomer_design::Value;
+
+    #[test]
+    fn names_that_are_made_are_short_enough_and_keep_their_ending() {
+        assert_eq!(made_name("t", "a_b", "key"), "t_a_b_key");
+        assert_eq!(made_name("t", "", "pkey"), "t_pkey");
+        let (table, column) = ("t".repeat(63), "c".repeat(40));
+        let name = made_name(&table, &column, "idx");
+        assert_eq!(name, format!("{}_{}_idx", "t".repeat(29), "c".repeat(29)));
+        assert_eq!(made_name(&table, "", "pkey").len(), 63);
+        let taken = [name.clone(), made_name(&table, &column, "idx1")];
+        let free = free_made_name(&table, &column, "idx", |name| taken.contains(&name.to_owned()));
+        assert!(free.ends_with("_idx2") && free.len() <= 63, "{free}");
+        let stem = "s".repeat(80);
+        assert!(numbered(&stem, 2) != numbered(&stem, 12) && numbered(&stem, 12).len() <= 56);
+    }
 
     fn column(name: &str, ty: SqlType) -> TableColumn {
         TableColumn::plain(name.to_owned(), ty)

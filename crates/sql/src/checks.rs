@@ -7,7 +7,7 @@
 //!
 //! A check of one column has its name, wherever it stands.
 
-use crate::catalog::Check;
+use crate::catalog::{Check, made_name};
 use crate::error::{SqlError, code};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::tokenizer::{Token, Tokenizer};
@@ -76,15 +76,16 @@ impl<'t> Names<'t> {
     }
 
     fn free(&mut self, condition: &str) -> String {
-        let wanted = match mentioned(condition, &self.columns).as_slice() {
-            [column] => format!("{}_{column}_check", self.table),
-            _ => format!("{}_check", self.table),
+        let mentioned = mentioned(condition, &self.columns);
+        let column = match mentioned.as_slice() {
+            [column] => *column,
+            _ => "",
         };
-        let number = self.numbers.entry(wanted.clone()).or_default();
-        let mut name = wanted.clone();
+        let number = self.numbers.entry(made_name(self.table, column, "check")).or_default();
+        let mut name = made_name(self.table, column, "check");
         while self.taken.contains(&name) {
             *number += 1;
-            name = format!("{wanted}{number}");
+            name = made_name(self.table, column, &format!("check{number}"));
         }
         name
     }

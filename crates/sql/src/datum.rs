@@ -82,6 +82,18 @@ impl Datum {
         }
     }
 
+    /// True if both have the same representation. Equal values may differ in it: 1.0 and 1.00, 0
+    /// and -0, 30 days and a month.
+    pub(crate) fn is_identical(&self, other: &Datum) -> bool {
+        match (self, other) {
+            (Datum::Numeric(a), Datum::Numeric(b)) => a.scale() == b.scale() && a == b,
+            (Datum::Float(a), Datum::Float(b)) => a.to_bits() == b.to_bits(),
+            (Datum::Json(a), Datum::Json(b)) => a == b,
+            (Datum::Interval(a), Datum::Interval(b)) => a == b,
+            (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b) && a == b,
+        }
+    }
+
     /// Compares two values that are not NULL and of comparable types. NaN is above all numbers.
     pub fn compare(&self, other: &Datum) -> Ordering {
         match (self, other) {
@@ -312,7 +324,6 @@ pub fn convert(value: Datum, to: SqlType, explicit: bool) -> Result<Datum, SqlEr
         (Datum::TimeTz(within, _), SqlType::Time) => Ok(Datum::Int(within)),
         (Datum::Interval(span), SqlType::Interval) => Ok(Datum::Interval(span)),
         (Datum::Interval(span), SqlType::Time) => Ok(Datum::Int(span.micros.rem_euclid(DAY_US))),
-        (Datum::Timestamp(i64::MIN | i64::MAX), SqlType::Time) => Ok(Datum::Null),
         (Datum::Timestamp(micros), SqlType::Time) => Ok(Datum::Int(micros.rem_euclid(DAY_US))),
         (Datum::Timestamp(micros @ (i64::MIN | i64::MAX)), SqlType::Date) => Ok(Datum::Int(micros)),
         (Datum::Bool(truth), SqlType::Bool) => Ok(Datum::Bool(truth)),

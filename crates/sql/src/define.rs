@@ -3,7 +3,7 @@
 //! is known ([`crate::foreign`]).
 
 pub use crate::bind::{
-    check_domain, check_generated, computed_of, is_assignable, renamed, type_of,
+    check_conditions, check_domain, check_generated, computed_of, is_assignable, renamed, type_of,
 };
 use crate::bind::{column_name, folded, written_computed};
 use crate::catalog::Part as IndexPart;
@@ -22,6 +22,7 @@ use sqlparser::ast::{
     ColumnDef, ColumnOption, CreateIndex, CreateTable, CreateTableOptions, DataType, Expr,
     ForeignKeyConstraint, GeneratedAs, IndexColumn, ObjectName, TableConstraint,
 };
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const TABLE_COLUMNS_MAX: usize = 1600;
@@ -199,6 +200,7 @@ pub fn new_table_like(
         table.add_constraint(constraint)?;
     }
     table.name_checks(&[], [])?;
+    table.check_names()?;
     keep_types(&mut table.columns, &mut table.checks, catalog);
     if table.columns.is_empty() {
         return Err(SqlError::unsupported("a table without columns"));
@@ -511,6 +513,19 @@ impl NewTable {
         Ok(())
     }
 
+    /// Refuses two constraints of one name. Index names are compared when the indexes are made, and
+    /// the names of checks in [`Names`].
+    fn check_names(&self) -> Result<(), SqlError> {
+        let keys = self.key_name.iter().chain(self.unique.iter().filter_map(|it| it.name.as_ref()));
+        let foreign = self.foreign_keys.iter().filter_map(|key| key.name.as_ref()).map(folded);
+        let checks = self.checks.iter().map(|check| check.name.clone());
+        let mut known: BTreeSet<String> = keys.cloned().collect();
+        match foreign.chain(checks).find(|name| !known.insert(name.clone())) {
+            None => Ok(()),
+            Some(name) => Err(constraint_taken(&self.name, &name)),
+        }
+    }
+
     fn set_key(&mut self, columns: Vec<usize>, name: Option<String>) -> Result<(), SqlError> {
         if !self.key.is_empty() {
             let message =
@@ -521,6 +536,12 @@ impl NewTable {
         self.key_name = name;
         Ok(())
     }
+}
+
+/// 42710: a constraint of the table has this name.
+pub fn constraint_taken(table: &str, name: &str) -> SqlError {
+    let message = format!("constraint \"{name}\" for relation \"{table}\" already exists");
+    SqlError::new(code::DUPLICATE_OBJECT, message)
 }
 
 /// 22023: the type of a column is none of an identity.

@@ -19,7 +19,7 @@
 //! Left out: arrays of domains, parameters that are declared as one, views and subqueries whose columns keep the domain
 //! (they have the base type), domains in what an index computes.
 
-use crate::catalog::{Catalog, Check, Name};
+use crate::catalog::{Catalog, Check, Name, free_made_name};
 use crate::error::{SqlError, code};
 use crate::plan::RowCheck;
 use crate::types::SqlType;
@@ -52,7 +52,9 @@ pub struct Domain {
 pub struct DomainRule {
     /// Its number for clients.
     pub oid: u32,
-    /// What it is called.
+    /// Its name.
+    pub of: Name,
+    /// Its name in errors.
     pub name: String,
     /// True if NULL is no value of it.
     pub not_null: bool,
@@ -64,14 +66,16 @@ impl DomainRule {
     /// 23502
     pub(crate) fn null(&self) -> SqlError {
         let message = format!("domain {} does not allow null values", self.name);
-        SqlError::new(code::NOT_NULL_VIOLATION, message)
+        let error = SqlError::new(code::NOT_NULL_VIOLATION, message);
+        error.about_type(&self.of.schema, &self.of.name, "")
     }
 
     /// 23514
     pub(crate) fn broken(&self, check: &str) -> SqlError {
         let message =
             format!("value for domain {} violates check constraint \"{check}\"", self.name);
-        SqlError::new(code::CHECK_VIOLATION, message)
+        let error = SqlError::new(code::CHECK_VIOLATION, message);
+        error.about_type(&self.of.schema, &self.of.name, check)
     }
 }
 
@@ -149,16 +153,11 @@ impl Domain {
     /// # Errors
     /// 42710 if the name is taken.
     pub fn add_check(&mut self, name: Option<String>, condition: String) -> Result<(), SqlError> {
-        let is_taken = |name: &String| self.checks.iter().any(|check| check.name == *name);
+        let is_taken = |name: &str| self.checks.iter().any(|check| check.name == name);
         let name = match name {
             Some(name) if is_taken(&name) => return Err(self.taken(&name)),
             Some(name) => name,
-            None => {
-                let wanted = format!("{}_check", self.name.name);
-                let numbered = (1..).map(|number| format!("{wanted}{number}"));
-                let mut free = std::iter::once(wanted.clone()).chain(numbered);
-                free.find(|name| !is_taken(name)).expect("there are more numbers than conditions")
-            }
+            None => free_made_name(&self.name.name, "", "check", is_taken),
         };
         self.checks.push(Check { name, condition });
         self.sort();

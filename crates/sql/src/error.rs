@@ -23,11 +23,15 @@ pub struct SqlError {
 /// What an error is about, so that programs need not read its message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct About {
-    /// The schema of a table.
+    /// The schema of a table, or a type.
     pub schema: String,
-    /// The table.
+    /// The table; empty, as all of these: none.
     pub table: String,
-    /// A constraint of it.
+    /// A column of it.
+    pub column: String,
+    /// The type.
+    pub datatype: String,
+    /// A constraint of the table, or the type.
     pub constraint: String,
 }
 
@@ -149,8 +153,25 @@ impl SqlError {
     #[must_use]
     pub fn about(mut self, schema: &str, table: &str, constraint: &str) -> SqlError {
         let [schema, table, constraint] = [schema, table, constraint].map(str::to_owned);
-        self.about = Some(Box::new(About { schema, table, constraint }));
+        let (column, datatype) = (String::new(), String::new());
+        self.about = Some(Box::new(About { schema, table, column, datatype, constraint }));
         self
+    }
+
+    /// About a column of a table.
+    #[must_use]
+    pub fn about_column(self, schema: &str, table: &str, column: &str) -> SqlError {
+        let mut error = self.about(schema, table, "");
+        error.about.iter_mut().for_each(|about| about.column = column.to_owned());
+        error
+    }
+
+    /// About a type, and perhaps a constraint of it.
+    #[must_use]
+    pub fn about_type(self, schema: &str, datatype: &str, constraint: &str) -> SqlError {
+        let mut error = self.about(schema, "", constraint);
+        error.about.iter_mut().for_each(|about| about.datatype = datatype.to_owned());
+        error
     }
 
     /// At a place of the statement, unless it says so already.

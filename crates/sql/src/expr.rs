@@ -7,8 +7,8 @@ use crate::plan::{Inner, Source, Way};
 use crate::types::SqlType;
 use std::sync::Arc;
 
-/// An expression over a row.
-#[derive(Clone, PartialEq, Debug)]
+/// An expression over a row. Equal expressions have identical values for each row.
+#[derive(Clone, Debug)]
 pub enum Expr {
     /// A value.
     Const(Datum),
@@ -47,7 +47,7 @@ pub enum Expr {
     /// True if both are the same, NULL being the same as NULL.
     Same(Box<[Expr; 2]>),
     /// True if the value is one of the list.
-    In(Box<Expr>, Vec<Expr>),
+    In(Box<Expr>, Vec<Expr>, ListId),
     /// True if the comparison holds with any element of an array, or with all.
     Elements {
         /// How the value is compared with an element.
@@ -58,6 +58,8 @@ pub enum Expr {
         both: Box<[Expr; 2]>,
         /// The type of an element.
         element: SqlType,
+        /// The identity of the array.
+        list: ListId,
     },
     /// LIKE.
     Like {
@@ -79,6 +81,25 @@ pub enum Expr {
     Call(Func, Vec<Expr>),
     /// What a query answers.
     Inner(Box<Inner>),
+}
+
+/// The identity of a list of values, shared by all copies of its expression. The values of a list
+/// that is the same for all rows are hashed once in a statement.
+#[derive(Clone, Debug)]
+pub struct ListId(Option<Arc<u8>>);
+
+impl ListId {
+    /// Of a list of these values.
+    pub(crate) fn of(values: &[Expr]) -> ListId {
+        let is_fixed = values.iter().all(Expr::is_fixed);
+        // An allocation of zero bytes has no address of its own.
+        ListId(is_fixed.then(|| Arc::new(0)))
+    }
+
+    /// A number that is unique while the list lives; `None` if its values depend on a row.
+    pub(crate) fn number(&self) -> Option<usize> {
+        self.0.as_ref().map(|id| Arc::as_ptr(id) as usize)
+    }
 }
 
 /// Arithmetic with two operands.
@@ -184,7 +205,7 @@ macro_rules! each_child {
             | Expr::Like { both, .. }
             | Expr::Matches { both, .. } => both.$iter().for_each($visit),
             Expr::And(all) | Expr::Or(all) | Expr::Call(_, all) => all.$iter().for_each($visit),
-            Expr::In(value, list) => {
+            Expr::In(value, list, _) => {
                 $visit(value);
                 list.$iter().for_each($visit);
             }
@@ -197,6 +218,55 @@ macro_rules! each_child {
             }
         }
     };
+}
+
+impl PartialEq for Expr {
+    fn eq(&self, other: &Expr) -> bool {
+        use Expr::{
+            And, Arith, Call, Case, Cast, Column, Compare, Const, Domain, Given, In, Inner,
+        };
+        use Expr::{IsNull, IsTruth, Not, Or, Outer, Param, Same, Window};
+        match self {
+            // Equal constants may be shown in different ways.
+            Const(a) => matches!(other, Const(b) if a.is_identical(b)),
+            Param(a) => matches!(other, Param(b) if a == b),
+            Column(a) => matches!(other, Column(b) if a == b),
+            Given(a) => matches!(other, Given(b) if a == b),
+            Outer(a, at) => matches!(other, Outer(b, to) if (a, at) == (b, to)),
+            Expr::Aggregate(a) => matches!(other, Expr::Aggregate(b) if a == b),
+            Window(a) => matches!(other, Window(b) if a == b),
+            Expr::OuterAggregate(a, at) => {
+                matches!(other, Expr::OuterAggregate(b, to) if (a, at) == (b, to))
+            }
+            Cast(a, ty) => matches!(other, Cast(b, of) if ty == of && a == b),
+            Domain(a, rule) => matches!(other, Domain(b, of) if rule == of && a == b),
+            Arith(op, ty, a) => {
+                matches!(other, Arith(of, to, b) if (op, ty) == (of, to) && a == b)
+            }
+            Compare(op, a) => matches!(other, Compare(of, b) if op == of && a == b),
+            And(a) => matches!(other, And(b) if a == b),
+            Or(a) => matches!(other, Or(b) if a == b),
+            Not(a) => matches!(other, Not(b) if a == b),
+            IsNull(a) => matches!(other, IsNull(b) if a == b),
+            IsTruth(a, is) => matches!(other, IsTruth(b, of) if is == of && a == b),
+            Same(a) => matches!(other, Same(b) if a == b),
+            In(a, list, _) => matches!(other, In(b, of, _) if a == b && list == of),
+            Expr::Elements { compare, all, both, element, .. } => matches!(
+                other,
+                Expr::Elements { compare: op, all: every, both: of, element: ty, .. }
+                    if (compare, all, element) == (op, every, ty) && both == of
+            ),
+            Expr::Like { both, folds } => {
+                matches!(other, Expr::Like { both: of, folds: is } if folds == is && both == of)
+            }
+            Expr::Matches { both, folds } => {
+                matches!(other, Expr::Matches { both: of, folds: is } if folds == is && both == of)
+            }
+            Case(whens, a) => matches!(other, Case(of, b) if whens == of && a == b),
+            Call(func, args) => matches!(other, Call(of, with) if func == of && args == with),
+            Inner(a) => matches!(other, Inner(b) if a == b),
+        }
+    }
 }
 
 impl Expr {
@@ -268,6 +338,22 @@ impl Expr {
                 }
                 _ => false,
             })
+    }
+
+    /// True if it has one value in a statement: it reads no row and no correlated value.
+    fn is_fixed(&self) -> bool {
+        let varies = |expr: &Expr| match expr {
+            Expr::Const(_) | Expr::Param(_) | Expr::Cast(..) | Expr::Arith(..) | Expr::Call(..) => {
+                false
+            }
+            // An uncorrelated query runs once, unless it reads the rows of a recursive query.
+            Expr::Inner(inner) => {
+                let found = inner.inside.query.reads_found();
+                !inner.args.is_empty() || found.is_none_or(|found| !found.is_empty())
+            }
+            _ => true,
+        };
+        !self.has(&varies) && !self.is_volatile()
     }
 
     pub(crate) fn has(&self, what: &dyn Fn(&Expr) -> bool) -> bool {

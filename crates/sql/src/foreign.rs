@@ -207,7 +207,10 @@ pub fn unique_over<'t>(parent: &'t Table, columns: &[usize]) -> Option<Option<&'
 pub fn is_comparable(child: SqlType, parent: SqlType) -> bool {
     let exact = |ty: SqlType| ty.family() == Family::Number && !ty.is_float();
     match (child.family(), parent.family()) {
-        (Family::Number, Family::Number) => exact(child) == exact(parent),
+        // A numeric has values that no integer key has.
+        (Family::Number, Family::Number) => {
+            exact(child) == exact(parent) && (child.is_integer() || !parent.is_integer())
+        }
         (Family::Time, Family::Time) => child == parent,
         // Of these, blanks at the end count for the one and not for the other.
         (Family::Text, Family::Text) => {

@@ -89,6 +89,7 @@ pub enum Func {
     CurrentUser,
     SessionUser,
     BackendPid,
+    BlockingPids,
     NextVal,
     /// The next number of an identity column, which is part of what the table is.
     NextOwn,
@@ -270,6 +271,7 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("current_user" | "user" | "current_role", 0) => (CurrentUser, SqlType::Name),
         ("session_user", 0) => (SessionUser, SqlType::Name),
         ("pg_backend_pid", 0) => (BackendPid, SqlType::Int4),
+        ("pg_blocking_pids", 1) => (BlockingPids, SqlType::Array(&SqlType::Int4)),
         ("nextval", 1) => (NextVal, SqlType::Int8),
         ("currval", 1) => (CurrVal, SqlType::Int8),
         ("lastval", 0) => (LastVal, SqlType::Int8),
@@ -420,11 +422,13 @@ impl Func {
             Json(JsonFunc::Of) | MayOne(_) => true,
             Now | ClockTime | CurrentDate | LocalNow | Version | CurrentDatabase
             | CurrentSchema | CurrentSchemas | CurrentUser | SessionUser | BackendPid
-            | CurrentSetting | SetConfig | FormatType | TableVisible | TypeVisible
-            | RelationSize | IndexDefinition | ConstraintDefinition | ViewDefinition
-            | ShowDefault | UserById | ToRegclass | RegclassName | RegtypeName | PgTypeName
-            | ToRegtype | Regtype | SerialSequence | Description | ColumnDescription | Regclass
-            | ToChar | ReadTime | ToRegnamespace | NamespaceName => true,
+            | BlockingPids | CurrentSetting | SetConfig | FormatType | TableVisible
+            | TypeVisible | RelationSize | IndexDefinition | ConstraintDefinition
+            | ViewDefinition | ShowDefault | UserById | ToRegclass | RegclassName | RegtypeName
+            | PgTypeName | ToRegtype | Regtype | SerialSequence | Description
+            | ColumnDescription | Regclass | ToChar | ReadTime | ToRegnamespace | NamespaceName => {
+                true
+            }
             _ => false,
         }
     }
@@ -572,6 +576,12 @@ pub fn call(
         MayOne(asked) => rights::may(asked, args, catalog, around)?,
         UserById => Datum::Text(crate::system::role_name(around, int(0))),
         BackendPid => Datum::Int(around.process.into()),
+        BlockingPids => {
+            let process = args[0].as_int().unwrap_or_default();
+            let all = crate::system::blocking(process, around).into_iter();
+            let all: Vec<String> = all.map(|process| process.to_string()).collect();
+            Datum::Text(crate::array::format(all.iter().map(|process| Some(process.as_str()))))
+        }
         EncodingName => Datum::text("UTF8"),
         Random => random(around.seed),
         RandomUuid => random_uuid(around.random),

@@ -31,6 +31,7 @@ mod design;
 mod domain;
 mod grant;
 mod like;
+mod maintain;
 mod rewrite;
 mod sequence;
 mod shard;
@@ -48,10 +49,11 @@ use design::{alter as alter_design, system};
 pub use domain::{DomainChange, DomainOption, DomainStatement};
 pub use grant::{Grant, GrantRoles, NamedRights, RightsStatement, RoleName, Target};
 pub use like::{Including, Like};
+pub use maintain::Maintenance;
+pub(crate) use rewrite::keeps_keys;
 use rewrite::{as_table, drop_deferrable, has_partial_action, has_words, is_about_statistics};
 use rewrite::{
-    overriding, plain_arrays, plain_similar, plain_switches, single_locks, whole_locks,
-    whole_tables,
+    lock_clauses, overriding, plain_arrays, plain_similar, plain_switches, whole_tables,
 };
 pub use sequence::{IdentityChange, SequenceChange, SequenceStatement, sequence_options};
 pub use shard::{Reshard, ShardControl, column_list};
@@ -112,6 +114,8 @@ pub enum Parsed {
     Constraints(ConstraintsStatement),
     /// A statement that does nothing, and its tag.
     Nothing(&'static str),
+    /// VACUUM, ANALYZE.
+    Maintain(Maintenance),
 }
 
 /// `SET CONSTRAINTS ALL | name, .. DEFERRED | IMMEDIATE`
@@ -266,17 +270,16 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
         return statement(as_table(tokens), text);
     }
     plain_similar(&mut tokens);
-    single_locks(&mut tokens);
+    lock_clauses(&mut tokens);
     if has_words(&tokens, &["ON", "CONFLICT"]) {
         conflict::as_names(&mut tokens);
     }
-    if has_words(&tokens, &["KEY", "UPDATE"]) || has_words(&tokens, &["KEY", "SHARE"]) {
-        whole_locks(&mut tokens);
-    }
     match (first.as_str(), second.as_str()) {
         ("BEGIN" | "START", _) | ("SET", "TRANSACTION" | "SESSION") => drop_deferrable(&mut tokens),
-        ("VACUUM", _) => return Ok(Parsed::Nothing("VACUUM")),
-        ("ANALYZE", _) => return Ok(Parsed::Nothing("ANALYZE")),
+        ("VACUUM" | "ANALYZE" | "ANALYSE", _) => {
+            let found = maintain::statement(tokens).map_err(|error| refused(error, text))?;
+            return Ok(Parsed::Maintain(found));
+        }
         ("ALTER", "TABLE") if is_about_statistics(&tokens) => {
             return Ok(Parsed::Nothing("ALTER TABLE"));
         }
@@ -650,7 +653,19 @@ mod tests {
 
     #[test]
     fn what_only_postgresql_needs_does_nothing() {
-        assert_eq!(parse("vacuum analyze t").expect("one"), [Parsed::Nothing("VACUUM")]);
+        for (text, vacuums, analyzes, tables) in [
+            ("vacuum", true, false, 0),
+            ("vacuum full verbose analyze t", true, true, 1),
+            ("vacuum (analyze, parallel 2) t (a, b), s.u", true, true, 2),
+            ("vacuum (analyze false) t", true, false, 1),
+            ("analyze verbose t (a)", false, true, 1),
+        ] {
+            let parsed = parse(text).expect(text);
+            let [Parsed::Maintain(found)] = &parsed[..] else { panic!("{parsed:?}") };
+            let read = (found.vacuums, found.analyzes, found.tables.len());
+            assert_eq!(read, (vacuums, analyzes, tables), "{text}");
+        }
+        assert!(parse("vacuum t limit").is_err());
         assert_eq!(parse(" ; ; ").expect("none"), []);
         assert_eq!(parse("copy t from stdin with (freeze on)").expect("one").len(), 1);
     }

@@ -44,6 +44,9 @@ pub struct Select {
     pub windows: Vec<Window>,
     /// The columns of the result, and then what it is sorted by.
     pub project: Vec<Expr>,
+    /// Volatile places of `project` that are evaluated after sorting, with their expressions over
+    /// the projected row.
+    pub late: Vec<(usize, Expr)>,
     /// The columns of the result.
     pub output: Vec<OutputColumn>,
     /// True if equal rows are shown once.
@@ -223,6 +226,9 @@ macro_rules! each_expr {
         }
         $select.windows.$iter().for_each(|window| window.$exprs(&mut |expr| $visit(expr)));
         $select.filter.$iter().chain($select.project.$iter()).for_each(&mut *$visit);
+        for (_, late) in $select.late.$iter() {
+            $visit(late);
+        }
         $select.limit.$iter().chain($select.offset.$iter()).for_each(&mut *$visit);
         $select.other.$iter().for_each(|other| other.query.$exprs($visit));
     }};
@@ -299,8 +305,8 @@ pub struct OutputColumn {
 /// How the rows of a query are locked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lock {
-    /// FOR SHARE.
-    pub shared: bool,
+    /// How strong the lock is.
+    pub kind: LockKind,
     /// What is done with rows that somebody else has locked.
     pub busy: Busy,
 }

@@ -18,11 +18,12 @@ use crate::expr::Expr;
 use crate::foreign::{Check, Checks};
 use crate::parse::{AlterStatement, DomainStatement, Like, SequenceStatement};
 use crate::parse::{
-    ConstraintsStatement, CursorStatement, Declare, Fetch, Parsed, Reshard, RightsStatement,
+    ConstraintsStatement, CursorStatement, Declare, Fetch, Maintenance, Parsed, Reshard,
+    RightsStatement,
 };
 use crate::plan::{Change, Insert, OutputColumn, Select};
 use crate::rights::{Kind, Need, Object, Rights};
-use crate::transaction::{Sink, Surroundings, Transaction};
+use crate::transaction::{LockKind, Sink, Surroundings, Transaction};
 use crate::types::SqlType;
 use session::{copy, literals, modes, set_action, setting_name};
 use sqlparser::ast::{self, ObjectType, Statement};
@@ -79,6 +80,8 @@ pub enum Action {
     Design(Box<crate::parse::DesignStatement>),
     /// A statement about a user: likewise.
     User(crate::parse::UserStatement),
+    /// VACUUM, ANALYZE: only the names are checked.
+    Maintain(Maintenance),
     /// Nothing, and its tag.
     Nothing(&'static str),
 }
@@ -280,6 +283,7 @@ pub fn compile(
     let mut binder = Binder::new(catalog, text, params, budget);
     let action = match parsed {
         Parsed::Nothing(tag) => Action::Nothing(tag),
+        Parsed::Maintain(maintenance) => Action::Maintain(maintenance.clone()),
         Parsed::Design(crate::parse::DesignStatement::Show(name)) => {
             let query = format!("SELECT * FROM isomer.{name}");
             return compile(&crate::parse::parse(&query)?[0], &query, catalog, params, budget);
@@ -501,6 +505,29 @@ impl Compiled {
             }
             Action::Copy(copy) => matches!(copy.direction, CopyDirection::Out(_)),
             _ => false,
+        }
+    }
+
+    /// The name of the statement in the error of a read-only transaction; none, if it only reads.
+    pub fn refused_by_readers(&self) -> Option<&'static str> {
+        let of = |action: &Action| match action {
+            Action::Select(plan) => plan.lock.map(|lock| match lock.kind {
+                LockKind::KeyShare => "SELECT FOR KEY SHARE",
+                LockKind::Shared => "SELECT FOR SHARE",
+                LockKind::NoKeyUpdate => "SELECT FOR NO KEY UPDATE",
+                LockKind::Exclusive => "SELECT FOR UPDATE",
+            }),
+            Action::Insert(_) => Some("INSERT"),
+            Action::Update(_) => Some("UPDATE"),
+            Action::Delete(_) => Some("DELETE"),
+            _ => None,
+        };
+        match &self.action {
+            Action::Explain(inner, Explains::Cost(_)) => of(inner),
+            Action::Copy(copy) if matches!(copy.direction, CopyDirection::In(_)) => {
+                Some("COPY FROM")
+            }
+            action => of(action),
         }
     }
 

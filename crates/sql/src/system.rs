@@ -29,9 +29,10 @@ pub(crate) use definitions::is_visible_type;
 pub(crate) use definitions::{constraint_definition, default_access, is_visible};
 pub(crate) use definitions::{index_definition, regclass, regtype, relation_name};
 pub(crate) use definitions::{namespace_name, regnamespace, serial_sequence, view_definition};
+pub(crate) use information::blocking;
 use information::domain_constraints as domain_constraints_of;
 use information::{constraints_of, information_columns, information_view_columns};
-use information::{domain_checks, information_domain, sequences, sessions};
+use information::{domain_checks, information_domain, locks, sequences, sessions};
 use isomer_design::TableId;
 use rows::{attributes, classes, constraints, defaults, indexes, type_row};
 use rows::{dependencies, descriptions, sequence_class, sequence_row, sequences_row};
@@ -80,6 +81,37 @@ pub trait DesignView: Send + Sync {
     /// # Errors
     /// What the store has against it.
     fn last_number(&self, sequence: &Sequence) -> Result<(i64, bool), SqlError>;
+
+    /// Granted and waiting locks of tables and advisory locks, and those of rows with waiting
+    /// transactions.
+    fn locks(&self) -> Vec<LockRow>;
+
+    /// The transactions that block this one.
+    fn blockers(&self, transaction: u64) -> Vec<u64>;
+}
+
+/// A lock, as `pg_locks` shows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LockRow {
+    /// The locked object.
+    pub of: Locked,
+    /// The transaction.
+    pub transaction: u64,
+    /// The mode, as PostgreSQL calls it.
+    pub mode: &'static str,
+    /// False while the transaction waits.
+    pub is_granted: bool,
+}
+
+/// The locked object.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Locked {
+    /// A table or an index of the store.
+    Table(TableId),
+    /// A row of it.
+    Row(TableId),
+    /// An advisory lock: one number, or two.
+    Numbers(Vec<i64>),
 }
 
 /// The name of the user with this number.
@@ -114,6 +146,9 @@ pub trait SettingsView: Send + Sync {
 pub trait SessionsView: Send + Sync {
     /// The numbers of all connections, and their users.
     fn sessions(&self) -> Vec<(i32, String)>;
+
+    /// Each connection's number, and the number of its newest transaction.
+    fn transactions(&self) -> Vec<(i32, u64)>;
 }
 
 impl SystemTable {
@@ -294,6 +329,7 @@ impl SystemTable {
                 around.settings.settings().into_iter().map(row).collect()
             }
             ("pg_catalog", "pg_stat_activity") => sessions(around),
+            ("pg_catalog", "pg_locks") => locks(catalog, around),
             ("pg_catalog", "pg_tables") => {
                 let row = |table: &Arc<Table>| {
                     let owner = access.owner_name(Object::Relation(table.oid));

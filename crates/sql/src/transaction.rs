@@ -42,8 +42,9 @@ pub enum Base {
 ///   Exclusive       x   x  x   x     the row changes, or goes
 /// ```
 ///
-/// So a parent that is written often is no hindrance to its children, nor they to it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// So writers of a parent and writers of its children do not block each other. The order is that of
+/// strength.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[allow(missing_docs, reason = "the table above says what they are")]
 pub enum LockKind {
     KeyShare,
@@ -103,6 +104,11 @@ pub trait Transaction {
         kind: LockKind,
         waits: bool,
     ) -> Result<bool, SqlError>;
+
+    /// Releases the locks of rows that the current statement took and does not need, because the
+    /// rows do not exist or do not fit. Locks from before the statement stay, and so do the locks
+    /// of written rows.
+    fn unlock(&mut self, table: TableId, keys: &[Key]);
 
     /// Locks a number that means something to clients only, to the end of the transaction; `false` if it is busy and
     /// `waits` is false.

@@ -11,7 +11,7 @@ use isomer_sql::dates::{Order, TimeStyle};
 use isomer_sql::foreign::Check;
 use isomer_sql::rights::Identity;
 use isomer_sql::sequence::Sequence;
-use isomer_sql::system::{DesignView, SessionsView, SettingsView};
+use isomer_sql::system::{DesignView, LockRow, SessionsView, SettingsView};
 use isomer_sql::transaction::{Base, LockKind, LockedRow, Surroundings, Transaction, Visit};
 use isomer_sql::zone::Zone;
 use isomer_sql::{Datum, SqlError};
@@ -73,6 +73,8 @@ impl Transaction for Nothing {
     fn wait_for_holders(&mut self, _: TableId, _: &Key) -> Result<(), SqlError> {
         none()
     }
+
+    fn unlock(&mut self, _: TableId, _: &[Key]) {}
 
     fn look_again(&mut self) {}
 
@@ -144,10 +146,22 @@ impl DesignView for Nothing {
     fn last_number(&self, _: &Sequence) -> Result<(i64, bool), SqlError> {
         none()
     }
+
+    fn locks(&self) -> Vec<LockRow> {
+        Vec::new()
+    }
+
+    fn blockers(&self, _: u64) -> Vec<u64> {
+        Vec::new()
+    }
 }
 
 impl SessionsView for Nothing {
     fn sessions(&self) -> Vec<(i32, String)> {
+        Vec::new()
+    }
+
+    fn transactions(&self) -> Vec<(i32, u64)> {
         Vec::new()
     }
 }

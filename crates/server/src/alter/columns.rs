@@ -78,6 +78,7 @@ impl Definer<'_> {
             let default = new.column.default.take();
             new.column.default = default.map(|default| kept(&default, &self.catalog()));
         }
+        self.check_conditions(&Table { checks: new.checks.clone(), ..with_column(table, &new) })?;
         let catalog = self.catalog();
         // It is assigned to the column, so a text that is too long is not cut.
         let shown = catalog.type_shown(ty.without_modifier());
@@ -95,6 +96,7 @@ impl Definer<'_> {
                 return self.add_drawn(table, new, &value);
             }
             Some(default) => {
+                self.check_default(default, &shown)?;
                 let value = format!("SELECT ({})::{shown}", bound(default));
                 let query = self.query(&value, &catalog)?;
                 if query.is_volatile() {
@@ -290,10 +292,8 @@ impl Definer<'_> {
                 self.check_assignable((&column.name, was), column.ty, made_by.as_ref(), table)?;
                 let becomes_text =
                     column.ty.family() == Family::Text && was.family() != Family::Text;
-                let is_real = was == SqlType::Float4;
-                if made_by.is_none() && (becomes_text || is_real || column.domain.is_some()) {
-                    // A value's text depends on the session's settings, an exact number on how
-                    // many digits a binary one has; a domain may refuse it.
+                if made_by.is_none() && (becomes_text || column.domain.is_some()) {
+                    // A value's text depends on the session's settings; a domain may refuse it.
                     made_by = Some(parse_expression(&quoted(&column.name))?);
                 }
                 if let Some(default) = column.default.as_ref().filter(|_| !column.is_generated) {

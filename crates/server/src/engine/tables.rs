@@ -6,7 +6,7 @@ use crate::draft::Made;
 use isomer_cluster::{CancelToken, Error, Isolation, LockMode, OpenError};
 use isomer_design::{Key, Schema, SiteId, TableId};
 use isomer_sql::SqlError;
-use isomer_sql::catalog::{Table, plain};
+use isomer_sql::catalog::{Table, numbered, plain};
 use isomer_sql::datum::Datum;
 use isomer_sql::system::row_id_sequence;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Engine {
         let mut number = 1;
         while self.database().table(&name).is_ok() {
             number += 1;
-            name = format!("{}_{number}", plain(wanted));
+            name = numbered(wanted, number);
         }
         let schema = schema(&name)?;
         self.mark_unused(&name)?;

@@ -2,18 +2,20 @@
 
 use super::cursors::Kept;
 use super::{Flush, RUNS_MAX, Session, in_failed, until};
-use crate::backend::Backend;
+use crate::alter::folded;
+use crate::backend::{Backend, read_only_call};
 use crate::ddl::Definer;
 use crate::limits::{self, Limited};
 use crate::rights::{check_all_designs, check_design, check_lock, check_use};
 use crate::users::check_superuser;
 use crate::wire::{Formats, Out};
 use isomer_cluster::{CancelReason, Isolation, LockMode};
-use isomer_sql::catalog::{Catalog, Named};
+use isomer_sql::catalog::{Catalog, Named, Relation};
 use isomer_sql::datum::Datum;
-use isomer_sql::parse::{DesignStatement, RightsStatement, RoleName, UserStatement};
+use isomer_sql::parse::{DesignStatement, Maintenance, RightsStatement, RoleName, UserStatement};
 use isomer_sql::plan::OutputColumn;
 use isomer_sql::statement::{Action, Compiled, Control, Definition, Explains};
+use isomer_sql::system::SystemTable;
 use isomer_sql::transaction::Surroundings;
 use isomer_sql::zone::Zone;
 use isomer_sql::{SqlError, code};
@@ -106,10 +108,7 @@ impl Session {
             }
             Action::Setting(setting) => self.setting(setting, call, out),
             Action::Prepared(prepared) => self.prepared(prepared, call.describes, out, flush),
-            Action::Nothing("VACUUM") if self.in_block => {
-                let message = "VACUUM cannot run inside a transaction block";
-                Err(SqlError::new(code::ACTIVE_TRANSACTION, message))
-            }
+            Action::Maintain(maintenance) => self.maintain(maintenance, out),
             Action::Nothing(tag) => {
                 out.complete(tag);
                 Ok(())
@@ -191,6 +190,43 @@ impl Session {
         Ok(())
     }
 
+    /// VACUUM, ANALYZE: refuses relations and columns that do not exist. Nothing else is to be
+    /// done.
+    fn maintain(&mut self, maintenance: &Maintenance, out: &mut Out) -> Result<(), SqlError> {
+        let tag = maintenance.tag();
+        if maintenance.vacuums && (self.in_block || self.is_one_of_many) {
+            let message = format!("{tag} cannot run inside a transaction block");
+            return Err(SqlError::new(code::ACTIVE_TRANSACTION, message));
+        }
+        let catalog = self.catalog();
+        for (name, columns) in &maintenance.tables {
+            let named = Named::of(name)?;
+            if !columns.is_empty() && !maintenance.analyzes {
+                let what = "ANALYZE option must be specified when a column list is provided";
+                return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, what));
+            }
+            match catalog.lookup(&named) {
+                Some(Relation::Table(table)) => {
+                    for column in columns {
+                        table.column(&folded(column))?;
+                    }
+                }
+                Some(_) => {
+                    let verb = tag.to_lowercase();
+                    let message = format!(
+                        "skipping \"{}\" --- cannot {verb} non-tables or special system tables",
+                        named.name
+                    );
+                    out.notice("WARNING", &SqlError::new("01000", message));
+                }
+                None if SystemTable::find(named.schema.as_deref(), &named.name).is_some() => {}
+                None => return Err(catalog.no_relation(&named, "table")),
+            }
+        }
+        out.complete(tag);
+        Ok(())
+    }
+
     /// Makes, changes or drops a role. Its memberships are definitions, which commit with it.
     fn user(
         &mut self,
@@ -198,6 +234,14 @@ impl Session {
         out: &mut Out,
         flush: &mut dyn Flush,
     ) -> Result<(), SqlError> {
+        if self.is_read_only() == Some(true) {
+            let verb = match statement {
+                UserStatement::Create { .. } => "CREATE ROLE",
+                UserStatement::Alter { .. } => "ALTER ROLE",
+                UserStatement::Drop { .. } => "DROP ROLE",
+            };
+            return Err(read_only_call(verb));
+        }
         self.commit_before_user(out)?;
         let mut salt = [0; 16];
         (self.random)(&mut salt);
@@ -273,6 +317,9 @@ impl Session {
         let (mark, numbers) = (out.mark(), self.numbers.borrow().mark());
         for _ in 0..RUNS_MAX {
             let is_alone = self.txn.is_none();
+            // A transaction without reads and writes can take a new snapshot.
+            let is_used = self.txn.as_ref().is_some_and(|backend| backend.is_used);
+            let is_first = !is_used && self.savepoints.is_empty() && call.compiled.is_read_only();
             self.begin_statement()?;
             // What was done before in the transaction stays.
             let savepoint = (!is_alone).then(|| self.backend().savepoint());
@@ -289,18 +336,27 @@ impl Session {
             // What was seen before stays true as well, as every statement of READ COMMITTED sees anew.
             let sees_anew = self.backend().isolation() == Isolation::ReadCommitted;
             let is_overtaken = self.catalog().version != catalog.version;
-            let may_again = is_alone || sees_anew || is_overtaken;
+            let may_again = is_alone || sees_anew || is_overtaken || is_first;
             if error.code != code::SERIALIZATION || !may_again || !out.back_to(mark) {
                 return Err(error);
             }
             match savepoint {
-                Some(savepoint) => self.backend().back_to(&savepoint),
+                Some(savepoint) if sees_anew || !is_first => self.backend().back_to(&savepoint),
+                Some(_) => self.begin_again(),
                 None => self.txn = None,
             }
             self.numbers_back_to(&numbers);
         }
         let message = "the rows of the statement moved away each time it was run";
         Err(SqlError::new(code::SERIALIZATION, message).hint("Run the transaction again."))
+    }
+
+    /// Restarts the transaction of a block, which has read and written nothing.
+    fn begin_again(&mut self) {
+        let Some(before) = self.txn.take() else { return };
+        let (begun_us, deferred) = (before.begun_us, before.deferred);
+        let backend = self.backend();
+        (backend.begun_us, backend.deferred) = (begun_us, deferred);
     }
 
     /// The plan of a statement for this catalog, as the transaction may use it, if its role may run it.
@@ -316,7 +372,10 @@ impl Session {
             None => (call.again)(catalog)?,
         };
         compiled.check(catalog, &self.identity(catalog))?;
-        Ok(compiled)
+        match compiled.refused_by_readers() {
+            Some(what) if self.is_read_only() == Some(true) => Err(read_only_call(what)),
+            _ => Ok(compiled),
+        }
     }
 
     fn query_once(

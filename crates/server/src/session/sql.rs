@@ -1,6 +1,7 @@
 //! Statements of SQL about what a session has prepared, and definitions.
 
 use super::{Call, Flush, PlanAgain, Session};
+use crate::backend::read_only_call;
 use crate::ddl::Definer;
 use crate::indexes::Asker;
 use crate::rights::{check_definition, check_use};
@@ -315,6 +316,10 @@ impl Session {
         flush: &mut dyn Flush,
     ) -> Result<(), SqlError> {
         isomer_sql::refuse::truncate(truncate)?;
+        self.backend();
+        if self.is_read_only() == Some(true) {
+            return Err(read_only_call("TRUNCATE TABLE"));
+        }
         let cascade = matches!(truncate.cascade, Some(CascadeOption::Cascade));
         let tables = self.truncated(truncate, cascade, out)?;
         self.close_linked(&tables)?;

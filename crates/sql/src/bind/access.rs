@@ -207,14 +207,14 @@ impl Finder<'_> {
                 let value = other(a, b).or_else(|| other(b, a));
                 value.map(|value| Values::These(vec![value.clone()]))
             }
-            Expr::In(value, list) if **value == *part => {
+            Expr::In(value, list, _) if **value == *part => {
                 list.iter().all(|one| self.is_known(one)).then(|| Values::These(list.clone()))
             }
             Expr::Inner(inner) if inner.value.as_ref() == Some(part) => {
                 let known = inner.args.is_empty();
                 known.then(|| Values::Elements(condition.clone(), inner.inside.query.output[0].ty))
             }
-            Expr::Elements { compare: Compare::Eq, all: false, both, element } => {
+            Expr::Elements { compare: Compare::Eq, all: false, both, element, .. } => {
                 let [value, array] = &**both;
                 let known = value == part && self.is_known(array);
                 known.then(|| Values::Elements(array.clone(), *element))

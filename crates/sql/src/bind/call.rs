@@ -90,6 +90,9 @@ impl Binder<'_> {
             return self.over(&name, &said, over);
         }
         if is_aggregate(&name) {
+            if let Some(value) = self.aggregate_of_nothing(&name) {
+                return Ok(value);
+            }
             return self.aggregate(&name, &said);
         }
         if is_window_function(&name) {

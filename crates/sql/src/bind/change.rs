@@ -463,9 +463,8 @@ pub fn is_assignable(from: SqlType, to: SqlType) -> bool {
         _ if from.family() == Family::Unknown => true,
         // Numbers of objects are made of whole numbers only.
         SqlType::Oid => from.is_integer(),
-        SqlType::Int4 | SqlType::Int8 if from == SqlType::Oid => true,
-        to if from == SqlType::Oid && to.family() == Family::Number => false,
-        SqlType::Letter => is_one && from != SqlType::Name,
+        SqlType::Numeric(_) | SqlType::Float4 | SqlType::Float8 if from == SqlType::Oid => false,
+        SqlType::Letter => is_one,
         to => is_one || to.family() == Family::Text || are_times(from, to),
     }
 }

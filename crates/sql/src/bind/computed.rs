@@ -56,7 +56,7 @@ impl Computed {
         let ast = crate::parse::parse_expression(&text)?;
         let scope = binder.table_scope(table, &[&table.name])?;
         let bound = binder.within(scope, |binder| binder.computed(&ast, is_predicate));
-        // Places in the text are none in that of the statement.
+        // Positions in this text are not positions in the statement.
         let ((value, ty), _) = bound.map_err(SqlError::nowhere)?;
         let place = if is_predicate { "index predicate" } else { "index expression" };
         check_immutable(&value, table, place)?;
@@ -104,7 +104,7 @@ impl Binder<'_> {
         is_predicate: bool,
         table: &Arc<Table>,
     ) -> Result<Expr, SqlError> {
-        // Places in the text are none in that of the statement.
+        // Positions in this text are not positions in the statement.
         let ast = crate::parse::parse_expression(text).map_err(SqlError::nowhere)?;
         let scope = self.table_scope(table, &[&table.name])?;
         let bound = self.within(scope, |binder| binder.computed(&ast, is_predicate));
@@ -173,14 +173,14 @@ fn implies(condition: &Expr, part: &Expr) -> bool {
         (Expr::And(all), part) => all.iter().any(|one| implies(one, part)),
         (Expr::Or(arms), part) => arms.iter().all(|arm| implies(arm, part)),
         (condition, Expr::Or(arms)) => arms.iter().any(|arm| implies(condition, arm)),
-        (Expr::In(value, some), Expr::In(of, list)) => {
+        (Expr::In(value, some, _), Expr::In(of, list, _)) => {
             value == of && some.iter().all(|one| list.contains(one))
         }
-        (Expr::Compare(Compare::Eq, both), Expr::In(of, list)) => {
+        (Expr::Compare(Compare::Eq, both), Expr::In(of, list, _)) => {
             let [a, b] = &**both;
             (a == &**of && list.contains(b)) || (b == &**of && list.contains(a))
         }
-        (Expr::In(value, some), Expr::Compare(..)) => some.iter().all(|one| {
+        (Expr::In(value, some, _), Expr::Compare(..)) => some.iter().all(|one| {
             let both = Box::new([Expr::clone(value), one.clone()]);
             is_narrower(&Expr::Compare(Compare::Eq, both), part)
         }),
@@ -229,7 +229,7 @@ fn needs(condition: &Expr, value: &Expr) -> bool {
             both.contains(value)
         }
         Expr::Elements { both, all: false, .. } => both[0] == *value,
-        Expr::In(of, _) => **of == *value,
+        Expr::In(of, ..) => **of == *value,
         Expr::IsTruth(of, _) => **of == *value,
         // What is known to be false has been compared as well.
         Expr::Not(not) => match &**not {

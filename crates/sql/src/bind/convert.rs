@@ -10,7 +10,7 @@ use crate::dates::{self, Moment};
 use crate::datum::{Datum, convert};
 use crate::error::{SqlError, clipped, code};
 use crate::expr::Expr;
-use crate::functions::{ArrayFunc, Func, NumberFunc, TextFunc, TimeFunc, common};
+use crate::functions::{Func, TimeFunc, common};
 use crate::numeric::{Decimal, Unreadable, overflow};
 use crate::types::{Family, SqlType};
 use sqlparser::ast;
@@ -191,28 +191,6 @@ impl Binder<'_> {
             return Err(SqlError::new(code::CANNOT_COERCE, message));
         }
         self.budget.charge(EXPR_BYTES)?;
-        match (value.ty, ty) {
-            // What a client would see becomes a name, or bytes.
-            (SqlType::Bool, SqlType::Name) => return Ok(typed(show(value), ty)),
-            (SqlType::Char(_), SqlType::Bytea) => {
-                return Ok(typed(retyped(show(value), SqlType::Text, ty), ty));
-            }
-            (SqlType::Letter, SqlType::Int4) => {
-                return Ok(typed(Expr::Call(Func::Text(TextFunc::Ascii), vec![value.expr]), ty));
-            }
-            (SqlType::Array(from), SqlType::Array(to))
-                if from.family() == Family::Bool
-                    || (from.family() == Family::Number && to.family() == Family::Number) =>
-            {
-                let types = [from, to].map(|ty| Expr::Const(Datum::Int(ty.number())));
-                let args = std::iter::once(value.expr).chain(types).collect();
-                return Ok(typed(Expr::Call(Func::Array(ArrayFunc::Converted), args), ty));
-            }
-            (SqlType::Int4, SqlType::Letter) => {
-                return Ok(typed(Expr::Call(Func::Text(TextFunc::Chr), vec![value.expr]), ty));
-            }
-            _ => {}
-        }
         if ty.family() == Family::Text && value.ty.family() != Family::Unknown {
             let text = self.as_text(value)?;
             let is_same = matches!(ty, SqlType::Text | SqlType::Varchar(None));
@@ -300,9 +278,6 @@ impl Binder<'_> {
             (expr, SqlType::Varchar(_)) if matches!(ty, SqlType::Char(_)) => {
                 Ok(Expr::Cast(Box::new(expr), SqlType::Char(None)))
             }
-            (expr, from @ SqlType::Float4) if matches!(ty, SqlType::Numeric(_)) => {
-                Ok(retyped(expr, from, ty))
-            }
             (expr, from) if from != ty && are_times(from, ty) => Ok(retyped(expr, from, ty)),
             (expr, from) => match (from.plain().element(), ty.element()) {
                 (Some(from), Some(to)) if are_elements(from, to) => {
@@ -371,13 +346,8 @@ pub(super) fn are_times(from: SqlType, to: SqlType) -> bool {
 /// True for types of elements of which arrays are assigned to arrays of the other: what one is written as, the other is,
 /// or is out of its range.
 pub(super) fn are_elements(from: SqlType, to: SqlType) -> bool {
-    let is_text = matches!(from, SqlType::Date | SqlType::Timestamp | SqlType::Uuid)
-        || from.family() == Family::Number;
     let is_written_alike = from.family() == Family::Text || from.is_integer();
-    match to.family() {
-        Family::Text if is_text => true,
-        family => from != to && from.family() == family && is_written_alike,
-    }
+    from != to && from.family() == to.family() && is_written_alike
 }
 
 /// A value of a type as one of another; between moments and what the wall shows by the session's zone.
@@ -394,9 +364,6 @@ pub(crate) fn retyped(expr: Expr, from: SqlType, to: SqlType) -> Expr {
             Expr::Call(Func::Time(TimeFunc::ZonedClock), vec![expr])
         }
         (Date, TimestampTz) => Expr::Call(Func::Instant, vec![cast(expr, Timestamp)]),
-        (SqlType::Float4, SqlType::Numeric(_)) => {
-            cast(Expr::Call(Func::Number(NumberFunc::OfReal), vec![expr]), to)
-        }
         _ => cast(expr, to),
     }
 }
@@ -431,23 +398,12 @@ fn name_function(ty: &str) -> Option<Func> {
 fn can_cast(from: SqlType, to: SqlType) -> bool {
     let (a, b) = (from.family(), to.family());
     match (a, b) {
-        (Family::Unknown, _) => true,
-        _ if from == SqlType::Letter => b == Family::Text || to == SqlType::Int4,
-        _ if to == SqlType::Letter => a == Family::Text || from == SqlType::Int4,
-        (Family::Text, _) | (_, Family::Text) => true,
-        (Family::Number, Family::Number) if to == SqlType::Oid => from.is_integer(),
-        (Family::Number, Family::Number) if from == SqlType::Oid => {
-            matches!(to, SqlType::Int4 | SqlType::Int8)
+        (Family::Unknown | Family::Text | Family::Array, _) | (_, Family::Text | Family::Array) => {
+            true
         }
         (Family::Bool, Family::Number) => to == SqlType::Int4,
         (Family::Number, Family::Bool) => from == SqlType::Int4,
-        (Family::Json, Family::Number | Family::Bool) => {
-            from == SqlType::Jsonb && to != SqlType::Oid
-        }
-        (Family::Array, Family::Array) => match (from.plain().element(), to.plain().element()) {
-            (Some(from), Some(to)) => can_cast(from, to),
-            _ => true,
-        },
+        (Family::Json, Family::Number | Family::Bool) => from == SqlType::Jsonb,
         _ => a == b || are_times(from, to),
     }
 }

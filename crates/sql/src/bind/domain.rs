@@ -38,7 +38,13 @@ impl Binder<'_> {
     /// What a domain, and those that it is over, want of a value.
     pub(super) fn domain_rule(&mut self, domain: &Domain) -> Result<Arc<DomainRule>, SqlError> {
         let name = self.catalog.made_shown(&domain.name);
-        let mut rule = DomainRule { oid: domain.oid, name, not_null: false, checks: Vec::new() };
+        let mut rule = DomainRule {
+            oid: domain.oid,
+            of: domain.name.clone(),
+            name,
+            not_null: false,
+            checks: Vec::new(),
+        };
         for domain in self.catalog.domain_chain(domain) {
             rule.not_null |= domain.not_null;
             for check in &domain.checks {
@@ -78,7 +84,7 @@ impl Binder<'_> {
         let scope = Scope { columns: vec![value], used: vec![false], ..Scope::default() };
         let bind = |binder: &mut Self| binder.within(scope, |binder| binder.condition(&ast));
         let bound = self.needing_nothing(|binder| binder.apart(bind));
-        // Places in the text are none in that of the statement.
+        // Positions in this text are not positions in the statement.
         Ok(bound.map_err(SqlError::nowhere)?.0)
     }
 
@@ -121,13 +127,19 @@ impl Select {
 pub fn check_domain(domain: &Domain, catalog: &Catalog, budget: &Budget) -> Result<(), SqlError> {
     let mut binder = Binder::new(catalog, "", &[], budget);
     for check in &binder.domain_rule(domain)?.checks {
-        if check.condition.has_query() {
-            let message = "cannot use subquery in check constraint";
-            return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
-        }
-        if check.condition.has(&|part| matches!(part, Expr::Param(_))) {
-            return Err(SqlError::new(code::UNDEFINED_PARAMETER, "there is no parameter $1"));
-        }
+        check_condition(&check.condition)?;
+    }
+    Ok(())
+}
+
+/// Refuses what is no condition of a row or a value by itself.
+pub(super) fn check_condition(condition: &Expr) -> Result<(), SqlError> {
+    if condition.has_query() {
+        let message = "cannot use subquery in check constraint";
+        return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+    }
+    if condition.has(&|part| matches!(part, Expr::Param(_))) {
+        return Err(SqlError::new(code::UNDEFINED_PARAMETER, "there is no parameter $1"));
     }
     Ok(())
 }

@@ -153,15 +153,12 @@ impl Binder<'_> {
         Ok(link)
     }
 
-    /// How an UPDATE locks rows: where children may name them, and neither a key of theirs nor their place is set, so
-    /// that these may go on.
+    /// The lock of an UPDATE: weaker where it sets no column of a key, so that rows of other tables
+    /// can refer to the row meanwhile.
     pub(super) fn lock_of(&self, table: &Table, set: &[usize]) -> LockKind {
         let mut keys = table.indexes.iter().filter(|index| index.is_of_all()).map(|i| &i.columns);
         let sets_key = table.key_slots().iter().any(|at| set.contains(at))
             || keys.any(|columns| columns.iter().any(|at| set.contains(at)));
-        match sets_key || self.catalog.referring(table.oid).next().is_none() {
-            true => LockKind::Exclusive,
-            false => LockKind::NoKeyUpdate,
-        }
+        if sets_key { LockKind::Exclusive } else { LockKind::NoKeyUpdate }
     }
 }

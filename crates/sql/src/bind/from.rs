@@ -235,7 +235,8 @@ impl Binder<'_> {
 
     /// A query of WITH, where it is mentioned. It sees what was around where it stands. One that looks at nothing
     /// there is bound once, and shared.
-    fn mentioned(&mut self, at: usize) -> Result<Source, SqlError> {
+    pub(super) fn mentioned(&mut self, at: usize) -> Result<Source, SqlError> {
+        self.named[at].is_read = true;
         if self.named[at].found.is_some() {
             return self.found(at);
         }

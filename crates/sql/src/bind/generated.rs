@@ -11,7 +11,7 @@
 //! same whenever it is computed, so what a session sets, or time, has no place in it; and no column is computed of one
 //! that is.
 
-use super::{Binder, Typed};
+use super::Binder;
 use crate::budget::Budget;
 use crate::catalog::{Catalog, Table, quoted};
 use crate::error::{SqlError, code};
@@ -29,17 +29,16 @@ impl Binder<'_> {
         table: &Arc<Table>,
         at: usize,
     ) -> Result<Option<Expr>, SqlError> {
-        let value = self.generated_as(table, at)?;
-        value.map(|value| self.stored(value, &table.columns[at])).transpose()
-    }
-
-    /// The same before it becomes a value of the column's type.
-    fn generated_as(&mut self, table: &Arc<Table>, at: usize) -> Result<Option<Typed>, SqlError> {
-        let Some(text) = table.columns[at].generated() else { return Ok(None) };
+        let column = &table.columns[at];
+        let Some(text) = column.generated() else { return Ok(None) };
         self.budget.tick(text.len())?;
         let ast = crate::parse::parse_expression(text)?;
         let scope = self.table_scope(table, &[&table.name])?;
-        Ok(Some(self.within(scope, |binder| binder.expr(&ast))?.0))
+        let (value, _) = self.within(scope, |binder| {
+            let value = binder.expr(&ast)?;
+            binder.stored(value, column)
+        })?;
+        Ok(Some(value))
     }
 }
 
@@ -77,10 +76,7 @@ pub fn check_generated(
     budget: &Budget,
 ) -> Result<(), SqlError> {
     let mut binder = Binder::new(catalog, "", &[], budget);
-    let Some(value) = binder.generated_as(table, at)? else { return Ok(()) };
-    binder.stored(value.clone(), &table.columns[at])?;
-    // The column's type does not make it another value at another time.
-    let value = value.expr;
+    let Some(value) = binder.generated(table, at)? else { return Ok(()) };
     let wrong = |message: String| SqlError::new(code::INVALID_OBJECT_DEFINITION, message);
     if value.has_query() {
         return Err(SqlError::new(
@@ -103,6 +99,26 @@ pub fn check_generated(
         true => Err(wrong("generation expression is not immutable".to_owned())),
         false => Ok(()),
     }
+}
+
+/// Refuses check constraints that are not conditions on one row.
+///
+/// # Errors
+/// 0A000 for a query, 42P02 for a parameter, and what else is wrong with them.
+pub fn check_conditions(
+    table: &Arc<Table>,
+    catalog: &Catalog,
+    budget: &Budget,
+) -> Result<(), SqlError> {
+    let mut binder = Binder::new(catalog, "", &[], budget);
+    for check in &table.checks {
+        let ast = crate::parse::parse_expression(&check.condition)?;
+        let scope = binder.table_scope(table, &[&table.name])?;
+        let bound = binder.within(scope, |binder| binder.condition(&ast));
+        // Positions in this text are not positions in the statement.
+        super::domain::check_condition(&bound.map_err(SqlError::nowhere)?.0)?;
+    }
+    Ok(())
 }
 
 /// The generated columns of a table that look at one of its columns.

@@ -216,6 +216,7 @@ fn shows_nothing(query: &mut Select) {
         && query.offset.is_none();
     if is_plain {
         query.project.clear();
+        query.late.clear();
         query.output.clear();
         query.order.clear();
         query.distinct_on.clear();

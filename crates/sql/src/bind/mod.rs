@@ -79,7 +79,7 @@ pub(crate) use convert::{bare, negative, retyped};
 pub use domain::check_domain;
 pub(crate) use expr::Typed;
 pub(crate) use generated::checked_columns;
-pub use generated::{check_generated, computed_of, renamed};
+pub use generated::{check_conditions, check_generated, computed_of, renamed};
 pub(crate) use name::column_name;
 
 pub(crate) use view::written;
@@ -139,6 +139,8 @@ struct NamedQuery {
     depth: usize,
     /// True if it may mention itself.
     may_recurse: bool,
+    /// True if a query reads it.
+    is_read: bool,
     /// While its recursive term is bound.
     found: Option<Found>,
     /// Once it is bound, and looks at nothing around it.
@@ -171,6 +173,8 @@ struct Scope {
     sets: Option<SetCall>,
     /// Places that are looked at, though nobody has named them.
     unnamed: Vec<usize>,
+    /// Of a query whose source is always empty: how many aggregates it has so far.
+    of_nothing: Option<usize>,
 }
 
 #[derive(Clone)]

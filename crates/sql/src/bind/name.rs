@@ -114,6 +114,8 @@ impl Binder<'_> {
                 .filter(|column| alias.is_some() || column.shown || column.origin.1 < 0)
                 .collect();
             match found.as_slice() {
+                // Columns of an empty source have no values.
+                [] if scope.of_nothing.is_some() => return Ok(super::select::unknown()),
                 [] => {}
                 [column] => {
                     let (slot, ty) = (column.slot, column.ty);

@@ -14,7 +14,7 @@ use super::json::TEXTS;
 use super::{Binder, DEPTH_MAX};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
-use crate::expr::{Arith, Compare, Expr};
+use crate::expr::{Arith, Compare, Expr, ListId};
 use crate::functions::{self, ArrayFunc, Func, RegexFunc};
 use crate::types::{Family, SqlType};
 use sqlparser::ast::{self, BinaryOperator};
@@ -185,7 +185,8 @@ impl Binder<'_> {
             }
             bound.push(b);
         }
-        Ok(boolean(Expr::In(Box::new(left.expr), bound)))
+        let list = ListId::of(&bound);
+        Ok(boolean(Expr::In(Box::new(left.expr), bound, list)))
     }
 
     /// `x = ANY (..)` and `x <> ALL (..)` over a query, a list in an array, or an array.
@@ -228,7 +229,8 @@ impl Binder<'_> {
         let (value, _) =
             self.unify(value, typed(Expr::Const(Datum::Null), element), compare.sign())?;
         let both = Box::new([value, array]);
-        Ok(boolean(Expr::Elements { compare, all, both, element }))
+        let list = ListId::of(&both[1..]);
+        Ok(boolean(Expr::Elements { compare, all, both, element, list }))
     }
 
     /// `ARRAY[..]` of literals.

@@ -19,10 +19,12 @@ use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::Expr;
 use crate::functions;
+use crate::parse::keeps_keys;
 use crate::plan::{
     Access, Busy, Lock, Other, OutputColumn, Select, SetOperator, SortKey, Source, Step,
 };
 use crate::refuse;
+use crate::transaction::LockKind;
 use crate::types::{Family, SqlType};
 use sqlparser::ast::{self, LimitClause, NonBlock, OrderByKind, Query, SetExpr, SetQuantifier};
 use std::fmt::{self, Write};
@@ -50,14 +52,36 @@ impl Binder<'_> {
                     return Err(self.at(error, &table.alias.name));
                 }
                 let (query, depth) = (Rc::new(table.clone()), self.scopes.len());
-                let (may_recurse, found) = (with.recursive, None);
-                self.named.push(NamedQuery { name, query, depth, may_recurse, found, bound: None });
+                let may_recurse = with.recursive;
+                self.named.push(NamedQuery {
+                    name,
+                    query,
+                    depth,
+                    may_recurse,
+                    found: None,
+                    is_read: false,
+                    bound: None,
+                });
             }
         }
         let bound = self.query_body(query);
+        let bound = bound.and_then(|bound| self.unread(names).map(|()| bound));
         self.named.truncate(names);
         self.depth -= 1;
         bound
+    }
+
+    /// Binds the queries of WITH that no other query reads, to report their errors. They do not run
+    /// and need no rights.
+    fn unread(&mut self, from: usize) -> Result<(), SqlError> {
+        for at in from..self.named.len() {
+            if !self.named[at].is_read {
+                let mark = self.budget.mark();
+                self.needing_nothing(|binder| binder.mentioned(at).map(drop))?;
+                self.budget.back_to(mark);
+            }
+        }
+        Ok(())
     }
 
     fn query_body(&mut self, query: &Query) -> Result<Select, SqlError> {
@@ -152,6 +176,10 @@ impl Binder<'_> {
                 self.budget.deeper()?;
                 let (left, right) = self.branches(left, right)?;
                 together(left, right, with, all)
+            }
+            SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {
+                Err(SqlError::unsupported("a query of WITH that writes")
+                    .hint("Write it as a statement of its own, in the same transaction."))
             }
             _ => Err(SqlError::unsupported("this kind of query")),
         }
@@ -337,6 +365,7 @@ pub(super) fn empty(output: Vec<OutputColumn>) -> Select {
         group: None,
         windows: Vec::new(),
         project: Vec::new(),
+        late: Vec::new(),
         output,
         distinct: false,
         distinct_on: Vec::new(),
@@ -421,13 +450,21 @@ impl Locking {
     fn of(query: &Query) -> Option<Locking> {
         let last = |name: &ast::ObjectName| name.0.last().and_then(|part| part.as_ident()).cloned();
         let clauses = query.locks.iter().map(|clause| {
-            let shared = clause.lock_type == ast::LockType::Share;
+            let of = clause.of.as_ref();
+            let keeps_keys = of.is_some_and(keeps_keys);
+            let kind = match (clause.lock_type, keeps_keys) {
+                (ast::LockType::Share, true) => LockKind::KeyShare,
+                (ast::LockType::Share, false) => LockKind::Shared,
+                (ast::LockType::Update, true) => LockKind::NoKeyUpdate,
+                (ast::LockType::Update, false) => LockKind::Exclusive,
+            };
             let busy = match clause.nonblock {
                 None => Busy::Wait,
                 Some(NonBlock::Nowait) => Busy::Fail,
                 Some(NonBlock::SkipLocked) => Busy::Skip,
             };
-            (Lock { shared, busy }, clause.of.as_ref().and_then(last))
+            let named = of.filter(|of| !keeps_keys || of.0.len() > 1);
+            (Lock { kind, busy }, named.and_then(last))
         });
         let clauses: Vec<_> = clauses.collect();
         (!clauses.is_empty()).then_some(Locking(clauses))
@@ -443,7 +480,7 @@ impl Locking {
     pub(super) fn lock_of(&self, alias: &str) -> Option<Lock> {
         let means = |of: &Option<ast::Ident>| of.as_ref().is_none_or(|of| folded(of) == alias);
         let clauses = self.0.iter().filter(|(_, of)| means(of)).map(|(lock, _)| *lock);
-        clauses.reduce(|a, b| Lock { shared: a.shared && b.shared, busy: a.busy.max(b.busy) })
+        clauses.reduce(|a, b| Lock { kind: a.kind.max(b.kind), busy: a.busy.max(b.busy) })
     }
 }
 

@@ -5,7 +5,6 @@
 //! joins are inner ones, next comes always the source that can be looked up best with what is known.
 
 use super::arrange::{arrange, comes_sorted};
-use super::call::is_aggregate;
 use super::group::Grouped;
 use super::operators::{check_equality, check_order};
 use super::query::{Locking, of_values, output_place, sort_key};
@@ -41,7 +40,7 @@ impl Binder<'_> {
             return self.select(&expanded, order, lock, targets);
         }
         if select.from.iter().any(is_void) {
-            return Ok(nothing(select));
+            return self.over_nothing(select);
         }
         let scope = Scope { aggregates: None, ..Scope::default() };
         let (mut plan, scope) =
@@ -78,7 +77,7 @@ impl Binder<'_> {
         let sets = self.scope().sets.take().expect("it was put there");
         let has_sets = !sets.parts.is_empty();
         if has_sets {
-            steps.push(listed(sets, before_sets));
+            steps.extend(listed(sets, before_sets, &mut project));
         }
         let width = self.scope().used.len();
         let mut group_keys = self.group_keys(&select.group_by, &project, &output)?;
@@ -122,6 +121,7 @@ impl Binder<'_> {
             }
             _ => Vec::new(),
         };
+        let in_order: Vec<usize> = order.iter().zip(&sort).map(|(_, key)| key.place).collect();
         self.check_windows()?;
         let windows = self.scope().windows.take().map_or(Vec::new(), |windows| windows.found);
         let mut windows = in_turn(windows);
@@ -166,6 +166,7 @@ impl Binder<'_> {
             group,
             windows,
             project,
+            late: Vec::new(),
             output,
             distinct: matches!(select.distinct, Some(Distinct::Distinct)),
             distinct_on,
@@ -186,7 +187,48 @@ impl Binder<'_> {
             plan.sorted = true;
             plan.steps[0].access.way = way;
         }
+        if !in_order.is_empty() {
+            if has_sets && !plan.distinct_on.is_empty() {
+                plan = self.listed_late(plan, before_sets);
+            }
+            put_off(&mut plan, &in_order);
+        }
         Ok(plan)
+    }
+
+    /// Moves set-returning functions of the target list above DISTINCT ON, as PostgreSQL does where
+    /// neither DISTINCT ON nor ORDER BY uses them. Their places begin at `first` and end the row.
+    fn listed_late(&mut self, plan: Select, first: usize) -> Select {
+        let is_listed =
+            |expr: &Expr| expr.has(&|it| matches!(it, Expr::Column(at) if *at >= first));
+        let sorted_by = plan.order.iter().map(|key| key.place);
+        let looked_at: Vec<usize> = sorted_by.chain(plan.distinct_on.iter().copied()).collect();
+        if looked_at.iter().any(|place| is_listed(&plan.project[*place])) {
+            return plan;
+        }
+        let used = self.scope().used.clone();
+        let mut inside = Select { width: first, ..plan.clone() };
+        let behind = |at: &usize| first + at;
+        let needed =
+            plan.project.iter().enumerate().map(|(at, expr)| match looked_at.contains(&at) {
+                true => expr.clone(),
+                false => Expr::Const(Datum::Null),
+            });
+        inside.project = (0..first).map(Expr::Column).chain(needed).collect();
+        inside.order.iter_mut().for_each(|key| key.place += first);
+        inside.distinct_on = plan.distinct_on.iter().map(behind).collect();
+        let column = OutputColumn { name: String::new(), ty: SqlType::Unknown, origin: (0, 0) };
+        inside.output = vec![column; first];
+        let (own, listed): (Vec<Step>, Vec<Step>) =
+            inside.steps.into_iter().partition(|step| step.offset < first);
+        inside.steps = own;
+        for step in &mut inside.steps {
+            step.used = used[step.offset..step.offset + step.width].to_vec();
+        }
+        let source = Source::Query(Arc::new(inside));
+        let mut steps = vec![Step::of(source, String::new(), 0, first)];
+        steps.extend(listed);
+        Select { steps, distinct_on: Vec::new(), filter: Vec::new(), sorted: true, ..plan }
     }
 
     /// Puts what the rows to lock are found by behind the projection.
@@ -430,6 +472,38 @@ impl Binder<'_> {
     }
 }
 
+/// Evaluates volatile target entries after sorting: `nextval` numbers the rows in their order, and
+/// rows beyond the limit take no numbers. Keys of ORDER BY and DISTINCT ON are evaluated before.
+fn put_off(plan: &mut Select, in_order: &[usize]) {
+    if plan.distinct || plan.lock.is_some() {
+        return;
+    }
+    for at in 0..plan.output.len() {
+        let is_needed = in_order.contains(&at) || plan.distinct_on.contains(&at);
+        if is_needed || !plan.project[at].is_volatile() {
+            continue;
+        }
+        let mut late = std::mem::replace(&mut plan.project[at], Expr::Const(Datum::Null));
+        over_projected(&mut late, &mut plan.project);
+        plan.late.push((at, late));
+    }
+}
+
+/// Rewrites an expression over a row to one over the projected row.
+fn over_projected(expr: &mut Expr, project: &mut Vec<Expr>) {
+    match expr {
+        Expr::Column(_) => {
+            let known = project.iter().position(|known| known == expr);
+            let at = known.unwrap_or_else(|| {
+                project.push(expr.clone());
+                project.len() - 1
+            });
+            *expr = Expr::Column(at);
+        }
+        _ => expr.children_mut(&mut |child| over_projected(child, project)),
+    }
+}
+
 /// Puts the places of windows' values, which begin at `first`, into an expression.
 fn place_windows(expr: &mut Expr, first: usize) {
     match expr {
@@ -483,32 +557,63 @@ fn is_void(table: &ast::TableWithJoins) -> bool {
     void(&table.relation) || table.joins.iter().any(|join| !is(join, true) && void(&join.relation))
 }
 
-/// A query over no rows, with the names of its columns: it has none, unless it is of aggregates alone.
-fn nothing(select: &ast::Select) -> Select {
-    let named = |item: &SelectItem| match item {
-        SelectItem::UnnamedExpr(expr) => (column_name(expr), over_nothing(expr)),
-        SelectItem::ExprWithAlias { expr, alias } => (folded(alias), over_nothing(expr)),
-        _ => ("?column?".to_owned(), None),
-    };
-    let columns: Vec<_> = select.projection.iter().map(named).collect();
-    let is_grouped =
-        !matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
-    let row: Option<Vec<Datum>> = columns.iter().map(|(_, value)| value.clone()).collect();
-    let rows = row.filter(|_| !is_grouped && select.having.is_none());
-    let output = columns.into_iter().map(|(name, value)| {
-        let ty = if value == Some(Datum::Int(0)) { SqlType::Int8 } else { SqlType::Unknown };
-        OutputColumn { name, ty, origin: (0, 0) }
-    });
-    let rows = rows.into_iter().map(|row| row.into_iter().map(Expr::Const).collect());
-    of_values(rows.collect(), output.collect())
+impl Binder<'_> {
+    /// A query over an empty system table without known columns. It has no rows, unless it computes
+    /// aggregates: their values are those over no rows. Without aggregates, errors are not
+    /// reported.
+    fn over_nothing(&mut self, select: &ast::Select) -> Result<Select, SqlError> {
+        let is_grouped =
+            !matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
+        let (mut columns, mut aggregates) = (Vec::new(), 0);
+        let scope = || Scope { of_nothing: Some(0), ..Scope::default() };
+        for item in &select.projection {
+            let (name, expr) = match item {
+                SelectItem::UnnamedExpr(expr) => (column_name(expr), expr),
+                SelectItem::ExprWithAlias { expr, alias } => (folded(alias), expr),
+                _ => {
+                    columns.push(("?column?".to_owned(), Ok(unknown())));
+                    continue;
+                }
+            };
+            self.scopes.push(scope());
+            let value = self.shown(expr, None);
+            aggregates += self.scopes.pop().and_then(|scope| scope.of_nothing).unwrap_or(0);
+            columns.push((name, value));
+        }
+        if is_grouped || (aggregates == 0 && select.having.is_none()) {
+            let column = |(name, value): (String, Result<Typed, SqlError>)| OutputColumn {
+                name,
+                ty: value.map_or(SqlType::Unknown, |value| value.ty),
+                origin: (0, 0),
+            };
+            return Ok(of_values(Vec::new(), columns.into_iter().map(column).collect()));
+        }
+        let (mut row, mut output) = (Vec::new(), Vec::new());
+        for (name, value) in columns {
+            let Typed { expr, ty } = value?;
+            row.push(expr);
+            output.push(OutputColumn { name, ty, origin: (0, 0) });
+        }
+        let mut plan = of_values(vec![row], output);
+        if let Some(having) = &select.having {
+            let (having, _) = self.within(scope(), |binder| binder.condition(having))?;
+            plan.filter.push(having);
+        }
+        Ok(plan)
+    }
+
+    /// The value of an aggregate over no rows, inside [`Binder::over_nothing`].
+    pub(super) fn aggregate_of_nothing(&mut self, name: &str) -> Option<Typed> {
+        let count = self.scopes.last_mut()?.of_nothing.as_mut()?;
+        *count += 1;
+        Some(match name {
+            "count" => Typed { expr: Expr::Const(Datum::Int(0)), ty: SqlType::Int8 },
+            _ => unknown(),
+        })
+    }
 }
 
-/// The value of an aggregate over no rows.
-fn over_nothing(expr: &ast::Expr) -> Option<Datum> {
-    let ast::Expr::Function(function) = expr else { return None };
-    let name = function.name.0.last().and_then(|part| part.as_ident()).map(folded)?;
-    match name.as_str() {
-        "count" => Some(Datum::Int(0)),
-        name => is_aggregate(name).then_some(Datum::Null),
-    }
+/// NULL, without a type.
+pub(super) fn unknown() -> Typed {
+    Typed { expr: Expr::Const(Datum::Null), ty: SqlType::Unknown }
 }

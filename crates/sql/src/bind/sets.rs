@@ -168,8 +168,60 @@ impl Binder<'_> {
     }
 }
 
-/// The source that functions in the list of a SELECT are, behind so many places.
-pub(super) fn listed(call: SetCall, offset: usize) -> Step {
-    let width = call.columns.len();
-    Step::of(Source::Set(Box::new(call)), String::new(), offset, width)
+/// The sources for set-returning functions in a target list. Their places begin at `offset`.
+/// Functions without nested calls run first, in lockstep; functions over their rows are the next
+/// source, and so on. Places in `project` are rewritten to this order.
+///
+/// ```text
+///   generate_series(1, 2), generate_series(1, generate_series(1, 3))
+///   source 1    generate_series(1, 2)  generate_series(1, 3)
+///   source 2    generate_series(1, the second)
+/// ```
+pub(super) fn listed(call: SetCall, offset: usize, project: &mut [Expr]) -> Vec<Step> {
+    let SetCall { parts, args, columns, .. } = call;
+    let (mut args, mut columns) = (args.into_iter(), columns.into_iter());
+    // Each has one column, and looks only at those before it.
+    let mut levels: Vec<usize> = Vec::with_capacity(parts.len());
+    let mut calls: Vec<SetCall> = Vec::new();
+    let mut places: Vec<(usize, usize)> = Vec::with_capacity(parts.len());
+    for part in parts {
+        let own: Vec<Expr> = args.by_ref().take(part.args).collect();
+        let mut level = 0;
+        let mut look = |slot: usize| {
+            if let Some(below) = slot.checked_sub(offset).and_then(|at| levels.get(at)) {
+                level = level.max(below + 1);
+            }
+        };
+        own.iter().for_each(|arg| arg.columns(&mut look));
+        levels.push(level);
+        calls.resize_with(calls.len().max(level + 1), SetCall::default);
+        places.push((level, calls[level].parts.len()));
+        calls[level].columns.extend(columns.by_ref().take(part.columns));
+        calls[level].args.extend(own);
+        calls[level].parts.push(part);
+    }
+    let mut begins = vec![offset];
+    begins.extend(calls.iter().scan(offset, |end, call| {
+        *end += call.columns.len();
+        Some(*end)
+    }));
+    let place = |slot: usize| {
+        let at = slot.checked_sub(offset).and_then(|at| places.get(at));
+        at.map_or(slot, |(level, at)| begins[*level] + at)
+    };
+    project.iter_mut().for_each(|expr| put_places(expr, &place));
+    let calls = calls.into_iter().zip(&begins).map(|(mut call, begin)| {
+        call.args.iter_mut().for_each(|arg| put_places(arg, &place));
+        let width = call.columns.len();
+        Step::of(Source::Set(Box::new(call)), String::new(), *begin, width)
+    });
+    calls.collect()
+}
+
+/// Puts other places into an expression.
+fn put_places(expr: &mut Expr, place: &dyn Fn(usize) -> usize) {
+    match expr {
+        Expr::Column(slot) => *slot = place(*slot),
+        _ => expr.children_mut(&mut |child| put_places(child, place)),
+    }
 }

@@ -258,8 +258,8 @@ impl Catalog {
 
     /// The schemas in which a name is looked for, in this order.
     pub(super) fn looked_in<'a>(&'a self, named: &'a Named) -> impl Iterator<Item = &'a str> {
-        let is_implied = !self.path.iter().any(|schema| schema == PG_CATALOG);
-        let implied = [TEMPORARY, PG_CATALOG].into_iter().take(1 + usize::from(is_implied));
+        let is_implied = |schema: &&str| !self.path.iter().any(|named| named == schema);
+        let implied = [TEMPORARY, PG_CATALOG].into_iter().filter(is_implied);
         let path = implied.chain(self.path.iter().map(String::as_str));
         named.schema.as_deref().into_iter().chain(path.filter(|_| named.schema.is_none()))
     }

@@ -7,7 +7,8 @@
 //!   of both     all of these                       what its statements are compiled for
 //! ```
 //!
-//! They are in a [schema](super::schema) of their own, which is looked into before all others.
+//! They are in a [schema](super::schema) of their own. It comes first in the search path, unless
+//! the path names it.
 
 use super::{Catalog, Name, TEMPORARY, public_path};
 use crate::domains::Domain;

@@ -2,7 +2,8 @@
 //!
 //! Rows are found on the statement's snapshot, locked, and looked at again under their locks: a row
 //! that another transaction has changed meanwhile is changed from what it is now, if the condition
-//! still holds. A row whose whole key the statement names is locked without being looked for.
+//! still holds. A row whose whole key the statement names is locked first and read under its lock.
+//! If the row does not exist or does not fit, the statement releases the lock.
 //!
 //! Where a query inside reads the table that is changed, all rows are looked at before the first is written, as no
 //! statement sees what it does itself.
@@ -29,31 +30,37 @@ pub(super) fn change(exec: &Exec<'_>, plan: &Change, sink: &mut dyn Sink) -> Res
     let table = &plan.table;
     let mut noted = Noted::new(exec, plan.links.as_ref());
     let mut held = exec.budget.held();
-    let targets = match &plan.joined {
+    let mut targets: Vec<(Key, Vec<Datum>)> = match &plan.joined {
         None => {
             let keys = exec.keys(plan, &mut held)?;
             keys.into_iter().map(|key| (key, Vec::new())).collect()
         }
         Some(query) => exec.joined(table, query, &mut held)?,
     };
+    let mut locked = Vec::with_capacity(targets.len());
     for (key, _) in &targets {
         exec.tick()?;
-        exec.txn.borrow_mut().lock(table.id, key, plan.lock, true)?;
+        locked.push(exec.lock_target(plan, key)?);
     }
+    let mut locked = locked.into_iter();
+    targets.retain(|_| locked.next() == Some(true));
     if !targets.is_empty() {
         exec.txn.borrow_mut().look_again();
     }
     let size = if plan.reads_itself { targets.len().max(1) } else { 1 };
-    let (mut targets, mut count) = (targets.into_iter().peekable(), 0);
+    let (mut targets, mut count, mut unfit) = (targets.into_iter().peekable(), 0, Vec::new());
     while targets.peek().is_some() {
         let (mut changes, mut held) = (Vec::new(), exec.budget.held());
         for (key, beside) in targets.by_ref().take(size) {
             exec.tick()?;
             let mark = exec.budget.mark();
-            if let Some(change) = exec.changed(plan, key, beside)? {
-                let shown = change.shown.as_deref().map_or(0, row_bytes);
-                held.add(row_bytes(&change.row) + change.old.bytes.len() + shown)?;
-                changes.push(change);
+            match exec.changed(plan, key, beside)? {
+                Ok(change) => {
+                    let shown = change.shown.as_deref().map_or(0, row_bytes);
+                    held.add(row_bytes(&change.row) + change.old.bytes.len() + shown)?;
+                    changes.push(change);
+                }
+                Err(key) => unfit.push(key),
             }
             exec.budget.back_to(mark);
         }
@@ -63,6 +70,9 @@ pub(super) fn change(exec: &Exec<'_>, plan: &Change, sink: &mut dyn Sink) -> Res
                 sink.row(&shown)?;
             }
         }
+    }
+    if !unfit.is_empty() {
+        exec.txn.borrow_mut().unlock(table.id, &unfit);
     }
     noted.settle(exec)?;
     Ok(count)
@@ -106,20 +116,34 @@ impl Exec<'_> {
         Ok(Some((values, OldRow { there, bytes })))
     }
 
-    /// Looks at a locked row, and at those beside it; none if it does not fit any more.
+    /// Locks a row to change. False if another transaction holds the lock and the statement's
+    /// snapshot has no such row: then there is nothing to wait for.
+    fn lock_target(&self, plan: &Change, key: &Key) -> Result<bool, SqlError> {
+        let ask = |waits| self.txn.borrow_mut().lock(plan.table.id, key, plan.lock, waits);
+        if ask(false)? {
+            return Ok(true);
+        }
+        if plan.joined.is_none() && !self.is_seen(&plan.table, key, &plan.step, &[])? {
+            return Ok(false);
+        }
+        ask(true)
+    }
+
+    /// Reads a locked row and the rows beside it. The error is the key of a row that does not fit
+    /// any more.
     fn changed(
         &self,
         plan: &Change,
         key: Key,
         mut beside: Vec<Datum>,
-    ) -> Result<Option<Changed>, SqlError> {
+    ) -> Result<Result<Changed, Key>, SqlError> {
         let Some((mut row, old)) = self.locked_row(&plan.table, &key, &plan.looked_at)? else {
-            return self.check_moved(&plan.table, &key).map(|()| None);
+            return self.check_moved(&plan.table, &key).map(|()| Err(key));
         };
         let width = row.len();
         row.append(&mut beside);
         if !self.all_hold(&plan.step.on, Row { values: &row, given: &[] })? {
-            return Ok(None);
+            return Ok(Err(key));
         }
         let mut before = Vec::new();
         if let Some(set) = &plan.set {
@@ -134,7 +158,7 @@ impl Exec<'_> {
             shown = Some(values.collect::<Result<Vec<_>, _>>()?);
         }
         row.truncate(width);
-        Ok(Some(Changed { key, old, row, before, shown }))
+        Ok(Ok(Changed { key, old, row, before, shown }))
     }
 
     /// Writes a changed row; returns what is shown of it.

@@ -17,7 +17,7 @@ use crate::array;
 use crate::datum::{Datum, check_int, convert, out_of_range};
 use crate::domains::DomainRule;
 use crate::error::{SqlError, code};
-use crate::expr::{Arith, Expr};
+use crate::expr::{Arith, Compare, Expr};
 use crate::functions::{self, Func};
 use crate::pattern;
 use crate::regex;
@@ -28,6 +28,9 @@ use std::time::Duration;
 
 /// The longest that `pg_sleep` sleeps: a year.
 const SLEEP_MAX: Duration = Duration::from_secs(365 * 86_400);
+
+/// The least length of a list that is hashed.
+const LISTED_MIN: usize = 8;
 
 /// A client is warned so often of what one statement does.
 const WARNINGS_MAX: usize = 1_000;
@@ -121,8 +124,23 @@ impl Exec<'_> {
                 self.eval(otherwise, row)?
             }
             Expr::Call(func, args) => self.call(*func, args, row)?,
-            Expr::Elements { compare, all, both, element } => {
-                let (value, array) = (self.eval(&both[0], row)?, self.eval(&both[1], row)?);
+            Expr::Elements { compare, all, both, element, list } => {
+                let value = self.eval(&both[0], row)?;
+                let is_in = (*compare == Compare::Eq && !*all) || (*compare == Compare::Ne && *all);
+                if is_in
+                    && let Some(number) = list.number()
+                    && let Some(known) = self.is_listed(number, &value, &|take| {
+                        let array = self.eval(&both[1], row)?;
+                        let Some(array) = array.as_text() else { return Ok(false) };
+                        array::values(array, *element).try_for_each(|one| take(one?)).map(|()| true)
+                    })?
+                {
+                    return Ok(match known {
+                        Datum::Bool(is_listed) => Datum::Bool(is_listed != *all),
+                        unknown => unknown,
+                    });
+                }
+                let array = self.eval(&both[1], row)?;
                 let Some(array) = array.as_text() else { return Ok(Datum::Null) };
                 let mut unknown = false;
                 for other in array::values(array, *element) {
@@ -170,8 +188,16 @@ impl Exec<'_> {
                 }
                 Ok(result)
             }
-            Expr::In(value, list) => {
+            Expr::In(value, list, id) => {
                 let value = self.eval(value, row)?;
+                if list.len() >= LISTED_MIN
+                    && let Some(number) = id.number()
+                    && let Some(known) = self.is_listed(number, &value, &|take| {
+                        list.iter().try_for_each(|one| take(self.eval(one, row)?)).map(|()| true)
+                    })?
+                {
+                    return Ok(known.as_bool());
+                }
                 let mut result = Some(false);
                 self.budget.tick(list.len())?;
                 for one in list {

@@ -90,7 +90,8 @@ impl Exec<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn lookup(
+    /// Shows the row of a key, if there is one.
+    pub(super) fn lookup(
         &self,
         table: &Table,
         key: &Key,

@@ -14,7 +14,7 @@ use crate::expr::Expr;
 use crate::foreign::Check;
 use crate::rights::Identity;
 use crate::sequence::Sequence;
-use crate::system::{DesignView, SessionsView, SettingsView};
+use crate::system::{DesignView, LockRow, SessionsView, SettingsView};
 use crate::transaction::{Base, LockKind, LockedRow, Surroundings, Transaction, Visit};
 use crate::zone::Zone;
 use isomer_design::{Direction, Key, KeyRange, TableId};
@@ -143,6 +143,8 @@ impl Transaction for Nowhere {
         nothing()
     }
 
+    fn unlock(&mut self, _: TableId, _: &[Key]) {}
+
     fn look_again(&mut self) {}
 
     fn get_locked(
@@ -213,10 +215,22 @@ impl DesignView for Nowhere {
     fn last_number(&self, _: &Sequence) -> Result<(i64, bool), SqlError> {
         nothing()
     }
+
+    fn locks(&self) -> Vec<LockRow> {
+        Vec::new()
+    }
+
+    fn blockers(&self, _: u64) -> Vec<u64> {
+        Vec::new()
+    }
 }
 
 impl SessionsView for Nowhere {
     fn sessions(&self) -> Vec<(i32, String)> {
+        Vec::new()
+    }
+
+    fn transactions(&self) -> Vec<(i32, u64)> {
         Vec::new()
     }
 }

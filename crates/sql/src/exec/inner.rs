@@ -22,6 +22,8 @@ use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::plan::{Asks, Hashed, Inner, Select, Way};
 use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
+use std::mem::Discriminant;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
@@ -69,12 +71,66 @@ impl Members {
     }
 }
 
-/// What a query may be asked for by.
+/// The values of a list that is the same for all rows; `None` for a NULL array.
+pub(super) struct Listed<'b> {
+    members: Option<Members>,
+    /// The kind of all values. Values of other kinds are compared one by one, because their hashes
+    /// differ.
+    kind: Option<Kind>,
+    _held: Held<'b>,
+}
+
+/// Kinds of values of which equal ones have one hash.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Exact,
+    Of(Discriminant<Datum>),
+}
+
+impl Kind {
+    fn of(value: &Datum) -> Kind {
+        match value {
+            Datum::Int(_) | Datum::Numeric(_) => Kind::Exact,
+            value => Kind::Of(std::mem::discriminant(value)),
+        }
+    }
+}
+
+/// Passes each value of a list to the argument; false for a NULL array.
+pub(super) type ListValues<'l> =
+    &'l dyn Fn(&mut dyn FnMut(Datum) -> Result<(), SqlError>) -> Result<bool, SqlError>;
+
+/// Answers by the values of equality conditions.
 type Answers = HashMap<Vec<Datum>, Answer, Hasher>;
+
+/// The correlated values of a query. Equal values of different representation are different keys,
+/// because the query may show the difference.
+#[derive(PartialEq, Eq, Hash)]
+struct GivenValues(Vec<Exactly>);
+
+struct Exactly(Datum);
+
+impl PartialEq for Exactly {
+    fn eq(&self, other: &Exactly) -> bool {
+        self.0.is_identical(&other.0)
+    }
+}
+
+impl Eq for Exactly {}
+
+/// Identical values are equal, and equal values have the same hash.
+impl Hash for Exactly {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
 
 /// What is known of one query.
 pub(super) struct Memory<'b> {
-    answers: Answers,
+    /// Answers by the correlated values.
+    answers: HashMap<GivenValues, Answer, Hasher>,
+    /// All answers, by equality conditions.
+    table: Answers,
     held: Held<'b>,
     bytes: usize,
     /// True if all answers are there but that of no rows.
@@ -123,6 +179,44 @@ impl<'a> Exec<'a> {
         }
     }
 
+    /// Whether a value is in a list. The list is hashed once in a statement. `None`: compare one by
+    /// one.
+    pub(super) fn is_listed(
+        &self,
+        number: usize,
+        value: &Datum,
+        values: ListValues<'_>,
+    ) -> Result<Option<Datum>, SqlError> {
+        let known = self.lists.borrow().get(&number).cloned();
+        let listed = match known {
+            Some(known) => known,
+            None => {
+                let gathered = Rc::new(self.gather(values)?);
+                self.lists.borrow_mut().insert(number, gathered.clone());
+                gathered
+            }
+        };
+        let Some(members) = &listed.members else { return Ok(Some(Datum::Null)) };
+        let is_of_kind =
+            value.is_null() || members.values.is_empty() || listed.kind == Some(Kind::of(value));
+        Ok(is_of_kind.then(|| members.holds(value)))
+    }
+
+    fn gather(&self, values: ListValues<'_>) -> Result<Listed<'a>, SqlError> {
+        let (mut members, mut held) = (Members::default(), self.budget.held());
+        let (mut kind, mut is_mixed) = (None, false);
+        let is_there = values(&mut |value| {
+            self.tick()?;
+            if !value.is_null() {
+                let own = Kind::of(&value);
+                is_mixed |= *kind.get_or_insert(own) != own;
+            }
+            members.add(&value, &mut held)
+        })?;
+        let kind = kind.filter(|_| !is_mixed);
+        Ok(Listed { members: is_there.then_some(members), kind, _held: held })
+    }
+
     /// The values of a query that is given nothing, and is asked whether a value is among them.
     pub(super) fn members(&self, inner: &Inner) -> Result<Vec<Datum>, SqlError> {
         match self.remembered(inner, Vec::new(), None)? {
@@ -135,7 +229,7 @@ impl<'a> Exec<'a> {
     pub(crate) fn costs(&self) -> Vec<(usize, Cost)> {
         let answers = self.answers.borrow();
         let cost = |(number, memory): (&usize, &Memory<'_>)| {
-            let (remembered, bytes) = (memory.answers.len(), memory.bytes);
+            let (remembered, bytes) = (memory.answers.len() + memory.table.len(), memory.bytes);
             (*number, Cost { remembered, bytes, ..memory.cost })
         };
         answers.iter().map(cost).collect()
@@ -146,6 +240,7 @@ impl<'a> Exec<'a> {
         for memory in self.answers.borrow_mut().values_mut() {
             if memory.reads.contains(&recursive) {
                 memory.answers.clear();
+                memory.table.clear();
                 (memory.held, memory.is_whole) = (self.budget.held(), false);
                 memory.bytes = 0;
             }
@@ -163,6 +258,7 @@ impl<'a> Exec<'a> {
         let mut answers = self.answers.borrow_mut();
         look(answers.entry(inner.number).or_insert_with(|| Memory {
             answers: HashMap::default(),
+            table: Answers::default(),
             held: self.budget.held(),
             bytes: 0,
             is_whole: false,
@@ -185,6 +281,8 @@ impl<'a> Exec<'a> {
         if !is_once {
             key.extend(value.cloned());
         }
+        let key_bytes = row_bytes(&key);
+        let key = GivenValues(key.into_iter().map(Exactly).collect());
         if let Some(known) = self.memory(inner, |memory| memory.answers.get(&key).cloned()) {
             return Ok(known);
         }
@@ -204,7 +302,7 @@ impl<'a> Exec<'a> {
         }
         let answer = self.ask(inner, &given, value)?;
         self.memory(inner, |memory| {
-            let bytes = row_bytes(&key) + answer_bytes(&answer);
+            let bytes = key_bytes + answer_bytes(&answer);
             if memory.bytes + bytes > REMEMBERED_BYTES || memory.held.add(bytes).is_err() {
                 memory.answers.clear();
                 memory.held = self.budget.held();
@@ -313,7 +411,8 @@ impl<'a> Exec<'a> {
             Ok(answers) => {
                 self.memory(inner, |memory| {
                     memory.bytes = held.bytes();
-                    (memory.answers, memory.held, memory.is_whole) = (answers, held, true);
+                    memory.answers.clear();
+                    (memory.table, memory.held, memory.is_whole) = (answers, held, true);
                 });
                 Ok(true)
             }
@@ -383,7 +482,7 @@ impl<'a> Exec<'a> {
     ) -> Result<Answer, SqlError> {
         let key = hashed.by.iter().map(|by| self.eval(by, Row { values: &[], given }));
         let key: Vec<Datum> = key.collect::<Result<_, _>>()?;
-        if let Some(known) = self.memory(inner, |memory| memory.answers.get(&key).cloned()) {
+        if let Some(known) = self.memory(inner, |memory| memory.table.get(&key).cloned()) {
             return Ok(known);
         }
         match (&hashed.nothing, inner.asks) {

@@ -17,7 +17,6 @@ use crate::budget::Held;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::plan::{Busy, Lock, LockedSource, Select};
-use crate::transaction::LockKind;
 use isomer_design::{Key, TableId};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -110,8 +109,7 @@ impl Exec<'_> {
             if locked.keys.contains(&(table, key.clone())) {
                 continue;
             }
-            let Lock { shared, busy } = source.lock;
-            let kind = if shared { LockKind::Shared } else { LockKind::Exclusive };
+            let Lock { kind, busy } = source.lock;
             if !self.txn.borrow_mut().lock(table, &key, kind, busy == Busy::Wait)? {
                 if busy == Busy::Skip {
                     return Ok(false);

@@ -52,6 +52,8 @@ pub(crate) struct Exec<'a> {
     calls: Cell<u64>,
     /// The answers of queries inside of expressions, by the number of the query.
     answers: RefCell<BTreeMap<usize, Memory<'a>>>,
+    /// The values of lists that are the same for all rows, by their numbers.
+    lists: RefCell<BTreeMap<usize, Rc<inner::Listed<'a>>>>,
     /// The rows of queries of WITH that are mentioned more than once.
     shared: RefCell<BTreeMap<usize, Rc<join::Shared<'a>>>>,
     /// What recursive queries have found last, by the number of the query.
@@ -76,9 +78,21 @@ impl<'a> Exec<'a> {
         catalog: &'a Catalog,
     ) -> Exec<'a> {
         let (txn, budget, calls) = (RefCell::new(txn), &*around.budget, Cell::new(0));
-        let (answers, shared) = (RefCell::default(), RefCell::default());
+        let (answers, lists, shared) = Default::default();
         let (found, sees_newest) = (RefCell::default(), Cell::new(false));
-        Exec { txn, params, around, catalog, budget, calls, answers, shared, found, sees_newest }
+        Exec {
+            txn,
+            params,
+            around,
+            catalog,
+            budget,
+            calls,
+            answers,
+            lists,
+            shared,
+            found,
+            sees_newest,
+        }
     }
 
     /// Runs a query; returns how many rows it has.

@@ -7,10 +7,11 @@
 //!
 //! [`super::join`] has the steps, [`super::window`] the windows. With a small limit, sorting keeps a few times as many rows as are shown.
 //!
-//! **FOR UPDATE** finds the rows, locks them, and looks at each again under its lock: it is shown if it
-//! still fits. Rows whose whole keys the query names are locked without being looked for, so also if they
-//! then do not fit. With SKIP LOCKED rows are locked as they are found, until there are enough. [`super::locked`] has those of several sources. Left out: joins in any other order than that of the plan, and
-//! spilling to the disk.
+//! **FOR UPDATE** finds the rows, locks them, and reads each again under its lock. A row that still
+//! fits is shown; otherwise the statement releases its lock. Rows whose whole keys the query names
+//! are locked before they are read. With SKIP LOCKED rows are locked as they are found, until the
+//! limit is reached. [`super::locked`] has FOR UPDATE of several sources. Left out: joins in any
+//! other order than that of the plan, and spilling to the disk.
 
 use super::aggregate::Groups;
 use super::{Exec, Row, key_bytes};
@@ -51,7 +52,19 @@ impl Exec<'_> {
         let first = usize::try_from(left.saturating_add(skip)).ok();
         let first = first.filter(|first| *first <= 10_000 && !plan.ties);
         let mut tied: Option<Vec<Datum>> = None;
+        let mut whole: Vec<Datum> = Vec::new();
         let limited = &mut |values: &[Datum]| {
+            let values = match plan.late.as_slice() {
+                [] => values,
+                late => {
+                    whole.clear();
+                    whole.extend_from_slice(values);
+                    for (at, expr) in late {
+                        whole[*at] = self.eval(expr, Row { values, given })?;
+                    }
+                    &*whole
+                }
+            };
             if skip > 0 {
                 skip -= 1;
                 return Ok(ControlFlow::Continue(()));
@@ -338,33 +351,66 @@ impl Exec<'_> {
         let Some(Step { source: Source::Table(table), .. }) = plan.steps.first() else {
             return Err(SqlError::unsupported("FOR UPDATE of anything but one table"));
         };
-        let kind = if lock.shared { LockKind::Shared } else { LockKind::Exclusive };
+        let kind = lock.kind;
         if lock.busy == Busy::Skip {
             return self.free_rows(plan, table, kind, emit);
         }
         let mut held = self.budget.held();
-        let locked = self.keys_to_lock(plan, table, &mut held)?;
+        let mut locked = self.keys_to_lock(plan, table, &mut held)?;
+        let mut free = Vec::with_capacity(locked.len());
         for key in &locked {
             self.tick()?;
+            if self.txn.borrow_mut().lock(table.id, key, kind, false)? {
+                free.push(true);
+                continue;
+            }
+            // The statement waits for no row that does not exist or does not fit.
+            let is_meant = self.is_seen(table, key, &plan.steps[0], &plan.filter)?;
+            free.push(is_meant);
+            if !is_meant {
+                continue;
+            }
             let waits = lock.busy == Busy::Wait;
-            if !self.txn.borrow_mut().lock(table.id, key, kind, waits)? {
+            if !waits || !self.txn.borrow_mut().lock(table.id, key, kind, waits)? {
                 let message =
                     format!("could not obtain lock on row in relation \"{}\"", table.name);
                 return Err(SqlError::new(code::LOCK_NOT_AVAILABLE, message));
             }
         }
+        let mut free = free.into_iter();
+        locked.retain(|_| free.next() == Some(true));
         self.txn.borrow_mut().look_again();
         for key in locked {
             self.tick()?;
             let mark = self.budget.mark();
-            if let Some(shown) = self.shown_under_lock(plan, table, &key)?
-                && emit(&shown)?.is_break()
-            {
-                break;
+            match self.shown_under_lock(plan, table, &key)? {
+                None => self.txn.borrow_mut().unlock(table.id, &[key]),
+                Some(shown) => {
+                    if emit(&shown)?.is_break() {
+                        break;
+                    }
+                }
             }
             self.budget.back_to(mark);
         }
         Ok(())
+    }
+
+    /// True if the statement's snapshot has a row with this key that fulfils the conditions.
+    pub(super) fn is_seen(
+        &self,
+        table: &Table,
+        key: &Key,
+        step: &Step,
+        filter: &[Expr],
+    ) -> Result<bool, SqlError> {
+        let (mut seen, mut values) = (false, vec![Datum::Null; table.width()]);
+        let _ = self.lookup(table, key, &step.used, &mut values, &mut |values| {
+            let row = Row { values: values.as_slice(), given: &[] };
+            seen = self.all_hold(&step.on, row)? && self.all_hold(filter, row)?;
+            Ok(ControlFlow::Break(()))
+        })?;
+        Ok(seen)
     }
 
     /// What is shown of a locked row as it is now; none if it does not fit any more.
@@ -410,6 +456,7 @@ impl Exec<'_> {
             }
             self.txn.borrow_mut().look_again();
             let Some(shown) = self.shown_under_lock(plan, table, &key)? else {
+                self.txn.borrow_mut().unlock(table.id, &[key]);
                 return Ok(ControlFlow::Continue(()));
             };
             if skip > 0 {

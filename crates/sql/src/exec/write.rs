@@ -64,7 +64,8 @@ fn is_null(table: &Table, at: usize, row: &str) -> SqlError {
         "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
         table.columns[at].name, table.name
     );
-    failing(code::NOT_NULL_VIOLATION, message, row)
+    let error = failing(code::NOT_NULL_VIOLATION, message, row);
+    error.about_column(&table.schema_name, &table.name, &table.columns[at].name)
 }
 
 fn failing(code: &'static str, message: String, row: &str) -> SqlError {

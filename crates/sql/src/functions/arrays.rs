@@ -5,9 +5,9 @@
 
 use crate::array::{self, Writer};
 use crate::budget::Budget;
-use crate::datum::{Datum, convert};
+use crate::datum::Datum;
 use crate::error::SqlError;
-use crate::types::{Family, SqlType};
+use crate::types::SqlType;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
@@ -38,8 +38,6 @@ pub enum ArrayFunc {
     PutSlice,
     /// The bound of a slice that is assigned to, which must be known.
     Bound,
-    /// The elements of an array of a type as those of another type, each by its cast.
-    Converted,
     /// `string_to_array`: a text, what stands between its parts, and what stands for NULL.
     Split,
 }
@@ -186,24 +184,6 @@ pub(super) fn call(func: ArrayFunc, args: &[Datum], budget: &Budget) -> Result<D
                 }
             }
             Datum::Text(left.end())
-        }
-        Converted => {
-            let numbered = |at: usize| args[at].as_int().and_then(SqlType::numbered);
-            let (from, to) = (numbered(1), numbered(2));
-            let (from, to) = (from.unwrap_or(SqlType::Text), to.unwrap_or(SqlType::Text));
-            let mut written = Writer::default();
-            for value in array::values(array, from) {
-                let value = match value? {
-                    Datum::Bool(truth) if to.family() == Family::Text => {
-                        Datum::text(truth.to_string())
-                    }
-                    value => convert(value, to, true)?,
-                };
-                let shown = (!value.is_null()).then(|| crate::text::format(&value, to));
-                written.push(shown.as_deref());
-                written.check_length(array.len())?;
-            }
-            Datum::Text(written.end_from(array::first_number(array)))
         }
         Put | PutSlice | Bound => unreachable!("they were looked at before"),
         Trim => {

@@ -16,8 +16,6 @@ pub enum NumberFunc {
     Cbrt,
     Div,
     Factorial,
-    /// A `real` as an exact number: with the six digits that it is sure to have.
-    OfReal,
     Scale,
     /// `min_scale`
     LeastScale,
@@ -95,10 +93,6 @@ pub(super) fn power(base: &Datum, exponent: &Datum, budget: &Budget) -> Result<D
     Ok(Datum::Float(result))
 }
 
-fn exact_of(value: f64) -> Decimal {
-    Datum::Float(value).to_decimal()
-}
-
 const INVALID_POWER: &str = "2201F";
 
 fn beyond(what: &str) -> SqlError {
@@ -152,16 +146,6 @@ pub(super) fn call(func: NumberFunc, args: &[Datum], budget: &Budget) -> Result<
         Cbrt => Datum::Float(args[0].to_f64().cbrt()),
         Div => Datum::Numeric(exact(0).whole_quotient(&exact(1))?),
         Factorial => Datum::Numeric(Decimal::factorial(int(0), budget)?),
-        OfReal => match args[0].to_f64() {
-            value if value.is_finite() => {
-                let written = format!("{value:.5e}");
-                let (digits, exponent) = written.split_once('e').unwrap_or((&written, "0"));
-                let digits = digits.trim_end_matches('0').trim_end_matches('.');
-                let exact = Decimal::parse(&format!("{digits}e{exponent}"));
-                Datum::Numeric(exact.unwrap_or_else(|| exact_of(value)))
-            }
-            value => Datum::Numeric(exact_of(value)),
-        },
         Scale => scale(exact(0).scale()),
         LeastScale => scale(exact(0).least_scale()),
         TrimScale => Datum::Numeric(exact(0).trim()),

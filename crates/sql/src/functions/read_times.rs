@@ -40,7 +40,7 @@ pub(super) fn read(text: &str, pattern: &str) -> Result<i64, SqlError> {
                 let is_free = field.is_plain || field.ordinal.is_some() || !is_number_next;
                 reader.skip_blanks();
                 reader.field(field.name, is_free)?;
-                if field.ordinal.is_some() && digits_of(field.name).is_some() {
+                if field.ordinal.is_some() {
                     (0..2).for_each(|_| reader.pass_letter());
                 }
                 reader.skip_blanks();
@@ -155,6 +155,12 @@ impl Reader<'_> {
                     _ if known.starts_with("FF") => self.set("fraction", fraction(6))?,
                     "HH24" => self.set("hour", value)?,
                     "HH12" | "HH" => {
+                        if !(1..=12).contains(&value) {
+                            let message =
+                                format!("hour \"{value}\" is invalid for the 12-hour clock");
+                            let hint = "Use the 24-hour clock, or give an hour between 1 and 12.";
+                            return Err(invalid(message).hint(hint));
+                        }
                         self.set("hour", value)?;
                         self.fields.insert("is of 12", 1);
                     }
@@ -242,12 +248,6 @@ impl Reader<'_> {
             let message = format!("date/time field value out of range: \"{}\"", clipped(text));
             SqlError::new(code::DATETIME_OVERFLOW, message)
         };
-        let hour = self.get("hour", self.get("SSSS", 0) / 3600);
-        if self.has(&["half", "is of 12"]) && !(1..=12).contains(&hour) {
-            let message = format!("hour \"{hour}\" is invalid for the 12-hour clock");
-            let hint = "Use the 24-hour clock, or give an hour between 1 and 12.";
-            return Err(invalid(message).hint(hint));
-        }
         let within = self.within_day().ok_or_else(out_of_range)?;
         let day = self.day()?.ok_or_else(out_of_range)?;
         day.checked_mul(DAY_US).and_then(|day| day.checked_add(within)).ok_or_else(out_of_range)
@@ -283,8 +283,8 @@ impl Reader<'_> {
         let year = match (self.fields.get("CC"), self.fields.get("of century")) {
             (Some(century), Some(0)) => century * 100,
             (Some(century), Some(year)) => (century - 1) * 100 + year % 100,
-            (Some(century), None) if !self.has(&["YYYY", "IYYY"]) => (century - 1) * 100 + 1,
-            _ => self.get("YYYY", self.get("IYYY", 0)),
+            (Some(century), None) if !self.has(&["YYYY"]) => (century - 1) * 100 + 1,
+            _ => self.get("YYYY", 0),
         };
         let is_before_christ = self.get("era", 2) == 1;
         match year.signum() {
@@ -298,7 +298,7 @@ impl Reader<'_> {
     /// The day since 1970; `None` if there is no such.
     fn day(&self) -> Result<Option<i64>, SqlError> {
         let is_iso = self.has(&["IYYY", "IW", "ID", "IDDD"]);
-        if is_iso && self.has(&["YYYY", "MM", "DD", "DDD", "WW", "W"]) {
+        if is_iso && self.has(&["YYYY", "MM", "DD", "DDD", "WW", "W", "CC"]) {
             let hint =
                 "Do not mix Gregorian and ISO week date conventions in a formatting template.";
             return Err(invalid("invalid combination of date conventions".to_owned()).hint(hint));
@@ -306,30 +306,18 @@ impl Reader<'_> {
         if let Some(julian) = self.fields.get("J") {
             return Ok(Some(julian - 2_440_588));
         }
-        let of_year = self.fields.get("DDD").copied();
-        let of_year = of_year.or_else(|| Some((self.fields.get("WW")? - 1) * 7 + 1));
-        let has_year = self.has(&["YYYY", "IYYY", "CC"]) || self.get("era", 2) == 1;
-        if (of_year.is_some() || self.has(&["IDDD"])) && !has_year {
-            let message = "cannot calculate day of year without year information";
-            return Err(invalid(message.to_owned()));
-        }
-        if self.has(&["IW", "IDDD"]) {
+        if is_iso {
             return Ok(self.iso_day());
         }
-        let year = self.year();
-        let mut month = self.get("MM", 1);
-        let mut day = match self.fields.get("W") {
-            Some(week) => (week - 1) * 7 + 1,
-            None => self.get("DD", 1),
-        };
-        if let Some(of_year) = of_year.filter(|_| month <= 1 || day <= 1) {
-            let found = civil(days(year, 1, 1) + of_year - 1);
-            if of_year < 1 || found.0 != year {
-                return Ok(None);
-            }
-            month = if month <= 1 { found.1.into() } else { month };
-            day = if day <= 1 { found.2.into() } else { day };
+        let (year, month) = (self.year(), self.get("MM", 1));
+        let of_year = self.fields.get("DDD").copied();
+        let of_year = of_year.or_else(|| Some((self.fields.get("WW")? - 1) * 7 + 1));
+        if let Some(day) = of_year.filter(|_| !self.has(&["MM", "DD"])) {
+            let found = days(year, 1, 1) + day - 1;
+            return Ok((day > 0 && civil(found).0 == year).then_some(found));
         }
+        let of_month = self.fields.get("W").map_or(1, |week| (week - 1) * 7 + 1);
+        let day = self.get("DD", of_month);
         let is_month = (1..=12).contains(&month) && (1..=31).contains(&day);
         let found = is_month.then(|| days(year, month, day));
         Ok(found.filter(|found| civil(*found).1 == month as u32))

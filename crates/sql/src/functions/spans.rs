@@ -236,7 +236,6 @@ pub(super) fn call(
         }
         ZonedClock => {
             let (within, at) = match args[0] {
-                Datum::Timestamp(moment) if is_infinite(moment) => return Ok(Datum::Null),
                 Datum::Timestamp(moment) => (zone.local(moment).rem_euclid(DAY_US), moment),
                 _ => (int(0), around.begun_us),
             };

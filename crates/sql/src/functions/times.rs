@@ -217,8 +217,7 @@ fn shown(parts: &Parts, field: Field) -> Result<String, SqlError> {
         Letters::Name => name.to_owned(),
         Letters::Small => name.to_lowercase(),
     };
-    let is_plain = field.is_plain || (field.is_local && field.name != "RM");
-    let name = |name: &str, width: usize| match is_plain {
+    let name = |name: &str, width: usize| match field.is_plain || field.is_local {
         true => letters(name),
         false => format!("{:width$}", letters(name)),
     };

@@ -3,6 +3,7 @@
 
 use super::{Overriding, syntax};
 use crate::error::SqlError;
+use sqlparser::ast::ObjectName;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace};
@@ -165,67 +166,76 @@ pub(super) fn whole_tables(tokens: &mut Vec<TokenWithSpan>) {
     *tokens = written;
 }
 
-/// FOR NO KEY UPDATE as FOR UPDATE, and FOR KEY SHARE as FOR SHARE: the grammar does not know them, and what is locked
-/// more than was asked for keeps what was promised.
-pub(super) fn whole_locks(tokens: &mut Vec<TokenWithSpan>) {
-    let words: Vec<(usize, String)> = tokens
-        .iter()
-        .enumerate()
-        .filter(|(_, token)| !matches!(token.token, Token::Whitespace(_)))
-        .map(|(at, token)| (at, token.token.to_string().to_uppercase()))
-        .collect();
-    let mut dropped = Vec::new();
-    for at in 0..words.len() {
-        let word = |after: usize| words.get(at + after).map_or("", |(_, word)| word.as_str());
-        match (word(0), word(1), word(2), word(3)) {
-            ("FOR", "NO", "KEY", "UPDATE") => dropped.extend([words[at + 1].0, words[at + 2].0]),
-            ("FOR", "KEY", "SHARE", _) => dropped.push(words[at + 1].0),
-            _ => {}
-        }
-    }
-    dropped.into_iter().rev().for_each(|at| drop(tokens.remove(at)));
+/// A name that [`lock_clauses`] puts before the table in FOR UPDATE, or instead of it: the lock
+/// lets keys be referenced. PostgreSQL allows no qualified name there.
+const KEEPS_KEYS: &str = "no key";
+
+/// True if FOR UPDATE is FOR NO KEY UPDATE, and FOR SHARE FOR KEY SHARE, as [`lock_clauses`] writes
+/// these.
+pub(crate) fn keeps_keys(of: &ObjectName) -> bool {
+    let first = of.0.first().and_then(|part| part.as_ident());
+    first.is_some_and(|first| first.value == KEEPS_KEYS && first.quote_style.is_some())
 }
 
-/// `FOR UPDATE OF a, b NOWAIT` as `FOR UPDATE OF a NOWAIT FOR UPDATE OF b NOWAIT`: the grammar knows one name only.
-pub(super) fn single_locks(tokens: &mut Vec<TokenWithSpan>) {
-    let signs: Vec<TokenWithSpan> = match has_words(tokens, &["UPDATE", "OF"])
-        || has_words(tokens, &["SHARE", "OF"])
-    {
-        true => {
-            tokens.iter().filter(|t| !matches!(t.token, Token::Whitespace(_))).cloned().collect()
-        }
-        false => return,
-    };
+/// Rewrites locking clauses for the grammar, which has two of the four strengths and one table in
+/// each clause.
+///
+/// ```text
+///   for update of a, b nowait       for update of a nowait for update of b nowait
+///   for no key update               for update of "no key"
+///   for key share of a              for share of "no key".a
+/// ```
+pub(super) fn lock_clauses(tokens: &mut Vec<TokenWithSpan>) {
+    let is_lock = |of: &[&str]| has_words(tokens, of);
+    let any = [&["FOR", "UPDATE"][..], &["FOR", "NO", "KEY"], &["FOR", "SHARE"], &["FOR", "KEY"]];
+    if !any.into_iter().any(is_lock) {
+        return;
+    }
+    let signs: Vec<TokenWithSpan> =
+        tokens.iter().filter(|t| !matches!(t.token, Token::Whitespace(_))).cloned().collect();
     let mut written: Vec<TokenWithSpan> = Vec::with_capacity(signs.len());
     let mut at = 0;
     while at < signs.len() {
         let head = &signs[at..];
-        let opens = head.len() > 3
-            && is_word(&head[0], &["for"])
-            && is_word(&head[1], &["update", "share"])
-            && is_word(&head[2], &["of"]);
-        if !opens {
-            written.push(signs[at].clone());
-            at += 1;
-            continue;
-        }
-        let names = &head[3..];
-        let is_name = |token: &TokenWithSpan| {
+        let word = |at: usize, word: &str| head.get(at).is_some_and(|sign| is_word(sign, &[word]));
+        let (strength, keeps_keys) = match word(0, "for") {
+            true if word(1, "update") || word(1, "share") => (1, false),
+            true if word(1, "key") && word(2, "share") => (2, true),
+            true if word(1, "no") && word(2, "key") && word(3, "update") => (3, true),
+            _ => {
+                written.push(signs[at].clone());
+                at += 1;
+                continue;
+            }
+        };
+        let has_names = word(strength + 1, "of");
+        let rest = &head[strength + 1 + usize::from(has_names)..];
+        let is_name = |token: &&TokenWithSpan| {
             let ends = ["nowait", "skip", "for", "limit", "offset", "fetch"];
             matches!(token.token, Token::Word(_) | Token::Comma | Token::Period)
                 && !is_word(token, &ends)
         };
-        let count = names.iter().take_while(|token| is_name(token)).count();
-        let (names, rest) = names.split_at(count);
+        let count = if has_names { rest.iter().take_while(is_name).count() } else { 0 };
+        let (names, rest) = rest.split_at(count);
         let wait = match rest {
             [first, ..] if is_word(first, &["nowait"]) => 1,
             [first, second, ..] if is_word(first, &["skip"]) && is_word(second, &["locked"]) => 2,
             _ => 0,
         };
+        let span = head[strength].span;
+        let put = |token: Token| TokenWithSpan { token, span };
         for name in names.split(|token| token.token == Token::Comma) {
-            written.extend(head[..3].iter().chain(name).chain(&rest[..wait]).cloned());
+            written.extend([head[0].clone(), head[strength].clone()]);
+            if has_names || keeps_keys {
+                written.push(put(Token::make_keyword("OF")));
+            }
+            if keeps_keys {
+                written.push(put(Token::make_word(KEEPS_KEYS, Some('"'))));
+                written.extend((!name.is_empty()).then(|| put(Token::Period)));
+            }
+            written.extend(name.iter().chain(&rest[..wait]).cloned());
         }
-        at += 3 + count + wait;
+        at += strength + 1 + usize::from(has_names) + count + wait;
     }
     *tokens = written;
 }

@@ -9,7 +9,7 @@
 //! ```
 
 use crate::bind::folded;
-use crate::catalog::Named;
+use crate::catalog::{Named, made_name};
 use crate::error::SqlError;
 use crate::sequence::SequenceOptions;
 use crate::types::SqlType;
@@ -371,8 +371,7 @@ fn own_name(tokens: &[TokenWithSpan]) -> Option<String> {
         begin -= 1;
     }
     let begin = begin + signs[begin..].iter().take_while(skipped).count();
-    let name = format!("{}_{}_seq", name(signs.get(at)?)?, name(signs.get(begin)?)?);
-    (name.len() <= super::NAME_BYTES_MAX).then_some(name)
+    Some(made_name(&name(signs.get(at)?)?, &name(signs.get(begin)?)?, "seq"))
 }
 
 fn in_order(options: &SequenceOptions) -> Result<String, ParserError> {

@@ -109,6 +109,28 @@ impl Acl {
         self.take_what_hangs_on(owner, taken.grantee, lost, cascade)
     }
 
+    /// Revokes grants in the list of a column whose grantor has lost the option for the whole
+    /// relation.
+    ///
+    /// # Errors
+    /// 2BP01 if something was, and `cascade` is false.
+    pub fn release(&mut self, owner: u32, whole: &Acl, cascade: bool) -> Result<(), SqlError> {
+        let lost = |acl: &Acl, item: &Item| {
+            let options = |acl: &Acl| acl.options_of(owner, item.grantor, item.rights);
+            item.rights - (options(acl) | options(whole))
+        };
+        while let Some((item, lost)) = self.items.iter().find_map(|item| {
+            let lost = lost(self, item);
+            (item.grantor != owner && lost != Rights::NONE).then_some((*item, lost))
+        }) {
+            if !cascade {
+                return Err(dependent());
+            }
+            self.revoke(owner, Item { rights: lost, options: lost, ..item }, true)?;
+        }
+        Ok(())
+    }
+
     fn take_what_hangs_on(
         &mut self,
         owner: u32,
@@ -120,8 +142,7 @@ impl Acl {
         let hangs = |item: &&Item| item.grantor == role && item.rights.has_any(lost);
         while let Some(item) = self.items.iter().find(hangs).copied() {
             if !cascade {
-                let error = SqlError::new(code::DEPENDENT_OBJECTS, "dependent privileges exist");
-                return Err(error.hint("Use CASCADE to revoke them too."));
+                return Err(dependent());
             }
             self.revoke(owner, Item { rights: lost, options: lost, ..item }, true)?;
         }
@@ -230,6 +251,12 @@ impl Item {
         }
         Some(item)
     }
+}
+
+/// 2BP01.
+fn dependent() -> SqlError {
+    let error = SqlError::new(code::DEPENDENT_OBJECTS, "dependent privileges exist");
+    error.hint("Use CASCADE to revoke them too.")
 }
 
 /// A role's name in an item: in quotes if it has anything but letters, digits and underscores.

@@ -1,8 +1,8 @@
 //! The rows of `information_schema`, and of who is connected.
 
 use super::rows::{written_as, written_default};
-use super::{int, text};
-use crate::catalog::{Catalog, Check, Name, Table, TableColumn};
+use super::{LockRow, Locked, int, text, yes};
+use crate::catalog::{Catalog, Check, Index, Name, Table, TableColumn};
 use crate::datum::Datum;
 use crate::domains::Domain;
 use crate::foreign::{ForeignKey, unique_over};
@@ -10,6 +10,7 @@ use crate::sequence::{Sequence, shown};
 use crate::transaction::Surroundings;
 use crate::types::SqlType;
 use crate::view::View;
+use isomer_design::TableId;
 use std::sync::Arc;
 
 fn yes_or_no(truth: bool) -> Datum {
@@ -384,4 +385,75 @@ pub(super) fn sessions(around: &Surroundings) -> Vec<Vec<Datum>> {
         ]
     };
     around.sessions.sessions().into_iter().map(row).collect()
+}
+
+/// Granted and waiting locks. A row is shown while a transaction waits for it.
+pub(super) fn locks(catalog: &Catalog, around: &Surroundings) -> Vec<Vec<Datum>> {
+    let relation = |id: TableId| {
+        let of_table = |table: &Arc<Table>| {
+            let is_key = |index: &Arc<Index>| index.id == id;
+            match table.indexes.iter().find(|index| index.id == id) {
+                Some(index) => Some(i64::from(index.oid)),
+                None if table.primary.iter().any(is_key) => Some(super::key_oid(table)),
+                None => (table.id == id).then(|| i64::from(table.oid)),
+            }
+        };
+        catalog.tables.values().find_map(of_table)
+    };
+    let processes = around.sessions.transactions();
+    let row = |lock: LockRow| {
+        let (kind, relation, numbers) = match lock.of {
+            Locked::Table(id) => ("relation", relation(id), [None; 3]),
+            Locked::Row(id) => ("tuple", relation(id), [None; 3]),
+            // A number of 64 bits is shown as two of 32.
+            Locked::Numbers(numbers) => match numbers.as_slice() {
+                [one] => {
+                    let (high, low) = ((*one as u64 >> 32) as i64, i64::from(*one as u32));
+                    ("advisory", None, [Some(high), Some(low), Some(1)])
+                }
+                many => {
+                    let at = |at: usize| many.get(at).map(|number| i64::from(*number as u32));
+                    ("advisory", None, [at(0), at(1), Some(2)])
+                }
+            },
+        };
+        let number = |number: Option<i64>| number.map_or(Datum::Null, int);
+        let process = processes.iter().find(|(_, owner)| *owner == lock.transaction);
+        let [class, object, part] = numbers.map(number);
+        vec![
+            text(kind),
+            int(super::DATABASE),
+            number(relation),
+            Datum::Null,
+            Datum::Null,
+            Datum::Null,
+            Datum::Null,
+            class,
+            object,
+            part,
+            text(&lock.transaction.to_string()),
+            number(process.map(|(process, _)| i64::from(*process))),
+            text(lock.mode),
+            yes(lock.is_granted),
+            yes(false),
+            Datum::Null,
+        ]
+    };
+    // Locks of the system's own tables are not shown.
+    let is_known = |lock: &LockRow| match &lock.of {
+        Locked::Table(id) | Locked::Row(id) => relation(*id).is_some(),
+        Locked::Numbers(_) => true,
+    };
+    around.design.locks().into_iter().filter(is_known).map(row).collect()
+}
+
+/// The connections that block this one.
+pub(crate) fn blocking(process: i64, around: &Surroundings) -> Vec<i32> {
+    let all = around.sessions.transactions();
+    let Some((_, own)) = all.iter().find(|(other, _)| i64::from(*other) == process) else {
+        return Vec::new();
+    };
+    let blockers = around.design.blockers(*own);
+    let is_one = |(_, owner): &&(i32, u64)| blockers.contains(owner);
+    all.iter().filter(is_one).map(|(process, _)| *process).collect()
 }

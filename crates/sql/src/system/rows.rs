@@ -16,7 +16,7 @@ use crate::rights::{Kind, Object};
 use crate::sequence::{Sequence, taken_from};
 use crate::types::SqlType;
 use crate::view::{Used, View};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub(super) fn classes(
@@ -290,7 +290,8 @@ pub(super) fn sequences_row(sequence: &Sequence, owner: Datum, last: Option<i64>
     ]
 }
 
-/// Which object cannot be without which: sequences without their columns, and defaults without sequences.
+/// Dependencies: of sequences on columns, of defaults on sequences, of constraints and indexes on
+/// columns, of indexes on their constraints.
 pub(super) fn dependencies(catalog: &Catalog) -> Vec<Vec<Datum>> {
     let number = |name: &str| int(regclass(catalog, name).unwrap_or(0));
     let (classes, defaults) = (number("pg_class"), number("pg_attrdef"));
@@ -319,6 +320,54 @@ pub(super) fn dependencies(catalog: &Catalog) -> Vec<Vec<Datum>> {
             let (default, sequence) = (int(default_oid(table, at)), int(sequence.oid.into()));
             let (of, to) = (defaults.clone(), classes.clone());
             rows.push(vec![of, default, int(0), to, sequence, int(0), text("n")]);
+        }
+    }
+    let (attached, needed, inside) = (text("a"), text("n"), text("i"));
+    let constraints = number("pg_constraint");
+    for table in catalog.tables.values() {
+        let own = |at: usize| (int(table.oid.into()), int(at as i64 + 1));
+        let mut put = |of: (&Datum, i64), to: (&Datum, Datum, Datum), kind: &Datum| {
+            let (class, (to_class, to, column)) = (of.0.clone(), to);
+            let to_class = to_class.clone();
+            rows.push(vec![class, int(of.1), int(0), to_class, to, column, kind.clone()]);
+        };
+        // An index without a constraint depends on its columns.
+        let mut of_columns = |class: &Datum, oid: i64, columns: &mut dyn Iterator<Item = usize>| {
+            let columns: BTreeSet<usize> = columns.collect();
+            for at in columns {
+                let (table, column) = own(at);
+                put((class, oid), (&classes, table, column), &attached);
+            }
+        };
+        if table.has_key() {
+            of_columns(&constraints, key_oid(table), &mut table.key.iter().copied());
+        }
+        for index in table.readable_indexes() {
+            let class = if index.constraint { &constraints } else { &classes };
+            of_columns(class, index.oid.into(), &mut index.looked_at().copied());
+        }
+        for (number, check) in table.checks.iter().enumerate() {
+            let columns = checked_columns(table, &check.condition, catalog);
+            of_columns(&constraints, check_oid(table, number), &mut columns.into_iter());
+        }
+        for key in &table.foreign_keys {
+            of_columns(&constraints, key.oid.into(), &mut key.columns.iter().copied());
+        }
+        let unique = table.readable_indexes().filter(|index| index.constraint);
+        let unique = unique.map(|index| i64::from(index.oid));
+        for oid in table.has_key().then(|| key_oid(table)).into_iter().chain(unique) {
+            put((&classes, oid), (&constraints, int(oid), int(0)), &inside);
+        }
+        for key in &table.foreign_keys {
+            let Some(parent) = tables.get(&key.parent) else { continue };
+            for &at in &key.referenced {
+                let to = (&classes, int(parent.oid.into()), int(at as i64 + 1));
+                put((&constraints, key.oid.into()), to, &needed);
+            }
+            if let Some(index) = unique_over(parent, &key.referenced) {
+                let index = index.map_or_else(|| key_oid(parent), |index| index.oid.into());
+                put((&constraints, key.oid.into()), (&classes, int(index), int(0)), &needed);
+            }
         }
     }
     // A domain is made after what it is over.

@@ -166,6 +166,10 @@ pub(super) static TABLES: &[Definition] = tables! {
         "usename" NAME, "application_name" TEXT, "client_addr" TEXT, "xact_start" TSTZ,
         "query_start" TSTZ, "state" TEXT, "wait_event_type" TEXT, "wait_event" TEXT, "query" TEXT,
         "backend_type" TEXT)
+    "pg_catalog" "pg_locks" ("locktype" TEXT, "database" OID, "relation" OID, "page" I4,
+        "tuple" I2, "virtualxid" TEXT, "transactionid" I8, "classid" OID, "objid" OID,
+        "objsubid" I2, "virtualtransaction" TEXT, "pid" I4, "mode" TEXT, "granted" BOOL,
+        "fastpath" BOOL, "waitstart" TSTZ)
     "information_schema" "schemata" ("catalog_name" NAME, "schema_name" NAME,
         "schema_owner" NAME)
     "isomer" "tables" ("name" TEXT, "partitions" I8, "masters" TEXT, "columns" I4, "indexes" I4,
@@ -213,7 +217,6 @@ pub(super) static VOID: &[&str] = &[
     "pg_operator",
     "pg_language",
     "pg_matviews",
-    "pg_locks",
     "pg_db_role_setting",
     "pg_foreign_data_wrapper",
     "pg_user_mapping",
