@@ -1,8 +1,9 @@
 //! YCSB, the cloud serving benchmark, with the two transactions of the MorphoSys evaluation.
 //!
-//! The benchmark has one large table. A *read-modify-write* reads three rows and increments the
-//! counter of each. A *scan* reads 200 to 1000 rows with consecutive keys. The paper's mixes have
-//! 50 % scans (read-mostly) and 10 % scans (write-heavy).
+//! The benchmark has one large table. A *read-modify-write* reads three rows, or
+//! [`YcsbOptions::updates`], and increments the counter of each. A *scan* reads 200 to 1000 rows
+//! with consecutive keys. The paper's mixes have 50 % scans (read-mostly) and 10 % scans
+//! (write-heavy).
 //!
 //! # Which keys
 //!
@@ -25,8 +26,8 @@
 //!
 //! # The check
 //!
-//! The sum of all counters is three times the number of committed read-modify-writes. A scan that
-//! finds missing rows returns [`Outcome::Inconsistent`].
+//! The sum of all counters is the number of rows that committed read-modify-writes have updated.
+//! A scan that finds missing rows returns [`Outcome::Inconsistent`].
 
 use crate::error::{check_count, check_share};
 use crate::number::add_to_number;
@@ -40,8 +41,8 @@ use isomer_design::{
 use rand::RngExt;
 use std::ops::{ControlFlow, RangeInclusive};
 
-/// The number of keys of a read-modify-write.
-const KEYS: usize = 3;
+/// The default number of keys of a read-modify-write.
+const UPDATES: usize = 3;
 
 /// The maximum size of a value.
 const VALUE_BYTES_MAX: u64 = 1 << 20;
@@ -66,6 +67,8 @@ pub struct YcsbOptions {
     pub scan_share: f64,
     /// The number of rows of a scan.
     pub scan_rows: RangeInclusive<u64>,
+    /// The number of rows that a read-modify-write updates.
+    pub updates: usize,
     /// The distribution of keys.
     pub skew: Skew,
     /// How the keys of a read-modify-write are related.
@@ -80,6 +83,7 @@ impl Default for YcsbOptions {
             value_bytes: 100,
             scan_share: 0.1,
             scan_rows: 200..=1000,
+            updates: UPDATES,
             skew: Skew::Uniform,
             companions: Companions::Independent,
         }
@@ -103,7 +107,7 @@ pub enum YcsbTransaction {
         /// The table.
         table: TableId,
         /// The keys.
-        keys: [u64; KEYS],
+        keys: Vec<u64>,
     },
     /// Reads rows with consecutive keys.
     Scan {
@@ -122,13 +126,16 @@ impl Ycsb {
     /// # Errors
     /// If an option is invalid.
     pub fn new(options: YcsbOptions, table: TableId) -> Result<Ycsb, OptionsError> {
-        check_count("rows in a YCSB table", options.keys, KEYS as u64..=1 << 53)?;
+        check_count("rows in a YCSB table", options.keys, UPDATES as u64..=1 << 53)?;
+        check_count("rows that a transaction changes", options.updates as u64, 1..=options.keys)?;
         check_count("bytes in a value", options.value_bytes as u64, 0..=VALUE_BYTES_MAX)?;
         check_share("the share of scans", options.scan_share)?;
         let shortest = *options.scan_rows.start();
         check_count("rows in the shortest scan", shortest, 1..=*options.scan_rows.end())?;
         if let Companions::Near(distance) = options.companions {
-            check_count("as the distance between companions", distance, 1..=options.keys)?;
+            // As far as it takes to find enough different keys.
+            let least = (options.updates as u64 / 2).max(1);
+            check_count("as the distance between companions", distance, least..=options.keys)?;
         }
         let chooser = Chooser::new(options.keys, options.skew)?;
         Ok(Ycsb { options, table, chooser, hot_spot: 0 })
@@ -144,10 +151,11 @@ impl Ycsb {
     }
 
     fn increment(&self, rng: &mut Random) -> YcsbTransaction {
-        let mut keys = [self.choose(rng); KEYS];
-        for index in 1..KEYS {
-            while keys[..index].contains(&keys[index]) {
-                keys[index] = self.companion(keys[0], rng);
+        let mut keys = vec![self.choose(rng)];
+        while keys.len() < self.options.updates {
+            let key = self.companion(keys[0], rng);
+            if !keys.contains(&key) {
+                keys.push(key);
             }
         }
         YcsbTransaction::Increment { table: self.table, keys }

@@ -16,6 +16,7 @@
 //! | `trace` | a production trace, over partitions at hashed sites |
 //! | `ycsb-shift` | skewed updates of neighbouring keys; the hot spot moves every other round |
 //! | `nothing-to-do` | only single-site transactions: the overhead of the autopilot |
+//! | `long-5`, `long-25`, `long-100` | the same, with updates of 5, 25, 100 rows in one partition |
 
 use isomer::checks::{Check, no_failures, sums};
 use isomer::failure::Failure;
@@ -33,7 +34,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const TABLE: TableId = TableId(1);
-const CASES: [&str; 3] = ["trace", "ycsb-shift", "nothing-to-do"];
+const CASES: [&str; 6] = ["trace", "ycsb-shift", "nothing-to-do", "long-5", "long-25", "long-100"];
 const STRATEGIES: [&str; 3] = ["learned", "static-2pc", "on-demand"];
 
 /// Throughput of the autopilot over `static-2pc` and `on-demand`, which take turns in one run
@@ -128,6 +129,13 @@ pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
     let calm = ycsb(Skew::Uniform, 1)?;
     let in_order = Layout { spread: Spread::Range, ..parts };
     ok &= compare(args, "nothing-to-do", in_order, |_| Ok(calm.clone()), |_, _| {})?;
+
+    let whole = Layout { sites: 1, rows_per_partition: args.rows, spread: Spread::Range };
+    for (case, updates) in [("long-5", 5), ("long-25", 25), ("long-100", 100)] {
+        let options = YcsbOptions { keys: args.rows, updates, ..YcsbOptions::default() };
+        let long = Ycsb::new(options, TABLE)?;
+        ok &= compare(args, case, whole, |_| Ok(long.clone()), |_, _| {})?;
+    }
     if ok { Ok(()) } else { Err(Failure::Told) }
 }
 
