@@ -1,4 +1,5 @@
-//! A server that has as many sites as it needs: they come and go beside its clients, and no row is lost on the way.
+//! A server that adds and removes sites beside its clients, and loses no row. A server where
+//! clients overload a site with reads only.
 
 mod fixture;
 
@@ -95,4 +96,37 @@ fn sites_come_when_they_are_needed_and_go_when_they_are_not() {
     let told =
         client.query("select change from isomer.changes where change like 'remove_site%'", &[]);
     assert_eq!(told.expect("the changes").len(), 2);
+}
+
+/// The strategy is told one of 64 reading transactions, and counts it for all of them. While it
+/// records an overload it is told all.
+#[test]
+fn what_overloads_a_site_with_reads_is_moved() {
+    let few = Elasticity { footprints: 400, footprints_min: 120, settle: 1, ..Default::default() };
+    let decider = Decider::named("clay", few).expect("a loop");
+    let database = Options::in_memory(4);
+    let engine = Engine::open(database, decider, Some(Mode::Auto)).expect("a database");
+    let server = Server::start(engine.clone(), options()).expect("a free port");
+    let mut client = client(&server);
+    client
+        .batch_execute(
+            "create table t (id int primary key, v bigint); insert into t select n, n from generate_series(0, 39) n",
+        )
+        .expect("a table");
+    let select = client.prepare("select v from t where id = $1").expect("a statement");
+    let mut reads = 0;
+    wait_for("some of the rows are read at another site", || {
+        for _ in 0..100 {
+            reads += 1;
+            let id = reads % 40;
+            let row = client.query_one(&select, &[&id]).expect("a row");
+            assert_eq!(row.get::<_, i64>(0), i64::from(id));
+        }
+        let design = engine.database().design();
+        let (id, _) = design.find_table("t").expect("it was created");
+        let all = isomer_design::KeyRange::all();
+        let masters: std::collections::BTreeSet<_> =
+            design.partitions_in(id, &all).map(|(_, placement)| placement.master).collect();
+        (masters.len() > 1).then_some(())
+    });
 }

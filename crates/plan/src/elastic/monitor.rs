@@ -28,6 +28,8 @@ pub struct Period {
     pub transactions: f64,
     /// The sites.
     pub sites: Vec<SitePeriod>,
+    /// Up to how many accesses stand behind one that was told of; 1 if all were counted.
+    pub each: f64,
     /// Latencies of some transactions, in microseconds, in any order.
     pub latencies_us: Vec<f64>,
 }
@@ -143,7 +145,8 @@ impl Period {
         let all: f64 = self.sites.iter().map(|site| site.accesses).sum();
         let mean = all / self.sites.len() as f64;
         let of_hottest = self.sites.iter().find(|other| other.site == site)?.accesses;
-        let is_no_chance = of_hottest > mean + 3.0 * mean.sqrt();
+        // Where one tells of many, chance is as many times as large.
+        let is_no_chance = of_hottest > mean + 3.0 * (mean * self.each.max(1.0)).sqrt();
         (times > 1.0 + options.overload && is_no_chance).then_some(Overload::Site { site, times })
     }
 }
@@ -163,6 +166,7 @@ mod tests {
             seconds: 1.0,
             transactions: accesses.iter().sum(),
             sites: sites.map(site).collect(),
+            each: 1.0,
             latencies_us: Vec::new(),
         }
     }
@@ -176,6 +180,8 @@ mod tests {
         assert_eq!(overload(&[60.0, 30.0]), None, "hardly anything runs");
         assert_eq!(overload(&[1250.0, 1000.0, 1000.0]), None, "a little more is no overload");
         assert_eq!(overload(&[40.0, 20.0, 30.0, 30.0]), None, "that can be chance");
+        let sampled = Period { each: 64.0, ..period(&[1600.0, 1000.0, 800.0, 600.0]) };
+        assert_eq!(sampled.overload(&options), None, "25 of 64 each are few");
         let found = overload(&[1000.0, 2600.0, 500.0, 500.0]).expect("an overload");
         assert_eq!(found.to_string(), "s2 has 2.3 times the mean load");
     }

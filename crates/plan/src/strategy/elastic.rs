@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   decide   ── counters: one addition ──▶ where its rows are, or over several sites
-//!               while it records: one footprint in so many
+//!               reads of open transactions: one in 64 is told, and counts for 64
+//!               while it records: a share of the footprints, open transactions with their reads
 //!               when a plan is due: hands it out, to be carried out beside the transactions
 //!   observe  ── one latency in 64
 //!   loads    ── each second: a period ──▶ controller
@@ -15,9 +16,10 @@
 use crate::elastic::away::Away;
 use crate::elastic::{Controller, Options, Period, Planner, SitePeriod};
 use crate::learned::Mode;
-use isomer_design::{Design, Footprint, SITES_MAX, Time};
+use isomer_design::{Access, Design, Footprint, SITES_MAX, Time};
 use isomer_strategy::{
-    Changed, Decision, Refused, Report, Request, SiteLoad, Strategy, TwoPhase, Verdict,
+    Changed, Decision, Occasion, Refused, Report, Request, SiteLoad, Stage, Strategy, TwoPhase,
+    Verdict,
 };
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -45,6 +47,8 @@ pub struct Elastic {
     period_ends: AtomicU64,
     /// Footprints are wanted: one in so many transactions; 0: none.
     record_one_in: AtomicU64,
+    /// Accesses were counted of which only one in 64 is told.
+    has_sampled: AtomicBool,
     /// A plan is to be carried out.
     has_plan: AtomicBool,
     latencies_us: Mutex<Vec<f64>>,
@@ -76,6 +80,7 @@ impl Elastic {
             stripes: (0..STRIPES).map(|_| stripe()).collect(),
             period_ends: AtomicU64::new(0),
             record_one_in: AtomicU64::new(0),
+            has_sampled: AtomicBool::new(false),
             has_plan: AtomicBool::new(false),
             latencies_us: Mutex::default(),
             inner: Mutex::new(Inner {
@@ -102,10 +107,29 @@ impl Elastic {
         look(&self.inner.lock().controller)
     }
 
-    fn count(&self, ticket: u64, site: usize, footprint: &Footprint) {
-        let stripe = &self.stripes[ticket as usize % STRIPES];
-        stripe[0].fetch_add(1, Ordering::Relaxed);
-        stripe[site].fetch_add(footprint.items().len() as u64, Ordering::Relaxed);
+    /// Counts the accesses of a transaction at a site. For an open transaction that has ended it
+    /// counts the reads, because the writes were counted at the commit, and weights them by the
+    /// number of transactions of which one is told.
+    fn count(&self, request: &Request<'_>, site: usize) {
+        let stripe = &self.stripes[request.ticket as usize % STRIPES];
+        let items = request.footprint.items();
+        let (transactions, accesses) = match request.stage {
+            Stage::Whole | Stage::Commit => (1, items.len() as u64),
+            Stage::Ended => {
+                let each = if self.is_recording() { 1 } else { MEASURED_ONE_IN };
+                let read = items.iter().filter(|item| item.access == Access::Read).count() as u64;
+                if each > 1 {
+                    self.has_sampled.store(true, Ordering::Relaxed);
+                }
+                (if read == items.len() as u64 { each } else { 0 }, each * read)
+            }
+        };
+        stripe[0].fetch_add(transactions, Ordering::Relaxed);
+        stripe[site].fetch_add(accesses, Ordering::Relaxed);
+    }
+
+    fn is_recording(&self) -> bool {
+        self.record_one_in.load(Ordering::Relaxed) > 0
     }
 
     fn record(&self, ticket: u64, one_in: u64, footprint: &Footprint) {
@@ -149,12 +173,13 @@ impl Strategy for Elastic {
         let Verdict::Run(mut decision) = TwoPhase.decide(request)? else {
             return Ok(Verdict::Reserve);
         };
-        self.count(request.ticket, usize::from(decision.place.site().0), request.footprint);
+        self.count(request, usize::from(decision.place.site().0));
         let one_in = self.record_one_in.load(Ordering::Relaxed);
-        if one_in > 0 {
+        if one_in > 0 && request.stage != Stage::Commit {
             self.record(request.ticket, one_in, request.footprint);
         }
         if self.has_plan.load(Ordering::Relaxed)
+            && self.mode() == Mode::Auto
             && let Some(mut inner) = self.inner.try_lock()
         {
             let deferred = inner.controller.next_plan(request.now).unwrap_or_default();
@@ -165,7 +190,7 @@ impl Strategy for Elastic {
     }
 
     fn wants(&self, ticket: u64) -> bool {
-        ticket.is_multiple_of(MEASURED_ONE_IN)
+        self.is_recording() || ticket.is_multiple_of(MEASURED_ONE_IN)
     }
 
     fn observe(&self, report: &Report<'_>) {
@@ -192,8 +217,8 @@ impl Strategy for Elastic {
         Ok(())
     }
 
-    fn plan_globally(&self, now: Time, design: &Design) {
-        let mode = self.mode();
+    fn plan_globally(&self, occasion: &Occasion<'_>) {
+        let (mode, now, design) = (self.mode(), occasion.now, occasion.design);
         let (recorded, options) = {
             let mut inner = self.inner.lock();
             let one_in = inner.recorded_one_in;
@@ -234,7 +259,11 @@ impl Strategy for Elastic {
             busy: load.busy,
         };
         let sites = loads.iter().map(site).collect();
-        let period = Period { seconds, transactions: counted[0], sites, latencies_us };
+        let each = match self.has_sampled.swap(false, Ordering::Relaxed) {
+            true => MEASURED_ONE_IN as f64,
+            false => 1.0,
+        };
+        let period = Period { seconds, transactions: counted[0], sites, each, latencies_us };
         inner.controller.period(now, &period);
         self.has_plan.store(inner.controller.has_plan(), Ordering::Relaxed);
         self.ask_for_footprints(inner, counted[0] / seconds);

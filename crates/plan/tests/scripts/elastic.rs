@@ -18,7 +18,9 @@ use isomer_design::{Change, Design, Footprint, RoutingTable, SiteId, Time};
 use isomer_plan::elastic::{Episode, Fleet, Options, Outcome, Planner};
 use isomer_plan::learned::Mode;
 use isomer_plan::strategy::Elastic;
-use isomer_strategy::{Changed, Measured, Report, Request, SiteLoad, Strategy, Verdict};
+use isomer_strategy::{
+    Changed, Measured, Occasion, Report, Request, SiteLoad, Stage, Strategy, Verdict,
+};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write as _;
@@ -214,7 +216,8 @@ impl State {
             };
             let loads: Vec<SiteLoad> = self.design.sites().iter().map(load).collect();
             self.strategy.loads(now, &loads);
-            self.strategy.plan_globally(now, &self.design);
+            let design = &self.design;
+            self.strategy.plan_globally(&Occasion { now, design, worked_ns: &|| 0 });
         }
     }
 
@@ -232,6 +235,7 @@ impl State {
             ticket: self.ticket,
             now,
             reserved: false,
+            stage: Stage::Whole,
             design: &|| design.clone(),
         };
         let Verdict::Run(decision) = self.strategy.decide(&request)? else {
