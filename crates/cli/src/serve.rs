@@ -333,7 +333,7 @@ fn autopilot(decider: &Decider) -> String {
                 .to_owned()
         }
         (Mode::Off, _) => {
-            "the autopilot is off: the design stays as it is, but for what a transaction needs; \
+            "the autopilot is off: only an operator changes placement; \
                       ALTER SYSTEM SET autopilot = auto lets it be changed"
                 .to_owned()
         }

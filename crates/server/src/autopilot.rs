@@ -6,8 +6,11 @@
 //!           └──────────▶ who decides ([`Decider`]) ◀┘◀──── its journal ──────┘    router ◀─────┘
 //! ```
 //!
-//! A decision is a row of `isomer.decisions`, the newest first: what gave the occasion, what was changed and why, what
-//! became of it, what it was thought to bring, and what it brought. An elastic loop tells its episodes so: its gain is
+//! A decision is a row of `isomer.decisions`, the newest first: its trigger, the changes and their
+//! reasons, the outcome, the foretold saving and the measured one. Both savings have one unit:
+//! microseconds per transaction that uses the changed partitions (`foretold_us`, `measured_us`).
+//! The measured one is `before_us` less `after_us`. `costs_us` is the one-off cost of the changes.
+//! An elastic loop tells its episodes so: its gain is
 //! not in microseconds, so that is told in words. What all of them promised and brought is in `isomer.benefit`.
 
 use crate::engine::Engine;
@@ -16,10 +19,11 @@ use crate::pilot::Decider;
 use isomer_cluster::{Job, Place};
 use isomer_design::{Change, Design, Footprint, Item, Step, TableId};
 use isomer_plan::elastic::{Episode, Outcome};
-use isomer_plan::learned::Mode;
 use isomer_plan::learned::journal::{ChangeResult, Entry};
+use isomer_plan::learned::{Budget, Mode, Tuning};
 use isomer_sql::datum::Datum;
 use isomer_sql::{SqlError, code};
+use isomer_strategy::Strategy as _;
 
 impl Engine {
     /// From now on the autopilot is in this mode, also when the server starts again.
@@ -34,6 +38,55 @@ impl Engine {
         self.keep_autopilot(mode)?;
         self.autopilot().set_mode(mode);
         Ok(())
+    }
+
+    /// Limits the processor time of the autopilot to a percentage of one core, also after restarts.
+    ///
+    /// # Errors
+    /// 22023 if it is no percentage from 0 to 100; 0A000 if the strategy has no budget; errors of
+    /// the database.
+    pub(crate) fn set_autopilot_processor(&self, percent: &str) -> Result<(), SqlError> {
+        let Decider::Learned(learned) = self.autopilot() else {
+            let message = "this strategy has no budget of processor time".to_owned();
+            let error = SqlError::new(code::FEATURE_NOT_SUPPORTED, message);
+            return Err(error.hint("It plans only while a site is overloaded.".to_owned()));
+        };
+        let given = match percent {
+            "default" => Ok(100.0 * Tuning::default().processor_share),
+            text => text.trim_end_matches('%').trim().parse(),
+        };
+        let Some(given) = given.ok().filter(|given| (0.0..=100.0).contains(given)) else {
+            let name = "autopilot_processor_percent";
+            let message = format!("invalid value for parameter \"{name}\": \"{percent}\"");
+            let hint = "It is a percentage of one core, from 0 to 100.".to_owned();
+            return Err(SqlError::new(code::INVALID_PARAMETER, message).hint(hint));
+        };
+        self.keep_autopilot_processor(given)?;
+        learned.set_processor_share(given / 100.0);
+        Ok(())
+    }
+
+    /// One row: what decides, and what it takes.
+    pub(crate) fn autopilot_rows(&self) -> Vec<Vec<Datum>> {
+        let decider = self.autopilot();
+        let budget = decider.budget();
+        let percent =
+            |share: fn(&Budget) -> f64| number(budget.as_ref().map(|it| 100.0 * share(it)));
+        let [passes, samples] = match decider {
+            Decider::Learned(learned) => {
+                [learned.thoughts(), learned.samples() as u64].map(|count| Datum::Int(count as i64))
+            }
+            Decider::Elastic(_) => [Datum::Null, Datum::Null],
+        };
+        vec![vec![
+            Datum::text(decider.name()),
+            Datum::Text(decider.mode().to_string()),
+            percent(Budget::share),
+            percent(Budget::used),
+            number(budget.as_ref().map(|it| it.spent_ns() as f64 / 1e6)),
+            passes,
+            samples,
+        ]]
     }
 
     /// A change, as clients know its table.
@@ -82,8 +135,8 @@ impl Engine {
     pub(crate) fn benefit_rows(&self) -> Vec<Vec<Datum>> {
         let Decider::Learned(learned) = self.autopilot() else { return Vec::new() };
         let summary = learned.with_journal(|journal| journal.summary());
-        let [error, kept, undone] =
-            [summary.median_error, summary.as_promised, summary.taken_back].map(number);
+        let shares = [summary.median_error, summary.as_promised, summary.taken_back];
+        let [error, kept, undone] = shares.map(|share| number(share.map(|share| 100.0 * share)));
         let counts = [summary.decisions, summary.measured].map(|count| Datum::Int(count as i64));
         vec![counts.into_iter().chain([error, kept, undone]).collect()]
     }
@@ -195,11 +248,11 @@ impl Engine {
             change,
             reason,
             Datum::Text(outcome(&entry.fates, entry.in_force)),
-            Datum::Float(chosen.benefit_us),
-            Datum::Float(chosen.cost_us),
-            number(entry.effect.saved_us()),
+            number(entry.effect.foretold_us(chosen.saves_us)),
+            number(entry.effect.measured_us()),
             number(entry.effect.before_us),
             number(entry.effect.after_us),
+            Datum::Float(chosen.cost_us),
             entry.taken_back_by.map_or(Datum::Null, |number| Datum::Int(number as i64)),
             Datum::Text(considered.join("; ")),
         ])
@@ -208,6 +261,11 @@ impl Engine {
 
 /// So many changes of a decision are told; `isomer.changes` has all that were made.
 const CHANGES_TOLD: usize = 4;
+
+/// A share as a percentage, as settings are shown.
+pub(crate) fn shown_percent(share: f64) -> String {
+    format!("{}", (share * 1e6).round() / 1e4)
+}
 
 fn number(number: Option<f64>) -> Datum {
     number.map_or(Datum::Null, Datum::Float)

@@ -27,6 +27,9 @@ impl Engine {
         let (table, change) = match statement {
             DesignStatement::Alter { table, change } => (table, change),
             DesignStatement::Autopilot(mode) => return self.set_autopilot(mode),
+            DesignStatement::AutopilotProcessor(percent) => {
+                return self.set_autopilot_processor(percent);
+            }
             DesignStatement::SiteMemory(size) => return self.set_site_memory(size),
             DesignStatement::Reconfigure(statement) => return self.reconfigure(statement),
             DesignStatement::Checkpoint => return self.checkpoint(cancel),
@@ -234,6 +237,7 @@ impl DesignView for Engine {
             "jobs" => self.job_rows(),
             "reconfigurations" => self.reconfiguration_rows(),
             "benefit" => self.benefit_rows(),
+            "autopilot" => self.autopilot_rows(),
             _ => self.decision_rows(),
         }
     }

@@ -18,7 +18,7 @@ pub(crate) use tables::values_of;
 
 use crate::backend::{database, explain};
 use crate::indexes::Build;
-use crate::pilot::{Besides, Decider, Pilot};
+use crate::pilot::Decider;
 use crate::users::Users;
 use arc_swap::ArcSwap;
 use foldhash::fast::FixedState;
@@ -115,8 +115,6 @@ impl Drop for Publishing {
 pub struct Engine {
     gateway: Arc<Gateway>,
     catalog: ArcSwap<Catalog>,
-    /// What the catalog has of these, for those who route.
-    besides: Besides,
     /// The next version of the catalog, or of a draft of it.
     next_version: AtomicU64,
     /// Numbers for clients from here on are those of no object.
@@ -156,9 +154,7 @@ impl Engine {
         autopilot: Decider,
         mode: Option<Mode>,
     ) -> Result<Arc<Engine>, SqlError> {
-        let besides = Besides::default();
-        let pilot = Pilot::new(autopilot.clone(), besides.clone());
-        let database = Database::open(options.strategy(pilot)).map_err(database)?;
+        let database = Database::open(options.strategy(autopilot.clone())).map_err(database)?;
         let catalog_table = system_table(&database, catalog_schema())?;
         let sequences_table = system_table(&database, sequences_schema())?;
         let numbers = Numbers::of(system_table(&database, values_schema())?);
@@ -177,7 +173,6 @@ impl Engine {
         let engine = Engine {
             gateway: Gateway::new(database),
             catalog: ArcSwap::default(),
-            besides,
             next_version: AtomicU64::new(2),
             next_oid: AtomicU32::new(FIRST_OID),
             catalog_table,
@@ -198,6 +193,11 @@ impl Engine {
         };
         let mode = mode.map_or_else(|| engine.kept_autopilot(), |mode| Ok(Some(mode)))?;
         engine.autopilot.set_mode(mode.unwrap_or(Mode::Off));
+        if let (Decider::Learned(learned), Some(percent)) =
+            (&engine.autopilot, engine.kept_autopilot_processor()?)
+        {
+            learned.set_processor_share(percent / 100.0);
+        }
         // Definitions go on at a full site: without them no table could be dropped there.
         engine.database().spare(engine.catalog_table.0);
         if engine.database().site_memory().is_none() {
@@ -210,7 +210,6 @@ impl Engine {
         engine
             .next_oid
             .store(catalog.oids().map(|oid| oid + 1).fold(FIRST_OID, u32::max), Ordering::Relaxed);
-        engine.tell_besides(&catalog);
         engine.catalog.store(Arc::new(catalog));
         Ok(Arc::new(engine))
     }
@@ -255,16 +254,9 @@ impl Engine {
     pub(crate) fn publish(&self, mut catalog: Catalog) -> u64 {
         catalog.version = self.next_version();
         let version = catalog.version;
-        self.tell_besides(&catalog);
         self.catalog.store(Arc::new(catalog));
         self.compiled.lock().clear();
         version
-    }
-
-    fn tell_besides(&self, catalog: &Catalog) {
-        let besides = catalog.tables.values().filter_map(|table| table.beside.as_ref());
-        let parts = besides.flat_map(|beside| beside.layout.own_parts());
-        self.besides.store(Arc::new(parts.map(|(id, _)| id).collect()));
     }
 
     /// A version that no catalog has, nor any draft of one; later ones are greater.

@@ -5,33 +5,24 @@
 //! | learned | what pays for each transaction, by learned costs ([`Learned`]) |
 //! | clay, estore, drtmb | what overloads a site, once one is overloaded ([`Elastic`]) |
 //!
-//! | autopilot | a transaction that no site can run | what would pay besides |
-//! | --- | --- | --- |
-//! | off | waits until its rows are brought to one site | is not looked for |
-//! | recommend | the same | is decided and shown, not done |
-//! | auto | what is worth more: the same, or it commits over several sites | is done |
+//! | autopilot | what it would change |
+//! | --- | --- |
+//! | off | is not looked for |
+//! | recommend | is decided and shown, not done |
+//! | auto | is done |
 //!
-//! While a table is [kept in two orders](isomer_sql::catalog::Beside), who writes to it commits over several sites
-//! where he has to, in all modes: each row is at two places, and these have nothing to do with each other, so there is
-//! no site to which rows could be brought for good.
+//! In all modes a transaction that no site can run commits over several sites, and changes no
+//! placement. With off and recommend, placement changes only by an operator, to add backups that a
+//! table asks for and lacks, and when replicas take over from a failed site.
 //!
 //! The learned strategy learns in all modes, so that it knows the workload when it is switched on. The others look at
 //! nothing while they are off.
-//!
-//! **Why off brings rows together**, and does not commit over several sites, as they would: the
-//! sites of a server share its processors and its disk, so a commit over several costs two waits for the same
-//! disk, and rows that belong together and were pulled apart would stay apart. TPC-C under random changes of the
-//! design ran at half the speed so.
 
-use arc_swap::ArcSwap;
-use isomer_design::{Route, TableId, Time};
+use isomer_design::{Plan, Time};
 use isomer_plan::elastic::{Options, Planner};
-use isomer_plan::learned::Mode;
+use isomer_plan::learned::{Budget, Mode};
 use isomer_plan::strategy::{Elastic, Learned};
-use isomer_strategy::{
-    Changed, OnDemand, Refused, Report, Request, SiteLoad, Strategy, TwoPhase, Verdict,
-};
-use std::collections::BTreeSet;
+use isomer_strategy::{Changed, Occasion, Refused, Report, Request, SiteLoad, Strategy, Verdict};
 use std::sync::Arc;
 
 /// Who changes the design.
@@ -85,6 +76,14 @@ impl Decider {
         }
     }
 
+    /// The processor time that it may use and has used; `None` if it has no budget.
+    pub fn budget(&self) -> Option<Budget> {
+        match self {
+            Decider::Learned(learned) => Some(learned.budget()),
+            Decider::Elastic(_) => None,
+        }
+    }
+
     fn strategy(&self) -> &dyn Strategy {
         match self {
             Decider::Learned(learned) => &**learned,
@@ -93,73 +92,48 @@ impl Decider {
     }
 }
 
-/// The tables of the store that keep rows in another order, beside those where they are found.
-pub(crate) type Besides = Arc<ArcSwap<BTreeSet<TableId>>>;
-
-/// See the [module documentation](self).
-pub(crate) struct Pilot {
-    decider: Decider,
-    on_demand: OnDemand,
-    besides: Besides,
-}
-
-impl Pilot {
-    pub(crate) fn new(decider: Decider, besides: Besides) -> Pilot {
-        Pilot { decider, on_demand: OnDemand::default(), besides }
-    }
-
-    fn keeps_two_orders(&self, request: &Request<'_>) -> bool {
-        let besides = self.besides.load();
-        !besides.is_empty()
-            && request.footprint.items().iter().any(|item| besides.contains(&item.table))
-    }
-}
-
-impl Strategy for Pilot {
+impl Strategy for Decider {
     fn name(&self) -> &'static str {
-        self.decider.strategy().name()
+        self.strategy().name()
     }
 
     fn decide(&self, request: &Request<'_>) -> Result<Verdict, Refused> {
-        match request.route {
-            Route::Nowhere { .. } if self.keeps_two_orders(request) => TwoPhase.decide(request),
-            Route::Nowhere { .. } if self.decider.mode() != Mode::Auto => {
-                self.on_demand.decide(request)
-            }
-            _ => self.decider.strategy().decide(request),
-        }
+        self.strategy().decide(request)
     }
 
     fn wants(&self, ticket: u64) -> bool {
-        self.decider.strategy().wants(ticket)
+        self.strategy().wants(ticket)
     }
 
     fn observe(&self, report: &Report<'_>) {
-        self.on_demand.observe(report);
-        self.decider.strategy().observe(report);
+        self.strategy().observe(report);
     }
 
     fn changed(&self, changed: &Changed<'_>) {
-        self.decider.strategy().changed(changed);
+        self.strategy().changed(changed);
     }
 
-    fn plan_globally(&self, now: Time, design: &isomer_design::Design) {
-        self.decider.strategy().plan_globally(now, design);
+    fn plan(&self, occasion: &Occasion<'_>) -> Plan {
+        self.strategy().plan(occasion)
+    }
+
+    fn plan_globally(&self, occasion: &Occasion<'_>) {
+        self.strategy().plan_globally(occasion);
     }
 
     fn wants_loads(&self, now: Time) -> bool {
-        self.decider.strategy().wants_loads(now)
+        self.strategy().wants_loads(now)
     }
 
     fn loads(&self, now: Time, loads: &[SiteLoad]) {
-        self.decider.strategy().loads(now, loads);
+        self.strategy().loads(now, loads);
     }
 
     fn memory(&self, design: &isomer_design::Design) -> Option<String> {
-        self.decider.strategy().memory(design)
+        self.strategy().memory(design)
     }
 
     fn recall(&self, memory: &str) -> Result<(), String> {
-        self.decider.strategy().recall(memory)
+        self.strategy().recall(memory)
     }
 }

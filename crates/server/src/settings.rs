@@ -12,6 +12,7 @@
 //! alone are taken with a warning ([`is_about_speed`]). Names with a dot are an application's own.
 //! All others are unknown, as in PostgreSQL.
 
+use crate::autopilot::shown_percent;
 use crate::limits::{self, Limits};
 use crate::liveness::{self, KeepAlive};
 use crate::session::{Call, Session};
@@ -672,6 +673,10 @@ impl Session {
     fn shown(&self, name: &str) -> Option<String> {
         match name {
             "autopilot" => Some(self.engine.autopilot().mode().to_string()),
+            "autopilot_processor_percent" => {
+                let budget = self.engine.autopilot().budget();
+                Some(budget.map_or_else(|| "none".to_owned(), |it| shown_percent(it.share())))
+            }
             "site_memory" => Some(show_site_memory(self.engine.database().site_memory())),
             "last_commit" => Some(self.last_commit()),
             "transaction_isolation" if self.is_in_block() && self.level().is_some() => {

@@ -225,8 +225,8 @@ fn decisions_are_told_with_the_names_of_clients() {
         assert_eq!(rows.len(), 1);
         rows.into_iter().find(|row| row.get::<_, i64>("decisions") > 0)
     });
-    let taken_back: f64 = made.get("taken_back");
-    assert!((0.0..=1.0).contains(&taken_back), "{taken_back}");
+    let taken_back: f64 = made.get("taken_back_percent");
+    assert!((0.0..=100.0).contains(&taken_back), "{taken_back}");
 }
 
 /// A column of another type writes the table anew, in commits of its own. Who sees only what was before these is

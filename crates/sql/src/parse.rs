@@ -6,6 +6,7 @@
 //! ```text
 //!   SHOW TABLES | PARTITIONS | SITES | CHANGES | DECISIONS | JOBS
 //!   ALTER SYSTEM SET autopilot = off | recommend | auto
+//!   ALTER SYSTEM SET autopilot_processor_percent = percent of one core
 //!   ALTER SYSTEM SET site_memory = size
 //!   ALTER TABLE t SPLIT AT (key)              ALTER TABLE t MERGE AT (key)
 //!   ALTER TABLE t REMASTER [AT (key)] TO SITE n
@@ -526,7 +527,10 @@ mod tests {
             assert_eq!(parse(text).expect("one"), [Parsed::Design(auto)]);
         }
         let error = parse("alter system set work_mem = 5").unwrap_err();
-        assert_eq!(error.hint.as_deref(), Some("Expected is autopilot or site_memory."));
+        assert_eq!(
+            error.hint.as_deref(),
+            Some("Expected is autopilot, autopilot_processor_percent or site_memory.")
+        );
         let memory = DesignStatement::SiteMemory("4GB".to_owned());
         assert_eq!(
             parse("alter system set site_memory = '4GB'").expect("one"),

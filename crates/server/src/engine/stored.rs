@@ -17,6 +17,7 @@
 //!                      'rights', 'relation 16384' → 0, 0, '10', false, 'all ..' (of its owner; isomer_sql::rights has all of it)
 //!                      'member', '16395 16396' → 0, 0, '10', false, 'admin' (of a role; who it is; by whose grant)
 //!                      'setting', 'autopilot' → 0, 0, '', false, 'auto'
+//!                      'setting', 'autopilot_processor_percent' → 0, 0, '', false, '2'
 //!                      'setting', 'site_memory' → 0, 0, '', false, '4GB'
 //!                      'unused', 'by_city' → 0, 0, '', false, ''
 //!   isomer_sequences   name → the next number that nobody has taken
@@ -79,6 +80,7 @@ const MEMBER: &str = "member";
 const UNUSED: &str = "unused";
 /// The settings of the whole server.
 const AUTOPILOT: &str = "autopilot";
+const AUTOPILOT_PROCESSOR: &str = "autopilot_processor_percent";
 const SITE_MEMORY: &str = "site_memory";
 
 impl Engine {
@@ -205,6 +207,11 @@ impl Engine {
         self.kept(AUTOPILOT)?.map(|mode| mode.parse().map_err(damaged)).transpose()
     }
 
+    /// The stored limit of the autopilot's processor time, in percent of one core.
+    pub(super) fn kept_autopilot_processor(&self) -> Result<Option<f64>, SqlError> {
+        self.kept(AUTOPILOT_PROCESSOR)?.map(|percent| percent.parse().map_err(damaged)).transpose()
+    }
+
     /// How many bytes the rows of a site may take, as was kept last; without it, as many as there are.
     pub(super) fn kept_site_memory(&self) -> Result<Option<usize>, SqlError> {
         let kept = self.kept(SITE_MEMORY)?;
@@ -220,6 +227,11 @@ impl Engine {
     /// Keeps the mode of the autopilot for the next start.
     pub(crate) fn keep_autopilot(&self, mode: Mode) -> Result<(), SqlError> {
         self.keep(AUTOPILOT, mode.to_string())
+    }
+
+    /// Stores the limit of the autopilot's processor time, in percent of one core.
+    pub(crate) fn keep_autopilot_processor(&self, percent: f64) -> Result<(), SqlError> {
+        self.keep(AUTOPILOT_PROCESSOR, percent.to_string())
     }
 
     /// Keeps for the next start how many bytes the rows of a site may take.

@@ -122,7 +122,9 @@ impl Session {
                         check_superuser(&who, "set what the server does")?;
                     }
                     DesignStatement::Checkpoint => check_superuser(&who, "make checkpoints")?,
-                    DesignStatement::Autopilot(_) => check_all_designs(&who, "set the autopilot")?,
+                    DesignStatement::Autopilot(_) | DesignStatement::AutopilotProcessor(_) => {
+                        check_all_designs(&who, "set the autopilot")?;
+                    }
                     DesignStatement::Reconfigure(_) => {
                         check_all_designs(&who, "reconfigure the database")?;
                     }
@@ -141,6 +143,7 @@ impl Session {
                 }
                 out.complete(match **statement {
                     DesignStatement::Autopilot(_)
+                    | DesignStatement::AutopilotProcessor(_)
                     | DesignStatement::SiteMemory(_)
                     | DesignStatement::Reconfigure(_) => "ALTER SYSTEM",
                     DesignStatement::Checkpoint => "CHECKPOINT",

@@ -21,6 +21,8 @@ pub enum DesignStatement {
     },
     /// `ALTER SYSTEM SET autopilot = ..`
     Autopilot(String),
+    /// `ALTER SYSTEM SET autopilot_processor_percent = ..`
+    AutopilotProcessor(String),
     /// `ALTER SYSTEM SET site_memory = ..`
     SiteMemory(String),
     /// `ALTER SYSTEM RECONFIGURE ..`
@@ -104,9 +106,12 @@ fn system_setting(mut parser: Parser<'_>) -> Result<DesignStatement, ParserError
     let name = parser.next_token().token.to_string();
     let statement: fn(String) -> DesignStatement = match name.to_lowercase().as_str() {
         "autopilot" => DesignStatement::Autopilot,
+        "autopilot_processor_percent" => DesignStatement::AutopilotProcessor,
         "site_memory" => DesignStatement::SiteMemory,
         _ => {
-            let wrong = format!("Expected: autopilot or site_memory, found: {name}");
+            let wrong = format!(
+                "Expected: autopilot, autopilot_processor_percent or site_memory, found: {name}"
+            );
             return Err(ParserError::ParserError(wrong));
         }
     };

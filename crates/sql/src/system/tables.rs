@@ -183,13 +183,15 @@ pub(super) static TABLES: &[Definition] = tables! {
         "error" TEXT)
     "isomer" "changes" ("number" I8, "change" TEXT, "reason" TEXT, "took_us" F8)
     "isomer" "decisions" ("number" I8, "trigger" TEXT, "runs" TEXT, "changes" I8, "change" TEXT,
-        "reason" TEXT, "outcome" TEXT, "saves_us" F8, "costs_us" F8, "saved_us" F8,
-        "before_us" F8, "after_us" F8, "taken_back_by" I8, "considered" TEXT)
+        "reason" TEXT, "outcome" TEXT, "foretold_us" F8, "measured_us" F8, "before_us" F8,
+        "after_us" F8, "costs_us" F8, "taken_back_by" I8, "considered" TEXT)
     "isomer" "reconfigurations" ("number" I8, "reason" TEXT, "state" TEXT, "changes" I8, "made" I8,
         "rows" I8, "next" TEXT, "begun" TSTZ, "ended" TSTZ, "error" TEXT, "plan" TEXT)
     "isomer" "jobs" ("change" TEXT, "reason" TEXT, "state" TEXT, "for_us" F8)
-    "isomer" "benefit" ("decisions" I8, "measured" I8, "median_error" F8, "as_promised" F8,
-        "taken_back" F8)
+    "isomer" "benefit" ("decisions" I8, "measured" I8, "median_error_percent" F8,
+        "as_foretold_percent" F8, "taken_back_percent" F8)
+    "isomer" "autopilot" ("strategy" TEXT, "mode" TEXT, "processor_percent_max" F8,
+        "processor_percent" F8, "processor_ms" F8, "passes" I8, "samples" I8)
 };
 
 /// Tables about what Isomer does not have. Those that are looked at from the outer side of a join are above as well.
