@@ -9,8 +9,8 @@
 //!
 //!   … ─▶ strategy ─▶ several sites ─▶ who serves what ─▶ coordinate: two-phase commit
 //!
-//!   what may pay later ─▶ backlog ─▶ tend: some plans at once, while transactions run
-//!   how the sites are  ─▶ occasions ─▶ reflect: the strategy thinks for as long as it likes
+//!   what may pay later ─▶ backlog ─▶ run_deferred: some plans at once, while transactions run
+//!   a transaction, loads of sites ─▶ occasions ─▶ plan: the strategy looks for deferred plans
 //! ```
 //!
 //! The common transaction reads an immutable routing table, asks the strategy, and runs: no lock, no
@@ -51,7 +51,7 @@ use isomer_log::LogError;
 use isomer_site::{
     Body, Committed, Failure, Procedure, Published, Refusal, Reply, Request, Timing,
 };
-use isomer_strategy::{Measured, Place, Report, SiteLoad, Strategy, Verdict};
+use isomer_strategy::{Measured, Occasion, Place, Report, SiteLoad, Stage, Strategy, Verdict};
 use parking_lot::Mutex;
 use readmission::sites_of;
 use std::cell::Cell;
@@ -129,8 +129,8 @@ pub struct Router<T> {
     backlog: Backlog<Plan>,
     /// Sites that the strategy wants to be added or removed, and why.
     of_sites: Backlog<(Change, String)>,
-    /// When the strategy may think about everything.
-    occasions: Backlog<Time>,
+    /// When the strategy wants to plan.
+    occasions: Backlog<Planning>,
     jobs: Jobs,
     reconfigurations: Reconfigurations,
     /// Sites whose logs have failed, until others have taken over.
@@ -146,6 +146,15 @@ pub struct Router<T> {
     latest: AtomicU64,
     /// Somebody has written who holds no row locks.
     has_procedures: AtomicBool,
+}
+
+/// An occasion on which the strategy plans.
+#[derive(Clone, Copy)]
+enum Planning {
+    /// A decision left an opportunity: [`Strategy::plan`].
+    ForOne(Time),
+    /// The strategy was told the loads: [`Strategy::plan_globally`].
+    Globally(Time),
 }
 
 /// How a transaction comes to the router.
@@ -186,6 +195,7 @@ struct Asked<'a> {
     ticket: u64,
     begun: Time,
     before: Option<&'a Heard>,
+    stage: Stage,
     over: Over<'a>,
 }
 
@@ -221,7 +231,7 @@ impl<T: Transport> Router<T> {
             watchers: Watchers::default(),
             backlog: Backlog::new(PLANS_MAX),
             of_sites: Backlog::new(1),
-            occasions: Backlog::new(1),
+            occasions: Backlog::new(2),
             jobs: Jobs::default(),
             reconfigurations: Reconfigurations::default(),
             failures: Backlog::new(usize::from(SITES_MAX)),
@@ -336,12 +346,13 @@ impl<T: Transport> Router<T> {
     ) -> Result<(Ran, Vec<u8>), Error> {
         let footprint = request.footprint;
         let Call { ticket, is_wanted, before, over } = call;
-        let asked = Asked { footprint, ticket, begun: self.transport.now(), before, over };
+        let stage = if before.is_some() { Stage::Commit } else { Stage::Whole };
+        let asked = Asked { footprint, ticket, begun: self.transport.now(), before, stage, over };
         request.is_measured = is_wanted;
         for _ in 0..STALE_MAX {
             let Verdict::Run(decision) = self.decide(session, &asked, false)? else { break };
             // Whatever becomes of this transaction: the strategy counts on it.
-            self.defer(decision.deferred);
+            self.meanwhile(decision.deferred, decision.is_occasion, asked.begun);
             let sent = request.again();
             match self.execute(session, &asked, decision.place, sent, &mut *published, 0).await {
                 Err(Error::Failure(failure)) if failure.is_stale_route() => {}
@@ -372,7 +383,8 @@ impl<T: Transport> Router<T> {
         let now = self.transport.now();
         let took_ns = service_ns + lock_ns + wait_ns + run_ns + commit_ns;
         let begun = Time(now.0.saturating_sub(took_ns));
-        let asked = Asked { footprint, ticket, begun, before: None, over: NEVER };
+        let stage = Stage::Ended;
+        let asked = Asked { footprint, ticket, begun, before: None, stage, over: NEVER };
         let first = footprint.items().first();
         let first =
             first.and_then(|i| self.table.load().placement(i.table, i.span.start()).cloned());
@@ -380,7 +392,7 @@ impl<T: Transport> Router<T> {
         let mut site = first.master;
         if let Ok(Verdict::Run(decision)) = self.decide(session, &asked, false) {
             site = decision.place.site();
-            self.defer(decision.deferred);
+            self.meanwhile(decision.deferred, decision.is_occasion, now);
         }
         self.tell(&asked, site, 0, Some(*measured), now);
     }
@@ -409,16 +421,22 @@ impl<T: Transport> Router<T> {
         while under_way.next().await.is_some() {}
     }
 
-    /// Lets the strategy think about all transactions together, now and then, until the router is
-    /// [closed](Router::close). To be run beside the transactions and [`Router::run_deferred`], on a thread of its own if there are
-    /// threads: a thought may take seconds.
-    pub async fn plan_globally(&self) {
-        while let Some(now) = self.occasions.next().await {
-            self.strategy.plan_globally(now, &self.design());
+    /// Lets the strategy plan on each occasion, until the router is [closed](Router::close). Run it
+    /// beside the transactions and [`Router::run_deferred`], on a thread of its own if there are
+    /// threads: a plan may take seconds.
+    pub async fn plan(&self) {
+        while let Some(planning) = self.occasions.next().await {
+            let (Planning::ForOne(now) | Planning::Globally(now)) = planning;
+            let (design, worked_ns) = (&self.design(), &|| self.transport.worked_ns());
+            let occasion = Occasion { now, design, worked_ns };
+            match planning {
+                Planning::ForOne(_) => self.defer(self.strategy.plan(&occasion)),
+                Planning::Globally(_) => self.strategy.plan_globally(&occasion),
+            }
         }
     }
 
-    /// Ends [`Router::run_deferred`], [`Router::plan_globally`], [`Router::run_reconfigurations`],
+    /// Ends [`Router::run_deferred`], [`Router::plan`], [`Router::run_reconfigurations`],
     /// [`Router::fail_over`] and the readmission of sites.
     pub fn close(&self) {
         self.failures.close();
@@ -447,7 +465,7 @@ impl<T: Transport> Router<T> {
                 lost += 1;
                 continue;
             };
-            self.defer(decision.deferred);
+            self.meanwhile(decision.deferred, decision.is_occasion, asked.begun);
             let place = decision.place;
             let done = match self.carry_out_plan(&decision.first).await {
                 Ok(made) => {
@@ -532,6 +550,7 @@ impl<T: Transport> Router<T> {
             ticket: asked.ticket,
             now: asked.begun,
             reserved,
+            stage: asked.stage,
             design: &|| self.design(),
         };
         Ok(self.strategy.decide(&request)?)
@@ -621,7 +640,7 @@ impl<T: Transport> Router<T> {
             let loads: Vec<SiteLoad> = sites.map(|id| self.transport.load(id)).collect();
             self.strategy.loads(now, &loads);
             // One occasion is as good as two.
-            let _ = self.occasions.add(now);
+            let _ = self.occasions.add(Planning::Globally(now));
         }
     }
 
@@ -637,6 +656,14 @@ impl<T: Transport> Router<T> {
             if ranges(&self.design()) == wanted {
                 return reserved;
             }
+        }
+    }
+
+    /// Queues the deferred changes of a decision, and the occasion that it is.
+    fn meanwhile(&self, deferred: Plan, is_occasion: bool, now: Time) {
+        self.defer(deferred);
+        if is_occasion {
+            let _ = self.occasions.add(Planning::ForOne(now));
         }
     }
 

@@ -96,6 +96,11 @@ pub trait Transport {
 
     /// The time, for reports.
     fn now(&self) -> Time;
+
+    /// The processor time of the calling thread so far, in nanoseconds; 0 where it is not measured.
+    fn worked_ns(&self) -> u64 {
+        0
+    }
 }
 
 /// True if others should take over from a site whose log says this. Not if another process has the log: that one has what the

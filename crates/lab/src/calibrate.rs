@@ -17,7 +17,6 @@
 use crate::costs::Costs;
 use crate::ordered;
 use crate::stopwatch::Stopwatch;
-use crate::think::think;
 use isomer_design::{Column, ColumnType};
 use isomer_design::{
     Design, Footprint, Key, KeyRange, Placement, RoutingTable, Schema, SiteId, TableId, Time,
@@ -63,7 +62,6 @@ pub fn calibrate(now: Stopwatch<'_>) -> Result<Costs, String> {
     let partition = slope(read_9_apart, read_9, 8.0);
     let (route_1, route_9) = (route(1, now), route(9, now));
     let (refresh_1, refresh_9) = bench.refresh(now);
-    let scattered = design(|at| Placement::at(SiteId((at % 8 + 1) as u16)));
     let step = bench.step(now);
     let (snapshot_row, install_row) = bench.copy(now);
     let (send, receive) =
@@ -74,7 +72,6 @@ pub fn calibrate(now: Stopwatch<'_>) -> Result<Costs, String> {
     Ok(Costs {
         route: slope(route_1, slope(route_9, route_1, 8.0), 1.0),
         route_item: slope(route_9, route_1, 8.0),
-        think: think(&scattered, TABLE, (ROWS, PARTITION_ROWS), now),
         receive,
         send,
         begin,

@@ -64,7 +64,7 @@ impl Cluster {
         let sites = (1..=machines.hardware.sites).map(SiteId);
         let design = Design::new(sites).map_err(|invalid| invalid.to_string())?;
         let Decider { strategy, learned } = (system.strategy)();
-        let transport = LabTransport::new(machines.clone(), learned.clone());
+        let transport = LabTransport::new(machines.clone());
         let router = Router::new(transport, design, strategy);
         let cluster = Rc::new(Cluster { world, machines, router, learned });
         let parts = cluster.parts(system, workload, partition_rows);

@@ -23,9 +23,6 @@ pub struct Costs {
     pub route: f64,
     /// The router's work for each key or range of a footprint.
     pub route_item: f64,
-    /// Planning by the autopilot for one transaction. Its frequency depends on time, not on the
-    /// number of transactions, so slower cores do not slow it down ([`Costs::slowed`]).
-    pub think: f64,
     /// Receiving a message, by any process: the part of the operating system.
     pub receive: f64,
     /// Sending a message.
@@ -123,7 +120,6 @@ impl Costs {
         Costs {
             route: route * factor,
             route_item: route_item * factor,
-            think: self.think,
             receive: receive * factor,
             send: send * factor,
             begin: begin * factor,

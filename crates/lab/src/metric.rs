@@ -19,7 +19,7 @@ pub enum Metric {
     AcrossShare,
     /// Design changes per 1000 transactions.
     Changes,
-    /// The router's share of latency: finding a route, deciding, planning.
+    /// The router's share of latency: finding a route, deciding.
     RouterShare,
     /// The share of changes that are undone within 10 s.
     Thrash,

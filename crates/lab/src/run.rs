@@ -108,7 +108,7 @@ fn measure<W: Drive>(
     let (deferring, planning) = (cluster.clone(), cluster.clone());
     let deferred =
         world.spawn("tender".into(), async move { deferring.router.run_deferred().await });
-    world.spawn("thinker".into(), async move { planning.router.plan_globally().await });
+    world.spawn("thinker".into(), async move { planning.router.plan().await });
     let count = u64::from(experiment.clients_per_site) * u64::from(machines.hardware.sites);
     let tasks = clients.start(workload, count, seed);
     let used = || machines.hosts().map(|host| host.machine.cores.used_ns()).sum::<u64>();

@@ -4,7 +4,7 @@
 use crate::stopwatch::Stopwatch;
 use isomer_design::{Design, Footprint, Key, RoutingTable, SiteId, TableId, Time};
 use isomer_plan::strategy::Learned;
-use isomer_strategy::{Measured, Report, Request, Strategy};
+use isomer_strategy::{Measured, Occasion, Report, Request, Stage, Strategy};
 
 const SAMPLES: u64 = 4000;
 const THOUGHTS: u64 = 101;
@@ -55,10 +55,13 @@ pub fn think(
                 ticket: 2,
                 now: Time(time),
                 reserved: false,
+                stage: Stage::Whole,
                 design: &|| design.clone(),
             };
             let begun = now();
             std::hint::black_box(learned.decide(&request).expect("the table exists"));
+            let occasion = Occasion { now: Time(time), design, worked_ns: &|| 0 };
+            std::hint::black_box(learned.plan(&occasion));
             now() - begun
         })
         .collect();

@@ -19,13 +19,12 @@ use crate::costs::MESSAGE_BYTES;
 use crate::machines::{Host, Machines, request_bytes};
 use isomer_cluster::{Transport, load_of};
 use isomer_design::{SiteId, Time};
-use isomer_plan::strategy::Learned;
 use isomer_site::{
     Answer, Failure, Part, PartAnswer, Peers, Pin, Published, Read, Refusal, Reply, Request,
     RowWrite, SeenUpTo, Step, VisitRow,
 };
 use isomer_strategy::SiteLoad;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
@@ -39,24 +38,18 @@ const RETRY_NS: u64 = 10_000_000;
 /// See the [module documentation](self).
 pub(crate) struct LabTransport {
     machines: Rc<Machines>,
-    /// The autopilot, and the number of its planning passes that have been charged.
-    thinker: Option<Arc<Learned>>,
-    thoughts: Cell<u64>,
 }
 
 impl LabTransport {
-    pub(crate) fn new(machines: Rc<Machines>, thinker: Option<Arc<Learned>>) -> LabTransport {
-        LabTransport { machines, thinker, thoughts: Cell::new(0) }
+    pub(crate) fn new(machines: Rc<Machines>) -> LabTransport {
+        LabTransport { machines }
     }
 
-    /// The time that the router needs to find a place for a transaction with `items` items,
-    /// including planning passes that its strategy has just made.
+    /// The time that the router needs to find a place for a transaction with `items` items.
+    /// Planning runs on another thread.
     fn decide(&self, items: usize) -> u64 {
         let costs = &self.machines.costs;
-        let thoughts = self.thinker.as_ref().map_or(0, |thinker| thinker.thoughts());
-        let new = thoughts - self.thoughts.replace(thoughts);
-        let ns = costs.route + items as f64 * costs.route_item + new as f64 * costs.think;
-        self.machines.decide(ns as u64)
+        self.machines.decide((costs.route + items as f64 * costs.route_item) as u64)
     }
 
     /// Delays a request by `after_ns` and the transfer to a site.

@@ -19,11 +19,13 @@
 //!                                              ▲  │                 place: where it runs
 //!                     design (cheap to clone) ─┘  │                 first: changes made before
 //!                                                 │                 deferred: changes made later
+//!                                                 │                 is_occasion: a plan is wanted
 //!                 asked again, with the footprint ▼
 //!                 reserved for it ◀──────── Verdict::Reserve
 //!
 //!   a transaction has run ───────▶ Strategy::observe     with times of its phases, if wanted
 //!   a change was made or failed ─▶ Strategy::changed
+//!   an occasion ─────────────────▶ Strategy::plan        on the thread that plans
 //!   load of the sites ───────────▶ Strategy::loads       from time to time
 //! ```
 //!
@@ -66,8 +68,24 @@ pub struct Request<'a> {
     /// True if the partitions of the footprint are reserved: until the decision is carried out, no
     /// other change touches them.
     pub reserved: bool,
+    /// Which part of the transaction the footprint covers.
+    pub stage: Stage,
     /// Returns the design. Call it only if needed, because it takes a lock.
     pub design: &'a dyn Fn() -> Design,
+}
+
+/// Which part of a transaction a request covers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Stage {
+    /// All of it, or the commit of an open transaction whose reads were not noted.
+    #[default]
+    Whole,
+    /// The commit of an open transaction whose reads were noted. A request of stage
+    /// [`Stage::Ended`] follows.
+    Commit,
+    /// An open transaction that has ended, with all its reads and writes. Requests of this stage
+    /// come only for transactions that the strategy [wants](Strategy::wants).
+    Ended,
 }
 
 /// The answer of a strategy to a request.
@@ -88,6 +106,8 @@ pub struct Decision {
     pub first: Plan,
     /// Changes that the transaction does not wait for. They are made whether it commits or not.
     pub deferred: Plan,
+    /// The strategy wants to [plan](Strategy::plan) now, beside the transactions.
+    pub is_occasion: bool,
 }
 
 impl Decision {
@@ -102,8 +122,19 @@ impl Decision {
     }
 
     fn of(place: Place) -> Decision {
-        Decision { place, first: Plan::default(), deferred: Plan::default() }
+        let (first, deferred) = (Plan::default(), Plan::default());
+        Decision { place, first, deferred, is_occasion: false }
     }
+}
+
+/// When a strategy plans, and what it is shown then.
+pub struct Occasion<'a> {
+    /// The time.
+    pub now: Time,
+    /// The design.
+    pub design: &'a Design,
+    /// The processor time of this thread so far, in nanoseconds; 0 where it is not measured.
+    pub worked_ns: &'a dyn Fn() -> u64,
 }
 
 /// Where a transaction runs.
@@ -245,9 +276,15 @@ pub trait Strategy: Send + Sync {
     /// A message, if the text is invalid. The strategy then starts without learned state.
     fn recall(&self, memory: &str) -> Result<(), String>;
 
-    /// Plans for all transactions together; may take long. Called after [`Strategy::loads`], by one
-    /// thread at a time, and never while a transaction waits for it.
-    fn plan_globally(&self, _now: Time, _design: &Design) {}
+    /// Plans for the opportunities that decisions have [left](Decision::is_occasion). Returns
+    /// changes to make beside the transactions. Called by the one thread that plans.
+    fn plan(&self, _occasion: &Occasion<'_>) -> Plan {
+        Plan::default()
+    }
+
+    /// Plans for all transactions together; may take long. Called after [`Strategy::loads`], by the
+    /// one thread that plans.
+    fn plan_globally(&self, _occasion: &Occasion<'_>) {}
 
     /// True if [`Strategy::loads`] is due.
     fn wants_loads(&self, _now: Time) -> bool {
@@ -297,8 +334,12 @@ impl<S: Strategy + ?Sized> Strategy for std::sync::Arc<S> {
         S::recall(self, memory)
     }
 
-    fn plan_globally(&self, now: Time, design: &Design) {
-        S::plan_globally(self, now, design);
+    fn plan(&self, occasion: &Occasion<'_>) -> Plan {
+        S::plan(self, occasion)
+    }
+
+    fn plan_globally(&self, occasion: &Occasion<'_>) {
+        S::plan_globally(self, occasion);
     }
 
     fn wants_loads(&self, now: Time) -> bool {

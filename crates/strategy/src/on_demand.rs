@@ -20,7 +20,7 @@
 //! Left out: the effects of the changes on later transactions. The learned strategy considers them.
 
 use crate::needs::{Need, needs};
-use crate::{Decision, Place, Refused, Report, Request, Strategy, Verdict, pick};
+use crate::{Decision, Refused, Report, Request, Strategy, Verdict, pick};
 use isomer_design::{Plan, Route, SITES_MAX, SiteId};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -91,7 +91,7 @@ impl OnDemand {
         );
         let mut first = Plan::new(reason);
         needs.iter().flat_map(|need| need.steps(site)).for_each(|step| first.push(step));
-        Decision { place: Place::At(site), first, deferred: Plan::default() }
+        Decision { first, ..Decision::at(site) }
     }
 }
 

@@ -3,7 +3,7 @@
 //! | thread | what it does |
 //! | --- | --- |
 //! | `isomer-tend` | carries out plans of the strategy that may pay later |
-//! | `isomer-reflect` | lets the strategy think about all transactions together |
+//! | `isomer-plan` | lets the strategy learn and plan |
 //! | `isomer-sites` | adds and removes sites |
 //! | `isomer-reconf` | carries out plans of operators |
 //! | `isomer-failover` | lets others take over from sites that are lost |
@@ -75,7 +75,7 @@ fn of_router(sites: &Arc<Sites>, failed_over: &Arc<Mutex<Vec<FailedOver>>>) -> V
     };
     vec![
         with("isomer-tend", |router, runtime| runtime.block_on(router.run_deferred())),
-        with("isomer-reflect", |router, runtime| runtime.block_on(router.plan_globally())),
+        with("isomer-plan", |router, runtime| runtime.block_on(router.plan())),
         start("isomer-sites", {
             let sites = sites.clone();
             move || sites.make_wanted()

@@ -10,6 +10,7 @@ use isomer_site::{
     SeenUpTo, Step, TimeSource, VisitRow,
 };
 use isomer_strategy::SiteLoad;
+use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 
 /// The sites of this process.
@@ -248,5 +249,10 @@ impl Transport for Embedded {
 
     fn now(&self) -> Time {
         self.here.now()
+    }
+
+    fn worked_ns(&self) -> u64 {
+        let worked = clock_gettime(ClockId::ThreadCPUTime);
+        worked.tv_sec as u64 * 1_000_000_000 + worked.tv_nsec as u64
     }
 }

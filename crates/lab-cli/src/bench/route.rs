@@ -9,7 +9,7 @@
 //! | --- | --- |
 //! | route | making its footprint, and finding the sites that can run it |
 //! | decide | all costs before it is sent, with its share of measuring, learning and planning |
-//! | think | a search for changes, for a transaction that no site can run; most need none |
+//! | think | a planning pass, for a transaction that no site can run; most need none |
 //! | state | design and routing table, in bytes for each partition |
 //!
 //! Of ten transactions four write at one site, five read at one of three, and one writes at two.
@@ -26,7 +26,7 @@ use isomer_design::{
 use isomer_lab::{Mean, Row};
 use isomer_plan::learned::{Mode, Tuning};
 use isomer_plan::strategy::Learned;
-use isomer_strategy::{Measured, Report, Request, SiteLoad, Strategy, Verdict};
+use isomer_strategy::{Measured, Occasion, Report, Request, SiteLoad, Stage, Strategy, Verdict};
 use isomer_workload::{Random, random};
 use rand::RngExt;
 use serde::Serialize;
@@ -224,6 +224,7 @@ impl Subject {
             ticket: self.ticket,
             now: Time(self.now_ns),
             reserved: false,
+            stage: Stage::Whole,
             design: &|| self.design.clone(),
         };
         let Ok(Verdict::Run(decision)) = self.learned.decide(&request) else {
@@ -253,7 +254,15 @@ impl Subject {
             };
             let loads: Vec<SiteLoad> = (1..=self.sites).map(|site| load(SiteId(site))).collect();
             self.learned.loads(Time(self.now_ns), &loads);
+            self.learned.plan_globally(&self.occasion());
         }
+        if decision.is_occasion {
+            self.learned.plan(&self.occasion());
+        }
+    }
+
+    fn occasion(&self) -> Occasion<'_> {
+        Occasion { now: Time(self.now_ns), design: &self.design, worked_ns: &|| 0 }
     }
 
     /// Measures nanoseconds to route a transaction, and to decide about one.

@@ -4,7 +4,7 @@
 //! | function | inputs | of a transaction |
 //! | --- | --- | --- |
 //! | service | load of the site | always |
-//! | wait for updates | share of all updates that its copies have to follow | if it reads replicas |
+//! | wait for updates | share of all transactions that write to what it reads a copy of | if it reads replicas |
 //! | lock | queue for what is locked | if it writes |
 //! | read and write | rows read, rows written | always |
 //! | commit | partitions read, written | always |
@@ -29,6 +29,10 @@
 //! of all time, `h·u/(1 − u)`. A change goes before all waiters and waits for the present holder
 //! only, `h·u`. Both are times already; what is learned is how far they are right.
 //!
+//! **Updates.** The paper's Equation 2 estimates the number of versions that a copy lacks. The
+//! input here is simpler: the share of all sampled transactions that write to the partition, and
+//! of several partitions the largest share. The wait itself is measured, and learned from it.
+//!
 //! **Load.** The last function predicts how busy a site will be under a design that does not exist
 //! yet. It passes through zero: a site without work is not busy. With a constant, inexact rates
 //! (they are counted from samples) would assign much of the load to nothing, and little to work.
@@ -47,7 +51,8 @@ use serde::{Deserialize, Serialize};
 pub struct Work {
     /// The load of the site: 0 idle, 1 busy.
     pub load: f64,
-    /// Which share of all updates go to the replicas that it reads (the paper's Equation 2).
+    /// The share of all transactions that write to a partition of which it reads a copy; of several
+    /// partitions, the largest share. It replaces the paper's Equation 2.
     pub updates: f64,
     /// The queue for what is locked, in microseconds.
     pub queue_us: f64,

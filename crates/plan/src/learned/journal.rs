@@ -45,9 +45,16 @@ pub struct Effect {
 }
 
 impl Effect {
-    /// What the decision saves within the horizon by what was measured, in microseconds; `None` before there was enough.
-    pub fn saved_us(&self) -> Option<f64> {
-        Some((self.before_us? - self.after_us?) * self.expected)
+    /// The measured saving per transaction, in microseconds; `None` before there are enough
+    /// measurements.
+    pub fn measured_us(&self) -> Option<f64> {
+        Some(self.before_us? - self.after_us?)
+    }
+
+    /// The foretold saving per transaction, in microseconds, if all of them together save
+    /// `saves_us`; `None` if no transaction was expected.
+    pub fn foretold_us(&self, saves_us: f64) -> Option<f64> {
+        (self.expected > 0.0).then(|| saves_us / self.expected)
     }
 }
 
@@ -72,8 +79,8 @@ impl Summary {
             |entry: &&Entry| entry.fates.iter().any(|f| matches!(f, ChangeResult::Made(_)));
         let made: Vec<&Entry> = entries.filter(is_made).collect();
         let brought = made.iter().filter_map(|entry| {
-            let promised_us = entry.candidates.first()?.benefit_us;
-            Some(entry.effect.saved_us()? / promised_us).filter(|_| promised_us > 0.0)
+            let foretold_us = entry.effect.foretold_us(entry.candidates.first()?.saves_us)?;
+            Some(entry.effect.measured_us()? / foretold_us).filter(|_| foretold_us > 0.0)
         });
         let mut brought: Vec<f64> = brought.collect();
         let share = |count: usize, of: usize| (of > 0).then(|| count as f64 / of as f64);
@@ -368,6 +375,9 @@ mod tests {
         assert_eq!((summary.decisions, summary.measured), (1, 1));
         assert!((summary.median_error.unwrap() - 0.2).abs() < 1e-9, "{summary:?}");
         assert_eq!((summary.as_promised, summary.taken_back), (Some(0.0), Some(0.0)));
+        let effect = journal.entries().next().expect("it was entered").effect;
+        assert_eq!(effect.foretold_us(1000.0), Some(50.0), "for each transaction");
+        assert_eq!(effect.measured_us(), Some(40.0));
         let merge = Change::Merge { table: T, at: Key::int(5) };
         enter(&mut journal, true, merge, &[split(5)]);
         assert_eq!(journal.entries().last().unwrap().taken_back_by, Some(2));

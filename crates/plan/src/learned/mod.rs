@@ -31,7 +31,8 @@
 //! | `beneficial` | splits, merges, replicas that go |
 //! | `candidate_design` | for all samples: a graph of co-accesses, partitioned by METIS or refined by Clay |
 //! | **govern** | |
-//! | [`recent`] | changes in flight, price of undoing, budget |
+//! | [`recent`] | changes in flight, price of undoing, budget of changes |
+//! | [`budget`] | processor time that learning and planning may take |
 //! | `global_plan` | when a global plan is drawn, what it must promise, how it is carried out |
 //! | `trial` | throughput before and after a global plan, and rollback |
 //! | [`tuning`] | every number that was tuned |
@@ -40,6 +41,7 @@
 //! | [`memory`] | what is kept when the database stops |
 
 pub(crate) mod beneficial;
+pub mod budget;
 pub(crate) mod candidate_design;
 pub mod cost;
 pub(crate) mod forecast;
@@ -61,6 +63,7 @@ pub(crate) mod trial;
 pub mod tuning;
 pub mod workload;
 
+pub use budget::Budget;
 pub use cost::{Costs, Effort, Parts, Work};
 pub use linear::{Feature, Linear};
 pub use memory::Memory;

@@ -60,16 +60,17 @@ impl Known {
     /// the ranges only.
     pub(crate) fn saved(&self, before: &Design, after: &Design, ranges: &[Range]) -> Saved {
         let touching = self.workload.touching_any(ranges);
-        let used = touching.len().min(Tuning::MANY);
+        let found = touching.samples.len();
+        let used = found.min(Tuning::MANY);
         let some: Vec<&Sample> =
-            (0..used).map(|at| &**touching[at * touching.len() / used]).collect();
+            (0..used).map(|at| &**touching.samples[at * found / used]).collect();
         if some.is_empty() {
             return Saved::default();
         }
         let emulated = self.workload.emulated(before, &some, self.tuning.emulated);
         let some: Vec<&Sample> = some.into_iter().chain(&emulated).collect();
         let rate = self.traffic.transactions() / self.workload.len() as f64;
-        let per_sample = rate * touching.len() as f64 / some.len() as f64;
+        let per_sample = rate * touching.count() / some.len() as f64;
         let seconds = self.tuning.horizon_ns as f64 / 1e9;
         let (mut then, mut now, mut variance) = (Flow::default(), Flow::default(), 0.0);
         for sample in &some {

@@ -61,6 +61,8 @@ pub struct Candidate {
     pub cost_us: f64,
     /// What they save within the horizon, surely: E(S).
     pub benefit_us: f64,
+    /// The estimate of which `benefit_us` is the lower bound.
+    pub saves_us: f64,
     /// What the transaction takes there.
     pub run_us: f64,
 }
@@ -70,8 +72,8 @@ impl Candidate {
     pub(crate) fn of_steps(place: Place, beneficial: Vec<Step>) -> Candidate {
         let cost_us = beneficial.iter().filter_map(|step| step.predicted_cost).sum();
         let benefit_us = beneficial.iter().filter_map(|step| step.predicted_benefit).sum();
-        let (necessary, run_us) = (Vec::new(), 0.0);
-        Candidate { place, necessary, beneficial, cost_us, benefit_us, run_us }
+        let (necessary, run_us, saves_us) = (Vec::new(), 0.0, benefit_us);
+        Candidate { place, necessary, beneficial, cost_us, benefit_us, saves_us, run_us }
     }
 
     /// E(S) − C(S).
@@ -207,7 +209,8 @@ impl Situation<'_> {
             applied.expect("what a site lacks can be brought to it");
         }
         candidate.cost_us = needs.iter().fold(0.0, |sum, need| sum + self.necessary_us(need, site));
-        candidate.benefit_us = self.known.saved(self.design, design, &lacking).surely_us;
+        let saved = self.known.saved(self.design, design, &lacking);
+        (candidate.benefit_us, candidate.saves_us) = (saved.surely_us, saved.us);
     }
 
     /// Adds a proposal, if it is possible and pays.
@@ -229,6 +232,7 @@ impl Situation<'_> {
             let predicted = |step: Step| step.predicted(cost / share, gain / share);
             candidate.beneficial.extend(steps.into_iter().map(predicted));
             candidate.benefit_us += gain;
+            candidate.saves_us += saved.us + upkeep_us;
             candidate.cost_us += cost;
             *design = after;
         }

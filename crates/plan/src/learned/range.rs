@@ -1,6 +1,6 @@
 //! A range of keys of one table: what decisions are about.
 
-use isomer_design::{Footprint, KeyRange, Span, TableId};
+use isomer_design::{Footprint, Item, KeyRange, Span, TableId};
 use isomer_strategy::Need;
 
 /// A range of keys of a table: a partition, or what one could become.
@@ -20,10 +20,21 @@ impl Range {
 
     /// True if a footprint reads or writes any of it.
     pub(crate) fn is_touched_by(&self, footprint: &Footprint) -> bool {
+        self.touched_by(footprint).next().is_some()
+    }
+
+    /// The items of a footprint that read or write any of it.
+    pub(crate) fn touched_by<'f>(
+        &self,
+        footprint: &'f Footprint,
+    ) -> impl Iterator<Item = &'f Item> {
         let lies_in = |span: &Span| match span {
             Span::Key(key) => self.keys.contains(key),
             Span::Range(keys) => keys.overlaps(&self.keys),
         };
-        footprint.items().iter().any(|item| item.table == self.table && lies_in(&item.span))
+        let items = footprint.items();
+        let first = items.partition_point(|item| item.table < self.table);
+        let of_table = items[first..].iter().take_while(|item| item.table == self.table);
+        of_table.filter(move |item| lies_in(&item.span))
     }
 }

@@ -99,6 +99,8 @@ pub struct Tuning {
     pub gain_min: f64,
     /// It is taken back if what is served afterwards is below this share of what was served before.
     pub rollback_ratio: f64,
+    /// The share of one core that learning and planning may use.
+    pub processor_share: f64,
     /// Changes a second, while the workload changes.
     pub changes_per_second: f64,
     /// While it holds still, that halves in this time, in seconds …
@@ -130,6 +132,7 @@ impl Default for Tuning {
             held_max: 0.1,
             gain_min: 1.1,
             rollback_ratio: 0.85,
+            processor_share: 0.02,
             changes_per_second: 1500.0,
             halves_s: 1.6,
             changes_at_rest: 0.05,
@@ -150,6 +153,9 @@ impl Tuning {
     /// that accesses up to this many partitions ties each with each, a larger one each with the next. A partition with one
     /// in this many of all accesses is too large to be placed well, and not cold.
     pub const MANY: usize = 32;
+    /// The accesses to a range that are counted one by one. A range with more is estimated from
+    /// this number of samples.
+    pub const LOOKED_AT: usize = 1024;
     /// The most items of one footprint that are kept, and that are planned for.
     pub const ITEMS_MAX: usize = 64;
     /// A sample that accesses more partitions than this (a scan of everything) adds no edges.
@@ -211,6 +217,12 @@ impl Tuning {
     pub(crate) const ACROSS_MIN: f64 = 0.005;
 
     // Govern.
+    /// Credit of processor time is saved up for at most this time, in nanoseconds.
+    pub(crate) const CREDIT_NS: f64 = 60e9;
+    /// The length of a window for which the used share is reported, in nanoseconds.
+    pub(crate) const USED_WINDOW_NS: u64 = 10_000_000_000;
+    /// The share of the budget of processor time that learning may take while credit is short.
+    pub(crate) const LEARNING_SHARE: f64 = 0.25;
     /// The longest pause before the next plan, in nanoseconds; the shortest is what it takes the signals to tell of one.
     pub(crate) const PLAN_PAUSE_MAX_NS: u64 = 20_000_000_000;
 

@@ -13,9 +13,11 @@
 //! So splits and merges need no bookkeeping, and where inside a partition the accesses fall is
 //! known, not assumed to be even.
 //!
-//! How much a key is read and written is counted where its samples are found, so that the share of
-//! a range costs a step for each sampled key in it. Every measured transaction asks who writes to its
-//! partitions, so that is remembered until a part of the samples has been replaced.
+//! **Cost.** Decisions ask about the same ranges repeatedly: about partitions, and about the parts
+//! of a possible split. Each answer is cached until an eighth of the samples is new. An answer
+//! takes about [`Tuning::LOOKED_AT`] steps, for any length of transactions and size of the range: a
+//! range with fewer accesses is counted exactly, a larger one is estimated from that number of
+//! samples, evenly chosen from all.
 //!
 //! **Memory** is bounded by the reservoir: [`Damping::size`] samples of at most [`Tuning::ITEMS_MAX`] items
 //! each. Of a larger footprint, evenly chosen items are kept.
@@ -64,19 +66,30 @@ pub struct Shares {
 /// A range of keys, and a sample that accesses it.
 type Ranged = (KeyRange, Arc<Sample>);
 
-/// The samples that access a key.
-#[derive(Clone, Debug, Default)]
-struct Touched {
-    samples: Vec<(Access, Arc<Sample>)>,
-    shares: [u32; 2],
+/// The cached answers about a range.
+#[derive(Clone, Debug)]
+struct Counted {
+    shares: Shares,
+    writers: f64,
+    /// The number of parts that was asked for last, and where to cut for it.
+    cuts: Option<(usize, Vec<Key>)>,
+    /// The value of `Workload::taken` at that time.
+    taken: u64,
 }
 
-/// Who writes to a range, as of a sample.
-#[derive(Clone, Debug)]
-struct Writers {
-    keys: KeyRange,
-    count: u32,
-    taken: u64,
+/// The samples that access some ranges, the oldest first.
+pub struct Touching<'w> {
+    /// All of them, or some that are evenly chosen.
+    pub samples: Vec<&'w Arc<Sample>>,
+    /// How many samples each of these stands for.
+    pub each: f64,
+}
+
+impl Touching<'_> {
+    /// How many samples access the ranges, as far as is known.
+    pub fn count(&self) -> f64 {
+        self.samples.len() as f64 * self.each
+    }
 }
 
 /// See the [module documentation](self).
@@ -84,12 +97,11 @@ struct Writers {
 pub struct Workload {
     pub(crate) reservoir: Reservoir<Arc<Sample>>,
     /// The samples with single keys, by key; and those with ranges, by what they do to them.
-    keys: BTreeMap<(TableId, Key), Touched>,
+    keys: BTreeMap<(TableId, Key), Vec<Arc<Sample>>>,
     ranges: BTreeMap<(TableId, Access), Vec<Ranged>>,
     accesses: usize,
     taken: u64,
-    /// How many samples write to a range, by its start; and how many were taken when they were counted.
-    writers: RefCell<BTreeMap<(TableId, Key), Writers>>,
+    counted: RefCell<BTreeMap<Range, Counted>>,
     /// For how long the locks of partitions were held lately, by their start.
     held_us: BTreeMap<(TableId, Key), f64>,
 }
@@ -106,7 +118,7 @@ impl Workload {
             ranges: BTreeMap::new(),
             accesses: 0,
             taken: 0,
-            writers: RefCell::default(),
+            counted: RefCell::default(),
             held_us: BTreeMap::new(),
         }
     }
@@ -145,6 +157,9 @@ impl Workload {
     pub(crate) fn end_renewal(&mut self, is_another: bool) {
         let old: Vec<Arc<Sample>> = self.reservoir.end_renewal(is_another).collect();
         old.iter().for_each(|sample| self.forget(sample));
+        if !old.is_empty() {
+            self.counted.borrow_mut().clear();
+        }
     }
 
     /// How many samples there are.
@@ -159,42 +174,48 @@ impl Workload {
 
     /// Which shares of all accesses go to the range.
     pub fn shares(&self, range: &Range) -> Shares {
-        let mut counts = [0, 0];
-        for (_, touched) in self.keys_in(range) {
-            counts.iter_mut().zip(touched.shares).for_each(|(sum, count)| *sum += count);
-        }
-        for access in [Access::Read, Access::Write] {
-            counts[access as usize] += self.ranges_in(range, access).count() as u32;
-        }
-        let all = self.accesses.max(1) as f64;
-        Shares { read: f64::from(counts[0]) / all, written: f64::from(counts[1]) / all }
+        self.counted(range, |counted| counted.shares)
     }
 
     /// The share of all transactions that write to the range.
     pub fn writers(&self, range: &Range) -> f64 {
-        let mut writers = self.writers.borrow_mut();
-        if writers.len() >= Tuning::PARTITIONS_MAX {
-            writers.clear();
-        }
-        let (taken, keys) = (self.taken, &range.keys);
-        let count = || Writers { keys: keys.clone(), count: self.count_writers(range), taken };
-        let found = writers.entry((range.table, keys.start.clone())).or_insert_with(count);
-        if found.keys != *keys || taken - found.taken > (self.len() / Tuning::SEVERAL) as u64 {
-            *found = count();
-        }
-        (f64::from(found.count) / self.len().max(1) as f64).min(1.0)
+        self.counted(range, |counted| counted.writers)
     }
 
-    fn count_writers(&self, range: &Range) -> u32 {
-        let written = self.keys_in(range).filter(|(_, touched)| touched.shares[1] > 0);
-        let single = written.flat_map(|(_, touched)| &touched.samples);
-        let single = single.filter(|(access, _)| *access == Access::Write);
-        let wide = self.ranges_in(range, Access::Write);
-        let both = single.map(|(_, sample)| sample).chain(wide);
-        let mut numbers: Vec<u64> = both.map(|sample| sample.number).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        numbers.len() as u32
+    /// Looks at the cached answers about a range. Counts anew if they are not recent enough.
+    fn counted<T>(&self, range: &Range, look: impl FnOnce(&mut Counted) -> T) -> T {
+        let mut counted = self.counted.borrow_mut();
+        let is_recent =
+            |found: &Counted| self.taken - found.taken <= (self.len() / Tuning::SEVERAL) as u64;
+        if let Some(found) = counted.get_mut(range).filter(|found| is_recent(found)) {
+            return look(found);
+        }
+        if counted.len() >= Tuning::PARTITIONS_MAX {
+            counted.clear();
+        }
+        let mut found = self.count(range);
+        let looked = look(&mut found);
+        counted.insert(range.clone(), found);
+        looked
+    }
+
+    fn count(&self, range: &Range) -> Counted {
+        let touching = self.touching_any(std::slice::from_ref(range));
+        let (mut counts, mut writers) = ([0.0, 0.0], 0.0);
+        for sample in &touching.samples {
+            let items = range.touched_by(&sample.footprint);
+            let [read, written] =
+                items.fold([0.0, 0.0], |[read, written], item| match item.access {
+                    Access::Read => [read + 1.0, written],
+                    Access::Write => [read, written + 1.0],
+                });
+            counts = [counts[0] + read, counts[1] + written];
+            writers += f64::from(u8::from(written > 0.0));
+        }
+        let all = self.accesses.max(1) as f64;
+        let [read, written] = counts.map(|count| count * touching.each / all);
+        let writers = writers * touching.each / self.len().max(1) as f64;
+        Counted { shares: Shares { read, written }, writers, cuts: None, taken: self.taken }
     }
 
     /// A transaction held the lock of a partition that begins there for so long.
@@ -217,9 +238,31 @@ impl Workload {
     /// Where to cut a range into about `parts` parts that are accessed equally often. A key with the
     /// accesses of a whole part gets one of its own. No cuts if fewer than two keys are known.
     pub fn cuts(&self, range: &Range, parts: usize) -> Vec<Key> {
-        let weight = |touched: &Touched| u64::from(touched.shares[0] + touched.shares[1]);
-        let keys = self.keys_in(range).map(|((_, key), touched)| (key, weight(touched)));
-        even_cuts(keys, parts)
+        self.counted(range, |counted| match &counted.cuts {
+            Some((known, cuts)) if *known == parts => cuts.clone(),
+            _ => {
+                let cuts = self.find_cuts(range, parts);
+                counted.cuts = Some((parts, cuts.clone()));
+                cuts
+            }
+        })
+    }
+
+    fn find_cuts(&self, range: &Range, parts: usize) -> Vec<Key> {
+        let keys = self.keys_in(range);
+        if keys.clone().take(Tuning::LOOKED_AT + 1).count() <= Tuning::LOOKED_AT {
+            return even_cuts(keys.map(|((_, key), samples)| (key, samples.len() as u64)), parts);
+        }
+        // A part of the samples has the same quantiles.
+        let mut counts: BTreeMap<&Key, u64> = BTreeMap::new();
+        for sample in self.some(Tuning::LOOKED_AT / Tuning::SEVERAL) {
+            for item in range.touched_by(&sample.footprint) {
+                if let Span::Key(key) = &item.span {
+                    *counts.entry(key).or_default() += 1;
+                }
+            }
+        }
+        even_cuts(counts.iter().map(|(key, count)| (*key, *count)), parts)
     }
 
     /// Transactions as they could come as well (MorphoSys 5.3.1): each does to two partitions what one of the samples
@@ -252,22 +295,37 @@ impl Workload {
         (0..if samples.is_empty() { 0 } else { count }).map(emulate).collect()
     }
 
-    /// The samples that access any of the ranges, oldest first.
-    pub fn touching_any<'a>(&'a self, ranges: &'a [Range]) -> Vec<&'a Arc<Sample>> {
+    /// The samples that access any of the ranges.
+    pub fn touching_any<'a>(&'a self, ranges: &'a [Range]) -> Touching<'a> {
         let single = ranges.iter().flat_map(|range| self.keys_in(range));
-        let single = single.flat_map(|(_, touched)| &touched.samples).map(|(_, sample)| sample);
+        let single = single.flat_map(|(_, samples)| samples);
         let wide = |access| ranges.iter().flat_map(move |range| self.ranges_in(range, access));
         let wide = wide(Access::Read).chain(wide(Access::Write));
-        let mut touching: Vec<&Arc<Sample>> = single.chain(wide).collect();
-        touching.sort_unstable_by_key(|sample| sample.number);
-        touching.dedup_by_key(|sample| sample.number);
-        touching
+        let (mut samples, mut each): (Vec<&Arc<Sample>>, f64) =
+            (single.chain(wide).take(Tuning::LOOKED_AT + 1).collect(), 1.0);
+        if samples.len() > Tuning::LOOKED_AT {
+            let touches =
+                |sample: &Sample| ranges.iter().any(|r| r.is_touched_by(&sample.footprint));
+            samples = self.some(Tuning::LOOKED_AT).filter(|sample| touches(sample)).collect();
+            each = self.len() as f64 / self.len().min(Tuning::LOOKED_AT) as f64;
+        }
+        samples.sort_unstable_by_key(|sample| sample.number);
+        samples.dedup_by_key(|sample| sample.number);
+        Touching { samples, each }
+    }
+
+    /// So many of the samples, evenly chosen; or all, if there are no more.
+    fn some(&self, count: usize) -> impl Iterator<Item = &Arc<Sample>> {
+        let (all, len) = (self.reservoir.items(), self.len());
+        let count = count.min(len);
+        let is_chosen = move |at: usize| at * count / len != (at + 1) * count / len;
+        all.enumerate().filter(move |(at, _)| is_chosen(*at)).map(|(_, sample)| sample)
     }
 
     fn keys_in<'a>(
         &'a self,
         range: &'a Range,
-    ) -> impl Iterator<Item = (&'a (TableId, Key), &'a Touched)> + Clone {
+    ) -> impl Iterator<Item = (&'a (TableId, Key), &'a Vec<Arc<Sample>>)> + Clone {
         let Range { table, keys } = range;
         let from = Bound::Included((*table, keys.start.clone()));
         let to = match &keys.end {
@@ -292,9 +350,8 @@ impl Workload {
         for item in sample.footprint.items() {
             match &item.span {
                 Span::Key(key) => {
-                    let touched = self.keys.entry((item.table, key.clone())).or_default();
-                    touched.shares[item.access as usize] += 1;
-                    touched.samples.push((item.access, sample.clone()));
+                    let samples = self.keys.entry((item.table, key.clone())).or_default();
+                    samples.push(sample.clone());
                 }
                 Span::Range(range) => {
                     let ranges = self.ranges.entry((item.table, item.access)).or_default();
@@ -309,10 +366,9 @@ impl Workload {
         for item in sample.footprint.items() {
             if let Span::Key(key) = &item.span {
                 let place = (item.table, key.clone());
-                let touched = self.keys.get_mut(&place).expect("a sample is found by its keys");
-                touched.shares[item.access as usize] -= 1;
-                touched.samples.retain(|(_, other)| other.number != sample.number);
-                if touched.samples.is_empty() {
+                let samples = self.keys.get_mut(&place).expect("a sample is found by its keys");
+                samples.retain(|other| other.number != sample.number);
+                if samples.is_empty() {
                     self.keys.remove(&place);
                 }
             } else if let Some(ranges) = self.ranges.get_mut(&(item.table, item.access)) {

@@ -1,22 +1,28 @@
 //! The autopilot: every transaction is an opportunity to improve the design (MorphoSys, section 5).
 //!
 //! ```text
-//!   a site can run it ───▶ there; of several, sometimes the less busy one
-//!   no site can ─────────▶ over several sites
-//!        └ sometimes ─────▶ planning pass: what would pay?     planner ───▶ deferred changes
-//!   on another thread ────▶ global plan: where would all be    global plan ─▶ deferred changes, with
-//!                           best?                                           the next passes
+//!   threads of clients                          the one thread that plans
 //!
-//!   measured transactions ─▶ workload · costs · traffic · effects of earlier decisions
-//!   changes made or not ───▶ costs · recent · journal
+//!   a site can run it ──▶ there; of several, sometimes the less busy one
+//!   no site can ────────▶ over several sites
+//!        └ sometimes ───▶ an opportunity ─────▶ planning pass: what would pay? ──▶ deferred changes
+//!   has run, measured ──▶ a queue ────────────▶ workload · costs · traffic · effects of decisions
+//!   loads of the sites ─▶ a queue ────────────▶ global plan: where would all be best?
+//!                                               (its changes are made by the next passes)
+//!   changes made or not ─▶ costs · recent · journal
 //! ```
 //!
 //! **Cost.** The common transaction reads a few words that are hardly ever written: no lock, no
 //! allocation. About [`Tuning::measured_per_second`] transactions are measured, and
-//! a fifth of that while hardly anything changes; these take the lock of the model,
-//! unless somebody holds it. A planning pass runs every 5 ms while it finds changes, and down to
-//! every 100 ms while it finds none. Global plans ([`Strategy::plan_globally`]) are drawn with the model
-//! unlocked.
+//! a fifth of that while hardly anything changes; their footprints go to a queue. Only the thread
+//! that plans updates and reads the model. A planning pass runs every 5 ms while it finds changes,
+//! and down to every 100 ms while it finds none. Global plans
+//! ([`Strategy::plan_globally`]) are drawn with the model unlocked.
+//!
+//! **Budget.** All work of this thread counts against a [budget](crate::learned::Budget) of
+//! processor time, [`Tuning::processor_share`] of one core. While it is exceeded, the thread takes
+//! no samples and looks for no changes. It still hands out the changes of an adopted global plan.
+//! Where transactions are long, so that a sample costs much, fewer are measured.
 //!
 //! The modules are listed in [`crate::learned`].
 
@@ -28,17 +34,16 @@ use crate::learned::memory::{DecisionText, Memory};
 use crate::learned::outlook::{masters, rows_of};
 use crate::learned::regime::Signals;
 use crate::learned::traffic::Seen;
-use crate::learned::{Candidate, Costs, Mode, Parts, Range, Tuning, Work};
+use crate::learned::{Budget, Candidate, Costs, Mode, Parts, Range, Tuning, Work};
 use isomer_design::{
-    Access, Change, Design, HotLock, Key, Plan, Route, SITES_MAX, SiteId, SiteSet, Step, TableId,
-    Time,
+    Access, Change, Design, Footprint, HotLock, Plan, Route, SITES_MAX, SiteId, SiteSet, Step, Time,
 };
 use isomer_strategy::coordinator;
 use isomer_strategy::{
-    Changed, Decision, Measured, Place, Refused, Report, Request, SiteLoad, Strategy, Verdict,
-    needs, pick,
+    Changed, Decision, Measured, Need, Occasion, Place, Refused, Report, Request, SiteLoad,
+    Strategy, Verdict, needs, pick,
 };
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -50,11 +55,23 @@ pub struct Learned {
     mask: AtomicU64,
     /// When it wants to hear of loads.
     loads_at: AtomicU64,
-    /// When it should_plan again about a transaction that a site can run, and about one that none can.
+    /// When the next planning pass is due: for a transaction at one site, and over several.
     plan_at: [AtomicU64; 2],
     /// The load of each site, in thousandths.
     busy: Vec<AtomicU64>,
+    /// Measured transactions that have not come back yet.
+    under_way: Mutex<BTreeMap<u64, UnderWay>>,
+    /// The transaction of the next planning pass.
+    opportunity: Mutex<Option<Opportunity>>,
+    news: Mutex<News>,
     brain: Mutex<LearnedState>,
+}
+
+/// Reports that the model has not learned from yet.
+#[derive(Default)]
+struct News {
+    transactions: Vec<Heard>,
+    loads: Option<(Time, Vec<SiteLoad>)>,
 }
 
 /// Everything that was learned.
@@ -64,18 +81,19 @@ struct LearnedState {
     journal: Journal,
     /// Decisions from before the database was opened.
     before: Vec<DecisionText>,
-    /// What measured transactions under way were thought to have to do.
-    under_way: BTreeMap<u64, UnderWay>,
     /// What changes under way were thought to have to do.
     changing: BTreeMap<Change, crate::learned::Effort>,
     measured: u64,
     /// How often it thought about changes.
     thoughts: u64,
-    /// Until it should_plan again, as in [`Learned::plan_at`].
+    /// Until it should plan again, as in [`Learned::plan_at`].
     pause_ns: [u64; 2],
     drawing: GlobalPlanner,
     /// Where many waited for a lock when that was last heard of, and nobody has thought about it.
     hot_locks: Vec<HotLock>,
+    budget: Budget,
+    /// The mean processor time to learn from a transaction, in nanoseconds.
+    learning_ns: f64,
 }
 
 /// A measured transaction that has not come back yet.
@@ -83,13 +101,29 @@ struct LearnedState {
 struct UnderWay {
     /// How many it stands for, if it is measured.
     sample_weight: f64,
-    work: Work,
-    /// Who follows what it writes.
-    followers: SiteSet,
-    /// Where it runs.
-    sites: SiteSet,
-    /// The partitions that it writes to, by their start.
-    written: Vec<(TableId, Key)>,
+    needs: Vec<Need>,
+    rows: [f64; 2],
+    place: Place,
+}
+
+/// A measured transaction that has run.
+struct Heard {
+    ticket: u64,
+    footprint: Footprint,
+    site: SiteId,
+    now: Time,
+    latency_ns: u64,
+    measured: Measured,
+    /// For how many it stands; but what it had to do says that better.
+    sample_weight: f64,
+    begun: Option<UnderWay>,
+}
+
+/// A transaction that gives the occasion for a planning pass.
+pub(super) struct Opportunity {
+    pub(super) footprint: Footprint,
+    pub(super) last_site: Option<SiteId>,
+    pub(super) place: Place,
 }
 
 impl Default for Learned {
@@ -108,13 +142,14 @@ impl Learned {
             known: Known::new(&tuning),
             journal: Journal::default(),
             before: Vec::new(),
-            under_way: BTreeMap::new(),
             changing: BTreeMap::new(),
             measured: 0,
             thoughts: 0,
             pause_ns: [Tuning::PASS_PAUSE_NS; 2],
             drawing: GlobalPlanner::default(),
             hot_locks: Vec::new(),
+            budget: Budget::new(tuning.processor_share),
+            learning_ns: 0.0,
         };
         Learned {
             tuning,
@@ -123,6 +158,9 @@ impl Learned {
             loads_at: AtomicU64::new(0),
             plan_at: Default::default(),
             busy: (0..=SITES_MAX).map(|_| AtomicU64::new(0)).collect(),
+            under_way: Mutex::default(),
+            opportunity: Mutex::default(),
+            news: Mutex::default(),
             brain: Mutex::new(brain),
         }
     }
@@ -137,9 +175,35 @@ impl Learned {
         self.mode.store(mode as u8, Ordering::Relaxed);
     }
 
+    /// Locks the model, after it has learned from all reports.
+    fn state(&self) -> MutexGuard<'_, LearnedState> {
+        let mut brain = self.brain.lock();
+        let news = std::mem::take(&mut *self.news.lock());
+        brain.measured += news.transactions.len() as u64;
+        news.transactions.iter().for_each(|heard| brain.learn(heard));
+        if let Some((now, loads)) = news.loads {
+            self.learn_loads(&mut brain, now, &loads);
+        }
+        brain
+    }
+
+    /// As [`Learned::state`], and charges the budget for it.
+    fn state_at(&self, occasion: &Occasion<'_>) -> MutexGuard<'_, LearnedState> {
+        self.brain.lock().budget.pass(occasion.now.0);
+        let (begun, heard) = ((occasion.worked_ns)(), self.news.lock().transactions.len());
+        let mut brain = self.state();
+        let took_ns = (occasion.worked_ns)() - begun;
+        brain.budget.spend(took_ns);
+        if heard > 0 && !brain.budget.is_exceeded() {
+            let each = took_ns as f64 / heard as f64;
+            brain.learning_ns += Tuning::HELD_PACE * (each - brain.learning_ns);
+        }
+        brain
+    }
+
     /// Looks at the journal.
     pub fn with_journal<T>(&self, look: impl FnOnce(&Journal) -> T) -> T {
-        look(&self.brain.lock().journal)
+        look(&self.state().journal)
     }
 
     /// How often it has thought about changes so far.
@@ -147,15 +211,30 @@ impl Learned {
         self.brain.lock().thoughts
     }
 
+    /// The processor time that it may use, and has used.
+    pub fn budget(&self) -> Budget {
+        self.brain.lock().budget.clone()
+    }
+
+    /// How many transactions it has kept as samples.
+    pub fn samples(&self) -> usize {
+        self.brain.lock().known.workload.len()
+    }
+
+    /// From now on it may use this share of a core.
+    pub fn set_processor_share(&self, share: f64) {
+        self.brain.lock().budget.set_share(share);
+    }
+
     /// The learned costs as they are.
     pub fn costs(&self) -> Costs {
-        self.brain.lock().known.costs.clone()
+        self.state().known.costs.clone()
     }
 
     /// What goes where if everything that was sampled is divided evenly among the sites of a design: the first
     /// candidate of a global plan, before anybody judges it. For those who want to see what was learned of a workload.
     pub fn divided(&self, design: &Design) -> Vec<(Range, SiteId)> {
-        let known = self.brain.lock().known.clone();
+        let known = self.state().known.clone();
         let situation = known.situation(0, design, 0);
         let moves = CandidateDesign::even(&situation).unwrap_or_default();
         moves.iter().map(|(need, site)| (Range::of(need), *site)).collect()
@@ -168,16 +247,27 @@ impl Learned {
         design: &Design,
         decide: impl FnOnce(&Situation<'_>) -> T,
     ) -> T {
-        decide(&self.brain.lock().known.situation(now_ns, design, usize::MAX))
+        decide(&self.state().known.situation(now_ns, design, usize::MAX))
     }
 
     /// Somebody decided so about a transaction, and has it done.
     pub(super) fn decided(&self, request: &Request<'_>, design: &Design, chosen: Candidate) {
-        let mut brain = self.brain.lock();
         let place = chosen.place;
+        self.set_out(request, design, place);
+        let mut brain = self.state();
+        brain.enter(request.now.0, request.footprint, design, vec![chosen], (place, true));
+    }
+
+    /// A transaction sets out: what it will have to do is remembered until it has run.
+    fn set_out(&self, request: &Request<'_>, design: &Design, place: Place) {
         let sample_weight = if self.wants(request.ticket) { self.sample_weight() } else { 0.0 };
-        brain.begin_sample(request, design, place, sample_weight);
-        brain.enter(request, design, vec![chosen], (place, true));
+        let (needs, rows) = (needs(design, request.footprint), rows_of(request.footprint));
+        let mut under_way = self.under_way.lock();
+        if under_way.len() >= Tuning::UNDER_WAY_MAX {
+            // Those that never came back.
+            under_way.clear();
+        }
+        under_way.insert(request.ticket, UnderWay { sample_weight, needs, rows, place });
     }
 
     /// One of several sites: where the session ran last, unless another is clearly idler. Which
@@ -197,30 +287,44 @@ impl Learned {
 
     /// A transaction that can run at a place: measured by chance, and now and then an opportunity.
     fn send(&self, request: &Request<'_>, place: Place) -> Decision {
-        let mut decision = Decision { place, first: Plan::default(), deferred: Plan::default() };
-        let should_plan = self.should_plan(request, place);
-        if !should_plan && !self.wants(request.ticket) {
-            return decision;
+        let mut decision = match place {
+            Place::At(site) => Decision::at(site),
+            Place::Distributed { coordinator } => Decision::across(coordinator),
+        };
+        if self.wants(request.ticket) {
+            self.set_out(request, &(request.design)(), place);
         }
-        // Nobody waits for the model on this way.
-        let Some(mut brain) = self.brain.try_lock() else { return decision };
-        let design = (request.design)();
-        let sample_weight = if self.wants(request.ticket) { self.sample_weight() } else { 0.0 };
-        brain.begin_sample(request, &design, place, sample_weight);
-        if !should_plan {
-            return decision;
-        }
-        let mode = self.mode();
-        let candidates = brain.plan(request, &design, place);
-        let changes = candidates[0].steps().count();
-        self.pause(&mut brain, request.now.0, place, changes);
-        if changes > 0 {
-            if mode == Mode::Auto {
-                decision.deferred = plan_of(request, &design, candidates[0].steps());
-            }
-            brain.enter(request, &design, candidates, (place, mode == Mode::Auto));
+        if self.should_plan(request, place)
+            && let Some(mut opportunity) = self.opportunity.try_lock()
+        {
+            let (footprint, last_site) = (request.footprint.clone(), request.last_site);
+            *opportunity = Some(Opportunity { footprint, last_site, place });
+            decision.is_occasion = true;
+            // Until the pass has set its own pause, or was not made.
+            let pause_until = request.now.0 + Tuning::PASS_PAUSE_NS;
+            self.plan_at[usize::from(is_distributed(place))].store(pause_until, Ordering::Relaxed);
         }
         decision
+    }
+
+    /// A planning pass: finds the changes that pay for a transaction.
+    fn pass(&self, occasion: &Occasion<'_>, opportunity: Opportunity) -> Plan {
+        let mut brain = self.state_at(occasion);
+        let begun = (occasion.worked_ns)();
+        let Opportunity { footprint, place, .. } = &opportunity;
+        let (now_ns, design, mode) = (occasion.now.0, occasion.design, self.mode());
+        let candidates = brain.plan(now_ns, design, &opportunity);
+        let changes = candidates[0].steps().count();
+        let mut plan = Plan::default();
+        if changes > 0 {
+            if mode == Mode::Auto {
+                plan = plan_of(footprint, design, candidates[0].steps());
+            }
+            brain.enter(now_ns, footprint, design, candidates, (*place, mode == Mode::Auto));
+        }
+        brain.budget.spend((occasion.worked_ns)() - begun);
+        self.pause(&mut brain, now_ns, *place, changes);
+        plan
     }
 
     /// How many transactions a measured one stands for.
@@ -241,7 +345,13 @@ impl Learned {
         let pause_ns = &mut brain.pause_ns[kind];
         let longer_ns = (*pause_ns * 5 / 4).min(Tuning::LOADS_EVERY_NS);
         *pause_ns = if changes > 0 { Tuning::PASS_PAUSE_NS } else { longer_ns };
-        self.plan_at[kind].store(now_ns + *pause_ns, Ordering::Relaxed);
+        let after_pause_ns = now_ns + *pause_ns;
+        let is_carrying_out = is_distributed(place) && !brain.drawing.global_plan.is_done();
+        let at_ns = match brain.budget.is_exceeded() && !is_carrying_out {
+            true => after_pause_ns.max(brain.budget.ready_ns()),
+            false => after_pause_ns,
+        };
+        self.plan_at[kind].store(at_ns, Ordering::Relaxed);
     }
 }
 
@@ -261,7 +371,7 @@ fn mask_for(came: f64, wanted: f64) -> u64 {
 
 /// A plan of some steps, with the transaction that gave the occasion as its reason.
 fn plan_of<'s>(
-    request: &Request<'_>,
+    footprint: &Footprint,
     design: &Design,
     steps: impl Iterator<Item = &'s Step>,
 ) -> Plan {
@@ -269,44 +379,29 @@ fn plan_of<'s>(
     if steps.is_empty() {
         return Plan::default();
     }
-    Plan { reason: request.footprint.to_text(design), steps }
+    Plan { reason: footprint.to_text(design), steps }
 }
 
 impl LearnedState {
-    /// A transaction sets out: what it will have to do is remembered until it has run.
-    fn begin_sample(
-        &mut self,
-        request: &Request<'_>,
-        design: &Design,
-        place: Place,
-        sample_weight: f64,
-    ) {
-        if self.under_way.len() >= Tuning::UNDER_WAY_MAX {
-            // Those that never came back.
-            self.under_way.clear();
-        }
-        let needs = needs(design, request.footprint);
-        let work = self.known.work(&needs, rows_of(request.footprint), place.site());
-        let written = needs.iter().filter(|need| need.access == Access::Write);
-        let followers =
-            written.clone().fold(SiteSet::EMPTY, |all, need| &all | &need.placement.replicas);
-        let written = written.map(|need| (need.table, need.range.start.clone())).collect();
-        let across = matches!(place, Place::Distributed { .. });
-        let sites = if across { masters(&needs) } else { SiteSet::of(place.site()) };
-        let begun = UnderWay { sample_weight, work, followers, sites, written };
-        self.under_way.insert(request.ticket, begun);
-    }
-
-    fn plan(&mut self, request: &Request<'_>, design: &Design, place: Place) -> Vec<Candidate> {
+    fn plan(&mut self, now_ns: u64, design: &Design, opportunity: &Opportunity) -> Vec<Candidate> {
         self.thoughts += 1;
-        let now_ns = request.now.0;
-        let LearnedState { known, drawing, hot_locks, .. } = self;
+        let Opportunity { footprint, last_site, place } = opportunity;
+        let place = *place;
+        let LearnedState { known, drawing, hot_locks, budget: processor, .. } = self;
         let rate = known.regime.changes_per_second(now_ns);
         let budget = known.recent.budget(now_ns, rate).max(0.0) as usize;
         let in_probation = drawing.in_probation(now_ns);
         let may_move = !drawing.has_adopted || !known.traffic.full().is_empty();
         let situation = known.situation(now_ns, design, budget);
         let situation = Situation { in_probation, may_move, ..situation };
+        if processor.is_exceeded() {
+            // Only the global plan that was adopted goes on.
+            let steps = match is_distributed(place) && situation.may_add() {
+                true => drawing.global_plan.next(&situation),
+                false => Vec::new(),
+            };
+            return vec![Candidate::of_steps(place, steps)];
+        }
         if situation.may_add() {
             if let Some(relief) = situation.relief(place) {
                 return vec![relief];
@@ -326,11 +421,14 @@ impl LearnedState {
             Place::Distributed { coordinator } => Some(coordinator),
             Place::At(_) => None,
         };
-        situation.plan(request.footprint, request.last_site, coordinator)
+        situation.plan(footprint, *last_site, coordinator)
     }
 
     /// What is known, to draw a global plan of it, if it is time to.
     fn begin_global_plan(&mut self, now_ns: u64, design: &Design) -> Option<Known> {
+        if self.budget.is_exceeded() {
+            return None;
+        }
         if self.known.end_renewal(now_ns, design) {
             self.drawing.regime_changed();
         }
@@ -360,7 +458,8 @@ impl LearnedState {
     /// Enters a decision into the journal, and what it asks for among what is on its way.
     fn enter(
         &mut self,
-        request: &Request<'_>,
+        now_ns: u64,
+        trigger: &Footprint,
         design: &Design,
         candidates: Vec<Candidate>,
         (place, in_force): (Place, bool),
@@ -376,23 +475,23 @@ impl LearnedState {
                 undone.push(change.opposite(placement.master));
                 let effort = self.known.effort(change, &range, &placement);
                 self.changing.insert(change.clone(), effort);
-                self.known.recent.ask(request.now.0, change);
+                self.known.recent.ask(now_ns, change);
             }
             ranges.insert(range);
         }
         let ranges: Vec<Range> = ranges.into_iter().collect();
         let touching = self.known.workload.touching_any(&ranges);
-        let took_us = touching.iter().map(|sample| sample.took_us).sum::<f64>();
-        let count = touching.len() as f64;
+        let took_us = touching.samples.iter().map(|sample| sample.took_us).sum::<f64>();
+        let (looked_at, count) = (touching.samples.len() as f64, touching.count());
         let share = count / self.known.workload.len().max(1) as f64;
         let seconds = self.known.tuning.horizon_ns as f64 / 1e9;
         let expected = share * seconds * self.known.traffic.transactions();
-        let before_us = (count > 0.0).then(|| took_us / count);
+        let before_us = (looked_at > 0.0).then(|| took_us / looked_at);
         let effect = Effect { before_us, expected, ..Effect::default() };
         let entry = Entry {
             number: 0,
-            at_ns: request.now.0,
-            trigger: request.footprint.clone(),
+            at_ns: now_ns,
+            trigger: trigger.clone(),
             candidates,
             place,
             in_force,
@@ -406,21 +505,25 @@ impl LearnedState {
     }
 
     /// A measured transaction has run.
-    fn learn(&mut self, report: &Report<'_>, measured: &Measured, stand_for_now: f64) {
+    fn learn(&mut self, heard: &Heard) {
         let us = |ns: u64| ns as f64 / 1e3;
-        let took_us = us(report.latency_ns);
-        let chances = chances(report.ticket);
-        self.journal.observe(report.now.0, report.footprint, took_us, self.known.tuning.horizon_ns);
-        self.measured += 1;
-        let begun = self.under_way.remove(&report.ticket);
+        let Heard { footprint, measured, .. } = heard;
+        let (now_ns, took_us) = (heard.now.0, us(heard.latency_ns));
+        self.journal.observe(now_ns, footprint, took_us, self.known.tuning.horizon_ns);
+        let begun = heard.begun.as_ref();
         // Since it set out, more or fewer may be measured.
-        let sample_weight = begun.as_ref().map_or(stand_for_now, |it| it.sample_weight);
-        // Over several sites, the first lock is held while the others are waited for.
-        let sites = begun.as_ref().map_or(SiteSet::of(report.site), |it| it.sites.clone());
-        let waiting_ns = if sites.len() > 1 { measured.lock_ns } else { 0 };
-        let held_us = us(measured.held_ns + waiting_ns);
-        self.known.workload.offer(report.now.0, report.footprint, measured.rows, took_us, chances);
-        let followers = begun.as_ref().map_or(SiteSet::EMPTY, |it| it.followers.clone());
+        let sample_weight = begun.map_or(heard.sample_weight, |it| it.sample_weight);
+        let sites = match begun {
+            Some(UnderWay { needs, place: Place::Distributed { .. }, .. }) => masters(needs),
+            Some(UnderWay { place, .. }) => SiteSet::of(place.site()),
+            None => SiteSet::of(heard.site),
+        };
+        let written = || {
+            let needs = begun.into_iter().flat_map(|it| &it.needs);
+            needs.filter(|need| need.access == Access::Write)
+        };
+        let followers = written().fold(SiteSet::EMPTY, |all, need| &all | &need.placement.replicas);
+        let count = sites.len();
         self.known.traffic.count(&Seen {
             sites,
             sample_weight,
@@ -430,11 +533,21 @@ impl LearnedState {
             held_us: us(measured.held_ns),
             took_us,
         });
+        if self.budget.is_exceeded() {
+            return;
+        }
+        let chances = chances(heard.ticket);
+        self.known.workload.offer(now_ns, footprint, measured.rows, took_us, chances);
+        // Over several sites, a transaction holds its first lock while it waits for the others.
+        let waiting_ns = if count > 1 { measured.lock_ns } else { 0 };
+        let held_us = us(measured.held_ns + waiting_ns);
+        let places: Vec<_> = written().map(|need| (need.table, need.range.start.clone())).collect();
+        places.into_iter().for_each(|place| self.known.workload.hold(place, held_us));
         // What it would have to do was not looked at in time: there is nothing to learn from.
-        let Some(UnderWay { work, sites, written, .. }) = begun else { return };
-        written.into_iter().for_each(|place| self.known.workload.hold(place, held_us));
-        if sites.len() > 1 {
-            return self.known.costs.learn_across(&work, sites.len(), took_us);
+        let Some(UnderWay { needs, rows, place, .. }) = begun else { return };
+        let work = self.known.work(needs, *rows, place.site());
+        if count > 1 {
+            return self.known.costs.learn_across(&work, count, took_us);
         }
         let parts = Parts {
             service: us(measured.service_ns),
@@ -478,10 +591,15 @@ impl Strategy for Learned {
     }
 
     fn observe(&self, report: &Report<'_>) {
-        if let Some(measured) = &report.measured
-            && let Some(mut brain) = self.brain.try_lock()
-        {
-            brain.learn(report, measured, self.sample_weight());
+        let Some(measured) = report.measured else { return };
+        let &Report { ticket, footprint, site, now, latency_ns, .. } = report;
+        let begun = self.under_way.lock().remove(&ticket);
+        let (footprint, sample_weight) = (footprint.clone(), self.sample_weight());
+        let heard =
+            Heard { ticket, footprint, site, now, latency_ns, measured, sample_weight, begun };
+        let mut news = self.news.lock();
+        if news.transactions.len() < Tuning::UNDER_WAY_MAX {
+            news.transactions.push(heard);
         }
     }
 
@@ -502,7 +620,7 @@ impl Strategy for Learned {
     }
 
     fn memory(&self, design: &Design) -> Option<String> {
-        let brain = self.brain.lock();
+        let brain = self.state();
         let LearnedState { known, before, journal, .. } = &*brain;
         Some(Memory::of(known.costs.clone(), before, journal, design).to_text())
     }
@@ -516,20 +634,34 @@ impl Strategy for Learned {
         Ok(())
     }
 
-    fn plan_globally(&self, now: Time, design: &Design) {
+    fn plan(&self, occasion: &Occasion<'_>) -> Plan {
+        let opportunity = self.opportunity.lock().take();
+        let wanted = opportunity.filter(|_| self.mode() != Mode::Off);
+        wanted.map_or_else(Plan::default, |opportunity| self.pass(occasion, opportunity))
+    }
+
+    fn plan_globally(&self, occasion: &Occasion<'_>) {
+        let Occasion { now, design, worked_ns } = *occasion;
+        let mut brain = self.state_at(occasion);
         if self.mode() == Mode::Off {
             return;
         }
-        let begun = self.brain.lock().begin_global_plan(now.0, design);
-        let Some(known) = begun else { return };
+        let begun = worked_ns();
+        let known = brain.begin_global_plan(now.0, design);
+        drop(brain);
         // What takes long is done with nobody waiting.
-        let situation = known.situation(now.0, design, usize::MAX);
-        let drawn = GlobalPlan::draw(&situation);
+        let drawn = known.as_ref().map(|known| {
+            let situation = known.situation(now.0, design, usize::MAX);
+            GlobalPlan::draw(&situation)
+        });
         let mut brain = self.brain.lock();
-        if drawn.is_some() {
-            brain.known.regime.disturb(now.0);
+        if let Some(drawn) = drawn {
+            if drawn.is_some() {
+                brain.known.regime.disturb(now.0);
+            }
+            brain.drawing.end(&self.tuning, drawn);
         }
-        brain.drawing.end(&self.tuning, drawn);
+        brain.budget.spend(worked_ns() - begun);
     }
 
     fn wants_loads(&self, now: Time) -> bool {
@@ -542,8 +674,13 @@ impl Strategy for Learned {
     }
 
     fn loads(&self, now: Time, loads: &[SiteLoad]) {
-        // Whoever brings the news is on its way with a transaction: the next one will bring them.
-        let Some(mut brain) = self.brain.try_lock() else { return };
+        self.news.lock().loads = Some((now, loads.to_vec()));
+    }
+}
+
+impl Learned {
+    /// How the sites are, after an interval; and so, how much is measured in the next one.
+    fn learn_loads(&self, brain: &mut LearnedState, now: Time, loads: &[SiteLoad]) {
         brain.known.traffic.close(now.0, loads);
         brain.hot_locks = loads.iter().flat_map(|load| load.hot_locks.iter().cloned()).collect();
         brain.watch(&self.tuning, now.0);
@@ -558,6 +695,14 @@ impl Strategy for Learned {
         let is_quiet = has_seen_enough && brain.known.regime.is_calm(now.0);
         let is_quiet = is_quiet || self.mode() == Mode::Off;
         let per_second = self.tuning.measured_per_second * if is_quiet { 0.2 } else { 1.0 };
+        // The rest of the budget is for planning.
+        let per_second = match brain.budget.is_short() && brain.learning_ns > 0.0 {
+            true => {
+                let learning = Tuning::LEARNING_SHARE * brain.budget.share();
+                per_second.min(1e9 * learning / brain.learning_ns)
+            }
+            false => per_second,
+        };
         let wanted = per_second * Tuning::LOADS_EVERY_NS as f64 / 1e9;
         let measured = std::mem::take(&mut brain.measured) as f64;
         let mask = self.mask.load(Ordering::Relaxed);

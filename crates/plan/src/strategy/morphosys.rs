@@ -17,8 +17,8 @@ use crate::learned::known::Situation;
 use crate::learned::{Candidate, Range, Tuning};
 use isomer_design::{Access, Design, Plan, Route, Time};
 use isomer_strategy::{
-    Changed, Decision, Need, OnDemand, Place, Refused, Report, Request, SiteLoad, Strategy,
-    Verdict, needs,
+    Changed, Decision, Need, Occasion, OnDemand, Place, Refused, Report, Request, SiteLoad,
+    Strategy, Verdict, needs,
 };
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ impl Morphosys {
         let (first, deferred) = (plan(&candidate.necessary), plan(&candidate.beneficial));
         let place = candidate.place;
         self.learned.decided(request, &design, candidate);
-        Ok(Verdict::Run(Decision { place, first, deferred }))
+        Ok(Verdict::Run(Decision { place, first, deferred, is_occasion: false }))
     }
 }
 
@@ -89,9 +89,8 @@ fn piggybacked(
     for need in needed.iter().filter(|need| need.lacks_master(site)) {
         let range = Range::of(need);
         let (mut writers, mut together) = (0.0, BTreeMap::<Range, (f64, Need)>::new());
-        for sample in
-            known.workload.touching_any(std::slice::from_ref(&range)).into_iter().take(Tuning::MANY)
-        {
+        let touching = known.workload.touching_any(std::slice::from_ref(&range));
+        for sample in touching.samples.into_iter().take(Tuning::MANY) {
             let mut written = needs(design, &sample.footprint);
             written.retain(|need| need.access == Access::Write);
             if written.iter().any(|other| other.range == need.range && other.table == need.table) {
@@ -151,6 +150,14 @@ impl Strategy for Morphosys {
 
     fn recall(&self, memory: &str) -> Result<(), String> {
         self.learned.recall(memory)
+    }
+
+    fn plan(&self, occasion: &Occasion<'_>) -> Plan {
+        self.learned.plan(occasion)
+    }
+
+    fn plan_globally(&self, occasion: &Occasion<'_>) {
+        self.learned.plan_globally(occasion);
     }
 
     fn wants_loads(&self, now: Time) -> bool {

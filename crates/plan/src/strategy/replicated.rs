@@ -79,6 +79,7 @@ mod tests {
     use super::*;
     use isomer_design::{Footprint, Key, SiteSet, TableId, Time};
     use isomer_strategy::Place;
+    use isomer_strategy::Stage;
 
     fn decide(strategy: &Replicated, footprint: &Footprint, ticket: u64) -> SiteId {
         let sites = SiteSet::from_iter([1, 2, 3].map(SiteId));
@@ -90,6 +91,7 @@ mod tests {
             ticket,
             now: Time::ZERO,
             reserved: false,
+            stage: Stage::Whole,
             design: &|| panic!("one site can run it, so the design is not needed"),
         };
         match strategy.decide(&request) {

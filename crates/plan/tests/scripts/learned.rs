@@ -21,7 +21,8 @@ use isomer_design::{Design, Footprint, HotLock, Key, RoutingTable, SiteId, Table
 use isomer_plan::learned::{Mode, Tuning};
 use isomer_plan::strategy::Learned;
 use isomer_strategy::{
-    Changed, Decision, Measured, Place, Report, Request, SiteLoad, Strategy, Verdict,
+    Changed, Decision, Measured, Occasion, Place, Report, Request, SiteLoad, Stage, Strategy,
+    Verdict,
 };
 use std::error::Error;
 use std::fmt::Write as _;
@@ -105,8 +106,10 @@ impl Runner for State {
                     loads.push(SiteLoad { site: id, busy, memory_bytes, memory_max, hot_locks });
                 }
                 self.learned.loads(Time(self.now), &loads);
+                // Learned from at once, as by the thread that plans.
+                self.learned.with_journal(|_| ());
             }
-            "reflect" => self.learned.plan_globally(Time(self.now), &self.design),
+            "reflect" => self.learned.plan_globally(&self.occasion()),
             "mode" => self.learned.set_mode(args.next_pos().ok_or("which?")?.parse::<Mode>()?),
             "options" => {
                 if let Some(rate) = args.take_key("changes_per_second") {
@@ -157,6 +160,10 @@ fn site_id(text: &str) -> Outcome<SiteId> {
 }
 
 impl State {
+    fn occasion(&self) -> Occasion<'_> {
+        Occasion { now: Time(self.now), design: &self.design, worked_ns: &|| 0 }
+    }
+
     fn request<'a>(&self, footprint: &'a Footprint, design: &'a dyn Fn() -> Design) -> Request<'a> {
         Request {
             footprint,
@@ -165,6 +172,7 @@ impl State {
             ticket: self.ticket,
             now: Time(self.now),
             reserved: true,
+            stage: Stage::Whole,
             design,
         }
     }
@@ -211,9 +219,10 @@ impl State {
         let design = self.design.clone();
         let design = || design.clone();
         let verdict = self.learned.decide(&self.request(footprint, &design))?;
-        let Verdict::Run(Decision { place, first, deferred }) = verdict else {
+        let Verdict::Run(Decision { place, first, is_occasion, .. }) = verdict else {
             return Err("it was reserved".into());
         };
+        let plan = is_occasion.then(|| self.learned.plan(&self.occasion())).unwrap_or_default();
         let text = self.learned.with_journal(|journal| {
             let new = journal.entries().take((journal.len() - known) as usize);
             new.map(|entry| told(&entry.to_text(&self.design))).collect::<String>()
@@ -223,7 +232,7 @@ impl State {
             Place::At(site) => format!("runs at {site}, nothing changes\n"),
             Place::Distributed { .. } => "runs over several sites, nothing changes\n".to_owned(),
         };
-        for change in first.changes().chain(deferred.changes()).filter(|_| done) {
+        for change in first.changes().chain(plan.changes()).filter(|_| done) {
             let made = self.design.apply(change);
             let took_ns = made.map(|()| 500_000).map_err(|invalid| invalid.to_string());
             if let Err(why) = &took_ns {

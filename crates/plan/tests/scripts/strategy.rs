@@ -11,7 +11,7 @@ use crate::{parse, run, set_up};
 use goldenscript::{Command, Context, Runner};
 use isomer_design::{Design, Footprint, RoutingTable, SiteId, Time};
 use isomer_plan::strategy::{Adr, PeriodicClay};
-use isomer_strategy::{Place, Request, Strategy, Verdict};
+use isomer_strategy::{Place, Request, Stage, Strategy, Verdict};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write as _;
@@ -79,6 +79,7 @@ impl State {
                 ticket: self.ticket,
                 now: Time(self.now_ms * 1_000_000),
                 reserved: false,
+                stage: Stage::Whole,
                 design: &|| design.clone(),
             };
             let Verdict::Run(decision) = self.strategy.decide(&request)? else {

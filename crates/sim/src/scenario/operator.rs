@@ -17,7 +17,7 @@ pub(crate) fn start(run: &Rc<Run>) {
     let (tending, thinking) = (run.clone(), run.clone());
     run.world()
         .spawn("the router".into(), async move { tending.cluster.router.run_deferred().await });
-    let thinks = async move { thinking.cluster.router.plan_globally().await };
+    let thinks = async move { thinking.cluster.router.plan().await };
     run.world().spawn("the strategy".into(), thinks);
     if run.draw.change_every_ns == 0 {
         return;
