@@ -84,12 +84,12 @@ fn on_this_machine(workload: &(impl Workload + Clone)) -> Result<f64, Failure> {
     let mut client = Client::new(&db, workload.clone(), random(1));
     let (mut warm, mut tally) = (Tally::default(), Tally::default());
     for _ in 0..TRANSACTIONS / 10 {
-        let transaction = client.next();
+        let transaction = client.draw();
         client.run(&transaction, &mut warm);
     }
     let begun = clock::now();
     for _ in 0..TRANSACTIONS {
-        let transaction = client.next();
+        let transaction = client.draw();
         client.run(&transaction, &mut tally);
     }
     Ok(TRANSACTIONS as f64 / begun.elapsed().as_secs_f64())
