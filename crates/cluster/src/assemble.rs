@@ -38,12 +38,14 @@ pub(crate) fn assemble(
     let sites = holdings.iter().map(|(site, _)| *site);
     let mut design = Design::new(sites).map_err(|invalid| invalid.to_string())?;
     let mut repairs = Vec::new();
+    let mut by_table: BTreeMap<TableId, Vec<(SiteId, Holding)>> = BTreeMap::new();
+    for (site, held) in holdings {
+        for holding in held {
+            by_table.entry(holding.table).or_default().push((*site, holding.clone()));
+        }
+    }
     for (table, schema) in tables {
-        let all = |site: &SiteId, held: &[Holding]| -> Vec<(SiteId, Holding)> {
-            held.iter().filter(|h| h.table == *table).map(|h| (*site, h.clone())).collect()
-        };
-        let held: Vec<(SiteId, Holding)> =
-            holdings.iter().flat_map(|(site, held)| all(site, held)).collect();
+        let held = by_table.remove(table).unwrap_or_default();
         let accounts = Accounts::of(&held);
         let (overtaken, held): (Vec<_>, Vec<_>) =
             held.iter().cloned().partition(|holding| accounts.have_overtaken(holding));

@@ -11,7 +11,7 @@ pub use explorer::Explorer;
 pub use options::Options;
 pub(crate) use options::log_options;
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, TableChange};
 use crate::embedded::{Checkpointer, Embedded, Runtime, SiteReport};
 use crate::error::{Error, OpenDatabaseError};
 use crate::event::ChangeEvent;
@@ -109,7 +109,7 @@ impl Database {
         placement: &[(Key, SiteId)],
     ) -> Result<TableId, Error> {
         let mut catalog = self.catalog.lock();
-        if catalog.tables.iter().any(|(_, other)| other.name() == schema.name()) {
+        if catalog.find(schema.name()).is_some() {
             return Err(Error::TableExists(schema.name().to_owned()));
         }
         let id = TableId(self.last_table.load(Ordering::SeqCst) + 1);
@@ -122,8 +122,8 @@ impl Database {
         let masters = placement.iter().map(|(_, site)| *site);
         masters.into_iter().try_for_each(|site| self.router.check_site(site))?;
         let mut entered = catalog.clone();
-        entered.tables.push((id, schema.clone()));
-        self.storage.write_catalog(&entered)?;
+        entered.enter(id, schema.clone());
+        self.storage.change_catalog(&entered, TableChange::Enter(id))?;
         *catalog = entered;
         self.last_table.store(id.0, Ordering::SeqCst);
         let mut by_site: BTreeMap<SiteId, Vec<KeyRange>> = BTreeMap::new();
@@ -133,8 +133,8 @@ impl Database {
         for (site, ranges) in by_site {
             if let Err(refusal) = self.ask(site, Step::Create(id, ranges)) {
                 // What other sites hold of it already, they forget at the next start.
-                catalog.tables.retain(|(other, _)| *other != id);
-                self.storage.write_catalog(&catalog)?;
+                catalog.drop_table(id);
+                self.storage.change_catalog(&catalog, TableChange::Drop(id))?;
                 return Err(OpenDatabaseError::Change(refusal).into());
             }
         }
@@ -155,11 +155,11 @@ impl Database {
         let before = catalog.clone();
         self.router.design().set_backups(table, backups).map_err(Box::new)?;
         catalog.set_backups(table, backups);
-        self.storage.write_catalog(&catalog)?;
+        self.storage.change_catalog(&catalog, TableChange::Enter(table))?;
         let set = self.runtime.block_on(self.router.set_backups(table, backups));
         if set.is_err() {
             *catalog = before;
-            self.storage.write_catalog(&catalog)?;
+            self.storage.change_catalog(&catalog, TableChange::Enter(table))?;
         }
         set
     }
@@ -172,10 +172,9 @@ impl Database {
         let mut catalog = self.catalog.lock();
         self.router.design().table(id).map_err(Box::new)?;
         let mut left = catalog.clone();
-        left.tables.retain(|(other, _)| *other != id);
-        left.set_backups(id, Backups::NONE);
+        left.drop_table(id);
         // From here on the table is gone: what sites still hold of it, they forget at the next start.
-        self.storage.write_catalog(&left)?;
+        self.storage.change_catalog(&left, TableChange::Drop(id))?;
         *catalog = left;
         self.runtime.block_on(self.router.drop_table(id))
     }
@@ -185,12 +184,17 @@ impl Database {
     /// # Errors
     /// [`Error::UnknownTable`].
     pub fn table(&self, name: &str) -> Result<(TableId, Arc<Schema>), Error> {
-        let catalog = self.catalog.lock();
-        let found = catalog.tables.iter().find(|(_, schema)| schema.name() == name);
-        found.cloned().ok_or_else(|| {
-            let known: Vec<&str> = catalog.tables.iter().map(|(_, schema)| schema.name()).collect();
+        self.find_table(name).ok_or_else(|| {
+            let catalog = self.catalog.lock();
+            let known: Vec<&str> = catalog.tables().map(|(_, schema)| schema.name()).collect();
             Error::UnknownTable { name: name.to_owned(), known: known.join(", ") }
         })
+    }
+
+    /// The table of this name, if there is one.
+    pub fn find_table(&self, name: &str) -> Option<(TableId, Arc<Schema>)> {
+        let catalog = self.catalog.lock();
+        catalog.find(name).map(|(id, schema)| (id, schema.clone()))
     }
 
     /// A new session. Sessions are independent; within one, each transaction sees what the ones
@@ -523,6 +527,17 @@ impl Database {
         &self.router
     }
 
+    /// Keeps what the strategy has learned, so that [`look`](crate::look) finds it.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn remember(&self) -> std::io::Result<()> {
+        match (self.storage.folder(), self.router.memory()) {
+            (Some(folder), Some(memory)) => folder.write_memory(self.router.strategy(), &memory),
+            _ => Ok(()),
+        }
+    }
+
     /// The time at its sites.
     pub fn now(&self) -> Time {
         self.runtime.clock.now()
@@ -548,10 +563,8 @@ impl Drop for Database {
         self.router.close();
         self.checkpointer.stop();
         self.background.join();
-        if let (Some(folder), Some(memory)) = (self.storage.folder(), self.router.memory()) {
-            // Without it the strategy begins anew, and nobody is left to be told.
-            let _ = folder.write_memory(self.router.strategy(), &memory);
-        }
+        // If this fails, the strategy begins anew: no client is left to tell.
+        let _ = self.remember();
         self.runtime.stop_all();
         self.background.join_watcher();
     }

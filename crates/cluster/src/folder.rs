@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   shop.isomer/
-//!     catalog        sites and tables; replaced as a whole
+//!     catalog        sites and tables; replaced as a whole, or appended to
 //!     strategy       what the strategy has learned and decided, if it learns; replaced as a whole
 //!     cluster        the number of the cluster, if sites are in several processes
 //!     lock           locked by the process that has the database open
@@ -25,11 +25,12 @@
 //! the server's Unix socket may be in it. A new database makes it so; of an existing one that
 //! others may enter nothing is touched.
 
-use crate::catalog::{self, Catalog, Kind};
+use crate::catalog::{self, Catalog, Kind, TableChange, Written};
 use crate::claim::ClaimNote;
 use crate::error::OpenDatabaseError;
 use crate::storage::DatabaseId;
 use isomer_design::{Design, SiteId};
+use parking_lot::Mutex;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -57,6 +58,8 @@ pub(crate) struct Folder {
     sites: Vec<SiteId>,
     /// Locked as long as this lives, or a note of it.
     lock: Arc<File>,
+    /// The catalog's file, to append to, once this process has written the whole of it.
+    catalog: Mutex<Option<(File, Written)>>,
 }
 
 impl Folder {
@@ -76,7 +79,7 @@ impl Folder {
         if folder.is_new {
             return Ok((folder, Catalog::of(sites.to_vec())));
         }
-        let catalog = Catalog::from_design(&read_catalog(path, kind)?);
+        let catalog = read_catalog(path, kind)?;
         folder.sites.clone_from(&catalog.sites);
         Ok((folder, catalog))
     }
@@ -117,7 +120,8 @@ impl Folder {
         close_to_others(path, is_new)?;
         let lock = Arc::new(lock(path)?);
         let (path, kind) = (path.to_owned(), Kind::Database);
-        let folder = Folder { path, kind, is_new, sites: Vec::new(), lock };
+        let (sites, catalog) = Default::default();
+        let folder = Folder { path, kind, is_new, sites, lock, catalog };
         let path = &folder.path;
         if is_new {
             // It notes that what is found here without the marker is what is left of the making of a database.
@@ -144,7 +148,35 @@ impl Folder {
 
     /// Replaces the catalog, as a whole or not at all.
     pub(crate) fn write_catalog(&self, catalog: &Catalog) -> Result<(), OpenDatabaseError> {
-        self.replace(CATALOG, &catalog.to_text(self.kind))
+        let (mut file, text) = (self.catalog.lock(), catalog.to_text(self.kind));
+        *file = None;
+        self.replace(CATALOG, &text)?;
+        let path = self.path.join(CATALOG);
+        let opened = File::options().append(true).open(&path).map_err(failed(&path))?;
+        *file = Some((opened, Written::whole(text.len() as u64)));
+        Ok(())
+    }
+
+    /// Appends a change to the catalog, which is that after it; or replaces the whole, where that
+    /// is better.
+    pub(crate) fn change_catalog(
+        &self,
+        catalog: &Catalog,
+        change: TableChange,
+    ) -> Result<(), OpenDatabaseError> {
+        let mut file = self.catalog.lock();
+        // One that is not whole in the file must be the last there.
+        let Some((mut opened, mut written)) = file.take().filter(|(_, written)| !written.is_long())
+        else {
+            drop(file);
+            return self.write_catalog(catalog);
+        };
+        let text = catalog::framed(&catalog.change_text(change));
+        let appended = opened.write_all(text.as_bytes()).and_then(|()| opened.sync_data());
+        appended.map_err(failed(&self.path.join(CATALOG)))?;
+        written.add(text.len() as u64);
+        *file = Some((opened, written));
+        Ok(())
     }
 
     /// Says where the logs are, and whose.
@@ -241,7 +273,7 @@ pub fn join_cluster(folder: &Path, number: u64) -> Result<(), OpenDatabaseError>
 /// [`OpenDatabaseError`] if there is something else, or it cannot be read.
 pub fn sites_of(folder: &Path) -> Result<Vec<SiteId>, OpenDatabaseError> {
     match folder.join(CATALOG).exists() {
-        true => Ok(read_catalog(folder, Kind::Database)?.sites().iter().collect()),
+        true => Ok(read_catalog(folder, Kind::Database)?.sites),
         false => Ok(Vec::new()),
     }
 }
@@ -253,7 +285,7 @@ pub fn sites_of(folder: &Path) -> Result<Vec<SiteId>, OpenDatabaseError> {
 /// [`OpenDatabaseError`], if there is no database.
 pub fn look(path: &Path, strategy: &str) -> Result<(Design, Option<String>), OpenDatabaseError> {
     Ok((
-        read_catalog(path, Kind::Database)?,
+        read_catalog(path, Kind::Database)?.to_design(),
         fs::read_to_string(path.join(memory_of(strategy))).ok(),
     ))
 }
@@ -263,7 +295,7 @@ fn memory_of(strategy: &str) -> String {
     format!("{STRATEGY}-{strategy}")
 }
 
-fn read_catalog(folder: &Path, kind: Kind) -> Result<Design, OpenDatabaseError> {
+fn read_catalog(folder: &Path, kind: Kind) -> Result<Catalog, OpenDatabaseError> {
     if let Some((place, _)) = read_logs(folder)? {
         return Err(OpenDatabaseError::LogsElsewhere { path: folder.to_owned(), place });
     }

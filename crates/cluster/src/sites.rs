@@ -68,8 +68,8 @@ impl Sites {
             return Err(error.into());
         }
         *catalog = entered;
-        for (table, backups) in &catalog.backups {
-            self.runtime.block_on(self.router.tell_backups(site, *table, *backups))?;
+        for (table, backups) in catalog.backed() {
+            self.runtime.block_on(self.router.tell_backups(site, table, backups))?;
         }
         self.runtime.block_on(self.router.change(change, reason))
     }

@@ -4,15 +4,16 @@
 //!                catalog                  a site's log            its checkpoints     locked by
 //!   InMemory     –                        in memory               –                   –
 //!   InFolder     file `catalog`           site-N/log/             site-N/            the folder's lock
-//!   Beside       last frame of a log      wherever [`Logs`]       site-N/, or in a   whoever has opened the log last
+//!   Beside       frames of a log        wherever [`Logs`]       site-N/, or in a   whoever has opened the log last
 //!                of its own               keeps them              [`CheckpointStore`]
 //! ```
 //!
 //! **Logs elsewhere** ([`Logs`]) are opened by whoever comes: a log says itself who owns it, and ends for the owner
 //! before ([`LogError::Fenced`]). So the lock of a folder proves nothing there, and the catalog has
-//! to be where it is fenced as well: it is a log, and the last frame is the catalog. A database can then be opened from
-//! a copy of its folder on any machine, and from an empty one as long as its logs were never cut. What the lock does prove
-//! is that the process has ended that had this folder before ([`claim`](crate::claim)).
+//! to be where it is fenced as well: it is a log, of the whole catalog and the changes since. A
+//! database can then be opened from a copy of its folder on any machine, and from an empty one as
+//! long as its logs were never cut. What the lock does prove is that the process has ended that had
+//! this folder before ([`claim`](crate::claim)).
 //!
 //! Every record of such a log has the [number](DatabaseId) of its database, and the folder has it too, so that one
 //! database never takes the logs of another.
@@ -27,7 +28,7 @@
 //! catalog: the process with the router has that. Until that one [has made the database](found_database), nothing says
 //! whose the logs are, and a node waits.
 
-use crate::catalog::{self, Catalog, Kind};
+use crate::catalog::{self, Catalog, Kind, TableChange, Written};
 use crate::claim::ClaimNote;
 use crate::error::OpenDatabaseError;
 use crate::folder::{Folder, database_of};
@@ -36,6 +37,7 @@ use isomer_log::{
     CheckpointError, Checkpoints, DiskFaults, FileCheckpoints, FileLog, Log, LogError, MemoryLog,
     MemoryOptions, MovedCheckpoints, OpenError, Options, Position,
 };
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::ControlFlow;
@@ -176,6 +178,13 @@ pub(crate) trait Storage: Send + Sync {
     /// Replaces the catalog, as a whole or not at all.
     fn write_catalog(&self, catalog: &Catalog) -> Result<(), OpenDatabaseError>;
 
+    /// Writes a change of the catalog, which is that after it: as a whole or not at all.
+    fn change_catalog(
+        &self,
+        catalog: &Catalog,
+        change: TableChange,
+    ) -> Result<(), OpenDatabaseError>;
+
     /// Looks whether another process has taken the catalog, where that is possible; [`Storage::fenced`] says so then.
     fn look_for_others(&self) {}
 
@@ -213,6 +222,10 @@ impl Storage for InMemory {
     }
 
     fn write_catalog(&self, _: &Catalog) -> Result<(), OpenDatabaseError> {
+        Ok(())
+    }
+
+    fn change_catalog(&self, _: &Catalog, _: TableChange) -> Result<(), OpenDatabaseError> {
         Ok(())
     }
 
@@ -259,6 +272,14 @@ impl Storage for InFolder {
         self.folder.write_catalog(catalog)
     }
 
+    fn change_catalog(
+        &self,
+        catalog: &Catalog,
+        change: TableChange,
+    ) -> Result<(), OpenDatabaseError> {
+        self.folder.change_catalog(catalog, change)
+    }
+
     fn folder(&self) -> Option<&Folder> {
         Some(&self.folder)
     }
@@ -274,6 +295,8 @@ pub(crate) struct Beside {
     options: Options,
     /// The catalog's log; a node does not have it.
     catalog: Option<Arc<dyn Log>>,
+    /// How long what is in it is, once this process has written the whole.
+    written: Mutex<Option<Written>>,
     /// The sites of the catalog that was found; none if there was none.
     sites: Vec<SiteId>,
 }
@@ -294,15 +317,15 @@ impl Beside {
         let must_exist = Options { must_exist: !found.is_new, ..options };
         let opened = logs.open(database, LogOf::Catalog, None, Some(folder.note()), &must_exist);
         let (log, _) = opened.map_err(OpenDatabaseError::CatalogLog)?;
-        let catalog = last_frame(&*log)?.map(|text| read_catalog(&*logs, &text)).transpose()?;
+        let catalog = catalog::read_frames(&frames(&*log)?).map_err(wrong(&*logs))?;
         if expected.is_none() {
             folder.write_logs(&logs.place(), database)?;
         }
         let known = catalog.as_ref().map_or_else(Vec::new, |catalog| catalog.sites.clone());
-        let catalog_log = Some(log);
+        let (catalog, read, written) = (Some(log), catalog, Mutex::default());
         let beside =
-            Beside { folder, logs, store, database, options, catalog: catalog_log, sites: known };
-        Ok((beside, catalog.unwrap_or_else(|| Catalog::of(sites.to_vec()))))
+            Beside { folder, logs, store, database, options, catalog, written, sites: known };
+        Ok((beside, read.unwrap_or_else(|| Catalog::of(sites.to_vec()))))
     }
 
     /// Opens the folder of a node, and looks which sites the database has.
@@ -326,7 +349,17 @@ impl Beside {
         if expected.is_none() {
             folder.write_logs(&logs.place(), database)?;
         }
-        Ok(Beside { folder, logs, store, database, options, catalog: None, sites })
+        let (catalog, written) = (None, Mutex::default());
+        Ok(Beside { folder, logs, store, database, options, catalog, written, sites })
+    }
+
+    /// Appends a frame to the catalog's log, durably. Gives where it begins.
+    fn append(&self, text: &str) -> Result<Position, OpenDatabaseError> {
+        let log = self.catalog.as_ref().expect("only the process with the router writes it");
+        let begin = log.end();
+        let end = log.append(text.as_bytes())?;
+        while log.sync()? < end {}
+        Ok(begin)
     }
 
     /// The checkpoints of a site, as they are now.
@@ -410,8 +443,7 @@ fn sites_by_catalog(
 ) -> Result<Vec<SiteId>, OpenDatabaseError> {
     let text = logs.last_frame(database, LogOf::Catalog);
     let text = text.map_err(OpenDatabaseError::CatalogLog)?;
-    let catalog = text.map(|text| read_catalog(logs, &text)).transpose()?;
-    Ok(catalog.map_or_else(Vec::new, |catalog| catalog.sites))
+    text.map_or(Ok(Vec::new()), |text| catalog::sites_of_frame(&text).map_err(wrong(logs)))
 }
 
 /// The number of the database whose logs these are, for a node, which may have a folder already; `None` if the process with
@@ -427,11 +459,10 @@ pub fn find_database(
     Ok((!found.is_new).then_some(found.database))
 }
 
-fn read_catalog(logs: &dyn Logs, text: &[u8]) -> Result<Catalog, OpenDatabaseError> {
-    let read = std::str::from_utf8(text).map_err(|error| error.to_string());
-    let design = read.and_then(catalog::read);
-    let wrong = |what| OpenDatabaseError::Catalog { place: logs.place(), what };
-    Ok(Catalog::from_design(&design.map_err(wrong)?))
+/// A catalog that cannot be read.
+fn wrong(logs: &dyn Logs) -> impl Fn(String) -> OpenDatabaseError {
+    let place = logs.place();
+    move |what| OpenDatabaseError::Catalog { place: place.clone(), what }
 }
 
 impl Storage for Beside {
@@ -469,12 +500,30 @@ impl Storage for Beside {
     }
 
     fn write_catalog(&self, catalog: &Catalog) -> Result<(), OpenDatabaseError> {
-        let log = self.catalog.as_ref().expect("only the process with the router writes it");
-        let begin = log.end();
-        let end = log.append(catalog.to_text(Kind::Database).as_bytes())?;
-        while log.sync()? < end {}
+        let mut written = self.written.lock();
+        *written = None;
+        let text = catalog.to_text(Kind::Database);
+        let begin = self.append(&text)?;
+        *written = Some(Written::whole(text.len() as u64));
         // The older ones count for nothing. What cannot be removed now is removed with the next.
+        let log = self.catalog.as_ref().expect("it was just written to");
         let _ = log.truncate_before(begin);
+        Ok(())
+    }
+
+    fn change_catalog(
+        &self,
+        catalog: &Catalog,
+        change: TableChange,
+    ) -> Result<(), OpenDatabaseError> {
+        let mut written = self.written.lock();
+        let Some(so_far) = written.as_mut().filter(|written| !written.is_long()) else {
+            drop(written);
+            return self.write_catalog(catalog);
+        };
+        let text = catalog.change_text(change);
+        self.append(&text)?;
+        so_far.add(text.len() as u64);
         Ok(())
     }
 
@@ -500,11 +549,11 @@ fn recover(site: SiteId) -> impl Fn(CheckpointError) -> OpenDatabaseError {
     move |error| OpenDatabaseError::Recover { site, error: error.into() }
 }
 
-fn last_frame(log: &dyn Log) -> Result<Option<Vec<u8>>, OpenDatabaseError> {
-    let mut last = None;
+fn frames(log: &dyn Log) -> Result<Vec<Vec<u8>>, OpenDatabaseError> {
+    let mut frames = Vec::new();
     log.read(log.begin(), &mut |_, frame| {
-        last = Some(frame.to_vec());
+        frames.push(frame.to_vec());
         ControlFlow::Continue(())
     })?;
-    Ok(last)
+    Ok(frames)
 }

@@ -12,9 +12,10 @@
 //! whatever is split and merged, and neither operation touches more than one entry. Tens of
 //! thousands of partitions of a single key are a normal case.
 //!
-//! *A design is a value.* It lives in [`RangeMap`]s, so that a clone costs next to nothing however
-//! many partitions there are: planners clone it per transaction to try changes out. It alters only
-//! by [`Change`](crate::Change)s, and a change that breaks an invariant is refused.
+//! *A design is a value.* It lives in [`SharedMap`]s of tables and [`RangeMap`]s of partitions, so that
+//! a clone costs next to nothing however many tables and partitions there are: planners clone it
+//! per transaction to try changes out. It alters only by [`Change`](crate::Change)s, and a change
+//! that breaks an invariant is refused.
 //!
 //! *Invariants*, checked by [`Design::check`]:
 //! - there is a site, and sites have numbers up to [`SITES_MAX`](crate::SITES_MAX);
@@ -24,10 +25,10 @@
 //! - a master is not its own replica.
 
 use crate::{
-    Backups, Invalid, KEY_BYTES_MAX, Key, KeyRange, Placement, RangeMap, Schema, SiteId, SiteSet,
-    TableId,
+    Backups, Invalid, KEY_BYTES_MAX, Key, KeyRange, Placement, RangeMap, Schema, SharedMap, SiteId,
+    SiteSet, TableId,
 };
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Sites, tables, and the placement of every partition.
@@ -46,7 +47,9 @@ use std::sync::Arc;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Design {
     pub(crate) sites: SiteSet,
-    pub(crate) tables: BTreeMap<TableId, TableDesign>,
+    pub(crate) tables: SharedMap<TableId, TableDesign>,
+    /// The tables by their names.
+    names: SharedMap<String, TableId>,
 }
 
 /// One table of a design: its schema, and its partitions by their start.
@@ -70,7 +73,8 @@ impl Design {
             }
             known = known.with(site);
         }
-        let design = Design { sites: known, tables: BTreeMap::new() };
+        let (tables, names) = (SharedMap::new(), SharedMap::new());
+        let design = Design { sites: known, tables, names };
         design.check().map(|()| design)
     }
 
@@ -95,6 +99,7 @@ impl Design {
         let partitions: Vec<(Key, Placement)> = partitions.into_iter().collect();
         check_partitions(&schema, &self.sites, partitions.iter().map(|(start, p)| (start, p)))?;
         let partitions = RangeMap::from_sorted(partitions);
+        self.names.insert(schema.name().to_owned(), id);
         self.tables.insert(id, TableDesign { schema, partitions, backups: Backups::NONE });
         Ok(())
     }
@@ -104,7 +109,8 @@ impl Design {
     /// # Errors
     /// [`Invalid::UnknownTable`].
     pub fn drop_table(&mut self, id: TableId) -> Result<(), Invalid> {
-        self.table(id)?;
+        let name = self.table(id)?.name().to_owned();
+        self.names.remove(&name);
         self.tables.remove(&id);
         Ok(())
     }
@@ -126,7 +132,8 @@ impl Design {
 
     /// A table by its name.
     pub fn find_table(&self, name: &str) -> Option<(TableId, &TableDesign)> {
-        self.tables().find(|(_, table)| table.name() == name)
+        let id = *self.names.get(name)?;
+        Some((id, self.tables.get(&id)?))
     }
 
     /// The partition that holds a key; `None` if there is no such table.
@@ -153,8 +160,9 @@ impl Design {
         if self.sites.is_empty() {
             return Err(Invalid::NoSites);
         }
-        for (index, table) in self.tables.values().enumerate() {
-            if self.tables.values().take(index).any(|other| other.name() == table.name()) {
+        let mut names = BTreeSet::new();
+        for table in self.tables.values() {
+            if !names.insert(table.name()) {
                 return Err(Invalid::NameExists { table: table.name().to_owned() });
             }
             check_partitions(&table.schema, &self.sites, table.partitions.iter())?;

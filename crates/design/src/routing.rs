@@ -95,11 +95,30 @@ impl RoutingTable {
             | Change::RemoveReplica { table, start, .. }
             | Change::Remaster { table, start, .. } => {
                 let partition = design.partition_of(*table, start);
-                let found = next.tables.binary_search_by_key(table, |(id, _)| *id);
-                if let (Ok(index), Some((range, placement))) = (found, partition) {
+                if let (Ok(index), Some((range, placement))) = (next.find(*table), partition) {
                     assign(&mut next.tables[index].1, &range, placement);
                 }
             }
+        }
+        next
+    }
+
+    /// The routing table with a table of the design that it does not have yet.
+    #[must_use]
+    pub fn with_table(&self, design: &Design, id: TableId) -> RoutingTable {
+        let mut next = self.clone();
+        if let (Ok(table), Err(index)) = (design.table(id), next.find(id)) {
+            next.tables.insert(index, (id, compact(table)));
+        }
+        next
+    }
+
+    /// The routing table without a table.
+    #[must_use]
+    pub fn without_table(&self, id: TableId) -> RoutingTable {
+        let mut next = self.clone();
+        if let Ok(index) = next.find(id) {
+            next.tables.remove(index);
         }
         next
     }
@@ -204,8 +223,13 @@ impl RoutingTable {
 
     #[inline]
     fn table(&self, id: TableId) -> Option<&RangeMap<Placement>> {
-        let index = self.tables.binary_search_by_key(&id, |(table, _)| *table).ok()?;
-        Some(&self.tables[index].1)
+        Some(&self.tables[self.find(id).ok()?].1)
+    }
+
+    /// Where a table is, or would be.
+    #[inline]
+    fn find(&self, id: TableId) -> Result<usize, usize> {
+        self.tables.binary_search_by_key(&id, |(table, _)| *table)
     }
 }
 

@@ -305,7 +305,7 @@ impl Definer<'_> {
     /// Refuses rows of a table, as it is about to be, that do not fulfil these conditions.
     fn check_rows(&mut self, table: &Table, checks: &[Check]) -> Result<(), SqlError> {
         let mut catalog = Catalog::clone(&self.catalog());
-        catalog.tables.insert(table.full_name(), Arc::new(table.clone()));
+        catalog.tables.insert(Arc::new(table.clone()));
         for Check { name, condition } in checks {
             let from = table.full_name().written();
             let table = &table.name;

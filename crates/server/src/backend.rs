@@ -21,7 +21,7 @@ use isomer_cluster::{
 };
 use isomer_design::{Direction, Key, KeyRange, Span, TableId, Time};
 use isomer_sql::budget::Holding;
-use isomer_sql::catalog::{Catalog, Table};
+use isomer_sql::catalog::{Catalog, Handle, Table};
 use isomer_sql::foreign::Check;
 use isomer_sql::sequence::Sequence;
 use isomer_sql::statement::Level;
@@ -73,9 +73,8 @@ pub(crate) struct Mark {
     deferred: DeferredMark,
 }
 
-/// What a definition takes, and what it takes for each table that there is: a catalog as a savepoint keeps it.
-const DEFINITION_BYTES: usize = 1024;
-const TABLE_BYTES: usize = 64;
+/// The memory of a definition: the part of its catalog that the one before does not share.
+const DEFINITION_BYTES: usize = 16 << 10;
 /// What a written row takes beside its key and its bytes, which are there twice: as an intent, and in the log's frame
 /// when the transaction commits.
 const WRITTEN_BYTES: usize = 128;
@@ -211,8 +210,7 @@ impl Backend {
 
     /// Asks for the memory of a definition.
     pub(crate) fn charge_definition(&mut self) -> Result<(), SqlError> {
-        let tables = self.catalog().tables.len();
-        self.written.more(DEFINITION_BYTES + TABLE_BYTES * tables)
+        self.written.more(DEFINITION_BYTES)
     }
 
     /// The catalog as its statements see it.
@@ -569,8 +567,7 @@ pub(crate) fn explain_commit(error: OpenError, catalog: &Catalog) -> SqlError {
 
 /// What was read of a table, as a client knows it; `None` if there is no such table.
 fn what_was_read(catalog: &Catalog, id: TableId, span: &Span) -> Option<String> {
-    let is_part = |table: &&Arc<Table>| table.parts().any(|(part, _)| part == id);
-    let table = catalog.tables.values().find(is_part)?;
+    let table = catalog.tables.with(Handle::Part(id)).next()?;
     let (schema, name) = (&table.schema, &table.name);
     if let Some(index) = table.indexes.iter().find(|index| index.id == id) {
         return Some(format!("What index \"{}\" has of table \"{name}\"", index.name));

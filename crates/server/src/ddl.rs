@@ -228,7 +228,7 @@ impl<'a> Definer<'a> {
     pub(crate) fn replace(&mut self, old: &Table, new: Table) {
         self.change(|catalog| {
             catalog.tables.remove(&old.full_name());
-            catalog.tables.insert(new.full_name(), Arc::new(new));
+            catalog.tables.insert(Arc::new(new));
         });
     }
 
@@ -353,7 +353,7 @@ impl<'a> Definer<'a> {
             self.engine.set_backups(&table, backups)?;
         }
         self.change(|catalog| {
-            catalog.tables.insert(full, Arc::new(table));
+            catalog.tables.insert(Arc::new(table));
             if matches!(create.on_commit, Some(OnCommit::Drop)) {
                 catalog.to_commit.insert(oid);
             }

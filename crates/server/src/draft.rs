@@ -29,14 +29,14 @@ use crate::backend::{Backend, explain};
 use crate::engine::{Engine, Freshness};
 use crate::temporary::Temporaries;
 use isomer_cluster::{Expect, LockMode, OpenTransaction, Ran};
-use isomer_design::{Schema, TableId};
+use isomer_design::{Schema, SharedMap, TableId};
 use isomer_sql::SqlError;
 use isomer_sql::catalog::{Catalog, MadeType, Namespace, Table};
 use isomer_sql::comment::Topic;
 use isomer_sql::rights::{Membership, Object, Owned};
 use isomer_sql::sequence::Sequence;
 use isomer_sql::view::View;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -102,8 +102,7 @@ impl Draft {
     pub(crate) fn change(&mut self, change: impl FnOnce(&mut Catalog)) {
         let mut catalog = Catalog::clone(&self.catalog);
         change(&mut catalog);
-        catalog.forget_comments();
-        catalog.forget_rights_since(&self.catalog);
+        catalog.forget_since(&self.catalog);
         catalog.version = self.engine.next_version();
         self.catalog = Arc::new(catalog);
     }
@@ -175,11 +174,12 @@ impl Draft {
             gone.for_each(|(id, schema)| engine.discard_when_free(id, schema));
         }
         self.made.retain(|made| kept.relation(made.id).is_none());
-        let states = |catalog: &Catalog| -> BTreeSet<u32> {
-            catalog.sequences.values().map(|sequence| sequence.state).collect()
+        let states = |sequences: &[Arc<Sequence>]| -> Vec<u32> {
+            sequences.iter().map(|sequence| sequence.state).collect()
         };
-        let used = states(&kept);
-        self.numbers.extend(states(&self.base));
+        let both = [&difference, &own_difference];
+        let used = both.map(|difference| states(&difference.new_sequences)).concat();
+        self.numbers.extend(both.map(|difference| states(&difference.old_sequences)).concat());
         self.numbers.retain(|state| !used.contains(state));
         committed
     }
@@ -216,27 +216,6 @@ pub(crate) struct Difference {
 
 impl Difference {
     pub(crate) fn of(old: &Catalog, new: &Catalog) -> Difference {
-        let only = |of: &Catalog, other: &Catalog| {
-            let differs = |table: &&Arc<Table>| {
-                other.tables.get(&table.full_name()).is_none_or(|other| !Arc::ptr_eq(table, other))
-            };
-            of.tables.values().filter(differs).cloned().collect()
-        };
-        let sequences = |of: &Catalog, other: &Catalog| {
-            let differs = |sequence: &&Arc<Sequence>| {
-                other
-                    .sequences
-                    .get(&sequence.full_name())
-                    .is_none_or(|other| !Arc::ptr_eq(sequence, other))
-            };
-            of.sequences.values().filter(differs).cloned().collect()
-        };
-        let views = |of: &Catalog, other: &Catalog| {
-            let differs = |view: &&Arc<View>| {
-                other.views.get(&view.full_name()).is_none_or(|other| !Arc::ptr_eq(view, other))
-            };
-            of.views.values().filter(differs).cloned().collect()
-        };
         let comments = changed(&old.comments, &new.comments);
         let schemas = |of: &Catalog, other: &Catalog| -> Vec<Arc<Namespace>> {
             let differs =
@@ -261,18 +240,23 @@ impl Difference {
         };
         let went = types(old, new).into_iter().map(|made| (made, false));
         let types = went.chain(types(new, old).into_iter().map(|made| (made, true))).collect();
+        let (old_sequences, new_sequences) = old.sequences.changed_to(&new.sequences);
+        let (old_views, new_views) = old.views.changed_to(&new.views);
+        let (ownership, members) =
+            (changed(&old.ownership, &new.ownership), changed(&old.members, &new.members));
+        let (old, new) = old.tables.changed_to(&new.tables);
         Difference {
-            comments,
-            ownership: changed(&old.ownership, &new.ownership),
-            members: changed(&old.members, &new.members),
+            old,
+            new,
+            old_sequences,
+            new_sequences,
+            old_views,
+            new_views,
             schemas,
             types,
-            old: only(old, new),
-            new: only(new, old),
-            old_sequences: sequences(old, new),
-            new_sequences: sequences(new, old),
-            old_views: views(old, new),
-            new_views: views(new, old),
+            comments,
+            ownership,
+            members,
         }
     }
 
@@ -302,13 +286,12 @@ impl Difference {
 
 /// What has another value in a map by now, or none.
 fn changed<K: Ord + Clone, V: PartialEq + Clone>(
-    old: &BTreeMap<K, V>,
-    new: &BTreeMap<K, V>,
+    old: &SharedMap<K, V>,
+    new: &SharedMap<K, V>,
 ) -> Vec<(K, Option<V>)> {
-    let gone = old.keys().filter(|key| !new.contains_key(key));
-    let other = new.iter().filter(|(key, value)| old.get(key) != Some(value));
-    let other = other.map(|(key, value)| (key.clone(), Some(value.clone())));
-    gone.map(|key| (key.clone(), None)).chain(other).collect()
+    let mut changed = Vec::new();
+    old.changes(new, V::eq, |key, _, is| changed.push((key.clone(), is.cloned())));
+    changed
 }
 
 impl Backend {

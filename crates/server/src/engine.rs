@@ -29,7 +29,7 @@ use isomer_cluster::{
 use isomer_design::{Direction, Key, KeyRange, Schema, SiteId, TableId, Time, Value};
 use isomer_plan::learned::Mode;
 use isomer_sql::budget::Budget;
-use isomer_sql::catalog::{Catalog, FIRST_OID, Name, Table};
+use isomer_sql::catalog::{Catalog, FIRST_OID, Relations, Table};
 use isomer_sql::parse::Parsed;
 use isomer_sql::statement::{Compiled, compile};
 use isomer_sql::{SqlError, SqlType, code};
@@ -241,10 +241,7 @@ impl Engine {
 
     /// Puts a changed catalog in the place of the old one.
     /// Returns its version.
-    pub(crate) fn replace_catalog(
-        &self,
-        change: impl FnOnce(&mut BTreeMap<Name, Arc<Table>>),
-    ) -> u64 {
+    pub(crate) fn replace_catalog(&self, change: impl FnOnce(&mut Relations<Table>)) -> u64 {
         let mut catalog = Catalog::clone(&self.catalog.load());
         change(&mut catalog.tables);
         self.publish(catalog)

@@ -279,14 +279,14 @@ fn move_table(catalog: &mut Catalog, table: &Table, to: &str) {
     // Its defaults may be others by now.
     if let Some(table) = catalog.tables.remove(&table.full_name()) {
         let moved = Table { schema_name: to.to_owned(), ..Arc::unwrap_or_clone(table) };
-        catalog.tables.insert(moved.full_name(), Arc::new(moved));
+        catalog.tables.insert(Arc::new(moved));
     }
 }
 
 fn move_view(catalog: &mut Catalog, view: &View, to: &str) {
     catalog.views.remove(&view.full_name());
     let moved = View { schema: to.to_owned(), ..view.clone() };
-    catalog.views.insert(moved.full_name(), Arc::new(moved));
+    catalog.views.insert(Arc::new(moved));
 }
 
 fn rename_schema(catalog: &mut Catalog, schema: &Namespace, to: String) {

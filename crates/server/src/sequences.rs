@@ -135,7 +135,7 @@ impl Definer<'_> {
         self.begin_numbers(&sequence, sequence.start, false)?;
         let sequence = Arc::new(sequence);
         let made = sequence.clone();
-        self.change(|catalog| drop(catalog.sequences.insert(made.full_name(), made)));
+        self.change(|catalog| catalog.sequences.insert(made));
         Ok(sequence)
     }
 
@@ -209,7 +209,7 @@ impl Definer<'_> {
                 return Err(SqlError::new(code::INVALID_PARAMETER, message));
             }
         }
-        self.change(|catalog| drop(catalog.sequences.insert(new.full_name(), Arc::new(new))));
+        self.change(|catalog| catalog.sequences.insert(Arc::new(new)));
         Ok(())
     }
 
@@ -241,7 +241,7 @@ impl Definer<'_> {
         let (catalog, full) = (self.catalog(), sequence.full_name());
         let name = &sequence.name;
         if let Some(owner) = sequence.owner.as_ref().filter(|owner| owner.is_identity) {
-            let table = catalog.tables.values().find(|table| table.oid == owner.table);
+            let table = catalog.tables.numbered(owner.table);
             let table = table.map_or("", |table| &table.name);
             let column = format!("column {} of table {table}", owner.column);
             let message = format!("cannot drop sequence {name} because {column} requires it");
@@ -412,21 +412,25 @@ pub(crate) fn call_sequence(catalog: &mut Catalog, sequence: &Sequence, to: Name
     let Name { schema, name } = to.clone();
     let new = Sequence { schema, name, ..sequence.clone() };
     catalog.sequences.remove(&from);
-    catalog.sequences.insert(to.clone(), Arc::new(new));
-    for table in catalog.tables.values_mut().filter(|table| takes(table, &from)) {
-        for column in &mut Arc::make_mut(table).columns {
+    catalog.sequences.insert(Arc::new(new));
+    catalog.tables.change(|table| {
+        let mut table = takes(table, &from).then(|| Table::clone(table))?;
+        for column in &mut table.columns {
             let default = column.default.take();
             column.default = default.map(|default| renamed(&default, &from, &to));
         }
-    }
+        Some(table)
+    });
 }
 
 /// Takes a sequence out of a catalog, and the defaults that take from it.
 fn forget_sequence(catalog: &mut Catalog, name: &Name) {
     catalog.sequences.remove(name);
-    for table in catalog.tables.values_mut().filter(|table| takes(table, name)) {
-        for column in &mut Arc::make_mut(table).columns {
+    catalog.tables.change(|table| {
+        let mut table = takes(table, name).then(|| Table::clone(table))?;
+        for column in &mut table.columns {
             column.default.take_if(|default| takes_from(default, name));
         }
-    }
+        Some(table)
+    });
 }

@@ -30,7 +30,7 @@ impl Definer<'_> {
                 view.oid = self.engine.fresh_oid();
             }
         }
-        self.change(|catalog| drop(catalog.views.insert(name, Arc::new(view))));
+        self.change(|catalog| catalog.views.insert(Arc::new(view)));
         Ok(())
     }
 

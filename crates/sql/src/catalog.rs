@@ -24,11 +24,13 @@
 //! A catalog is a value: whoever changes it replaces it, and statements in progress keep theirs.
 
 mod layout;
+mod relations;
 mod schema;
 mod temporary;
 mod types;
 
 pub use layout::{Beside, needs_index, place_of};
+pub use relations::{Handle, Kind as RelationKind, Relations};
 pub use schema::public_path;
 pub use schema::{Name, Named, Namespace, PG_CATALOG, PUBLIC, Relation, SYSTEM, TEMPORARY};
 pub use temporary::ToCommit;
@@ -45,7 +47,7 @@ use crate::expr::Expr;
 use crate::foreign::ForeignKey;
 use crate::parse::NAME_BYTES_MAX;
 use crate::rights::{Members, Ownership};
-use crate::sequence::{Owner, Sequence};
+use crate::sequence::Sequence;
 use crate::types::SqlType;
 use crate::view::View;
 use isomer_design::{Column, ColumnType, Key, Schema, SchemaError, TableId, Time, Value};
@@ -61,11 +63,11 @@ pub struct Catalog {
     /// Grows with every change: what was compiled for another version is compiled again.
     pub version: u64,
     /// The tables.
-    pub tables: BTreeMap<Name, Arc<Table>>,
+    pub tables: Relations<Table>,
     /// The sequences.
-    pub sequences: BTreeMap<Name, Arc<Sequence>>,
+    pub sequences: Relations<Sequence>,
     /// The views.
-    pub views: BTreeMap<Name, Arc<View>>,
+    pub views: Relations<View>,
     /// The enums.
     pub types: BTreeMap<Name, &'static EnumType>,
     /// The domains.
@@ -270,26 +272,27 @@ impl Catalog {
     /// table in the order in which they were kept then.
     pub fn seen_at(&self, time: Time) -> Option<Catalog> {
         let younger = |index: &Arc<Index>| index.readable.is_some_and(|since| since > time);
-        let mut tables = self.tables.values();
-        if !tables.any(|table| table.indexes.iter().any(younger) || table.earlier(time).is_some()) {
-            return None;
-        }
-        let mut catalog = self.clone();
-        for table in catalog.tables.values_mut() {
-            if let Some(earlier) = table.earlier(time) {
-                *table = earlier;
-                catalog.is_of_earlier = true;
+        let (mut catalog, mut is_other, mut is_of_earlier) = (self.clone(), false, false);
+        catalog.tables.change(|table| {
+            let earlier = table.earlier(time);
+            is_of_earlier |= earlier.is_some();
+            if earlier.is_none() && !table.indexes.iter().any(younger) {
+                return None;
             }
-            for index in Arc::make_mut(table).indexes.iter_mut().filter(|index| younger(index)) {
+            is_other = true;
+            let mut seen = Table::clone(earlier.as_ref().unwrap_or(table));
+            for index in seen.indexes.iter_mut().filter(|index| younger(index)) {
                 Arc::make_mut(index).readable = None;
             }
-        }
-        Some(catalog)
+            Some(seen)
+        });
+        catalog.is_of_earlier |= is_of_earlier;
+        is_other.then_some(catalog)
     }
 
     /// The name of the table or index that the store keeps under a number.
     pub fn relation(&self, id: TableId) -> Option<&str> {
-        self.tables.values().find_map(|table| table.part_name(id))
+        self.tables.with(Handle::Part(id)).find_map(|table| table.part_name(id))
     }
 
     /// The numbers of all objects.
@@ -327,18 +330,14 @@ impl Catalog {
 
     /// The sequence that belongs to a column.
     pub fn sequence_of(&self, table: u32, column: &str) -> Option<&Arc<Sequence>> {
-        self.sequences.values().find(|sequence| {
-            let is_it = |owner: &Owner| owner.table == table && owner.column == column;
-            sequence.owner.as_ref().is_some_and(is_it)
-        })
+        self.sequences
+            .with(Handle::Owner(table))
+            .find(|sequence| sequence.owner.as_ref().is_some_and(|owner| owner.column == column))
     }
 
     /// The sequences that belong to columns of a table.
     pub fn owned(&self, table: u32) -> Vec<Arc<Sequence>> {
-        let is_its = |sequence: &&Arc<Sequence>| {
-            sequence.owner.as_ref().is_some_and(|owner| owner.table == table)
-        };
-        self.sequences.values().filter(is_its).cloned().collect()
+        self.sequences.with(Handle::Owner(table)).cloned().collect()
     }
 
     /// True if a table, an index, a key, a sequence or a view has this name.

@@ -9,18 +9,20 @@
 //!
 //! Left out: comments on constraints, and on what Isomer does not have.
 
-use crate::catalog::{Catalog, MadeType, Named};
+use crate::catalog::{Catalog, MadeType, Named, Table};
 use crate::error::{SqlError, code};
 use crate::system::key_oid;
+use crate::view::View;
+use isomer_design::SharedMap;
 use sqlparser::ast::{CommentObject, ObjectName};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What a comment is about: its number for clients, and the column; no name: all of it.
 pub type Topic = (u32, String);
 
 /// All comments of a database.
-pub type Comments = BTreeMap<Topic, Arc<str>>;
+pub type Comments = SharedMap<Topic, Arc<str>>;
 
 impl Catalog {
     /// What a statement says something about.
@@ -112,29 +114,53 @@ impl Catalog {
         of_table.or_else(of_view).map_or(0, |at| at as i64 + 1)
     }
 
-    /// Forgets what was said of what has gone.
-    pub fn forget_comments(&mut self) {
+    /// Everything that may have a comment.
+    pub fn topics(&self) -> BTreeSet<Topic> {
+        let mut topics = BTreeSet::new();
+        self.tables.values().for_each(|table| topics.extend(topics_of_table(table)));
+        self.views.values().for_each(|view| topics.extend(topics_of_view(view)));
+        let sequences = self.sequences.values().map(|sequence| sequence.oid);
+        let schemas = self.schemas.values().map(|schema| schema.oid);
+        let types = self.types.values().map(|labels| labels.of.oid);
+        let domains = self.domains.values().map(|domain| domain.oid);
+        let others = sequences.chain(schemas).chain(types).chain(domains);
+        topics.extend(others.map(|oid| (oid, String::new())));
+        topics
+    }
+
+    /// Forgets what was said of what was there and has gone.
+    pub(crate) fn forget_comments_since(&mut self, before: &Catalog) {
         if self.comments.is_empty() {
             return;
         }
-        let mut known = BTreeSet::new();
-        let mut knows = |oid: u32, columns: &mut dyn Iterator<Item = &String>| {
-            known.insert((oid, String::new()));
-            known.extend(columns.map(|name| (oid, name.clone())));
-        };
-        let none = || std::iter::empty();
-        for table in self.tables.values() {
-            knows(table.oid, &mut table.columns.iter().map(|column| &column.name));
-            knows(key_oid(table) as u32, &mut none());
-            table.indexes.iter().for_each(|index| knows(index.oid, &mut none()));
-        }
-        self.schemas.values().for_each(|schema| knows(schema.oid, &mut none()));
-        for view in self.views.values() {
-            knows(view.oid, &mut view.columns.iter().map(|(name, _)| name));
-        }
-        self.sequences.values().for_each(|sequence| knows(sequence.oid, &mut none()));
-        self.types.values().for_each(|labels| knows(labels.of.oid, &mut none()));
-        self.domains.values().for_each(|domain| knows(domain.oid, &mut none()));
-        self.comments.retain(|topic, _| known.contains(topic));
+        let was = before.changed_part(self).topics();
+        let is = self.changed_part(before).topics();
+        was.difference(&is).for_each(|topic| drop(self.comments.remove(topic)));
     }
+
+    /// The part of this catalog that another catalog lacks or has in another version.
+    pub(crate) fn changed_part(&self, other: &Catalog) -> Catalog {
+        let mut part = Catalog {
+            schemas: self.schemas.clone(),
+            types: self.types.clone(),
+            domains: self.domains.clone(),
+            ..Catalog::default()
+        };
+        part.tables.extend(self.tables.changed_to(&other.tables).0);
+        part.views.extend(self.views.changed_to(&other.views).0);
+        part.sequences.extend(self.sequences.changed_to(&other.sequences).0);
+        part
+    }
+}
+
+fn topics_of_table(table: &Table) -> impl Iterator<Item = Topic> {
+    let columns = table.columns.iter().map(|column| (table.oid, column.name.clone()));
+    let indexes = table.indexes.iter().map(|index| index.oid);
+    let wholes = [table.oid, key_oid(table) as u32].into_iter().chain(indexes);
+    columns.chain(wholes.map(|oid| (oid, String::new())))
+}
+
+fn topics_of_view(view: &View) -> impl Iterator<Item = Topic> {
+    let columns = view.columns.iter().map(|(name, _)| (view.oid, name.clone()));
+    columns.chain([(view.oid, String::new())])
 }

@@ -25,7 +25,7 @@
 
 mod wanted;
 
-use crate::catalog::{Catalog, Index, Table, quoted};
+use crate::catalog::{Catalog, Handle, Index, Table, quoted};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::exec::Hasher;
@@ -224,13 +224,13 @@ pub fn is_comparable(child: SqlType, parent: SqlType) -> bool {
 impl Catalog {
     /// The table with this number for clients.
     pub fn table_of(&self, oid: u32) -> Option<&Arc<Table>> {
-        self.tables.values().find(|table| table.oid == oid)
+        self.tables.numbered(oid)
     }
 
     /// The foreign keys that refer to a table, each with its child.
     pub fn referring(&self, parent: u32) -> impl Iterator<Item = (&Arc<Table>, &Arc<ForeignKey>)> {
         let of = move |key: &&Arc<ForeignKey>| key.parent == parent;
-        let tables = self.tables.values();
+        let tables = self.tables.with(Handle::Parent(parent));
         tables.flat_map(move |table| {
             table.foreign_keys.iter().filter(of).map(move |key| (table, key))
         })
@@ -240,9 +240,10 @@ impl Catalog {
     #[must_use]
     pub fn without_foreign_keys(&self) -> Catalog {
         let mut catalog = self.clone();
-        for table in catalog.tables.values_mut().filter(|table| !table.foreign_keys.is_empty()) {
-            Arc::make_mut(table).foreign_keys.clear();
-        }
+        catalog.tables.change(|table| {
+            let has_keys = !table.foreign_keys.is_empty();
+            has_keys.then(|| Table { foreign_keys: Vec::new(), ..Table::clone(table) })
+        });
         catalog
     }
 }

@@ -29,8 +29,8 @@ pub mod check;
 
 use crate::catalog::Catalog;
 pub use acl::{Acl, Item};
-pub use check::{Identity, Need, Role, Roles};
-use isomer_design::{ColumnType, Value};
+pub use check::{Identity, Need, READ_ALL_STATS, Role, Roles, SIGNAL_BACKEND};
+use isomer_design::{ColumnType, SharedMap, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{BitAnd, BitOr, Sub};
 use std::sync::Arc;
@@ -175,10 +175,10 @@ pub struct Owned {
 }
 
 /// All that has an owner.
-pub type Ownership = BTreeMap<Object, Arc<Owned>>;
+pub type Ownership = SharedMap<Object, Arc<Owned>>;
 
 /// Which roles are in which: the role, its member; and by whose grant, and whether that may let others in.
-pub type Members = BTreeMap<(u32, u32), Membership>;
+pub type Members = SharedMap<(u32, u32), Membership>;
 
 /// How a role is a member of another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -284,28 +284,30 @@ impl Catalog {
 
     /// What is there now and was not before belongs to who has made it; a sequence of a column to the table's owner.
     pub fn own_new(&mut self, before: &Catalog, maker: u32) {
-        let unknown: Vec<Object> =
-            self.objects().filter(|object| !self.ownership.contains_key(object)).collect();
-        if unknown.is_empty() {
-            return;
-        }
-        let known: BTreeSet<Object> = before.objects().collect();
-        let linked: BTreeMap<Object, Object> = self
+        let (new, old) = (self.changed_part(before), before.changed_part(self));
+        // An object that has changed, for instance its name, is in both.
+        let known: BTreeSet<Object> = old.objects().collect();
+        let linked: BTreeMap<Object, u32> = new
             .sequences
             .values()
             .filter_map(|sequence| {
-                let table = Object::Relation(sequence.owner.as_ref()?.table);
-                Some((Object::Relation(sequence.oid), table)).filter(|_| known.contains(&table))
+                let table = sequence.owner.as_ref()?.table;
+                let was_there = before.tables.numbered(table).is_some();
+                was_there.then_some((Object::Relation(sequence.oid), table))
             })
             .collect();
-        for object in unknown.into_iter().filter(|object| !known.contains(object)) {
+        for object in new.objects() {
+            if known.contains(&object) || self.ownership.contains_key(&object) {
+                continue;
+            }
             let owner = match linked.get(&object) {
                 None => Some(maker),
                 // That of a table from before has no owner either.
-                Some(table) => self.ownership.get(table).map(|owned| owned.owner),
+                Some(table) => {
+                    self.ownership.get(&Object::Relation(*table)).map(|owned| owned.owner)
+                }
             };
-            let owned = owner.map(|owner| (object, Arc::new(Owned::by(owner))));
-            self.ownership.extend(owned);
+            self.ownership.extend(owner.map(|owner| (object, Arc::new(Owned::by(owner)))));
         }
     }
 
@@ -321,26 +323,23 @@ impl Catalog {
         lists.chain(members).max().unwrap_or(PUBLIC)
     }
 
-    /// As [`Catalog::forget_rights`], after a change of a catalog that has none to what is not there.
-    pub fn forget_rights_since(&mut self, before: &Catalog) {
-        let has_columns = || self.ownership.values().any(|owned| !owned.columns.is_empty());
-        if self.objects().count() < before.objects().count() || has_columns() {
-            self.forget_rights();
+    /// Forgets what was said of what was there and has gone, and the rights to it.
+    pub fn forget_since(&mut self, before: &Catalog) {
+        self.forget_comments_since(before);
+        let (old, new) = (before.changed_part(self), self.changed_part(before));
+        let there: BTreeSet<Object> = new.objects().collect();
+        for object in old.objects().filter(|object| !there.contains(object)) {
+            self.ownership.remove(&object);
         }
-    }
-
-    /// Forgets the rights to what has gone, and to columns that have.
-    pub fn forget_rights(&mut self) {
-        let there: BTreeSet<Object> = self.objects().collect();
-        self.ownership.retain(|object, _| there.contains(object));
-        let with_columns = self.ownership.iter().filter(|(_, owned)| !owned.columns.is_empty());
-        for object in with_columns.map(|(object, _)| *object).collect::<Vec<_>>() {
+        for object in there {
             let Object::Relation(oid) = object else { continue };
-            let names: BTreeSet<String> = self.column_names(oid).into_iter().collect();
-            let owned = self.ownership.get_mut(&object).expect("it was just found");
-            if !owned.columns.keys().all(|name| names.contains(name)) {
-                Arc::make_mut(owned).columns.retain(|name, _| names.contains(name));
+            let Some(owned) = self.ownership.get(&object) else { continue };
+            if owned.columns.is_empty() {
+                continue;
             }
+            let (mut owned, names) = (owned.clone(), self.column_names(oid));
+            Arc::make_mut(&mut owned).columns.retain(|name, _| names.contains(name));
+            self.ownership.insert(object, owned);
         }
     }
 

@@ -271,7 +271,7 @@ fn check(create: &CreateView) -> Result<(), SqlError> {
 impl Catalog {
     /// The view with this number for clients.
     pub fn view_of(&self, oid: u32) -> Option<&Arc<View>> {
-        self.views.values().find(|view| view.oid == oid)
+        self.views.numbered(oid)
     }
 
     /// The views that name a table or a view.

@@ -85,7 +85,7 @@ fn of_router(sites: &Arc<Sites>, failed_over: &Arc<Mutex<Vec<FailedOver>>>) -> V
             let (router, runtime) = (router.clone(), runtime.clone());
             let failed_over = failed_over.clone();
             let told = move |done: &FailedOver| {
-                eprintln!("{done}");
+                crate::log_line(done);
                 failed_over.lock().push(done.clone());
             };
             move || runtime.block_on(router.fail_over(told))
@@ -96,7 +96,7 @@ fn of_router(sites: &Arc<Sites>, failed_over: &Arc<Mutex<Vec<FailedOver>>>) -> V
                 while let Some(site) = runtime.block_on(router.next_returned()) {
                     // Tables come and go with this locked.
                     let catalog = catalog.lock();
-                    let is_known = |table| catalog.tables.iter().any(|(known, _)| *known == table);
+                    let is_known = |table| catalog.has(table);
                     runtime.block_on(router.readmit_all(site, is_known));
                 }
             }

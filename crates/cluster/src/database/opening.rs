@@ -17,7 +17,7 @@ use crate::assemble::{Assembled, assemble};
 use crate::catalog::{Catalog, Kind};
 use crate::embedded::{Checkpointer, Embedded, Runtime};
 use crate::error::{Error, OpenDatabaseError};
-use crate::folder::Folder;
+use crate::folder::{Folder, read_cluster};
 use crate::protocol;
 use crate::router::Router;
 use crate::sites::Sites;
@@ -107,9 +107,9 @@ impl Database {
     /// Has every site know how many backups each table is to have, and replaces those that were lost.
     fn assure_backups(&self) -> Result<(), Error> {
         let (design, catalog) = (self.router.design(), self.catalog.lock());
-        for (table, backups) in &catalog.backups {
+        for (table, backups) in catalog.backed() {
             for site in design.sites().iter() {
-                self.runtime.block_on(self.router.tell_backups(site, *table, *backups))?;
+                self.runtime.block_on(self.router.tell_backups(site, table, backups))?;
             }
         }
         self.router.restore_backups();
@@ -155,20 +155,22 @@ fn open_storage(
     Ok((Arc::new(InFolder { folder, options: log, faults }), catalog))
 }
 
-/// Where there are nodes, each site that the database has is in its folder or at one, and not in both. What is lost
-/// may be in neither.
+/// Where there are nodes, each site that the database has is in its folder or at one, and not in
+/// both. What is lost may be in neither. A folder of a cluster is refused where no node can be
+/// reached: its sites there are not lost.
 fn check_places(
     storage: &dyn Storage,
     runtime: &Runtime,
     sites: &[SiteId],
     accept_loss: bool,
 ) -> Result<(), OpenDatabaseError> {
-    let Some(folder) = storage.folder().filter(|_| !storage.is_new() && runtime.has_wire()) else {
-        return Ok(());
-    };
+    let Some(folder) = storage.folder().filter(|_| !storage.is_new()) else { return Ok(()) };
+    let is_of_cluster = !runtime.has_wire() && read_cluster(folder.path())?.is_some();
     for &site in sites {
         let path = folder.path().to_owned();
         match (runtime.hosts_site(site), folder.has_site(site)) {
+            (_, false) if is_of_cluster => return Err(OpenDatabaseError::OfCluster { path, site }),
+            _ if !runtime.has_wire() => {}
             (true, false) if !accept_loss => return Err(OpenDatabaseError::NoSite { path, site }),
             (false, true) => return Err(OpenDatabaseError::TwoPlaces { path, site }),
             _ => {}
@@ -181,13 +183,14 @@ fn check_places(
 fn read_design(runtime: &Runtime, transport: &Embedded, catalog: &Catalog) -> Result<Found, Error> {
     let holdings = runtime.block_on(describe(transport, &catalog.sites));
     let holdings = holdings.map_err(OpenDatabaseError::Change)?;
-    let assembled = assemble(&catalog.tables, &holdings).map_err(OpenDatabaseError::Design)?;
+    let tables: Vec<_> = catalog.tables().map(|(id, schema)| (id, schema.clone())).collect();
+    let assembled = assemble(&tables, &holdings).map_err(OpenDatabaseError::Design)?;
     let Assembled { mut design, repairs } = assembled;
-    for (table, backups) in &catalog.backups {
-        design.set_backups(*table, *backups).map_err(Box::new)?;
+    for (table, backups) in catalog.backed() {
+        design.set_backups(table, backups).map_err(Box::new)?;
     }
     let held = holdings.iter().flat_map(|(_, held)| held.iter().map(|holding| holding.table));
-    let tables = catalog.tables.iter().map(|(table, _)| *table).chain(held);
+    let tables = tables.iter().map(|(table, _)| *table).chain(held);
     let last_table = tables.map(|table| table.0).max().unwrap_or(0);
     Ok(Found { design, repairs, last_table })
 }

@@ -12,7 +12,7 @@ use crate::event::ChangeEvent;
 use crate::protocol::{self, Made};
 use crate::transport::Transport;
 use futures_util::future::join_all;
-use isomer_design::{Change, Design, KeyRange, Plan, RoutingTable, Schema, Step, TableId, Time};
+use isomer_design::{Change, Design, KeyRange, Plan, Schema, Step, TableId, Time};
 use isomer_log::LogError;
 use isomer_site::Refusal;
 use isomer_strategy::Changed;
@@ -96,7 +96,7 @@ impl<T: Transport> Router<T> {
     ) -> Result<(), Error> {
         let mut design = self.design.lock();
         design.create_table(id, schema, partitions).map_err(Box::new)?;
-        self.table.store(Arc::new(RoutingTable::of(&design)));
+        self.table.store(Arc::new(self.table.load().with_table(&design, id)));
         Ok(())
     }
 
@@ -113,7 +113,7 @@ impl<T: Transport> Router<T> {
         let sites = {
             let mut design = self.design.lock();
             design.drop_table(id).map_err(Box::new)?;
-            self.table.store(Arc::new(RoutingTable::of(&design)));
+            self.table.store(Arc::new(self.table.load().without_table(id)));
             design.sites().clone()
         };
         // A site that cannot be reached forgets when it comes back.

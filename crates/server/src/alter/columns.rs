@@ -14,6 +14,7 @@ use isomer_sql::foreign::ForeignKey;
 use isomer_sql::parse::parse_expression;
 use isomer_sql::sequence::{Owner, SequenceOptions, bound, kept};
 use isomer_sql::types::Family;
+use isomer_sql::view::View;
 use isomer_sql::{SqlError, SqlType, code};
 use sqlparser::ast::{AlterColumnOperation, ColumnDef, Ident};
 use std::cell::RefCell;
@@ -442,12 +443,12 @@ impl Definer<'_> {
             let said = catalog.comments.get(&(table.oid, from.to_owned())).cloned();
             catalog.comments.extend(said.map(|said| ((table.oid, to.clone()), said)));
             catalog.rename_rights(table.oid, from, &to);
-            catalog.tables.insert(changed.full_name(), Arc::new(changed));
+            catalog.tables.insert(Arc::new(changed));
         });
         let own = self.catalog().sequence_of(table.oid, from).cloned();
         if let Some(mut own) = own.as_deref().cloned() {
             own.owner = own.owner.map(|owner| Owner { column: to, ..owner });
-            self.change(|catalog| drop(catalog.sequences.insert(own.full_name(), Arc::new(own))));
+            self.change(|catalog| catalog.sequences.insert(Arc::new(own)));
         }
         Ok(())
     }
@@ -460,12 +461,12 @@ fn is_of_domain(error: &SqlError) -> bool {
 
 /// A column of a table has gone: foreign keys and views have those behind it one place before.
 fn close_gap(catalog: &mut Catalog, table: u32, gone: usize) {
-    for view in catalog.views.values_mut() {
+    catalog.views.change(|view| {
         if view.uses.iter().all(|used| used.oid != table) {
-            continue;
+            return None;
         }
-        let uses = Arc::make_mut(view).uses.iter_mut();
-        for used in uses.filter(|used| used.oid == table) {
+        let mut view = View::clone(view);
+        for used in view.uses.iter_mut().filter(|used| used.oid == table) {
             // One that came later is not known to the view.
             if gone < used.columns.len() {
                 used.columns.remove(gone);
@@ -473,17 +474,19 @@ fn close_gap(catalog: &mut Catalog, table: u32, gone: usize) {
                 used.looked_at = used.looked_at.iter().map(place).collect();
             }
         }
-    }
+        Some(view)
+    });
     let close = |columns: &mut [usize]| {
         columns.iter_mut().filter(|at| **at > gone).for_each(|at| *at -= 1);
     };
-    for child in catalog.tables.values_mut() {
+    catalog.tables.change(|child| {
         let concerns = |key: &Arc<ForeignKey>| child.oid == table || key.parent == table;
         if !child.foreign_keys.iter().any(concerns) {
-            continue;
+            return None;
         }
         let is_own = child.oid == table;
-        for key in &mut Arc::make_mut(child).foreign_keys {
+        let mut child = Table::clone(child);
+        for key in &mut child.foreign_keys {
             let key = Arc::make_mut(key);
             if is_own {
                 close(&mut key.columns);
@@ -492,7 +495,8 @@ fn close_gap(catalog: &mut Catalog, table: u32, gone: usize) {
                 close(&mut key.referenced);
             }
         }
-    }
+        Some(child)
+    });
 }
 
 fn with_column(table: &Table, new: &NewColumn) -> Table {

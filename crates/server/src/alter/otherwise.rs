@@ -87,7 +87,7 @@ impl Definer<'_> {
         to.clone_into(&mut view.name);
         self.change(|catalog| {
             catalog.views.remove(&from);
-            catalog.views.insert(view.full_name(), Arc::new(view));
+            catalog.views.insert(Arc::new(view));
         });
         Ok(())
     }
@@ -120,7 +120,7 @@ impl Definer<'_> {
         let said = self.catalog().comments.get(&(view.oid, from.to_owned())).cloned();
         let oid = view.oid;
         self.change(|catalog| {
-            catalog.views.insert(view.full_name(), Arc::new(view));
+            catalog.views.insert(Arc::new(view));
             catalog.comments.extend(said.map(|said| ((oid, to.to_owned()), said)));
             catalog.rename_rights(oid, from, to);
         });

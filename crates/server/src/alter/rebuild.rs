@@ -69,7 +69,7 @@ impl Definer<'_> {
     /// Refuses rows whose columns are of a domain by now, or of another one, and have values that it refuses.
     fn check_domains(&mut self, old: &Table, new: &Table) -> Result<(), SqlError> {
         let mut catalog = Catalog::clone(&self.catalog());
-        catalog.tables.insert(new.full_name(), Arc::new(new.clone()));
+        catalog.tables.insert(Arc::new(new.clone()));
         for column in &new.columns {
             let Some(domain) = &column.domain else { continue };
             let is_as_before = |before: &TableColumn| {

@@ -114,7 +114,7 @@ impl Engine {
         }
         for entry in entries.iter().filter(|entry| entry.kind == SEQUENCE) {
             let sequence = sequence_of(entry)?;
-            catalog.sequences.insert(sequence.full_name(), Arc::new(sequence));
+            catalog.sequences.insert(Arc::new(sequence));
         }
         let owned: Vec<Arc<Sequence>> = catalog.sequences.values().cloned().collect();
         let mut besides = self.read_tables((&entries, &catalog), &BESIDE, &owned)?;
@@ -122,14 +122,14 @@ impl Engine {
             let layout = besides.remove(&name).map(Arc::new);
             let beside = |layout| Beside { layout, is_kept: true, is_entered: true };
             table.beside = layout.map(beside);
-            catalog.tables.insert(Name::read(&name), Arc::new(table));
+            catalog.tables.insert(Arc::new(table));
         }
         for entry in entries.iter().filter(|entry| entry.kind == VIEW) {
             let name = Name::read(&entry.name);
             let view = View::read(&name, entry.oid, &entry.definition, &catalog);
             let wrong =
                 || damaged(format!("the catalog has no definition of view {:?}", entry.name));
-            catalog.views.insert(name, Arc::new(view.ok_or_else(wrong)?));
+            catalog.views.insert(Arc::new(view.ok_or_else(wrong)?));
         }
         for entry in entries.iter().filter(|entry| entry.kind == COMMENT) {
             let wrong = || damaged(format!("the catalog has a comment on {:?}", entry.name));
@@ -150,10 +150,10 @@ impl Engine {
         foreign.sort_by_key(|entry| entry.oid);
         for entry in foreign {
             let (child, key) = foreign_key_of(entry)?;
-            let Some(table) = catalog.tables.values_mut().find(|table| table.oid == child) else {
-                continue;
-            };
-            Arc::make_mut(table).foreign_keys.push(Arc::new(key));
+            let Some(table) = catalog.tables.numbered(child) else { continue };
+            let mut table = Table::clone(table);
+            table.foreign_keys.push(Arc::new(key));
+            catalog.tables.insert(Arc::new(table));
         }
         catalog.version = 1;
         Ok(catalog)
@@ -374,7 +374,7 @@ impl Engine {
         let id = new.id;
         let version = self.replace_catalog(|tables| {
             tables.remove(&old.full_name());
-            tables.insert(new.full_name(), new);
+            tables.insert(new);
         });
         // Who waits for the table has planned without it.
         self.set_redefined(id, version);
@@ -397,7 +397,7 @@ impl Engine {
     /// Drops what the last run of the server has left half made, or half dropped.
     pub(super) fn drop_unused(&self) -> Result<(), SqlError> {
         for entry in self.entries()?.iter().filter(|entry| entry.kind == UNUSED) {
-            if let Ok((id, _)) = self.database().table(&entry.name) {
+            if let Some((id, _)) = self.database().find_table(&entry.name) {
                 self.database().drop_table(id).map_err(database)?;
             }
             self.forget_unused(&entry.name)?;
@@ -675,7 +675,7 @@ pub(crate) fn system_table(
     schema: Result<Schema, isomer_design::SchemaError>,
 ) -> Result<(TableId, Arc<Schema>), SqlError> {
     let schema = schema.map_err(damaged)?;
-    if let Ok(found) = db.table(schema.name()) {
+    if let Some(found) = db.find_table(schema.name()) {
         return Ok(found);
     }
     let site = db.design().sites().first().ok_or_else(|| damaged("there are no sites"))?;

@@ -34,7 +34,7 @@ impl Engine {
     ) -> Result<(TableId, Arc<Schema>), SqlError> {
         let mut name = plain(wanted);
         let mut number = 1;
-        while self.database().table(&name).is_ok() {
+        while self.database().find_table(&name).is_some() {
             number += 1;
             name = numbered(wanted, number);
         }

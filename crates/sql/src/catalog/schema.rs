@@ -12,7 +12,7 @@
 //! What is Isomer's own (`isomer`), and what the catalog shows (`pg_catalog`, `information_schema`), are no schemas in
 //! which anything can be made. Left out: definitions inside of CREATE SCHEMA.
 
-use super::{Catalog, Index, Table, quoted};
+use super::{Catalog, Handle, Index, Table, quoted};
 use crate::error::{SqlError, code, similar};
 use crate::sequence::Sequence;
 use crate::system::PUBLIC as PUBLIC_OID;
@@ -245,7 +245,7 @@ impl Catalog {
         if let Some(sequence) = self.sequences.get(name) {
             return Some(Relation::Sequence(sequence));
         }
-        let mut tables = self.tables.values().filter(|table| table.schema_name == name.schema);
+        let mut tables = self.tables.with(Handle::Index(name.clone()));
         tables.find_map(|table| {
             let index = table.indexes.iter().find(|index| index.name == name.name);
             let key = || {

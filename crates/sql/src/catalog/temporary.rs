@@ -10,7 +10,7 @@
 //! They are in a [schema](super::schema) of their own. It comes first in the search path, unless
 //! the path names it.
 
-use super::{Catalog, Name, TEMPORARY, public_path};
+use super::{Catalog, TEMPORARY, public_path};
 use crate::domains::Domain;
 use crate::enums::EnumType;
 use crate::sequence::Sequence;
@@ -24,34 +24,33 @@ pub type ToCommit = BTreeSet<u32>;
 impl Catalog {
     /// True if a table or a view is one session's own.
     pub fn is_temporary(&self, oid: u32) -> bool {
-        let is_own = |schema: &str, of: u32| schema == TEMPORARY && of == oid;
-        self.tables.iter().any(|(name, table)| is_own(&name.schema, table.oid))
-            || self.views.iter().any(|(name, view)| is_own(&name.schema, view.oid))
+        let table = self.tables.numbered(oid).map(|table| &*table.schema_name);
+        let schema = table.or_else(|| self.views.numbered(oid).map(|view| &*view.schema));
+        schema == Some(TEMPORARY)
     }
 
     /// True if the session has anything of its own.
     pub fn has_own(&self) -> bool {
-        let is_own = |name: &Name| name.schema == TEMPORARY;
-        self.tables.keys().any(is_own)
-            || self.views.keys().any(is_own)
-            || self.sequences.keys().any(is_own)
+        self.tables.of_schema(TEMPORARY).next().is_some()
+            || self.views.of_schema(TEMPORARY).next().is_some()
+            || self.sequences.of_schema(TEMPORARY).next().is_some()
     }
 
     /// The catalog of all, and one of what is a session's own.
     pub fn parted(&self) -> (Catalog, Catalog) {
         let mut all = Catalog { path: public_path(), ..self.clone() };
         let mut own = Catalog { version: self.version, ..Catalog::default() };
-        own.tables = all.tables.extract_if(.., |name, _| name.schema == TEMPORARY).collect();
-        own.views = all.views.extract_if(.., |name, _| name.schema == TEMPORARY).collect();
-        own.sequences = all.sequences.extract_if(.., |name, _| name.schema == TEMPORARY).collect();
-        own.comments.clone_from(&self.comments);
-        own.ownership.clone_from(&self.ownership);
-        all.forget_comments();
-        own.forget_comments();
-        all.forget_rights();
-        own.forget_rights();
+        own.tables = all.tables.take_schema(TEMPORARY);
+        own.views = all.views.take_schema(TEMPORARY);
+        own.sequences = all.sequences.take_schema(TEMPORARY);
+        for topic in own.topics() {
+            own.comments.extend(all.comments.remove(&topic).map(|said| (topic, said)));
+        }
+        for object in own.objects().collect::<Vec<_>>() {
+            own.ownership.extend(all.ownership.remove(&object).map(|owned| (object, owned)));
+        }
         own.to_commit = std::mem::take(&mut all.to_commit);
-        own.to_commit.retain(|oid| own.tables.values().any(|table| table.oid == *oid));
+        own.to_commit.retain(|oid| own.tables.numbered(*oid).is_some());
         (all, own)
     }
 
@@ -59,11 +58,12 @@ impl Catalog {
     #[must_use]
     pub fn with(&self, own: &Catalog) -> Catalog {
         let mut both = self.clone();
-        both.tables.extend(own.tables.clone());
-        both.views.extend(own.views.clone());
-        both.sequences.extend(own.sequences.clone());
-        both.comments.extend(own.comments.clone());
-        both.ownership.extend(own.ownership.clone());
+        both.tables.extend(own.tables.values().cloned());
+        both.views.extend(own.views.values().cloned());
+        both.sequences.extend(own.sequences.values().cloned());
+        both.comments
+            .extend(own.comments.iter().map(|(topic, said)| (topic.clone(), said.clone())));
+        both.ownership.extend(own.ownership.iter().map(|(object, owned)| (*object, owned.clone())));
         both.to_commit.clone_from(&own.to_commit);
         // Others may have changed types that only they knew to be in tables.
         for now in self.types.values() {
@@ -83,9 +83,9 @@ impl Catalog {
     /// Puts an enum as it is in the session's own tables and views that have it as it was.
     fn put_in_own(&mut self, now: &'static EnumType) {
         let is_older = |then: &&'static EnumType| *then == now && !std::ptr::eq(*then, now);
-        let own = self.tables.iter().filter(|(name, _)| name.schema == TEMPORARY);
+        let own = self.tables.of_schema(TEMPORARY);
         let of_tables = own.flat_map(|(_, table)| table.columns.iter().map(|column| column.ty));
-        let own = self.views.iter().filter(|(name, _)| name.schema == TEMPORARY);
+        let own = self.views.of_schema(TEMPORARY);
         let of_views = own.flat_map(|(_, view)| view.columns.iter().map(|(_, ty)| *ty));
         let older = of_tables.chain(of_views).filter_map(SqlType::labels).find(is_older);
         if let Some(then) = older {
@@ -95,12 +95,13 @@ impl Catalog {
 
     /// Forgets the tables that go at the end of the transaction, their sequences, and the views of them.
     pub fn end_transaction(&mut self) {
+        let before = self.clone();
         let mut gone = std::mem::take(&mut self.to_commit);
-        self.tables.retain(|_, table| !gone.contains(&table.oid));
-        let goes = |sequence: &Arc<Sequence>, gone: &ToCommit| {
+        self.tables.retain(|table| !gone.contains(&table.oid));
+        let goes = |sequence: &Sequence, gone: &ToCommit| {
             sequence.owner.as_ref().is_some_and(|owner| gone.contains(&owner.table))
         };
-        self.sequences.retain(|_, sequence| !goes(sequence, &gone));
+        self.sequences.retain(|sequence| !goes(sequence, &gone));
         loop {
             let users = self.views.values();
             let users = users.filter(|view| view.uses.iter().any(|used| gone.contains(&used.oid)));
@@ -108,10 +109,9 @@ impl Catalog {
             if users.is_empty() {
                 break;
             }
-            self.views.retain(|_, view| !users.contains(&view.oid));
+            self.views.retain(|view| !users.contains(&view.oid));
             gone.extend(users);
         }
-        self.forget_comments();
-        self.forget_rights();
+        self.forget_since(&before);
     }
 }

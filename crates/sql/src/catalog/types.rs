@@ -17,6 +17,7 @@ use crate::domains::Domain;
 use crate::enums::EnumType;
 use crate::error::{SqlError, code};
 use crate::types::SqlType;
+use crate::view::View;
 use sqlparser::ast::{ArrayElemTypeDef, DataType};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::keywords::Keyword;
@@ -260,12 +261,12 @@ impl Catalog {
                 table
             });
             self.put_retyped(retyped.collect());
-            for view in self.views.values_mut() {
-                if view.columns.iter().any(|(_, ty)| is_of(*ty, old)) {
-                    let columns = &mut Arc::make_mut(view).columns;
-                    columns.iter_mut().for_each(|(_, ty)| *ty = replaced(*ty, old, new));
-                }
-            }
+            self.views.change(|view| {
+                let is_user = view.columns.iter().any(|(_, ty)| is_of(*ty, old));
+                let mut view = is_user.then(|| View::clone(view))?;
+                view.columns.iter_mut().for_each(|(_, ty)| *ty = replaced(*ty, old, new));
+                Some(view)
+            });
         }
         self.types.insert(new.of.name.clone(), new);
     }
@@ -293,7 +294,7 @@ impl Catalog {
                 }
             }
             let table = Arc::new(with_computed_anew(table, self));
-            self.tables.insert(table.full_name(), table);
+            self.tables.insert(table);
         }
     }
 
