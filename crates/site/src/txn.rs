@@ -258,8 +258,10 @@ impl Txn<'_> {
             _ => items
                 .partition_point(|item| (item.table, item.span.start().as_bytes()) < (table, key)),
         };
-        let found = items[from..].iter().take(ITEMS_SCANNED_MAX).position(allows);
-        let found = found.map(|at| from + at).or_else(|| items.iter().position(allows));
+        // A range that covers the key begins before it: of disjoint ones, it is the last before.
+        let first = from.saturating_sub(ITEMS_SCANNED_MAX);
+        let near = items[first..].iter().take(2 * ITEMS_SCANNED_MAX).position(allows);
+        let found = near.map(|at| first + at).or_else(|| items.iter().position(allows));
         found.ok_or_else(|| {
             let verb = if access == Access::Write { "write" } else { "read" };
             self.outside(format!("{verb} of {table}[{}]", Key::from_bytes(key)))
