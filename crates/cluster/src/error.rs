@@ -185,6 +185,17 @@ pub enum OpenDatabaseError {
         /// The site.
         site: SiteId,
     },
+    /// A site is at another process of the folder's cluster, and nothing says how to reach that.
+    #[error(
+        "{path} belongs to a cluster, and site {site} is at another of its processes: open it with the file of the \
+         cluster (`serve --config FILE --name NAME`)"
+    )]
+    OfCluster {
+        /// The folder.
+        path: PathBuf,
+        /// The site.
+        site: SiteId,
+    },
     /// A site is in the database's folder, and a node is said to have it.
     #[error(
         "site {site} is in the folder {path}, and a node is said to have it, too; let one of them have it"

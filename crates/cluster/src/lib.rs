@@ -45,6 +45,7 @@ mod error;
 mod event;
 mod folder;
 mod node;
+mod notice;
 pub mod open;
 mod protocol;
 mod reconfiguration;
@@ -70,6 +71,7 @@ pub use isomer_site::{
 };
 pub use isomer_strategy::Place;
 pub use node::{Endpoint, Node};
+pub use notice::log_line;
 pub use open::{
     Asked, CancelReason, CancelToken, Isolation, LockMode, LockShown, Locked, OpenError, Owner,
     RowLocks, Savepoint,

@@ -198,3 +198,20 @@ fn a_loss_that_is_accepted_is_told_and_the_rest_is_there() {
     let db = Database::open(Options::in_folder(&left, 2)).expect("it has been accepted");
     assert_eq!((rows(&db, table), db.notes().len()), (found, 0));
 }
+
+#[test]
+fn a_folder_of_a_cluster_is_refused_without_its_other_processes_and_nothing_is_lost() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let path = folder.path().join("serve");
+    drop(Database::open(Options::in_folder(&path, 2)).expect("a new database"));
+    isomer_cluster::join_cluster(&path, 7).expect("it can be written");
+    drop(Database::open(Options::in_folder(&path, 2)).expect("all its sites are there"));
+    fs::remove_dir_all(path.join("site-2")).expect("the site is at a node");
+    for accepts in [false, true] {
+        let options = Options::in_folder(&path, 2).accept_loss(accepts);
+        let refused = Database::open(options).err().expect("site 2 is elsewhere").to_string();
+        assert!(refused.contains("belongs to a cluster, and site s2"), "{refused}");
+        assert!(!refused.contains("--accept-loss"), "{refused}");
+        assert!(!path.join("site-2").exists(), "no empty site takes its place");
+    }
+}

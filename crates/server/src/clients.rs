@@ -9,10 +9,11 @@
 //! all the others are about. Who has not logged in yet takes none of these places
 //! ([`crate::strangers`]).
 
+use crate::activity::Activity;
 use crate::socket::Socket;
 use isomer_cluster::{CancelReason, CancelToken, Gateway};
 use isomer_sql::SqlError;
-use isomer_sql::system::SessionsView;
+use isomer_sql::system::{SessionShown, SessionsView};
 use parking_lot::Mutex;
 use rustix::net::Shutdown;
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ const RESERVED: usize = 3;
 /// All clients that have logged in, by the number of their connection.
 pub(crate) struct Clients {
     most: usize,
+    gateway: Arc<Gateway>,
     clients: Mutex<BTreeMap<i32, Client>>,
 }
 
@@ -33,12 +35,33 @@ pub(crate) struct Client {
     pub(crate) secret: [u8; 4],
     pub(crate) cancel: Arc<CancelToken>,
     pub(crate) socket: Arc<Socket>,
+    pub(crate) activity: Arc<Activity>,
 }
 
 impl SessionsView for Clients {
-    fn sessions(&self) -> Vec<(i32, String)> {
+    fn sessions(&self) -> Vec<SessionShown> {
         let clients = self.clients.lock();
-        clients.iter().map(|(process, client)| (*process, client.user.to_string())).collect()
+        let shown = |client: &Client| {
+            let mut shown = client.activity.shown();
+            shown.wait = match shown.state {
+                "active" => client.cancel.waits_for_lock().then_some(("Lock", "tuple")),
+                _ => Some(("Client", "ClientRead")),
+            };
+            shown
+        };
+        clients.values().map(shown).collect()
+    }
+
+    fn signal(&self, process: i32, ends_session: bool) -> bool {
+        let clients = self.clients.lock();
+        let Some(client) = clients.get(&process) else { return false };
+        if ends_session {
+            self.gateway.cancel_waits(&client.cancel, CancelReason::Terminated);
+            let _ = client.socket.shutdown(Shutdown::Read);
+        } else {
+            self.gateway.cancel_waits(&client.cancel, CancelReason::Asked);
+        }
+        true
     }
 
     fn transactions(&self) -> Vec<(i32, u64)> {
@@ -48,8 +71,8 @@ impl SessionsView for Clients {
 }
 
 impl Clients {
-    pub(crate) fn new(most: usize) -> Clients {
-        Clients { most, clients: Mutex::default() }
+    pub(crate) fn new(most: usize, gateway: Arc<Gateway>) -> Clients {
+        Clients { most, gateway, clients: Mutex::default() }
     }
 
     /// Takes a client in, until what is returned is dropped.

@@ -24,6 +24,9 @@ use std::time::Duration;
 pub(crate) const FLUSH_BYTES: usize = 128 << 10;
 /// A socket is read in pieces of this size.
 const READ_BYTES: usize = 32 << 10;
+/// The memory of an idle session: its thread's stack and share of the allocator, and the
+/// buffers here.
+const SESSION_BYTES: usize = 192 << 10;
 /// A client that is told why its connection ends has so long to take notice.
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -36,7 +39,7 @@ pub(crate) struct Connection {
     /// The bytes of `input` from `used_to` to `read_to` are not handled yet.
     pub(crate) read_to: usize,
     pub(crate) used_to: usize,
-    /// The memory of `input`, once there is a session.
+    /// The memory of the session and of `input`, once there is a session.
     room: Option<Holding>,
     /// A message that is thrown away: its tag, how much of it is to come, and why.
     refused: Option<(u8, usize, SqlError)>,
@@ -56,21 +59,21 @@ impl Connection {
     /// # Errors
     /// If the client has gone already.
     pub(crate) fn new(stream: Stream, write_timeout: Duration) -> io::Result<Connection> {
-        stream.socket().set_write_timeout(Some(write_timeout))?;
+        stream.socket().set_write_timeout(Some(write_timeout));
         let (silence, room, refused) = (None, None, None);
         Ok(Connection { stream, silence, input: Vec::new(), read_to: 0, used_to: 0, room, refused })
     }
 
     /// Asks a session's memory for what its messages take.
     pub(crate) fn ask(&mut self, memory: &Memory) -> Result<(), SqlError> {
-        self.room = Some(memory.input.keep(0)?);
+        self.room = Some(memory.input.keep(SESSION_BYTES)?);
         Ok(())
     }
 
     /// Makes room for what is read.
     fn grow(&mut self, bytes: usize) -> io::Result<()> {
         if let Some(room) = &mut self.room {
-            let more = bytes.saturating_sub(READ_BYTES);
+            let more = SESSION_BYTES + bytes.saturating_sub(READ_BYTES);
             room.resize(more).map_err(|error| io::Error::new(ErrorKind::OutOfMemory, error))?;
         }
         self.input.reserve_exact(bytes.saturating_sub(self.input.len()));
@@ -82,7 +85,8 @@ impl Connection {
     fn shrink(&mut self) {
         self.input.truncate(READ_BYTES);
         self.input.shrink_to_fit();
-        self.room.iter_mut().for_each(|room| room.resize(0).expect("less is always there"));
+        let room = self.room.iter_mut();
+        room.for_each(|room| room.resize(SESSION_BYTES).expect("less is always there"));
     }
 
     /// Reads until so many bytes are there; `false` if the client has gone.
@@ -215,8 +219,8 @@ impl Connection {
             self.stream.write_all(&out.bytes)?;
             self.stream.flush()?;
             out.sent();
-            if out.bytes.capacity() > 4 * FLUSH_BYTES {
-                out.bytes.shrink_to(FLUSH_BYTES);
+            if out.bytes.capacity() > FLUSH_BYTES {
+                out.bytes.shrink_to(READ_BYTES);
             }
         }
         Ok(())

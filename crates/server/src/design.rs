@@ -33,7 +33,7 @@ impl Engine {
             DesignStatement::SiteMemory(size) => return self.set_site_memory(size),
             DesignStatement::Reconfigure(statement) => return self.reconfigure(statement),
             DesignStatement::Checkpoint => return self.checkpoint(cancel),
-            DesignStatement::Show(_) => return Ok(()),
+            DesignStatement::Show(..) => return Ok(()),
         };
         let catalog = self.catalog();
         let table = catalog.table(&Named::of(table)?)?.clone();
@@ -198,6 +198,10 @@ fn lock_name(mode: LockMode) -> &'static str {
 }
 
 impl DesignView for Engine {
+    fn backups(&self, table: TableId) -> Backups {
+        self.backups_of(table)
+    }
+
     fn last_number(&self, sequence: &Sequence) -> Result<(i64, bool), SqlError> {
         Engine::last_number(self, sequence)
     }
@@ -318,7 +322,13 @@ impl Engine {
                 Datum::Int(report.log.bytes as i64),
                 Datum::Int(commits as i64),
                 Datum::Int(coordinated as i64),
-                Datum::Text(report.failure.map_or("ok".to_owned(), |why| format!("failed: {why}"))),
+                Datum::Text(match (report.failure, report.memory_max) {
+                    (Some(why), _) => format!("failed: {why}"),
+                    (None, Some(max)) if report.memory_bytes >= max => {
+                        "full: site_memory".to_owned()
+                    }
+                    _ => "ok".to_owned(),
+                }),
             ]
         };
         let mut rows: Vec<Vec<Datum>> = self.database().sites().into_iter().map(row).collect();

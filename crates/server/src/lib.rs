@@ -19,6 +19,7 @@
 //! | `session` | prepared statements, portals, the state of the transaction |
 //! | `settings`, `copy` | SET and SHOW; COPY |
 //! | `size` | sizes, as PostgreSQL writes them |
+//! | `activity` | what sessions do, for `pg_stat_activity` and the log |
 //! | `liveness` | whether a client that says nothing is still there |
 //! | `limits`, `process` | limits on time; on clients, by what the system has for them |
 //! | `stream`, `scram`, `users` | encryption (TLS), passwords (SCRAM-SHA-256), who has one, superusers |
@@ -32,6 +33,7 @@
 //! | `design`, `autopilot`, `pilot`, `reconfigure` | the design in SQL, and who changes it |
 //! | `backend` | the transaction that statements run in |
 
+mod activity;
 mod alter;
 mod autopilot;
 mod backend;
@@ -83,7 +85,7 @@ pub use engine::Engine;
 pub use options::{ServerOptions, Trust};
 pub use passage::{Passage, PassageOptions};
 pub use pilot::Decider;
-pub use process::{make_private_files, places, raise_limit};
+pub use process::{make_private_files, places, raise_limit, use_small_pages};
 pub use server::Server;
 pub use size::{read_site_memory, show_site_memory};
 pub use stream::{Tls, check_secret};

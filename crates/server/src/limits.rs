@@ -170,6 +170,9 @@ pub(crate) fn ended(why: CancelReason) -> SqlError {
         CancelReason::Shutdown => ("57P01", "terminating connection: the server is shutting down"),
         CancelReason::Gone => ("08006", "connection to client lost"),
         CancelReason::SentAway => ("57P01", "terminating connection: its user was dropped"),
+        CancelReason::Terminated => {
+            ("57P01", "terminating connection due to administrator command")
+        }
     };
     SqlError::new(code, message)
 }

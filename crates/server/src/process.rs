@@ -1,5 +1,5 @@
-//! What a server asks of its process: descriptors for its clients, and files that are its owner's
-//! alone.
+//! Limits and modes of the server's process: descriptors for its clients, memory in small pages, and files
+//! that are its owner's alone.
 //!
 //! Each client takes one, each that logs in, and each log, checkpoint and copy of a site some.
 //!
@@ -10,6 +10,7 @@
 
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
+use rustix::thread::disable_transparent_huge_pages;
 
 /// What a process needs besides: its own files, listeners, what is read at its start.
 const PROCESS: u64 = 64;
@@ -22,6 +23,16 @@ const LEAST: usize = 10;
 /// Files and folders that this process makes from now on are its owner's alone.
 pub fn make_private_files() {
     umask(Mode::RWXG | Mode::RWXO);
+}
+
+/// Memory is given to this process in small pages from now on.
+///
+/// The allocator asks for huge ones, and lets each thread begin at another place: the first bytes
+/// of each session would take a huge page each, which the allocator cannot give back while one byte
+/// of it is in use.
+pub fn use_small_pages() {
+    // Where the system cannot be told so, sessions take more memory.
+    let _ = disable_transparent_huge_pages(true);
 }
 
 /// Raises the limit of descriptors as far as the system lets it be; the limit from then on.

@@ -14,6 +14,7 @@
 //! A thread blocks on its socket, or on a row lock, or on the disk; there is nothing else it could do
 //! meanwhile. So there is no runtime, and no hand-over between a statement and its answer.
 
+use crate::activity::Activity;
 use crate::clients::{Client, Clients, Entered, too_many};
 use crate::connection::{Connection, FLUSH_BYTES, Incoming, Sending, is_silence};
 use crate::engine::Engine;
@@ -28,7 +29,7 @@ use crate::startup::Startup;
 use crate::strangers::{Stranger, Strangers};
 use crate::stream::Stream;
 use crate::wire::{Out, Reader, violation};
-use isomer_cluster::{CancelReason, CancelToken};
+use isomer_cluster::{CancelReason, CancelToken, log_line};
 use isomer_sql::budget::Account;
 use isomer_sql::{SqlError, code};
 use parking_lot::Mutex;
@@ -86,7 +87,8 @@ impl Server {
         let settings =
             settings.map_err(|error| io::Error::new(ErrorKind::InvalidInput, error.to_string()))?;
         let strangers = Arc::new(Strangers::new(options.logins_max));
-        let clients = Arc::new(Clients::new(options.connections_max));
+        let gateway = engine.gateway().clone();
+        let clients = Arc::new(Clients::new(options.connections_max, gateway));
         let listener = TcpListener::bind(options.listen)?;
         let address = listener.local_addr()?;
         let memory = Memory::of_all(&options);
@@ -264,12 +266,14 @@ fn serve(shared: &Arc<Shared>, socket: Arc<Socket>, stranger: Stranger) -> io::R
     };
     drop(stranger);
     connection.stream.set_deadline(None)?;
-    let LoggedIn { _entered, settings, cancel, greeting } = client;
+    let LoggedIn { _entered, settings, cancel, activity, greeting } = client;
     let (engine, watch, clients) =
         (shared.engine.clone(), shared.watch.clone(), shared.clients.clone());
     let memory = Memory::new(&shared.memory, &shared.options, &cancel);
-    connection.ask(&memory).map_err(io::Error::other)?;
-    let limited = (memory, &shared.options);
+    if let Err(error) = connection.ask(&memory) {
+        return connection.refuse::<()>(&error).map(|_| ());
+    }
+    let limited = (memory, activity, &shared.options);
     let socket = connection.stream.socket().clone();
     let session = Session::new(engine, cancel, settings, watch, clients, socket, limited);
     connection.talk(shared, session, greeting)
@@ -280,6 +284,7 @@ struct LoggedIn {
     _entered: Entered,
     settings: Settings,
     cancel: Arc<CancelToken>,
+    activity: Arc<Activity>,
     /// What it is told first.
     greeting: Out,
 }
@@ -290,9 +295,17 @@ fn log_in(shared: &Shared, connection: &mut Connection) -> io::Result<Option<Log
     let Some(startup) = connection.startup(&shared.options, &cancel)? else { return Ok(None) };
     let Shared { engine, options, guesses, decoy, .. } = shared;
     let proved = connection.authenticate(engine, options, guesses, decoy, &startup.0)?;
+    let (user, database) = (startup.0.clone(), startup.1.clone());
     match proved.and_then(|()| shared.let_in(connection.stream.socket(), startup)) {
         Ok(client) => Ok(Some(client)),
-        Err(error) => connection.refuse(&error),
+        Err(error) => {
+            let peer = connection.stream.socket().peer();
+            let peer = peer.map_or_else(|| "a Unix socket".to_owned(), |peer| peer.to_string());
+            log_line(format_args!(
+                "log-in of user \"{user}\" to database \"{database}\" from {peer} was refused: {error}"
+            ));
+            connection.refuse(&error)
+        }
     }
 }
 
@@ -301,6 +314,7 @@ impl Connection {
     fn talk(&mut self, shared: &Shared, mut session: Session, mut out: Out) -> io::Result<()> {
         let error = loop {
             if !self.has_message() {
+                session.rests();
                 self.send(&mut out)?;
                 self.wait_at_most(session.silence())?;
             }
@@ -378,8 +392,14 @@ impl Shared {
         let process = self.next_process.fetch_add(1, Ordering::SeqCst);
         let mut secret = [0; 4];
         (self.options.random)(&mut secret);
-        let client =
-            Client { user: user.clone(), secret, cancel: cancel.clone(), socket: socket.clone() };
+        let activity = Activity::new(self.options.clock, process, (&user, &database), socket);
+        let client = Client {
+            user: user.clone(),
+            secret,
+            cancel: cancel.clone(),
+            socket: socket.clone(),
+            activity: activity.clone(),
+        };
         let is_superuser = || self.engine.user(&user).map(|user| user.superuser);
         let entered = self.clients.enter(process, client, is_superuser().unwrap_or(false))?;
         // Whoever has dropped the user, or stopped the server, before it was in the list did not
@@ -405,6 +425,6 @@ impl Shared {
         greeting.keep_to_itself(settings.keeps_quiet());
         wrong.iter().for_each(|error| greeting.notice("WARNING", error));
         greeting.ready(b'I');
-        Ok(LoggedIn { _entered: entered, settings, cancel, greeting })
+        Ok(LoggedIn { _entered: entered, settings, cancel, activity, greeting })
     }
 }

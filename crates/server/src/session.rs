@@ -18,6 +18,7 @@ mod sql;
 
 pub(crate) use run::{Call, PlanAgain};
 
+use crate::activity::Activity;
 use crate::backend::{Backend, Mark};
 use crate::clients::Clients;
 use crate::copy::CopyIn;
@@ -96,6 +97,9 @@ pub(crate) struct Session {
     watch: Arc<Watch>,
     clients: Arc<Clients>,
     pub(crate) socket: Arc<Socket>,
+    activity: Arc<Activity>,
+    /// When the statement of the message began: microseconds since 1970.
+    statement_begun_us: Option<i64>,
     /// When the time of the transaction is over, and that of the statement.
     transaction_until: Option<Instant>,
     statement_until: Option<Instant>,
@@ -177,7 +181,7 @@ impl Session {
         watch: Arc<Watch>,
         clients: Arc<Clients>,
         socket: Arc<Socket>,
-        (memory, options): (Memory, &ServerOptions),
+        (memory, activity, options): (Memory, Arc<Activity>, &ServerOptions),
     ) -> Session {
         cancel.set_lock_limit(settings.limits.lock);
         let held = memory.session.keep(0).expect("nothing is always there");
@@ -204,6 +208,8 @@ impl Session {
             watch,
             clients,
             socket,
+            activity,
+            statement_begun_us: None,
             transaction_until: None,
             statement_until: None,
             clock: options.clock,
@@ -307,6 +313,9 @@ impl Session {
         self.memory.statement.begin();
         let done = self.handle(tag, body, out, flush);
         self.memory.statement.end();
+        if let Some(begun_us) = self.statement_begun_us.take() {
+            self.activity.end(begun_us, self.settings.slow_ms);
+        }
         done
     }
 
@@ -409,8 +418,20 @@ impl Session {
         self.skips = true;
     }
 
+    /// Shows that it does what this text says.
+    fn shows(&mut self, text: &str) {
+        self.statement_begun_us = Some(self.activity.begin(text));
+    }
+
+    /// Shows that it waits for its client.
+    pub(crate) fn rests(&self) {
+        let application = self.settings.application();
+        self.activity.rest(self.status(), self.txn.is_some(), application);
+    }
+
     fn simple(&mut self, text: &str, out: &mut Out, flush: &mut dyn Flush) {
         self.cancel.renew();
+        self.shows(text);
         let mark = out.mark();
         for run in 1.. {
             let done = self.simple_statements(text, out, flush);
@@ -593,6 +614,7 @@ impl Session {
         let written = self.memory.written.keep(0).expect("nothing is always there");
         let reading = self.reader.begin(&engine);
         let now_us = (self.clock)();
+        self.activity.begin_transaction(now_us);
         let backend =
             Backend::new(txn, (engine, own, numbers), cancel, reading, read_only, now_us, written);
         self.txn = Some(backend);

@@ -53,6 +53,8 @@ pub(crate) struct Settings {
     pub(crate) read_only: bool,
     /// `synchronous_commit` is off: who commits is told before it is durable.
     hasty: bool,
+    /// The log tells of statements that take as long as this, in milliseconds.
+    pub(crate) slow_ms: Option<u64>,
     times: TimeStyle,
     values: BTreeMap<String, String>,
     defaults: Arc<[(String, String)]>,
@@ -115,6 +117,9 @@ const FIXED: [&str; 7] = [
     "max_identifier_length",
     "max_index_keys",
 ];
+
+/// The setting that has the log tell of slow statements.
+const SLOW: &str = "log_min_duration_statement";
 
 /// As `role` is called while the session has taken on none.
 const NO_ROLE: &str = "none";
@@ -231,6 +236,7 @@ impl Settings {
             level: Level::default(),
             read_only: false,
             hasty: false,
+            slow_ms: None,
             times: TimeStyle::default(),
             values: BTreeMap::new(),
             defaults,
@@ -290,6 +296,7 @@ impl Settings {
             "is_superuser" => Some(if self.superuser { "on" } else { "off" }.to_owned()),
             "session_authorization" => Some(self.user.to_string()),
             "role" => Some(self.role.as_deref().unwrap_or(NO_ROLE).to_owned()),
+            SLOW => Some(self.slow_ms.map_or_else(|| "-1".to_owned(), limits::show_ms)),
             limit if Limits::default().named(limit).is_some() => {
                 let mut limits = self.limits;
                 limits.named(limit).map(|ms| limits::show_ms(*ms))
@@ -304,6 +311,11 @@ impl Settings {
                 set.or_else(|| default().map(|(_, value)| (*value).to_owned()))
             }
         }
+    }
+
+    /// The name that the client gives itself.
+    pub(crate) fn application(&self) -> &str {
+        self.values.get("application_name").map_or("", String::as_str)
     }
 
     /// Whose rights it has: those of the role that it has taken on, or its user's.
@@ -382,6 +394,18 @@ impl Settings {
                         return Err(not_possible(&name, wrong, right));
                     }
                 };
+            }
+            SLOW => {
+                let text = value.unwrap_or_else(|| "-1".to_owned());
+                let right = "-1 tells of none; times are written as 500ms, 5s or 1min.";
+                self.slow_ms = match text.trim() {
+                    "-1" => None,
+                    time => {
+                        let ms = limits::read_ms(time);
+                        Some(ms.ok_or_else(|| not_possible(&name, &text, right))?)
+                    }
+                };
+                return Ok(None);
             }
             "datestyle" => {
                 self.times.order = match value.as_deref() {

@@ -14,20 +14,26 @@
 
 use crate::limits;
 use crate::liveness::KeepAlive;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// See the [module documentation](self).
 pub(crate) struct Socket {
     fd: OwnedFd,
     origin: Origin,
+    /// The address of the client, over TCP.
+    peer: Option<SocketAddr>,
+    /// How long a write waits for room, in milliseconds; zero: as long as it takes.
+    write_ms: AtomicU32,
     /// How the system looks after it where it is told nothing; `None`: it cannot be told.
     keep_alive: Option<KeepAlive>,
 }
@@ -62,18 +68,23 @@ impl Socket {
         // Where this fails the client has gone already, which the first read finds.
         let _ = stream.set_nodelay(true);
         let keep_alive = KeepAlive::begin(&stream).ok();
-        Socket { fd: stream.into(), origin: Origin::of(peer.ip()), keep_alive }
+        let origin = Origin::of(peer.ip());
+        Socket { keep_alive, peer: Some(peer), ..Socket::of(stream.into(), origin) }
     }
 
     pub(crate) fn unix(stream: UnixStream) -> Socket {
         let owner = owner(&stream);
-        Socket { fd: stream.into(), origin: Origin::Unix(owner), keep_alive: None }
+        Socket::of(stream.into(), Origin::Unix(owner))
     }
 
-    /// A socket of this origin that nobody is asked about: for tests.
-    #[cfg(test)]
+    /// A socket of this origin.
     pub(crate) fn of(fd: OwnedFd, origin: Origin) -> Socket {
-        Socket { fd, origin, keep_alive: None }
+        Socket { fd, origin, peer: None, write_ms: AtomicU32::new(0), keep_alive: None }
+    }
+
+    /// The address of the client, over TCP.
+    pub(crate) fn peer(&self) -> Option<SocketAddr> {
+        self.peer
     }
 
     /// How the system looks after the connection where it is told nothing; `None`: it cannot be told.
@@ -92,7 +103,6 @@ impl Socket {
     /// True if the client has ended the connection, or the system found it dead; what it has sent may be unread.
     #[cfg(target_os = "linux")]
     pub(crate) fn is_over(&self) -> bool {
-        use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let mut looked = [PollFd::new(&self.fd, PollFlags::RDHUP)];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         let ends = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
@@ -134,8 +144,9 @@ impl Socket {
     }
 
     /// How long a write waits; `None`: as long as it takes.
-    pub(crate) fn set_write_timeout(&self, most: Option<Duration>) -> io::Result<()> {
-        Ok(set_socket_timeout(&self.fd, Timeout::Send, most)?)
+    pub(crate) fn set_write_timeout(&self, most: Option<Duration>) {
+        let ms = most.map_or(0, |most| u32::try_from(most.as_millis()).unwrap_or(u32::MAX).max(1));
+        self.write_ms.store(ms, Ordering::Relaxed);
     }
 
     pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
@@ -157,9 +168,28 @@ impl Socket {
         }
     }
 
-    /// Writes what fits.
+    /// Writes what fits, once there is room.
+    ///
+    /// A write that waits would report what it had room for before, and the next one would wait
+    /// anew: so the wait is apart.
     pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        Ok(rustix::io::write(&self.fd, bytes)?)
+        loop {
+            match send(&self.fd, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                Err(Errno::AGAIN) => self.wait_for_room()?,
+                sent => return Ok(sent?),
+            }
+        }
+    }
+
+    fn wait_for_room(&self) -> io::Result<()> {
+        let most = Duration::from_millis(self.write_ms.load(Ordering::Relaxed).into());
+        let most = (!most.is_zero())
+            .then(|| Timespec { tv_sec: most.as_secs() as _, tv_nsec: most.subsec_nanos().into() });
+        match poll(&mut [PollFd::new(&self.fd, PollFlags::OUT)], most.as_ref()) {
+            Ok(0) => Err(ErrorKind::TimedOut.into()),
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

@@ -139,8 +139,8 @@ impl Connection {
         })
     }
 
-    /// Lets the client prove that it knows the user's password, as often as passwords may be
-    /// guessed.
+    /// Lets the client prove that it knows the user's password. Wrong answers are counted, and told
+    /// the later the more there were.
     fn prove_password(
         &mut self,
         engine: &Engine,
@@ -149,41 +149,42 @@ impl Connection {
         decoy: &[u8],
         user: &str,
     ) -> io::Result<Result<(), SqlError>> {
-        let origin = self.stream.socket().origin();
-        let turn = guesses.lock().begin(user, origin, limits::now());
-        let has_taken = match turn {
-            Turn::After(wait, has_taken) => {
-                pause(wait);
-                has_taken
+        match self.exchange(engine, options, decoy, user)? {
+            Proof::Right(signature) => {
+                let mut out = Out::default();
+                out.authentication(12, signature.as_bytes());
+                self.send(&mut out)?;
+                return Ok(Ok(()));
             }
-            Turn::Refused(wait) => {
-                let message = format!(
-                    "too many failed logins of user \"{user}\" from here: try again in {} s",
-                    wait.as_secs() + 1
-                );
-                return Ok(Err(SqlError::new("28P01", message)));
+            // It has given no answer, so it has guessed nothing.
+            Proof::None => {}
+            Proof::Wrong => {
+                let origin = self.stream.socket().origin();
+                let turn = guesses.lock().wrong(user, origin, limits::now());
+                match turn {
+                    Turn::After(wait) => pause(wait),
+                    Turn::Refused(wait) => {
+                        let message = format!(
+                            "too many failed logins of user \"{user}\" from here: try again in {} s",
+                            wait.as_secs() + 1
+                        );
+                        return Ok(Err(SqlError::new("28P01", message)));
+                    }
+                }
             }
-        };
-        let proved = self.exchange(engine, options, decoy, user);
-        let is_right = matches!(proved, Ok(true));
-        guesses.lock().end(user, origin, limits::now(), has_taken, is_right);
-        Ok(match proved? {
-            true => Ok(()),
-            false => {
-                let message = format!("password authentication failed for user \"{user}\"");
-                Err(SqlError::new("28P01", message))
-            }
-        })
+        }
+        let message = format!("password authentication failed for user \"{user}\"");
+        Ok(Err(SqlError::new("28P01", message)))
     }
 
-    /// The exchange of SCRAM; true if the client knows the password.
+    /// The exchange of SCRAM, up to the proof that the client knows the password.
     fn exchange(
         &mut self,
         engine: &Engine,
         options: &ServerOptions,
         decoy: &[u8],
         user: &str,
-    ) -> io::Result<bool> {
+    ) -> io::Result<Proof> {
         let verifier = engine.user(user).and_then(|user| user.verifier());
         let is_known = verifier.is_some();
         let verifier = verifier.unwrap_or_else(|| Verifier::decoy(decoy, user));
@@ -192,19 +193,18 @@ impl Connection {
         let mut out = Out::default();
         out.authentication(10, format!("{MECHANISM}\0\0").as_bytes());
         self.send(&mut out)?;
-        let Some(first) = self.password_message()? else { return Ok(false) };
+        let Some(first) = self.password_message()? else { return Ok(Proof::None) };
         let mut reader = Reader::new(&first);
-        let (Ok(MECHANISM), Ok(_)) = (reader.text(), reader.i32()) else { return Ok(false) };
+        let (Ok(MECHANISM), Ok(_)) = (reader.text(), reader.i32()) else { return Ok(Proof::None) };
         let first = String::from_utf8_lossy(reader.rest());
-        let Some(exchange) = Exchange::begin(&first, verifier, nonce) else { return Ok(false) };
+        let Some(exchange) = Exchange::begin(&first, verifier, nonce) else {
+            return Ok(Proof::None);
+        };
         out.authentication(11, exchange.server_first().as_bytes());
         self.send(&mut out)?;
-        let Some(last) = self.password_message()? else { return Ok(false) };
+        let Some(last) = self.password_message()? else { return Ok(Proof::None) };
         let proved = exchange.end(&String::from_utf8_lossy(&last)).filter(|_| is_known);
-        let Some(signature) = proved else { return Ok(false) };
-        out.authentication(12, signature.as_bytes());
-        self.send(&mut out)?;
-        Ok(true)
+        Ok(proved.map_or(Proof::Wrong, Proof::Right))
     }
 
     fn password_message(&mut self) -> io::Result<Option<Vec<u8>>> {
@@ -233,6 +233,15 @@ impl Connection {
         });
         self.stream.write_all(&out.bytes)
     }
+}
+
+/// The result of a client's proof.
+enum Proof {
+    /// That it knows the password; with the server's own proof of that.
+    Right(String),
+    Wrong,
+    /// It has not answered as the exchange asks for.
+    None,
 }
 
 #[allow(clippy::disallowed_methods, reason = "the edge: who guesses passwords waits")]

@@ -340,6 +340,7 @@ fn guessing_is_slow_and_nobody_else_waits_for_it() {
             answered += 1;
         }
         let guesses: Vec<_> = (0..20).map(guess).collect();
+        connect(&fixture, "ada", "a").expect("the right password does not wait");
         connect(&fixture, "bob", "b").expect("another user does not wait");
         let near = format!(
             "host={} port={} user=ada password=a dbname=d",

@@ -13,6 +13,7 @@ mod numbers;
 mod read_times;
 mod regex;
 mod rights;
+mod sessions;
 mod spans;
 mod strings;
 mod texts;
@@ -90,6 +91,7 @@ pub enum Func {
     SessionUser,
     BackendPid,
     BlockingPids,
+    Signal(bool),
     NextVal,
     /// The next number of an identity column, which is part of what the table is.
     NextOwn,
@@ -122,6 +124,8 @@ pub enum Func {
     TypeOf,
     RelationSize,
     PrettySize,
+    DatabaseSize,
+    ExportSnapshot,
     IndexDefinition,
     ConstraintDefinition,
     ViewDefinition,
@@ -272,6 +276,8 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("session_user", 0) => (SessionUser, SqlType::Name),
         ("pg_backend_pid", 0) => (BackendPid, SqlType::Int4),
         ("pg_blocking_pids", 1) => (BlockingPids, SqlType::Array(&SqlType::Int4)),
+        ("pg_cancel_backend", 1) => (Signal(false), SqlType::Bool),
+        ("pg_terminate_backend", 1 | 2) => (Signal(true), SqlType::Bool),
         ("nextval", 1) => (NextVal, SqlType::Int8),
         ("currval", 1) => (CurrVal, SqlType::Int8),
         ("lastval", 0) => (LastVal, SqlType::Int8),
@@ -298,6 +304,8 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
             "pg_relation_size" | "pg_total_relation_size" | "pg_table_size" | "pg_indexes_size",
             1,
         ) => (RelationSize, SqlType::Int8),
+        ("pg_database_size" | "pg_tablespace_size", 1) => (DatabaseSize, SqlType::Int8),
+        ("pg_export_snapshot", 0) => (ExportSnapshot, SqlType::Text),
         ("pg_size_pretty", 1) => (PrettySize, SqlType::Text),
         ("pg_get_indexdef", 1..=3) => (IndexDefinition, SqlType::Text),
         ("pg_get_constraintdef", 1 | 2) => (ConstraintDefinition, SqlType::Text),
@@ -422,13 +430,12 @@ impl Func {
             Json(JsonFunc::Of) | MayOne(_) => true,
             Now | ClockTime | CurrentDate | LocalNow | Version | CurrentDatabase
             | CurrentSchema | CurrentSchemas | CurrentUser | SessionUser | BackendPid
-            | BlockingPids | CurrentSetting | SetConfig | FormatType | TableVisible
-            | TypeVisible | RelationSize | IndexDefinition | ConstraintDefinition
-            | ViewDefinition | ShowDefault | UserById | ToRegclass | RegclassName | RegtypeName
-            | PgTypeName | ToRegtype | Regtype | SerialSequence | Description
-            | ColumnDescription | Regclass | ToChar | ReadTime | ToRegnamespace | NamespaceName => {
-                true
-            }
+            | Signal(_) | DatabaseSize | ExportSnapshot | BlockingPids | CurrentSetting
+            | SetConfig | FormatType | TableVisible | TypeVisible | RelationSize
+            | IndexDefinition | ConstraintDefinition | ViewDefinition | ShowDefault | UserById
+            | ToRegclass | RegclassName | RegtypeName | PgTypeName | ToRegtype | Regtype
+            | SerialSequence | Description | ColumnDescription | Regclass | ToChar | ReadTime
+            | ToRegnamespace | NamespaceName => true,
             _ => false,
         }
     }
@@ -582,6 +589,7 @@ pub fn call(
             let all: Vec<String> = all.map(|process| process.to_string()).collect();
             Datum::Text(crate::array::format(all.iter().map(|process| Some(process.as_str()))))
         }
+        Signal(ends_session) => Datum::Bool(sessions::signal(int(0), ends_session, around)?),
         EncodingName => Datum::text("UTF8"),
         Random => random(around.seed),
         RandomUuid => random_uuid(around.random),
@@ -607,7 +615,14 @@ pub fn call(
         Zero => Datum::Int(0),
         // Rows of several tables share the memory of a site, so a table has no size of its own.
         RelationSize => Datum::Null,
-        PrettySize => Datum::Text(format!("{} bytes", int(0))),
+        DatabaseSize => sessions::database_size(catalog, around),
+        ExportSnapshot => {
+            let error = SqlError::unsupported("pg_export_snapshot()");
+            return Err(
+                error.hint("Without several jobs, pg_dump needs no snapshot of another session.")
+            );
+        }
+        PrettySize => Datum::Text(sessions::pretty_size(&args[0])),
         NullText => Datum::Null,
         ShowDefault => {
             budget.charge(2 * text(0).len())?;

@@ -229,6 +229,7 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
     if let Some((_, hint)) = REFUSED.iter().find(|(word, _)| *word == first) {
         return Err(SqlError::unsupported(first).hint(*hint));
     }
+    plain_operators(&mut tokens);
     // The grammar knows it in some places only, and it means nothing in any.
     if has_words(&tokens, &["NULLS", "NOT", "DISTINCT"]) {
         return Err(SqlError::unsupported("NULLS NOT DISTINCT"));
@@ -333,7 +334,8 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
                 "benefit",
             ];
             if let Some(found) = system.iter().find(|name| name.eq_ignore_ascii_case(show)) {
-                return Ok(Parsed::Design(DesignStatement::Show(found)));
+                let of = shown_relation(found, &tokens).map_err(|error| refused(error, text))?;
+                return Ok(Parsed::Design(DesignStatement::Show(found, of)));
             }
         }
         ("TABLE" | "SELECT" | "WITH" | "VALUES" | "(" | "INSERT", _) => whole_tables(&mut tokens),
@@ -509,6 +511,48 @@ pub(crate) fn position(text: &str, line: u64, column: u64) -> Option<usize> {
     Some(before.map(|line| line.chars().count()).sum::<usize>() + usize::try_from(column).ok()?)
 }
 
+/// Writes `OPERATOR(pg_catalog.=)` before ANY and ALL, where the grammar does not know it, as `=`.
+fn plain_operators(tokens: &mut Vec<TokenWithSpan>) {
+    let is_word = |token: &TokenWithSpan, words: &[&str]| match &token.token {
+        Token::Word(word) => words.iter().any(|one| word.value.eq_ignore_ascii_case(one)),
+        _ => false,
+    };
+    // OPERATOR ( pg_catalog . = ) ANY
+    let is_blank = |token: &TokenWithSpan| matches!(token.token, Token::Whitespace(_));
+    let mut at = 0;
+    while at < tokens.len() {
+        let there = (at..tokens.len()).filter(|at| !is_blank(&tokens[*at])).take(7);
+        let there: Vec<usize> =
+            if is_word(&tokens[at], &["OPERATOR"]) { there.collect() } else { Vec::new() };
+        if let [_, open, schema, dot, operator, close, word] = there[..]
+            && tokens[open].token == Token::LParen
+            && is_word(&tokens[schema], &["pg_catalog"])
+            && tokens[dot].token == Token::Period
+            && tokens[close].token == Token::RParen
+            && is_word(&tokens[word], &["ANY", "ALL", "SOME"])
+        {
+            tokens.drain(operator + 1..=close);
+            tokens.drain(at..operator);
+        }
+        at += 1;
+    }
+}
+
+/// The relation behind `SHOW PARTITIONS FROM`; nothing else may be behind the name of what is
+/// shown.
+fn shown_relation(what: &str, tokens: &[TokenWithSpan]) -> Result<Option<ObjectName>, ParserError> {
+    let parser = Parser::new(&PostgreSqlDialect {});
+    let mut parser = parser.with_tokens_with_locations(tokens.to_vec());
+    parser.next_token();
+    parser.next_token();
+    let is_of_one = what == "partitions" && parser.parse_keyword(Keyword::FROM);
+    let of = is_of_one.then(|| parser.parse_object_name(false)).transpose()?;
+    match parser.peek_token().token {
+        Token::EOF | Token::SemiColon => Ok(of),
+        _ => parser.expected("end of statement", parser.peek_token()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -521,7 +565,7 @@ mod tests {
             Parsed::Design(DesignStatement::Alter { change: DesignChange::Split(key), .. })
                 if key.len() == 2
         ));
-        assert_eq!(parsed[1], Parsed::Design(DesignStatement::Show("partitions")));
+        assert_eq!(parsed[1], Parsed::Design(DesignStatement::Show("partitions", None)));
         for text in ["alter system set autopilot = auto", "ALTER SYSTEM SET autopilot TO 'auto'"] {
             let auto = DesignStatement::Autopilot("auto".to_owned());
             assert_eq!(parse(text).expect("one"), [Parsed::Design(auto)]);

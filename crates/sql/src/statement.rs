@@ -9,7 +9,7 @@ mod session;
 
 use crate::bind::{Binder, folded};
 use crate::budget::Budget;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Named, Relation};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 pub use crate::exec::Cost;
@@ -284,8 +284,11 @@ pub fn compile(
     let action = match parsed {
         Parsed::Nothing(tag) => Action::Nothing(tag),
         Parsed::Maintain(maintenance) => Action::Maintain(maintenance.clone()),
-        Parsed::Design(crate::parse::DesignStatement::Show(name)) => {
-            let query = format!("SELECT * FROM isomer.{name}");
+        Parsed::Design(crate::parse::DesignStatement::Show(name, of)) => {
+            let shown = of.as_ref().map(|of| shown_label(catalog, &Named::of(of)?)).transpose()?;
+            let only =
+                shown.map(|label| format!(" WHERE relation = '{}'", label.replace('\'', "''")));
+            let query = format!("SELECT * FROM isomer.{name}{}", only.unwrap_or_default());
             return compile(&crate::parse::parse(&query)?[0], &query, catalog, params, budget);
         }
         Parsed::Sql(statement) if session::is_show_all(statement) => {
@@ -676,5 +679,13 @@ impl Copy {
     ) -> Result<u64, SqlError> {
         let CopyDirection::Out(plan) = &self.direction else { panic!("rows come out of a query") };
         Exec::new(txn, &[], around, catalog).select(plan, sink)
+    }
+}
+/// As `isomer.partitions` calls a table or an index.
+fn shown_label(catalog: &Catalog, named: &Named) -> Result<String, SqlError> {
+    match catalog.lookup(named) {
+        Some(Relation::Table(table)) => Ok(table.full_name().label()),
+        Some(Relation::Index(_, index)) => Ok(index.name.clone()),
+        _ => Err(catalog.no_relation(named, "table")),
     }
 }

@@ -33,7 +33,7 @@ pub(crate) use information::blocking;
 use information::domain_constraints as domain_constraints_of;
 use information::{constraints_of, information_columns, information_view_columns};
 use information::{domain_checks, information_domain, locks, sequences, sessions};
-use isomer_design::TableId;
+use isomer_design::{Backups, TableId};
 use rows::{attributes, classes, constraints, defaults, indexes, type_row};
 use rows::{dependencies, descriptions, sequence_class, sequence_row, sequences_row};
 use rows::{domain_constraints, domain_row, enum_rows, label_rows};
@@ -82,6 +82,9 @@ pub trait DesignView: Send + Sync {
     /// What the store has against it.
     fn last_number(&self, sequence: &Sequence) -> Result<(i64, bool), SqlError>;
 
+    /// How many backups a table is to have.
+    fn backups(&self, table: TableId) -> Backups;
+
     /// Granted and waiting locks of tables and advisory locks, and those of rows with waiting
     /// transactions.
     fn locks(&self) -> Vec<LockRow>;
@@ -114,6 +117,9 @@ pub enum Locked {
     Numbers(Vec<i64>),
 }
 
+/// The number of the one place in which everything is.
+const DEFAULT_TABLESPACE: i64 = 1663;
+
 /// The name of the user with this number.
 pub(crate) fn role_name(around: &Surroundings, oid: i64) -> String {
     around.identity.roles().name(oid as u32)
@@ -144,11 +150,45 @@ pub trait SettingsView: Send + Sync {
 
 /// Who is connected.
 pub trait SessionsView: Send + Sync {
-    /// The numbers of all connections, and their users.
-    fn sessions(&self) -> Vec<(i32, String)>;
+    /// All sessions, by the numbers of their connections.
+    fn sessions(&self) -> Vec<SessionShown>;
+
+    /// Ends the statement of a session, or the session. False if there is none of this number.
+    fn signal(&self, process: i32, ends_session: bool) -> bool;
 
     /// Each connection's number, and the number of its newest transaction.
     fn transactions(&self) -> Vec<(i32, u64)>;
+}
+
+/// A session as others see it. Times are microseconds since 1970.
+#[derive(Clone, Default, Debug)]
+pub struct SessionShown {
+    /// The number of its connection.
+    pub process: i32,
+    /// The user who has logged in.
+    pub user: String,
+    /// The database that it has named.
+    pub database: String,
+    /// The name that the client gives itself.
+    pub application: String,
+    /// Where the client is; none: on this machine, over a Unix socket.
+    pub client_address: Option<String>,
+    /// The port of the client; -1 over a Unix socket.
+    pub client_port: i64,
+    /// When it began.
+    pub begun_us: i64,
+    /// When its transaction began, if it is in one.
+    pub transaction_us: Option<i64>,
+    /// When its last statement began.
+    pub query_us: Option<i64>,
+    /// Since when it has its state.
+    pub changed_us: i64,
+    /// As `pg_stat_activity` calls it.
+    pub state: &'static str,
+    /// The event that it waits for: its type and name.
+    pub wait: Option<(&'static str, &'static str)>,
+    /// Its last statement, or the beginning of that.
+    pub text: String,
 }
 
 impl SystemTable {
@@ -217,7 +257,8 @@ impl SystemTable {
                 let sequences =
                     catalog.sequences.values().map(|one| sequence_class(one, catalog, access));
                 let tables = catalog.tables.values();
-                let tables = tables.flat_map(|table| classes(table, catalog, access));
+                let tables =
+                    tables.flat_map(|table| classes(table, catalog, access, &*around.design));
                 let views = catalog.views.values().map(|view| view_class(view, catalog, access));
                 tables.chain(sequences).chain(views).collect()
             }
@@ -282,7 +323,16 @@ impl SystemTable {
                 Datum::Null,
                 text("c"),
                 int(-1),
+                int(DEFAULT_TABLESPACE),
+                int(0),
+                int(0),
+                Datum::Null,
             ]],
+            ("pg_catalog", "pg_tablespace") => {
+                let row =
+                    |(oid, name)| vec![int(oid), text(name), int(OWNER), Datum::Null, Datum::Null];
+                [(DEFAULT_TABLESPACE, "pg_default"), (1664, "pg_global")].map(row).to_vec()
+            }
             ("pg_catalog", "pg_roles") => {
                 let row = |role: Role| {
                     vec![
@@ -297,6 +347,7 @@ impl SystemTable {
                         yes(role.superuser),
                         int(-1),
                         Datum::Null,
+                        text("********"),
                     ]
                 };
                 around.identity.roles().all().iter().cloned().map(row).collect()

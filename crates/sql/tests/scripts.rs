@@ -4,14 +4,14 @@
 //! of New York.
 
 use goldenscript::{Command, Context, Runner};
-use isomer_design::{Direction, Key, KeyRange, TableId};
+use isomer_design::{Backups, Direction, Key, KeyRange, TableId};
 use isomer_sql::budget::Budget;
 use isomer_sql::catalog::Catalog;
 use isomer_sql::dates::{Order, TimeStyle};
 use isomer_sql::foreign::Check;
 use isomer_sql::rights::Identity;
 use isomer_sql::sequence::Sequence;
-use isomer_sql::system::{DesignView, LockRow, SessionsView, SettingsView};
+use isomer_sql::system::{DesignView, LockRow, SessionShown, SessionsView, SettingsView};
 use isomer_sql::transaction::{Base, LockKind, LockedRow, Surroundings, Transaction, Visit};
 use isomer_sql::zone::Zone;
 use isomer_sql::{Datum, SqlError};
@@ -154,15 +154,23 @@ impl DesignView for Nothing {
     fn blockers(&self, _: u64) -> Vec<u64> {
         Vec::new()
     }
+
+    fn backups(&self, _: TableId) -> Backups {
+        Backups::NONE
+    }
 }
 
 impl SessionsView for Nothing {
-    fn sessions(&self) -> Vec<(i32, String)> {
+    fn sessions(&self) -> Vec<SessionShown> {
         Vec::new()
     }
 
     fn transactions(&self) -> Vec<(i32, u64)> {
         Vec::new()
+    }
+
+    fn signal(&self, _: i32, _: bool) -> bool {
+        false
     }
 }
 

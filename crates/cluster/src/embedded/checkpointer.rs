@@ -187,7 +187,9 @@ impl Checkpointer {
         let attempts = all.entry(site).or_default();
         if let Some(what) = &error {
             if attempts.error.is_none() {
-                eprintln!("site {site}: no checkpoint was made, it is tried again: {what}");
+                let what =
+                    format!("site {site}: no checkpoint was made, it is tried again: {what}");
+                crate::log_line(what);
             }
             let failures = attempts.failed.map_or(0, |(_, failures)| failures);
             attempts.failed = Some((begun, failures + 1));

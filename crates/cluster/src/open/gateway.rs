@@ -56,12 +56,15 @@ pub enum CancelReason {
     SentAway,
     /// It has gone.
     Gone,
+    /// Another session has ended this one.
+    Terminated,
 }
 
 impl CancelReason {
     /// True if the client has to go, whatever it does.
     pub fn is_final(self) -> bool {
-        matches!(self, CancelReason::Shutdown | CancelReason::SentAway | CancelReason::Gone)
+        use CancelReason::{Gone, SentAway, Shutdown, Terminated};
+        matches!(self, Shutdown | SentAway | Gone | Terminated)
     }
 }
 
@@ -75,6 +78,8 @@ pub struct CancelToken {
     lock_ms: AtomicU64,
     /// The client's newest transaction.
     owner: AtomicU64,
+    /// True while it waits for a lock.
+    waits: AtomicBool,
     waker: AtomicWaker,
 }
 
@@ -82,9 +87,10 @@ impl CancelToken {
     /// Why the client waits no longer, if so.
     pub fn over(&self) -> Option<CancelReason> {
         use CancelReason::{
-            Asked, Gone, LockTime, SentAway, Shutdown, StatementTime, TransactionTime,
+            Asked, Gone, LockTime, SentAway, Shutdown, StatementTime, Terminated, TransactionTime,
         };
-        let all = [Asked, StatementTime, TransactionTime, LockTime, Shutdown, SentAway, Gone];
+        let all =
+            [Asked, StatementTime, TransactionTime, LockTime, Shutdown, SentAway, Gone, Terminated];
         let over = self.over.load(Ordering::SeqCst);
         all.into_iter().find(|why| *why as u8 == over)
     }
@@ -110,6 +116,11 @@ impl CancelToken {
     /// The client's newest transaction; zero, if it had none.
     pub fn owner(&self) -> Owner {
         self.owner.load(Ordering::Relaxed)
+    }
+
+    /// True while the client waits for a lock.
+    pub fn waits_for_lock(&self) -> bool {
+        self.waits.load(Ordering::Relaxed)
     }
 
     pub(crate) fn lock_limit_ms(&self) -> u64 {
@@ -285,7 +296,8 @@ impl<T: Transport> Gateway<T> {
         granted: Option<(TableId, Key)>,
         cancel: &CancelToken,
     ) -> Result<(), OpenError> {
-        let mut waiting = Waiting { shared: &self.shared, owner, granted };
+        let mut waiting = Waiting { shared: &self.shared, owner, granted, cancel };
+        cancel.waits.store(true, Ordering::Relaxed);
         poll_fn(|cx| {
             let ended = cancel.poll_over(cx.waker());
             let mut shared = self.shared.lock();
@@ -305,12 +317,14 @@ impl<T: Transport> Gateway<T> {
 struct Waiting<'g> {
     shared: &'g Mutex<Shared>,
     owner: Owner,
+    cancel: &'g CancelToken,
     /// What it may have been granted without hearing of it: who gives up just then has it, and would keep it for ever.
     granted: Option<(TableId, Key)>,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
+        self.cancel.waits.store(false, Ordering::Relaxed);
         let mut shared = self.shared.lock();
         shared.waiters.remove(&self.owner);
         let woken = match self.granted.take().filter(|_| !shared.locks.is_waiting(self.owner)) {

@@ -265,6 +265,8 @@ impl Session {
         reader.end()?;
         self.cancel.renew();
         let mut portal = self.portals.remove(name).ok_or_else(|| no_portal(name))?;
+        let text = portal.statement.written.text.clone();
+        self.shows(&text);
         let most = usize::try_from(most).unwrap_or(0);
         let is_first = self.txn.is_none() && !self.in_block;
         self.alone = (most == 0 && is_first).then(|| (name.to_owned(), out.mark()));

@@ -129,7 +129,7 @@ impl Session {
                         check_all_designs(&who, "reconfigure the database")?;
                     }
                     DesignStatement::Alter { table, .. } => check_design(table, &catalog, &who)?,
-                    DesignStatement::Show(_) => {}
+                    DesignStatement::Show(..) => {}
                 }
                 // The design is no part of a transaction; what was defined before outside of a block is there.
                 self.end_implicit()?;

@@ -14,10 +14,10 @@ use crate::expr::Expr;
 use crate::foreign::Check;
 use crate::rights::Identity;
 use crate::sequence::Sequence;
-use crate::system::{DesignView, LockRow, SessionsView, SettingsView};
+use crate::system::{DesignView, LockRow, SessionShown, SessionsView, SettingsView};
 use crate::transaction::{Base, LockKind, LockedRow, Surroundings, Transaction, Visit};
 use crate::zone::Zone;
-use isomer_design::{Direction, Key, KeyRange, TableId};
+use isomer_design::{Backups, Direction, Key, KeyRange, TableId};
 use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -223,14 +223,22 @@ impl DesignView for Nowhere {
     fn blockers(&self, _: u64) -> Vec<u64> {
         Vec::new()
     }
+
+    fn backups(&self, _: TableId) -> Backups {
+        Backups::NONE
+    }
 }
 
 impl SessionsView for Nowhere {
-    fn sessions(&self) -> Vec<(i32, String)> {
+    fn sessions(&self) -> Vec<SessionShown> {
         Vec::new()
     }
 
     fn transactions(&self) -> Vec<(i32, u64)> {
         Vec::new()
+    }
+
+    fn signal(&self, _: i32, _: bool) -> bool {
+        false
     }
 }

@@ -10,8 +10,9 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 /// A statement about the design.
 #[derive(Clone, PartialEq, Debug)]
 pub enum DesignStatement {
-    /// `SHOW PARTITIONS` and so on: a table of the schema `isomer`.
-    Show(&'static str),
+    /// `SHOW SITES` and so on: a table of the schema `isomer`. Partitions may be those of one table
+    /// or index.
+    Show(&'static str, Option<ObjectName>),
     /// `ALTER TABLE t ..`
     Alter {
         /// The table.

@@ -84,8 +84,20 @@ impl Roles {
 }
 
 /// The roles that every database has.
-pub const PREDEFINED: [(u32, &str); 2] =
-    [(DATABASE_OWNER as u32, "pg_database_owner"), (DESIGN_ROLE, "isomer_design")];
+pub const PREDEFINED: [(u32, &str); 5] = [
+    (DATABASE_OWNER as u32, "pg_database_owner"),
+    (DESIGN_ROLE, "isomer_design"),
+    (MONITOR, "pg_monitor"),
+    (READ_ALL_STATS, "pg_read_all_stats"),
+    (SIGNAL_BACKEND, "pg_signal_backend"),
+];
+
+/// The role whose members see what all sessions do, as part of what they watch.
+const MONITOR: u32 = 3373;
+/// The role whose members see what all sessions do.
+pub const READ_ALL_STATS: u32 = 3375;
+/// The role whose members end statements and sessions of others that are no superusers.
+pub const SIGNAL_BACKEND: u32 = 4200;
 
 /// Whose rights are asked for: a role, and all whose rights it has as well.
 /// Without one it is nobody in particular, who has the rights of everybody.
@@ -221,6 +233,9 @@ pub fn all_of(role: u32, roles: &Roles, members: &Members) -> BTreeSet<u32> {
     while let Some(member) = new.pop() {
         let of = members.keys().filter(|(_, of)| *of == member).map(|(role, _)| *role);
         new.extend(of.filter(|role| all.insert(*role)).collect::<Vec<_>>());
+    }
+    if all.contains(&MONITOR) {
+        all.insert(READ_ALL_STATS);
     }
     all
 }

@@ -22,9 +22,9 @@ impl<'a> Access<'a> {
     /// The catalog of those relations that the role may do something with.
     pub(super) fn own(&self) -> Catalog {
         let mut own = self.catalog.clone();
-        own.tables.retain(|_, table| self.shows(table.oid, Kind::Table));
-        own.views.retain(|_, view| self.shows(view.oid, Kind::Table));
-        own.sequences.retain(|_, sequence| self.shows(sequence.oid, Kind::Sequence));
+        own.tables.retain(|table| self.shows(table.oid, Kind::Table));
+        own.views.retain(|view| self.shows(view.oid, Kind::Table));
+        own.sequences.retain(|sequence| self.shows(sequence.oid, Kind::Sequence));
         own
     }
 

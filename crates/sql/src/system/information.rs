@@ -6,7 +6,9 @@ use crate::catalog::{Catalog, Check, Index, Name, Table, TableColumn};
 use crate::datum::Datum;
 use crate::domains::Domain;
 use crate::foreign::{ForeignKey, unique_over};
+use crate::rights::READ_ALL_STATS;
 use crate::sequence::{Sequence, shown};
+use crate::system::SessionShown;
 use crate::transaction::Surroundings;
 use crate::types::SqlType;
 use crate::view::View;
@@ -360,27 +362,40 @@ pub(super) fn sequences(sequence: &Arc<Sequence>, around: &Surroundings) -> Opti
     ])
 }
 
-/// Who is connected. What others run is theirs to know.
+/// The sessions. Superusers and members of `pg_read_all_stats` see the activity of all; other roles
+/// see that of the sessions whose user's rights they have.
 pub(super) fn sessions(around: &Surroundings) -> Vec<Vec<Datum>> {
-    let roles = around.identity.roles().all();
-    let row = |(process, user): (i32, String)| {
-        let oid = roles.iter().find(|role| role.name == user).map(|role| int(role.oid));
-        let is_own = process == around.process;
-        let own = |value: Datum| if is_own { value } else { Datum::Null };
+    let who = &around.identity;
+    let sees_all = who.is_superuser || who.acts_as(READ_ALL_STATS);
+    let row = |shown: SessionShown| {
+        let role = who.roles().named(&shown.user).ok().map(|role| role.oid);
+        let is_own = shown.process == around.process;
+        let sees = sees_all || is_own || role.is_some_and(|role| who.acts_as(role as u32));
+        let open = |value: Option<Datum>| value.filter(|_| sees).unwrap_or(Datum::Null);
+        let time = |us: Option<i64>| open(us.map(Datum::Timestamp));
+        let hidden = || text("<insufficient privilege>");
         vec![
             int(super::DATABASE),
-            text(&around.database),
-            int(process.into()),
-            oid.unwrap_or(Datum::Null),
-            Datum::Text(user),
-            own(around.settings.setting("application_name").map_or(Datum::Null, Datum::Text)),
+            Datum::Text(shown.database),
+            int(shown.process.into()),
             Datum::Null,
-            own(Datum::Timestamp(around.begun_us)),
-            own(Datum::Timestamp(around.now_us)),
-            own(text("active")),
+            role.map_or(Datum::Null, int),
+            Datum::Text(shown.user),
+            Datum::Text(shown.application),
+            open(shown.client_address.map(Datum::Text)),
+            Datum::Null,
+            open(Some(int(shown.client_port))),
+            time(Some(shown.begun_us)),
+            time(shown.transaction_us),
+            time(shown.query_us),
+            time(Some(shown.changed_us)),
+            open(shown.wait.map(|(kind, _)| text(kind))),
+            open(shown.wait.map(|(_, name)| text(name))),
+            open(Some(text(shown.state))),
             Datum::Null,
             Datum::Null,
             Datum::Null,
+            if sees { Datum::Text(shown.text) } else { hidden() },
             text("client backend"),
         ]
     };

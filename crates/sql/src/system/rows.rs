@@ -2,7 +2,7 @@
 
 use super::access::Access;
 use super::definitions::regclass;
-use super::{BTREE, HEAP, OWNER, PG_CATALOG, PUBLIC};
+use super::{BTREE, DesignView, HEAP, OWNER, PG_CATALOG, PUBLIC};
 use super::{check_oid, default_oid, int, key_oid, schema_oid, text, yes};
 use crate::bind::checked_columns;
 use crate::catalog::{Catalog, Check, Identity, Namespace, Part, TEMPORARY, Table, TableColumn};
@@ -16,6 +16,7 @@ use crate::rights::{Kind, Object};
 use crate::sequence::{Sequence, taken_from};
 use crate::types::SqlType;
 use crate::view::{Used, View};
+use isomer_design::Backups;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -23,13 +24,22 @@ pub(super) fn classes(
     table: &Arc<Table>,
     catalog: &Catalog,
     access: &Access<'_>,
+    design: &dyn DesignView,
 ) -> Vec<Vec<Datum>> {
     let has_index = table.has_key() || !table.indexes.is_empty();
     let mut rows =
         vec![class(table.oid.into(), &table.name, "r", HEAP, table.columns.len(), has_index)];
     rows[0][17] = int(table.checks.len() as i64);
-    if let Some(columns) = table.shard_by() {
-        rows[0][25] = text(&crate::array::format([Some(&*format!("shard_by={columns}"))]));
+    // As WITH has them, so that who dumps a table dumps them.
+    let backups = design.backups(table.id);
+    let mut options: Vec<String> = Vec::new();
+    options.extend(table.shard_by().map(|columns| format!("shard_by={columns}")));
+    if backups != Backups::NONE {
+        options.push(format!("backups={}", backups.count));
+        options.extend((!backups.on_disk).then(|| "backups_in=memory".to_owned()));
+    }
+    if !options.is_empty() {
+        rows[0][25] = text(&crate::array::format(options.iter().map(|one| Some(&**one))));
     }
     // Clients look for foreign keys where there are triggers, as PostgreSQL keeps them by triggers.
     let has_links = !table.foreign_keys.is_empty() || catalog.referring(table.oid).next().is_some();

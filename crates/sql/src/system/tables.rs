@@ -65,10 +65,11 @@ pub(super) static TABLES: &[Definition] = tables! {
     "pg_catalog" "pg_am" ("oid" OID, "amname" NAME, "amtype" TEXT, "amhandler" OID)
     "pg_catalog" "pg_database" ("oid" OID, "datname" NAME, "datdba" OID, "encoding" I4,
         "datcollate" TEXT, "datctype" TEXT, "datacl" TEXT, "datallowconn" BOOL,
-        "datistemplate" BOOL, "daticulocale" TEXT, "datlocprovider" TEXT, "datconnlimit" I4)
+        "datistemplate" BOOL, "daticulocale" TEXT, "datlocprovider" TEXT, "datconnlimit" I4,
+        "dattablespace" OID, "datfrozenxid" OID, "datminmxid" OID, "datcollversion" TEXT)
     "pg_catalog" "pg_roles" ("oid" OID, "rolname" NAME, "rolsuper" BOOL, "rolcanlogin" BOOL,
         "rolinherit" BOOL, "rolcreaterole" BOOL, "rolcreatedb" BOOL, "rolreplication" BOOL,
-        "rolbypassrls" BOOL, "rolconnlimit" I4, "rolvaliduntil" TSTZ)
+        "rolbypassrls" BOOL, "rolconnlimit" I4, "rolvaliduntil" TSTZ, "rolpassword" TEXT)
     "pg_catalog" "pg_auth_members" ("roleid" OID, "member" OID, "grantor" OID, "admin_option" BOOL)
     "pg_catalog" "pg_user" ("usename" NAME, "usesysid" OID, "usesuper" BOOL)
     "pg_catalog" "pg_settings" ("name" TEXT, "setting" TEXT, "category" TEXT, "short_desc" TEXT,
@@ -162,9 +163,11 @@ pub(super) static TABLES: &[Definition] = tables! {
         "is_trigger_insertable_into" TEXT)
     "pg_catalog" "pg_cursors" ("name" TEXT, "statement" TEXT, "is_holdable" BOOL,
         "is_binary" BOOL, "is_scrollable" BOOL, "creation_time" TSTZ)
-    "pg_catalog" "pg_stat_activity" ("datid" OID, "datname" NAME, "pid" I4, "usesysid" OID,
-        "usename" NAME, "application_name" TEXT, "client_addr" TEXT, "xact_start" TSTZ,
-        "query_start" TSTZ, "state" TEXT, "wait_event_type" TEXT, "wait_event" TEXT, "query" TEXT,
+    "pg_catalog" "pg_stat_activity" ("datid" OID, "datname" NAME, "pid" I4, "leader_pid" I4,
+        "usesysid" OID, "usename" NAME, "application_name" TEXT, "client_addr" TEXT,
+        "client_hostname" TEXT, "client_port" I4, "backend_start" TSTZ, "xact_start" TSTZ,
+        "query_start" TSTZ, "state_change" TSTZ, "wait_event_type" TEXT, "wait_event" TEXT,
+        "state" TEXT, "backend_xid" I8, "backend_xmin" I8, "query_id" I8, "query" TEXT,
         "backend_type" TEXT)
     "pg_catalog" "pg_locks" ("locktype" TEXT, "database" OID, "relation" OID, "page" I4,
         "tuple" I2, "virtualxid" TEXT, "transactionid" I8, "classid" OID, "objid" OID,
@@ -213,7 +216,6 @@ pub(super) static VOID: &[&str] = &[
     "pg_subscription",
     "pg_default_acl",
     "pg_seclabel",
-    "pg_tablespace",
     "pg_cast",
     "pg_aggregate",
     "pg_operator",

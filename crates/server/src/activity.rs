@@ -1,0 +1,104 @@
+//! The activity of sessions, for `pg_stat_activity` and the server's log.
+//!
+//! A session writes here when a statement begins and when it ends, and others read: a lock that is
+//! almost never contended, held for the copy of a text of at most [`TEXT_BYTES_MAX`] bytes.
+
+use crate::socket::Socket;
+use isomer_cluster::log_line;
+use isomer_sql::system::SessionShown;
+use parking_lot::Mutex;
+use std::fmt::Display;
+use std::sync::Arc;
+
+/// Statements are shown up to this length.
+const TEXT_BYTES_MAX: usize = 1024;
+
+/// See the [module documentation](self).
+pub(crate) struct Activity {
+    clock: fn() -> i64,
+    process: i32,
+    shown: Mutex<SessionShown>,
+}
+
+impl Activity {
+    /// A session that begins.
+    pub(crate) fn new(
+        clock: fn() -> i64,
+        process: i32,
+        (user, database): (&str, &str),
+        socket: &Socket,
+    ) -> Arc<Activity> {
+        let now_us = clock();
+        let peer = socket.peer();
+        let shown = SessionShown {
+            process,
+            user: user.to_owned(),
+            database: database.to_owned(),
+            client_address: peer.map(|peer| peer.ip().to_string()),
+            client_port: peer.map_or(-1, |peer| peer.port().into()),
+            begun_us: now_us,
+            changed_us: now_us,
+            state: "idle",
+            ..SessionShown::default()
+        };
+        Arc::new(Activity { clock, process, shown: Mutex::new(shown) })
+    }
+
+    /// As others see it.
+    pub(crate) fn shown(&self) -> SessionShown {
+        self.shown.lock().clone()
+    }
+
+    /// A statement begins. Gives when, in microseconds since 1970.
+    pub(crate) fn begin(&self, text: &str) -> i64 {
+        let now_us = (self.clock)();
+        let mut shown = self.shown.lock();
+        shown.text.clear();
+        shown.text.push_str(&text[..text.floor_char_boundary(TEXT_BYTES_MAX)]);
+        (shown.query_us, shown.changed_us, shown.state) = (Some(now_us), now_us, "active");
+        now_us
+    }
+
+    /// A statement that began at a time has ended: the log tells of it, if it has taken as long as
+    /// this, in milliseconds.
+    pub(crate) fn end(&self, begun_us: i64, slow_ms: Option<u64>) {
+        let took_us = (self.clock)() - begun_us;
+        if slow_ms.is_some_and(|slow| took_us >= 1000 * i64::try_from(slow).unwrap_or(i64::MAX)) {
+            let (text, ms) = (self.shown.lock().text.clone(), took_us as f64 / 1000.0);
+            self.tell(format_args!("duration: {ms:.3} ms  statement: {text}"));
+        }
+    }
+
+    /// A transaction begins.
+    pub(crate) fn begin_transaction(&self, now_us: i64) {
+        self.shown.lock().transaction_us = Some(now_us);
+    }
+
+    /// The session waits for its client, with this status of ReadyForQuery.
+    pub(crate) fn rest(&self, status: u8, is_in_transaction: bool, application: &str) {
+        let mut shown = self.shown.lock();
+        let state = match (status, is_in_transaction) {
+            (b'E', _) => "idle in transaction (aborted)",
+            (b'T', _) => "idle in transaction",
+            _ => "idle",
+        };
+        if !is_in_transaction {
+            shown.transaction_us = None;
+        }
+        if shown.application != application {
+            application.clone_into(&mut shown.application);
+        }
+        if shown.state != state {
+            (shown.state, shown.changed_us) = (state, (self.clock)());
+        }
+    }
+
+    /// A line of the log about the session.
+    pub(crate) fn tell(&self, what: impl Display) {
+        let (user, database) = {
+            let shown = self.shown.lock();
+            (shown.user.clone(), shown.database.clone())
+        };
+        log_line(format_args!("[{}] {user}@{database}: {what}", self.process));
+    }
+}

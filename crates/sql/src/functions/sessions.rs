@@ -1,0 +1,110 @@
+//! Functions for operators: sessions and sizes.
+
+use crate::catalog::Catalog;
+use crate::datum::Datum;
+use crate::error::{SqlError, code};
+use crate::rights::SIGNAL_BACKEND;
+use crate::transaction::Surroundings;
+
+/// Ends the statement of a session, or the session; false, with a warning, if there is none of this
+/// number.
+///
+/// # Errors
+/// 42501 unless the role has the rights of the session's user, or is a member of
+/// `pg_signal_backend` and the user is no superuser.
+pub(super) fn signal(
+    process: i64,
+    ends_session: bool,
+    around: &Surroundings,
+) -> Result<bool, SqlError> {
+    let sessions = around.sessions.sessions();
+    let Some(found) = sessions.iter().find(|shown| i64::from(shown.process) == process) else {
+        let message = format!("PID {process} is not a PostgreSQL server process");
+        around.warnings.borrow_mut().push(SqlError::new("01000", message));
+        return Ok(false);
+    };
+    let who = &around.identity;
+    let role = who.roles().named(&found.user).ok();
+    let (act, thing, is_done) = match ends_session {
+        true => ("terminate", "process", "terminated"),
+        false => ("cancel", "query", "canceled"),
+    };
+    let refused = if who.is_superuser {
+        None
+    } else if role.is_some_and(|role| role.superuser) {
+        Some(format!("must be a superuser to {act} superuser {thing}"))
+    } else if role.is_some_and(|role| who.acts_as(role.oid as u32)) || who.acts_as(SIGNAL_BACKEND) {
+        None
+    } else {
+        Some(format!(
+            "must be a member of the role whose {thing} is being {is_done} or member of pg_signal_backend"
+        ))
+    };
+    match refused {
+        Some(message) => Err(SqlError::new(code::INSUFFICIENT_PRIVILEGE, message)),
+        None => Ok(around.sessions.signal(found.process, ends_session)),
+    }
+}
+
+/// The memory of the rows and indexes of all sites, in bytes.
+pub(super) fn database_size(catalog: &Catalog, around: &Surroundings) -> Datum {
+    let sites = around.design.rows("sites", catalog);
+    let bytes = sites.iter().map(|row| match row.get(MEMORY_BYTES) {
+        Some(Datum::Int(bytes)) => *bytes,
+        _ => 0,
+    });
+    Datum::Int(bytes.sum())
+}
+
+/// The place of `memory_bytes` in `isomer.sites`.
+const MEMORY_BYTES: usize = 3;
+
+/// A number of bytes in the unit in which it has up to five digits, rounded half away from zero.
+pub(super) fn pretty_size(bytes: &Datum) -> String {
+    const UNITS: [&str; 6] = ["bytes", "kB", "MB", "GB", "TB", "PB"];
+    let bytes = match bytes {
+        Datum::Int(bytes) => i128::from(*bytes),
+        // Of a fraction of a byte nothing is said.
+        Datum::Numeric(bytes) => {
+            let text = bytes.to_string();
+            text.split('.').next().and_then(|whole| whole.parse().ok()).unwrap_or(0)
+        }
+        _ => 0,
+    };
+    let mut unit = 0;
+    // In halves of a unit, cut off; of bytes, in bytes.
+    let mut size = bytes;
+    let rounded = |halves: i128| (halves + halves.signum()) / 2;
+    while unit + 1 < UNITS.len() {
+        let limit = if unit == 0 { 10 << 10 } else { (20 << 10) - 1 };
+        if size.abs() < limit {
+            break;
+        }
+        size /= if unit == 0 { 1 << 9 } else { 1 << 10 };
+        unit += 1;
+    }
+    let size = if unit == 0 { size } else { rounded(size) };
+    format!("{size} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_shown_with_up_to_five_digits() {
+        for (bytes, shown) in [
+            (0, "0 bytes"),
+            (10_239, "10239 bytes"),
+            (10_240, "10 kB"),
+            (-10_240, "-10 kB"),
+            (10_485_247, "10239 kB"),
+            (10_485_248, "10 MB"),
+            (1 << 30, "1024 MB"),
+            (10 << 30, "10 GB"),
+            (i64::MAX, "8192 PB"),
+        ] {
+            assert_eq!(pretty_size(&Datum::Int(bytes)), shown, "{bytes}");
+        }
+    }
+}
