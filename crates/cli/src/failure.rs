@@ -1,5 +1,6 @@
 //! Failures of commands, and their exit codes.
 
+use isomer_sql::SqlError;
 use std::fmt::Display;
 use std::process::ExitCode;
 
@@ -23,6 +24,13 @@ impl Failure {
     /// A command that could not do its work.
     pub fn failed(what: impl Display) -> Failure {
         Failure::Failed(what.to_string())
+    }
+
+    /// An error of SQL that no client has asked for, so its code says nothing.
+    pub(crate) fn of_engine(error: &SqlError) -> Failure {
+        let detail = error.detail.iter().map(|detail| format!("; {detail}"));
+        let hint = error.hint.iter().map(|hint| format!(" ({hint})"));
+        Failure::Failed(detail.chain(hint).fold(error.message.clone(), |all, more| all + &more))
     }
 
     /// An error that a server returned, with its SQLSTATE and hint.

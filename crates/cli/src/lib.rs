@@ -44,6 +44,7 @@ pub mod loads;
 mod node;
 #[doc(hidden)]
 pub mod out;
+mod password;
 #[doc(hidden)]
 pub mod plan;
 #[doc(hidden)]

@@ -7,7 +7,7 @@ use crate::kafka::LogArgs;
 use crate::serve::{CheckpointArgs, LOOK, SiteMemory, progress};
 use crate::stop::Stop;
 use clap::Args;
-use isomer_cluster::{Durability, Node, Options};
+use isomer_cluster::{Durability, Node, Options, log_line};
 use isomer_design::SiteId;
 use isomer_net::Role;
 use isomer_server::{Passage, PassageOptions};
@@ -82,6 +82,7 @@ fn passage(args: &NodeArgs, place: &Place) -> Result<Option<Passage>, Failure> {
 /// If the folder or the address cannot be used, or the sites not be opened.
 pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
+    isomer_server::use_small_pages();
     isomer_server::make_private_files();
     isomer_server::raise_limit();
     let sites: Vec<SiteId> = args.sites.iter().flatten().copied().collect();
@@ -128,7 +129,7 @@ pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
         None => options,
     };
     let node = stop.while_opening(|| Node::open(options)).map_err(Failure::failed)?;
-    node.notes().iter().for_each(|note| eprintln!("{note}"));
+    node.notes().iter().for_each(log_line);
     let shown: Vec<String> = sites.iter().map(ToString::to_string).collect();
     println!(
         "isomer node {name} at {}: sites {} in {}",
@@ -146,12 +147,12 @@ pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
         lost = node.is_lost();
     }
     stop.begin_to_stop();
-    eprintln!("stopping");
+    log_line("stopping");
     if let Some(why) = lost {
         return Err(Failure::failed(why));
     }
     node.checkpoint().map_err(Failure::failed)?;
     drop(node);
-    eprintln!("stopped");
+    log_line("stopped");
     Ok(())
 }

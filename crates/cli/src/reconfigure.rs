@@ -4,9 +4,10 @@
 //! The command is an SQL client: it uses `ALTER SYSTEM RECONFIGURE` and `isomer.reconfigurations`.
 
 use crate::failure::Failure;
-use crate::{clock, out, text};
-use postgres::{Client, NoTls, Row};
+use crate::{clock, out, password, text};
+use postgres::{Client, Config, NoTls, Row};
 use serde::Serialize;
+use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -185,8 +186,24 @@ pub(crate) struct Server(Client);
 impl Server {
     /// Connects with a connection string of PostgreSQL's clients.
     pub(crate) fn connect(connection: &str) -> Result<Server, Failure> {
-        let client = Client::connect(connection, NoTls);
-        client.map(Server).map_err(|error| Failure::of_server(connection, &error))
+        let wrong = |error: &postgres::Error| Failure::of_server(connection, error);
+        let mut config: Config = connection.parse().map_err(|error| wrong(&error))?;
+        if config.get_password().is_none()
+            && let Some(password) = password::of(&config)
+        {
+            config.password(password);
+        }
+        let has_password = config.get_password().is_some();
+        config.connect(NoTls).map(Server).map_err(|error| {
+            let says = error.to_string() + &error.source().map_or_else(String::new, |it| it.to_string());
+            match says.contains("password missing") && !has_password {
+                true => Failure::failed(format!(
+                    "{connection}: the server asks for a password: set PGPASSWORD, or have a line for it in ~/.pgpass or \
+                     the file that PGPASSFILE names"
+                )),
+                false => wrong(&error),
+            }
+        })
     }
 
     /// Runs a query; returns its rows.

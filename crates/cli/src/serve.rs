@@ -8,7 +8,9 @@ use crate::isolation::IsolationLevel;
 use crate::kafka::LogArgs;
 use crate::stop::Stop;
 use clap::Args;
-use isomer_cluster::{CheckpointStore, Checkpointing, Durability, Logs, Options, Recovering};
+use isomer_cluster::{
+    CheckpointStore, Checkpointing, Durability, Logs, Options, Recovering, log_line,
+};
 use isomer_design::SiteId;
 use isomer_net::{Net, Role};
 use isomer_plan::elastic::{Fleet, Options as Elasticity};
@@ -26,6 +28,8 @@ pub(crate) type SiteMemory = Option<usize>;
 const LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 5433));
 /// A process has no more sites.
 const SITES_MAX_HERE: usize = 64;
+/// The time between two writes of the strategy's memory, in microseconds.
+const KEEP_US: i64 = 30_000_000;
 /// How often the command looks whether it was asked to stop.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
@@ -155,6 +159,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     } else {
         Durability::Commit
     };
+    isomer_server::use_small_pages();
     isomer_server::make_private_files();
     let descriptors = isomer_server::raise_limit();
     let options = Options::in_folder(&args.data, args.sites)
@@ -194,15 +199,17 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let elasticity = Elasticity { fleet: args.scale.clone(), p99_us_max, ..Elasticity::default() };
     let decider = Decider::named(&args.strategy, elasticity).map_err(Failure::usage)?;
     let engine = stop.while_opening(|| Engine::open(options, decider, args.autopilot));
-    let engine = engine.map_err(Failure::failed)?;
+    let engine = engine.map_err(|error| Failure::of_engine(&error))?;
     if let Some(max) = args.site_memory {
         engine.database().set_site_memory(max);
     }
     for note in engine.database().notes() {
-        eprintln!("{note}");
+        log_line(note);
     }
     if engine.database().is_new() && args.autopilot.is_none() {
-        engine.set_autopilot(&Mode::Auto.to_string()).map_err(Failure::failed)?;
+        engine
+            .set_autopilot(&Mode::Auto.to_string())
+            .map_err(|error| Failure::of_engine(&error))?;
     }
     let here = engine.database().sites().len();
     let sites = here + engine.database().sites_elsewhere().len();
@@ -243,22 +250,28 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
         engine.catalog().tables.len(),
         ways(&server, args.trust, socket.as_deref())
     );
-    eprintln!("{}", autopilot(engine.autopilot()));
+    log_line(autopilot(engine.autopilot()));
+    let mut kept = clock::now_us();
     let (mut lost, mut watch) = (None, net.map(|(net, _)| Watch::new(net)));
     while !stop.is_asked() && lost.is_none() {
         clock::sleep(LOOK);
         watch.iter_mut().for_each(Watch::look);
         lost = engine.database().is_lost();
+        if clock::now_us() - kept > KEEP_US {
+            // A write that fails is tried again later.
+            let _ = engine.database().remember();
+            kept = clock::now_us();
+        }
     }
     stop.begin_to_stop();
-    eprintln!("stopping: {} clients", server.connected());
+    log_line(format_args!("stopping: {} clients", server.connected()));
     server.stop();
     drop(server);
     if let Some(why) = lost {
         return Err(Failure::failed(why));
     }
     engine.database().checkpoint().map_err(Failure::failed)?;
-    eprintln!("stopped");
+    log_line("stopped");
     Ok(())
 }
 

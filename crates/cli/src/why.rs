@@ -1,9 +1,9 @@
 //! `isomer why`: how a key came to be where it is, what the autopilot thinks that things cost, and how often its
 //! decisions kept what they promised.
 //!
-//! Both are read from what the strategy of a database remembers in its folder. That is written when the
-//! database is closed and every so many changes; so the database may be open elsewhere, and the last
-//! moments are missing then.
+//! Both are read from what the strategy of a database remembers in its folder. A server writes that
+//! every 30 seconds, and when it closes the database; so the database may be open in another
+//! process, and the last moments are missing then.
 
 use crate::failure::Failure;
 use crate::{autopilot, out};
@@ -38,7 +38,8 @@ pub(crate) fn run(args: &WhyArgs) -> Result<(), Failure> {
     let folder = args.data.display();
     let (design, memory) = isomer_cluster::look(&args.data, "learned").map_err(Failure::failed)?;
     let memory = memory.ok_or_else(|| {
-        let what = "its strategy has learned nothing yet; the autopilot is `--strategy learned`";
+        let what = "its strategy has kept nothing yet; the autopilot is `--strategy learned`, and a server keeps what \
+                    that has learned every 30 s";
         Failure::failed(format!("{folder}: {what}"))
     })?;
     let memory =

@@ -8,7 +8,7 @@ use crate::stop::Stop;
 use clap::Args;
 use isomer_cluster::{
     CheckpointStore, DatabaseId, Logs, OpenDatabaseError, find_database, found_database,
-    join_cluster, read_cluster, sites_of,
+    join_cluster, log_line, read_cluster, sites_of,
 };
 use isomer_design::SiteId;
 use isomer_net::{Member, Net, NodeTls, PeerState, Role};
@@ -329,8 +329,8 @@ impl Watch {
         for (before, now) in self.before.iter().zip(&now) {
             let Member { name, address, .. } = &now.member;
             match (&before.reached, &now.reached) {
-                (Ok(_), Err(why)) => eprintln!("{name} at {address} is gone: {why}"),
-                (Err(_), Ok(_)) => eprintln!("{name} at {address} is there"),
+                (Ok(_), Err(why)) => log_line(format_args!("{name} at {address} is gone: {why}")),
+                (Err(_), Ok(_)) => log_line(format_args!("{name} at {address} is there")),
                 _ => {}
             }
         }
