@@ -11,6 +11,8 @@ use clap::Args;
 use isomer_cluster::{
     CheckpointStore, Checkpointing, Durability, Logs, Options, Recovering, log_line,
 };
+#[cfg(feature = "console")]
+use isomer_console::{Console, ConsoleOptions};
 use isomer_design::SiteId;
 use isomer_net::{Net, Role};
 use isomer_plan::elastic::{Fleet, Options as Elasticity};
@@ -52,6 +54,10 @@ pub(crate) struct ServeArgs {
     /// password: `psql -h DIR`; it saves them what TCP costs [default: the database's folder]
     #[arg(long, value_name = "DIR")]
     socket: Option<PathBuf>,
+    /// Serve the console, and metrics for Prometheus at /metrics, at this loopback address, such as 127.0.0.1:8080
+    #[cfg(feature = "console")]
+    #[arg(long, value_name = "ADDR")]
+    http: Option<SocketAddr>,
     /// A certificate (PEM), to encrypt connections with; clients of other machines have to
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
@@ -252,6 +258,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     );
     log_line(autopilot(engine.autopilot()));
     let mut kept = clock::now_us();
+    #[cfg(feature = "console")]
+    let _console = console(args, &engine, address, socket.as_deref())?;
     let (mut lost, mut watch) = (None, net.map(|(net, _)| Watch::new(net)));
     while !stop.is_asked() && lost.is_none() {
         clock::sleep(LOOK);
@@ -323,6 +331,35 @@ fn connections_max(args: &ServeArgs, descriptors: u64, sites: usize) -> Result<u
         );
     }
     Ok(places)
+}
+
+/// Starts the console, if it is asked for, and says where a browser finds it.
+#[cfg(feature = "console")]
+fn console(
+    args: &ServeArgs,
+    engine: &Arc<Engine>,
+    server: SocketAddr,
+    socket: Option<&Path>,
+) -> Result<Option<Console>, Failure> {
+    let Some(listen) = args.http else { return Ok(None) };
+    let engine = engine.clone();
+    let server = match server.ip().is_unspecified() {
+        true => SocketAddr::from((Ipv4Addr::LOCALHOST, server.port())),
+        false => server,
+    };
+    let trusts_socket = args.trust != Trust::Nobody;
+    let options = ConsoleOptions {
+        listen,
+        server,
+        socket: socket.filter(|_| trusts_socket).map(Path::to_owned),
+        figures: Arc::new(move || engine.figures()),
+        clock: clock::now_us,
+        random: clock::random,
+    };
+    let console = Console::start(options);
+    let console = console.map_err(|error| Failure::failed(format!("--http {listen}: {error}")))?;
+    log_line(format!("console: {}", console.link()));
+    Ok(Some(console))
 }
 
 /// What the autopilot does, and how that is changed.

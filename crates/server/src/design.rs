@@ -3,6 +3,7 @@
 
 use crate::backend::database;
 use crate::engine::{Engine, damaged};
+use crate::figures::FigureValue;
 use crate::limits::ended;
 use crate::numbers::NUMBERS;
 use crate::size::read_site_memory;
@@ -242,12 +243,57 @@ impl DesignView for Engine {
             "reconfigurations" => self.reconfiguration_rows(),
             "benefit" => self.benefit_rows(),
             "autopilot" => self.autopilot_rows(),
+            "metrics" => self.metric_rows(),
             _ => self.decision_rows(),
         }
     }
 }
 
 impl Engine {
+    /// Figures as rows; a histogram as the rows that Prometheus makes of it.
+    fn metric_rows(&self) -> Vec<Vec<Datum>> {
+        let row = |name: &str, kind: &str, labels: String, value: f64, help: &str| {
+            let [name, labels, kind] = [name, &labels, kind].map(Datum::text);
+            vec![name, labels, kind, Datum::Float(value), Datum::text(help)]
+        };
+        let mut rows = Vec::new();
+        for figure in self.figures() {
+            let (name, help, labels) = (figure.name, figure.help, figure.label_text());
+            match figure.value {
+                FigureValue::Counter(count) => {
+                    let name = format!("{name}_total");
+                    rows.push(row(&name, "counter", labels, count as f64, help));
+                }
+                FigureValue::Gauge(level) => rows.push(row(name, "gauge", labels, level, help)),
+                FigureValue::Histogram { sum, count, buckets } => {
+                    let mut below = 0;
+                    for (end, count) in buckets {
+                        below += count;
+                        let end = if end == f64::MAX { "+Inf".to_owned() } else { end.to_string() };
+                        let name = format!("{name}_bucket");
+                        rows.push(row(
+                            &name,
+                            "histogram",
+                            format!("le=\"{end}\""),
+                            below as f64,
+                            help,
+                        ));
+                    }
+                    rows.push(row(&format!("{name}_sum"), "histogram", String::new(), sum, help));
+                    let count = count as f64;
+                    rows.push(row(
+                        &format!("{name}_count"),
+                        "histogram",
+                        String::new(),
+                        count,
+                        help,
+                    ));
+                }
+            }
+        }
+        rows
+    }
+
     fn table_rows(&self, catalog: &Catalog) -> Vec<Vec<Datum>> {
         let design = self.database().design();
         let row = |table: &std::sync::Arc<Table>| {

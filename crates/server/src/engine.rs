@@ -17,6 +17,7 @@ pub(crate) use stored::system_table;
 pub(crate) use tables::values_of;
 
 use crate::backend::{database, explain};
+use crate::figures::Statements;
 use crate::indexes::Build;
 use crate::pilot::Decider;
 use crate::users::Users;
@@ -111,6 +112,24 @@ impl Drop for Publishing {
     }
 }
 
+/// Changes of the design since the start: the last ones with their numbers, and counts by kind.
+#[derive(Default)]
+struct Changes {
+    last: VecDeque<(u64, ChangeEvent)>,
+    made: BTreeMap<&'static str, u64>,
+}
+
+impl Changes {
+    fn add(&mut self, event: &ChangeEvent) {
+        *self.made.entry(event.change.operator()).or_default() += 1;
+        let number = self.made.values().sum();
+        self.last.push_back((number, event.clone()));
+        if self.last.len() > CHANGES_MAX {
+            self.last.pop_front();
+        }
+    }
+}
+
 /// See the [module documentation](self).
 pub struct Engine {
     gateway: Arc<Gateway>,
@@ -139,7 +158,8 @@ pub struct Engine {
     pub(crate) readers: Readers,
     /// What is being built.
     pub(crate) builds: Mutex<Vec<Arc<Build>>>,
-    changes: Arc<Mutex<VecDeque<(u64, ChangeEvent)>>>,
+    changes: Arc<Mutex<Changes>>,
+    pub(crate) statements: Statements,
     autopilot: Decider,
 }
 
@@ -159,17 +179,9 @@ impl Engine {
         let sequences_table = system_table(&database, sequences_schema())?;
         let numbers = Numbers::of(system_table(&database, values_schema())?);
         let users = Users::open(&database)?;
-        let changes = Arc::new(Mutex::new(VecDeque::new()));
+        let changes = Arc::new(Mutex::new(Changes::default()));
         let remembered = changes.clone();
-        let next = AtomicU64::new(1);
-        database.watch(move |event: &ChangeEvent| {
-            let mut changes = remembered.lock();
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            changes.push_back((number, event.clone()));
-            if changes.len() > CHANGES_MAX {
-                changes.pop_front();
-            }
-        });
+        database.watch(move |event: &ChangeEvent| remembered.lock().add(event));
         let engine = Engine {
             gateway: Gateway::new(database),
             catalog: ArcSwap::default(),
@@ -189,6 +201,7 @@ impl Engine {
             readers: Readers::default(),
             builds: Mutex::default(),
             changes,
+            statements: Statements::default(),
             autopilot,
         };
         let mode = mode.map_or_else(|| engine.kept_autopilot(), |mode| Ok(Some(mode)))?;
@@ -231,7 +244,12 @@ impl Engine {
 
     /// The last changes of the design since the start, with their numbers.
     pub(crate) fn changes(&self) -> Vec<(u64, ChangeEvent)> {
-        self.changes.lock().iter().cloned().collect()
+        self.changes.lock().last.iter().cloned().collect()
+    }
+
+    /// How many changes of each kind were made since the start.
+    pub(crate) fn changes_made(&self) -> BTreeMap<&'static str, u64> {
+        self.changes.lock().made.clone()
     }
 
     /// Who changes the design, in the mode `auto`.

@@ -32,6 +32,7 @@
 //! | `views`, `dependents` | definitions of views; what hangs on what is dropped |
 //! | `design`, `autopilot`, `pilot`, `reconfigure` | the design in SQL, and who changes it |
 //! | `backend` | the transaction that statements run in |
+//! | `figures` | counts and levels, for `isomer.metrics` and for Prometheus |
 
 mod activity;
 mod alter;
@@ -49,6 +50,7 @@ mod draft;
 mod engine;
 mod enums;
 mod explain;
+mod figures;
 mod foreign;
 mod grants;
 mod guesses;
@@ -82,6 +84,7 @@ mod views;
 mod wire;
 
 pub use engine::Engine;
+pub use figures::{Figure, FigureValue};
 pub use options::{ServerOptions, Trust};
 pub use passage::{Passage, PassageOptions};
 pub use pilot::Decider;

@@ -62,7 +62,10 @@ impl Session {
         flush: &mut dyn Flush,
     ) -> Result<(), SqlError> {
         let _limited = self.limited();
-        self.perform(call, out, flush)
+        let begun = limits::now();
+        let result = self.perform(call, out, flush);
+        self.engine.statements.count(limits::now().duration_since(begun), &result);
+        result
     }
 
     /// Limits the time of the statement that begins.

@@ -72,7 +72,6 @@ select json_build_object('k', 1, 'v', array[1, null], 't', now()), jsonb_pretty(
 select jsonb_agg(t order by id), json_object_agg(id, name), jsonb_object_agg(name, v) over (order by id) from t where name is not null
 select key, value from jsonb_each_text('{"a": "\u0041", "b": [{}]}') union select k, null from json_object_keys('{"a": 1}') k
 select unnest(array['{"a": 1}', '[]']::jsonb[]) j, generate_series(1, 3), row_to_json(t) from t order by 1
-<<<<<<< HEAD
 create table if not exists app.g (id serial primary key, a int check (a < g.b), b int, c text generated always as (lower(b || 'x')) stored not null unique)
 create table l (like t including all excluding indexes, z int default 1, like app.g including generated including comments)
 update app.g set c = default, a = 3 where b > 1 returning c
@@ -86,10 +85,8 @@ set search_path = app, "$user", public, "Odd one"
 select current_schema(), current_schemas(true), to_regclass('app.g'), pg_table_is_visible('app.g'::regclass) from app.g
 drop schema if exists app, other cascade
 create or replace temp view pg_temp.seen (a, b) as select id, c from app.g
-=======
 select interval '1 day -2:30' * 1.5 + age(now()::timestamp, timestamp 'Feb 10 1997 5:32PM'), now() - interval 'P1Y2M', time '04:05 PM' - time '10:00', justify_interval('35 days 25:00')
 select date '1/8/1999' + time '10:00', timestamptz '20000315T080808 America/New_York', timetz '04:05:06 PST', extract(epoch from interval '1 mon'), date 'J2451187', timestamp '-infinity'
 select g, make_interval(days => 3, secs => 1.5) from generate_series(timestamp '2026-01-01', '2026-01-09', '36 hours') g
 select array[1, 2, null] || 3 @> array[2], (array['a', 'b'])[1:1], array_position(array[1.0, 2], 2), string_to_array('a,b', ','), array_replace('{1,2}'::int[], 1, null), array[now(), 'today'] from t
 select n, l from unnest(array[1, 2], '{a}'::text[]) u (n, l) where n = any(array[1]) or array[n] < '{2}'
->>>>>>> b0cbf01 (Times, intervals and arrays as columns: scripts, corpus, random statements; keys of them that are columns' own are checked)

@@ -195,6 +195,7 @@ pub(super) static TABLES: &[Definition] = tables! {
         "as_foretold_percent" F8, "taken_back_percent" F8)
     "isomer" "autopilot" ("strategy" TEXT, "mode" TEXT, "processor_percent_max" F8,
         "processor_percent" F8, "processor_ms" F8, "passes" I8, "samples" I8)
+    "isomer" "metrics" ("name" TEXT, "labels" TEXT, "kind" TEXT, "value" F8, "help" TEXT)
 };
 
 /// Tables about what Isomer does not have. Those that are looked at from the outer side of a join are above as well.

@@ -1,0 +1,159 @@
+//! The console: what a running server does and why, in a browser; and its metrics for Prometheus.
+//!
+//! # The problem
+//!
+//! A database that moves data by itself has to answer four questions at any time: what moved, why, what it
+//! brought, and how to stop it. SQL answers them (`isomer.*`); most people would rather look.
+//!
+//! ```text
+//!   browser ──HTTP──▶ routes ──┬─ pages        files of web/, inside of the program
+//!                              ├─ /api/live    server-sent events: the last hour, then a sample a second
+//!                              ├─ /api/ask/…   a named question ─▶ SQL ─▶ the server, as the user who logged in
+//!                              ├─ /api/act     a named action   ─▶ SQL ─▶ the server, as the user who logged in
+//!                              └─ /metrics     figures in Prometheus' text; /health, /ready
+//! ```
+//!
+//! # Invariants
+//!
+//! * **One interface.** Pages show what `isomer.*` and `pg_catalog` show. Each browser session has a connection
+//!   to the server of its own, so the server's rights decide what it sees and does. The console has no rights.
+//! * **Questions and actions are named.** No text of a request becomes SQL but numbers and quoted literals.
+//! * **Bounded.** Answers are sorted and cut at the server ([`questions`]); an hour of samples, [`VIEWERS_MAX`]
+//!   streams and [`sessions::SESSIONS_MAX`] sessions at most. A viewer that stops reading loses samples, and
+//!   takes no memory.
+//! * **This machine only.** It listens at loopback addresses, and answers only requests that name one as their
+//!   host, so that a page of another origin cannot reach it by a name of its own.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`routes`] | paths, headers, and who may pass |
+//! | [`sessions`] | log-in, cookies, connections |
+//! | [`questions`] | the SQL of questions and actions |
+//! | [`history`] | samples of the last hour, and their subscribers |
+//! | [`metrics`] | the text for Prometheus |
+//!
+//! Left out: encryption, and so other machines' browsers (a tunnel brings them here); the heat map of accesses
+//! over time; approval of proposals; pages at nodes, which have no catalog to ask.
+
+mod history;
+mod metrics;
+mod questions;
+mod routes;
+mod sessions;
+
+use history::History;
+use isomer_server::Figure;
+use sessions::Sessions;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// Streams of samples at a time.
+const VIEWERS_MAX: usize = 256;
+/// The interval of samples.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// What the console needs of the process that runs it.
+pub struct ConsoleOptions {
+    /// Where to listen: a loopback address.
+    pub listen: SocketAddr,
+    /// Where the server listens, at an address of this machine.
+    pub server: SocketAddr,
+    /// The folder of the server's Unix socket, for the log-in by the link that [`Console::link`] gives.
+    pub socket: Option<PathBuf>,
+    /// The figures as they are now.
+    pub figures: Arc<dyn Fn() -> Vec<Figure> + Send + Sync>,
+    /// The time: microseconds since 1970.
+    pub clock: fn() -> i64,
+    /// Fills bytes with random ones.
+    pub random: fn(&mut [u8]),
+}
+
+/// A console that listens. Dropping it stops it.
+pub struct Console {
+    address: SocketAddr,
+    token: Option<String>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What all requests share.
+struct Shared {
+    options: ConsoleOptions,
+    sessions: Sessions,
+    history: History,
+}
+
+impl Console {
+    /// Begins to listen, on a thread of its own.
+    ///
+    /// # Errors
+    /// If the address is not of this machine alone, or cannot be listened to.
+    pub fn start(options: ConsoleOptions) -> io::Result<Console> {
+        if !options.listen.ip().is_loopback() {
+            let why = format!(
+                "{} is reached by other machines, and the console has no encryption: listen at 127.0.0.1, and reach it \
+                 by a tunnel (ssh -L)",
+                options.listen
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let listener = runtime.block_on(tokio::net::TcpListener::bind(options.listen))?;
+        let address = listener.local_addr()?;
+        let sessions = Sessions::new(options.random);
+        let token = options.socket.is_some().then(|| sessions.token());
+        let shared = Arc::new(Shared { options, sessions, history: History::default() });
+        let (stop, stopped) = oneshot::channel();
+        let thread =
+            std::thread::Builder::new().name("isomer-console".to_owned()).spawn(move || {
+                runtime.block_on(async {
+                    let sampler = tokio::spawn(sample(shared.clone()));
+                    let serve = axum::serve(listener, routes::routes(shared));
+                    tokio::select! {
+                        _ = serve => {}
+                        _ = stopped => {}
+                    }
+                    sampler.abort();
+                });
+            })?;
+        Ok(Console { address, token, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where a browser goes. The first that follows it is logged in as the owner of the database, where the
+    /// server has a Unix socket; after that, and otherwise, the page asks for a user and a password.
+    pub fn link(&self) -> String {
+        match &self.token {
+            Some(token) => format!("http://{}/?token={token}", self.address),
+            None => format!("http://{}/", self.address),
+        }
+    }
+}
+
+impl Drop for Console {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Takes a sample in each interval.
+async fn sample(shared: Arc<Shared>) {
+    let mut ticks = tokio::time::interval(INTERVAL);
+    loop {
+        ticks.tick().await;
+        let figures = (shared.options.figures)();
+        shared.history.add((shared.options.clock)(), &figures);
+    }
+}

@@ -1,0 +1,315 @@
+//! Paths, headers, and who may pass.
+
+use crate::metrics;
+use crate::questions::{Action, Part, question};
+use crate::sessions::Session;
+use crate::{Shared, VIEWERS_MAX};
+use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HOST, LOCATION, ORIGIN, SET_COOKIE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use axum::middleware::{Next, from_fn};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use futures_util::stream::{self, Stream, StreamExt};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::broadcast::error::RecvError;
+use tokio_postgres::SimpleQueryMessage;
+
+/// The longest body of a request.
+const BODY_BYTES_MAX: usize = 16 << 10;
+/// How long the server may take to accept a connection while it is ready.
+const READY_WITHIN: Duration = Duration::from_secs(1);
+
+/// Files of the pages, with their types.
+const FILES: [(&str, &str, &str); 5] = [
+    ("/", "text/html; charset=utf-8", include_str!("../web/index.html")),
+    ("/app.js", "text/javascript; charset=utf-8", include_str!("../web/app.js")),
+    ("/style.css", "text/css; charset=utf-8", include_str!("../web/style.css")),
+    (
+        "/uplot.js",
+        "text/javascript; charset=utf-8",
+        include_str!("../web/vendor/uPlot.iife.min.js"),
+    ),
+    ("/uplot.css", "text/css; charset=utf-8", include_str!("../web/vendor/uPlot.min.css")),
+];
+
+/// Headers of every answer.
+const HEADERS: [(&str, &str); 4] = [
+    (
+        "content-security-policy",
+        "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; \
+         base-uri 'none'; form-action 'self'",
+    ),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "no-referrer"),
+];
+
+/// All paths.
+pub(crate) fn routes(shared: Arc<Shared>) -> Router {
+    let mut router = Router::new().route("/", get(page));
+    for (path, kind, text) in FILES.into_iter().skip(1) {
+        router = router.route(path, get(move || async move { ([(CONTENT_TYPE, kind)], text) }));
+    }
+    router
+        .route("/api/login", post(login))
+        .route("/api/logout", post(logout))
+        .route("/api/me", get(me))
+        .route("/api/live", get(live))
+        .route("/api/ask/{name}", get(ask))
+        .route("/api/act", post(act))
+        .route("/metrics", get(scrape))
+        .route("/health", get(|| async { "ok\n" }))
+        .route("/ready", get(ready))
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(from_fn(guard))
+        .with_state(shared)
+}
+
+/// Lets requests pass that are meant for this machine and, if they change something, come from the console's own
+/// pages.
+async fn guard(request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    if !is_here(host) {
+        let why = format!("the console answers at an address of this machine, not at \"{host}\"");
+        return problem(StatusCode::MISDIRECTED_REQUEST, &why);
+    }
+    if request.method() != Method::GET {
+        let origin = headers.get(ORIGIN).and_then(|origin| origin.to_str().ok());
+        if origin.is_some_and(|origin| origin != format!("http://{host}")) {
+            return problem(
+                StatusCode::FORBIDDEN,
+                "the request comes from a page of another origin",
+            );
+        }
+    }
+    let mut response = next.run(request).await;
+    for (name, value) in HEADERS {
+        let (name, value) = (HeaderName::from_static(name), HeaderValue::from_static(value));
+        response.headers_mut().insert(name, value);
+    }
+    response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Whether a `Host` names this machine by a loopback address, or as localhost.
+fn is_here(host: &str) -> bool {
+    let name = host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok());
+    let name = name.map_or(host, |(name, _)| name).trim_start_matches('[').trim_end_matches(']');
+    name == "localhost" || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+fn problem(status: StatusCode, message: &str) -> Response {
+    (status, Json(json!({ "message": message }))).into_response()
+}
+
+/// What the server has against a statement or a log-in.
+fn refused(error: &tokio_postgres::Error) -> Response {
+    let Some(error) = error.as_db_error() else {
+        let mut text = error.to_string();
+        let mut cause = std::error::Error::source(error);
+        while let Some(inner) = cause {
+            text = format!("{text}: {inner}");
+            cause = inner.source();
+        }
+        return problem(StatusCode::BAD_GATEWAY, &text);
+    };
+    let status = match error.code().code() {
+        "28P01" | "28000" => StatusCode::UNAUTHORIZED,
+        "42501" => StatusCode::FORBIDDEN,
+        _ => StatusCode::BAD_REQUEST,
+    };
+    let body = json!({
+        "message": error.message(),
+        "code": error.code().code(),
+        "detail": error.detail(),
+        "hint": error.hint(),
+    });
+    (status, Json(body)).into_response()
+}
+
+impl Shared {
+    fn now_us(&self) -> i64 {
+        (self.options.clock)()
+    }
+
+    /// The session of a request.
+    ///
+    /// # Errors
+    /// 401 without one.
+    fn session(&self, headers: &HeaderMap) -> Result<Arc<Session>, Box<Response>> {
+        let session = self.sessions.of(headers, self.now_us());
+        session.ok_or_else(|| Box::new(problem(StatusCode::UNAUTHORIZED, "log in first")))
+    }
+}
+
+type Console = State<Arc<Shared>>;
+
+#[derive(Deserialize)]
+struct Entry {
+    token: Option<String>,
+}
+
+/// The page; the first one with the token of the link is logged in as the owner.
+async fn page(State(shared): Console, Query(entry): Query<Entry>) -> Response {
+    let (_, kind, text) = FILES[0];
+    let Some(token) = entry.token else {
+        return ([(CONTENT_TYPE, kind)], text).into_response();
+    };
+    if let Some(socket) = &shared.options.socket
+        && shared.sessions.spend(&token)
+    {
+        let port = shared.options.server.port();
+        let opened = shared.sessions.open_as_owner(socket, port, shared.now_us()).await;
+        return match opened {
+            Ok(cookie) => {
+                (StatusCode::SEE_OTHER, [(SET_COOKIE, cookie), (LOCATION, "/".to_owned())])
+                    .into_response()
+            }
+            Err(error) => refused(&error),
+        };
+    }
+    (StatusCode::SEE_OTHER, [(LOCATION, "/")]).into_response()
+}
+
+#[derive(Deserialize)]
+struct Login {
+    user: String,
+    password: String,
+}
+
+async fn login(State(shared): Console, Json(login): Json<Login>) -> Response {
+    let server = shared.options.server;
+    let now = shared.now_us();
+    match shared.sessions.open(server, &login.user, &login.password, now).await {
+        Ok(cookie) => ([(SET_COOKIE, cookie)], Json(json!({ "user": login.user }))).into_response(),
+        Err(error) => refused(&error),
+    }
+}
+
+async fn logout(State(shared): Console, headers: HeaderMap) -> Response {
+    ([(SET_COOKIE, shared.sessions.close(&headers))], Json(json!({}))).into_response()
+}
+
+async fn me(State(shared): Console, headers: HeaderMap) -> Response {
+    match shared.session(&headers) {
+        Ok(session) => Json(json!({ "user": session.user })).into_response(),
+        Err(refused) => *refused,
+    }
+}
+
+/// Rows as `{columns, rows}`, all values as texts.
+async fn ask(
+    State(shared): Console,
+    headers: HeaderMap,
+    Path(name): Path<String>,
+    Query(part): Query<Part>,
+) -> Response {
+    let session = match shared.session(&headers) {
+        Ok(session) => session,
+        Err(refused) => return *refused,
+    };
+    let Some(sql) = question(&name, &part) else {
+        return problem(StatusCode::NOT_FOUND, &format!("there is no question \"{name}\""));
+    };
+    match session.client.simple_query(&sql).await {
+        Ok(messages) => Json(table(&messages)).into_response(),
+        Err(error) => refused(&error),
+    }
+}
+
+fn table(messages: &[SimpleQueryMessage]) -> Value {
+    let (mut columns, mut rows) = (Vec::new(), Vec::new());
+    for message in messages {
+        match message {
+            SimpleQueryMessage::RowDescription(described) => {
+                columns = described.iter().map(|column| column.name().to_owned()).collect();
+            }
+            SimpleQueryMessage::Row(row) => {
+                let row: Vec<Option<&str>> = (0..row.len()).map(|at| row.get(at)).collect();
+                rows.push(row);
+            }
+            _ => {}
+        }
+    }
+    json!({ "columns": columns, "rows": rows })
+}
+
+async fn act(State(shared): Console, headers: HeaderMap, Json(action): Json<Action>) -> Response {
+    let session = match shared.session(&headers) {
+        Ok(session) => session,
+        Err(refused) => return *refused,
+    };
+    match session.client.simple_query(&action.sql()).await {
+        Ok(_) => Json(json!({ "done": action.sql() })).into_response(),
+        Err(error) => refused(&error),
+    }
+}
+
+/// The last hour as one event, then an event for each sample.
+async fn live(State(shared): Console, headers: HeaderMap) -> Response {
+    if let Err(refused) = shared.session(&headers) {
+        return *refused;
+    }
+    if shared.history.viewers() >= VIEWERS_MAX {
+        let why = format!("{VIEWERS_MAX} pages watch already");
+        return problem(StatusCode::SERVICE_UNAVAILABLE, &why);
+    }
+    Sse::new(samples(&shared)).keep_alive(KeepAlive::default()).into_response()
+}
+
+fn samples(shared: &Shared) -> impl Stream<Item = Result<Event, Infallible>> + use<> {
+    let (history, receiver) = shared.history.watch();
+    let first = stream::once(async move { Ok(Event::default().event("history").data(history)) });
+    let rest = stream::unfold(receiver, |mut receiver| async move {
+        loop {
+            match receiver.recv().await {
+                Ok(line) => {
+                    return Some((Ok(Event::default().event("sample").data(&*line)), receiver));
+                }
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return None,
+            }
+        }
+    });
+    first.chain(rest)
+}
+
+async fn scrape(State(shared): Console) -> Response {
+    let text = metrics::text((shared.options.figures)());
+    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
+}
+
+/// Whether the server accepts connections.
+async fn ready(State(shared): Console) -> Response {
+    let connecting = tokio::net::TcpStream::connect(shared.options.server);
+    match tokio::time::timeout(READY_WITHIN, connecting).await {
+        Ok(Ok(_)) => "ready\n".into_response(),
+        Ok(Err(error)) => problem(StatusCode::SERVICE_UNAVAILABLE, &error.to_string()),
+        Err(_) => problem(StatusCode::SERVICE_UNAVAILABLE, "the server does not answer"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_this_machine_are_answered() {
+        for host in ["localhost", "localhost:8080", "127.0.0.1:8080", "[::1]:8080", "127.1.2.3"] {
+            assert!(is_here(host), "{host}");
+        }
+        for host in ["", "evil.example", "evil.example:8080", "10.0.0.1:8080", "localhost.evil:80"]
+        {
+            assert!(!is_here(host), "{host}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Browser sessions: each has a cookie and a connection to the server as the user who logged in.
+//!
+//! The server judges passwords (SCRAM), rights and how often a password may be wrong; the console passes on what
+//! it says. One link lets the person in who started the server: its token works once, over the Unix socket, where
+//! the server trusts this process's own user.
+
+use axum::http::HeaderMap;
+use axum::http::header::COOKIE;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use tokio_postgres::{Client, Config, Error, NoTls};
+
+/// Sessions at a time; one more ends the one that has rested longest.
+pub(crate) const SESSIONS_MAX: usize = 64;
+/// A session that rests this long ends.
+const REST_MAX_US: i64 = 12 * 3_600 * 1_000_000;
+/// The name of the cookie.
+const NAME: &str = "isomer_console";
+/// What a statement of the console may take.
+const TIMEOUT: &str = "set statement_timeout = '10s'";
+/// The owner of a new database, whom the Unix socket lets in.
+const OWNER: &str = "isomer";
+
+/// A user with a connection.
+pub(crate) struct Session {
+    pub(crate) user: String,
+    pub(crate) client: Client,
+}
+
+struct Open {
+    session: Arc<Session>,
+    used_us: i64,
+}
+
+/// See the [module documentation](self).
+pub(crate) struct Sessions {
+    open: Mutex<BTreeMap<String, Open>>,
+    /// The token of the link, until it is used.
+    token: Mutex<Option<String>>,
+    random: fn(&mut [u8]),
+}
+
+impl Sessions {
+    pub(crate) fn new(random: fn(&mut [u8])) -> Sessions {
+        Sessions { open: Mutex::default(), token: Mutex::default(), random }
+    }
+
+    fn secret(&self) -> String {
+        let mut bytes = [0; 16];
+        (self.random)(&mut bytes);
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Makes the token of the link.
+    pub(crate) fn token(&self) -> String {
+        let token = self.secret();
+        *self.token.lock() = Some(token.clone());
+        token
+    }
+
+    /// True once, for the token of the link.
+    pub(crate) fn spend(&self, token: &str) -> bool {
+        let mut kept = self.token.lock();
+        let is_it = kept.as_deref() == Some(token);
+        if is_it {
+            *kept = None;
+        }
+        is_it
+    }
+
+    /// Opens a session with a password. Returns the value of `Set-Cookie`.
+    ///
+    /// # Errors
+    /// The server's.
+    pub(crate) async fn open(
+        &self,
+        server: SocketAddr,
+        user: &str,
+        password: &str,
+        now_us: i64,
+    ) -> Result<String, Error> {
+        let mut config = Config::new();
+        config.host(server.ip().to_string()).port(server.port()).user(user).password(password);
+        self.connect(config, user, now_us).await
+    }
+
+    /// Opens a session as the owner of the database, over the Unix socket.
+    ///
+    /// # Errors
+    /// The server's.
+    pub(crate) async fn open_as_owner(
+        &self,
+        socket: &Path,
+        port: u16,
+        now_us: i64,
+    ) -> Result<String, Error> {
+        let mut config = Config::new();
+        config.host_path(socket).port(port).user(OWNER);
+        self.connect(config, OWNER, now_us).await
+    }
+
+    async fn connect(&self, mut config: Config, user: &str, now_us: i64) -> Result<String, Error> {
+        config.dbname("isomer").application_name("isomer console");
+        let (client, connection) = config.connect(NoTls).await?;
+        tokio::spawn(connection);
+        client.batch_execute(TIMEOUT).await?;
+        let session = Arc::new(Session { user: user.to_owned(), client });
+        let secret = self.secret();
+        let mut open = self.open.lock();
+        open.retain(|_, open| now_us - open.used_us < REST_MAX_US);
+        if open.len() >= SESSIONS_MAX {
+            let oldest = open.iter().min_by_key(|(_, open)| open.used_us);
+            if let Some(oldest) = oldest.map(|(secret, _)| secret.clone()) {
+                open.remove(&oldest);
+            }
+        }
+        open.insert(secret.clone(), Open { session, used_us: now_us });
+        Ok(format!("{NAME}={secret}; HttpOnly; SameSite=Strict; Path=/"))
+    }
+
+    /// The session of a request.
+    pub(crate) fn of(&self, headers: &HeaderMap, now_us: i64) -> Option<Arc<Session>> {
+        let mut open = self.open.lock();
+        let found = open.get_mut(&secret_of(headers)?)?;
+        if now_us - found.used_us >= REST_MAX_US || found.session.client.is_closed() {
+            return None;
+        }
+        found.used_us = now_us;
+        Some(found.session.clone())
+    }
+
+    /// Ends the session of a request. Returns the value of `Set-Cookie`.
+    pub(crate) fn close(&self, headers: &HeaderMap) -> String {
+        if let Some(secret) = secret_of(headers) {
+            self.open.lock().remove(&secret);
+        }
+        format!("{NAME}=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0")
+    }
+}
+
+fn secret_of(headers: &HeaderMap) -> Option<String> {
+    let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = cookies.flat_map(|text| text.split(';')).filter_map(|one| one.split_once('='));
+    pairs.find(|(name, _)| name.trim() == NAME).map(|(_, value)| value.trim().to_owned())
+}

@@ -1,0 +1,234 @@
+//! Figures about the running server: what `isomer.metrics` shows in SQL, and a scrape in Prometheus' text.
+//!
+//! ```text
+//!   session ──▶ Statements ─┐
+//!   design, sites, gateway ─┼──▶ Engine::figures() ──▶ rows of isomer.metrics
+//!   changes of the design ──┘                     └──▶ the console's /metrics
+//! ```
+//!
+//! **Ownership.** Each count belongs to the state that it is about; there is no global registry. A figure is a
+//! snapshot of one of them, with the name, unit and labels that Prometheus' conventions ask for: base units
+//! (seconds, bytes), `_total` behind a counter. The encoder of that format adds the `_total`.
+//!
+//! **Cost.** A statement that ends takes two reads of the clock and two additions to atomics. Errors are counted
+//! by SQLSTATE under a lock, which only failed statements take.
+//!
+//! Left out: latency by phase; figures of sites at nodes beyond their load, which their own processes have.
+
+use crate::engine::Engine;
+use isomer_sql::SqlError;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Upper ends of the histogram of statements, in microseconds. Each is about 2.5 times the one before.
+const ENDS_US: [u64; 14] = [
+    50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000,
+    5_000_000,
+];
+/// SQLSTATEs that are counted one by one; rarer ones beyond that are counted as `other`.
+const CODES_MAX: usize = 64;
+
+/// One figure, as it is now.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Figure {
+    /// Its name, with the unit, without `_total`.
+    pub name: &'static str,
+    /// What it counts, in one sentence.
+    pub help: &'static str,
+    /// Names and values of its labels.
+    pub labels: Vec<(&'static str, String)>,
+    /// Its value.
+    pub value: FigureValue,
+}
+
+/// The value of a figure.
+#[derive(Clone, PartialEq, Debug)]
+pub enum FigureValue {
+    /// A count that only grows, from the start of the process on.
+    Counter(u64),
+    /// A level.
+    Gauge(f64),
+    /// How often values were at most so large.
+    Histogram {
+        /// The sum of all values.
+        sum: f64,
+        /// How many values there were.
+        count: u64,
+        /// Upper ends, and the values in each bucket alone.
+        buckets: Vec<(f64, u64)>,
+    },
+}
+
+impl Figure {
+    fn counter(name: &'static str, help: &'static str, value: u64) -> Figure {
+        Figure { name, help, labels: Vec::new(), value: FigureValue::Counter(value) }
+    }
+
+    fn gauge(name: &'static str, help: &'static str, value: f64) -> Figure {
+        Figure { name, help, labels: Vec::new(), value: FigureValue::Gauge(value) }
+    }
+
+    fn with(mut self, label: &'static str, value: impl ToString) -> Figure {
+        self.labels.push((label, value.to_string()));
+        self
+    }
+
+    /// The labels as `site="s1",kind="split"`.
+    pub fn label_text(&self) -> String {
+        let shown = |(name, value): &(&str, String)| format!("{name}=\"{value}\"");
+        self.labels.iter().map(shown).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// Counts of the statements of all sessions.
+#[derive(Default)]
+pub(crate) struct Statements {
+    buckets: [AtomicU64; ENDS_US.len() + 1],
+    sum_us: AtomicU64,
+    failed: Mutex<BTreeMap<String, u64>>,
+}
+
+impl Statements {
+    /// Counts a statement that has ended.
+    pub(crate) fn count(&self, took: Duration, result: &Result<(), SqlError>) {
+        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        let bucket = ENDS_US.partition_point(|end| *end < us);
+        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        self.sum_us.fetch_add(us, Ordering::Relaxed);
+        if let Err(error) = result {
+            let mut failed = self.failed.lock();
+            let is_known = failed.len() < CODES_MAX || failed.contains_key(error.code);
+            let code = if is_known { error.code } else { "other" };
+            *failed.entry(code.to_owned()).or_default() += 1;
+        }
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let counts = self.buckets.each_ref().map(|count| count.load(Ordering::Relaxed));
+        let ends = ENDS_US.iter().map(|us| *us as f64 / 1e6).chain([f64::MAX]);
+        let duration = Figure {
+            name: "isomer_statement_duration_seconds",
+            help: "Time from the receipt of a statement to the end of its result.",
+            labels: Vec::new(),
+            value: FigureValue::Histogram {
+                sum: self.sum_us.load(Ordering::Relaxed) as f64 / 1e6,
+                count: counts.iter().sum(),
+                buckets: ends.zip(counts).collect(),
+            },
+        };
+        let failed = self.failed.lock();
+        let errors = failed.iter().map(|(code, count)| {
+            let help = "Statements that ended with an error, by SQLSTATE.";
+            Figure::counter("isomer_statement_errors", help, *count).with("sqlstate", code)
+        });
+        std::iter::once(duration).chain(errors).collect()
+    }
+}
+
+impl Engine {
+    /// All figures, as they are now. Figures of one name are neighbours.
+    pub fn figures(&self) -> Vec<Figure> {
+        let mut figures = self.statements.figures();
+        figures.extend(self.site_figures());
+        for (kind, count) in self.changes_made() {
+            let help = "Changes of the design that took effect, by kind.";
+            figures.push(Figure::counter("isomer_design_changes", help, count).with("kind", kind));
+        }
+        let design = self.database().design();
+        let partitions = design.partition_count() as f64;
+        let jobs = self.database().jobs().len() as f64;
+        let (_, routing_bytes) = self.database().routing_size();
+        figures.extend([
+            Figure::gauge("isomer_design_partitions", "Partitions of all tables.", partitions),
+            Figure::gauge("isomer_design_jobs", "Changes of the design under way.", jobs),
+            Figure::gauge(
+                "isomer_routing_table_bytes",
+                "Memory of the routing table.",
+                routing_bytes as f64,
+            ),
+            Figure::gauge(
+                "isomer_site_failovers",
+                "Sites that other sites have taken over from since the start.",
+                self.database().failed_over().len() as f64,
+            ),
+        ]);
+        figures
+    }
+
+    /// Figures of each site, by name first.
+    fn site_figures(&self) -> Vec<Figure> {
+        let mut figures = Vec::new();
+        let here = self.database().sites();
+        let sites = here.iter().map(|report| report.site);
+        let away = self.database().sites_elsewhere();
+        let sites: Vec<_> = sites.chain(away.iter().map(|(load, _)| load.site)).collect();
+        for (kind, at) in [("local", 0), ("distributed", 1)] {
+            for site in &sites {
+                let help = "Commits of open transactions by coordinating site: at one site, or over several.";
+                let count = self.gateway().commits(*site)[at];
+                let figure = Figure::counter("isomer_commits", help, count);
+                figures.push(figure.with("site", site).with("kind", kind));
+            }
+        }
+        let memory = here.iter().map(|report| (report.site, report.memory_bytes));
+        let memory = memory.chain(away.iter().map(|(load, _)| (load.site, load.memory_bytes)));
+        figures.extend(memory.map(|(site, bytes)| {
+            let help = "Memory of the rows and indexes of a site.";
+            Figure::gauge("isomer_site_memory_bytes", help, bytes as f64).with("site", site)
+        }));
+        let busy = here.iter().map(|report| (report.site, report.busy));
+        let busy = busy.chain(away.iter().map(|(load, _)| (load.site, load.busy)));
+        figures.extend(busy.filter_map(|(site, busy)| {
+            let help =
+                "Share of a processor that work at a site takes; SQL and routing are not in it.";
+            Some(Figure::gauge("isomer_site_busy_ratio", help, busy?).with("site", site))
+        }));
+        let is_up = here.iter().map(|report| (report.site, report.failure.is_none()));
+        let is_up = is_up.chain(away.iter().map(|(load, reach)| {
+            let is_reached = reach.as_ref().is_none_or(|reach| reach.trouble.is_none());
+            (load.site, is_reached && self.database().failure(load.site).is_none())
+        }));
+        figures.extend(is_up.map(|(site, is_up)| {
+            let help = "1 if a site works and is reached, else 0.";
+            Figure::gauge("isomer_site_up", help, f64::from(u8::from(is_up))).with("site", site)
+        }));
+        for report in &here {
+            let help = "Bytes appended to the redo log of a site.";
+            let figure = Figure::counter("isomer_log_appended_bytes", help, report.log.bytes);
+            figures.push(figure.with("site", report.site));
+        }
+        for report in &here {
+            let help = "Bytes of the redo log that a restart of a site would read.";
+            let kept = report.checkpoint.log_bytes_kept as f64;
+            figures
+                .push(Figure::gauge("isomer_log_kept_bytes", help, kept).with("site", report.site));
+        }
+        figures
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use isomer_sql::code;
+
+    #[test]
+    fn a_statement_is_counted_in_the_bucket_of_its_duration_and_by_its_error() {
+        let statements = Statements::default();
+        statements.count(Duration::from_micros(50), &Ok(()));
+        statements.count(Duration::from_micros(51), &Ok(()));
+        let error = SqlError::new(code::SYNTAX, "no");
+        statements.count(Duration::from_secs(60), &Err(error));
+        let figures = statements.figures();
+        let FigureValue::Histogram { sum, count, buckets } = &figures[0].value else {
+            panic!("a histogram comes first: {figures:?}")
+        };
+        assert_eq!((*count, buckets[0].1, buckets[1].1), (3, 1, 1));
+        assert_eq!(buckets.last().map(|bucket| bucket.1), Some(1));
+        assert!((sum - 60.000_101).abs() < 1e-9, "{sum}");
+        assert_eq!(figures[1].label_text(), "sqlstate=\"42601\"");
+        assert_eq!(figures[1].value, FigureValue::Counter(1));
+    }
+}
