@@ -7,13 +7,14 @@ CARGO ?= cargo
 PROGRAM = $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/isomer
 LAB = $(PROGRAM)-lab
 # Figures are taken with optimisation across crates; a first look does not wait for that.
-FAST_LAB = $(CARGO) run --quiet --profile dist --package isomer-lab-cli --
+DIST = $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/dist
+FAST_LAB = $(DIST)/isomer-lab
 # Where smoke runs leave their files; cargo's own folder, so that it is ignored and cleaned with it.
 OUT = $(or $(CARGO_TARGET_DIR),target)/smoke
 # Tests wait for disks and for each other more than they compute.
 export RUST_TEST_THREADS ?= 6
 
-.PHONY: help demo test bench clients hunt cluster format lint installed unit program docs smoke
+.PHONY: help demo test bench clients hunt cluster format lint installed unit program dist docs smoke
 
 help:
 	@echo "make demo    replay a production trace on a database that rearranges itself (30 s, live)"
@@ -59,6 +60,9 @@ unit:
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
 
+dist:
+	$(CARGO) build --profile dist --package isomer --package isomer-lab-cli
+
 program:
 	$(CARGO) test --quiet --workspace --test commands --no-run
 
@@ -95,7 +99,7 @@ clients:
 
 # What it finds repeats with its seed, which is shown.
 SEED ?= $(shell date +%s)
-hunt:
+hunt: dist
 	ISOMER_SEED=$(SEED) ISOMER_STATEMENTS=100000 $(CARGO) test --package isomer-server --test differential -- --nocapture
 	ISOMER_SEED=$(SEED) ISOMER_FUZZ_SECONDS=600 $(CARGO) test --package isomer-server --test fuzz -- --nocapture
 	ISOMER_SEED=$(SEED) ISOMER_CUTS=200 $(CARGO) test --package isomer --test power_cuts -- --nocapture
@@ -107,14 +111,13 @@ hunt:
 	ISOMER_SEED=$(SEED) ISOMER_HISTORY_SECONDS=300 $(CARGO) test --package isomer --test histories -- --nocapture --test-threads 1
 
 # What happens to machines and brokers, and what clients saw of it; the page on three machines; and figures.
-cluster:
+cluster: dist
 	clients/kafka
-	$(CARGO) build --profile dist --package isomer
-	clients/three-nodes $(or $(CARGO_TARGET_DIR),target)/dist/isomer || [ $$? -eq 77 ]
+	clients/three-nodes $(DIST)/isomer || [ $$? -eq 77 ]
 	ISOMER_SEED=$(SEED) ISOMER_HISTORY_SECONDS=$(or $(SECONDS),1200) $(CARGO) test --package isomer --test histories cluster -- --ignored --nocapture
 	$(FAST_LAB) bench cluster --json
 
-bench:
+bench: dist
 	$(FAST_LAB) bench store --json
 	$(FAST_LAB) bench plan --json
 	$(FAST_LAB) bench ycsb --json

@@ -68,6 +68,7 @@ pub mod work;
 
 use clap::{Parser, Subcommand};
 use failure::Failure;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// A transactional database that rearranges its own physical design while it runs
@@ -113,6 +114,24 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
+}
+
+/// The program `isomer`, to start further processes with: this process's own, or the one beside `isomer-lab`.
+///
+/// # Errors
+/// If there is none beside `isomer-lab`.
+#[doc(hidden)]
+pub fn program() -> Result<PathBuf, Failure> {
+    let own = std::env::current_exe().map_err(Failure::failed)?;
+    if own.file_stem().is_none_or(|name| name != "isomer-lab") {
+        return Ok(own);
+    }
+    let beside = own.with_file_name("isomer");
+    if beside.exists() {
+        return Ok(beside);
+    }
+    let beside = beside.display();
+    Err(Failure::failed(format!("{beside} is missing; build it with cargo build --package isomer")))
 }
 
 fn run(command: Command) -> Result<(), Failure> {

@@ -146,7 +146,7 @@ impl Running {
 
     fn process(&self, process: &Process) -> Result<Part, Failure> {
         let (name, is_router) = (process.member.name.clone(), process.role == Role::Router);
-        let program = std::env::current_exe().map_err(Failure::failed)?;
+        let program = crate::program()?;
         let mut command = Command::new(program);
         command.arg(if is_router { "serve" } else { "node" });
         command.args(["--name", &name, "--config"]).arg(&self.config);

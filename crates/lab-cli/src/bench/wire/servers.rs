@@ -74,7 +74,7 @@ impl Server {
         isolation: IsolationLevel,
     ) -> Result<Server, Failure> {
         let folder = folder(if sync { "isomer" } else { "isomer-async" })?;
-        let program = std::env::current_exe().map_err(Failure::failed)?;
+        let program = isomer::program()?;
         let mut serve = Command::new(program);
         serve.args(["serve", "--listen", "127.0.0.1:0", "--sites", &sites.to_string()]);
         serve.args(["--set", &default(isolation)]);
