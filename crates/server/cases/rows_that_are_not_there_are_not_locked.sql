@@ -1,5 +1,5 @@
--- locks-of-what-is-not-there: Two sessions (written as comments): SELECT FOR UPDATE, UPDATE or DELETE that find no row must lock nothing. Here they lock the key: an INSERT of it by another session waits for the end of the transaction.
--- class L; expected: PostgreSQL 15 (psql -X -q -v VERBOSITY=sqlstate -f locks-of-what-is-not-there.sql), in locks-of-what-is-not-there.out
+-- SELECT FOR UPDATE, UPDATE and DELETE that find no row lock nothing:
+-- another session (in comments) inserts the key without a wait.
 set client_min_messages = warning;
 drop schema if exists h cascade; create schema h; set search_path = h, public;
 create table t (id int primary key, v int);

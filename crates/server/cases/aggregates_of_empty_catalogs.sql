@@ -1,5 +1,5 @@
--- aggregates-of-empty-catalogs: Catalogs that are always empty: an expression over an aggregate has one row all the same (migration tools ask so whether something is there).
--- class W; expected: PostgreSQL 15 (psql -X -q -v VERBOSITY=sqlstate -f aggregates-of-empty-catalogs.sql), in aggregates-of-empty-catalogs.out
+-- An expression over an aggregate has one row, also over a catalog that is always empty.
+-- Tools for migrations ask in this form whether an object exists.
 set client_min_messages = warning;
 drop schema if exists h cascade; create schema h; set search_path = h, public;
 select count(*) > 0 as some from pg_inherits;

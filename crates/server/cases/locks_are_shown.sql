@@ -1,5 +1,5 @@
--- locks-are-not-shown: pg_locks shows the advisory locks and table locks that are held (migration tools and dashboards look there).
--- class W; expected: PostgreSQL 15 (psql -X -q -v VERBOSITY=sqlstate -f locks-are-not-shown.sql), in locks-are-not-shown.out
+-- pg_locks shows the advisory locks and the table locks that are held.
+-- Tools for migrations and dashboards read it.
 set client_min_messages = warning;
 drop schema if exists h cascade; create schema h; set search_path = h, public;
 select pg_advisory_lock(33);

@@ -1,5 +1,5 @@
--- fields-of-errors: Fields of errors that object mappers read: column of 23502, constraint of a domain.
--- class M; expected: PostgreSQL 15 (psql -X -q -v VERBOSITY=sqlstate -f fields-of-errors.sql), in fields-of-errors.out
+-- Fields of errors that object mappers read:
+-- the column of 23502 and the constraint of a domain.
 set client_min_messages = warning;
 drop schema if exists h cascade; create schema h; set search_path = h, public;
 create table p (id int primary key, email text not null); create domain pos as int check (value > 0); create table d (v pos);

@@ -1,5 +1,5 @@
--- in-list-of-thousands: IN with 10000 keys, = ANY of an array of 20000: 9 and 6 ms in PostgreSQL, 1100 and 1700 ms here; time grows with the square.
--- class S; expected: PostgreSQL 15 (psql -X -q -v VERBOSITY=sqlstate -f in-list-of-thousands.sql), in in-list-of-thousands.out
+-- IN with 10,000 keys and = ANY of an array of 20,000:
+-- each row is looked up in a hash table, not compared with every value.
 set client_min_messages = warning;
 drop schema if exists h cascade; create schema h; set search_path = h, public;
 create table k (id int primary key, v text);

@@ -1,5 +1,5 @@
--- long-names-of-indexes: Names of indexes that agree in their first letters (about 56 of 63), also in two schemas: XX000 "there is a table .. already".
--- class P; expected: PostgreSQL 15 (psql -X -q -v VERBOSITY=sqlstate -f long-names-of-indexes.sql), in long-names-of-indexes.out
+-- Names of indexes that agree in their first 56 letters are different names,
+-- also in two schemas.
 set client_min_messages = warning;
 drop schema if exists h cascade; create schema h; set search_path = h, public;
 create table t (id int primary key, a int, b int);

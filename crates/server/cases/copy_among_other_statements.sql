@@ -1,5 +1,5 @@
--- copy-among-other-statements: COPY .. FROM STDIN among other statements of one simple query: it must run at its place. It runs after all of them: a ROLLBACK behind it does not take it back, a DELETE behind it does not see its rows, a second COPY is lost.
--- class W; expected: PostgreSQL 15 (psql -X -q -v VERBOSITY=sqlstate -f copy-among-other-statements.sql), in copy-among-other-statements.out
+-- COPY FROM STDIN among other statements of one simple query runs in its turn:
+-- a ROLLBACK after it undoes it, and a DELETE after it sees its rows.
 set client_min_messages = warning;
 drop schema if exists h cascade; create schema h; set search_path = h, public;
 create table t (id int primary key);
