@@ -1,7 +1,7 @@
 //! How the router reaches sites: requests and answers that could cross a network.
 
 use crate::remote::Reach;
-use isomer_design::{SiteId, Time};
+use isomer_design::{Domains, SiteId, Time};
 use isomer_log::{LogError, Position};
 use isomer_site::{
     Answer, Failure, Published, Read, Refusal, Reply, Request, SeenUpTo, Site, Step, VisitRow,
@@ -73,6 +73,17 @@ pub trait Transport {
     /// Where a site is, if it is in another process and the way there says so.
     fn reach(&self, _site: SiteId) -> Option<Reach> {
         None
+    }
+
+    /// Which sites share a process, and are lost together.
+    fn domains(&self) -> Domains {
+        Domains::default()
+    }
+
+    /// For how many nanoseconds after another process has taken a site's log the one before may
+    /// still show what it had.
+    fn stale_for(&self) -> u64 {
+        0
     }
 
     /// The failure of a site's log, if the site is to be passed by from then on: it serves nothing until it

@@ -4,7 +4,8 @@
 
 use isomer_cluster::{Database, DiskFaults, Error, Options};
 use isomer_design::{
-    Backups, Change, Column, ColumnType, Footprint, Invalid, Key, KeyRange, Schema, SiteId, TableId,
+    Backups, Change, Column, ColumnType, Domains, Footprint, Invalid, Key, KeyRange, Schema,
+    SiteId, TableId,
 };
 use isomer_site::Txn;
 use std::collections::BTreeSet;
@@ -118,7 +119,9 @@ fn what_was_acknowledged_outlives_the_loss_of_any_site_with_all_its_files() {
         fs::remove_dir_all(left.join(format!("site-{}", site.0))).expect("it was there");
         let db = open(&left, None).expect("it opens without that site's files");
         assert_eq!(keys(&db, table), written(), "without {site}");
-        until("each partition has a backup again", || db.design().lacking(|_| true).is_empty());
+        until("each partition has a backup again", || {
+            db.design().lacking(&Domains::default(), |_| true).is_empty()
+        });
     }
 }
 

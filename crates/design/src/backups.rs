@@ -9,9 +9,9 @@
 //!
 //! A backup is a replica like any other: what makes it a backup is that commits wait for its acknowledgement. So
 //! any replicas of a partition can serve as its backups, and a partition may have more of them than its table asks
-//! for.
+//! for. They are at other processes than the master while there are others ([`Domains`]).
 
-use crate::{Change, Design, Invalid, KeyRange, Placement, SiteId, TableId};
+use crate::{Change, Design, Domains, Invalid, KeyRange, Placement, SiteId, TableId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -55,9 +55,11 @@ impl Design {
         Ok(())
     }
 
-    /// The replicas that have to be added so that every partition has as many as its table needs backups: at the
-    /// sites of `usable` that hold the fewest replicas. What cannot be had is left out.
-    pub fn lacking(&self, usable: impl Fn(SiteId) -> bool) -> Vec<Change> {
+    /// The changes that give every partition as many backups as its table asks for, at other
+    /// processes than its master and each other as far as there are `usable` sites: replicas to
+    /// add, at the sites that hold the fewest; and, once they are there, replicas beside a master
+    /// to remove in exchange. Backups without a usable site are left out.
+    pub fn lacking(&self, domains: &Domains, usable: impl Fn(SiteId) -> bool) -> Vec<Change> {
         let mut replicas: BTreeMap<SiteId, usize> =
             self.sites.iter().filter(|site| usable(*site)).map(|site| (site, 0)).collect();
         let all = KeyRange::all();
@@ -67,15 +69,24 @@ impl Design {
             replicas.entry(site).and_modify(|count| *count += 1);
         }
         let mut changes = Vec::new();
-        for (id, table) in self.tables() {
-            for (range, placement) in self.partitions_in(id, &all) {
-                for site in nearest_to_empty(&mut replicas, &placement, table.backups.count) {
-                    changes.push(Change::AddReplica {
-                        table: id,
-                        start: range.start.clone(),
-                        site,
-                    });
-                }
+        for (table, of) in self.tables() {
+            for (range, placement) in self.partitions_in(table, &all) {
+                let added = added(&mut replicas, &placement, of.backups.count, domains);
+                let surplus = (placement.replicas.len() + added.len())
+                    .saturating_sub(usize::from(of.backups.count));
+                let is_beside = |site: &SiteId| domains.share(*site, placement.master);
+                // Others were added for readers, and it is not known which.
+                let removed = placement.replicas.iter().filter(is_beside);
+                let removed: Vec<SiteId> = removed.take(surplus.min(added.len())).collect();
+                let start = range.start;
+                changes.extend(added.into_iter().map(|site| {
+                    let start = start.clone();
+                    Change::AddReplica { table, start, site }
+                }));
+                changes.extend(removed.into_iter().map(|site| {
+                    let start = start.clone();
+                    Change::RemoveReplica { table, start, site }
+                }));
             }
         }
         changes
@@ -83,22 +94,31 @@ impl Design {
 }
 
 /// The sites that get the replicas that a partition lacks, one after the other.
-fn nearest_to_empty(
+fn added(
     replicas: &mut BTreeMap<SiteId, usize>,
     placement: &Placement,
     count: u8,
+    domains: &Domains,
 ) -> Vec<SiteId> {
-    let lacks = usize::from(count).saturating_sub(placement.replicas.len());
-    let mut free: Vec<(usize, SiteId)> = replicas
-        .iter()
-        .filter(|(site, _)| !placement.holds(**site))
-        .map(|(site, count)| (*count, *site))
-        .collect();
-    free.sort_unstable();
-    free.truncate(lacks);
-    let sites: Vec<SiteId> = free.into_iter().map(|(_, site)| site).collect();
-    sites.iter().for_each(|site| *replicas.entry(*site).or_default() += 1);
-    sites
+    let (count, master) = (usize::from(count), placement.master);
+    let (mut backups, mut added) = (placement.replicas.clone(), Vec::new());
+    loop {
+        let beyond = domains.beyond(master, &backups);
+        let is_free = |site: &SiteId| *site != master && !backups.contains(*site);
+        let free = replicas.iter().filter(|(site, _)| is_free(site));
+        let free = free.map(|(site, held)| {
+            let is_beyond = domains.beyond(master, &backups.clone().with(*site)) > beyond;
+            (!is_beyond, *held, *site)
+        });
+        let Some((is_no_better, _, site)) = free.min() else { break };
+        if backups.len() >= count && (beyond >= count || is_no_better) {
+            break;
+        }
+        *replicas.entry(site).or_default() += 1;
+        backups.insert(site);
+        added.push(site);
+    }
+    added
 }
 
 #[cfg(test)]
@@ -124,7 +144,8 @@ mod tests {
     fn what_is_lacking_goes_where_there_is_least() {
         let design = Design::parse(DESIGN).unwrap();
         let changes = |usable: &dyn Fn(SiteId) -> bool| -> Vec<String> {
-            design.lacking(usable).iter().map(|change| change.to_text(&design)).collect()
+            let changes = design.lacking(&Domains::default(), usable);
+            changes.iter().map(|change| change.to_text(&design)).collect()
         };
         assert_eq!(
             changes(&|_| true),
@@ -148,5 +169,47 @@ mod tests {
         let again = Design::parse(&design.to_text()).unwrap();
         assert_eq!(again, design);
         assert!(design.to_text().contains("  backups 2 on disk\n"));
+    }
+
+    #[test]
+    fn backups_go_to_other_processes_while_these_have_room() {
+        let design = Design::parse(
+            "
+        sites s1 s2 s3 s4
+        table accounts t1
+          column id int64
+          key id
+          backups 1 on disk
+          partition [] master s1
+          partition [10] master s1 replicas s2
+          partition [20] master s1 replicas s2 s3
+          partition [30] master s3 replicas s4
+        ",
+        )
+        .unwrap();
+        let process = |sites: [u16; 2]| sites.into_iter().map(SiteId).collect();
+        let domains: Domains = [process([1, 2]), process([3, 4])].into_iter().collect();
+        let changes = |usable: &dyn Fn(SiteId) -> bool| -> Vec<String> {
+            let changes = design.lacking(&domains, usable);
+            changes.iter().map(|change| change.to_text(&design)).collect()
+        };
+        assert_eq!(
+            changes(&|_| true),
+            [
+                "add_replica accounts[] s3",
+                "add_replica accounts[10] s4",
+                "remove_replica accounts[10] s2",
+                "add_replica accounts[30] s1",
+                "remove_replica accounts[30] s4",
+            ]
+        );
+        assert_eq!(
+            changes(&|site| site.0 < 3),
+            [
+                "add_replica accounts[] s2",
+                "add_replica accounts[30] s1",
+                "remove_replica accounts[30] s4",
+            ]
+        );
     }
 }

@@ -95,7 +95,11 @@ impl Definer<'_> {
                         "ALTER TABLE .. SET (backups) cannot run inside a transaction block";
                     Err(SqlError::new(code::ACTIVE_TRANSACTION, message))
                 }
-                Some(backups) => self.engine.set_backups(&table, backups),
+                Some(backups) => {
+                    self.engine.set_backups(&table, backups)?;
+                    self.notices.extend(self.engine.backups_together(&table));
+                    Ok(())
+                }
                 None => Ok(()),
             },
             other => Err(SqlError::unsupported(format!("ALTER TABLE .. {other}"))),

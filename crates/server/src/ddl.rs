@@ -351,6 +351,7 @@ impl<'a> Definer<'a> {
         let comments = comments_of(&new, &table);
         if let Some(backups) = new.backups {
             self.engine.set_backups(&table, backups)?;
+            self.notices.extend(self.engine.backups_together(&table));
         }
         self.change(|catalog| {
             catalog.tables.insert(Arc::new(table));

@@ -16,9 +16,11 @@
 //! before; and restarts and links that are opened anew change nothing about that. So an acknowledgement is right
 //! however late it comes, and may be repeated. What waits for a partition that is split waits for both parts.
 //!
-//! **Who counts.** Any k of the followers whose copies are there, or all of them if there are fewer: a table goes
-//! on while a lost backup is replaced, and has then lost one of the k sites that it may lose. A follower whose
-//! copy is on its way is a *learner*, and does not count until it subscribes, or the next change begins.
+//! **Who counts.** Any k of the followers whose copies are there, or all of them if there are
+//! fewer: a table goes on while a lost backup is replaced, and has then lost one of the k sites
+//! that it may lose. They are at k other processes than the master, or at as many as the followers
+//! are at ([`Domains`]): the sites of a process are lost together. A follower whose copy is on its
+//! way is a *learner*. It counts once it subscribes, or the next change begins.
 //!
 //! **Who waits.**
 //!
@@ -53,7 +55,7 @@ use crate::partition::{SitePartition, Table};
 use crate::record::{Event, FrameWriter, Record};
 use crate::site::Site;
 use futures_util::future::{Either, select};
-use isomer_design::{Backups, Key, SiteId, SiteSet, TableId, Time, Version};
+use isomer_design::{Backups, Domains, Key, SiteId, SiteSet, TableId, Time, Version};
 use isomer_log::{LogError, Position};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -121,6 +123,20 @@ struct Open {
     waiting: Vec<Waker>,
 }
 
+/// What the table of a partition asks for, of the site that masters it.
+pub(crate) struct Asked<'s> {
+    count: u8,
+    site: SiteId,
+    domains: &'s Domains,
+}
+
+impl Asked<'_> {
+    /// True if `has` are enough of the followers `all`.
+    pub(crate) fn is_met_by(&self, all: &SiteSet, has: &SiteSet) -> bool {
+        self.domains.suffice(self.count, self.site, all, has)
+    }
+}
+
 /// What is known of the followers of a partition.
 #[derive(Default)]
 struct Book {
@@ -158,12 +174,11 @@ impl Book {
     }
 
     /// True if enough of the followers have this version.
-    fn is_safe(&self, followers: &SiteSet, backups: Backups, version: Version) -> bool {
+    fn is_safe(&self, followers: &SiteSet, asked: &Asked<'_>, version: Version) -> bool {
         let counted = followers - &self.learners;
-        let has =
-            |(site, reached): &&(SiteId, Version)| counted.contains(*site) && *reached >= version;
-        let needed = usize::from(backups.count).min(counted.len());
-        self.reached.iter().filter(has).count() >= needed
+        let has = self.reached.iter().filter(|(_, reached)| *reached >= version);
+        let has: SiteSet = has.map(|(site, _)| *site).collect();
+        asked.is_met_by(&counted, &(&has & &counted))
     }
 }
 
@@ -182,11 +197,11 @@ fn reached(partition: &SitePartition) -> Reached {
 
 impl Waits {
     /// Closes the tickets of a partition that enough followers have acknowledged. Gives who waited.
-    fn settle(&mut self, place: &Place, followers: &SiteSet, backups: Backups) -> Vec<Waker> {
+    fn settle(&mut self, place: &Place, followers: &SiteSet, asked: &Asked<'_>) -> Vec<Waker> {
         let Some(book) = self.books.get_mut(place) else { return Vec::new() };
         let mut open = std::mem::take(&mut book.open);
         let closed: Vec<Ticket> = open
-            .extract_if(.., |(version, _)| book.is_safe(followers, backups, *version))
+            .extract_if(.., |(version, _)| book.is_safe(followers, asked, *version))
             .map(|(_, ticket)| ticket)
             .collect();
         book.open = open;
@@ -231,7 +246,7 @@ impl Site {
         let place = place(partition);
         let mut waits = self.backups.waits.lock();
         let book = waits.books.entry(place.clone()).or_default();
-        if book.is_safe(&partition.followers(), backups, version) {
+        if book.is_safe(&partition.followers(), &self.asked(backups.count), version) {
             return None;
         }
         let ticket = waits.last + 1;
@@ -442,7 +457,9 @@ impl Site {
             {
                 let mut waits = self.backups.waits.lock();
                 let book = waits.books.entry(place.clone()).or_default();
-                if is_lost || book.is_safe(&others, backups, book.reached_by(site)) {
+                if is_lost
+                    || book.is_safe(&others, &self.asked(backups.count), book.reached_by(site))
+                {
                     // From this moment on: what it acknowledges from now on counts for nobody.
                     book.learners.insert(site);
                     break;
@@ -540,8 +557,8 @@ impl Site {
     /// The followers of a partition, or what its table asks for, are others now.
     pub(crate) fn recount(&self, partition: &SitePartition) {
         let backups = self.table(partition.table).map_or(Backups::NONE, |table| table.backups());
-        let place = place(partition);
-        let woken = self.backups.waits.lock().settle(&place, &partition.followers(), backups);
+        let (place, asked) = (place(partition), self.asked(backups.count));
+        let woken = self.backups.waits.lock().settle(&place, &partition.followers(), &asked);
         woken.into_iter().for_each(Waker::wake);
     }
 
@@ -605,7 +622,8 @@ impl Site {
             let mut waits = self.backups.waits.lock();
             let Some(book) = waits.books.get_mut(&place) else { continue };
             book.reach(from, version);
-            let woken = waits.settle(&place, &followers, table.backups());
+            let asked = self.asked(table.backups().count);
+            let woken = waits.settle(&place, &followers, &asked);
             drop(waits);
             woken.into_iter().for_each(Waker::wake);
         }
@@ -727,6 +745,11 @@ impl Site {
                 .collect();
             self.send(to, Message::Ack { events });
         }
+    }
+
+    /// What a table asks for that wants `count` backups.
+    pub(crate) fn asked(&self, count: u8) -> Asked<'_> {
+        Asked { count, site: self.id, domains: &self.domains }
     }
 
     pub(crate) fn is_backed(&self, table: TableId) -> bool {

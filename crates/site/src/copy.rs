@@ -19,6 +19,11 @@
 //! **Invariants.** No frame is larger than a piece and a row. A piece is durable before the next is
 //! written, so a copy does not fill the log's backlog. Of the copies under way at a site, no two overlap.
 //!
+//! **Between processes** a snapshot is one message. A partition whose rows do not fit into one is
+//! refused before anything is done
+//! ([`SiteOptions::copy_bytes_max`](crate::SiteOptions::copy_bytes_max)), and has to be split
+//! first.
+//!
 //! Left out: a snapshot travels whole, from its master to the router and from there to the copy.
 
 use crate::error::Refusal;
@@ -30,7 +35,7 @@ use crate::record::{Event, FrameWriter, Install, Record, RowsBuffer};
 use crate::site::{Dropped, Site, woken};
 use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
 use isomer_log::{LogError, Position};
-use isomer_store::{NotYet, Partition, Stamp};
+use isomer_store::{Context, NotYet, Partition, Stamp};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::future::poll_fn;
@@ -40,6 +45,9 @@ use std::task::Poll;
 
 /// Rows are copied in pieces of about so many bytes.
 pub const PIECE_BYTES: usize = 1 << 20;
+
+/// The rows of a copy that goes to another process: a message is shorter than 4 GiB.
+pub const COPY_BYTES_MAX: usize = 3 << 30;
 
 /// A partition's rows at one moment, on the way to a new replica.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -125,6 +133,7 @@ impl Site {
         start: &Key,
         site: SiteId,
     ) -> Result<Snapshot, Refusal> {
+        self.check_size(table, start).await?;
         let (table, partition, mut held) = self.lock_mastered(table, start).await?;
         let mut frame = FrameWriter::new(FrameKind::Commit);
         frame.record(&partition.next_record(Event::Follow(site)));
@@ -137,15 +146,7 @@ impl Site {
         self.expect_copies(&partition, &SiteSet::of(site), position);
         let version = partition.version();
         let mut context = self.store.context().ok_or(Refusal::Unavailable(self.id))?;
-        let pinned = loop {
-            let alone = std::iter::once(&**partition);
-            let result =
-                poll_fn(|cx| Poll::Ready(context.snapshot(alone.clone(), Time::ZERO, cx.waker())));
-            match result.await {
-                Ok(time) => break time,
-                Err(NotYet::Publishing(_) | NotYet::Behind(..)) => woken().await,
-            }
-        };
+        let pinned = latest(&mut context, &partition).await;
         // Whoever reads by the map as it is finds its rows, whatever becomes of the partition meanwhile.
         let _map = table.partitions.load_full();
         held.release();
@@ -173,6 +174,35 @@ impl Site {
             position,
             pieces,
         })
+    }
+
+    /// Refuses a partition of which no copy can be sent. One that grows meanwhile may go beyond the
+    /// limit a little.
+    ///
+    /// # Errors
+    /// [`Refusal::Unfit`], with what the limit is.
+    async fn check_size(&self, table: TableId, start: &Key) -> Result<(), Refusal> {
+        let most = self.copy_bytes_max;
+        let found = self.table(table).and_then(|table| Some((table.starting_at(start)?, table)));
+        let Some((partition, table)) = found.filter(|_| self.memory_bytes() > most) else {
+            return Ok(());
+        };
+        let mut context = self.store.context().ok_or(Refusal::Unavailable(self.id))?;
+        latest(&mut context, &partition).await;
+        let _map = table.partitions.load_full();
+        let mut bytes = 0;
+        context.scan(&table.index, &partition.range, |row| {
+            bytes += row.value().map_or(0, |value| row.key().len() + value.len());
+            if bytes > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        if bytes <= most {
+            return Ok(());
+        }
+        let why = format!(
+            "has more rows than the {} MiB that a copy to another process can have; split it first",
+            most >> 20
+        );
+        Err(self.unfit(&partition, why))
     }
 
     /// Begins a replica from a master's snapshot.
@@ -298,5 +328,18 @@ impl Site {
         Table::adopt(&mut early_events, std::slice::from_ref(&partition));
         self.reshape(table, &[], std::slice::from_ref(&partition));
         partition
+    }
+}
+
+/// Takes a snapshot of all that is in a partition.
+async fn latest(context: &mut Context<'_>, partition: &SitePartition) -> Time {
+    loop {
+        let alone = std::iter::once(&**partition);
+        let result =
+            poll_fn(|cx| Poll::Ready(context.snapshot(alone.clone(), Time::ZERO, cx.waker())));
+        match result.await {
+            Ok(time) => return time,
+            Err(NotYet::Publishing(_) | NotYet::Behind(..)) => woken().await,
+        }
     }
 }

@@ -65,7 +65,7 @@ pub use backup::Reached;
 pub use change::Holding;
 pub use checkpoint::{AtOnce, CheckpointError, CheckpointReport, Finished, Pace, Stage};
 pub use close_ahead::CloseAhead;
-pub use copy::{PIECE_BYTES, Snapshot};
+pub use copy::{COPY_BYTES_MAX, PIECE_BYTES, Snapshot};
 pub use error::{Abort, Failure, Refusal};
 pub use execute::{Pin, Read, ReadSpan, SeenUpTo, VisitRow};
 pub use failover::{Standing, term};
@@ -87,7 +87,9 @@ pub use room::{Full, MemoryLimit};
 pub use site::{Site, SiteOptions};
 pub use source::GatheredRow;
 pub use step::{Answer, Step};
-pub use tail::{Fenced, FrameBytes, Settled, TailCopy, TailFrame, TakeOver, Unended, take_over};
+pub use tail::{
+    Fenced, FrameBytes, Lost, Settled, TailCopy, TailFrame, TakeOver, Unended, take_over,
+};
 pub use tick::{Freed, HISTORY_NS_MAX, PURGED_PER_TICK};
 pub use two_phase::{Entered, Part, PartAnswer, Peers, RowWrite};
 pub use txn::Txn;

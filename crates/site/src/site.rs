@@ -42,7 +42,7 @@ use crate::request::Procedures;
 use crate::room::MemoryLimit;
 use crate::two_phase::{Decided, TransactionTable};
 use arc_swap::ArcSwap;
-use isomer_design::{Backups, HotLock, Key, KeyRange, SiteId, SiteSet, TableId, Time};
+use isomer_design::{Backups, Domains, HotLock, Key, KeyRange, SiteId, SiteSet, TableId, Time};
 use isomer_log::{Checkpoints, Log, LogError, Position};
 use isomer_store::{CONTEXTS_MAX, Context, Store, Waiters};
 use parking_lot::{Mutex, RwLock};
@@ -70,6 +70,9 @@ pub struct SiteOptions {
     ///
     /// [`PIECE_BYTES`]: crate::PIECE_BYTES
     pub piece_bytes: usize,
+    /// A partition with more bytes of rows is not copied:
+    /// [`COPY_BYTES_MAX`](crate::COPY_BYTES_MAX), where copies go to other processes.
+    pub copy_bytes_max: usize,
     /// What is promised of partitions that are rarely written; the same at all sites.
     pub close_ahead: CloseAhead,
     /// When something is taken for lost that another site should have sent.
@@ -84,6 +87,8 @@ pub struct SiteOptions {
     /// and what the time is are looked at in any case, but neither tells runs from each other that log nothing while
     /// the clock is behind the log.
     pub incarnation: u64,
+    /// Which sites share a process.
+    pub domains: Domains,
 }
 
 impl SiteOptions {
@@ -102,12 +107,14 @@ impl SiteOptions {
             network,
             time,
             piece_bytes: PIECE_BYTES,
+            copy_bytes_max: usize::MAX,
             close_ahead: CloseAhead::default(),
             link_timeouts: LinkTimeouts::default(),
             procedures: Arc::default(),
             memory: Arc::default(),
             progress: Arc::default(),
             incarnation: 0,
+            domains: Domains::default(),
         }
     }
 }
@@ -154,10 +161,12 @@ pub struct Site {
     /// Copies that are being written.
     pub(crate) copying: Mutex<Vec<Underway>>,
     pub(crate) piece_bytes: usize,
+    pub(crate) copy_bytes_max: usize,
     pub(crate) close_ahead: CloseAhead,
     pub(crate) link_timeouts: LinkTimeouts,
     pub(crate) procedures: Arc<Procedures>,
     pub(crate) memory: Arc<MemoryLimit>,
+    pub(crate) domains: Domains,
     /// Whoever runs the site was told that its log has failed.
     in_trouble: AtomicBool,
 }
@@ -258,10 +267,12 @@ impl Site {
             cut_short: AtomicBool::new(false),
             copying: Mutex::new(Vec::new()),
             piece_bytes: options.piece_bytes,
+            copy_bytes_max: options.copy_bytes_max,
             close_ahead: options.close_ahead,
             link_timeouts: options.link_timeouts,
             procedures: options.procedures,
             memory: options.memory,
+            domains: options.domains,
             in_trouble: AtomicBool::new(false),
         }
     }

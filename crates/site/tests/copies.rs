@@ -184,6 +184,26 @@ fn no_frame_of_a_copy_is_larger_than_a_piece_and_a_row() {
 }
 
 #[test]
+fn a_partition_that_no_copy_can_have_is_refused_before_anything_is_done() {
+    let mailboxes = Arc::new(Mailboxes::default());
+    mailboxes.now.store(1_000_000_000, Ordering::Relaxed);
+    let log = Arc::new(MemoryLog::new(MemoryOptions::default()));
+    let usual = SiteOptions::new(S1, log, mailboxes.clone(), mailboxes.clone());
+    let master = Site::open(SiteOptions { copy_bytes_max: 60, ..usual }).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let pair = Pair { folder, mailboxes, master, replica: None };
+    pair.drive(pair.master.step(Step::Create(T, vec![KeyRange::all()]))).unwrap();
+    (0..ROWS).for_each(|number| pair.write(number, Some(1)));
+    let follow = Step::Follow(T, Key::min(), S2);
+    let refused = pair.drive(pair.master.step(follow.clone())).unwrap_err().to_string();
+    assert!(refused.contains("split it first"), "{refused}");
+    assert!(pair.master.holdings()[0].followers.is_empty());
+    let at = Key::int((ROWS / 2).into());
+    pair.drive(pair.master.step(Step::Split(T, at))).unwrap();
+    pair.drive(pair.master.step(follow)).unwrap();
+}
+
+#[test]
 fn half_a_copy_is_forgotten_and_the_next_is_whole() {
     let mut stopped = 0;
     for syncs in 0.. {

@@ -11,7 +11,7 @@ use super::runtime::Runtime;
 use crate::error::OpenDatabaseError;
 use crate::storage::{Storage, Stored};
 use isomer_design::SiteId;
-use isomer_site::{RecoveryProgress, Site, SiteOptions, TimeSource};
+use isomer_site::{COPY_BYTES_MAX, RecoveryProgress, Site, SiteOptions, TimeSource};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -116,6 +116,9 @@ impl Runtime {
         let (network, procedures) = (self.mailboxes.clone(), self.procedures.clone());
         let usual = SiteOptions::new(id, log, network, time);
         let (memory, incarnation) = (self.memory.clone(), storage.last_run(id)? + 1);
+        let domains = self.domains();
+        let copy_bytes_max = if self.has_wire() { COPY_BYTES_MAX } else { usize::MAX };
+        let usual = SiteOptions { domains, copy_bytes_max, ..usual };
         Ok((SiteOptions { checkpoints, procedures, memory, incarnation, ..usual }, notes))
     }
 }

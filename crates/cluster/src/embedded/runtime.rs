@@ -11,14 +11,14 @@ use crate::router::unless;
 use crate::transport::Transport;
 use arc_swap::{ArcSwap, Guard};
 use futures_util::FutureExt;
-use isomer_design::SiteId;
+use isomer_design::{Domains, SiteId, SiteSet};
 use isomer_log::{Durability, LogError};
 use isomer_site::{MemoryLimit, Message, Pin, Procedures, Site, TimeSource};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{JoinHandle, Thread};
@@ -47,6 +47,8 @@ pub(crate) struct Runtime {
     pub(crate) on_return: OnceLock<Box<dyn Fn(SiteId) + Send + Sync>>,
     /// Renews the leases of a gateway, if there are sites elsewhere.
     renewer: Mutex<Option<JoinHandle<()>>>,
+    /// See [`Transport::stale_for`].
+    pub(crate) stale_for: AtomicU64,
     /// What waits for a site elsewhere waits no longer.
     closing: AtomicBool,
     stopped: AtomicBool,
@@ -70,6 +72,7 @@ impl Runtime {
             renewal: Arc::default(),
             hosts: ArcSwap::default(),
             renewer: Mutex::new(None),
+            stale_for: AtomicU64::new(0),
             closing: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
         }
@@ -84,6 +87,19 @@ impl Runtime {
     /// True if the site is, or would be, in this process.
     pub(crate) fn hosts_site(&self, site: SiteId) -> bool {
         self.elsewhere(site).is_none()
+    }
+
+    /// Which sites share a process, as the wire says. Without its word, each site elsewhere is in a
+    /// process of its own.
+    pub(crate) fn domains(&self) -> Domains {
+        let mut processes: BTreeMap<String, SiteSet> = BTreeMap::new();
+        for (wire, site) in
+            self.wire.iter().flat_map(|wire| wire.sites().into_iter().map(move |s| (wire, s)))
+        {
+            let node = wire.reach(site).map_or_else(|| site.to_string(), |reach| reach.node);
+            processes.entry(node).or_default().insert(site);
+        }
+        processes.into_values().collect()
     }
 
     /// The sites of this process.

@@ -3,7 +3,7 @@
 use super::runtime::Runtime;
 use crate::remote::{ClientPin, Reach, Remote};
 use crate::transport::{Transport, load_of};
-use isomer_design::{SiteId, Time};
+use isomer_design::{Domains, SiteId, Time};
 use isomer_log::{LogError, Position};
 use isomer_site::{
     Answer, Failure, Part, PartAnswer, Peers, Pin, Published, Read, Refusal, Reply, Request,
@@ -12,6 +12,7 @@ use isomer_site::{
 use isomer_strategy::SiteLoad;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The sites of this process.
 pub(crate) struct Here {
@@ -221,6 +222,14 @@ impl Transport for Embedded {
 
     fn reach(&self, site: SiteId) -> Option<Reach> {
         self.elsewhere(site).and_then(|remote| remote.reach(site))
+    }
+
+    fn domains(&self) -> Domains {
+        self.here.runtime.domains()
+    }
+
+    fn stale_for(&self) -> u64 {
+        self.here.runtime.stale_for.load(Ordering::Relaxed)
     }
 
     fn failure(&self, site: SiteId) -> Option<LogError> {

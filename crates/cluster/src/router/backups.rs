@@ -5,6 +5,9 @@
 //!   s2 has failed        partitions with too few replicas ─▶ backlog: add them elsewhere
 //! ```
 //!
+//! They are at other processes than their masters, while others have room
+//! ([`isomer_design::Domains`]); those beside their masters are moved away once others have.
+//!
 //! Until a lost backup is replaced, commits wait for those that are left ([`isomer_site`], `backup`): the table goes
 //! on, and may lose one site less. No change takes a backup away that a partition needs.
 
@@ -12,7 +15,7 @@ use super::Router;
 use crate::error::Error;
 use crate::protocol;
 use crate::transport::Transport;
-use isomer_design::{Backups, Change, Design, Invalid, Plan, SiteId, Step, TableId};
+use isomer_design::{Backups, Change, Design, Invalid, KeyRange, Plan, SiteId, Step, TableId};
 
 impl<T: Transport> Router<T> {
     /// Lets a table have so many backups. When this is done, whatever was committed before is at so many other
@@ -32,7 +35,9 @@ impl<T: Transport> Router<T> {
         let changes = self.lacking(&design, "it is to be a backup", Some(table));
         self.change_all(&changes).await?;
         let design = wanted(&self.design())?;
-        if !design.lacking(|_| true).iter().all(|change| change.table() != Some(table)) {
+        let all = KeyRange::all();
+        let mut placed = design.partitions_in(table, &all);
+        if placed.any(|(_, placement)| placement.replicas.len() < usize::from(backups.count)) {
             let others = design.sites().iter().filter(|site| self.is_usable(*site)).count() - 1;
             let (table, count) =
                 (design.table(table).map_err(Box::new)?.name().to_owned(), backups.count);
@@ -77,7 +82,8 @@ impl<T: Transport> Router<T> {
     }
 
     fn lacking(&self, design: &Design, reason: &str, table: Option<TableId>) -> Plan {
-        let lacking = design.lacking(|site| self.is_usable(site)).into_iter();
+        let lacking =
+            design.lacking(&self.transport.domains(), |site| self.is_usable(site)).into_iter();
         let of = lacking.filter(|change| table.is_none() || change.table() == table);
         Plan {
             reason: "tables are to have their backups".to_owned(),
@@ -95,8 +101,10 @@ impl<T: Transport> Router<T> {
         let design = self.design();
         let Ok(found) = design.table(*table) else { return Ok(()) };
         let Some((_, placement)) = found.partition_of(start) else { return Ok(()) };
-        let count = found.backups().count;
-        if placement.replicas.len() > usize::from(count) || count == 0 || !self.is_usable(*site) {
+        let (count, domains) = (found.backups().count, self.transport.domains());
+        let left = placement.replicas.without(*site);
+        let is_enough = domains.suffice(count, placement.master, &placement.replicas, &left);
+        if is_enough || !self.is_usable(*site) {
             return Ok(());
         }
         let partition = format!("{}[{}]", found.name(), found.schema().format_key(start));

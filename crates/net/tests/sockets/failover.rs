@@ -3,7 +3,7 @@
 use crate::bank::{ACCOUNTS, Plan, START, accounts, get, set, total, until};
 use crate::{THREE, conserve};
 use isomer_cluster::Gateway;
-use isomer_design::{Backups, Key, SiteId, TableId};
+use isomer_design::{Backups, Domains, Key, SiteId, TableId};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -50,7 +50,7 @@ fn others_take_over_from_a_node_that_is_gone_and_it_comes_back() {
     set(&gateway, table, 25, 7).expect("somebody else has it");
     let (node, net) = plan.node(1);
     until("each partition has a backup again", || {
-        gateway.database().design().lacking(|_| true).is_empty()
+        gateway.database().design().lacking(&Domains::default(), |_| true).is_empty()
     });
     assert_eq!(get(&gateway, table, 25).expect("it is there"), 7);
     let (_, sum) = total(&gateway, table).expect("all are there");

@@ -29,6 +29,17 @@ impl Engine {
         self.back_definitions(Backups::NONE)
     }
 
+    /// A notice for a table whose backups share processes with their masters or each other.
+    pub(crate) fn backups_together(&self, table: &Table) -> Option<SqlError> {
+        let mut parts = table.parts();
+        parts.any(|(id, _)| self.database().has_backups_together(id)).then(|| {
+            let name = &table.name;
+            let message = format!("some backups of table \"{name}\" share a process with their master or with each other");
+            SqlError::new("00000", message)
+                .detail("Too few other processes have room for them. They are moved when one has.")
+        })
+    }
+
     /// Lets a table of the store have as many backups as another.
     pub(crate) fn inherit_backups(&self, from: TableId, to: TableId) -> Result<(), SqlError> {
         match self.backups_of(from) {

@@ -229,12 +229,12 @@ impl Site {
         self.ticked.wake();
     }
 
-    /// How many sites are to keep the tail, and how many have it up to a position.
-    pub(crate) fn tail_keepers(&self, position: Position) -> (usize, usize) {
+    /// The sites that are to keep the tail, and those of them that have it up to a position.
+    pub(crate) fn tail_keepers(&self, position: Position) -> (SiteSet, SiteSet) {
         let links = self.links.outgoing.lock();
-        let keeping = links.values().filter(|link| link.keeps_tail);
-        let have = keeping.clone().filter(|link| link.tailed >= position);
-        (keeping.count(), have.count())
+        let keeping = links.iter().filter(|(_, link)| link.keeps_tail);
+        let have = keeping.clone().filter(|(_, link)| link.tailed >= position);
+        (keeping.map(|(site, _)| *site).collect(), have.map(|(site, _)| *site).collect())
     }
 
     /// True if a site has said that it keeps the tail up to a position.

@@ -286,7 +286,8 @@ impl Site {
         (!by.is_empty()).then_some(Unheard { position: 0, place, version, by })
     }
 
-    /// Ready when the sites that keep this site's tail have it up to a position: as many as there are to be backups.
+    /// Ready when sites that keep this site's tail have it up to a position: enough to be the
+    /// backups of every table.
     ///
     /// # Errors
     /// [`LogError::Gone`]: others have taken over from this site meanwhile, and hear nothing of it.
@@ -319,8 +320,8 @@ impl Site {
 
     fn is_tailed(&self, position: Position) -> bool {
         let tables = self.tables();
-        let needed = tables.iter().map(|table| usize::from(table.backups().count)).max();
+        let count = tables.iter().map(|table| table.backups().count).max().unwrap_or(0);
         let (keeping, have) = self.tail_keepers(position);
-        !self.links.own_tail.lock().has_begun || have >= keeping.min(needed.unwrap_or(0))
+        !self.links.own_tail.lock().has_begun || self.asked(count).is_met_by(&keeping, &have)
     }
 }
