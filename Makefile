@@ -23,7 +23,8 @@ help:
 	@echo "             and beside a PostgreSQL; and PostgreSQL's regression scripts at both (half an hour)"
 	@echo "make hunt    100 thousand random statements beside a PostgreSQL; ten minutes each of damaged statements and"
 	@echo "             messages; 200 power cuts; 50 thousand seeds of the simulator, ten thousand each with backups,"
-	@echo "             with sites that are lost, with nodes on Kafka, and serializable (an hour); five minutes each of clients whose"
+	@echo "             with sites that are lost, with nodes on Kafka, serializable, and with two of these at a time (two"
+	@echo "             hours); five minutes each of clients whose"
 	@echo "             histories are checked while the design changes, the server is killed, and stands still"
 	@echo "make cluster three processes and three brokers of Kafka on machines that are network namespaces, under load:"
 	@echo "             killed, stopped, cut off from each other, without room; what clients saw is judged. Then"
@@ -108,6 +109,8 @@ hunt: dist
 	$(FAST_LAB) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --failover --faults none
 	$(FAST_LAB) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --cluster
 	$(FAST_LAB) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --isolation serializable
+	$(FAST_LAB) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --cluster --backups
+	$(FAST_LAB) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --failover --isolation serializable
 	ISOMER_SEED=$(SEED) ISOMER_HISTORY_SECONDS=300 $(CARGO) test --package isomer --test histories -- --nocapture --test-threads 1
 
 # What happens to machines and brokers, and what clients saw of it; the page on three machines; and figures.

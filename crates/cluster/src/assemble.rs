@@ -11,8 +11,8 @@
 //! | a copy at a site that does not follow | remove_replica had begun, or add_replica was refused | the site discards it |
 //! | a claim or copy of an earlier [term](isomer_site::term) | a replica was promoted, as the site's log had failed | the site discards it |
 //! | copies that nobody masters, or that are ahead of their master | a log has lost its end, and that was accepted | the one that is furthest is promoted |
-//! | a range that nobody has | the table was being created | a site creates it |
-//! | a table that the catalog does not have | drop_table had begun | whoever holds it forgets it |
+//! | a range that no site has | a site has lost its files | refused; if the loss is accepted, a site creates it anew |
+//! | a table that the catalog does not have | create_table or drop_table had begun | the sites that hold it forget it |
 //!
 //! A pure function; carried out by [`crate::Database::open`].
 
@@ -25,6 +25,8 @@ use std::sync::Arc;
 pub(crate) struct Assembled {
     pub(crate) design: Design,
     pub(crate) repairs: Vec<(SiteId, Step)>,
+    /// Ranges of tables that no site has, as people read them: the repairs create them anew.
+    pub(crate) lost: Vec<String>,
 }
 
 /// Puts a design together. `holdings` are those of each site.
@@ -37,7 +39,7 @@ pub(crate) fn assemble(
 ) -> Result<Assembled, String> {
     let sites = holdings.iter().map(|(site, _)| *site);
     let mut design = Design::new(sites).map_err(|invalid| invalid.to_string())?;
-    let mut repairs = Vec::new();
+    let (mut repairs, mut lost) = (Vec::new(), Vec::new());
     let mut by_table: BTreeMap<TableId, Vec<(SiteId, Holding)>> = BTreeMap::new();
     for (site, held) in holdings {
         for holding in held {
@@ -53,13 +55,23 @@ pub(crate) fn assemble(
             |(site, holding): (SiteId, Holding)| (site, Step::Discard(*table, holding.range));
         repairs.extend(overtaken.into_iter().map(discard));
         let partitions = partitions(*table, schema, &held, holdings[0].0, &mut repairs)?;
+        let is_lost =
+            |step: &&(SiteId, Step)| matches!(&step.1, Step::Create(of, _) if of == table);
+        for (_, step) in repairs.iter().filter(is_lost) {
+            let Step::Create(_, ranges) = step else { continue };
+            lost.extend(
+                ranges
+                    .iter()
+                    .map(|range| format!("{}{}", schema.name(), schema.format_range(range))),
+            );
+        }
         design
             .create_table(*table, schema.clone(), partitions)
             .map_err(|invalid| invalid.to_string())?;
         drop_strays(*table, &design, &held, &mut repairs);
     }
     forget_strangers(tables, holdings, &mut repairs);
-    Ok(Assembled { design, repairs })
+    Ok(Assembled { design, repairs, lost })
 }
 
 /// What the sites hold of one table, for questions about ranges of keys.

@@ -25,8 +25,8 @@ use crate::storage::Storage;
 use crate::transport::Transport;
 use background::Background;
 use isomer_design::{
-    Backups, Change, Design, Direction, Footprint, Key, KeyRange, Placement, Plan, Schema, SiteId,
-    TableId, Time,
+    Backups, Change, Design, Direction, Domains, Footprint, Key, KeyRange, Placement, Plan, Schema,
+    SiteId, TableId, Time,
 };
 use isomer_log::LogError;
 use isomer_site::{
@@ -35,7 +35,7 @@ use isomer_site::{
 };
 use isomer_strategy::SiteLoad;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -121,23 +121,21 @@ impl Database {
         trial.create_table(id, schema.clone(), partitions.clone()).map_err(Box::new)?;
         let masters = placement.iter().map(|(_, site)| *site);
         masters.into_iter().try_for_each(|site| self.router.check_site(site))?;
-        let mut entered = catalog.clone();
-        entered.enter(id, schema.clone());
-        self.storage.change_catalog(&entered, TableChange::Enter(id))?;
-        *catalog = entered;
+        // The number is used even if this fails: sites that hold a part of the table forget it only
+        // at the next start.
         self.last_table.store(id.0, Ordering::SeqCst);
         let mut by_site: BTreeMap<SiteId, Vec<KeyRange>> = BTreeMap::new();
         for (range, placement) in trial.partitions_in(id, &KeyRange::all()) {
             by_site.entry(placement.master).or_default().push(range);
         }
         for (site, ranges) in by_site {
-            if let Err(refusal) = self.ask(site, Step::Create(id, ranges)) {
-                // What other sites hold of it already, they forget at the next start.
-                catalog.drop_table(id);
-                self.storage.change_catalog(&catalog, TableChange::Drop(id))?;
-                return Err(OpenDatabaseError::Change(refusal).into());
-            }
+            self.ask(site, Step::Create(id, ranges)).map_err(OpenDatabaseError::Change)?;
         }
+        // Last: a table of the catalog that no site has was lost.
+        let mut entered = catalog.clone();
+        entered.enter(id, schema.clone());
+        self.storage.change_catalog(&entered, TableChange::Enter(id))?;
+        *catalog = entered;
         self.router.enter_table(id, schema, partitions)?;
         Ok(id)
     }
@@ -405,6 +403,26 @@ impl Database {
         let design = self.design();
         let sites = design.sites().iter().filter(elsewhere);
         sites.map(|site| (transport.load(site), transport.reach(site))).collect()
+    }
+
+    /// True if there are several processes, and some partition of a table has its backups at fewer
+    /// other processes than it is to have backups: the loss of a process may take more than one of
+    /// its copies.
+    pub fn has_backups_together(&self, table: TableId) -> bool {
+        let (design, domains) = (self.design(), self.router.transport().domains());
+        let Ok(found) = design.table(table) else { return false };
+        let (count, all) = (usize::from(found.backups().count), KeyRange::all());
+        let is_together =
+            |placement: Placement| domains.beyond(placement.master, &placement.replicas) < count;
+        domains != Domains::default()
+            && design.partitions_in(table, &all).any(|(_, placement)| is_together(placement))
+    }
+
+    /// The sites that must not come back with nothing: they have rows, or no other site has taken
+    /// over from them.
+    pub fn sites_with_rows(&self) -> BTreeSet<SiteId> {
+        let sites = self.design().sites().clone();
+        sites.iter().filter(|site| !self.router.may_be_empty(*site)).collect()
     }
 
     /// Why a site is passed by, wherever it is: its log has failed.

@@ -175,6 +175,15 @@ pub enum OpenDatabaseError {
         /// Those that were asked for.
         wanted: Vec<SiteId>,
     },
+    /// No site has rows that the database had.
+    #[error(
+        "no site has the rows of {tables}: the site that had them has lost its files. Bring back its folder; or go on \
+         without these rows by --accept-loss, and the tables begin anew, empty"
+    )]
+    LostRows {
+        /// Which tables, and which of their keys.
+        tables: String,
+    },
     /// A site that the database has is neither in its folder nor at a node.
     #[error(
         "site {site} is not in the folder {path}, and no node is said to have it; name the node that has it"

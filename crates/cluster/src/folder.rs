@@ -258,6 +258,19 @@ pub fn read_cluster(folder: &Path) -> Result<Option<u64>, OpenDatabaseError> {
     read_number(&folder.join(CLUSTER), 16)
 }
 
+/// Has a node's folder belong to no cluster if it has lost its sites, or never had any: it must not
+/// pass for a whole one.
+///
+/// # Errors
+/// [`OpenDatabaseError`] if the file cannot be removed.
+pub fn leave_if_empty(folder: &Path) -> Result<(), OpenDatabaseError> {
+    let path = folder.join(CLUSTER);
+    if folder.join(CATALOG).exists() || !path.exists() {
+        return Ok(());
+    }
+    fs::remove_file(&path).map_err(failed(&path))
+}
+
 /// Lets a folder, which is made if it is missing, belong to a cluster from now on.
 ///
 /// # Errors

@@ -63,7 +63,7 @@ pub use database::{Database, Explorer, Options};
 pub use embedded::{Checkpointing, Recovering, SiteReport};
 pub use error::{Error, OpenDatabaseError};
 pub use event::ChangeEvent;
-pub use folder::{join_cluster, look, read_cluster, sites_of};
+pub use folder::{join_cluster, leave_if_empty, look, read_cluster, sites_of};
 pub use isomer_log::{Counters, DiskFaults, Durability, Lack, LogError};
 pub use isomer_site::{
     Abort, Body, CheckedWrite, CheckedWrites, Committed, Expect, Failure, Procedure, Procedures,

@@ -24,8 +24,10 @@
 //! `readmission`).
 
 use crate::transport::Transport;
+use futures_util::future::{Either, select};
 use isomer_design::{Change, Design, Key, KeyRange, Placement, SiteId, TableId};
 use isomer_site::{Answer, Refusal, Step};
+use std::pin::pin;
 
 /// A site that has no room in its log for a mastership is asked so often; between two times it ticks.
 const TRIES_MAX: usize = 100;
@@ -65,14 +67,15 @@ pub(crate) async fn carry_out<T: Transport>(
             let (_, placement) = place(*table, start);
             let is_backed = design.table(*table).is_ok_and(|table| table.backups().count > 0);
             let copy = (placement.master, *site);
-            let rows = add_replica(transport, *table, start, copy, is_backed).await?;
+            let rows = add_replica(transport, *table, start, copy, is_backed, is_given_up).await?;
             return Ok(Made { rows, is_acquired: true });
         }
         Change::RemoveReplica { table, start, site } => {
             let (range, placement) = place(*table, start);
             let unfollow = Step::Unfollow(*table, start.clone(), *site);
             ask_until_known(transport, placement.master, unfollow).await?;
-            passing_by(transport, *site, Step::Drop(*table, range)).await?;
+            let drop = Step::Drop(*table, range);
+            unless_given_up(transport, *site, drop, is_given_up).await?;
         }
         Change::Remaster { table, start, to } => {
             let (_, placement) = place(*table, start);
@@ -98,6 +101,7 @@ async fn add_replica<T: Transport>(
     start: &Key,
     (master, site): (SiteId, SiteId),
     is_backed: bool,
+    is_given_up: impl Fn(SiteId) -> bool,
 ) -> Result<usize, Refusal> {
     let follow = Step::Follow(table, start.clone(), site);
     let Answer::Snapshot(snapshot) = ask(transport, master, follow).await? else {
@@ -125,7 +129,7 @@ async fn add_replica<T: Transport>(
         // Nobody tells the copy that it has been let go.
         Some(_) => Step::Discard(table, range),
     };
-    passing_by(transport, site, end).await?;
+    unless_given_up(transport, site, end, is_given_up).await?;
     Err(refusal)
 }
 
@@ -189,6 +193,26 @@ async fn passing_by<T: Transport>(transport: &T, site: SiteId, step: Step) -> Re
     match insist(transport, site, step).await {
         Err(Refusal::Log(_)) if transport.failure(site).is_some() => Ok(()),
         answer => answer.map(drop),
+    }
+}
+
+/// Has a site let a copy go. One that is readmitted lets it go then, if the design does not give it
+/// the copy; the step could wait for that, behind an older copy, with what the readmission waits
+/// for reserved.
+async fn unless_given_up<T: Transport>(
+    transport: &T,
+    site: SiteId,
+    step: Step,
+    is_given_up: impl Fn(SiteId) -> bool,
+) -> Result<(), Refusal> {
+    let given_up = async {
+        while !is_given_up(site) {
+            transport.retry(site).await;
+        }
+    };
+    match select(pin!(passing_by(transport, site, step)), pin!(given_up)).await {
+        Either::Left((done, _)) => done,
+        Either::Right(_) => Ok(()),
     }
 }
 

@@ -370,7 +370,7 @@ impl<T: Transport> OpenTransaction<T> {
     /// can be checked, too.
     async fn takes_table(&mut self, table: TableId) -> Result<bool, OpenError> {
         match self.lock(table, &Key::min(), LockMode::Exclusive, false).await {
-            Ok(()) => Ok(!self.has_unknown()),
+            Ok(()) => Ok(!self.may_have_misread()),
             Err(OpenError::Locked) => Ok(false),
             Err(error) => Err(error),
         }

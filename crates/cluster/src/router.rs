@@ -135,8 +135,9 @@ pub struct Router<T> {
     reconfigurations: Reconfigurations,
     /// Sites whose logs have failed, until others have taken over.
     failures: Backlog<SiteId>,
-    /// Sites that were given up, and have not been readmitted since; and whether others have taken over from them.
-    given_up: Mutex<BTreeMap<SiteId, bool>>,
+    /// Sites that were given up, and have not been readmitted since; and, once others have taken
+    /// over from one, how many of its partitions these have.
+    given_up: Mutex<BTreeMap<SiteId, Option<takeover::Replaced>>>,
     /// Sites that others take over from, or that are readmitted, at this moment.
     in_transit: takeover::InTransit,
     said_of: takeover::SaidOf,
@@ -485,6 +486,10 @@ impl<T: Transport> Router<T> {
                         reserved = None;
                         let pause = self.transport.retry(place.site());
                         unless(asked.over, pause).await.map_err(unwritten)?;
+                        if let Some(gone) = self.waited_for().filter(|_| !is_given_up) {
+                            let why = "a mastership that it has released may not have arrived";
+                            self.until_returned(gone, why.to_owned(), asked.over).await?;
+                        }
                     }
                 }
                 Err(Error::Failure(Failure::Unreachable { site, why })) => {

@@ -43,6 +43,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A log in memory keeps this much for replicas that have to catch up.
 const MEMORY_LOG_BYTES: u64 = 64 << 20;
@@ -109,6 +110,12 @@ pub trait Logs: Send + Sync {
         note: Option<ClaimNote>,
         options: &Options,
     ) -> Result<(Arc<dyn Log>, Vec<String>), OpenError>;
+
+    /// For how long after a log was opened the process that had it before may still show what it
+    /// had.
+    fn stale_for(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// The last frame of a log, if it has any. It stays whose it is.
     ///

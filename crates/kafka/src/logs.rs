@@ -1,6 +1,7 @@
 //! All logs of a database: a topic with a partition for the catalog, number 0, and one for each
 //! site.
 
+use crate::lease::WAITS;
 use crate::log::KafkaLog;
 use crate::look::{Look, look};
 use crate::owned::Options;
@@ -13,6 +14,7 @@ use isomer_log::{Log, OpenError, Position};
 use parking_lot::Mutex;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The logs of a database in a topic.
 pub struct KafkaLogs {
@@ -137,6 +139,10 @@ impl KafkaLogs {
 impl Logs for KafkaLogs {
     fn place(&self) -> String {
         self.connection.address.to_string()
+    }
+
+    fn stale_for(&self) -> Duration {
+        WAITS
     }
 
     fn find(&self) -> Result<FoundLogs, OpenError> {

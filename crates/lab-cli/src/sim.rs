@@ -39,8 +39,8 @@ pub(crate) struct SimArgs {
     /// Gives tables synchronous backups, as the seed draws them
     #[arg(long)]
     backups: bool,
-    /// Takes sites down, one after the other, so that others take over from them; the design does
-    /// not change
+    /// Takes processes of one or two sites down, one after the other, so that others take over from
+    /// them
     #[arg(long)]
     failover: bool,
     /// Changes the order of a table again and again, as ALTER TABLE .. SHARD BY does, with crashes

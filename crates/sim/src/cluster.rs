@@ -138,7 +138,7 @@ impl Cluster {
         let design = self.router.design();
         // Where backups are lacking, a commit waits for those that are left; its client hears of it later.
         let now = self.world.now();
-        if !design.lacking(|_| true).is_empty() {
+        if !design.lacking(&self.world.domains(), |_| true).is_empty() {
             self.lacked.set(now);
         }
         let is_whole = self.lacked.get() == Time::ZERO || now.0 - self.lacked.get().0 > LONG_NS;
@@ -287,6 +287,7 @@ impl Cluster {
             terms,
             acks,
             copied,
+            domains: self.world.domains(),
             ..History::default()
         };
         history.locate();

@@ -277,6 +277,8 @@ pub struct History {
     pub copies: Vec<Copy>,
     /// What the router's design says about it, by table and range.
     pub placements: Vec<(TableId, KeyRange, isomer_design::Placement)>,
+    /// Which sites share a process.
+    pub domains: isomer_design::Domains,
 }
 
 impl Transaction {

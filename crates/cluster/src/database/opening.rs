@@ -27,6 +27,7 @@ use isomer_site::{Answer, Holding, Refusal, Step};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// What the sites tell of the design.
 struct Found {
@@ -34,6 +35,8 @@ struct Found {
     repairs: Vec<(SiteId, Step)>,
     /// The highest number of a table that any site knows.
     last_table: u32,
+    /// Ranges of tables that no site has.
+    lost: Vec<String>,
 }
 
 impl Database {
@@ -45,11 +48,13 @@ impl Database {
         options.check_store()?;
         // Whoever opens a log elsewhere has its site, whatever folders say.
         let can_be_taken = options.logs.is_some();
+        let stale_for = options.logs.as_ref().map_or(Duration::ZERO, |logs| logs.stale_for());
         let log = log_options(options.durability, &options.checkpoints);
         let (storage, catalog) = open_storage(&mut options, log)?;
         let procedures = std::mem::take(&mut options.procedures);
         let runtime = Arc::new(Runtime::new(procedures, options.wire.take()));
         runtime.memory.set(options.site_memory);
+        runtime.stale_for.store(stale_for.as_nanos() as u64, Ordering::Relaxed);
         let mut notes = Vec::new();
         if !can_be_taken {
             check_places(&*storage, &runtime, &catalog.sites, options.accept_loss)?;
@@ -63,8 +68,13 @@ impl Database {
             storage.write_catalog(&catalog)?;
         }
         let transport = Embedded::new(runtime.clone());
-        let found = read_design(&runtime, &transport, &catalog);
-        let Found { design, repairs, last_table } = found.inspect_err(|_| runtime.stop_all())?;
+        let found = read_design(&runtime, &transport, &catalog, options.accept_loss);
+        let found = found.inspect_err(|_| runtime.stop_all())?;
+        let Found { design, repairs, last_table, lost } = found;
+        if !lost.is_empty() {
+            notes
+                .push(format!("no site has the rows of {}: they begin anew, empty", listed(&lost)));
+        }
         if let Some(memory) =
             storage.folder().and_then(|folder| folder.read_memory(options.strategy.name()))
         {
@@ -180,19 +190,37 @@ fn check_places(
 }
 
 /// Asks the sites what they hold, and makes a design of it.
-fn read_design(runtime: &Runtime, transport: &Embedded, catalog: &Catalog) -> Result<Found, Error> {
+fn read_design(
+    runtime: &Runtime,
+    transport: &Embedded,
+    catalog: &Catalog,
+    accept_loss: bool,
+) -> Result<Found, Error> {
     let holdings = runtime.block_on(describe(transport, &catalog.sites));
     let holdings = holdings.map_err(OpenDatabaseError::Change)?;
     let tables: Vec<_> = catalog.tables().map(|(id, schema)| (id, schema.clone())).collect();
     let assembled = assemble(&tables, &holdings).map_err(OpenDatabaseError::Design)?;
-    let Assembled { mut design, repairs } = assembled;
+    let Assembled { mut design, repairs, lost } = assembled;
+    if !lost.is_empty() && !accept_loss {
+        return Err(OpenDatabaseError::LostRows { tables: listed(&lost) }.into());
+    }
     for (table, backups) in catalog.backed() {
         design.set_backups(table, backups).map_err(Box::new)?;
     }
     let held = holdings.iter().flat_map(|(_, held)| held.iter().map(|holding| holding.table));
     let tables = tables.iter().map(|(table, _)| *table).chain(held);
     let last_table = tables.map(|table| table.0).max().unwrap_or(0);
-    Ok(Found { design, repairs, last_table })
+    Ok(Found { design, repairs, last_table, lost })
+}
+
+/// The first few of some things, and how many more there are.
+fn listed(things: &[String]) -> String {
+    const SHOWN: usize = 8;
+    let shown = things.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    match things.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }
 
 /// What the sites hold.

@@ -201,6 +201,12 @@ impl<T: Transport> Gateway<T> {
         self.unknown.store(true, Ordering::SeqCst);
     }
 
+    /// True if a site may restart while this process goes on.
+    pub(super) fn has_sites_elsewhere(&self) -> bool {
+        let design = self.router().routing_table();
+        design.sites().iter().any(|site| !self.transport().drop_revokes(site))
+    }
+
     /// True if there ever was such a commit.
     pub(super) fn has_unknown(&self) -> bool {
         self.unknown.load(Ordering::SeqCst)

@@ -11,7 +11,8 @@
 //!     └─ 7 is not @90          look: 7 is 30, like all that was to be written of one time ─▶ it had been
 //!   published @95              the locks are released, so it only looks
 //!     ├─ 7 is 30 @95           committed
-//!     └─ 7 is 40 @90           it is gone with s2: the client runs it again
+//!     └─ 7 is 40 @90           it is gone with s2: the client runs it again. But s2 may be at another process by now, and
+//! the one before may show what it had: that proves nothing until its lease has ended
 //!
 //!   published, only inserts    they stay locked until the answer is there (nobody waits for rows that are new), so
 //!     └─ 8 is not there        it is gone with s2, and not deleted since
@@ -89,6 +90,9 @@ impl<T: Transport> Commit<'_, T> {
         if published_at.get().is_none() && !self.is_proof() {
             return Err(NotCommitted::Because(lost));
         }
+        let gateway = self.gateway;
+        let transport = gateway.transport();
+        let newest_from = transport.now().0 + transport.stale_for();
         for _ in 0..ATTEMPTS_MAX {
             let mut is_worth_a_look = true;
             if published_at.get().is_none() {
@@ -102,9 +106,21 @@ impl<T: Transport> Commit<'_, T> {
             }
             let call = self.call;
             if is_worth_a_look {
+                let is_newest = transport.now().0 >= newest_from;
                 match unless(call.over, self.look(published_at.get())).await {
                     Ok(Ok(Outcome::Committed(commit))) => return Ok(self.committed(commit)),
-                    Ok(Ok(Outcome::Undone)) => return Err(NotCommitted::Undone),
+                    Ok(Ok(Outcome::Undone)) if is_newest => return Err(NotCommitted::Undone),
+                    Ok(Ok(Outcome::Undone)) => {
+                        let stale = async {
+                            while transport.now().0 < newest_from {
+                                transport.retry(self.home()).await;
+                            }
+                        };
+                        if unless(call.over, stale).await.is_err() {
+                            break;
+                        }
+                        continue;
+                    }
                     // The site may have gone once more.
                     Ok(Ok(Outcome::Unknown) | Err(Error::Gone)) => {}
                     Ok(Err(_)) | Err(_) => break,

@@ -607,15 +607,14 @@ impl<T: Transport> OpenTransaction<T> {
         Ok(ran)
     }
 
-    /// Wants rows that it has locked, and whether they were there, to be at its commit as it has read them, if that can
-    /// be otherwise: where nobody knows of some commit, and its site is ahead of the clock, they may have been read as
-    /// they were before it.
+    /// Wants rows that it has locked, and whether they were there, to be at its commit as it has
+    /// read them, if that [can be otherwise](Self::may_have_misread).
     pub(crate) fn check_locked<'k>(
         &mut self,
         table: TableId,
         rows: impl Iterator<Item = (&'k Key, bool)>,
     ) {
-        if !self.has_unknown() {
+        if !self.may_have_misread() {
             return;
         }
         self.checks_reads = true;
@@ -624,10 +623,15 @@ impl<T: Transport> OpenTransaction<T> {
         }
     }
 
-    /// True if there ever was a commit of which nobody knows what became. That is noted before its locks are released, so
-    /// whoever has got one of them sees it.
-    pub(crate) fn has_unknown(&self) -> bool {
-        self.gateway.has_unknown()
+    /// True if rows may not be as they were read, though they are locked:
+    ///
+    /// - There was a commit with an unknown outcome. Its site may be ahead of the clock, so they
+    ///   may have been read as they were before it. That is noted before its locks are released, so
+    ///   a transaction that gets one of them sees it.
+    /// - A site is in another process. It may have lost, by a restart, what it had shown before
+    ///   that was durable.
+    pub(crate) fn may_have_misread(&self) -> bool {
+        self.gateway.has_unknown() || self.gateway.has_sites_elsewhere()
     }
 
     /// When a read begins that is to be noted.

@@ -64,8 +64,8 @@ impl fmt::Display for FailedOver {
 
 /// What is known of a partition that is to have another master.
 pub(super) struct Surveyed {
-    /// The site that is passed by.
-    pub(super) without: SiteId,
+    /// The sites that are passed by.
+    pub(super) without: SiteSet,
     /// What a new master must have applied.
     pub(super) version: Version,
     /// Who could be it, the one that has applied most first.
@@ -127,6 +127,13 @@ impl<T: Transport> Router<T> {
     /// True if any site is given up.
     pub(super) fn has_given_up(&self) -> bool {
         !self.given_up.lock().is_empty()
+    }
+
+    /// A site that is given up, and from which no site has taken over: what it has released may
+    /// arrive only when it is back.
+    pub(super) fn waited_for(&self) -> Option<SiteId> {
+        let given_up = self.given_up.lock();
+        given_up.iter().find(|(_, moved)| moved.is_none()).map(|(site, _)| *site)
     }
 
     /// True from when others begin to take over from a site until it is readmitted, and while it is.
@@ -196,7 +203,7 @@ impl<T: Transport> Router<T> {
                 Err(why) => drop(left.insert(place, why)),
             }
         }
-        self.failed_over(site, &places, left)
+        self.failed_over(site, places.len() - left.len(), left)
     }
 
     /// Lets the copies go that a site has of what others master, also those that a change under way brings, or splits from
@@ -233,10 +240,10 @@ impl<T: Transport> Router<T> {
     pub(super) fn failed_over(
         &self,
         site: SiteId,
-        places: &[Place],
+        moved: usize,
         left: BTreeMap<&Place, String>,
     ) -> FailedOver {
-        let (moved, design) = (places.len() - left.len(), self.design());
+        let design = self.design();
         let named = |((table, start), why): (&Place, &String)| match design.table(*table) {
             Ok(found) => {
                 let schema = found.schema();
@@ -278,7 +285,8 @@ impl<T: Transport> Router<T> {
         match candidates.is_empty() {
             true => Err("there is no replica elsewhere".to_owned()),
             false => {
-                let (without, followers) = (placement.master, candidates.iter().copied().collect());
+                let without = SiteSet::of(placement.master);
+                let followers = candidates.iter().copied().collect();
                 Ok(Surveyed { without, version, candidates, followers, shared })
             }
         }
@@ -295,7 +303,7 @@ impl<T: Transport> Router<T> {
         let placement = self.placement(table, &start).ok_or("it is gone")?;
         // The master may be back meanwhile: with what it had in doubt, which nobody follows.
         let holders = placement.holders();
-        let others = holders.iter().filter(|site| *site != survey.without);
+        let others = holders.iter().filter(|site| !survey.without.contains(*site));
         let healthy = others.filter(|site| self.transport.failure(*site).is_none());
         let healthy: SiteSet = healthy.collect();
         let mut why = String::new();
@@ -356,7 +364,7 @@ impl<T: Transport> Router<T> {
         }
     }
 
-    fn placement(&self, table: TableId, start: &Key) -> Option<Placement> {
+    pub(super) fn placement(&self, table: TableId, start: &Key) -> Option<Placement> {
         self.design().partition_of(table, start).map(|(_, placement)| placement)
     }
 }
@@ -411,7 +419,7 @@ mod tests {
         let surveyed = |shared: &[usize]| {
             let shared = shared.iter().map(|at| places[*at].clone()).collect();
             let followers = SiteSet::of(SiteId(2));
-            let without = SiteId(1);
+            let without = SiteSet::of(SiteId(1));
             Ok(Surveyed { without, version: 7, candidates: vec![SiteId(2)], followers, shared })
         };
         // 0 and 1 share one, so do 2 and 3, and so do 3 and 4, which has no replica.

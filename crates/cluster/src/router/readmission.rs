@@ -14,12 +14,16 @@
 //!                 admit      all hear it, and the design of what it masters may change again
 //! ```
 //!
+//! **A site that has lost its files** comes back with nothing, once others have taken over all that
+//! it had ([`Router::may_be_empty`]); else its process is refused. It is a site like any other
+//! then, and gets new copies.
+//!
 //! **What it has made is the design.** The change ended as refused, as nobody knew what the site had done of it. What is
 //! in its log others may have seen. So the router does not take it back, but enters it.
 
 use super::Router;
 use super::failover::{AT_ONCE, places, ranges};
-use super::takeover::Towards;
+use super::takeover::{Replaced, Towards};
 use crate::error::Error;
 use crate::protocol;
 use crate::transport::Transport;
@@ -28,7 +32,7 @@ use futures_util::future::{Either, select, try_join_all};
 use futures_util::stream::{FuturesUnordered, iter};
 use isomer_design::{Change, Design, Key, KeyRange, Placement, SiteId, SiteSet, TableId};
 use isomer_log::LogError;
-use isomer_site::{Answer, Failure, Holding, Refusal, Step};
+use isomer_site::{Answer, Failure, Holding, Refusal, Step, TxnId};
 use std::pin::pin;
 
 impl<T: Transport> Router<T> {
@@ -80,7 +84,7 @@ impl<T: Transport> Router<T> {
         if !self.design().sites().contains(site) {
             return Ok(());
         }
-        let Some(transit) = self.begin_transit(site, Towards::Back) else {
+        let Some(transit) = self.begin_transit(&SiteSet::of(site), Towards::Back) else {
             // It has begun one more run meanwhile. Whoever readmits it may wait for what it does not hear.
             self.tell_whom_to_hear(site).await?;
             return Err(Refusal::Unavailable(site));
@@ -179,14 +183,16 @@ impl<T: Transport> Router<T> {
         holding.source.is_some() && within.any(|(_, placement)| !placement.holds(site))
     }
 
-    /// Has others let go of copies of what a site masters that the design does not give them: the site was gone when they were
-    /// taken away, and nobody knew whether anybody else had all that they have.
+    /// Has others let go of copies of what a site masters that the design does not give them: the
+    /// site was down when they were taken away, and it was not known whether any other site had all
+    /// that they have. The site itself lets go of copies that changes left to its readmission.
     async fn let_go_of_unplaced(&self, master: SiteId) -> Result<(), Refusal> {
-        let is_there =
-            |other: &SiteId| *other != master && self.transport.failure(*other).is_none();
+        let is_there = |other: &SiteId| self.transport.failure(*other).is_none();
         for other in self.design().sites().iter().filter(is_there) {
             for Holding { table, range, source, .. } in self.describe(other).await? {
-                if source != Some(master) || self.is_placed(other, table, &range) {
+                let is_copy =
+                    if other == master { source.is_some() } else { source == Some(master) };
+                if !is_copy || self.is_placed(other, table, &range) {
                     continue;
                 }
                 let within = |design: &Design| -> Vec<(TableId, KeyRange)> {
@@ -442,15 +448,22 @@ impl<T: Transport> Router<T> {
         // Whoever takes over from it, or readmits it, waits until this has been said.
         let _saying = self.say_of(other);
         loop {
-            let is_replaced = self.is_replaced(other);
-            let steps: &[Step] = match is_replaced {
-                true => &[Step::Fence(other), Step::Replaced(other)],
+            let replaced = self.given_up.lock().get(&other).cloned().flatten();
+            let is_replaced = replaced.is_some();
+            match replaced {
+                Some(Replaced { decided, .. }) => {
+                    let fenced = self.transport.step(site, Step::Fence(other)).await?;
+                    if let (Answer::Fenced(fenced), Some(decided)) = (fenced, decided) {
+                        // They were down together, so the site could not be told before.
+                        let outcome = |txn: &TxnId| (*txn, decided.get(txn).copied());
+                        let outcomes = fenced.in_doubt.iter().map(outcome).collect();
+                        self.transport.step(site, Step::EndInDoubt(outcomes)).await?;
+                    }
+                    self.transport.step(site, Step::Replaced(other)).await?;
+                }
                 // Whoever takes over from it will say.
-                false if self.is_taken_over(other) => &[],
-                false => &[Step::Admit(other)],
-            };
-            for step in steps {
-                self.transport.step(site, step.clone()).await?;
+                None if self.is_taken_over(other) => {}
+                None => drop(self.transport.step(site, Step::Admit(other)).await?),
             }
             // Whoever had begun to readmit it may have let it be heard meanwhile, before the last of these steps.
             if self.is_replaced(other) == is_replaced {
@@ -461,7 +474,13 @@ impl<T: Transport> Router<T> {
 
     /// True if others have taken over from a site that is not readmitted yet.
     pub(super) fn is_replaced(&self, site: SiteId) -> bool {
-        self.given_up.lock().get(&site) == Some(&true)
+        self.given_up.lock().get(&site).is_some_and(Option::is_some)
+    }
+
+    /// True if a site may come back with nothing: others have taken over all that it had.
+    pub(crate) fn may_be_empty(&self, site: SiteId) -> bool {
+        self.is_replaced(site)
+            && places(&self.design(), |placement| placement.holds(site)).is_empty()
     }
 
     /// Refuses a change that needs a site that cannot be reached, before it is begun: once begun, it would wait for

@@ -1,4 +1,5 @@
-//! Taking over from a site whose process is gone: what the router does where nobody can ask the site itself.
+//! Taking over from sites whose processes are gone: what the router does where it cannot ask the
+//! sites themselves.
 //!
 //! ```text
 //!   s1 is gone ─▶ fence      all others hear no more of it, and say what they know of it
@@ -15,8 +16,14 @@
 //! when it is back. So all of them are taken over, or none: nobody may see half of a transaction. Once the first has
 //! been promoted, the others are promoted however long that takes.
 //!
-//! **All others are asked.** A site that is away as well may be in doubt of a transaction of s1, and could ask nobody what
-//! became of it once s1 has forgotten; so it is waited for, unless others have taken over from it before.
+//! **Sites that are lost together** are taken over together: those of a process, and of all
+//! processes that are gone. One may be in doubt of a transaction of another, and each could not be
+//! asked for the sake of the other. Their tails say of each other what became of it. So each step
+//! above is taken for all of them, and a takeover replaces all of them or none.
+//!
+//! **All others are asked.** A site that is away and not given up yet may be in doubt of a
+//! transaction of s1, and could ask no site what became of it once s1 has forgotten. So the router
+//! waits for it, until it is back or gone as well.
 //!
 //! **Fenced before reserved.** A transaction or a change may have reserved what s1 masters and wait for a word of it: at a
 //! replica that does not go on, for a mastership that s1 has released. Once s1 is not heard, it is refused, and gives back
@@ -43,15 +50,16 @@ use crate::transport::Transport;
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use futures_util::stream::iter;
-use isomer_design::{Change, Design, Key, KeyRange, SiteId, TableId, Time, Version};
-use isomer_site::{Answer, Fenced, Holding, Step, TakeOver, TxnId, take_over};
+use isomer_design::{Change, Design, Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
+use isomer_log::LogError;
+use isomer_site::{Answer, Fenced, Holding, Lost, Step, TakeOver, TxnId, take_over};
 use parking_lot::Mutex;
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 
-/// What the sites that are left know of one that is gone.
-type Known = BTreeMap<SiteId, Fenced>;
+/// The remaining sites' knowledge of those that are down, the history of each of these, and the
+/// survey of each partition.
+type Survey = (BTreeMap<SiteId, Lost>, BTreeMap<SiteId, TakeOver>, Vec<(Place, Surveyed)>);
 
 /// What is under way with a site: each of these undoes what the other does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,18 +70,28 @@ pub(super) enum Towards {
     Back,
 }
 
+/// What the router keeps of a site that is replaced, until it is readmitted.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Replaced {
+    /// How many of its partitions others have taken over.
+    pub(super) moved: usize,
+    /// The transactions that it had decided to commit, if its tail tells: a site that was down as
+    /// well may be in doubt of one, and all others that it had coordinated were aborted.
+    pub(super) decided: Option<BTreeMap<TxnId, Time>>,
+}
+
 /// The sites that something is under way with.
 pub(super) type InTransit = Mutex<BTreeMap<SiteId, Towards>>;
 
-/// Nobody else takes over from a site, or readmits it, before this is dropped.
+/// No other task takes over from these sites, or readmits them, before this is dropped.
 pub(super) struct Transit<'r> {
     in_transit: &'r InTransit,
-    site: SiteId,
+    sites: SiteSet,
 }
 
 impl Drop for Transit<'_> {
     fn drop(&mut self) {
-        self.in_transit.lock().remove(&self.site);
+        self.in_transit.lock().retain(|site, _| !self.sites.contains(*site));
     }
 }
 
@@ -118,7 +136,7 @@ impl<T: Transport> Router<T> {
         reason: &str,
         told: &impl Fn(&FailedOver),
     ) -> FailedOver {
-        let (mut moved, mut said) = (0, Vec::new());
+        let mut said = Vec::new();
         loop {
             // Until it is readmitted, what it holds would be in the way of new copies. It may have been already.
             self.give_up(site);
@@ -129,12 +147,8 @@ impl<T: Transport> Router<T> {
                     said = over.unavailable;
                 }
                 Err(_) => {}
-                Ok(over) => {
-                    moved += over.moved;
-                    if !self.may_master(site) {
-                        return FailedOver { moved, ..over };
-                    }
-                }
+                Ok(over) if !self.may_master(site) => return over,
+                Ok(_) => {}
             }
             self.transport.retry(site).await;
         }
@@ -144,86 +158,135 @@ impl<T: Transport> Router<T> {
     fn may_master(&self, site: SiteId) -> bool {
         let is_on_its_way =
             |change: &Change| matches!(change, Change::Remaster { to, .. } if *to == site);
-        let mut places = mastered_by(&self.design(), site).into_iter();
+        let mut places = mastered_by(&self.design(), &SiteSet::of(site)).into_iter();
         self.jobs.any(is_on_its_way) || places.any(|(table, _)| self.has_backups(table))
     }
 
+    /// Takes over from a site together with all others that are gone and from which no site has
+    /// taken over yet: of what they were about to commit together only all of their tails tell.
     async fn try_to_take_over(&self, site: SiteId, reason: &str) -> Result<FailedOver, FailedOver> {
-        let transit = self.begin_transit(site, Towards::Gone);
+        let lost = self.lost_with(site);
+        let transit = self.begin_transit(&lost, Towards::Gone);
         if transit.is_none() || self.transport.failure(site).is_none() {
-            return Err(self.failed_over(site, &[], BTreeMap::new()));
+            return Err(self.failed_over(site, 0, BTreeMap::new()));
         }
-        self.nothing_said_of(site).await;
-        // Who waits for a word of it would keep for ever what it has reserved.
+        for site in lost.iter() {
+            self.nothing_said_of(site).await;
+        }
+        // A transaction that waits for one of them would keep its reservations for ever.
         for other in self.reachable() {
-            let _ = self.transport.step(other, Step::Fence(site)).await;
+            for site in lost.iter() {
+                let _ = self.transport.step(other, Step::Fence(site)).await;
+            }
         }
-        let done = self.take_over_fenced(site, reason).await;
-        if !self.is_replaced(site) {
-            // It may be back before others can take over.
-            for other in self.reachable() {
-                let _ = self.transport.step(other, Step::Admit(site)).await;
+        let done = self.take_over_fenced(site, &lost, reason).await;
+        // One may be back before others can take over.
+        let heard: Vec<SiteId> = lost.iter().filter(|site| !self.is_replaced(*site)).collect();
+        for other in self.reachable() {
+            for site in &heard {
+                let _ = self.transport.step(other, Step::Admit(*site)).await;
             }
         }
         done
     }
 
-    async fn take_over_fenced(&self, site: SiteId, reason: &str) -> Result<FailedOver, FailedOver> {
-        let Some((_reserved, places)) = self.reserve_places(site).await else {
-            return Err(self.failed_over(site, &[], BTreeMap::new()));
+    /// A site that is down, and all others that are down and not replaced yet.
+    fn lost_with(&self, site: SiteId) -> SiteSet {
+        let is_gone = |other: &SiteId| {
+            matches!(self.transport.failure(*other), Some(LogError::Gone { .. }))
+                && !self.is_replaced(*other)
         };
-        // Others keep the end of its log if it is a master for them.
-        let is_kept = mastered_by(&self.design(), site).iter().any(|(t, _)| self.has_backups(*t));
+        let sites = self.design().sites().clone();
+        sites.iter().filter(is_gone).chain([site]).collect()
+    }
+
+    async fn take_over_fenced(
+        &self,
+        site: SiteId,
+        lost: &SiteSet,
+        reason: &str,
+    ) -> Result<FailedOver, FailedOver> {
+        let Some((_reserved, places)) = self.reserve_places(lost).await else {
+            return Err(self.failed_over(site, 0, BTreeMap::new()));
+        };
         let (backed, others): (Vec<&Place>, Vec<&Place>) =
             places.iter().partition(|(table, _)| self.has_backups(*table));
+        // Of each of the others a task of its own tells.
+        let is_told = |place: &&&Place| {
+            let master = self.master_at(place).filter(|master| lost.contains(*master));
+            master.is_none_or(|master| master == site)
+        };
         let why = "its table asks for no backups".to_owned();
         let mut left: BTreeMap<&Place, String> =
-            others.into_iter().map(|place| (place, why.clone())).collect();
-        match self.survey_without(site, &backed, is_kept).await {
-            Ok((found, surveys)) => {
+            others.iter().filter(is_told).map(|place| (*place, why.clone())).collect();
+        match self.survey_without(lost, &backed).await {
+            Ok((known, found, surveys)) => {
+                let mut moved: BTreeMap<SiteId, usize> = BTreeMap::new();
+                for (place, _) in &surveys {
+                    let master = self.master_at(place).filter(|master| lost.contains(*master));
+                    *moved.entry(master.unwrap_or(site)).or_default() += 1;
+                }
                 let promotions = surveys.iter().map(|(place, survey)| async move {
                     while self.promote(place, survey, reason).await.is_err() {
                         self.transport.retry(survey.candidates[0]).await;
                     }
                 });
                 iter(promotions).buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
-                let end = found.1.end;
-                self.end_in_doubt(site, found).await;
-                self.given_up.lock().insert(site, true);
-                self.transport.set_taken_over(site, end);
+                for (lost, found) in &found {
+                    self.end_in_doubt(*lost, &known[lost], found).await;
+                }
+                let mut given_up = self.given_up.lock();
+                for (lost, found) in found {
+                    let all = given_up.entry(lost).or_default().get_or_insert_default();
+                    all.moved += moved.get(&lost).unwrap_or(&0);
+                    if found.end.is_some() {
+                        all.decided.get_or_insert_default().extend(found.decided);
+                    }
+                    self.transport.set_taken_over(lost, found.end);
+                }
+                let moved = given_up.get(&site).and_then(Option::as_ref).map_or(0, |it| it.moved);
+                drop(given_up);
+                Ok(self.failed_over(site, moved, left))
             }
             // Others may still lack what it has released.
-            Err(_) if backed.is_empty() && !self.has_any_backups() => {}
+            Err(_) if backed.is_empty() && !self.has_any_backups() => {
+                Ok(self.failed_over(site, 0, left))
+            }
             Err(why) => {
-                left.extend(backed.into_iter().map(|place| (place, why.clone())));
-                return Err(self.failed_over(site, &places, left));
+                left.extend(backed.iter().filter(is_told).map(|place| (*place, why.clone())));
+                Err(self.failed_over(site, 0, left))
             }
         }
-        Ok(self.failed_over(site, &places, left))
     }
 
-    /// Reserves what a site that is gone masters, and what nobody masters as it has released it. `None` if it is back, or
-    /// somebody cannot be asked.
-    async fn reserve_places(&self, site: SiteId) -> Option<(Reservation<'_>, Vec<Place>)> {
+    fn master_at(&self, (table, start): &Place) -> Option<SiteId> {
+        self.placement(*table, start).map(|placement| placement.master)
+    }
+
+    /// Reserves what sites that are gone master, and what no site masters as one of them has
+    /// released it. `None` if one is back, or another site cannot be asked.
+    async fn reserve_places(&self, lost: &SiteSet) -> Option<(Reservation<'_>, Vec<Place>)> {
         let mut unacquired = Vec::new();
         loop {
-            let of_site = |design: &Design| {
-                let mut found = mastered_by(design, site);
+            let of_sites = |design: &Design| {
+                let mut found = mastered_by(design, lost);
                 found.extend(unacquired.iter().cloned());
                 found
             };
-            let reserved = self.reserve(|design| ranges(design, &of_site(design)));
+            let reserved = self.reserve(|design| ranges(design, &of_sites(design)));
             // Once it is back, what is under way there may wait for those who do not hear it.
             let Either::Left((reserved, _)) =
-                select(pin!(reserved), pin!(self.is_back(site))).await
+                select(pin!(reserved), pin!(self.is_any_back(lost))).await
             else {
                 return None;
             };
-            let now = self.unacquired(site).await?;
-            // It may be back.
-            self.transport.failure(site)?;
+            let now = self.unacquired(lost).await?;
+            // One may be back.
+            if self.is_any_there(lost) {
+                return None;
+            }
             if now.iter().all(|place| unacquired.contains(place)) {
-                let mut places = mastered_by(&self.design(), site);
+                let mut places = mastered_by(&self.design(), lost);
                 places.extend(now);
                 return Some((reserved, places));
             }
@@ -231,19 +294,26 @@ impl<T: Transport> Router<T> {
         }
     }
 
-    /// Ready when a site is not given up any more.
-    async fn is_back(&self, site: SiteId) {
-        while self.transport.failure(site).is_some() {
-            self.transport.retry(site).await;
+    fn is_any_there(&self, lost: &SiteSet) -> bool {
+        lost.iter().any(|site| self.transport.failure(site).is_none())
+    }
+
+    /// Ready when one of these sites is not given up any more.
+    async fn is_any_back(&self, lost: &SiteSet) {
+        while !self.is_any_there(lost) {
+            self.transport.retry(lost.first().expect("a site is gone")).await;
         }
     }
 
-    /// Begins to take over from a site or to readmit it; `None` while one of these is under way.
-    pub(super) fn begin_transit(&self, site: SiteId, towards: Towards) -> Option<Transit<'_>> {
+    /// Begins to take over from sites or to readmit one; `None` while one of these is under way
+    /// with any of them.
+    pub(super) fn begin_transit(&self, sites: &SiteSet, towards: Towards) -> Option<Transit<'_>> {
         let mut in_transit = self.in_transit.lock();
-        let Entry::Vacant(free) = in_transit.entry(site) else { return None };
-        free.insert(towards);
-        Some(Transit { in_transit: &self.in_transit, site })
+        if sites.iter().any(|site| in_transit.contains_key(&site)) {
+            return None;
+        }
+        in_transit.extend(sites.iter().map(|site| (site, towards)));
+        Some(Transit { in_transit: &self.in_transit, sites: sites.clone() })
     }
 
     /// A site is about to be told whether to hear another one, until this is dropped.
@@ -275,45 +345,50 @@ impl<T: Transport> Router<T> {
 
     /// Works out how far partitions had come, and lets their followers have what they lack of that. An error says why
     /// none of them can be taken over.
-    async fn survey_without(
-        &self,
-        site: SiteId,
-        places: &[&Place],
-        is_kept: bool,
-    ) -> Result<((Known, TakeOver), Vec<(Place, Surveyed)>), String> {
-        self.check_others(site)?;
-        let mut known = Known::new();
-        for other in self.reachable() {
-            match self.transport.step(other, Step::Fence(site)).await {
-                Ok(Answer::Fenced(fenced)) => drop(known.insert(other, *fenced)),
-                Ok(_) => unreachable!("what is known of a site was asked for"),
-                Err(refusal) => return Err(refusal.to_string()),
+    async fn survey_without(&self, lost: &SiteSet, places: &[&Place]) -> Result<Survey, String> {
+        self.check_others(lost)?;
+        let mut known: BTreeMap<SiteId, Lost> = BTreeMap::new();
+        let others = self.reachable();
+        for site in lost.iter() {
+            let mut places = mastered_by(&self.design(), &SiteSet::of(site)).into_iter();
+            let of = known.entry(site).or_default();
+            of.is_kept = places.any(|(table, _)| self.has_backups(table));
+            for other in &others {
+                match self.transport.step(*other, Step::Fence(site)).await {
+                    Ok(Answer::Fenced(fenced)) => drop(of.known.insert(*other, *fenced)),
+                    Ok(_) => unreachable!("what is known of a site was asked for"),
+                    Err(refusal) => return Err(refusal.to_string()),
+                }
             }
         }
-        let found = take_over(&known, is_kept)?;
-        if let Some((table, start)) = found.undecided.first() {
+        let found = take_over(&known)?;
+        let mut undecided =
+            found.iter().flat_map(|(site, found)| found.undecided.iter().map(move |p| (site, p)));
+        if let Some((site, (table, start))) = undecided.next() {
             return Err(format!(
-                "it was prepared to write {table}[{start}] for a site that cannot be asked either"
+                "{site} was prepared to write {table}[{start}] for a site that cannot be asked either"
             ));
         }
-        for other in known.keys() {
-            let frames = Step::TakeFrames(site, found.frames.clone());
-            self.transport.step(*other, frames).await.map_err(|refusal| refusal.to_string())?;
+        for (site, found) in &found {
+            for other in &others {
+                let frames = Step::TakeFrames(*site, found.frames.clone());
+                self.transport.step(*other, frames).await.map_err(|refusal| refusal.to_string())?;
+            }
         }
-        let places = self.reshape(places, &known).await?;
+        let places = self.reshape(places, &others).await?;
         let mut surveys = Vec::new();
         for place in places {
-            let survey = self.survey_with(site, &place, &known, &found).await?;
+            let survey = self.survey_with(&place, &others, (&known, &found)).await?;
             surveys.push((place, survey));
         }
-        Ok(((known, found), surveys))
+        Ok((known, found, surveys))
     }
 
     /// Enters splits and merges that the site had made without being able to say so. Gives the partitions as they are.
-    async fn reshape(&self, places: &[&Place], known: &Known) -> Result<Vec<Place>, String> {
+    async fn reshape(&self, places: &[&Place], others: &[SiteId]) -> Result<Vec<Place>, String> {
         let ranges = ranges(&self.design(), places.iter().copied());
         let mut starts: BTreeMap<&(TableId, KeyRange), BTreeSet<Key>> = BTreeMap::new();
-        for other in known.keys() {
+        for other in others {
             let described = self.transport.step(*other, Step::Describe).await;
             let Answer::Holdings(held) = described.map_err(|refusal| refusal.to_string())? else {
                 unreachable!("a description was asked for")
@@ -356,30 +431,27 @@ impl<T: Transport> Router<T> {
 
     /// Whoever is away as well may have acknowledged what nobody else knows of, or be in doubt of what nobody could tell it
     /// any more; unless others have taken over from it before.
-    fn check_others(&self, site: SiteId) -> Result<(), String> {
+    fn check_others(&self, lost: &SiteSet) -> Result<(), String> {
         let (design, reachable) = (self.design(), self.reachable());
-        let given_up = self.given_up.lock();
-        let is_replaced = |other: &SiteId| given_up.get(other) == Some(&true);
-        let is_needed = |other: &SiteId| *other != site && !is_replaced(other);
+        let is_needed = |other: &SiteId| !lost.contains(*other) && !self.is_replaced(*other);
         match design.sites().iter().filter(is_needed).find(|other| !reachable.contains(other)) {
             Some(other) => Err(format!("{other} cannot be reached either")),
             None => Ok(()),
         }
     }
 
-    /// How far a partition had come, and who could take it.
+    /// How far a partition had come, and which sites could take it.
     async fn survey_with(
         &self,
-        without: SiteId,
         place: &Place,
-        known: &Known,
-        found: &TakeOver,
+        others: &[SiteId],
+        (known, found): (&BTreeMap<SiteId, Lost>, &BTreeMap<SiteId, TakeOver>),
     ) -> Result<Surveyed, String> {
         let (table, start) = place;
         let design = self.design();
         let (_, placement) = design.partition_of(*table, start).ok_or("it is gone")?;
         let mut candidates = Vec::new();
-        for other in known.keys().filter(|other| placement.holds(**other)) {
+        for other in others.iter().filter(|other| placement.holds(**other)) {
             let step = Step::Standing(*table, start.clone());
             match self.transport.step(*other, step).await {
                 Ok(Answer::Standing(standing)) if standing.version > 0 => {
@@ -389,10 +461,11 @@ impl<T: Transport> Router<T> {
                 Err(refusal) => return Err(refusal.to_string()),
             }
         }
-        let tailed = found.versions.get(place).copied().unwrap_or(0);
+        let tailed = found.values().filter_map(|found| found.versions.get(place)).max();
+        let tailed = tailed.copied().unwrap_or(0);
         let on_disk = design.table(*table).is_ok_and(|table| table.backups().on_disk);
-        if placement.master == without
-            && let Some(other) = may_be_beyond(known, &candidates, tailed, on_disk)
+        if let Some(of) = known.get(&placement.master)
+            && let Some(other) = may_be_beyond(&of.known, &candidates, tailed, on_disk)
         {
             return Err(format!("{other} follows it, and does not have the end of its log"));
         }
@@ -410,13 +483,16 @@ impl<T: Transport> Router<T> {
             Some(furthest) if furthest < version => Err(format!(
                 "the backup of {table}[{start}] has lost what it had acknowledged in memory"
             )),
-            Some(_) => Ok(Surveyed { without, version, candidates, followers, shared: Vec::new() }),
+            Some(_) => {
+                let without = known.keys().copied().collect();
+                Ok(Surveyed { without, version, candidates, followers, shared: Vec::new() })
+            }
         }
     }
 
-    /// The partitions that the site has released to others, who have not acquired them: if they have not heard of the
-    /// release, they never will. `None` if it is not known.
-    async fn unacquired(&self, site: SiteId) -> Option<Vec<Place>> {
+    /// The partitions that sites have released to others, which have not acquired them: if they
+    /// have not heard of the release, they never will. `None` if it is not known.
+    async fn unacquired(&self, lost: &SiteSet) -> Option<Vec<Place>> {
         let mut found = Vec::new();
         for other in self.reachable() {
             let described = self.transport.step(other, Step::Describe).await.ok()?;
@@ -427,7 +503,8 @@ impl<T: Transport> Router<T> {
             let is_unacquired = |holding: &Holding| {
                 let placed = design.partition_of(holding.table, &holding.range.start);
                 let is_master = placed.is_some_and(|(_, placement)| placement.master == other);
-                is_master && holding.source == Some(site) && self.has_backups(holding.table)
+                let is_of_lost = holding.source.is_some_and(|source| lost.contains(source));
+                is_master && is_of_lost && self.has_backups(holding.table)
             };
             let held = held.into_iter().filter(is_unacquired);
             found.extend(held.map(|holding| (holding.table, holding.range.start)));
@@ -437,8 +514,8 @@ impl<T: Transport> Router<T> {
 
     /// Tells those who are in doubt of a transaction of a site what became of it, now that nothing of that can come back;
     /// and who waits for the site's own word that he need not wait.
-    async fn end_in_doubt(&self, site: SiteId, (known, found): (Known, TakeOver)) {
-        for (other, fenced) in known {
+    async fn end_in_doubt(&self, site: SiteId, lost: &Lost, found: &TakeOver) {
+        for (&other, fenced) in &lost.known {
             let outcome = |txn: &TxnId| (*txn, found.outcomes[txn]);
             let outcomes: Vec<(TxnId, Option<Time>)> =
                 fenced.in_doubt.iter().map(outcome).collect();
@@ -460,7 +537,7 @@ impl<T: Transport> Router<T> {
 /// may have relied on the end of that. If it had not, all that counts is whether it has come further than those that have
 /// one, which have applied all of it; of a backup in memory that is not known.
 fn may_be_beyond(
-    known: &Known,
+    known: &BTreeMap<SiteId, Fenced>,
     standings: &[(Version, SiteId)],
     tailed: Version,
     on_disk: bool,
@@ -476,9 +553,9 @@ fn may_be_beyond(
     without.into_iter().find(is_beyond).map(|(_, site)| site)
 }
 
-/// The partitions that a site masters by the design.
-fn mastered_by(design: &Design, site: SiteId) -> Vec<Place> {
-    places(design, |placement| placement.master == site)
+/// The partitions that sites master by the design.
+fn mastered_by(design: &Design, sites: &SiteSet) -> Vec<Place> {
+    places(design, |placement| sites.contains(placement.master))
 }
 
 #[cfg(test)]
@@ -491,7 +568,7 @@ mod tests {
         let tail = Fenced { run: 7, tail: Some(Default::default()), ..Fenced::default() };
         let none = |run| Fenced { run, ..Fenced::default() };
         let beyond = |version, run, tailed, on_disk| {
-            let known = Known::from([(s1, tail.clone()), (s3, none(run))]);
+            let known = BTreeMap::from([(s1, tail.clone()), (s3, none(run))]);
             may_be_beyond(&known, &[(4, s1), (version, s3)], tailed, on_disk)
         };
         // It was its master, and follows it since a moment.
@@ -508,7 +585,7 @@ mod tests {
         assert_eq!(may_be_beyond(&known, &[(4, s1), (4, s3)], 0, true), Some(s3));
         // A tail of an earlier run is none.
         let old = Fenced { run: 6, ..tail.clone() };
-        let known = Known::from([(s1, tail.clone()), (s3, old)]);
+        let known = BTreeMap::from([(s1, tail.clone()), (s3, old)]);
         assert_eq!(may_be_beyond(&known, &[(4, s1), (5, s3)], 0, true), Some(s3));
     }
 }

@@ -1,9 +1,9 @@
 //! What a client was told has committed was on the disks of as many other sites by then as its table asks for.
 
 use crate::history::{Commit, CopiedWhat, History, Written};
-use isomer_design::{Key, SiteId, TableId, Time};
+use isomer_design::{Key, SiteId, SiteSet, TableId, Time};
 use isomer_log::Position;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Where the rows of commits are, and from which position of the log on.
 type Rows<'h> = BTreeMap<(TableId, &'h Key, Time), Vec<(SiteId, Position)>>;
@@ -38,11 +38,13 @@ pub fn backed_up(history: &History) -> Result<(), String> {
                 continue;
             }
             let at = sites_with(history, &rows, write, ack.time, is_durable);
-            let others = at.iter().filter(|site| **site != master).count();
-            if others < usize::from(backups.count) {
+            let (others, count) = (at.without(master), usize::from(backups.count));
+            let processes = |sites: &SiteSet| history.domains.beyond(master, sites);
+            let all: SiteSet = durable.keys().copied().collect();
+            if others.len() < count || processes(&others) < count.min(processes(&all)) {
                 let Written { table, key, .. } = write;
                 return Err(format!(
-                    "{table}[{key}] of the commit at {} was acknowledged by {master} with {others} of {} backups",
+                    "{table}[{key}] of the commit at {} was acknowledged by {master} with the backups {others}, not {}",
                     ack.time, backups.count
                 ));
             }
@@ -58,10 +60,10 @@ fn sites_with(
     write: &Written,
     time: Time,
     is_durable: impl Fn(SiteId, Position) -> bool,
-) -> BTreeSet<SiteId> {
+) -> SiteSet {
     let single = rows.get(&(write.table, &write.key, time)).into_iter().flatten();
     let single = single.filter(|(site, position)| is_durable(*site, *position));
-    let mut at: BTreeSet<SiteId> = single.map(|(site, _)| *site).collect();
+    let mut at: SiteSet = single.map(|(site, _)| *site).collect();
     for copied in history.copied.iter().filter(|copied| copied.table == write.table) {
         if let CopiedWhat::Range(range, last) = &copied.what
             && range.contains(&write.key)

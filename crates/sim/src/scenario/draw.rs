@@ -4,7 +4,9 @@
 
 use crate::options::{Faults, SimOptions};
 use crate::world::{Manners, World};
-use isomer_design::{Backups, Column, ColumnType, Key, Placement, Schema, SiteId, TableId};
+use isomer_design::{
+    Backups, Column, ColumnType, Domains, Key, Placement, Schema, SiteId, SiteSet, TableId,
+};
 use isomer_plan::strategy::Learned;
 use isomer_strategy::{OnDemand, Static, Strategy, TwoPhase};
 
@@ -48,6 +50,8 @@ pub(crate) struct Draw {
     pub(crate) backups: Backups,
     /// From one site that stays away to the next, at most; 0: there are none.
     pub(crate) lose_every_ns: u64,
+    /// Which sites share a process, and are lost together.
+    pub(crate) domains: Domains,
     /// There is a table whose order changes.
     pub(crate) reshards: bool,
     /// The sites of each node, if there are nodes.
@@ -126,6 +130,7 @@ impl Draw {
             cancel_per_mille: if faults.network { 100 } else { 0 },
             backups: if options.backups { backups(world, sites) } else { Backups::NONE },
             lose_every_ns: 0,
+            domains: (1..=sites).map(|site| SiteSet::of(SiteId(site))).collect(),
             reshards: options.reshard,
             nodes: Vec::new(),
             trouble_every_ns: 0,
@@ -155,7 +160,13 @@ impl Draw {
         }
         let count = if self.sites > 2 && world.chance(200) { 2 } else { 1 };
         let backups = Backups { count, on_disk: world.chance(500) };
-        Draw { backups, lose_every_ns: world.draw(20..200) * MS, ..self }
+        let lose_every_ms = world.draw(20..200);
+        // In one run of three, processes have two sites.
+        let sites: Vec<SiteId> = (1..=self.sites).map(SiteId).collect();
+        let in_pairs = lose_every_ms.is_multiple_of(3);
+        let processes = sites.chunks(if in_pairs { 2 } else { 1 });
+        let domains = processes.map(|sites| sites.iter().copied().collect()).collect();
+        Draw { backups, lose_every_ns: lose_every_ms * MS, domains, ..self }
     }
 
     /// So is this. What a disk does is Kafka's.

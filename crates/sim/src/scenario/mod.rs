@@ -108,6 +108,7 @@ fn begin(seed: u64, options: &SimOptions) -> (Rc<Run>, Result<(), String>) {
     let draw = Draw::of(&world, options);
     let sites: Vec<SiteId> = (1..=draw.sites).map(SiteId).collect();
     world.set_nodes(&draw.nodes);
+    world.set_domains(draw.domains.clone());
     let cluster = Cluster::start(world.clone(), &sites, draw.strategy());
     let cluster = cluster.expect("a few numbered sites make a design");
     let steps = options.steps * draw.times;

@@ -1,7 +1,7 @@
 //! The nemesis: kills sites, breaks disks, and makes disks, links and requests stand still for a while.
 
 use super::Run;
-use crate::world::Gate;
+use crate::world::{Gate, TaskId};
 use isomer_cluster::FailedOver;
 use isomer_design::{KeyRange, SiteId};
 use std::rc::Rc;
@@ -59,9 +59,13 @@ pub(super) fn start_again(run: &Rc<Run>, site: SiteId) {
     world.start(site);
     world.wait_for_again(site);
     if is_down && run.draw.lose_every_ns > 0 {
-        let returned = run.clone();
-        world.spawn(format!("return of {site}"), async move { readmit(&returned, site).await });
+        spawn_return(run, site);
     }
+}
+
+fn spawn_return(run: &Rc<Run>, site: SiteId) -> TaskId {
+    let returned = run.clone();
+    run.world().spawn(format!("return of {site}"), async move { readmit(&returned, site).await })
 }
 
 async fn readmit(run: &Run, site: SiteId) {
@@ -91,7 +95,7 @@ async fn break_disks(run: &Rc<Run>) {
     }
 }
 
-/// Kills a site, and has others take over from it; after some time it comes back.
+/// Kills a process, and has others take over from its sites; after some time it comes back.
 async fn lose(run: &Rc<Run>) {
     let world = run.world();
     while !run.stopping.get() {
@@ -100,27 +104,37 @@ async fn lose(run: &Rc<Run>) {
         if run.stopping.get() {
             return;
         }
-        let site = site(run);
-        world.crash(site);
+        let (one, domains) = (site(run), world.domains());
+        let mut lost = world.sites();
+        lost.retain(|site| domains.share(*site, one));
+        lost.iter().for_each(|site| world.crash(*site));
         world.sleep(world.draw(1..60_000_000)).await;
-        world.give_up(site);
-        let passing = run.clone();
-        let passed_by = world.spawn(format!("failover of {site}"), async move {
-            let world = passing.world();
-            let told = |over: &FailedOver| world.note(format_args!("{over}"));
-            told(&passing.cluster.router.pass_by(site, &told).await);
-            check_let_go(&passing, site);
-        });
+        lost.iter().for_each(|site| world.give_up(*site));
+        let passed_by: Vec<TaskId> = lost.iter().map(|site| pass_by(run, *site)).collect();
         world.sleep(world.draw(1..400_000_000)).await;
-        start_again(run, site);
-        world.doing(|| format!("waits until {site} is passed by"));
-        while !world.is_done(passed_by) {
+        lost.iter().for_each(|site| start_again(run, *site));
+        world.doing(|| format!("waits until {lost:?} are passed by"));
+        while !passed_by.iter().all(|task| world.is_done(*task)) {
             world.sleep(5_000_000).await;
         }
-        // It may have been up all the time.
-        world.doing(|| format!("waits until {site} is readmitted"));
-        readmit(run, site).await;
+        // They may have been up all the time.
+        world.doing(|| format!("waits until {lost:?} are readmitted"));
+        let returns: Vec<TaskId> = lost.iter().map(|site| spawn_return(run, *site)).collect();
+        while !returns.iter().all(|task| world.is_done(*task)) {
+            world.sleep(5_000_000).await;
+        }
     }
+}
+
+/// Has others take over from a site.
+fn pass_by(run: &Rc<Run>, site: SiteId) -> TaskId {
+    let run = run.clone();
+    run.world().clone().spawn(format!("failover of {site}"), async move {
+        let world = run.world();
+        let told = |over: &FailedOver| world.note(format_args!("{over}"));
+        told(&run.cluster.router.pass_by(site, &told).await);
+        check_let_go(&run, site);
+    })
 }
 
 /// While a site is away that was passed by, nobody who can be asked counts on a backup there: its commits would wait for it.

@@ -120,6 +120,7 @@ impl World {
             link_timeouts,
             checkpoints,
             incarnation,
+            domains: self.domains(),
             ..usual
         };
         let opened = self.guarded(|| match Site::open(options) {

@@ -57,7 +57,7 @@ use gate::Gates;
 use gone::Gone;
 pub use gone::Void;
 use host::Host;
-use isomer_design::{SiteId, Time};
+use isomer_design::{Domains, SiteId, Time};
 use isomer_site::TimeSource;
 use kafka::Kafka;
 use network::Outbox;
@@ -89,6 +89,8 @@ pub struct World {
     crashes: Cell<u64>,
     /// Sites that stay away.
     gone: Gone,
+    /// Which sites share a process.
+    domains: RefCell<Domains>,
     /// Nodes and their logs, if there are any.
     kafka: Kafka,
     /// Polls since time last moved.
@@ -116,9 +118,20 @@ impl World {
             hidden: RefCell::default(),
             crashes: Cell::new(0),
             gone: Gone::default(),
+            domains: RefCell::default(),
             kafka: Kafka::default(),
             restless: Cell::new(0),
         })
+    }
+
+    /// Says which sites share a process, before any of them is started.
+    pub fn set_domains(&self, domains: Domains) {
+        *self.domains.borrow_mut() = domains;
+    }
+
+    /// Which sites share a process, and are lost together.
+    pub fn domains(&self) -> Domains {
+        self.domains.borrow().clone()
     }
 
     /// Polls a ready task, or else lets time pass until the next entry of the agenda, but not beyond

@@ -32,7 +32,7 @@ pub type TaskId = u64;
 
 type Routine<'f> = Pin<Box<dyn Future<Output = ()> + 'f>>;
 
-const STACK_BYTES: usize = 512 << 10;
+const STACK_BYTES: usize = 1 << 20;
 
 /// A task's own stack, on which it can stop anywhere.
 #[derive(Clone, Copy)]

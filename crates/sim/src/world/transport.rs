@@ -4,10 +4,11 @@
 //! site dies before its answer is back, or the request or its answer is lost, the router hears that
 //! the site stopped, and nobody can say whether the request was carried out.
 
+use super::kafka::STALE_NS;
 use super::{Gate, World};
 use crate::plant::{self, Plant};
 use isomer_cluster::{Transport, load_of};
-use isomer_design::{Footprint, SiteId, Time};
+use isomer_design::{Domains, Footprint, SiteId, Time};
 use isomer_log::{LogError, Position};
 use isomer_site::{
     Abort, Answer, Body, Failure, Part, PartAnswer, Peers, Pin, Procedure, Published, Read,
@@ -272,6 +273,15 @@ impl Transport for SimTransport {
             Err(refusal) => self.world.note(format_args!("{site} refused to {what}: {refusal}")),
         }
         if self.returns(site, run).await { answer } else { Err(unavailable) }
+    }
+
+    fn domains(&self) -> Domains {
+        self.world.domains()
+    }
+
+    fn stale_for(&self) -> u64 {
+        let has_nodes = self.world.sites().iter().any(|site| self.world.node_of(*site).is_some());
+        if has_nodes { STALE_NS } else { 0 }
     }
 
     fn failure(&self, site: SiteId) -> Option<LogError> {

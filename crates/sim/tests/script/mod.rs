@@ -5,8 +5,9 @@ mod show;
 mod words;
 
 use client::{Desk, Statement};
+use isomer_cluster::FailedOver;
 use isomer_design::{Backups, Change, Column, ColumnType, Footprint, Key, Placement, Schema};
-use isomer_design::{SiteId, TableId};
+use isomer_design::{Domains, SiteId, SiteSet, TableId};
 use isomer_sim::checkers::CHECKERS;
 use isomer_sim::cluster::{Client, Cluster, Recorder};
 use isomer_sim::history::History;
@@ -32,6 +33,8 @@ pub(crate) struct Runner {
     desks: BTreeMap<String, Desk>,
     /// Operators that wait in the background: what they were asked for, and what came of it.
     operators: Vec<Operator>,
+    /// Which sites share a process, in what is opened next.
+    domains: Domains,
 }
 
 /// What an operator is asked for.
@@ -100,8 +103,15 @@ impl goldenscript::Runner for Runner {
 impl Runner {
     fn obey(&mut self, name: &str, line: &str) -> Answer {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        if word == "processes" {
+            let process = |sites: &str| sites.split('+').map(site).collect::<Result<SiteSet, _>>();
+            self.domains = rest.split(' ').map(process).collect::<Result<_, _>>()?;
+            return Ok(String::new());
+        }
         let output = match word {
             "open" => self.open(rest)?,
+            "gone" => self.gone(rest)?,
+            "back" => self.back(rest)?,
             "rows" => self.rows(rest)?,
             "begin" | "get" | "put" | "insert" | "delete" | "scan" | "commit" | "rollback"
             | "has" | "lock" | "share" | "savepoint" | "back" => self.client(name, line)?,
@@ -175,6 +185,7 @@ impl Runner {
         let schema = Schema::new(name, columns, &["id"])?;
         let sites: Vec<SiteId> = sites.into_iter().collect();
         let world = World::new(1, Manners::orderly());
+        world.set_domains(std::mem::take(&mut self.domains));
         let cluster = Cluster::start(world, &sites, strategy)?;
         *self = Runner { cluster: Some(cluster.clone()), ..Runner::default() };
         self.on_task(async move { cluster.create_table(TableId(1), schema, partitions).await })??;
@@ -252,6 +263,49 @@ impl Runner {
         let name = name.to_owned();
         self.operators.push(Operator { name, task, result, waits: String::new() });
         Ok(String::new())
+    }
+
+    /// `s1 s2`: their process is gone, and others take over.
+    fn gone(&mut self, rest: &str) -> Answer {
+        let sites = rest.split(' ').map(site).collect::<Result<Vec<SiteId>, _>>()?;
+        sites.iter().for_each(|site| self.world().crash_hard(*site));
+        sites.iter().for_each(|site| self.world().give_up(*site));
+        self.desks.values().for_each(|desk| desk.wake(self.world()));
+        for site in sites {
+            self.operate(async move |cluster: &Cluster| {
+                let told = |over: &FailedOver| cluster.world.note(format_args!("{over}"));
+                cluster.router.pass_by(site, &told).await.to_string()
+            });
+        }
+        Ok(String::new())
+    }
+
+    /// `s1 s2`: they start again, and are readmitted.
+    fn back(&mut self, rest: &str) -> Answer {
+        let sites = rest.split(' ').map(site).collect::<Result<Vec<SiteId>, _>>()?;
+        sites.iter().for_each(|site| self.world().start(*site));
+        sites.iter().for_each(|site| self.world().wait_for_again(*site));
+        for site in sites {
+            self.operate(async move |cluster: &Cluster| {
+                while cluster.router.readmit(site, |_| true).await.is_err() {
+                    cluster.world.sleep(10_000_000).await;
+                }
+                format!("site {site} is readmitted")
+            });
+        }
+        Ok(String::new())
+    }
+
+    /// Has an operator do something in the background, and say what came of it.
+    fn operate(&mut self, work: impl AsyncFnOnce(&Cluster) -> String + 'static) {
+        let cluster = self.cluster().clone();
+        let result: Rc<RefCell<Option<String>>> = Rc::default();
+        let slot = result.clone();
+        let task = self.world().spawn(String::new(), async move {
+            let said = work(&cluster).await;
+            *slot.borrow_mut() = Some(said);
+        });
+        self.operators.push(Operator { name: String::new(), task, result, waits: String::new() });
     }
 
     fn gate(&mut self, rest: &str, action: impl Fn(&Rc<World>, Gate)) -> Answer {

@@ -57,7 +57,7 @@ mod takeover;
 pub use others::Fenced;
 pub(crate) use others::OtherTails;
 pub(crate) use own::{OwnTail, TailNews};
-pub use takeover::{TakeOver, take_over};
+pub use takeover::{Lost, TakeOver, take_over};
 
 use crate::backup::Place;
 use crate::frame::{FrameHead, FrameKind, TxnId};

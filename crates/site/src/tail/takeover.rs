@@ -1,6 +1,6 @@
-//! What was history at a site that is gone, from what those that are left know of it.
+//! What was history at sites that are gone, from what the sites that are left know of them.
 
-use super::{Fenced, FrameBytes, TailFrame, Unended, note_unended, note_versions};
+use super::{Fenced, FrameBytes, TailCopy, TailFrame, Unended, note_unended, note_versions};
 use crate::backup::Place;
 use crate::frame::{FrameKind, TxnId};
 use crate::record::FrameWriter;
@@ -8,7 +8,7 @@ use isomer_design::{SiteId, Time, Version};
 use isomer_log::Position;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is to be done so that others go on where a site has ended. See [`take_over`].
+/// What is to be done so that others go on where a site has ended: see [`take_over`].
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct TakeOver {
     /// Where its log has ended; `None`: it masters nothing of what others would have kept that.
@@ -19,56 +19,111 @@ pub struct TakeOver {
     pub versions: BTreeMap<Place, Version>,
     /// What became of the transactions that it coordinated, and somebody is in doubt of; `None`: they were aborted.
     pub outcomes: BTreeMap<TxnId, Option<Time>>,
+    /// The transactions that it had decided to commit, and not all participants have ended.
+    pub decided: BTreeMap<TxnId, Time>,
     /// Partitions that it was prepared to write for a coordinator that cannot be asked.
     pub undecided: BTreeSet<Place>,
 }
 
-/// Works out what was history at a site that is gone, from what the sites that are left know of it. `is_kept`: it
-/// masters something with backups, so whoever follows that keeps its tail; without, a tail that somebody has is an old one.
-///
-/// # Errors
-/// In words, if nobody has its tail, and that is needed.
-pub fn take_over(known: &BTreeMap<SiteId, Fenced>, is_kept: bool) -> Result<TakeOver, String> {
-    if !is_kept {
-        return match known.values().find_map(|fenced| fenced.in_doubt.first()) {
-            Some(txn) => Err(format!("nobody has kept the end of its log, and {txn} is in doubt")),
-            None => Ok(TakeOver::default()),
-        };
+/// The knowledge that the remaining sites have of one that is down.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Lost {
+    /// What each site that is left knows of it.
+    pub known: BTreeMap<SiteId, Fenced>,
+    /// It masters something with backups, so the followers of that keep its tail. Without, a tail
+    /// that a site has is an old one.
+    pub is_kept: bool,
+}
+
+impl Lost {
+    /// The longest tail of its last run; `None` if it masters nothing of what others would have
+    /// kept that.
+    fn tail(&self, site: SiteId) -> Result<Option<&TailCopy>, String> {
+        if !self.is_kept {
+            return match self.known.values().find_map(|fenced| fenced.in_doubt.first()) {
+                Some(txn) => Err(format!(
+                    "no site has kept the end of the log of {site}, and {txn} is in doubt"
+                )),
+                None => Ok(None),
+            };
+        }
+        let run = self.known.values().map(|fenced| fenced.run).max().unwrap_or(0);
+        let tails = self.known.values().filter(|fenced| fenced.run == run);
+        let longest = tails.filter_map(|fenced| fenced.tail.as_ref()).max_by_key(|t| t.received);
+        let none = || format!("no site that can be reached has the end of the log of {site}");
+        longest.map(Some).ok_or_else(none)
     }
-    let run = known.values().map(|fenced| fenced.run).max().unwrap_or(0);
-    let tails = known.values().filter(|fenced| fenced.run == run);
-    let tail = tails.filter_map(|fenced| fenced.tail.as_ref()).max_by_key(|tail| tail.received);
-    let tail = tail.ok_or("no site that can be reached has the end of its log")?;
+}
+
+/// The transactions over several sites that a log has left open.
+fn left_open(tail: &TailCopy) -> BTreeMap<TxnId, Unended> {
     let mut unended: BTreeMap<TxnId, Unended> = tail.before.unended.iter().cloned().collect();
     tail.frames.iter().for_each(|frame| note_unended(&mut unended, &frame.bytes.0));
+    unended
+}
 
-    let (end, frames) = (Some(tail.received), tail.frames.clone());
-    let mut found = TakeOver { end, frames, ..TakeOver::default() };
-    let mut decided_here = BTreeMap::new();
-    for (txn, how) in unended {
-        match (how, known.get(&txn.coordinator)) {
-            (Unended::Decided(at), _) => drop(decided_here.insert(txn, at)),
-            (Unended::Prepared(frame), Some(coordinator)) => {
-                let at = coordinator.decided.iter().find(|(other, _)| *other == txn);
-                if let Some((_, at)) = at {
+/// Works out what was history at sites that are gone, from what the sites that are left know of
+/// them. A transaction that one of them was prepared for and another coordinated ends as the tail
+/// of the coordinator says.
+///
+/// # Errors
+/// In words, if no site has the tail of one of them, and that is needed.
+pub fn take_over(lost: &BTreeMap<SiteId, Lost>) -> Result<BTreeMap<SiteId, TakeOver>, String> {
+    let mut tails = BTreeMap::new();
+    for (site, of) in lost {
+        tails.extend(of.tail(*site)?.map(|tail| (*site, (tail, left_open(tail)))));
+    }
+    // What became of a transaction, if its coordinator can be asked, or its tail.
+    let outcome = |of: &Lost, txn: &TxnId| match (tails.get(&txn.coordinator), lost) {
+        (Some((_, unended)), _) => Some(decided(unended).find(|(t, _)| t == txn)),
+        (None, lost) if lost.contains_key(&txn.coordinator) => None,
+        (None, _) => {
+            let coordinator = of.known.get(&txn.coordinator)?;
+            Some(coordinator.decided.iter().copied().find(|(t, _)| t == txn))
+        }
+    };
+    let mut found = BTreeMap::new();
+    for (site, of) in lost {
+        let Some((tail, unended)) = tails.get(site) else {
+            found.insert(*site, TakeOver::default());
+            continue;
+        };
+        let (end, frames) = (Some(tail.received), tail.frames.clone());
+        let mut over = TakeOver { end, frames, ..TakeOver::default() };
+        for (txn, how) in unended {
+            let Unended::Prepared(frame) = how else { continue };
+            match outcome(of, txn) {
+                Some(Some((_, at))) => {
                     // Its own log goes on from there, should nobody take over.
-                    let (position, bytes) = (tail.received, ended(txn, &frame, *at));
-                    found.frames.push(TailFrame { position, bytes });
+                    let (position, bytes) = (tail.received, ended(*txn, frame, at));
+                    over.frames.push(TailFrame { position, bytes });
+                }
+                Some(None) => {}
+                None => {
+                    let (_, records) = frame.read();
+                    over.undecided.extend(records.into_iter().map(|r| (r.table, r.start)));
                 }
             }
-            (Unended::Prepared(frame), None) => {
-                let (_, records) = frame.read();
-                found.undecided.extend(records.into_iter().map(|r| (r.table, r.start)));
-            }
         }
+        over.versions = tail.before.versions.iter().cloned().collect();
+        for frame in &over.frames {
+            note_versions(&mut over.versions, &frame.bytes.0);
+        }
+        let decided_here: BTreeMap<TxnId, Time> = decided(unended).collect();
+        let in_doubt = of.known.values().flat_map(|fenced| &fenced.in_doubt);
+        over.outcomes = in_doubt.map(|txn| (*txn, decided_here.get(txn).copied())).collect();
+        over.decided = decided_here;
+        found.insert(*site, over);
     }
-    found.versions = tail.before.versions.iter().cloned().collect();
-    for frame in &found.frames {
-        note_versions(&mut found.versions, &frame.bytes.0);
-    }
-    let in_doubt = known.values().flat_map(|fenced| &fenced.in_doubt);
-    found.outcomes = in_doubt.map(|txn| (*txn, decided_here.get(txn).copied())).collect();
     Ok(found)
+}
+
+/// The transactions that a coordinator has decided to commit, and when.
+fn decided(unended: &BTreeMap<TxnId, Unended>) -> impl Iterator<Item = (TxnId, Time)> {
+    unended.iter().filter_map(|(txn, how)| match how {
+        Unended::Decided(at) => Some((*txn, *at)),
+        Unended::Prepared(_) => None,
+    })
 }
 
 /// The end of what is prepared in a frame.
@@ -81,7 +136,7 @@ fn ended(txn: TxnId, prepared: &FrameBytes, at: Time) -> FrameBytes {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Settled, Tail, TailCopy};
+    use super::super::{Settled, Tail};
     use super::*;
     use isomer_design::{Key, SiteSet, TableId};
 
@@ -114,6 +169,12 @@ mod tests {
         BTreeMap::from(fenced)
     }
 
+    /// What was history at s1 alone.
+    fn take_over_s1(known: BTreeMap<SiteId, Fenced>) -> Result<TakeOver, String> {
+        let found = take_over(&BTreeMap::from([(S1, Lost { known, is_kept: true })]));
+        found.map(|mut found| found.remove(&S1).expect("it was asked for"))
+    }
+
     fn versions(found: &TakeOver) -> Vec<(i64, Version)> {
         let start = |key: &Key| (0..100).find(|at| Key::int(*at) == *key).expect("a small one");
         found.versions.iter().map(|((_, key), version)| (start(key), *version)).collect()
@@ -128,18 +189,17 @@ mod tests {
         let short = Fenced { run: 3, tail: tail(vec![first.clone()]), ..Fenced::default() };
         let long = Fenced { run: 3, tail: tail(vec![first.clone(), second]), ..Fenced::default() };
         let found =
-            take_over(&known([(S2, short.clone()), (S3, long)]), true).expect("there is a tail");
+            take_over_s1(known([(S2, short.clone()), (S3, long)])).expect("there is a tail");
         assert_eq!(versions(&found), [(0, 8), (5, 6)]);
 
         let lines = vec![first, frame(90, FrameKind::Commit, &[(5, 5)])];
         let old = Fenced { run: 2, tail: tail(lines), ..Fenced::default() };
-        let found =
-            take_over(&known([(S2, short), (S3, old.clone())]), true).expect("there is a tail");
+        let found = take_over_s1(known([(S2, short), (S3, old.clone())])).expect("there is a tail");
         assert_eq!(versions(&found), [(5, 5)], "what an earlier run had in doubt is not");
 
         let heard = Fenced { run: 3, tail: None, ..Fenced::default() };
-        let refused = take_over(&known([(S2, heard), (S3, old)]), true).expect_err("of this run");
-        assert!(refused.contains("the end of its log"), "{refused}");
+        let refused = take_over_s1(known([(S2, heard), (S3, old)])).expect_err("of this run");
+        assert!(refused.contains("the end of the log of s1"), "{refused}");
     }
 
     #[test]
@@ -155,7 +215,7 @@ mod tests {
         let coordinator = Fenced { decided: vec![(committed, Time(77))], ..Fenced::default() };
         let backup = Fenced { run: 1, tail: tail(frames), ..Fenced::default() };
         let found =
-            take_over(&known([(S2, coordinator), (S3, backup)]), true).expect("there is a tail");
+            take_over_s1(known([(S2, coordinator), (S3, backup)])).expect("there is a tail");
         assert_eq!(versions(&found), [(5, 5), (8, 5)]);
         assert_eq!(found.undecided, BTreeSet::from([(T, Key::int(7))]));
         let last = found.frames.last().expect("the end of what was prepared");
@@ -171,10 +231,36 @@ mod tests {
         kept.before.unended = vec![(earlier, Unended::Decided(Time(5)))];
         let backup = Fenced { run: 1, tail: Some(kept), ..Fenced::default() };
         let doubtful = Fenced { in_doubt: vec![decided, earlier, not], ..Fenced::default() };
-        let found =
-            take_over(&known([(S2, doubtful), (S3, backup)]), true).expect("there is a tail");
+        let found = take_over_s1(known([(S2, doubtful), (S3, backup)])).expect("there is a tail");
         let expected = [(decided, Some(Time(10))), (earlier, Some(Time(5))), (not, None)];
         assert_eq!(found.outcomes, BTreeMap::from(expected));
+    }
+
+    #[test]
+    fn sites_that_are_lost_together_say_of_each_other_what_became_of_a_transaction() {
+        let [decided, not] = [txn(S1, 1), txn(S1, 2)];
+        let kind = FrameKind::Decide { txn: decided, others: SiteSet::of(S2) };
+        let of_s1 = tail(vec![frame(10, kind, &[(0, 7)])]);
+        let of_s2 = tail(vec![
+            frame(10, FrameKind::Prepare(decided), &[(5, 4)]),
+            frame(20, FrameKind::Prepare(not), &[(6, 4)]),
+        ]);
+        let lost = |tail: Option<TailCopy>| {
+            let is_kept = tail.is_some();
+            let known = BTreeMap::from([(S3, Fenced { run: 1, tail, ..Fenced::default() })]);
+            Lost { known, is_kept }
+        };
+        let both = BTreeMap::from([(S1, lost(of_s1)), (S2, lost(of_s2.clone()))]);
+        let found = take_over(&both).expect("there are both tails");
+        assert_eq!(versions(&found[&S1]), [(0, 8)]);
+        assert_eq!(versions(&found[&S2]), [(5, 5)]);
+        assert!(found.values().all(|found| found.undecided.is_empty()));
+
+        // Of a coordinator without a tail it is not known what it has decided.
+        let both = BTreeMap::from([(S1, lost(None)), (S2, lost(of_s2))]);
+        let found = take_over(&both).expect("s1 masters nothing for others");
+        let undecided = [5, 6].map(|start| (T, Key::int(start)));
+        assert_eq!(found[&S2].undecided, BTreeSet::from(undecided));
     }
 
     #[test]

@@ -52,6 +52,8 @@ pub type NodeId = u16;
 
 /// The lease of a world: so long an owner shows what it has, in nanoseconds.
 pub const LEASE_NS: u64 = 40_000_000;
+/// A new owner waits this long, until the lease of the process before has ended.
+pub(super) const STALE_NS: u64 = 50_000_000;
 
 /// What a world has of nodes; nothing if its logs are on disks.
 #[derive(Default)]
@@ -94,7 +96,11 @@ fn options() -> Options {
         segment_bytes: 1 << 10,
         indexed: (400, 8),
         record_bytes_max: 2 << 10,
-        times: Times { serves: ms(LEASE_NS / 1_000_000), waits: ms(50), renews: ms(10) },
+        times: Times {
+            serves: ms(LEASE_NS / 1_000_000),
+            waits: ms(STALE_NS / 1_000_000),
+            renews: ms(10),
+        },
         ..Options::default()
     }
 }
