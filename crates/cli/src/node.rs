@@ -72,7 +72,8 @@ fn passage(args: &NodeArgs, place: &Place) -> Result<Option<Passage>, Failure> {
         )
     })?;
     let connections_max = args.connections as usize;
-    let passage = Passage::start(PassageOptions { listen, to, connections_max });
+    let node = place.own.member.name.clone();
+    let passage = Passage::start(PassageOptions { listen, to, node, connections_max });
     passage.map(Some).map_err(|error| Failure::failed(format!("{listen}: {error}")))
 }
 
@@ -143,7 +144,8 @@ pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
     let (mut lost, mut watch) = (None, Watch::new(net));
     while !stop.is_asked() && lost.is_none() {
         clock::sleep(LOOK);
-        watch.look();
+        // It has no clients of its own.
+        let _ = watch.look();
         lost = node.is_lost();
     }
     stop.begin_to_stop();

@@ -18,6 +18,7 @@ use isomer_net::{Net, Role};
 use isomer_plan::elastic::{Fleet, Options as Elasticity};
 use isomer_plan::learned::{Mode, Tuning};
 use isomer_server::{Decider, Engine, Server, ServerOptions, Tls, Trust};
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -194,7 +195,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
         None => options,
     };
     let options = match &net {
-        Some((net, sites)) if wait_for_all(net, &stop) => {
+        Some((net, sites)) if wait_for_all(net, &stop)? => {
             options.sites(sites).elsewhere(net.clone())
         }
         // It was asked to stop before all were there.
@@ -206,6 +207,12 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let decider = Decider::named(&args.strategy, elasticity).map_err(Failure::usage)?;
     let engine = stop.while_opening(|| Engine::open(options, decider, args.autopilot));
     let engine = engine.map_err(|error| Failure::of_engine(&error))?;
+    if let Some((net, _)) = &net {
+        let of = Arc::downgrade(&engine);
+        net.set_known(move || {
+            of.upgrade().map_or_else(BTreeSet::new, |engine| engine.database().sites_with_rows())
+        });
+    }
     if let Some(max) = args.site_memory {
         engine.database().set_site_memory(max);
     }
@@ -263,7 +270,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let (mut lost, mut watch) = (None, net.map(|(net, _)| Watch::new(net)));
     while !stop.is_asked() && lost.is_none() {
         clock::sleep(LOOK);
-        watch.iter_mut().for_each(Watch::look);
+        for node in watch.iter_mut().flat_map(Watch::look) {
+            server.end_passed_by(&node);
+        }
         lost = engine.database().is_lost();
         if clock::now_us() - kept > KEEP_US {
             // A write that fails is tried again later.

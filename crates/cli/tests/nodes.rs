@@ -98,6 +98,138 @@ fn others_take_over_from_a_node_that_is_killed_and_it_becomes_a_backup() {
     });
 }
 
+/// Masters of a table at sites 1 to 6, two at each process, each with the sites of its replicas.
+fn placements(client: &mut Client) -> Vec<(u16, Vec<u16>)> {
+    let of = "select master, replicas from isomer.partitions where relation = 'spread' order by first_key";
+    let site = |name: &str| name.trim_start_matches('s').parse().expect("a site's name");
+    let rows = client.query(of, &[]).expect("the view is there");
+    let placed = rows.iter().map(|row| {
+        let replicas: &str = row.get(1);
+        (site(row.get(0)), replicas.split_whitespace().map(site).collect())
+    });
+    placed.collect()
+}
+
+/// The number of other processes than the master's that have a backup.
+fn processes_besides((master, replicas): &(u16, Vec<u16>)) -> usize {
+    let process = |site: u16| (site - 1) / 2;
+    let mut others: Vec<u16> = replicas.iter().map(|site| process(*site)).collect();
+    others.retain(|other| *other != process(*master));
+    others.sort_unstable();
+    others.dedup();
+    others.len()
+}
+
+/// Each process has two sites, as in docs/three-nodes.md and where `isomer cluster up` has made the
+/// file.
+#[test]
+fn the_sites_of_a_process_and_of_two_are_taken_over_together() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let keys = "failover_seconds = 1\nnode_wait_seconds = 120";
+    let cluster = Cluster::with_sites(folder.path(), keys, 2);
+    (0..3).for_each(|at| cluster.start(at));
+    cluster.keep_design();
+    let mut client = cluster.client();
+    client
+        .batch_execute(
+            "create table spread (id int primary key, v int not null);
+             insert into spread select n, 0 from generate_series(1, 6) n;",
+        )
+        .expect("a table");
+    for site in 2..=6 {
+        let split = format!(
+            "alter table spread split at ({site}); alter table spread remaster at ({site}) to site {site}"
+        );
+        client.batch_execute(&split).expect("there is the site");
+    }
+    let are_backed = |client: &mut Client, count: usize| {
+        let placed = placements(client);
+        placed.len() == 6 && placed.iter().all(|placed| processes_besides(placed) >= count)
+    };
+    let mut written = 0;
+    let cases: [(usize, &[usize]); 3] = [(1, &[1]), (1, &[2]), (2, &[1, 2])];
+    for (backups, lost) in cases {
+        client
+            .batch_execute(&format!("alter table spread set (backups = {backups})"))
+            .expect("there are sites for them");
+        assert!(are_backed(&mut client, backups), "{:?}", placements(&mut client));
+        lost.iter().for_each(|at| cluster.kill(*at));
+        // At all sites at once: it waits until others have taken over from all that are lost.
+        client.batch_execute("update spread set v = v + 1").expect("others take over");
+        written += 1;
+        let is_left = |site: &u16| lost.iter().all(|at| (usize::from(*site) - 1) / 2 != *at);
+        wait_for("others have taken over", || {
+            placements(&mut client).iter().all(|(master, _)| is_left(master))
+        });
+        lost.iter().for_each(|at| cluster.start(*at));
+        cluster.until_whole();
+        wait_for("backups are at other processes again", || are_backed(&mut client, backups));
+        let sum: i64 =
+            client.query_one("select sum(v) from spread", &[]).expect("it is there").get(0);
+        assert_eq!(sum, 6 * written);
+    }
+}
+
+/// The rows came since the process that serves was started, which knows of them all the same.
+#[test]
+fn a_node_that_lost_its_folder_is_let_in_once_others_have_all_that_it_had() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cluster = Cluster::new(folder.path(), "failover_seconds = 1\nnode_wait_seconds = 1");
+    (0..3).for_each(|at| cluster.start(at));
+    cluster.keep_design();
+    accounts(&cluster);
+    let mut client = cluster.client();
+    client
+        .batch_execute(
+            "alter table accounts set (backups = 1); alter table stays set (backups = 1);
+             create table alone (id int primary key);
+             insert into alone select n from generate_series(1, 1000) n;
+             alter table alone split at (1); alter table alone remaster at (1) to site 2;",
+        )
+        .expect("a table without backups at a node");
+    cluster.kill(1);
+    std::fs::remove_dir_all(cluster.data(1)).expect("it was there");
+    cluster.start(1);
+    let health = |client: &mut Client| -> String {
+        let of = "select health from isomer.sites where site = 's2'";
+        client.query_one(of, &[]).expect("the view is there").get(0)
+    };
+    wait_for("the node is refused", || health(&mut client).contains("begins with nothing"));
+    // Tables with backups go on.
+    client.batch_execute("update stays set v = v + 1").expect("others have taken over");
+    let lost = client.query_one("select count(*) from alone", &[]).expect_err("its rows are lost");
+    assert_eq!(lost.code(), Some(&SqlState::CANNOT_CONNECT_NOW), "{lost}");
+    client.batch_execute("drop table alone").expect("its site need not be there");
+    cluster.until_whole();
+    let backed = "select count(*) from isomer.partitions where replicas = '' and relation in ('accounts', 'stays')";
+    wait_for("the node is a backup again", || {
+        client.query_one(backed, &[]).expect("the view is there").get::<_, i64>(0) == 0
+    });
+    let sum: i64 = client.query_one("select sum(balance) from accounts", &[]).expect("all").get(0);
+    assert_eq!(sum, 300 * 100);
+}
+
+/// A cluster's tables are in the catalog of the process that serves. Without that folder it says
+/// so, and ends.
+#[test]
+fn a_new_folder_for_the_process_that_serves_is_refused_where_nodes_belong_to_a_cluster() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cluster = Cluster::new(folder.path(), "");
+    (0..3).for_each(|at| cluster.start(at));
+    drop(cluster.client());
+    cluster.kill(0);
+    let (config, data) = (cluster.config(), folder.path().join("new").display().to_string());
+    for flags in [&[][..], &["--accept-loss"]] {
+        let serve = ["serve", "--config", &config, "--listen", "127.0.0.1:0", "--data", &data];
+        let refused = isomer(&[&serve, flags].concat());
+        assert_eq!(refused.code, 1, "{}", refused.out);
+        assert!(refused.err.contains("belongs to the cluster"), "{}", refused.err);
+        assert!(refused.err.contains("start it with the folder that it had"), "{}", refused.err);
+    }
+    cluster.start(0);
+    drop(cluster.client());
+}
+
 #[test]
 fn a_process_that_is_asked_to_end_waits_for_no_node() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -180,7 +312,7 @@ fn what_does_not_fit_together_is_refused_by_name() {
     // A node that begins with nothing where the database has had rows.
     std::fs::remove_dir_all(&node).expect("it is there");
     cluster.start(1);
-    let why = "begins with nothing, and the database has had rows at its sites s2";
+    let why = "begins with nothing, and the database has rows at its sites s2";
     cluster.kill(0);
     let mut serve = Command::new(env!("CARGO_BIN_EXE_isomer"));
     serve.args(["serve", "--config", &config, "--listen", "127.0.0.1:0", "--data"]);
@@ -191,6 +323,35 @@ fn what_does_not_fit_together_is_refused_by_name() {
     let _ = serve.kill();
     let _ = serve.wait();
     assert!(found.is_some());
+}
+
+/// `isomer cluster up` goes on when one of its processes ends, and starts that again.
+#[test]
+fn a_cluster_of_one_command_goes_on_when_a_process_ends() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut up = Command::new(env!("CARGO_BIN_EXE_isomer"));
+    up.args(["cluster", "up", "--nodes", "2", "--sites", "1", "--listen", "127.0.0.1:0", "--data"]);
+    up.arg(folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut up = up.spawn().expect("the program starts");
+    let mut said = BufReader::new(up.stdout.take().expect("it is piped")).lines();
+    let serves = said.by_ref().map_while(Result::ok).any(|line| line.starts_with("isomer serves"));
+    assert!(serves);
+    std::thread::spawn(move || said.map_while(Result::ok).for_each(drop));
+    let config = folder.path().join("cluster.toml").display().to_string();
+    let is_whole = || isomer(&["cluster", "status", "--config", &config, "--wait", "1"]).code == 0;
+    wait_for("both are there", is_whole);
+    let node = format!("--name node1 --config {config}");
+    let killed = Command::new("pkill").args(["-9", "-f", "--", &node]).status();
+    assert!(killed.expect("there is a pkill").success());
+    let mut errors = BufReader::new(up.stderr.take().expect("it is piped")).lines();
+    let ended = errors.by_ref().map_while(Result::ok).find(|line| line.contains("node1 has ended"));
+    assert!(ended.is_some_and(|line| line.contains("it starts again in 1 s")));
+    std::thread::spawn(move || errors.map_while(Result::ok).for_each(drop));
+    assert!(up.try_wait().expect("it can be asked").is_none(), "it goes on");
+    wait_for("both are there again", is_whole);
+    let asked = Command::new("kill").arg(up.id().to_string()).status();
+    assert!(asked.expect("there is a kill").success());
+    assert!(up.wait().expect("it ends").success());
 }
 
 /// An authority, and certificates of it for the three processes, as docs/three-nodes.md makes them; `false` if there is

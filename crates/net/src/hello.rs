@@ -49,7 +49,7 @@ pub(crate) struct Hello {
     /// The program's release, for people.
     pub(crate) release: String,
     pub(crate) sites: BTreeSet<SiteId>,
-    /// Sites that the database has had rows at; only the router's process knows.
+    /// Sites that the database has rows at; only the router's process knows.
     pub(crate) known: BTreeSet<SiteId>,
     /// Its clock, in milliseconds.
     pub(crate) wall_ms: u64,
@@ -130,8 +130,9 @@ fn judge_cluster(own: &Hello, theirs: &Hello) -> Result<Verdict, String> {
             match lost.is_empty() {
                 true => Ok(Verdict::Join(cluster)),
                 false => Err(format!(
-                    "`{}` begins with nothing, and the database has had rows at its sites {}; \
-                     give it the folder that it had, or start the router with --accept-loss",
+                    "`{}` begins with nothing, and the database has rows at its sites {}; \
+                     give it the folder that it had. It is let in when others have taken over all that it had; drop the \
+                     tables there that have no backups, or restart the router with --accept-loss to go on without",
                     own.name,
                     sites(&lost)
                 )),
@@ -207,8 +208,9 @@ mod tests {
             "`a` belongs to the cluster 0000000000000008, and `b` to 0000000000000007",
             "`c` belongs to no cluster yet",
             "`b` belongs to no cluster yet; the process with the router has to come first",
-            "`b` begins with nothing, and the database has had rows at its sites s4; give it the folder that it \
-             had, or start the router with --accept-loss",
+            "`b` begins with nothing, and the database has rows at its sites s4; give it the folder that it had. It is \
+             let in when others have taken over all that it had; drop the tables there that have no backups, or restart \
+             the router with --accept-loss to go on without",
         ];
         assert_eq!(cases, expected);
     }

@@ -6,7 +6,7 @@ use crate::hello::{Hello, Member, Role, Verdict, judge};
 use crate::line::{Limits, Line};
 use crate::peer::Peer;
 use crate::pool::Pool;
-use crate::status::Status;
+use crate::status::{Status, ask_status};
 use crate::tls::NodeTls;
 use futures_util::future::{LocalBoxFuture, ready};
 use isomer_cluster::{Early, Endpoint, Reach, Unanswered, Wire};
@@ -14,8 +14,8 @@ use isomer_design::SiteId;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ pub struct Options {
     pub cluster: Option<u64>,
     /// Keeps that number for good, when a node that begins without is told it.
     pub join: Join,
-    /// Sites that the database has had rows at: where there is a router.
+    /// Sites that the database has rows at, until [`Net::set_known`]: where there is a router.
     pub known: BTreeSet<SiteId>,
     /// The program's release, for people.
     pub release: String,
@@ -105,9 +105,13 @@ pub struct Net {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
+/// Sites that the database has rows at.
+type Known = Box<dyn Fn() -> BTreeSet<SiteId> + Send + Sync>;
+
 /// What all lines share.
 pub(crate) struct Shared {
     own: Hello,
+    known: OnceLock<Known>,
     cluster: Mutex<Option<u64>>,
     join: Join,
     pub(crate) limits: Limits,
@@ -157,6 +161,7 @@ impl Net {
         };
         let shared = Arc::new(Shared {
             own,
+            known: OnceLock::new(),
             cluster: Mutex::new(options.cluster),
             join: options.join,
             limits: Limits { silence: options.silence, queue_bytes: options.queue_bytes },
@@ -189,6 +194,13 @@ impl Net {
         self.shared.peers.iter().map(|peer| peer.state()).collect()
     }
 
+    /// From now on, these are the sites that a process must not begin with nothing at. It is set
+    /// once.
+    pub fn set_known(&self, known: impl Fn() -> BTreeSet<SiteId> + Send + Sync + 'static) {
+        let is_first = self.shared.known.set(Box::new(known)).is_ok();
+        assert!(is_first, "a process has one database");
+    }
+
     /// Begins to dial the others, before the sites of this process are running: to wait for them.
     pub fn dial(&self) {
         let mut threads = self.threads.lock();
@@ -202,6 +214,19 @@ impl Net {
             let started = start(&name, move || dialled.dial_until_stopped(&shared));
             threads.push(started.expect("the system has a thread for each other process"));
         }
+    }
+
+    /// The number of the cluster that this process belongs to.
+    pub fn cluster(&self) -> Option<u64> {
+        self.shared.cluster()
+    }
+
+    /// Asks another process how it sees the cluster, whether or not it lets this one in.
+    ///
+    /// # Errors
+    /// In words, if it does not answer within `limit`.
+    pub fn ask_status(&self, member: &Member, limit: Duration) -> Result<Status, String> {
+        ask_status(&member.name, &member.address, self.shared.tls.as_ref(), limit)
     }
 
     fn peer(&self, site: SiteId) -> Option<&Arc<Peer>> {
@@ -324,7 +349,8 @@ impl Shared {
 
     /// What this process says of itself.
     pub(crate) fn hello(&self) -> Hello {
-        Hello { cluster: self.cluster(), wall_ms: wall_ms(), ..self.own.clone() }
+        let known = self.known.get().map_or_else(|| self.own.known.clone(), |known| known());
+        Hello { cluster: self.cluster(), wall_ms: wall_ms(), known, ..self.own.clone() }
     }
 
     /// Judges what another says of itself; joins its cluster, if that is to be.

@@ -36,6 +36,8 @@ pub(crate) struct Client {
     pub(crate) cancel: Arc<CancelToken>,
     pub(crate) socket: Arc<Socket>,
     pub(crate) activity: Arc<Activity>,
+    /// The node that passes its connection on.
+    pub(crate) passed_by: Option<Arc<str>>,
 }
 
 impl SessionsView for Clients {
@@ -116,6 +118,18 @@ impl Clients {
     /// Ends the sessions of a user.
     pub(crate) fn send_away(&self, gateway: &Gateway, user: &str) {
         self.end(gateway, CancelReason::SentAway, |client| *client.user == *user);
+    }
+
+    /// Ends the sessions whose connections a node passes on: what they would be told it does not
+    /// carry.
+    pub(crate) fn end_passed_by(&self, gateway: &Gateway, node: &str) {
+        let is_of_node = |client: &Client| client.passed_by.as_deref() == Some(node);
+        self.end(gateway, CancelReason::Gone, is_of_node);
+        let clients = self.clients.lock();
+        for client in clients.values().filter(|client| is_of_node(client)) {
+            // One may wait for room to send more.
+            let _ = client.socket.shutdown(Shutdown::Both);
+        }
     }
 
     /// Ends all sessions.

@@ -18,6 +18,7 @@ use isomer_sql::SqlError;
 use isomer_sql::budget::Holding;
 use std::io::{self, ErrorKind, Read, Write};
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Output is sent when it is longer than this, though more may come.
@@ -43,6 +44,8 @@ pub(crate) struct Connection {
     room: Option<Holding>,
     /// A message that is thrown away: its tag, how much of it is to come, and why.
     refused: Option<(u8, usize, SqlError)>,
+    /// The node that passes the connection on, as that has said.
+    pub(crate) passed_by: Option<Arc<str>>,
 }
 
 /// What comes from a client.
@@ -61,7 +64,16 @@ impl Connection {
     pub(crate) fn new(stream: Stream, write_timeout: Duration) -> io::Result<Connection> {
         stream.socket().set_write_timeout(Some(write_timeout));
         let (silence, room, refused) = (None, None, None);
-        Ok(Connection { stream, silence, input: Vec::new(), read_to: 0, used_to: 0, room, refused })
+        Ok(Connection {
+            stream,
+            silence,
+            input: Vec::new(),
+            read_to: 0,
+            used_to: 0,
+            room,
+            refused,
+            passed_by: None,
+        })
     }
 
     /// Asks a session's memory for what its messages take.

@@ -18,8 +18,8 @@
 //! | `tcp_keepalives_count` | | probes without an answer |
 //! | `tcp_user_timeout` | ms | for how long what was sent may be without a receipt |
 //!
-//! Zero is what the system has. They are about TCP: over a Unix socket they are zero and have no effect, as the
-//! system knows there when a client ends.
+//! Zero is the server's own ([`USUAL`]), where the system can be told. They are about TCP: over a
+//! Unix socket they are zero and have no effect, as the system knows there when a client ends.
 
 use isomer_sql::SqlError;
 use std::time::Duration;
@@ -31,6 +31,10 @@ pub(crate) struct KeepAlive([u32; 4]);
 /// The settings about TCP.
 pub(crate) const NAMES: [&str; 4] =
     ["tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count", "tcp_user_timeout"];
+
+/// A client whose machine stops is found out within a minute: probes after 15 s of silence, and a
+/// receipt of all within 60 s.
+pub(crate) const USUAL: KeepAlive = KeepAlive([15, 5, 4, 60_000]);
 
 /// The largest that the system takes.
 const MOST: [u32; 4] = [32_767, 32_767, 127, i32::MAX as u32];
@@ -58,16 +62,15 @@ impl KeepAlive {
         };
         let value = value.filter(|value: &u64| *value <= MOST[at].into());
         let unit = ["seconds", "seconds", "probes", "milliseconds"][at];
-        let right = || {
-            format!("It is a number of {unit} from 0 to {}; 0 is what the system has.", MOST[at])
-        };
+        let right =
+            || format!("It is a number of {unit} from 0 to {}; 0 is the server's own.", MOST[at]);
         self.0[at] = value.ok_or_else(right)? as u32;
         Ok(())
     }
 
-    /// With what the system has in the place of zeros.
-    pub(crate) fn or(&self, system: &KeepAlive) -> KeepAlive {
-        let or = |at: usize| if self.0[at] == 0 { system.0[at] } else { self.0[at] };
+    /// With what else holds in the place of zeros.
+    pub(crate) fn or(&self, usual: &KeepAlive) -> KeepAlive {
+        let or = |at: usize| if self.0[at] == 0 { usual.0[at] } else { self.0[at] };
         KeepAlive(std::array::from_fn(or))
     }
 }
@@ -82,21 +85,17 @@ pub(crate) fn no_effect(name: &str) -> SqlError {
 
 #[cfg(target_os = "linux")]
 mod system {
-    use super::{Duration, KeepAlive};
+    use super::{Duration, KeepAlive, USUAL};
     use rustix::fd::AsFd;
     use rustix::io::Result;
     use rustix::net::sockopt;
 
     impl KeepAlive {
-        /// Has the system look after a connection; gives what it does where it is told nothing.
+        /// Has the system look after a connection; gives how it does where a client sets nothing.
         pub(crate) fn begin(socket: &impl AsFd) -> Result<KeepAlive> {
             sockopt::set_socket_keepalive(socket, true)?;
-            Ok(KeepAlive([
-                sockopt::tcp_keepidle(socket)?.as_secs() as u32,
-                sockopt::tcp_keepintvl(socket)?.as_secs() as u32,
-                sockopt::tcp_keepcnt(socket)?,
-                sockopt::tcp_user_timeout(socket)?,
-            ]))
+            USUAL.apply(socket)?;
+            Ok(USUAL)
         }
 
         /// Tells the system.

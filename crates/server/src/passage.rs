@@ -9,12 +9,15 @@
 //! process that serves. That one sees the connections come from here. So a client of another machine must not come by a
 //! connection that it takes for one of its own machine, which need not be encrypted: it is refused here.
 //!
-//! A connection is two threads, each for one way, as it is one in the process that serves.
+//! A connection is two threads, each for one way, as it is one in the process that serves. Ahead of
+//! what the client says, the node says its own name: when the node falls silent, the process that
+//! serves ends the sessions of its clients.
 //!
 //! **Left out.** The process that serves counts wrong passwords for this address, and not for each client behind it.
 
 use crate::clients::too_many;
-use crate::wire::{CANCEL_REQUEST, GSS_REQUEST, Out, SSL_REQUEST, STARTUP_BYTES_MAX};
+use crate::liveness::KeepAlive;
+use crate::wire::{CANCEL_REQUEST, GSS_REQUEST, Out, PASSED_ON, SSL_REQUEST, STARTUP_BYTES_MAX};
 use isomer_sql::SqlError;
 use parking_lot::Mutex;
 use std::io::{self, ErrorKind, Read, Write};
@@ -36,6 +39,8 @@ pub struct PassageOptions {
     pub listen: SocketAddr,
     /// Where the process that serves listens: a host and a port.
     pub to: String,
+    /// The name of this node in the cluster.
+    pub node: String,
     /// The most clients at a time.
     pub connections_max: usize,
 }
@@ -144,6 +149,10 @@ impl Shared {
         }
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
+        // Where the system does not look after a connection, the process that serves may hear late
+        // that it is dead.
+        let _ = KeepAlive::begin(client).and(KeepAlive::begin(&server));
+        (&*server).write_all(&self.introduction())?;
         let (from, to) = (server.clone(), client.clone());
         let answers = thread("isomer-answers", move || {
             let _ = io::copy(&mut &*from, &mut &*to);
@@ -157,6 +166,13 @@ impl Shared {
         // A thread that panicked has said so already.
         let _ = answers.join();
         Ok(())
+    }
+
+    /// The message that the node sends ahead of the client's bytes.
+    fn introduction(&self) -> Vec<u8> {
+        let name = self.options.node.as_bytes();
+        let length = 8 + name.len() as i32;
+        [&length.to_be_bytes()[..], &PASSED_ON.to_be_bytes(), name].concat()
     }
 
     fn dial(&self) -> io::Result<TcpStream> {

@@ -148,6 +148,12 @@ impl Server {
         self.shared.connected.load(Ordering::SeqCst)
     }
 
+    /// Ends the sessions of clients whose connections this node passes on, and gives back their
+    /// locks: it is silent, so it cannot say whether its clients are there.
+    pub fn end_passed_by(&self, node: &str) {
+        self.shared.clients.end_passed_by(self.shared.engine.gateway(), node);
+    }
+
     /// Takes no more clients, ends the statements of those there are, and waits until they have gone.
     #[allow(clippy::disallowed_methods, reason = "the edge: waits for threads to end")]
     pub fn stop(&mut self) {
@@ -296,7 +302,8 @@ fn log_in(shared: &Shared, connection: &mut Connection) -> io::Result<Option<Log
     let Shared { engine, options, guesses, decoy, .. } = shared;
     let proved = connection.authenticate(engine, options, guesses, decoy, &startup.0)?;
     let (user, database) = (startup.0.clone(), startup.1.clone());
-    match proved.and_then(|()| shared.let_in(connection.stream.socket(), startup)) {
+    let passed_by = connection.passed_by.clone();
+    match proved.and_then(|()| shared.let_in(connection.stream.socket(), passed_by, startup)) {
         Ok(client) => Ok(Some(client)),
         Err(error) => {
             let peer = connection.stream.socket().peer();
@@ -386,7 +393,12 @@ impl Shared {
     }
 
     /// Takes a client in that has proved who it is.
-    fn let_in(&self, socket: &Arc<Socket>, startup: Startup) -> Result<LoggedIn, SqlError> {
+    fn let_in(
+        &self,
+        socket: &Arc<Socket>,
+        passed_by: Option<Arc<str>>,
+        startup: Startup,
+    ) -> Result<LoggedIn, SqlError> {
         let (user, database, given) = startup;
         let (user, cancel): (Arc<str>, _) = (user.into(), Arc::<CancelToken>::default());
         let process = self.next_process.fetch_add(1, Ordering::SeqCst);
@@ -399,6 +411,7 @@ impl Shared {
             cancel: cancel.clone(),
             socket: socket.clone(),
             activity: activity.clone(),
+            passed_by,
         };
         let is_superuser = || self.engine.user(&user).map(|user| user.superuser);
         let entered = self.clients.enter(process, client, is_superuser().unwrap_or(false))?;

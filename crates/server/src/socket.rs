@@ -34,7 +34,7 @@ pub(crate) struct Socket {
     peer: Option<SocketAddr>,
     /// How long a write waits for room, in milliseconds; zero: as long as it takes.
     write_ms: AtomicU32,
-    /// How the system looks after it where it is told nothing; `None`: it cannot be told.
+    /// How the system looks after it where the client sets nothing; `None`: it cannot be told.
     keep_alive: Option<KeepAlive>,
 }
 
@@ -87,7 +87,8 @@ impl Socket {
         self.peer
     }
 
-    /// How the system looks after the connection where it is told nothing; `None`: it cannot be told.
+    /// How the system looks after the connection where the client sets nothing; `None`: it cannot
+    /// be told.
     pub(crate) fn keep_alive(&self) -> Option<KeepAlive> {
         self.keep_alive
     }
@@ -95,7 +96,7 @@ impl Socket {
     /// Has the system look after the connection in this way.
     pub(crate) fn set_keep_alive(&self, wanted: &KeepAlive) -> io::Result<()> {
         match &self.keep_alive {
-            Some(system) => Ok(wanted.or(system).apply(&self.fd)?),
+            Some(usual) => Ok(wanted.or(usual).apply(&self.fd)?),
             None => Ok(()),
         }
     }
@@ -290,11 +291,11 @@ mod tests {
         assert_eq!(seconds(sockopt::tcp_keepintvl(&socket.fd).expect("a socket")), "7");
         assert_eq!(sockopt::tcp_keepcnt(&socket.fd).expect("a socket"), 3);
         assert_eq!(sockopt::tcp_user_timeout(&socket.fd).expect("a socket"), 90_000);
-        // Zero is what the system has.
+        // Zero is the server's own.
         socket.set_keep_alive(&KeepAlive::default()).expect("the system takes it");
-        let system = socket.keep_alive().expect("this system can be told");
-        assert_eq!(sockopt::tcp_keepcnt(&socket.fd).expect("a socket"), system.get(2));
-        assert_ne!(system.get(2), 3);
+        let usual = socket.keep_alive().expect("this system can be told");
+        assert_eq!(sockopt::tcp_keepcnt(&socket.fd).expect("a socket"), usual.get(2));
+        assert_ne!(usual.get(2), 3);
         assert!(!socket.is_over());
         drop(client);
         while !socket.is_over() {}

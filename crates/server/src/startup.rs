@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   SSLRequest ─▶ S, and everything is encrypted from here on; or N, also over a Unix socket
+//!   the name of a node ─▶ the connection comes by that node, and ends with it (passage)
 //!   CancelRequest ─▶ another client's wait is cancelled, and the connection
 //!   StartupMessage: user, database, settings ─▶ a password, where one is asked for (scram)
 //! ```
@@ -23,7 +24,7 @@ use crate::options::{ServerOptions, Trust};
 use crate::scram::{Exchange, MECHANISM, Verifier};
 use crate::stream::Stream;
 use crate::wire::{
-    CANCEL_REQUEST, GSS_REQUEST, Out, Reader, SSL_REQUEST, STARTUP_BYTES_MAX, violation,
+    CANCEL_REQUEST, GSS_REQUEST, Out, PASSED_ON, Reader, SSL_REQUEST, STARTUP_BYTES_MAX, violation,
 };
 use isomer_sql::SqlError;
 use parking_lot::Mutex;
@@ -57,6 +58,7 @@ impl Connection {
             match version {
                 SSL_REQUEST => self.answer_ssl(options)?,
                 GSS_REQUEST => self.stream.write_all(b"N")?,
+                PASSED_ON => self.passed_by = Some(String::from_utf8_lossy(&body).into()),
                 CANCEL_REQUEST => {
                     cancel(&body);
                     return Ok(None);

@@ -20,6 +20,8 @@ pub(crate) const STARTUP_BYTES_MAX: usize = 10_000;
 pub(crate) const SSL_REQUEST: i32 = 80_877_103;
 pub(crate) const GSS_REQUEST: i32 = 80_877_104;
 pub(crate) const CANCEL_REQUEST: i32 = 80_877_102;
+/// The message ahead of a connection that a node passes on: its name.
+pub(crate) const PASSED_ON: i32 = 80_877_130;
 
 /// A message that is not what the protocol says.
 pub(crate) fn violation(what: &str) -> SqlError {

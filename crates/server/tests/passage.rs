@@ -11,7 +11,8 @@ use std::net::TcpStream;
 
 fn passage(to: String, connections_max: usize) -> Passage {
     let listen = "127.0.0.1:0".parse().expect("an address");
-    Passage::start(PassageOptions { listen, to, connections_max }).expect("a free port")
+    let node = "b".to_owned();
+    Passage::start(PassageOptions { listen, to, node, connections_max }).expect("a free port")
 }
 
 fn connect(passage: &Passage) -> Result<Client, postgres::Error> {
@@ -32,6 +33,28 @@ fn a_client_is_served_and_cancels_as_if_it_had_come_by_itself() {
     cancel_a_wait(connect(&passage).expect("one"), connect(&passage).expect("two"));
     // Who goes has gone at the server, too.
     fixture.wait_for_clients(0);
+}
+
+#[test]
+fn clients_of_a_node_that_falls_silent_give_up_their_locks() {
+    let fixture = Fixture::new();
+    let passage = passage(fixture.server.address().to_string(), 10);
+    let mut other = fixture.client();
+    other
+        .batch_execute("create table t (a int primary key, b int); insert into t values (1, 1)")
+        .expect("a row");
+    let mut client = connect(&passage).expect("it is passed on");
+    client.batch_execute("begin; update t set b = 2").expect("it locks the row");
+    // A node of another name has no clients here.
+    fixture.server.end_passed_by("c");
+    client.batch_execute("update t set b = 3").expect("it goes on");
+    fixture.server.end_passed_by("b");
+    other.batch_execute("update t set b = b + 10").expect("the lock is free");
+    let left: i32 = other.query_one("select b from t", &[]).expect("it is there").get(0);
+    assert_eq!(left, 11);
+    client.batch_execute("commit").expect_err("its connection has ended");
+    // One that has come by itself is none of the node's.
+    other.batch_execute("select 1").expect("it goes on");
 }
 
 #[test]

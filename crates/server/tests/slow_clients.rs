@@ -75,7 +75,7 @@ fn the_system_is_told_how_to_look_after_clients_of_tcp() {
     assert_eq!(shown("begin; set tcp_keepalives_idle = 5; rollback", "tcp_keepalives_idle"), "120");
     assert_eq!(shown("reset all", "tcp_keepalives_idle"), "300");
     assert_eq!(shown("set tcp_user_timeout = '1min'", "tcp_user_timeout"), "60000");
-    assert_ne!(shown("", "tcp_keepalives_count"), "0", "what the system has");
+    assert_ne!(shown("", "tcp_keepalives_count"), "0", "the server's own");
     assert_eq!(shown("", "client_connection_check_interval"), "0");
     for wrong in ["tcp_keepalives_count = 1000", "tcp_keepalives_interval = soon"] {
         let refused = client.batch_execute(&format!("set {wrong}"));

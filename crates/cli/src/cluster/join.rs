@@ -8,7 +8,7 @@ use crate::stop::Stop;
 use clap::Args;
 use isomer_cluster::{
     CheckpointStore, DatabaseId, Logs, OpenDatabaseError, find_database, found_database,
-    join_cluster, log_line, read_cluster, sites_of,
+    join_cluster, leave_if_empty, log_line, read_cluster, sites_of,
 };
 use isomer_design::SiteId;
 use isomer_net::{Member, Net, NodeTls, PeerState, Role};
@@ -21,6 +21,10 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(50);
 /// How often brokers are asked whether there is a database.
 const ASKED_AGAIN: Duration = Duration::from_millis(250);
+/// A node that is down for this long loses the sessions that it passes on, and their locks.
+const AWAY_US: i64 = 1_000_000;
+/// How long a process that is waited for may take to say which cluster it belongs to.
+const STATUS: Duration = Duration::from_secs(1);
 /// How often it says for whom it waits.
 const TOLD_US: i64 = 2_000_000;
 
@@ -147,6 +151,9 @@ impl Belongs {
         role: Role,
         accept_loss: bool,
     ) -> Result<Belongs, Failure> {
+        if role == Role::Node {
+            leave_if_empty(folder).map_err(Failure::failed)?;
+        }
         let mut cluster = read_cluster(folder).map_err(Failure::failed)?;
         if role == Role::Router && cluster.is_none() {
             let mut number = [0; 8];
@@ -288,52 +295,83 @@ fn bind(address: &str, may_be_open: bool) -> Result<TcpListener, Failure> {
 }
 
 /// Waits until all others can be reached, and says now and then who is missing; `false` if it was asked to stop.
-pub(crate) fn wait_for_all(net: &Net, stop: &Stop) -> bool {
+///
+/// # Errors
+/// If one belongs to another cluster: it would never be reached.
+pub(crate) fn wait_for_all(net: &Net, stop: &Stop) -> Result<bool, Failure> {
     net.dial();
     let (begun, mut told) = (clock::now_us(), 0);
     loop {
         let missing: Vec<PeerState> =
             net.peers().into_iter().filter(|peer| peer.reached.is_err()).collect();
         if missing.is_empty() {
-            return true;
+            return Ok(true);
         }
         if stop.is_asked() {
-            return false;
+            return Ok(false);
         }
         if clock::now_us() - begun.max(told) >= TOLD_US {
             told = clock::now_us();
             for PeerState { member, reached, .. } in &missing {
                 let why = reached.as_ref().expect_err("it is missing");
                 eprintln!("waiting for {} at {}: {why}", member.name, member.address);
+                check_cluster(net, member)?;
             }
         }
         clock::sleep(LOOK);
     }
 }
 
+/// Refuses a process that belongs to another cluster than this one.
+fn check_cluster(net: &Net, member: &Member) -> Result<(), Failure> {
+    // A process that does not answer may still be started.
+    let theirs = net.ask_status(member, STATUS).ok().and_then(|status| status.cluster);
+    let (Some(theirs), Some(ours)) = (theirs, net.cluster()) else { return Ok(()) };
+    if theirs == ours {
+        return Ok(());
+    }
+    Err(Failure::failed(format!(
+        "`{}` belongs to the cluster {theirs:016x}, and the folder of this process to {ours:016x}. A cluster's tables are \
+         in the catalog of the process that serves, and nowhere else: start it with the folder that it had, or with a copy \
+         of that folder and those of the nodes from the same time. Without them the nodes' rows cannot be read, and \
+         --accept-loss does not help. To begin a new cluster, give the nodes empty folders as well",
+        member.name
+    )))
+}
+
 /// Says on standard error who comes and goes.
 pub(crate) struct Watch {
     net: Arc<Net>,
     before: Vec<PeerState>,
+    /// The processes that went a moment ago, and when.
+    went: Vec<(String, i64)>,
 }
 
 impl Watch {
     pub(crate) fn new(net: Arc<Net>) -> Watch {
         let before = net.peers();
-        Watch { net, before }
+        Watch { net, before, went: Vec::new() }
     }
 
-    /// To be called now and then.
-    pub(crate) fn look(&mut self) {
-        let now = self.net.peers();
+    /// To be called now and then. Gives the processes that have been away for [`AWAY_US`] now.
+    pub(crate) fn look(&mut self) -> Vec<String> {
+        let (now, time) = (self.net.peers(), clock::now_us());
         for (before, now) in self.before.iter().zip(&now) {
             let Member { name, address, .. } = &now.member;
             match (&before.reached, &now.reached) {
-                (Ok(_), Err(why)) => log_line(format_args!("{name} at {address} is gone: {why}")),
-                (Err(_), Ok(_)) => log_line(format_args!("{name} at {address} is there")),
+                (Ok(_), Err(why)) => {
+                    log_line(format_args!("{name} at {address} is gone: {why}"));
+                    self.went.push((name.clone(), time));
+                }
+                (Err(_), Ok(_)) => {
+                    log_line(format_args!("{name} at {address} is there"));
+                    self.went.retain(|(other, _)| other != name);
+                }
                 _ => {}
             }
         }
         self.before = now;
+        let is_due = |(_, went): &mut (String, i64)| time - *went >= AWAY_US;
+        self.went.extract_if(.., is_due).map(|(name, _)| name).collect()
     }
 }

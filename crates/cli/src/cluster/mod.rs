@@ -22,7 +22,7 @@ pub(crate) use file::read_sites;
 pub(crate) use join::{Belongs, PeerArgs, Place, Watch, wait_for_all};
 pub use up::UpArgs;
 #[cfg(feature = "kafka")]
-pub use up::{BROKER, Running};
+pub use up::{BROKER, Running, WhenOneEnds};
 
 use crate::failure::Failure;
 use crate::kafka::shown_logs;

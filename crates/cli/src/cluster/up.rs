@@ -6,7 +6,9 @@
 //!                       └─▶ isomer node …
 //! ```
 //!
-//! The parts are in process groups of their own, as a terminal's Ctrl-C would end all at once.
+//! The parts are in process groups of their own, as a terminal's Ctrl-C would end all at once. When
+//! one ends by itself, the others go on: it is started again after a pause, which doubles while it
+//! ends soon after its start; or it is left.
 
 use super::broker::Broker;
 use super::file::{ClusterFile, Process};
@@ -20,18 +22,25 @@ use std::fmt::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 /// How often the command looks whether it was asked to stop.
 const LOOK: Duration = Duration::from_millis(50);
+/// A process that has ended is started again after the first; after up to the second if it ends
+/// again and again.
+const PAUSES_US: (i64, i64) = (1_000_000, 30_000_000);
+/// A process that has run for 30 s has not ended soon after its start.
+const LASTING_US: i64 = 30_000_000;
 /// What the broker is called, beside the processes of the file.
 pub const BROKER: &str = "broker";
 
 /// Starts a cluster on this machine, for trying out: one process that serves, nodes, and with --kafka a broker
 ///
-/// Its folder gets the file `cluster.toml` and a folder for each process; with the same folder it goes on. Ctrl-C ends
-/// all of them. The broker needs a Java runtime; Maven fetches it, once, into ~/.cache/isomer/kafka.
+/// Its folder gets the file `cluster.toml` and a folder for each process; with the same folder it
+/// goes on. Ctrl-C ends all of them. A process that ends by itself is started again
+/// (--when-one-ends). The broker needs a Java runtime; Maven fetches it, once, into
+/// ~/.cache/isomer/kafka.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   isomer cluster up --nodes 3 --data /tmp/three
@@ -54,6 +63,9 @@ pub struct UpArgs {
     /// Where clients of a new cluster connect; at its nodes, at the ports after that, or with port 0 at any
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:5433")]
     pub listen: SocketAddr,
+    /// The fate of a process that ends by itself, while the others go on
+    #[arg(long, value_name = "WHAT", default_value = "restart")]
+    pub when_one_ends: WhenOneEnds,
     /// Which clients of this machine need no password: see isomer serve
     #[arg(long, value_name = "WHO", default_value_t = Trust::Owner)]
     pub trust: Trust,
@@ -62,13 +74,37 @@ pub struct UpArgs {
     pub keys: String,
 }
 
+/// The fate of a process that ends by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum WhenOneEnds {
+    /// It is started again after a moment
+    Restart,
+    /// It is not
+    Leave,
+}
+
 /// A process of the cluster; it is ended with this one.
 struct Part {
     name: String,
     child: Child,
+    /// When it was started, by the clock of [`clock::now_us`].
+    started_us: i64,
+    /// The pause before it was started; it is none at first.
+    pause_us: i64,
 }
 
 impl Part {
+    fn new(name: &str, child: Child) -> Part {
+        Part { name: name.to_owned(), child, started_us: clock::now_us(), pause_us: 0 }
+    }
+
+    /// The pause before it is started again: longer while it ends soon after its start.
+    fn next_pause(&self, now: i64) -> i64 {
+        let (least, most) = PAUSES_US;
+        let has_lasted = now - self.started_us >= LASTING_US;
+        if has_lasted { least } else { (2 * self.pause_us).clamp(least, most) }
+    }
+
     /// Asks it to end, and waits until it has.
     fn stop(&mut self) {
         let asked = Command::new("kill").arg(self.child.id().to_string()).status();
@@ -86,21 +122,35 @@ impl Drop for Part {
     }
 }
 
-/// Runs a cluster until it is told to stop, or one of its processes ends.
+/// Runs a cluster until it is told to stop, or no process is left.
 ///
 /// # Errors
-/// If a process cannot be started, or has ended.
+/// If a process cannot be started, or all have ended.
 pub(super) fn run(args: &UpArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     isomer_server::make_private_files();
     let Some(mut running) = Running::start(args, true, &stop)? else { return Ok(()) };
     while !stop.is_asked() {
         clock::sleep(LOOK);
-        for part in &mut running.parts {
-            if let Some(ended) = part.child.try_wait().map_err(Failure::failed)? {
-                let name = &part.name;
-                return Err(Failure::failed(format!("the process {name} has ended: {ended}")));
+        let now = clock::now_us();
+        for (part, ended) in running.ended()? {
+            let (name, pause) = (&part.name, part.next_pause(now));
+            match args.when_one_ends {
+                WhenOneEnds::Restart => {
+                    let seconds = pause / 1_000_000;
+                    eprintln!(
+                        "the process {name} has ended ({ended}); it starts again in {seconds} s"
+                    );
+                    running.due.push((name.clone(), now + pause, pause));
+                }
+                WhenOneEnds::Leave => {
+                    eprintln!("the process {name} has ended ({ended}); the others go on");
+                }
             }
+        }
+        running.start_due(now, &stop)?;
+        if running.parts.is_empty() && running.due.is_empty() {
+            return Err(Failure::failed("all processes have ended"));
         }
     }
     running.stop();
@@ -111,6 +161,8 @@ pub(super) fn run(args: &UpArgs) -> Result<(), Failure> {
 pub struct Running {
     /// The broker, if there is one; and then as in the file.
     parts: Vec<Part>,
+    /// Processes that have ended, when each is to be started again, and after which pause.
+    due: Vec<(String, i64, i64)>,
     broker: Option<Broker>,
     config: PathBuf,
     pub file: ClusterFile,
@@ -127,10 +179,10 @@ impl Running {
         let (config, broker) = prepare(args)?;
         let file = ClusterFile::open(&config).map_err(Failure::failed)?;
         let (data, trust) = (args.data.clone(), args.trust);
-        let parts = Vec::new();
-        let mut running = Running { parts, broker, config, file, data, trust, says };
+        let (parts, due) = (Vec::new(), Vec::new());
+        let mut running = Running { parts, due, broker, config, file, data, trust, says };
         if let Some(broker) = &running.broker {
-            let mut part = Part { name: BROKER.to_owned(), child: broker.start()? };
+            let mut part = Part::new(BROKER, broker.start()?);
             if !broker.until_up(&mut part.child, stop)? {
                 return Ok(None);
             }
@@ -158,7 +210,47 @@ impl Running {
             command.stdout(Stdio::null());
         }
         let child = command.process_group(0).spawn().map_err(Failure::failed)?;
-        Ok(Part { name, child })
+        Ok(Part::new(&name, child))
+    }
+
+    /// Takes out the processes that have ended, each with how it has.
+    fn ended(&mut self) -> Result<Vec<(Part, ExitStatus)>, Failure> {
+        let (mut ended, mut at) = (Vec::new(), 0);
+        while at < self.parts.len() {
+            match self.parts[at].child.try_wait().map_err(Failure::failed)? {
+                Some(how) => ended.push((self.parts.remove(at), how)),
+                None => at += 1,
+            }
+        }
+        Ok(ended)
+    }
+
+    /// Starts the processes again whose time has come.
+    fn start_due(&mut self, now: i64, stop: &Stop) -> Result<(), Failure> {
+        let due: Vec<_> = self.due.extract_if(.., |(_, at, _)| *at <= now).collect();
+        for (name, _, pause_us) in due {
+            let mut part = self.part(&name, stop)?;
+            part.pause_us = pause_us;
+            self.parts.push(part);
+        }
+        Ok(())
+    }
+
+    /// Starts a process, or the broker, that does not run. Of the broker it waits until that takes
+    /// clients.
+    fn part(&self, name: &str, stop: &Stop) -> Result<Part, Failure> {
+        match &self.broker {
+            Some(broker) if name == BROKER => {
+                let mut part = Part::new(name, broker.start()?);
+                broker.until_up(&mut part.child, stop)?;
+                Ok(part)
+            }
+            _ => {
+                let named = |process: &&Process| process.member.name == name;
+                let process = self.file.processes.iter().find(named).expect("it is in the file");
+                self.process(process)
+            }
+        }
     }
 
     /// Ends all, the one that serves first: then nothing is under way at the nodes. The broker last.
@@ -185,18 +277,7 @@ impl Running {
 
     /// Starts a process, or the broker, that does not run. Of the broker it waits until that takes clients.
     pub fn start_again(&mut self, name: &str) -> Result<(), Failure> {
-        let part = match &self.broker {
-            Some(broker) if name == BROKER => {
-                let mut part = Part { name: name.to_owned(), child: broker.start()? };
-                broker.until_up(&mut part.child, &Stop::default())?;
-                part
-            }
-            _ => {
-                let named = |process: &&Process| process.member.name == name;
-                let process = self.file.processes.iter().find(named).expect("it is in the file");
-                self.process(process)?
-            }
-        };
+        let part = self.part(name, &Stop::default())?;
         self.parts.push(part);
         Ok(())
     }

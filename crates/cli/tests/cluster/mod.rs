@@ -41,13 +41,19 @@ pub(crate) fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
 impl Cluster {
     /// A cluster whose file has these keys, besides its processes. None of them runs yet.
     pub(crate) fn new(folder: &Path, keys: &str) -> Cluster {
+        Cluster::with_sites(folder, keys, 1)
+    }
+
+    /// The same, with `each` sites at each process: with 2, these are 1 and 2, 3 and 4, 5 and 6.
+    pub(crate) fn with_sites(folder: &Path, keys: &str, each: u16) -> Cluster {
         let listeners = PROCESSES.map(|_| free_port(LOOPBACK).expect("a free port"));
         let mut text = format!("{keys}\n");
         for ((name, site), listener) in PROCESSES.iter().zip(&listeners) {
             let address = listener.local_addr().expect("it has an address");
-            let router = *site == 1;
+            let (router, last) = (*site == 1, site * each);
+            let sites: Vec<u16> = (last - each + 1..=last).collect();
             text += &format!(
-                "[[process]]\nname = \"{name}\"\naddress = \"{address}\"\nsites = [{site}]\nrouter = {router}\n"
+                "[[process]]\nname = \"{name}\"\naddress = \"{address}\"\nsites = {sites:?}\nrouter = {router}\n"
             );
         }
         std::fs::write(folder.join("cluster.toml"), text).expect("a file");

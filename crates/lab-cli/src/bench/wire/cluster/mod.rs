@@ -38,7 +38,7 @@ use super::clients::{Clients, pgbench_init_with_keys};
 use super::servers::{Server, Transport, needs};
 use crate::bench::kafka;
 use clap::ValueEnum;
-use isomer::cluster::{Running, UpArgs};
+use isomer::cluster::{Running, UpArgs, WhenOneEnds};
 use isomer::failure::Failure;
 use isomer::isolation::IsolationLevel;
 use isomer::stop::Stop;
@@ -170,6 +170,7 @@ fn measure(
         sites: 1,
         data: folder.to_owned(),
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        when_one_ends: WhenOneEnds::Leave,
         trust: Trust::Loopback,
         keys: "failover_seconds = 0.5\nnode_wait_seconds = 60\n".to_owned(),
     };
