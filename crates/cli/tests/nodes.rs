@@ -179,14 +179,16 @@ fn a_node_that_lost_its_folder_is_let_in_once_others_have_all_that_it_had() {
     cluster.keep_design();
     accounts(&cluster);
     let mut client = cluster.client();
-    client
-        .batch_execute(
-            "alter table accounts set (backups = 1); alter table stays set (backups = 1);
-             create table alone (id int primary key);
-             insert into alone select n from generate_series(1, 1000) n;
-             alter table alone split at (1); alter table alone remaster at (1) to site 2;",
-        )
-        .expect("a table without backups at a node");
+    for statement in [
+        "alter table accounts set (backups = 1)",
+        "alter table stays set (backups = 1)",
+        "create table alone (id int primary key)",
+        "insert into alone select n from generate_series(1, 1000) n",
+        "alter table alone split at (1)",
+        "alter table alone remaster at (1) to site 2",
+    ] {
+        client.batch_execute(statement).expect("a table without backups at a node");
+    }
     cluster.kill(1);
     std::fs::remove_dir_all(cluster.data(1)).expect("it was there");
     cluster.start(1);

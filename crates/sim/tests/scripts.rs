@@ -6,24 +6,31 @@
 //! script wants late, it holds.
 //!
 //! ```text
-//! open accounts[] s1, accounts[10] s2      sites, and a table with partitions there open
-//! static-2pc accounts[] s1, …         the same, with another strategy rows accounts[0..20) = 100
-//! rows, by an ordinary transaction for each c1: begin write accounts[5], …           a
-//! transaction, which then waits for statements c1: get accounts[5] · put accounts[5] = 7 · insert
-//! · delete · scan accounts[0..5) c1: commit · rollback                    ends it; statements
-//! without `begin` are one of their own c1: begin read committed · begin repeatable read · begin
-//! serializable one that is open, with row locks: c1: lock accounts[5] · share accounts[5] ·
-//! savepoint · back 0      besides the above c2: has seen what c1 has                 it was told
-//! split, merge, add_replica, …             an operator; `op: split …` gives it a name hold, free
-//! messages s1 s2 · requests s1 · answers s1 · disk s1 · publish s1 · cut s1: two moments of a
-//! checkpoint messages s1 s2                            what a held link keeps deliver s1 s2 2
-//! the first two of them muddle s1 s2                             reverses and doubles them lose s1
-//! s2                               loses the first of them crash s1 · restart s1
-//! keeps what is durable, and nothing else processes s1+s2 s3+s4                     before `open`:
-//! which sites share a process gone s1 s2 · back s1 s2                  their process is lost, and
-//! others take over; it is back checkpoint s1                            makes one wait
-//! 100 ms pass settle                                   … or why it does not show design | holdings
-//! | copies | log s1 quietly …                                does it, and says nothing
+//!   open accounts[] s1, accounts[10] s2      sites, and a table with partitions there
+//!   open static-2pc accounts[] s1, …         the same, with another strategy
+//!   rows accounts[0..20) = 100               rows, by an ordinary transaction for each
+//!   c1: begin write accounts[5], …           a transaction, which then waits for statements
+//!   c1: get accounts[5] · put accounts[5] = 7 · insert · delete · scan accounts[0..5)
+//!   c1: commit · rollback                    ends it; statements without `begin` are one of their own
+//!   c1: begin read committed · begin repeatable read · begin serializable
+//!                                            one that is open, with row locks:
+//!   c1: lock accounts[5] · share accounts[5] · savepoint · back 0      besides the above
+//!   c2: has seen what c1 has                 it was told
+//!   split, merge, add_replica, …             an operator; `op: split …` gives it a name
+//!   hold, free                               messages s1 s2 · requests s1 · answers s1 · disk s1 ·
+//!                                            publish s1 · cut s1: two moments of a checkpoint
+//!   messages s1 s2                            what a held link keeps
+//!   deliver s1 s2 2                          the first two of them
+//!   muddle s1 s2                             reverses and doubles them
+//!   lose s1 s2                               loses the first of them
+//!   crash s1 · restart s1                    keeps what is durable, and nothing else
+//!   processes s1+s2 s3+s4                    before `open`: which sites share a process
+//!   gone s1 s2 · returns s1 s2               their process is lost, and others take over; it is back
+//!   checkpoint s1                            makes one
+//!   wait                                     100 ms pass
+//!   settle                                   … or why it does not
+//!   show design | holdings | copies | log s1
+//!   quietly …                                does it, and says nothing
 //! ```
 //!
 //! Below a command stands what it caused: steps at sites, messages with events (`⇥`: to or from the dead, `╳`: lost), what a

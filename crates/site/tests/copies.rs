@@ -189,7 +189,7 @@ fn a_partition_that_no_copy_can_have_is_refused_before_anything_is_done() {
     mailboxes.now.store(1_000_000_000, Ordering::Relaxed);
     let log = Arc::new(MemoryLog::new(MemoryOptions::default()));
     let usual = SiteOptions::new(S1, log, mailboxes.clone(), mailboxes.clone());
-    let master = Site::open(SiteOptions { copy_bytes_max: 60, ..usual }).unwrap();
+    let master = Site::open(SiteOptions { copy_bytes_max: 20, ..usual }).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let pair = Pair { folder, mailboxes, master, replica: None };
     pair.drive(pair.master.step(Step::Create(T, vec![KeyRange::all()]))).unwrap();

@@ -11,8 +11,7 @@
 //!     └─ 7 is not @90          look: 7 is 30, like all that was to be written of one time ─▶ it had been
 //!   published @95              the locks are released, so it only looks
 //!     ├─ 7 is 30 @95           committed
-//!     └─ 7 is 40 @90           it is gone with s2: the client runs it again. But s2 may be at another process by now, and
-//! the one before may show what it had: that proves nothing until its lease has ended
+//!     └─ 7 is 40 @90           it is gone with s2: the client runs it again
 //!
 //!   published, only inserts    they stay locked until the answer is there (nobody waits for rows that are new), so
 //!     └─ 8 is not there        it is gone with s2, and not deleted since
@@ -25,6 +24,9 @@
 //! **Rows that were to be inserted** are no such proof where somebody deletes them without a row lock: procedures do
 //! ([`crate::Database::run`]). Where there have been any, a transaction that only inserts is not sent again, and rows of it
 //! that are not there prove nothing.
+//!
+//! **Earlier owners.** The log of s2 may be at another process by now, and the one before may show
+//! what it had. So a row as it was proves nothing before the lease of that process has ended.
 //!
 //! **What stays unknown.** A look at one time may come before a commit of a site that is ahead of the clock. So rows that are
 //! still as they were prove something only if the time is known; else it is looked again for a while. A published commit

@@ -111,7 +111,7 @@ impl Runner {
         let output = match word {
             "open" => self.open(rest)?,
             "gone" => self.gone(rest)?,
-            "back" => self.back(rest)?,
+            "returns" => self.returns(rest)?,
             "rows" => self.rows(rest)?,
             "begin" | "get" | "put" | "insert" | "delete" | "scan" | "commit" | "rollback"
             | "has" | "lock" | "share" | "savepoint" | "back" => self.client(name, line)?,
@@ -281,7 +281,7 @@ impl Runner {
     }
 
     /// `s1 s2`: they start again, and are readmitted.
-    fn back(&mut self, rest: &str) -> Answer {
+    fn returns(&mut self, rest: &str) -> Answer {
         let sites = rest.split(' ').map(site).collect::<Result<Vec<SiteId>, _>>()?;
         sites.iter().for_each(|site| self.world().start(*site));
         sites.iter().for_each(|site| self.world().wait_for_again(*site));
