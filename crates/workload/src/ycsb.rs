@@ -401,7 +401,7 @@ mod tests {
         let lost = YcsbTransaction::Scan { table: TABLE, start: 0, rows: 10 };
         let Outcome::Inconsistent { what } = data.execute(&lost).unwrap() else { panic!() };
         assert_eq!(what, "t1[0..10) holds 9 rows, 0 of them damaged, not 10");
-        let lost = YcsbTransaction::Increment { table: TABLE, keys: [4, 5, 6] };
+        let lost = YcsbTransaction::Increment { table: TABLE, keys: vec![4, 5, 6] };
         let Outcome::Inconsistent { what } = data.execute(&lost).unwrap() else { panic!() };
         assert_eq!(what, "row t1[5] is missing");
     }
