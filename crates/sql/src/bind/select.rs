@@ -575,8 +575,10 @@ impl Binder<'_> {
                     continue;
                 }
             };
+            // Inside of an expression, a column without a type takes the one that is wanted there.
+            let is_inner = !self.scopes.is_empty();
             self.scopes.push(scope());
-            let value = self.shown(expr, None);
+            let value = if is_inner { self.expr(expr) } else { self.shown(expr, None) };
             aggregates += self.scopes.pop().and_then(|scope| scope.of_nothing).unwrap_or(0);
             columns.push((name, value));
         }
@@ -590,8 +592,9 @@ impl Binder<'_> {
         }
         let (mut row, mut output) = (Vec::new(), Vec::new());
         for (name, value) in columns {
-            let Typed { expr, ty } = value?;
-            row.push(expr);
+            let value = value?;
+            let ty = if value.ty == SqlType::Unknown { SqlType::Text } else { value.ty };
+            row.push(self.coerce(value, ty)?);
             output.push(OutputColumn { name, ty, origin: (0, 0) });
         }
         let mut plan = of_values(vec![row], output);
