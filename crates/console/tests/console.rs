@@ -46,7 +46,8 @@ impl Fixture {
         let options = Options::in_folder(folder.path(), 2);
         let engine = Engine::open(options, Decider::default(), None).expect("a catalog");
         let listen = "127.0.0.1:0".parse().expect("an address");
-        let options = ServerOptions { trust: Trust::Owner, ..ServerOptions::new(listen, clock, random) };
+        let options =
+            ServerOptions { trust: Trust::Owner, ..ServerOptions::new(listen, clock, random) };
         let mut server = Server::start(engine.clone(), options).expect("a free port");
         server.listen_in(folder.path()).expect("a socket");
         let options = ConsoleOptions {
@@ -69,7 +70,8 @@ impl Fixture {
     fn send(&self, method: &str, path: &str, more: &str, body: &str) -> Answer {
         let mut stream = self.connect();
         let host = self.console.address();
-        let host = if more.contains("host: ") { String::new() } else { format!("host: {host}\r\n") };
+        let host =
+            if more.contains("host: ") { String::new() } else { format!("host: {host}\r\n") };
         let length = body.len();
         let request = format!(
             "{method} {path} HTTP/1.1\r\n{host}{more}content-type: application/json\r\ncontent-length: {length}\r\n\
@@ -134,8 +136,19 @@ fn questions_are_answered_and_actions_are_carried_out() {
     let fixture = Fixture::new();
     let owner = fixture.owner();
     let names = [
-        "sites", "checkpoints", "tables", "placements", "partitions?relation=x", "decisions", "benefit",
-        "changes", "jobs", "reconfigurations", "sessions", "metrics", "autopilot",
+        "sites",
+        "checkpoints",
+        "tables",
+        "placements",
+        "partitions?relation=x",
+        "decisions",
+        "benefit",
+        "changes",
+        "jobs",
+        "reconfigurations",
+        "sessions",
+        "metrics",
+        "autopilot",
     ];
     for name in names {
         let answer = fixture.get(&format!("/api/ask/{name}"), &owner);

@@ -107,7 +107,7 @@ fn cost(needs: &[Need], site: SiteId) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Static;
+    use crate::{Place, Stage, Static};
     use isomer_design::{
         Change, Column, ColumnType, Design, Footprint, Key, Placement, RoutingTable, Schema,
         TableId, Time,
@@ -132,7 +132,8 @@ mod tests {
         let route = RoutingTable::of(&design).home(footprint);
         let design = &|| design.clone();
         let (last_site, ticket, now, reserved) = (None, 0, Time::ZERO, true);
-        let request = Request { footprint, route, last_site, ticket, now, reserved, design };
+        let stage = Stage::Whole;
+        let request = Request { footprint, route, last_site, ticket, now, reserved, stage, design };
         strategy.decide(&request).map(|verdict| match verdict {
             Verdict::Run(decision) => decision,
             Verdict::Reserve => panic!("it was reserved"),

@@ -71,6 +71,7 @@ pub fn coordinator(request: &Request<'_>) -> SiteId {
 mod tests {
     use super::*;
     use crate::Place;
+    use crate::Stage;
     use isomer_design::{
         Column, ColumnType, Design, Footprint, Key, KeyRange, RoutingTable, Schema, TableId, Time,
     };
@@ -85,8 +86,8 @@ mod tests {
         design.create_table(ITEMS, schema.unwrap(), partitions).unwrap();
         let route = RoutingTable::of(&design).home(footprint);
         let (now, design) = (Time::ZERO, &|| design.clone());
-        let request =
-            Request { footprint, route, last_site: None, ticket, now, reserved: false, design };
+        let (last_site, reserved, stage) = (None, false, Stage::Whole);
+        let request = Request { footprint, route, last_site, ticket, now, reserved, stage, design };
         let Verdict::Run(decision) = TwoPhase.decide(&request).unwrap() else {
             panic!("this strategy reserves nothing")
         };

@@ -581,7 +581,7 @@ mod tests {
         assert_eq!(beyond(4, 7, 0, false), Some(s3));
         // It may have kept the tail before it started again.
         let known =
-            Known::from([(s1, tail.clone()), (s3, Fenced { has_lost_tail: true, ..none(7) })]);
+            BTreeMap::from([(s1, tail.clone()), (s3, Fenced { has_lost_tail: true, ..none(7) })]);
         assert_eq!(may_be_beyond(&known, &[(4, s1), (4, s3)], 0, true), Some(s3));
         // A tail of an earlier run is none.
         let old = Fenced { run: 6, ..tail.clone() };
