@@ -198,7 +198,9 @@ fn a_node_that_lost_its_folder_is_let_in_once_others_have_all_that_it_had() {
     };
     wait_for("the node is refused", || health(&mut client).contains("begins with nothing"));
     // Tables with backups go on.
-    client.batch_execute("update stays set v = v + 1").expect("others have taken over");
+    wait_for("others have taken over", || {
+        client.batch_execute("update stays set v = v + 1").is_ok()
+    });
     let lost = client.query_one("select count(*) from alone", &[]).expect_err("its rows are lost");
     assert_eq!(lost.code(), Some(&SqlState::CANNOT_CONNECT_NOW), "{lost}");
     client.batch_execute("drop table alone").expect("its site need not be there");

@@ -353,7 +353,7 @@ impl<T: Transport> Router<T> {
         for _ in 0..STALE_MAX {
             let Verdict::Run(decision) = self.decide(session, &asked, false)? else { break };
             // Whatever becomes of this transaction: the strategy counts on it.
-            self.meanwhile(decision.deferred, decision.is_occasion, asked.begun);
+            self.queue(decision.deferred, decision.is_occasion, asked.begun);
             let sent = request.again();
             match self.execute(session, &asked, decision.place, sent, &mut *published, 0).await {
                 Err(Error::Failure(failure)) if failure.is_stale_route() => {}
@@ -393,7 +393,7 @@ impl<T: Transport> Router<T> {
         let mut site = first.master;
         if let Ok(Verdict::Run(decision)) = self.decide(session, &asked, false) {
             site = decision.place.site();
-            self.meanwhile(decision.deferred, decision.is_occasion, now);
+            self.queue(decision.deferred, decision.is_occasion, now);
         }
         self.tell(&asked, site, 0, Some(*measured), now);
     }
@@ -466,7 +466,7 @@ impl<T: Transport> Router<T> {
                 lost += 1;
                 continue;
             };
-            self.meanwhile(decision.deferred, decision.is_occasion, asked.begun);
+            self.queue(decision.deferred, decision.is_occasion, asked.begun);
             let place = decision.place;
             let done = match self.carry_out_plan(&decision.first).await {
                 Ok(made) => {
@@ -665,7 +665,7 @@ impl<T: Transport> Router<T> {
     }
 
     /// Queues the deferred changes of a decision, and the occasion that it is.
-    fn meanwhile(&self, deferred: Plan, is_occasion: bool, now: Time) {
+    fn queue(&self, deferred: Plan, is_occasion: bool, now: Time) {
         self.defer(deferred);
         if is_occasion {
             let _ = self.occasions.add(Planning::ForOne(now));

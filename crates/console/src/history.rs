@@ -132,7 +132,7 @@ fn quantile(buckets: &[(f64, u64)], share: f64) -> Option<f64> {
     let mut from = 0.0;
     for (end, count) in buckets.iter().filter(|_| total > 0) {
         if left <= *count as f64 {
-            let end = if *end == f64::MAX { from } else { *end };
+            let end = if *end == f64::INFINITY { from } else { *end };
             return Some(from + (end - from) * left / (*count as f64).max(1.0));
         }
         left -= *count as f64;
@@ -205,7 +205,7 @@ mod tests {
         let took = FigureValue::Histogram {
             sum: 0.0,
             count: fast + slow,
-            buckets: vec![(0.001, fast), (f64::MAX, slow)],
+            buckets: vec![(0.001, fast), (f64::INFINITY, slow)],
         };
         let local = [("site", "s1"), ("kind", "local")];
         let distributed = [("site", "s1"), ("kind", "distributed")];
@@ -242,10 +242,10 @@ mod tests {
 
     #[test]
     fn quantiles_lie_inside_of_their_bucket() {
-        let buckets = [(1.0, 50), (2.0, 50), (f64::MAX, 0)];
+        let buckets = [(1.0, 50), (2.0, 50), (f64::INFINITY, 0)];
         assert_eq!(quantile(&buckets, 0.5), Some(1.0));
         assert_eq!(quantile(&buckets, 0.75), Some(1.5));
         assert_eq!(quantile(&[(1.0, 0)], 0.5), None);
-        assert_eq!(quantile(&[(1.0, 0), (f64::MAX, 4)], 0.5), Some(1.0), "no end is known");
+        assert_eq!(quantile(&[(1.0, 0), (f64::INFINITY, 4)], 0.5), Some(1.0), "no end is known");
     }
 }

@@ -80,7 +80,7 @@ mod tests {
                 FigureValue::Histogram {
                     sum: 1.5,
                     count: 3,
-                    buckets: vec![(0.1, 2), (f64::MAX, 1)],
+                    buckets: vec![(0.1, 2), (f64::INFINITY, 1)],
                 },
             ),
         ]);

@@ -269,7 +269,8 @@ impl Engine {
                     let mut below = 0;
                     for (end, count) in buckets {
                         below += count;
-                        let end = if end == f64::MAX { "+Inf".to_owned() } else { end.to_string() };
+                        let end =
+                            if end == f64::INFINITY { "+Inf".to_owned() } else { end.to_string() };
                         let name = format!("{name}_bucket");
                         rows.push(row(
                             &name,

@@ -107,7 +107,7 @@ impl Statements {
 
     fn figures(&self) -> Vec<Figure> {
         let counts = self.buckets.each_ref().map(|count| count.load(Ordering::Relaxed));
-        let ends = ENDS_US.iter().map(|us| *us as f64 / 1e6).chain([f64::MAX]);
+        let ends = ENDS_US.iter().map(|us| *us as f64 / 1e6).chain([f64::INFINITY]);
         let duration = Figure {
             name: "isomer_statement_duration_seconds",
             help: "Time from the receipt of a statement to the end of its result.",
