@@ -93,7 +93,3 @@ fn commits_wait_for_their_backups() {
     group("backups");
 }
 
-#[test]
-fn others_take_over_from_processes_that_are_gone() {
-    group("failover");
-}
