@@ -92,4 +92,3 @@ fn replicas_follow_through_every_change() {
 fn commits_wait_for_their_backups() {
     group("backups");
 }
-

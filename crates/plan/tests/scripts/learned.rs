@@ -222,7 +222,8 @@ impl State {
         let Verdict::Run(Decision { place, first, is_occasion, .. }) = verdict else {
             return Err("it was reserved".into());
         };
-        let plan = is_occasion.then(|| self.learned.plan(&self.occasion())).unwrap_or_default();
+        let plan =
+            if is_occasion { self.learned.plan(&self.occasion()) } else { Default::default() };
         let text = self.learned.with_journal(|journal| {
             let new = journal.entries().take((journal.len() - known) as usize);
             new.map(|entry| told(&entry.to_text(&self.design))).collect::<String>()
