@@ -314,7 +314,7 @@ impl Learned {
         let Opportunity { footprint, place, .. } = &opportunity;
         let (now_ns, design, mode) = (occasion.now.0, occasion.design, self.mode());
         let candidates = brain.plan(now_ns, design, &opportunity);
-        let changes = candidates[0].steps().count();
+        let changes = candidates.first().map_or(0, |best| best.steps().count());
         let mut plan = Plan::default();
         if changes > 0 {
             if mode == Mode::Auto {
