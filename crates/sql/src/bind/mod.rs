@@ -114,6 +114,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) uses: Option<Vec<Used>>,
     /// True while the default of an identity column is bound.
     is_identity: bool,
+    /// True inside of a branch of UNION and its kin, where an object keeps its number.
+    is_branch: bool,
     /// The rights that the statement needs.
     needs: Vec<Need>,
     /// Where the text of a view names relations, while it is written as they are found now.
@@ -210,6 +212,7 @@ impl<'a> Binder<'a> {
             view: None,
             uses: None,
             is_identity: false,
+            is_branch: false,
             needs: Vec::new(),
             mentions: None,
             budget,

@@ -174,7 +174,10 @@ impl Binder<'_> {
                     other => return Err(SqlError::unsupported(format!("{op} {other}"))),
                 };
                 self.budget.deeper()?;
-                let (left, right) = self.branches(left, right)?;
+                let was_branch = std::mem::replace(&mut self.is_branch, true);
+                let both = self.branches(left, right);
+                self.is_branch = was_branch;
+                let (left, right) = both?;
                 together(left, right, with, all)
             }
             SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {

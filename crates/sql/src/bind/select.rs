@@ -367,7 +367,7 @@ impl Binder<'_> {
             return Ok(Typed { expr, ty });
         }
         // The number of a catalog object is shown as its name.
-        if self.scopes.len() == 1 && target.is_none() && self.view.is_none() {
+        if self.scopes.len() == 1 && target.is_none() && self.view.is_none() && !self.is_branch {
             return Ok(self.named_object(expr, value));
         }
         Ok(value)
@@ -576,7 +576,7 @@ impl Binder<'_> {
                 }
             };
             // Inside of an expression, a column without a type takes the one that is wanted there.
-            let is_inner = !self.scopes.is_empty();
+            let is_inner = !self.scopes.is_empty() || self.is_branch;
             self.scopes.push(scope());
             let value = if is_inner { self.expr(expr) } else { self.shown(expr, None) };
             aggregates += self.scopes.pop().and_then(|scope| scope.of_nothing).unwrap_or(0);
@@ -593,7 +593,16 @@ impl Binder<'_> {
         let (mut row, mut output) = (Vec::new(), Vec::new());
         for (name, value) in columns {
             let value = value?;
-            let ty = if value.ty == SqlType::Unknown { SqlType::Text } else { value.ty };
+            let ty = match value.ty {
+                // The other branch has the type.
+                SqlType::Unknown if self.is_branch => {
+                    row.push(Expr::Const(Datum::Null));
+                    output.push(OutputColumn { name, ty: SqlType::Unknown, origin: (0, 0) });
+                    continue;
+                }
+                SqlType::Unknown => SqlType::Text,
+                ty => ty,
+            };
             row.push(self.coerce(value, ty)?);
             output.push(OutputColumn { name, ty, origin: (0, 0) });
         }
