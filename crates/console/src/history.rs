@@ -15,7 +15,7 @@ const SAMPLES_MAX: usize = 3600;
 /// A page that is more samples behind than this goes on with the newest.
 const BEHIND_MAX: usize = 16;
 
-/// What happened in one interval.
+/// One interval of the server, in rates.
 #[derive(Serialize, PartialEq, Debug)]
 struct Sample {
     /// Its end, in milliseconds since 1970.

@@ -18,7 +18,7 @@
 //! * **One interface.** Pages show what `isomer.*` and `pg_catalog` show. Each browser session has a connection
 //!   to the server of its own, so the server's rights decide what it sees and does. The console has no rights.
 //! * **Questions and actions are named.** No text of a request becomes SQL but numbers and quoted literals.
-//! * **Bounded.** Answers are sorted and cut at the server ([`questions`]); an hour of samples, [`VIEWERS_MAX`]
+//! * **Bounded.** Answers are cut at the server ([`questions`]); an hour of samples, [`VIEWERS_MAX`]
 //!   streams and [`sessions::SESSIONS_MAX`] sessions at most. A viewer that stops reading loses samples, and
 //!   takes no memory.
 //! * **This machine only.** It listens at loopback addresses, and answers only requests that name one as their

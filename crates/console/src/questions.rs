@@ -1,4 +1,5 @@
-//! The SQL behind the pages: questions, each with its order and its limit, and actions.
+//! The SQL behind the pages: questions, each with a limit, and actions. A view without an order of its
+//! own here is shown in the order of the view: partitions by key.
 
 use postgres_protocol::escape::escape_literal;
 use serde::Deserialize;
@@ -22,7 +23,7 @@ pub(crate) fn question(name: &str, part: &Part) -> Option<String> {
         "sites" => "select * from isomer.sites order by length(site), site".to_owned(),
         "checkpoints" => "select * from isomer.checkpoints order by length(site), site".to_owned(),
         "tables" => "select * from isomer.tables order by name".to_owned(),
-        // Runs of neighbours with one master, for the map of a table.
+        // How many partitions of a relation each site masters.
         "placements" => "select relation, master, count(*) as partitions, \
              count(nullif(replicas, '')) as replicated from isomer.partitions \
              group by relation, master order by relation, length(master), master"
