@@ -1,7 +1,7 @@
 //! Synchronous backups: a reply waits until enough followers have acknowledged what it rests on.
 //!
-//! A backup is a follower like any other ([`crate::link`]): it gets the same events by the same stream, and
-//! applies them in the same order. What is different is what waits for it:
+//! A backup is a follower like any other ([`crate::link`]): it receives the same events by the same
+//! stream, and applies them in the same order. The difference is that replies wait for it:
 //!
 //! ```text
 //!   s1, master of p; the table asks for 1 backup        s2, which follows p
@@ -12,40 +12,43 @@
 //!   ticket 31 is closed: the reply goes out
 //! ```
 //!
-//! **Acknowledgements are of versions.** The events of a partition are a chain, so who has version 8 has all
-//! before; and restarts and links that are opened anew change nothing about that. So an acknowledgement is right
-//! however late it comes, and may be repeated. What waits for a partition that is split waits for both parts.
+//! **Acknowledgements are of versions.** The events of a partition form a chain, so a follower with
+//! version 8 has all earlier ones. Restarts and reopened links do not change that. An
+//! acknowledgement therefore stays true however late it arrives, and may be repeated. If a
+//! partition is split, its open tickets wait for both parts.
 //!
-//! **Who counts.** Any k of the followers whose copies are there, or all of them if there are
-//! fewer: a table goes on while a lost backup is replaced, and has then lost one of the k sites
-//! that it may lose. They are at k other processes than the master, or at as many as the followers
-//! are at ([`Domains`]): the sites of a process are lost together. A follower whose copy is on its
-//! way is a *learner*. It counts once it subscribes, or the next change begins.
+//! **Which followers count.** Any k of the followers with a copy count, or all of them if there are
+//! fewer. So a table stays available while a lost backup is replaced; it has then lost one of the k
+//! sites that it may lose. The k followers are in k processes other than the master's, or in as
+//! many as the followers are in ([`Domains`]), because the sites of a process fail together. A
+//! follower whose copy is incomplete is a *learner*. It counts once it subscribes, or when the next
+//! change begins.
 //!
-//! **Who waits.**
+//! **Which operations wait.**
 //!
-//! | what | for |
+//! | operation | waits for |
 //! | --- | --- |
 //! | the reply to a commit | its own tickets |
-//! | the reply to what was read at the master | all tickets up to the last one when it read |
-//! | a participant, before it says that it is done | the same, as of its end |
-//! | a coordinator, before it replies | that, if a participant wrote to such a table |
-//! | a release of mastership | the partition's tickets: whoever is master next need not know of them; and that the next one has all |
-//! | a site that has recovered | acknowledgements of all that it masters: it does not know what it had |
-//! | a change that adds a copy | its acknowledgement of what was committed without it, and that it keeps the tail up to there: from then on it counts |
-//! | a change that lets a copy go | acknowledgements by enough others of what was committed with its own |
+//! | the reply to a read at the master | all tickets up to the last one when it read |
+//! | a participant, before it reports that it has ended | the same, as of its end |
+//! | a coordinator, before it replies | the participants' tickets, if one wrote to a table with backups |
+//! | a release of mastership | the partition's tickets, which the next master need not know, and an acknowledgement of all by the next master |
+//! | a site that has recovered | acknowledgements of all that it masters, as it does not know what backups had |
+//! | a change that adds a copy | its acknowledgement of earlier commits, and that it keeps the tail up to there: from then on it counts |
+//! | a change that drops a copy | acknowledgements by enough others of the commits that it has acknowledged |
 //!
-//! Locks are given back before: others may read and write what is not acknowledged yet, and wait for it in turn.
-//! A request that [does not wait for the disk](crate::Request::is_asynchronous) does not wait here either.
+//! Locks are released earlier: other transactions may read and write unacknowledged versions, and
+//! their replies wait in turn. A request with [asynchronous
+//! commit](crate::Request::is_asynchronous) does not wait here either.
 //!
-//! **Loss.** A follower acknowledges once. A master that waits for long [asks](Message::AskAck) those who may have
-//! what it waits for, again and again.
+//! **Loss.** A follower sends each acknowledgement once. After a timeout the master
+//! [asks](Message::AskAck) the followers for it again, and repeats that.
 //!
-//! **Void.** If others take a partition over ([`crate::tail`]), nobody will acknowledge what its former master has in
-//! doubt: who waits for that hears that the outcome is unknown.
+//! **Void.** If other sites take a partition over ([`crate::tail`]), no backup will acknowledge the
+//! events that its former master has in doubt. Clients that wait for them get an unknown outcome.
 //!
-//! **Left out.** A reply to what was read at a replica rests on the master and that replica only, however many
-//! backups the table asks for.
+//! **Left out.** A reply to a read at a replica rests on the master and that replica only, whatever
+//! number of backups the table asks for.
 
 use crate::error::{Failure, Refusal};
 use crate::failover::PATIENCE_NS;
@@ -66,7 +69,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-/// Names an event that backups have to acknowledge; counts from 1 over the run of the site.
+/// Number of an event that backups must acknowledge; counts from 1 over a run of the site.
 pub(crate) type Ticket = u64;
 
 /// A partition that has reached a version.
@@ -83,16 +86,16 @@ pub struct Reached {
 /// The tickets of a commit.
 pub(crate) type Tickets = SmallVec<[Ticket; 2]>;
 
-/// What was read at a site, and is to be safe before anybody is told of it.
+/// The state that a reader has seen, which must be durable before the reply.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Seen {
-    /// Up to where in the log.
+    /// The log up to this position.
     pub(crate) position: Position,
-    /// Up to which of the events that backups have to acknowledge; 0: to none.
+    /// All tickets up to this one; 0: none.
     pub(crate) ticket: Ticket,
 }
 
-/// What a site knows of backups: those that it waits for, and those that wait for it.
+/// At a master, the tickets of its events; at a follower, the acknowledgements that it owes.
 #[derive(Default)]
 pub(crate) struct BackupTable {
     waits: Mutex<Waits>,
@@ -102,28 +105,28 @@ pub(crate) struct BackupTable {
 /// A partition, by its table and first key.
 pub(crate) type Place = (TableId, Key);
 
-/// At a master: what has not been acknowledged.
+/// At a master: tickets that are not closed.
 #[derive(Default)]
 struct Waits {
     last: Ticket,
     open: BTreeMap<Ticket, Open>,
     books: BTreeMap<Place, Book>,
-    /// Who waits for all tickets up to one.
+    /// Replies that wait for all tickets up to one.
     readers: BTreeMap<Ticket, Vec<Waker>>,
-    /// Tickets of events that others have made void.
+    /// Tickets of events that a takeover has made void.
     void: BTreeSet<Ticket>,
 }
 
-/// An event that waits.
+/// A ticket that is not closed.
 struct Open {
-    /// The partition, or what it was split into: each has to be acknowledged.
+    /// The partition, or the parts that it was split into: each of them must be acknowledged.
     places: Vec<Place>,
-    /// When it was opened, or somebody was asked for it last.
+    /// When the ticket was opened, or followers were last asked for it.
     asked: Time,
     waiting: Vec<Waker>,
 }
 
-/// What the table of a partition asks for, of the site that masters it.
+/// The number of backups of a table, as seen from the site that masters a partition of it.
 pub(crate) struct Asked<'s> {
     count: u8,
     site: SiteId,
@@ -131,13 +134,13 @@ pub(crate) struct Asked<'s> {
 }
 
 impl Asked<'_> {
-    /// True if `has` are enough of the followers `all`.
+    /// True if the followers `has` are enough, where `all` are those that count.
     pub(crate) fn is_met_by(&self, all: &SiteSet, has: &SiteSet) -> bool {
         self.domains.suffice(self.count, self.site, all, has)
     }
 }
 
-/// What is known of the followers of a partition.
+/// The acknowledgements of one partition.
 #[derive(Default)]
 struct Book {
     reached: SmallVec<[(SiteId, Version); 2]>,
@@ -145,7 +148,7 @@ struct Book {
     open: Vec<(Version, Ticket)>,
 }
 
-/// At a follower: an acknowledgement that goes out when our own log is durable up to `end`.
+/// At a follower: an acknowledgement that is sent when the site's own log is durable up to `end`.
 struct Due {
     to: SiteId,
     reached: Reached,
@@ -160,7 +163,7 @@ fn leave(wakers: &mut Vec<Waker>, waker: &Waker) {
 }
 
 impl Book {
-    /// Raises what a follower is known to have.
+    /// Raises the version that a follower has acknowledged.
     fn reach(&mut self, site: SiteId, version: Version) {
         match self.reached.iter_mut().find(|(other, _)| *other == site) {
             Some((_, reached)) => *reached = version.max(*reached),
@@ -173,7 +176,7 @@ impl Book {
         self.reached.iter().find(|(other, _)| *other == site).map_or(0, |(_, reached)| *reached)
     }
 
-    /// True if enough of the followers have this version.
+    /// True if enough of the followers that count have this version.
     fn is_safe(&self, followers: &SiteSet, asked: &Asked<'_>, version: Version) -> bool {
         let counted = followers - &self.learners;
         let has = self.reached.iter().filter(|(_, reached)| *reached >= version);
@@ -196,7 +199,8 @@ fn reached(partition: &SitePartition) -> Reached {
 }
 
 impl Waits {
-    /// Closes the tickets of a partition that enough followers have acknowledged. Gives who waited.
+    /// Closes a partition's tickets that enough followers have acknowledged. Returns the wakers of
+    /// replies that need not wait any longer.
     fn settle(&mut self, place: &Place, followers: &SiteSet, asked: &Asked<'_>) -> Vec<Waker> {
         let Some(book) = self.books.get_mut(place) else { return Vec::new() };
         let mut open = std::mem::take(&mut book.open);
@@ -208,7 +212,8 @@ impl Waits {
         self.close(place, &closed)
     }
 
-    /// Closes tickets as far as a partition is concerned. Gives who waited for those that are closed altogether.
+    /// Closes tickets for one partition. Returns the wakers of the replies whose tickets are all
+    /// closed.
     fn close(&mut self, place: &Place, tickets: &[Ticket]) -> Vec<Waker> {
         let mut woken = Vec::new();
         for ticket in tickets {
@@ -232,8 +237,9 @@ impl Waits {
 impl Site {
     // ------------------------------------------------------------------------------ at the master
 
-    /// Opens a ticket for the event that leads a partition to a version, unless its table asks for no backups.
-    /// Before the event can be seen: whoever reads it finds the ticket.
+    /// Opens a ticket for the event that brings a partition to a version. Returns `None` if the
+    /// table has no backups, or enough of them have that version. To be called before the event can
+    /// be read, so that each reader of it finds the ticket.
     pub(crate) fn open_ticket(
         &self,
         backups: Backups,
@@ -258,7 +264,7 @@ impl Site {
         Some(ticket)
     }
 
-    /// Up to which event somebody may have seen who has just read these tables.
+    /// The last ticket that a reader of these tables may have seen; 0 if none has backups.
     pub(crate) fn seen_ticket<'t>(&self, mut tables: impl Iterator<Item = &'t Table>) -> Ticket {
         if tables.any(Table::is_backed) { self.last_ticket() } else { 0 }
     }
@@ -267,33 +273,35 @@ impl Site {
         self.backups.waits.lock().last
     }
 
-    /// Ready when the log and the backups are as safe as they promise to be: what was seen, and these events.
+    /// Ready when the log is durable up to `seen.position`, and backups have acknowledged the
+    /// tickets up to `seen.ticket` and those of `own`.
     ///
     /// # Errors
-    /// [`LogError`], if the log has failed.
+    /// [`LogError`] if the log has failed, or tickets have become void.
     pub(crate) async fn safe(&self, seen: Seen, own: &[Ticket]) -> Result<(), LogError> {
         self.durable(seen.position).await?;
         if own.is_empty() && seen.ticket == 0 {
             return Ok(());
         }
-        // Followers are sent what is durable, whether or not commits wait for the disk.
+        // Followers receive durable frames only, also if commits do not wait for the disk.
         self.lasting_for_others(seen.position).await?;
         self.ship();
         self.acknowledged(own).await?;
         self.acknowledged_up_to(seen.ticket).await
     }
 
-    /// As [`Site::safe`], for whoever has only read. It waits for what others have written, and nothing is lost if it is
-    /// refused: so it is, when nobody knows any more whether that is the newest.
+    /// As [`Site::safe`], for a read-only reply. Such a reply can be refused without loss, so it is
+    /// refused when the site no longer knows whether its data is current.
     ///
     /// # Errors
-    /// [`Failure::Log`] if the log does not [serve](isomer_log::Log::serving); [`Failure::Unknown`] if it has failed.
+    /// [`Failure::Log`] if the site may not [serve](isomer_log::Log::serving) from its log;
+    /// [`Failure::Unknown`] if the log has failed.
     pub(crate) async fn safe_to_show(&self, seen: Seen) -> Result<(), Failure> {
-        // Most of what is read is durable, and of tables without backups: it is shown at once.
+        // The common case: durable, and tables without backups.
         if seen.ticket == 0 && self.log.durable() >= seen.position {
             return Ok(());
         }
-        // In a box, so that who does not wait is not the larger for it.
+        // Boxed, to keep the future of the common case small.
         Box::pin(self.until_safe_to_show(seen)).await
     }
 
@@ -312,10 +320,10 @@ impl Site {
         }
     }
 
-    /// Ready when backups have acknowledged these events.
+    /// Ready when backups have acknowledged these tickets.
     ///
     /// # Errors
-    /// [`LogError::Gone`] if they are void: others had taken over from this site.
+    /// [`LogError::Gone`] if they are void: other sites have taken over from this one.
     async fn acknowledged(&self, tickets: &[Ticket]) -> Result<(), LogError> {
         for ticket in tickets {
             poll_fn(|cx| {
@@ -332,10 +340,10 @@ impl Site {
         Ok(())
     }
 
-    /// Ready when backups have acknowledged all events up to this one.
+    /// Ready when backups have acknowledged all tickets up to this one.
     ///
     /// # Errors
-    /// [`LogError::Gone`] if events become void while they are waited for.
+    /// [`LogError::Gone`] if any tickets become void during the wait.
     async fn acknowledged_up_to(&self, ticket: Ticket) -> Result<(), LogError> {
         let mut before = None;
         poll_fn(|cx| {
@@ -352,19 +360,20 @@ impl Site {
         .await
     }
 
-    /// Those who wait for acknowledgements may have to wait no more.
+    /// Wakes all replies that wait for acknowledgements, so that they check again.
     pub(crate) fn wake_unacknowledged(&self) {
         let waits = self.backups.waits.lock();
         let own = waits.open.values().flat_map(|open| &open.waiting);
         own.chain(waits.readers.values().flatten()).for_each(Waker::wake_by_ref);
     }
 
-    /// Waits until a site with a new copy of a partition has acknowledged all that was committed before, if the table
-    /// has backups: from then on it is one. It has the tail of the log up to there as well: a copy goes another way, and
-    /// whoever takes over would find commits in it that are behind the end of the log, with their other halves nowhere.
+    /// Waits until a site with a new copy of a partition has acknowledged all earlier commits; from
+    /// then on it counts as a backup. Returns at once if the table has no backups. The site must
+    /// also have the tail of the log up to that point: the copy does not come with the tail, and a
+    /// successor could otherwise find commits in the copy that lie after the end of the tail.
     ///
     /// # Errors
-    /// [`Refusal`]; it is none then.
+    /// [`Refusal`]; the site does not count as a backup then.
     pub(crate) async fn backed_by(
         &self,
         table: TableId,
@@ -385,7 +394,7 @@ impl Site {
     /// Waits until a follower of a partition has acknowledged a version.
     ///
     /// # Errors
-    /// [`Refusal::Unfit`] if it does not for long.
+    /// [`Refusal::Unfit`] if it has not after [`PATIENCE_NS`].
     pub(crate) async fn await_ack(
         &self,
         partition: &SitePartition,
@@ -409,7 +418,7 @@ impl Site {
     /// Waits until a follower of a partition keeps the tail up to a position.
     ///
     /// # Errors
-    /// [`Refusal::Unfit`] if it does not for long.
+    /// [`Refusal::Unfit`] if it does not after [`PATIENCE_NS`].
     async fn await_tail(
         &self,
         partition: &SitePartition,
@@ -435,11 +444,12 @@ impl Site {
         Ok(())
     }
 
-    /// Counts a follower of a partition no more, as it is to be let go, once the others who back it have acknowledged as
-    /// much: what only this one has would be nowhere else. Of those that are not heard nothing is waited for.
+    /// Stops counting a follower whose copy is to be dropped, once enough other backups have
+    /// acknowledged the version that it has. Otherwise its copy could be the only one of some
+    /// commits. Does not wait for fenced followers.
     ///
     /// # Errors
-    /// [`Refusal::Unfit`] if they do not for long.
+    /// [`Refusal::Unfit`] if the others have not after [`PATIENCE_NS`].
     pub(crate) async fn stop_counting(
         &self,
         partition: &SitePartition,
@@ -460,7 +470,7 @@ impl Site {
                 if is_lost
                     || book.is_safe(&others, &self.asked(backups.count), book.reached_by(site))
                 {
-                    // From this moment on: what it acknowledges from now on counts for nobody.
+                    // Its later acknowledgements do not count.
                     book.learners.insert(site);
                     break;
                 }
@@ -479,25 +489,26 @@ impl Site {
         Ok(())
     }
 
-    /// Acknowledgements of a partition are of use, whether or not anything waits for them.
+    /// Stores acknowledgements of a partition from now on, also if no ticket is open.
     pub(crate) fn expect_acks_of(&self, place: &Place) {
         self.backups.waits.lock().books.entry(place.clone()).or_default();
     }
 
-    /// Who has acknowledged a version of a partition.
+    /// The followers that have acknowledged a version of a partition.
     pub(crate) fn acknowledged_by(&self, place: &Place, version: Version) -> SiteSet {
         let waits = self.backups.waits.lock();
         let reached = waits.books.get(place).map_or(&[][..], |book| &book.reached);
         reached.iter().filter(|(_, has)| *has >= version).map(|(site, _)| *site).collect()
     }
 
-    /// True if backups have acknowledged all events up to this one.
+    /// True if backups have acknowledged all tickets up to this one.
     pub(crate) fn is_acknowledged(&self, ticket: Ticket) -> bool {
         self.backups.waits.lock().is_closed_up_to(ticket)
     }
 
-    /// True when backups have acknowledged all events of a partition, whose lock is held; false if they do not for
-    /// long: who lets a lost backup go may wait for whoever holds the partition.
+    /// True once backups have acknowledged all events of a partition, whose lock the caller holds.
+    /// False after [`PATIENCE_NS`], because a change that drops a lost backup may wait for this
+    /// lock.
     pub(crate) async fn settled(&self, partition: &SitePartition) -> bool {
         let (place, until) = (place(partition), self.time.now().0 + PATIENCE_NS);
         poll_fn(|cx| {
@@ -528,8 +539,8 @@ impl Site {
         waits.books.get(&place(partition)).is_some_and(|book| book.learners.contains(site))
     }
 
-    /// A step of another change: those before it are complete, so whoever follows the partition has its copy,
-    /// whether or not it has been heard of.
+    /// Ends learning, because another change has begun. Earlier changes are complete, so every
+    /// follower of the partition has its copy, even if its subscription has not arrived.
     pub(crate) fn end_all_learning(&self, partition: &SitePartition) {
         let mut waits = self.backups.waits.lock();
         if let Some(book) = waits.books.get_mut(&place(partition)) {
@@ -539,7 +550,7 @@ impl Site {
         self.begin_keeping(partition);
     }
 
-    /// A site has a copy of these partitions.
+    /// Ends learning for a site that has a copy of these partitions.
     pub(crate) fn end_learning<'p>(
         &self,
         site: SiteId,
@@ -554,7 +565,8 @@ impl Site {
         }
     }
 
-    /// The followers of a partition, or what its table asks for, are others now.
+    /// Closes tickets after the followers of a partition, or the backups of its table, have
+    /// changed.
     pub(crate) fn recount(&self, partition: &SitePartition) {
         let backups = self.table(partition.table).map_or(Backups::NONE, |table| table.backups());
         let (place, asked) = (place(partition), self.asked(backups.count));
@@ -562,7 +574,7 @@ impl Site {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// A partition was split: what waits for it waits for both parts.
+    /// Makes the open tickets of a partition that was split wait for both parts.
     pub(crate) fn split_tickets(&self, partition: &SitePartition, at: &Key) {
         let (left, right) = (place(partition), (partition.table, at.clone()));
         let mut waits = self.backups.waits.lock();
@@ -576,7 +588,8 @@ impl Site {
         waits.books.insert(right, Book { open, ..Book::default() });
     }
 
-    /// The right of two partitions has become part of the left one, which is at `version` now.
+    /// Moves the tickets of the right partition to the left one, which is at `version` after the
+    /// merge.
     pub(crate) fn merge_tickets(&self, left: &SitePartition, right: &Key, version: Version) {
         let (left, right) = (place(left), (left.table, right.clone()));
         let mut waits = self.backups.waits.lock();
@@ -586,14 +599,14 @@ impl Site {
                 open.places.retain(|other| *other != right && *other != left);
                 open.places.push(left.clone());
             }
-            // What followers have of the left one says nothing of the right one's versions.
+            // Acknowledgements of the left partition do not cover versions of the right one.
             let book = waits.books.entry(left.clone()).or_default();
             book.open.retain(|(_, other)| *other != ticket);
             book.open.push((version, ticket));
         }
     }
 
-    /// Others have taken a partition over from this site: what nobody has acknowledged of it is void.
+    /// Makes the open tickets of a partition void, because other sites have taken it over.
     pub(crate) fn void_tickets(&self, partition: &SitePartition) {
         let mut waits = self.backups.waits.lock();
         if let Some(book) = waits.books.get(&place(partition)) {
@@ -602,7 +615,7 @@ impl Site {
         }
     }
 
-    /// A partition has left the site: nobody waits for it here any more.
+    /// Closes the tickets of a partition that has left the site.
     pub(crate) fn end_tickets(&self, partition: &SitePartition) {
         let place = place(partition);
         let mut waits = self.backups.waits.lock();
@@ -613,7 +626,7 @@ impl Site {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// A follower has acknowledged events.
+    /// Records the acknowledgements of a follower.
     pub(crate) fn hear_ack(&self, from: SiteId, events: Vec<Reached>) {
         for Reached { table, start, version } in events {
             let Some(table) = self.table(table) else { continue };
@@ -658,14 +671,14 @@ impl Site {
         }
     }
 
-    /// Sees to it that a table's commits are acknowledged by as many backups from now on; all that was committed
-    /// before is when this is done.
+    /// Sets the number of backups that a table's commits wait for. Ready when backups have
+    /// acknowledged all earlier commits.
     ///
     /// # Errors
     /// [`Refusal::Log`]; nothing has changed then.
     pub async fn set_backups(&self, table: TableId, backups: Backups) -> Result<(), Refusal> {
         let table = self.table_or_new(table);
-        // Nobody commits who has not heard of it.
+        // All partitions are locked, so that every later commit sees the new number.
         let held = self.hold_all(&table).await;
         if table.backups() != backups {
             let mut frame = FrameWriter::new(FrameKind::Commit);
@@ -682,8 +695,8 @@ impl Site {
         self.safe(seen, &[]).await.map_err(|_| Refusal::Unavailable(self.id))
     }
 
-    /// Opens tickets for all that this site masters of a table, as nobody knows what followers have: the next tick
-    /// asks. Closes those that nobody needs.
+    /// Opens tickets for all partitions of a table that this site masters, because it does not know
+    /// what followers have. The next tick asks them. Closes tickets that need no acknowledgement.
     pub(crate) fn expect_acks(&self, table: &Table) {
         for (_, partition) in table.partitions.load().iter().filter(|(_, p)| p.is_master()) {
             self.recount(partition);
@@ -698,7 +711,8 @@ impl Site {
 
     // ----------------------------------------------------------------------------- at a follower
 
-    /// An event of another site's log was applied to a partition, and is in our log up to `end`.
+    /// Owes an acknowledgement for an event of another site's log. It was applied to a partition,
+    /// and is in the site's own log up to `end`.
     pub(crate) fn owe_ack(
         &self,
         table: &Table,
@@ -707,7 +721,8 @@ impl Site {
         (event, end): (&Event<'_>, Position),
     ) {
         if table.is_backed() {
-            // A change of the design is not asked for again by who has it.
+            // Waits for the disk: a follower with a change of the design on disk does not request
+            // it again.
             let is_in_memory = !table.backups().on_disk && matches!(event, Event::Write(_));
             let end = if is_in_memory { 0 } else { end };
             let due = Due { to, reached: reached(partition), end };
@@ -715,7 +730,7 @@ impl Site {
         }
     }
 
-    /// A master asks what this site has of some partitions: whether or not it has heard that they have backups.
+    /// Answers a master's question for acknowledgements, also if the tables have no backups here.
     pub(crate) fn asked_for_acks(&self, from: SiteId, partitions: Vec<(TableId, Key)>) {
         for (table, start) in partitions {
             let Some(table) = self.table(table) else { continue };
@@ -727,7 +742,7 @@ impl Site {
         self.send_acks();
     }
 
-    /// Sends the acknowledgements whose time has come.
+    /// Sends the acknowledgements whose log position is durable.
     pub(crate) fn send_acks(&self) {
         let durable = self.log.durable();
         let mut acks: BTreeMap<SiteId, BTreeMap<(TableId, Key), Version>> = BTreeMap::new();
@@ -747,7 +762,7 @@ impl Site {
         }
     }
 
-    /// What a table asks for that wants `count` backups.
+    /// The number of backups of a table, as seen from this site.
     pub(crate) fn asked(&self, count: u8) -> Asked<'_> {
         Asked { count, site: self.id, domains: &self.domains }
     }

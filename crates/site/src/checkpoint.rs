@@ -1,8 +1,8 @@
-//! Checkpoints: what a site holds, written to disk while it works, so that its log can be cut.
+//! Checkpoints: the contents of a site, written to disk while it works, so that its log can be cut.
 //!
-//! A checkpoint is a log of its own, in a folder beside the redo log: first where in the redo log to
-//! go on, then for each partition its state and its rows. Recovery reads the checkpoint and then the
-//! redo log from that position on.
+//! A checkpoint is a log of its own, in a folder beside the redo log. It names the position of the
+//! redo log from which to replay, then gives the state and the rows of each partition. Recovery
+//! reads the checkpoint, and then the redo log from that position on.
 //!
 //! ```text
 //!   redo log   ────────────┬──────────────────────────────────▶
@@ -10,18 +10,20 @@
 //!   checkpoint             └ begin │ clock │ p: state, rows … │ q: state, rows … │ end
 //! ```
 //!
-//! It need not be of one moment. A row that changed after `begin` is in the redo log too, and rows
-//! carry their times, so replaying keeps the newer one. A partition's state is read with its lock
-//! held (or after it was retired), so that every event is either in it or follows it in the log.
+//! A checkpoint is not of one moment. A row that changed after `begin` is in the redo log too, and
+//! rows carry their times, so replay keeps the newer one. The state of a partition is read under
+//! its lock (or after it was retired), so every event is either in that state or follows it in the
+//! log.
 //!
-//! Nor is a copy that is being written ([`mod@crate::copy`]): the redo log is replayed from its beginning.
+//! If a copy is being received ([`mod@crate::copy`]), the redo log is replayed from that copy's
+//! beginning.
 //!
-//! What is prepared needs no place in it: its partitions stay locked, so a checkpoint waits for the end,
-//! which holds the rows once more. Decisions that participants may still ask for have one.
+//! Prepared writes are not in it: their partitions stay locked, so the checkpoint waits for the end
+//! frame, which has the rows again. It does hold the decisions that participants may still ask for.
 //!
-//! When it is whole and the redo log is durable up to its end, it is published: it counts from then on,
-//! and the log can be cut ([`isomer_log::Checkpoints`]). When one is made, and how fast, is for others to
-//! decide ([`Pace`]): they hear how far it is, and it goes on when they say so.
+//! Once it is whole and the redo log is durable up to its end, the checkpoint is published:
+//! recovery uses it from then on, and the log can be cut ([`isomer_log::Checkpoints`]). The caller
+//! decides when a checkpoint is made and how fast ([`Pace`]).
 
 use crate::frame::{Hearing, TxnId};
 use crate::held::Held;
@@ -35,64 +37,65 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// After so many bytes the disk is waited for, so that its queue stays short for the redo log.
+/// The draft is synced after this many bytes, so that the disk's queue stays short for the redo
+/// log.
 const SETTLED_BYTES: u64 = 4 << 20;
 
-/// Why a checkpoint was not made. The site goes on, with the older one.
+/// Why a checkpoint was not made. The site keeps the older one.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
-    /// It could not be kept.
+    /// It could not be stored.
     #[error(transparent)]
     Checkpoints(#[from] isomer_log::CheckpointError),
     /// The redo log has failed.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The site has no place for checkpoints.
+    /// The site has no storage for checkpoints.
     #[error("the site keeps nothing on disk, so there is nowhere to put a checkpoint")]
     Nowhere,
-    /// One is being made.
+    /// Another one is being made.
     #[error("the site makes a checkpoint already")]
     Underway,
 }
 
-/// How far a checkpoint has come.
+/// The progress of a checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// It holds so many bytes.
+    /// This many bytes are written.
     Copied(u64),
-    /// All of it is on disk, and the redo log as far as it needs it.
+    /// All of it is on disk, and the redo log up to its end.
     Settled,
-    /// It counts from now on. The redo log is not cut yet.
+    /// Recovery uses it from now on. The redo log is not cut yet.
     Published,
 }
 
-/// Decides how fast a checkpoint goes.
+/// Decides how fast a checkpoint is made.
 #[allow(
     async_fn_in_trait,
     reason = "callers are generic; whether futures are Send is theirs to say"
 )]
 pub trait Pace {
-    /// Hears how far the checkpoint has come. It goes on when this is ready.
+    /// Called at each stage. The checkpoint continues when this is ready.
     async fn reached(&mut self, stage: Stage);
 }
 
-/// As fast as it can.
+/// Without any pause.
 pub struct AtOnce;
 
 impl Pace for AtOnce {
     async fn reached(&mut self, _: Stage) {}
 }
 
-/// What there is to say of a site's checkpoints and of the log that they let it cut.
+/// A report on a site's checkpoints and the log that they allow the site to cut.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CheckpointReport {
-    /// When the one that is being made began, and its bytes so far.
+    /// When the running checkpoint began, and its bytes so far.
     pub running: Option<(Time, u64)>,
     /// The last one that this run of the site has made.
     pub last: Option<Finished>,
     /// Bytes of the newest one; 0 if there is none.
     pub bytes: u64,
-    /// Bytes of the log since that one: what a restart replays.
+    /// Bytes of the log since the newest one, which a restart replays.
     pub log_bytes: u64,
     /// Bytes of the log that are kept, for a restart or for followers.
     pub log_bytes_kept: u64,
@@ -105,18 +108,18 @@ pub struct Finished {
     pub begun: Time,
     /// When the log was cut.
     pub ended: Time,
-    /// How long it is.
+    /// Its length.
     pub bytes: u64,
 }
 
-/// The checkpoint that a site is making, and the last one that it has made.
+/// The running checkpoint, and the last finished one.
 #[derive(Default)]
 pub(crate) struct Progress {
     running: Option<(Time, u64)>,
     last: Option<Finished>,
 }
 
-/// The right to make a checkpoint. It is over when this is dropped.
+/// The right to make a checkpoint; one at a time. Dropping it ends the checkpoint.
 struct Running<'s>(&'s Mutex<Progress>);
 
 impl<'s> Running<'s> {
@@ -129,7 +132,7 @@ impl<'s> Running<'s> {
         Ok(Running(&site.checkpointing))
     }
 
-    /// Counts what was written. Gives how much that is altogether.
+    /// Counts bytes that were written. Returns their sum.
     fn add(&self, more: u64) -> u64 {
         let mut progress = self.0.lock();
         let (_, bytes) = progress.running.as_mut().expect("a checkpoint is being made");
@@ -197,16 +200,16 @@ pub(crate) enum Piece {
     State(PartitionState),
     Rows(TableId, RowsBuffer),
     End,
-    /// A decision that participants may still ask for, and those who may.
+    /// A decision that participants may still ask for, and those participants.
     Decided(TxnId, Time, SiteSet),
-    /// How many backups a table asks for.
+    /// The number of backups of a table.
     Backups(TableId, Backups),
-    /// How a site is heard that is fenced.
+    /// A fenced site, and whether it was taken over from.
     Hears(SiteId, Hearing),
 }
 
 impl Site {
-    /// Makes a checkpoint and cuts the redo log, as far as followers do not need it.
+    /// Makes a checkpoint, then cuts the redo log as far as followers do not need it.
     ///
     /// # Errors
     /// [`CheckpointError`]; the checkpoint before stays in force.
@@ -238,7 +241,7 @@ impl Site {
         writing.append(&Piece::End).await?;
         let Writing { mut draft, running, pace, .. } = writing;
         draft.settle()?;
-        // What was copied may have been written a moment ago.
+        // Rows that were copied may belong to commits that are not durable yet.
         self.lasting_for_others(self.log.end()).await?;
         pace.reached(Stage::Settled).await;
         draft.publish()?;
@@ -248,7 +251,7 @@ impl Site {
         Ok(())
     }
 
-    /// What there is to say of the site's checkpoints.
+    /// A report on the site's checkpoints.
     pub fn checkpoints(&self) -> CheckpointReport {
         let newest = self.checkpoints.as_ref().and_then(|checkpoints| checkpoints.newest());
         let (end, begin) = (self.log.end(), self.log.begin());
@@ -263,8 +266,8 @@ impl Site {
         }
     }
 
-    /// Cuts the log further, if a checkpoint would have let it be cut further than followers did. To be
-    /// called from time to time.
+    /// Cuts the log further, if followers had kept the last cut short of the checkpoint. To be
+    /// called periodically.
     ///
     /// # Errors
     /// [`LogError`]; a later call tries again.
@@ -276,14 +279,14 @@ impl Site {
     fn cut_log(&self) -> Result<(), LogError> {
         let newest = self.checkpoints.as_ref().and_then(|checkpoints| checkpoints.newest());
         let Some(newest) = newest else { return Ok(()) };
-        // What is durable and was not sent yet is needed, too.
+        // Durable frames that were not sent yet are needed, too.
         self.ship();
         let needed = self.needed_by_followers();
         self.cut_short.store(needed < newest.position, Ordering::SeqCst);
         self.log.truncate_before(newest.position.min(needed))
     }
 
-    /// No checkpoint is longer than the rows in memory, nor than the last one and the log since then.
+    /// An upper bound: the smaller of the rows in memory, and the last checkpoint plus the log since.
     fn checkpoint_bytes_max(&self) -> u64 {
         let CheckpointReport { bytes, log_bytes, .. } = self.checkpoints();
         (bytes + log_bytes).min(self.memory_bytes() as u64)
@@ -292,7 +295,7 @@ impl Site {
     /// The state of a partition between two events.
     async fn settled_state(&self, partition: &Arc<SitePartition>) -> PartitionState {
         let mut held = Held::default();
-        // If it is gone, its last state is the one from which the redo log goes on.
+        // A retired partition keeps its last state; the redo log goes on from there.
         let _ = held.wait_for(partition).await;
         let state = PartitionState {
             table: partition.table,
@@ -312,7 +315,8 @@ impl Site {
         state
     }
 
-    /// Copies the rows of a range, a piece at a time: the past is held for no longer than a piece.
+    /// Copies the rows of a range piece by piece, so that no snapshot is held for longer than a
+    /// piece.
     async fn copy_rows(
         &self,
         table: &Table,
@@ -335,8 +339,8 @@ impl Site {
         Ok(())
     }
 
-    /// About a piece of a range's rows, and what is left of the range. `None` if too many
-    /// transactions are open.
+    /// About one piece of a range's rows, and the rest of the range. `None` if all contexts are in
+    /// use.
     fn next_rows(&self, table: &Table, range: &KeyRange) -> Option<(RowsBuffer, Option<KeyRange>)> {
         let mut context = self.store.context()?;
         context.hold();
@@ -406,12 +410,12 @@ fn encode(piece: &Piece) -> Vec<u8> {
     bytes
 }
 
-/// Reads one frame of a checkpoint; rows are handed on without being copied.
+/// Reads one frame of a checkpoint; rows are borrowed from it.
 pub(crate) fn decode(frame: &[u8]) -> Result<Decoded<'_>, BadFrame> {
     let bad = |at, what| BadFrame { at, what };
     let (&kind, body) = frame.split_first().ok_or(bad(0, "the kind of a piece"))?;
     let mut reader = Reader::new(body);
-    // 0: none.
+    // 0 stands for no site.
     let site = |number: u64| Some(SiteId(number as u16)).filter(|&site| SiteSet::can_hold(site));
     match kind {
         1 => Ok(Decoded::Begin { redo_from: reader.u64()?, clock: Time(reader.u64()?) }),

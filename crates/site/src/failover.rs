@@ -1,31 +1,34 @@
-//! Failover at a site: the mastership of a partition whose master's log has failed is taken by a replica.
+//! Failover at a site: a replica takes the mastership of a partition whose master's log has failed.
 //!
-//! A log that has failed takes nothing more; and what was written to it after its durable position is in doubt, until
-//! it is opened again and read. So the site can commit nothing, and is passed by. It still runs: it sends its followers
-//! what is durable, and says how far each of its partitions is durable.
+//! A failed log accepts no more frames. The frames after its durable position are in doubt until
+//! the log is opened again and read. The site can commit nothing, so the router no longer uses it.
+//! It still runs: it sends its durable frames to its followers, and reports the durable version of
+//! each of its partitions.
 //!
 //! ```text
-//!   s1, its log failed at D      … 6→7  7→8 │ D   8→9  9→10  (in doubt: perhaps they are there after a restart)
+//!   s1, its log failed at D      … 6→7  7→8 │ D   8→9  9→10  (in doubt: may be there after a restart)
 //!   s2, a replica                … 6→7  7→8   promote 8→2⁴⁰   2⁴⁰→2⁴⁰+1 …
-//!   s3, another                  … 6→7  7→8   promote, as the event of the partition that follows 8: s2 is master now
+//!   s3, another                  … 6→7  7→8   promote, as the event after 8: s2 is master now
 //! ```
 //!
-//! **The rule.** A replica may be promoted once it has applied every event of the partition that is durable at any
-//! site that holds it. Nobody was told of anything else: clients, replicas and participants hear only of what is
-//! durable (but who was hasty, and knows that a crash may undo it). And no transaction over several sites may be
-//! open that has written to the partition, as its outcome may have been told by somebody else: then the partition waits
-//! for the restart.
+//! **The rule.** A replica may be promoted once it has applied every event of the partition that is
+//! durable at any site that holds it. Clients, replicas and participants were told of durable
+//! events only. The exception is a client with asynchronous commit, which accepts that a crash may
+//! undo its commits. Further, no transaction over several sites may be open that has written to the
+//! partition, because another site may have announced its outcome. Then the partition waits for the
+//! restart.
 //!
-//! **Together.** Of a frame in doubt that several partitions share, a restart may find all. So they are promoted
-//! together or not at all ([`Standing::shared`]): nobody may see half of a transaction.
+//! **Together.** A restart may recover a frame in doubt that several partitions share. So these
+//! partitions are promoted together or not at all ([`Standing::shared`]). Otherwise readers could
+//! see half of a transaction.
 //!
-//! **Terms.** The upper bits of a version count the promotions in a partition's history. What is in doubt at the failed
-//! site belongs to an earlier term, however many events it is. So after a restart, of two sites that claim the same
-//! keys the one with the later term is right (`isomer-cluster`, `assemble`), and the other [discards](Site::discard)
-//! what it has.
+//! **Terms.** The upper bits of a version count the promotions in a partition's history. Events in
+//! doubt at the failed site belong to an earlier term, however many they are. After a restart, two
+//! sites may claim the same keys: the one with the later term is master (`isomer-cluster`,
+//! `assemble`), and the other [discards](Site::discard) its copy.
 //!
-//! **The other replicas** turn to the new master once they have applied what is durable at the failed one, which
-//! goes on sending it.
+//! **The other replicas** follow the new master once they have applied the events that are durable
+//! at the failed site, which keeps sending them.
 //!
 //! **Left out.** A failed log is not opened again while its process runs.
 
@@ -41,27 +44,27 @@ use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Versions of one term: more than a site can have in doubt, or write in its life.
+/// Versions of one term: more than a site can have in doubt, or write in its lifetime.
 const TERM: Version = 1 << 40;
-/// A replica may take so long to catch up, in nanoseconds, before another one is asked.
+/// Timeout of a step that waits for a follower or a replica, in nanoseconds.
 pub(crate) const PATIENCE_NS: u64 = 5_000_000_000;
 
-/// Which term a version belongs to: how many promotions came before it.
+/// The term of a version: how many promotions came before it.
 pub fn term(version: Version) -> u64 {
     version / TERM
 }
 
-/// How far a partition is durable at a site.
+/// The durable version of a partition at a site.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Standing {
-    /// The version that its last durable event led to; 0 if the site holds nothing durable of it.
+    /// The version after its last durable event; 0 if the site has no durable event of it.
     pub version: Version,
-    /// The partitions of frames in doubt that this one has a part in.
+    /// The partitions that share a frame in doubt with this one.
     pub shared: Vec<(TableId, Key)>,
 }
 
 impl Site {
-    /// The failure of the site's log, if it had one: the site serves nothing any more.
+    /// The failure of the site's log, if it has failed. Such a site serves no requests.
     pub fn failure(&self) -> Option<LogError> {
         self.log.failure()
     }
@@ -72,9 +75,10 @@ impl Site {
         self.failure().map_or(Ok(()), Err)
     }
 
-    /// Refuses if the log has failed, or if it is not known, and does not become known, that nobody else owns it: what
-    /// is shown then may be old. Writes need not ask, as the log itself refuses them. Whoever reads asks once it has read:
-    /// its process may have stood still before that, for longer than a lease. (Asking before as well spares the work.)
+    /// Refuses if the log has failed, or if its ownership is not confirmed within [`PATIENCE_NS`]:
+    /// another process may own it, so reads may be stale. Writes need not check, because the log
+    /// itself refuses them. Readers check *after* the read: the process may have stood still for
+    /// longer than a lease. A check before the read only saves work.
     #[inline]
     pub(crate) async fn confirmed(&self) -> Result<(), LogError> {
         let mut until = None;
@@ -91,13 +95,13 @@ impl Site {
         }
     }
 
-    /// How far the partition that begins at `start` is durable here.
+    /// The durable version of the partition that begins at `start`.
     ///
     /// # Errors
     /// [`Refusal::Unfit`] if a transaction over several sites is open that may have committed.
     pub fn standing(&self, table: TableId, start: &Key) -> Result<Standing, Refusal> {
         let held = self.table(table).and_then(|table| table.starting_at(start));
-        // In this order: an event that comes between is found in the log.
+        // The order matters: an event that is logged after this line is found in the log.
         let now = held.as_ref().map_or(0, |partition| partition.version());
         let (mut before, mut shared) = (None, Vec::new());
         let mut is_open = self.is_prepared_on(table, start);
@@ -123,12 +127,12 @@ impl Site {
         }
     }
 
-    /// Takes the mastership of a partition from a site whose log has failed, as soon as the replica here has
-    /// applied every event up to `version`. `followers` will follow.
+    /// Takes the mastership of a partition from a site whose log has failed, as soon as the replica
+    /// here has applied every event up to `version`. `followers` will follow this site.
     ///
     /// # Errors
-    /// [`Refusal::NoPartition`] if the site holds no replica that begins at `start`; [`Refusal::Unfit`] if it does
-    /// not become complete; [`Refusal::Log`].
+    /// [`Refusal::NoPartition`] if the site holds no replica that begins at `start`;
+    /// [`Refusal::Unfit`] if it does not reach `version` within [`PATIENCE_NS`]; [`Refusal::Log`].
     pub async fn promote(
         &self,
         table: TableId,
@@ -140,7 +144,7 @@ impl Site {
             Some(complete) => complete,
             None => return self.lasting(self.log.end()).await, // It has been promoted before.
         };
-        // Nobody knows what the failed site has promised of the time to come.
+        // The closed timestamps that the failed site has promised are unknown.
         self.outlive_promises();
         let to = (term(partition.version()) + 1) * TERM;
         let event = Event::Promote { to: self.id, followers: followers.clone() };
@@ -163,7 +167,8 @@ impl Site {
         partition.become_master();
         partition.set_position(position);
         if let Some(table) = self.table(table) {
-            // What the failed site had acknowledged its followers have; they may lack what it had not.
+            // Followers have the events that the failed site had acknowledged; they may lack the
+            // others.
             self.open_ticket(table.backups(), &partition, to);
         }
         partition.end_publishing(to, time);
@@ -173,8 +178,8 @@ impl Site {
         self.lasting(position).await
     }
 
-    /// Lets a replica follow the site that was promoted to be its master, after it was at `version`. Done when it has
-    /// heard so from there, and will know it after a restart.
+    /// Lets a replica at `version` follow the site that was promoted. Ready when the replica has
+    /// the promotion from there, durably.
     ///
     /// # Errors
     /// As [`Site::promote`].
@@ -207,8 +212,8 @@ impl Site {
         self.lasting(self.log.end()).await
     }
 
-    /// The replica that begins at `start`, locked, once it has applied every event up to `version`; `None` if it has
-    /// been promoted since.
+    /// The replica that begins at `start`, locked, once it has applied every event up to `version`;
+    /// `None` if it has been promoted before.
     async fn complete(
         &self,
         table: TableId,
@@ -242,8 +247,8 @@ impl Site {
         }
     }
 
-    /// Ends whatever the site holds within a range, because somebody else's word is in force: a mastership that was
-    /// taken from it, or a copy that has no master any more.
+    /// Ends the partitions of the site within a range: a mastership that was taken over, or a copy
+    /// without a master.
     ///
     /// # Errors
     /// [`Refusal::Log`].
@@ -261,7 +266,7 @@ impl Site {
     }
 }
 
-/// The version that a record leads the partition that begins at `start` away from, if it is an event of that.
+/// The version before a record, if it is an event of the partition that begins at `start`.
 fn led_from(record: &Record<'_>, table: TableId, start: &Key) -> Option<Version> {
     match &record.event {
         _ if record.table != table => None,

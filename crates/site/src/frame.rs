@@ -1,7 +1,7 @@
-//! What a frame of the redo log is for: its head.
+//! The head of a frame of the redo log: its time and its kind.
 //!
-//! A frame is one step of the site, all or nothing. Most are commits of the site's own. A transaction
-//! over several sites is in the logs of all of them ([`crate::two_phase`]):
+//! A frame is one atomic step of the site. Most are commits of this site alone. A transaction over
+//! several sites is in the logs of all of them ([`crate::two_phase`]):
 //!
 //! ```text
 //!   coordinator s1                 participant s2
@@ -11,9 +11,9 @@
 //!                                            or none, if the transaction was aborted
 //! ```
 //!
-//! So who reads a log for what is in effect (a follower that catches up, a checker) passes over what is
-//! prepared, and needs to know no more: that [`read_frame`](crate::read_frame) gives no records of a
-//! prepare sees to it.
+//! A reader of the effects of a log (a follower that catches up, a checker) skips prepares and
+//! needs to know nothing else about them: [`read_frame`](crate::read_frame) returns no records of a
+//! prepare.
 
 use crate::record::{BadFrame, Reader, put_sites};
 use isomer_design::{SiteId, SiteSet, Time};
@@ -41,51 +41,52 @@ impl fmt::Display for TxnId {
     }
 }
 
-/// A frame's place in time, and what it is for.
+/// The time and the kind of a frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FrameHead {
-    /// When its records took effect; of a prepare: the earliest time at which they can.
+    /// When its records took effect; for a prepare, the earliest time at which they can.
     pub time: Time,
-    /// What it is for.
+    /// Its kind.
     pub kind: FrameKind,
 }
 
-/// What a frame is for.
+/// The purpose of a frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FrameKind {
     /// A step of this site alone.
     Commit,
-    /// What a replica applied.
+    /// Events that a replica applied.
     Refresh {
         /// The site whose log it came from.
         from: SiteId,
-        /// From where to read on there.
+        /// The position in that log from which to read on.
         position: Position,
     },
-    /// This site will commit a transaction if its coordinator decides so, and has no say any more.
+    /// This site votes to commit a transaction: only its coordinator can still abort it.
     Prepare(TxnId),
-    /// This site, the coordinator, has decided to commit a transaction, and has done its own part.
+    /// This site, the coordinator, has decided to commit a transaction, and has committed its own
+    /// part.
     Decide {
         /// The transaction.
         txn: TxnId,
-        /// The sites that are prepared.
+        /// The participants, which are prepared.
         others: SiteSet,
     },
     /// A prepared transaction has ended here.
     End(TxnId),
-    /// How this site takes the word of another one from now on. A fence holds until it is lifted, so a restart must
-    /// not lift it.
+    /// How this site takes messages of another one from now on. Logged, because a restart must not
+    /// lift a fence.
     Hears(SiteId, Hearing),
 }
 
-/// How a site takes the word of another one ([`crate::tail`]).
+/// How a site takes messages of another one ([`crate::tail`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hearing {
-    /// It listens.
+    /// It accepts them.
     Open,
-    /// What the other one says as a master or coordinator is void.
+    /// Fenced: messages of the other site as a master or coordinator are void.
     Fenced,
-    /// So it is, and others have taken over: nobody waits for it.
+    /// Fenced, and other sites have taken over: no request waits for it.
     Replaced,
 }
 
@@ -109,7 +110,8 @@ impl Hearing {
 }
 
 impl FrameKind {
-    /// In a replica's log: the site whose log the records came from, and where to read on there.
+    /// For a frame of a replica: the site whose log the records came from, and the position there
+    /// from which to read on.
     pub fn origin(&self) -> Option<(SiteId, Position)> {
         match self {
             FrameKind::Refresh { from, position } => Some((*from, *position)),

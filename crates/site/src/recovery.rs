@@ -1,17 +1,18 @@
 //! Recovery: a site's state from its newest checkpoint and its redo log.
 //!
-//! A site recovers by itself: its log holds its own commits, and the refreshes of its replicas. Frames
-//! are replayed in the order of the log. A frame may be reflected already, wholly or in part, as the
-//! checkpoint was made while the site worked; so rows are taken unless a newer one is there, and an
-//! event moves a partition only if the partition is at the version that the event applies to.
+//! A site recovers without other sites: its log has its own commits and the refreshes of its
+//! replicas. Frames are replayed in the order of the log. The checkpoint was made while the site
+//! worked, so a frame may be reflected already, wholly or in part. Therefore a row is installed
+//! unless a newer one is there, and an event changes a partition only if it is at the version to
+//! which the event applies.
 //!
-//! A transaction that was prepared and has not ended is in the log only: it gets its locks and marks back,
-//! and asks its coordinator once the site runs ([`crate::two_phase`]).
+//! A transaction that was prepared and has not ended is in the log only. It gets its locks and
+//! marks back, and asks its coordinator once the site runs ([`crate::two_phase`]).
 //!
-//! A copy that has not become a replica before the log ends is half a copy: its rows are forgotten.
+//! A copy that had not become a replica when the log ends is incomplete: its rows are dropped.
 //!
-//! Nothing of a log's damage is passed over: what the log itself cuts off was never acknowledged, and
-//! a frame that cannot be read is an error that names its position.
+//! Recovery ignores no damage. The suffix that the log itself cuts off was never acknowledged, and
+//! an unreadable frame is an error with its position.
 
 use crate::checkpoint::{self, Decoded, PartitionState};
 use crate::frame::{FrameHead, FrameKind};
@@ -34,7 +35,7 @@ pub enum RecoverError {
     /// The redo log could not be read.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// A frame of the redo log is none of ours.
+    /// A frame of the redo log is unreadable.
     #[error("redo log, position {position:#x}: {error}")]
     Frame {
         /// The frame's position.
@@ -48,7 +49,7 @@ pub enum RecoverError {
     /// A checkpoint's contents are damaged.
     #[error("the checkpoint of position {position:#x} is damaged: {what}")]
     Damaged {
-        /// The position of the redo log that it is of.
+        /// The checkpoint's position in the redo log.
         position: Position,
         /// What is wrong.
         what: String,
@@ -66,13 +67,13 @@ pub enum RecoverError {
     },
 }
 
-/// How far a site's recovery has come, for whoever waits for it.
+/// The progress of a site's recovery; may be read from another thread.
 #[derive(Default, Debug)]
 pub struct RecoveryProgress(AtomicU64);
 
 impl RecoveryProgress {
-    /// Bytes of the checkpoint and the log that were read. [`SiteOptions::bytes_to_recover`] says how
-    /// many there are, about.
+    /// Bytes of the checkpoint and the log that were read so far. [`SiteOptions::bytes_to_recover`]
+    /// estimates the total.
     pub fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -83,7 +84,7 @@ impl RecoveryProgress {
 }
 
 impl SiteOptions {
-    /// About how many bytes [`Site::open`] will read.
+    /// Estimates the number of bytes that [`Site::open`] will read.
     pub fn bytes_to_recover(&self) -> u64 {
         let newest = self.checkpoints.as_ref().and_then(|checkpoints| checkpoints.newest());
         let (redo_from, bytes) = newest.map_or((0, 0), |newest| (newest.position, newest.bytes));
@@ -92,8 +93,8 @@ impl SiteOptions {
 }
 
 impl Site {
-    /// Brings a site to the state in which it stopped. `now` must not be before the time at which it
-    /// did.
+    /// Restores a site to the state in which it stopped. The clock must not be behind the time at
+    /// which it stopped.
     ///
     /// # Errors
     /// [`RecoverError`].
@@ -111,13 +112,14 @@ impl Site {
             site.load_checkpoint(&**checkpoints, redo_from, &progress)?;
         }
         site.replay(redo_from, &progress)?;
-        // Earlier runs began before anything that they have logged.
+        // Earlier runs began before all that they have logged.
         site.incarnation = site.incarnation.max(site.store.clock.last().0 + 1);
         site.finish_recovery();
         Ok(site)
     }
 
-    /// How far this site has read the logs of the masters that it follows: so far they were durable.
+    /// The position up to which this site has read the log of each master that it follows. Each
+    /// master's log was durable up to there.
     pub fn read_of_others(&self) -> BTreeMap<SiteId, Position> {
         let mut read = BTreeMap::new();
         for table in self.tables().iter() {
@@ -248,7 +250,8 @@ impl Site {
                     });
                 }
             }
-            // What the checkpoint's partitions cover has seen these events, and what came after.
+            // Partitions of the checkpoint over this range have seen these events, and the later
+            // ones.
             Event::Install(install) if table.overlapping(&install.range).is_empty() => {
                 partial_copies.end(self, &table, &install.range, record.version);
                 self.install_rows(&table, &install.rows, install.last);
@@ -271,8 +274,8 @@ impl Site {
         }
     }
 
-    /// Moves the partition, if it is at the version that the event applies to; otherwise the
-    /// checkpoint's partition has seen the event, but its rows may not have.
+    /// Applies an event to its partition, if that is at the version to which the event applies.
+    /// Otherwise the checkpoint's partition has seen the event, but its rows may not have.
     fn replay_event(&self, table: &Arc<Table>, record: &Record<'_>, came: Came) {
         let partition = table.starting_at(&record.start);
         let Some(partition) = partition.filter(|p| p.version() == record.previous) else {
@@ -298,7 +301,7 @@ impl Site {
         }
     }
 
-    /// What an event of the site's own does to its role and its followers.
+    /// Applies an event of the site's own log to the partition's role and followers.
     fn replay_own_role(&self, partition: &SitePartition, record: &Record<'_>, came: Came) {
         match &record.event {
             Event::Follow(site) => partition.set_followers(partition.followers().with(*site)),
@@ -329,7 +332,7 @@ impl Site {
         }
     }
 
-    /// No snapshot can be older than the recovery, as only the newest versions are here.
+    /// The first snapshot is at the time of recovery, because only the newest versions are here.
     fn finish_recovery(&self) {
         self.purge_all_dropped();
         let now = self.store.clock.tick(self.time.now());
@@ -354,19 +357,19 @@ impl Site {
     }
 }
 
-/// Copies that have begun in the log and, as far as it was read, have not become replicas
+/// Copies that began in the log and have not become replicas by the position that was replayed
 /// ([`mod@crate::copy`]).
 #[derive(Default)]
 struct PartialCopies(Vec<(Arc<Table>, KeyRange, Version)>);
 
 impl PartialCopies {
-    /// A copy of a range begins: nothing is left of earlier ones.
+    /// A copy of a range begins. Drops the rows of earlier ones.
     fn begin(&mut self, site: &Site, table: &Arc<Table>, range: &KeyRange, version: Version) {
         self.forget(site, |of, half| Arc::ptr_eq(of, table) && half.overlaps(range));
         self.0.push((table.clone(), range.clone(), version));
     }
 
-    /// A copy becomes a replica. An earlier half that is of another version is not a part of it.
+    /// A copy becomes a replica. Drops an overlapping partial copy of another version.
     fn end(&mut self, site: &Site, table: &Arc<Table>, range: &KeyRange, version: Version) {
         let is_own = |of: &Arc<Table>, half: &KeyRange, its: Version| {
             Arc::ptr_eq(of, table) && half == range && its == version
@@ -375,7 +378,7 @@ impl PartialCopies {
         self.forget(site, |of, half| Arc::ptr_eq(of, table) && half.overlaps(range));
     }
 
-    /// Forgets the rows of some halves.
+    /// Drops the rows of the partial copies for which `which` is true.
     fn forget(&mut self, site: &Site, which: impl Fn(&Arc<Table>, &KeyRange) -> bool) {
         for (table, range, _) in self.0.extract_if(.., |(of, half, _)| which(of, half)) {
             let readers = Readers::default();

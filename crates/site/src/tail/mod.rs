@@ -1,48 +1,56 @@
-//! The tail of a log at the sites with backups: what others need to go on if its site is gone.
+//! The tail of a log: the suffix that backups keep, so that other sites can take over from its
+//! site.
 //!
-//! A backup applies the events of the partitions that it follows. That is all that anybody needs who can still read
-//! the master's log. If the master is gone, the rest of what it knew is needed as well: the other halves of its
-//! transactions, what it was prepared to commit, and what it had decided. So the sites that follow a partition with
-//! backups are sent *all* that concerns such partitions, in the order of the log, until nobody needs it any more:
-//!
+//! A backup applies the events of the partitions that it follows. That is enough for a site that
+//! can still read the master's log. If the master is down, its successors also need the rest of
+//! that log: the other halves of its transactions, its prepared votes and its decisions. Each
+//! follower of a partition with backups therefore receives *every* frame that concerns such
+//! partitions, in the order of the log, and keeps it until no site can need it:
 //! ```text
 //!   log of s1          F1: q 4→5    F2: p 7→8, q 5→6    P: prepared, q    D: decided, with s3
 //!   s2 follows p       kept         applied and kept    kept              kept
 //!   s3 follows q       applied, …   (has not come yet)
 //!
-//!   s1 is gone. The longest tail is that of s2: so F1, F2, P and D are history, and nothing after D is.
-//!   s3 takes q 5→6 from the tail; whoever coordinates P says what became of it; s3 hears of D.
+//!
+//!   s1 fails. s2 has the longest tail: F1, F2, P and D are history, and nothing after D is.
+//!   s3 takes q 5→6 from the tail; the coordinator of P gives its outcome; s3 learns of D.
 //! ```
 //!
-//! **The cut is a position of the log.** All sites are sent the same log, so of two tails one is the beginning of the
-//! other, and the longest has all that any site was sent. A commit that was acknowledged is in it: some site that
-//! acknowledged it is left, as no more than k sites are lost. Nobody has heard of the rest.
+//! **The cut is a position of the log.** All followers receive the same log, so of two tails one is
+//! a prefix of the other, and the longest holds every frame that any follower has received. It
+//! holds every acknowledged commit: at most k sites are lost, so a site that acknowledged it
+//! remains. No client has been told of the commits after the cut.
 //!
-//! **Settled** is a frame whose writes enough backups have acknowledged, and whose changes of the design all followers
-//! have: nobody who is needed lacks it, and it is dropped. Writes that one follower lacks another one has, who can be the
-//! master in its place. Of a change of the design it matters who has heard: nobody else can acquire what was released
-//! to a site, and replicas that were split differently cannot be told apart. What is prepared stays until it has ended, and
-//! a decision until all have heard of it.
+//! **A frame is stable** (`settled` in the code) once enough backups have acknowledged its writes
+//! and all followers have its changes of the design. Stable frames are dropped. For a write, any k
+//! followers will do, because one of them can become master. A change of the design must reach
+//! every follower: only the site named in a release can acquire the partition, and replicas that
+//! were split differently cannot be compared. A prepare stays until its transaction ends, and a
+//! decision until all participants have acknowledged it.
 //!
-//! **Before anybody relies on it.** A participant says that it is prepared, and a coordinator tells its decision, when
-//! as many sites as a table asks for backups have the tail up to there ([`Site::tailed`]). Commits need not wait:
-//! their events come by the same stream.
+//! **Votes and decisions wait for the tail.** A participant votes *prepared*, and a coordinator
+//! announces its decision, once the tail is at as many sites as a table has backups
+//! ([`Site::tailed`]). Commits of one site need not wait: the same stream carries their events.
 //!
-//! **A copy** brings rows another way than the tail. So it counts as a backup once its site has the tail up to where the copy
-//! ends: whoever takes over finds no commit in it that is behind the cut.
+//! **A copy** of rows does not come with the tail. It counts as a backup once its site also has the
+//! tail up to the position at which the copy ends. Otherwise a successor could find commits in the
+//! copy that lie after the cut.
 //!
-//! **Fence.** A site may be gone for the router and still reach others. So before anything is taken from a tail, every
-//! site is told to hear no more of it: messages, parts and prepared votes of a fenced site are void. What it commits
-//! from then on is at no backup, so nobody is told of it; when it comes back it is told to discard that. A fence is
-//! in the log of who has set it: a restart does not lift it.
+//! **Fence.** A site can be unreachable for the router and still reach other sites. Before a
+//! takeover, every site is therefore told to fence it: messages, requests and prepared votes of a
+//! fenced site are void. Its later commits reach no backup, so no client learns of them; when it
+//! rejoins, it discards them. Each site logs the fences that it sets, so a restart does not lift
+//! them.
 //!
-//! **A restart loses the tails of others** that a site kept, as they are in memory: a vote that only this site had, say. Until
-//! such a tail has come anew the site says so ([`Fenced::has_lost_tail`]), and nobody takes over from a site that it follows.
+//! **A restart loses the tails of other sites**, because they are kept in memory. A lost tail may
+//! have held the only copy of a vote. Until the tail has been sent again, the restarted site
+//! reports the loss ([`Fenced::has_lost_tail`]), and a takeover from the tail's site is refused.
 //!
-//! **Left out.** After a restart, a site's tail begins once its backups have acknowledged what they lack; if it is
-//! gone once more before, its partitions wait for it. Likewise after a tail that grew beyond [`TAIL_BYTES_MAX`]. A
-//! transaction that writes tables with and without backups may be cut in two if nobody was told of it: what it wrote
-//! to those without comes back with the site.
+//! **Left out.** After a restart, a site's tail begins once its backups have acknowledged all
+//! earlier events. If the site fails before that, its partitions wait for it. The same holds after
+//! a tail has exceeded [`TAIL_BYTES_MAX`]. A transaction that writes tables with and without
+//! backups may be half lost if its client was not told of the commit: the writes to tables without
+//! backups return with the site.
 //!
 //! | module | what it holds |
 //! | --- | --- |
@@ -69,30 +77,30 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A transaction over several sites that has not come to its end.
+/// A transaction over several sites that a log has left open.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Unended {
-    /// The site is prepared to commit what is in this frame.
+    /// The site is prepared to commit the writes of this frame.
     Prepared(FrameBytes),
     /// The site has decided to commit it, at this time.
     Decided(Time),
 }
 
-/// What is kept of a log.
+/// The tail of one log.
 #[derive(Clone, Default)]
 pub(crate) struct Tail {
-    /// The run of the log's site.
+    /// The incarnation of the log's site.
     run: u64,
-    /// Up to where it has come.
+    /// The log is known up to this position.
     received: Position,
-    /// Up to where it is settled.
+    /// Frames up to this position are stable.
     settled: Position,
-    /// Frames that are not settled, by the positions behind them.
+    /// Frames that are not stable, by their end positions.
     frames: BTreeMap<Position, Arc<[u8]>>,
     bytes: usize,
-    /// What those that are settled have left open.
+    /// Transactions that the stable frames have left open.
     unended: BTreeMap<TxnId, Unended>,
-    /// The version to which they have brought each partition.
+    /// The version to which the stable frames have brought each partition.
     versions: BTreeMap<Place, Version>,
 }
 
@@ -104,10 +112,10 @@ impl Tail {
         }
     }
 
-    /// Everything up to a position is settled.
+    /// Marks all frames up to a position as stable, and drops them.
     fn settle(&mut self, up_to: Position) {
         self.settled = up_to.max(self.settled);
-        // What is sent comes in the order of the log.
+        // Frames arrive in the order of the log.
         self.received = up_to.max(self.received);
         while let Some(entry) = self.frames.first_entry().filter(|entry| *entry.key() <= up_to) {
             let frame = entry.remove();
@@ -124,7 +132,7 @@ impl Tail {
     }
 }
 
-/// What a frame begins or ends.
+/// Records which transactions a frame begins or ends.
 fn note_unended(unended: &mut BTreeMap<TxnId, Unended>, frame: &[u8]) {
     let (head, _) = read_any_frame(frame).expect("it was read before");
     match head.kind {
@@ -137,7 +145,7 @@ fn note_unended(unended: &mut BTreeMap<TxnId, Unended>, frame: &[u8]) {
     }
 }
 
-/// To which version a frame brings each of its partitions.
+/// Records the version to which a frame brings each of its partitions.
 fn note_versions(versions: &mut BTreeMap<Place, Version>, frame: &[u8]) {
     let (_, records) = read_frame(frame).expect("it was read before");
     for record in records {
@@ -146,47 +154,47 @@ fn note_versions(versions: &mut BTreeMap<Place, Version>, frame: &[u8]) {
     }
 }
 
-/// The tail of a log, as a value.
+/// The tail of a log, as a value to send to the site that plans a takeover.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TailCopy {
-    /// Up to where it has come.
+    /// The log is known up to this position.
     pub received: Position,
-    /// Its frames, in order.
+    /// Its frames that are not stable, in order.
     pub frames: Vec<TailFrame>,
-    /// What is known of earlier ones.
+    /// The effects of the stable frames before them.
     pub before: Settled,
 }
 
-/// What is known of the settled frames of a log, which nobody keeps.
+/// The effects of a log's stable frames, whose bytes are no longer kept.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Settled {
-    /// What they have left open.
+    /// Transactions that they have left open.
     pub unended: Vec<(TxnId, Unended)>,
-    /// The version to which they have brought each partition: that a backup has acknowledged it in memory does not mean
-    /// that it has it still.
+    /// The version to which they have brought each partition. A backup that has acknowledged a
+    /// version in memory only may have lost it in a restart.
     pub versions: Vec<((TableId, Key), Version)>,
 }
 
 /// A frame of a log.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TailFrame {
-    /// Position behind it.
+    /// Its end position.
     pub position: Position,
     /// The frame.
     pub bytes: FrameBytes,
 }
 
-/// The bytes of a frame; whole, also if they have come from elsewhere.
+/// The bytes of a frame. Always a whole, readable frame: deserialization checks it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FrameBytes(Arc<[u8]>);
 
 impl FrameBytes {
-    /// A frame that was written here, or read before.
+    /// Wraps a frame that this site wrote, or has read before.
     pub(crate) fn of(frame: &[u8]) -> FrameBytes {
         FrameBytes(Arc::from(frame))
     }
 
-    /// What there is in it, prepared or in effect.
+    /// The head and the records of the frame, also if it is a prepare.
     fn read(&self) -> (FrameHead, Vec<Record<'_>>) {
         read_any_frame(&self.0).expect("it was read before")
     }

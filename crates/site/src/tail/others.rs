@@ -1,4 +1,4 @@
-//! At the others: the tails that a site keeps, whom it does not hear, and what it takes from a tail.
+//! The tails of other sites that this site keeps, and the sites that it has fenced.
 
 use super::{FrameBytes, Tail, TailCopy, TailFrame};
 use crate::error::Refusal;
@@ -15,50 +15,52 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a site keeps of the logs of others, and whom it does not hear any more.
+/// The tails that a site keeps for others, and the sites that it has fenced.
 #[derive(Default)]
 pub(crate) struct OtherTails {
     tails: BTreeMap<SiteId, Tail>,
     pub(super) fenced: SiteSet,
-    /// Those whose part others have taken over: nobody waits for them.
+    /// Fenced sites that other sites have taken over from. No request waits for them.
     replaced: SiteSet,
-    /// Those whose tails were here before this site started again, and have not begun anew.
+    /// Sites whose tails this site had before its restart, and has not received again.
     lost: SiteSet,
 }
 
-/// What a site knows of one that is gone, after [`Step::Fence`](crate::Step::Fence).
+/// The knowledge that one site has of a failed one, as [`Step::Fence`](crate::Step::Fence) returns
+/// it.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Fenced {
-    /// The last run of it that was heard of; 0: none.
+    /// The latest incarnation of the failed site that is known here; 0: none.
     pub run: u64,
-    /// Its tail, if there is one of that run.
+    /// Its tail, if a tail of that incarnation is here.
     pub tail: Option<TailCopy>,
-    /// More of it may have been here before this site started again. Others may have relied on that.
+    /// This site may have lost a longer tail in a restart, on which others may have relied.
     pub has_lost_tail: bool,
-    /// Transactions that it coordinates, and whose outcome is not known here.
+    /// Transactions that the failed site coordinates and that are in doubt here.
     pub in_doubt: Vec<TxnId>,
-    /// Transactions that were committed here, and that it has not acknowledged; with the times of their commits.
+    /// Transactions that committed here and that it has not acknowledged, with their commit times.
     pub decided: Vec<(TxnId, Time)>,
 }
 
-/// True for what nobody may rely on before others have it.
+/// True for a frame on which no site may rely before followers have it.
 fn is_awaited_kind(frame: &[u8]) -> bool {
     let (head, _) = read_any_frame(frame).expect("it was read before");
     matches!(head.kind, FrameKind::Prepare(_) | FrameKind::Decide { .. })
 }
 
 impl Site {
-    /// True if a site is not heard any more.
+    /// True if messages of a site are ignored.
     pub(crate) fn is_fenced(&self, site: SiteId) -> bool {
         self.links.other_tails.lock().fenced.contains(site)
     }
 
-    /// True if others have taken over from all of these.
+    /// True if other sites have taken over from all of these.
     pub(crate) fn are_replaced(&self, sites: &SiteSet) -> bool {
         (sites - &self.links.other_tails.lock().replaced).is_empty()
     }
 
-    /// Keeps what a feed of a site brings of its tail. Says whether the site waits for word of it.
+    /// Stores the tail items of a site's feed. Returns true if the sender waits for an
+    /// acknowledgement.
     pub(crate) fn keep_tail(&self, from: SiteId, run: u64, items: &[FeedItem]) -> bool {
         let mut others = self.links.other_tails.lock();
         let mut is_awaited = false;
@@ -92,7 +94,7 @@ impl Site {
         is_awaited
     }
 
-    /// This site starts again: what it may have kept of the tails of those that it follows was in memory.
+    /// Called after a restart: the tails that this site kept were in memory, so they are lost.
     pub(crate) fn lose_tails(&self) {
         let followed = self.followed().into_iter();
         let is_backed = |replicas: &[Arc<SitePartition>]| {
@@ -102,7 +104,7 @@ impl Site {
         self.links.other_tails.lock().lost = lost.collect();
     }
 
-    /// Says how much of a site's tail is here.
+    /// Tells a site how much of its tail is here.
     pub(crate) fn tell_tail(&self, of: SiteId) {
         let others = self.links.other_tails.lock();
         let tail = others.tails.get(&of).map(|tail| (tail.run, tail.received));
@@ -112,25 +114,26 @@ impl Site {
         }
     }
 
-    /// Hears no more of a site, and says what is known of it.
+    /// Fences a site: ignores it from now on, and returns what is known of it.
     ///
     /// # Errors
     /// [`Refusal::Log`].
     pub async fn fence(&self, site: SiteId) -> Result<Fenced, Refusal> {
         {
-            // Who decides after this finds the site fenced.
+            // Decisions that are made after this find the site fenced.
             let _shaping = self.shaping.write();
             if !self.is_fenced(site) {
                 self.log_hearing(site, Hearing::Fenced)?;
                 self.set_hearing(site, Hearing::Fenced);
             }
         }
-        // Who waits for it to say that there is no more asks elsewhere.
+        // Readers that wait for the closed timestamp of the site look for another copy.
         let replicas = self.followed().remove(&site).unwrap_or_default();
         replicas.iter().for_each(|replica| replica.progress.wake());
-        // Who waits for it to keep this site's tail may hold what it is waited for.
+        // Transactions that wait for the site to keep this site's tail may hold locks that a takeover
+        // needs.
         self.stop_keeping(site);
-        // What was decided before may be durable yet.
+        // Decisions made before the fence may still become durable.
         self.lasting_for_others(self.log.end()).await?;
         let run = self.run_of(site);
         let (in_doubt, decided) = self.shared_with(site);
@@ -151,10 +154,12 @@ impl Site {
         Ok(Fenced { run, tail, has_lost_tail, in_doubt, decided })
     }
 
-    /// Applies what was history at a fenced site, as if it had come from there. Done when it is applied.
+    /// Applies the history of a fenced site, as if that site had sent it. Ready when it is durable
+    /// here.
     ///
     /// # Errors
-    /// [`Refusal::Unavailable`] if something stays in the way of it for long; [`Refusal::Log`].
+    /// [`Refusal::Unavailable`] if an event cannot be applied within [`PATIENCE_NS`];
+    /// [`Refusal::Log`].
     pub(crate) async fn take_frames(
         &self,
         from: SiteId,
@@ -184,7 +189,7 @@ impl Site {
         self.lasting(self.log.end()).await
     }
 
-    /// Ends transactions as a fenced site, their coordinator, had decided.
+    /// Ends in-doubt transactions as their coordinator, a fenced site, has decided.
     ///
     /// # Errors
     /// [`Refusal::Log`].
@@ -197,13 +202,13 @@ impl Site {
         Ok(())
     }
 
-    /// Others have taken over from a site: no client waits for its word. If it is this one, nothing that it has begun
-    /// waits any more for those who do not hear it.
+    /// Records that other sites have taken over from `site`: requests no longer wait for it. If it
+    /// is this site, its own commits stop waiting for sites that ignore it.
     ///
     /// # Errors
     /// [`Refusal::Log`].
     pub(crate) async fn replaced(&self, site: SiteId) -> Result<(), Refusal> {
-        // Of itself a site is told again after a restart, before others hear it.
+        // A restarted site hears this of itself again, before other sites lift the fence.
         if site != self.id && !self.are_replaced(&SiteSet::of(site)) {
             let _shaping = self.shaping.read();
             self.log_hearing(site, Hearing::Replaced)?;
@@ -220,10 +225,10 @@ impl Site {
         self.links.other_tails.lock().replaced.contains(self.id)
     }
 
-    /// A fenced site has come back, and has let go of what is not its own any more.
+    /// Lifts the fence of a site that has rejoined, and has dropped what it lost in the takeover.
     ///
     /// # Errors
-    /// [`Refusal::Log`]; it is not heard yet.
+    /// [`Refusal::Log`]; the fence stands then.
     pub(crate) async fn admit(&self, site: SiteId) -> Result<(), Refusal> {
         if !self.is_fenced(site) {
             self.set_hearing(site, Hearing::Open);
@@ -235,19 +240,19 @@ impl Site {
         }
         self.set_hearing(site, Hearing::Open);
         self.review_keeping(site);
-        // What it has said meanwhile was not heard.
+        // Messages that it sent while it was fenced were dropped.
         self.meet(&[site]);
         Ok(self.lasting_for_others(self.log.end()).await?)
     }
 
-    /// To be called with the shape held still.
+    /// Logs the fence, or its end. The caller holds `shaping`.
     fn log_hearing(&self, site: SiteId, how: Hearing) -> Result<(), LogError> {
         let mut frame = FrameWriter::new(FrameKind::Hears(site, how));
         let time = self.store.clock.tick(self.time.now());
         self.log.append(frame.finish(time)).map(drop)
     }
 
-    /// How a site is heard from now on, or was as the log says.
+    /// Sets how messages of a site are taken, as decided now or as read from the log.
     pub(crate) fn set_hearing(&self, site: SiteId, how: Hearing) {
         let mut others = self.links.other_tails.lock();
         let put = |set: &mut SiteSet, is_in: bool| {
@@ -258,7 +263,7 @@ impl Site {
         put(&mut others.replaced, how == Hearing::Replaced);
     }
 
-    /// The sites that are fenced.
+    /// The fenced sites, and whether they were taken over from.
     pub(crate) fn hearings(&self) -> Vec<(SiteId, Hearing)> {
         let others = self.links.other_tails.lock();
         let how = |site| match others.replaced.contains(site) {

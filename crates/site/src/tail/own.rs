@@ -1,4 +1,4 @@
-//! At the site itself: its own tail, what of it is settled, and who has it.
+//! A site's own tail: which frames are stable, and which followers have it.
 
 use super::{Tail, Unended};
 use crate::backup::{Place, Ticket};
@@ -14,54 +14,55 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// A tail with more frames than fit into so many bytes begins anew.
+/// A tail of more than this many bytes is dropped and begins anew.
 const TAIL_BYTES_MAX: usize = 64 << 20;
 
-/// At the site itself: its own tail, as the others are to have it.
+/// A site's own tail, as its followers are to have it.
 #[derive(Default)]
 pub(crate) struct OwnTail {
     tail: Tail,
-    /// The frames of the tail, with the last ticket when all of their own were open; `None`: not yet.
+    /// The end positions of the frames of the tail. Each has the last ticket that was open when the
+    /// frame's events had their tickets; `None` until then.
     marks: VecDeque<(Position, Option<Ticket>)>,
-    /// Changes of the design that followers may lack.
+    /// Changes of the design that followers may not have acknowledged.
     unheard: Vec<Unheard>,
-    /// When followers were asked for those last.
+    /// When followers were last asked about those changes.
     asked: Time,
-    /// Somebody keeps it.
+    /// At least one follower keeps the tail.
     is_kept: bool,
-    /// Others are sent the tail once backups have acknowledged up to here.
+    /// The tail is sent once backups have acknowledged all tickets up to this one.
     begins_after: Ticket,
     has_begun: bool,
 }
 
-/// A change of the design that all followers of its partition are to hear of.
+/// A change of the design that all followers of its partition must acknowledge.
 struct Unheard {
-    /// Of its frame; 0: of an earlier run.
+    /// The end position of its frame; 0 if an earlier run wrote it.
     position: Position,
     place: Place,
-    /// The version that it leads the partition to.
+    /// The version to which it brings the partition.
     version: Version,
     by: SiteSet,
 }
 
-/// What became known of the site's own tail when it was extended.
+/// What an extension of the own tail has made known.
 #[derive(Default)]
 pub(crate) struct TailNews {
     pub(crate) finished: Vec<TxnId>,
     pub(crate) settled: Position,
-    /// It is sent to others.
+    /// The tail is being sent to followers.
     pub(crate) has_begun: bool,
 }
 
 impl Site {
-    /// True if somebody follows, with a partition that has backups, something in this frame.
+    /// True if a partition with backups and followers has an event in this frame.
     pub(crate) fn has_backers(&self, outgoing: &Outgoing) -> bool {
         let (_, records) = read_any_frame(&outgoing.frame).expect("the site wrote it");
         let mut records = records.iter().zip(&outgoing.followers);
         records.any(|(record, followers)| !followers.is_empty() && self.is_backed(record.table))
     }
 
-    /// Adds frames to the site's own tail, which comes up to a position with them, and settles what is settled.
+    /// Appends frames to the own tail, which then reaches `up_to`, and drops the stable ones.
     pub(crate) fn extend_tail<'f>(
         &self,
         frames: impl Iterator<Item = &'f Outgoing>,
@@ -95,19 +96,19 @@ impl Site {
         TailNews { finished, settled: own.tail.settled, has_begun: own.has_begun }
     }
 
-    /// Up to where the site's own tail is settled.
+    /// Frames of the own tail up to this position are stable.
     pub(crate) fn tail_settled(&self) -> Position {
         self.links.own_tail.lock().tail.settled
     }
 
-    /// Notes the changes of the design in a frame, which is the next one of the log.
+    /// Records the changes of the design in the next frame of the log.
     fn note_unheard(&self, unheard: &mut Vec<Unheard>, outgoing: &Outgoing) {
         let (_, records) = read_frame(&outgoing.frame).expect("the site wrote it");
         for (record, followers) in records.iter().zip(&outgoing.followers) {
             let place = (record.table, record.start.clone());
             match &record.event {
                 Event::Write(_) => continue,
-                // Who has the merged partition has all of both.
+                // A follower of the merged partition has the events of both parts.
                 Event::Merge { right, .. } => {
                     let ended = (record.table, right.clone());
                     for change in unheard.iter_mut().filter(|change| change.place == ended) {
@@ -121,7 +122,7 @@ impl Site {
                 _ => {}
             }
             let by = match &record.event {
-                // It has no copy any more, or not yet.
+                // The site has dropped its copy, or does not have it yet.
                 Event::Unfollow(site) | Event::Follow(site) => followers.without(*site),
                 _ => followers.clone(),
             };
@@ -133,7 +134,7 @@ impl Site {
         }
     }
 
-    /// Followers that are heard, and may lack a change of the design.
+    /// Followers that are not fenced and have not acknowledged a change of the design.
     fn lacking(&self, change: &Unheard) -> SiteSet {
         let (table, start) = &change.place;
         let is_here = |table: Arc<Table>| Table::find(&table.partitions.load(), start).is_some();
@@ -144,7 +145,7 @@ impl Site {
         &lacking - &self.links.other_tails.lock().fenced
     }
 
-    /// Asks followers of whose changes of the design nothing was heard, now and then. Part of a tick.
+    /// Asks followers for overdue acknowledgements of changes of the design. Part of a tick.
     pub(crate) fn ask_for_unheard(&self) {
         let mut own = self.links.own_tail.lock();
         let now = self.time.now();
@@ -185,7 +186,8 @@ impl Site {
         }
     }
 
-    /// True if the events of a frame have their tickets: those are opened before an event is installed.
+    /// True if the events of a frame have their tickets: a ticket is opened before its event is
+    /// installed.
     fn is_installed(&self, frame: &[u8]) -> bool {
         let (_, records) = read_frame(frame).expect("the site wrote it");
         records.iter().all(|record| {
@@ -194,7 +196,7 @@ impl Site {
         })
     }
 
-    /// Decisions of which all have heard.
+    /// Decisions that all participants have acknowledged.
     fn finished(&self, tail: &mut Tail) -> Vec<TxnId> {
         if tail.unended.is_empty() {
             return Vec::new();
@@ -205,8 +207,8 @@ impl Site {
         tail.unended.extract_if(.., is_over).map(|(txn, _)| txn).collect()
     }
 
-    /// For who keeps the tail, and has all frames of it: up to where it has come. That can be said with what is settled, or
-    /// with the whole tail.
+    /// The items that bring a follower with all frames of the tail up to date: one position if all
+    /// frames are stable, otherwise the whole tail.
     pub(crate) fn tail_up_to_now(&self) -> Vec<FeedItem> {
         let (settled, received) = {
             let own = self.links.own_tail.lock();
@@ -218,7 +220,7 @@ impl Site {
         }
     }
 
-    /// The tail from its beginning, for a stream that has begun.
+    /// The tail from its beginning, for a stream that has just been opened.
     pub(crate) fn whole_tail(&self) -> Vec<FeedItem> {
         let own = self.links.own_tail.lock();
         let (received, settled, before) = (own.tail.received, own.tail.settled, own.tail.before());
@@ -231,7 +233,7 @@ impl Site {
         std::iter::once(begins).chain(frames).map(FeedItem::Tail).collect()
     }
 
-    /// Nobody keeps the site's tail any more.
+    /// Drops the own tail, because no follower keeps it any longer.
     pub(crate) fn end_tail(&self) {
         let mut own = self.links.own_tail.lock();
         if own.is_kept {
@@ -241,8 +243,9 @@ impl Site {
         }
     }
 
-    /// Somebody is to keep the tail, and nobody has before: in this run, or at all. What has happened before is known only by
-    /// what is left of it, so nobody is sent a tail before backups have acknowledged all.
+    /// Begins the own tail, for the first follower of this run. Earlier frames are known only by
+    /// the state that they left, so the tail is not sent before backups have acknowledged all of
+    /// that.
     fn begin_tail(&self, own: &mut OwnTail) {
         own.unheard.iter_mut().for_each(|change| change.position = 0);
         own.tail.unended = self.unended().into_iter().collect();
@@ -255,8 +258,8 @@ impl Site {
         own.begins_after = self.last_ticket();
     }
 
-    /// Expects followers to acknowledge what this site masters of a table, or has released: nobody knows which changes of
-    /// the design they have heard of.
+    /// Waits for all followers to acknowledge what this site masters of a table, or has released.
+    /// After a restart it is unknown which changes of the design they have.
     pub(crate) fn expect_heard(&self, table: &Table) {
         if !table.is_backed() {
             return;
@@ -267,13 +270,14 @@ impl Site {
         self.links.own_tail.lock().unheard.splice(0..0, unheard);
     }
 
-    /// A partition has left the site: nobody waits for it here any more.
+    /// Forgets the changes of a partition that has left the site.
     pub(crate) fn end_unheard(&self, partition: &SitePartition) {
         let place = (partition.table, partition.range.start.clone());
         self.links.own_tail.lock().unheard.retain(|change| change.place != place);
     }
 
-    /// What others may lack of a partition that this site masters, or has released.
+    /// The current state of a partition that this site masters, or has released, as a change that
+    /// others may lack.
     fn unheard_of(&self, partition: &SitePartition) -> Option<Unheard> {
         let by = match (partition.is_master(), partition.released_to()) {
             (true, _) => partition.followers(),
@@ -286,11 +290,11 @@ impl Site {
         (!by.is_empty()).then_some(Unheard { position: 0, place, version, by })
     }
 
-    /// Ready when sites that keep this site's tail have it up to a position: enough to be the
-    /// backups of every table.
+    /// Ready when enough followers to be the backups of every table keep this site's tail up to a
+    /// position.
     ///
     /// # Errors
-    /// [`LogError::Gone`]: others have taken over from this site meanwhile, and hear nothing of it.
+    /// [`LogError::Gone`]: other sites have taken over from this one, and ignore it.
     pub(crate) async fn tailed(&self, position: Position) -> Result<(), LogError> {
         self.ship();
         let mut asked = self.time.now();
@@ -313,7 +317,8 @@ impl Site {
         .await
     }
 
-    /// True if a site keeps the tail up to a position; or nobody has been sent it, and who is sent it later has that.
+    /// True if a site keeps the tail up to a position, or if the tail has not been sent to any
+    /// follower yet: it will begin after that position.
     pub(crate) fn is_tailed_by(&self, site: SiteId, position: Position) -> bool {
         !self.links.own_tail.lock().has_begun || self.keeps_tail_up_to(site, position)
     }

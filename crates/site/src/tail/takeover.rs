@@ -1,4 +1,4 @@
-//! What was history at sites that are gone, from what the sites that are left know of them.
+//! Computes the history of failed sites from the knowledge of the remaining ones: a pure function.
 
 use super::{Fenced, FrameBytes, TailCopy, TailFrame, Unended, note_unended, note_versions};
 use crate::backup::Place;
@@ -8,36 +8,36 @@ use isomer_design::{SiteId, Time, Version};
 use isomer_log::Position;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is to be done so that others go on where a site has ended: see [`take_over`].
+/// The work that lets other sites go on where a failed one has ended: see [`take_over`].
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct TakeOver {
-    /// Where its log has ended; `None`: it masters nothing of what others would have kept that.
+    /// Where its log has ended; `None` if it masters no partition with backups.
     pub end: Option<Position>,
-    /// What followers may lack.
+    /// Frames that followers may lack.
     pub frames: Vec<TailFrame>,
-    /// The version of each partition that these frames, and those before them, lead to.
+    /// The version of each partition to which these frames, and the stable ones before, lead.
     pub versions: BTreeMap<Place, Version>,
-    /// What became of the transactions that it coordinated, and somebody is in doubt of; `None`: they were aborted.
+    /// Outcomes of transactions that it coordinated and that are in doubt elsewhere; `None`:
+    /// aborted.
     pub outcomes: BTreeMap<TxnId, Option<Time>>,
-    /// The transactions that it had decided to commit, and not all participants have ended.
+    /// Transactions that it had decided to commit, and that not all participants have ended.
     pub decided: BTreeMap<TxnId, Time>,
-    /// Partitions that it was prepared to write for a coordinator that cannot be asked.
+    /// Partitions with a prepared write of its own whose coordinator cannot be asked.
     pub undecided: BTreeSet<Place>,
 }
 
 /// The knowledge that the remaining sites have of one that is down.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Lost {
-    /// What each site that is left knows of it.
+    /// The knowledge of each remaining site.
     pub known: BTreeMap<SiteId, Fenced>,
-    /// It masters something with backups, so the followers of that keep its tail. Without, a tail
-    /// that a site has is an old one.
+    /// The site masters a partition with backups, so followers keep its tail. Otherwise any tail
+    /// that a site still has is an old one.
     pub is_kept: bool,
 }
 
 impl Lost {
-    /// The longest tail of its last run; `None` if it masters nothing of what others would have
-    /// kept that.
+    /// The longest tail of its last run; `None` if it masters no partition with backups.
     fn tail(&self, site: SiteId) -> Result<Option<&TailCopy>, String> {
         if !self.is_kept {
             return match self.known.values().find_map(|fenced| fenced.in_doubt.first()) {
@@ -62,18 +62,18 @@ fn left_open(tail: &TailCopy) -> BTreeMap<TxnId, Unended> {
     unended
 }
 
-/// Works out what was history at sites that are gone, from what the sites that are left know of
-/// them. A transaction that one of them was prepared for and another coordinated ends as the tail
-/// of the coordinator says.
+/// Computes the history of failed sites from the knowledge of the remaining ones. A transaction
+/// that was prepared at one failed site and coordinated by another ends as the coordinator's tail
+/// says.
 ///
 /// # Errors
-/// In words, if no site has the tail of one of them, and that is needed.
+/// A message, if no remaining site has a tail that is needed.
 pub fn take_over(lost: &BTreeMap<SiteId, Lost>) -> Result<BTreeMap<SiteId, TakeOver>, String> {
     let mut tails = BTreeMap::new();
     for (site, of) in lost {
         tails.extend(of.tail(*site)?.map(|tail| (*site, (tail, left_open(tail)))));
     }
-    // What became of a transaction, if its coordinator can be asked, or its tail.
+    // The outcome of a transaction, if its coordinator or the coordinator's tail can be asked.
     let outcome = |of: &Lost, txn: &TxnId| match (tails.get(&txn.coordinator), lost) {
         (Some((_, unended)), _) => Some(decided(unended).find(|(t, _)| t == txn)),
         (None, lost) if lost.contains_key(&txn.coordinator) => None,
@@ -94,7 +94,7 @@ pub fn take_over(lost: &BTreeMap<SiteId, Lost>) -> Result<BTreeMap<SiteId, TakeO
             let Unended::Prepared(frame) = how else { continue };
             match outcome(of, txn) {
                 Some(Some((_, at))) => {
-                    // Its own log goes on from there, should nobody take over.
+                    // If no other site takes over, the failed site's own log goes on from there.
                     let (position, bytes) = (tail.received, ended(*txn, frame, at));
                     over.frames.push(TailFrame { position, bytes });
                 }
@@ -118,7 +118,7 @@ pub fn take_over(lost: &BTreeMap<SiteId, Lost>) -> Result<BTreeMap<SiteId, TakeO
     Ok(found)
 }
 
-/// The transactions that a coordinator has decided to commit, and when.
+/// The transactions that a coordinator has decided to commit, with their commit times.
 fn decided(unended: &BTreeMap<TxnId, Unended>) -> impl Iterator<Item = (TxnId, Time)> {
     unended.iter().filter_map(|(txn, how)| match how {
         Unended::Decided(at) => Some((*txn, *at)),
@@ -126,7 +126,7 @@ fn decided(unended: &BTreeMap<TxnId, Unended>) -> impl Iterator<Item = (TxnId, T
     })
 }
 
-/// The end of what is prepared in a frame.
+/// Builds the end frame of a transaction from its prepare frame.
 fn ended(txn: TxnId, prepared: &FrameBytes, at: Time) -> FrameBytes {
     let (_, records) = prepared.read();
     let mut frame = FrameWriter::new(FrameKind::End(txn));
@@ -149,7 +149,7 @@ mod tests {
         TxnId { coordinator, incarnation: 7, number }
     }
 
-    /// A frame that writes to partitions, each from a version.
+    /// A frame that writes to partitions, each of them from the given version.
     fn frame(position: Position, kind: FrameKind, writes: &[(i64, Version)]) -> TailFrame {
         let mut frame = FrameWriter::new(kind);
         for (start, previous) in writes {
@@ -169,7 +169,7 @@ mod tests {
         BTreeMap::from(fenced)
     }
 
-    /// What was history at s1 alone.
+    /// The history of s1 alone.
     fn take_over_s1(known: BTreeMap<SiteId, Fenced>) -> Result<TakeOver, String> {
         let found = take_over(&BTreeMap::from([(S1, Lost { known, is_kept: true })]));
         found.map(|mut found| found.remove(&S1).expect("it was asked for"))
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(versions(&found[&S2]), [(5, 5)]);
         assert!(found.values().all(|found| found.undecided.is_empty()));
 
-        // Of a coordinator without a tail it is not known what it has decided.
+        // Without the coordinator's tail, its decisions are unknown.
         let both = BTreeMap::from([(S1, lost(None)), (S2, lost(of_s2))]);
         let found = take_over(&both).expect("s1 masters nothing for others");
         let undecided = [5, 6].map(|start| (T, Key::int(start)));
@@ -275,7 +275,7 @@ mod tests {
         kept.settle(30);
         assert_eq!(kept.frames.keys().copied().collect::<Vec<_>>(), [40]);
         assert_eq!(kept.unended.keys().copied().collect::<Vec<_>>(), [open]);
-        // What comes late is settled as well.
+        // A stable frame that arrives late is not kept.
         push(&mut kept, frame(20, FrameKind::Prepare(over), &[(6, 4)]));
         assert_eq!((kept.frames.len(), kept.received), (1, 40));
         kept.settle(40);
