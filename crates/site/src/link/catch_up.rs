@@ -1,34 +1,34 @@
-//! Catching up: what a subscriber lacks of the events in this log.
+//! Catching up: the events in this log that a subscriber has missed.
 //!
-//! **Contract.** A replica that has version `v` of some keys asks the site that it takes for their
-//! master. After the answer, every event of these keys after `v` that this log holds is in the
-//! stream, or is not durable yet and will be. If this site is their master, and the asker a
-//! follower, the answer ends with `joined`: from there on, the stream speaks for the replica.
+//! **Contract.** A replica with version `v` of some keys asks the site that it believes to be their
+//! master. After the answer, every event of these keys after `v` in this log is in the stream, or
+//! is not durable yet and will be. If this site is their master and the subscriber a follower, the
+//! answer ends with `joined`: from there on, the stream covers the replica.
 //!
-//! The events of a key are one chain of versions, which goes from log to log with the mastership:
+//! The events of a key are one chain of versions, which moves from log to log with the mastership:
 //!
 //! ```text
 //!   version     … 26 │ 27 ······ 34 │ 35 ·· 37 │ 38 ·····▶
 //!   in log of     s2 │ s1, 1st term │ s2       │ s1, 2nd term
 //!
-//!   a replica at 26 asks s1 ─▶ 27 … 34, 38 …; it applies 34, a release, asks s2 for what follows,
-//!                              and meets 38 … in its queue
+//!   a replica at 26 asks s1 ─▶ 27 … 34, 38 …; it applies 34, a release, asks s2 for the next ones,
+//!                              and then finds 38 … in its queue
 //! ```
 //!
-//! To answer, the log has to be read from a position behind which all events after `v` are. These
-//! are the cases, from the cheapest to the one that is always right:
+//! The log is read from a position such that no event after `v` lies before it. These are the
+//! cases, from the cheapest to the one that is always right:
 //!
-//! 1. *All that is held of the keys is at `v` or below.* Nothing is read: an event in this log has
-//!    moved the version here, so none leads beyond `v`.
-//! 2. *The last term began at version `v + 1` or below, since the stream was opened, and the asker
-//!    follows.* Nothing is read: what is after `v` is of that term, and all of that goes to the
-//!    asker by this stream.
-//! 3. *The replica has read this log up to a position.* It is read from there.
-//! 4. *The last term began at version `v + 1` or below.* It is read from the term's beginning: what
-//!    is after `v` is of that term.
-//! 5. *Nothing of that is known.* It is read from its beginning.
+//! 1. *All partitions over the keys are at `v` or below.* Nothing is read. An event in this log has
+//!    raised its partition's version, so none leads beyond `v`.
+//! 2. *The last term began at version `v + 1` or below, since the stream was opened, and the
+//!    subscriber is a follower.* Nothing is read. Events after `v` are of that term, and the stream
+//!    carries all events of that term.
+//! 3. *The replica has read this log up to a position.* The log is read from there.
+//! 4. *The last term began at version `v + 1` or below.* The log is read from the beginning of the
+//!    term, because events after `v` are of that term.
+//! 5. *None of these.* The log is read from its beginning.
 //!
-//! An answer is right for every later version of these keys, too: so it does no harm if it is late,
+//! An answer is right for every later version of these keys, too. So it does no harm if it is late,
 //! or if the replica was dropped and installed again in between.
 
 use super::outgoing::feed_item;
@@ -41,21 +41,22 @@ use isomer_log::{LogError, Position};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// A subscription, and what this site holds of its keys.
+/// A subscription, and the partitions of this site over its keys.
 struct Wanted {
     subscription: Subscription,
     held: Vec<Arc<SitePartition>>,
-    /// The log has to be read from here; `None`: it need not be.
+    /// The position from which the log must be read; `None`: nothing is read.
     from: Option<Position>,
 }
 
 impl Site {
-    /// Sends a subscriber what it lacks, whoever is master now, by the stream that it names.
+    /// Sends a subscriber the events that it lacks, by the stream that it names. The subscriber
+    /// need not be a follower.
     pub(super) fn catch_up(&self, to: SiteId, epoch: Epoch, replicas: Vec<Subscription>) {
         let Some(opened_at) = self.open_stream(to, epoch) else {
-            return; // The receiver has opened the link anew, and asked again.
+            return; // The receiver has reopened the link since, and asked again.
         };
-        // What is shipped from now on goes by the stream, too, in front of the answer or behind it.
+        // Frames that are shipped from now on go by the stream, too, before the answer or after it.
         let mut wanted: Vec<Wanted> = replicas
             .into_iter()
             .map(|subscription| {
@@ -71,7 +72,7 @@ impl Site {
         wanted.sort_by(|a, b| a.place().cmp(&b.place()));
         let mut items = match self.missed(&wanted) {
             Ok(items) => items,
-            // The replicas stay behind, and ask again; reading our own log should not fail.
+            // The replicas stay behind, and ask again. A site's own log is expected to be readable.
             Err(error) => {
                 return self.trouble(&format!("cannot send {to} what it missed: {error}"));
             }
@@ -87,13 +88,14 @@ impl Site {
                 continue;
             }
             let followed = held.iter().filter(|p| p.is_master() && p.followers().contains(to));
-            // Of what was not asked about, events may be missing.
+            // Only the intersection joins: events of other keys may be missing.
             items.extend(followed.map(|partition| FeedItem::Joined {
                 table: subscription.table,
                 range: partition.range.intersection(&subscription.range),
             }));
         }
-        // Who keeps the tail has the frames of what is in the answer before it, in this stream.
+        // Ships first: a follower that keeps the tail gets the frames of the answer before the
+        // answer.
         self.ship();
         self.answer(to, epoch, items);
     }
@@ -122,7 +124,7 @@ impl Wanted {
     }
 }
 
-/// From where the log has to be read for a subscription: the table at the head of this module.
+/// The log position from which to read for a subscription: the cases at the head of this module.
 fn begins(
     opened_at: Position,
     to: SiteId,
@@ -130,7 +132,7 @@ fn begins(
     held: &[Arc<SitePartition>],
 ) -> Option<Position> {
     let Subscription { range, version, position, .. } = subscription;
-    // The mark first: once it is down, the version is that of all events in the log.
+    // The mark is tested first: without a mark, the version counts all events in the log.
     let is_at = |p: &Arc<SitePartition>| !p.is_publishing() && p.version() <= *version;
     if covers(held, range) && held.iter().all(is_at) {
         return None;
@@ -147,7 +149,7 @@ fn begins(
     })
 }
 
-/// True if neighbouring partitions hold all keys of a range.
+/// True if the partitions, in order and without gaps, cover the range.
 fn covers(held: &[Arc<SitePartition>], range: &KeyRange) -> bool {
     let meet =
         |pair: &[Arc<SitePartition>]| pair[0].range.end.as_ref() == Some(&pair[1].range.start);
@@ -156,8 +158,8 @@ fn covers(held: &[Arc<SitePartition>], range: &KeyRange) -> bool {
     all.covers(range) && held.windows(2).all(meet)
 }
 
-/// The log was cut: true if what is left of it begins where the replica is. The next event of a
-/// replica is in its master's log.
+/// True if a log that was cut still has the next event of the replica. That event is in its
+/// master's log.
 fn connects(items: &[FeedItem], subscription: &Subscription, held: &[Arc<SitePartition>]) -> bool {
     let Subscription { table, range, version, .. } = subscription;
     let next = |item: &FeedItem| {
@@ -167,7 +169,7 @@ fn connects(items: &[FeedItem], subscription: &Subscription, held: &[Arc<SitePar
     held.first().is_some_and(|p| p.version() == *version) || items.iter().any(next)
 }
 
-/// Adds the events of one frame that a subscriber lacks.
+/// Adds the events of one frame that subscribers lack.
 fn missed_in(
     from: SiteId,
     position: Position,
@@ -184,13 +186,13 @@ fn missed_in(
         let behind = wanted.partition_point(|wanted| wanted.place() <= (*table, start));
         let Some(Wanted { subscription, .. }) = wanted[..behind].last() else { return false };
         let is_of = subscription.table == *table && subscription.range.contains(start);
-        // The end of a replica here leads to no version, and concerns nobody else.
+        // The drop of a replica here leads to no version, and concerns this site only.
         is_of && *version > subscription.version && version > previous
     };
     let mut shared: Option<Arc<[u8]>> = None;
     for (at, record) in records.iter().enumerate() {
         let shared = shared.get_or_insert_with(|| Arc::from(frame));
-        // The replica will read on from the frame itself: meeting it twice does no harm.
+        // The replica will read on from this frame itself; a repeated event does no harm.
         items.extend(feed_item(from, record, at, shared, position).filter(lacks));
     }
 }

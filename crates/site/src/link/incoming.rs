@@ -1,20 +1,19 @@
-//! Receiving: one stream from each site that masters something replicated here.
+//! Receiving: one stream from each site that masters a partition with a replica here.
 //!
-//! A feed is put in order, its events are queued at their partitions (which then count as lagging),
-//! and the feed's word of completeness is passed on. Then the queues are worked off, partition by
-//! partition, by whoever comes first: the thread that received the feed, or a reader who waits
-//! ([`crate::refresh`]).
+//! Feeds are put in order. Their events are queued at their partitions, which count as lagging from
+//! then on; then the stream is closed up to the feed's time. The queues are worked off partition by
+//! partition, by the thread that received the feed or by a waiting reader ([`crate::refresh`]).
 //!
-//! **Opening a link anew** gives it the next epoch. Replicas leave the old stream, keep what they
-//! know themselves to be complete up to, and subscribe with their versions. Feeds of the old stream
-//! are ignored from then on; events of it that wait in queues are as true as before.
+//! **Reopening a link** gives it the next epoch. Replicas leave the old stream, keep their safe
+//! time, and subscribe with their versions. Feeds of the old stream are ignored from then on. Its
+//! events that are queued already stay valid.
 //!
-//! | what is noticed | at | what is done |
+//! | event | noticed by | action |
 //! | --- | --- | --- |
-//! | the master has begun a new run | its hello, or a feed of it | opens the link anew |
-//! | a gap that does not close | a tick | opens the link anew |
-//! | a master that says nothing | a tick, now and then | opens the link anew |
-//! | a replica that has not joined | a tick, now and then | subscribes it again |
+//! | the master has begun a new run | its hello, or a feed of it | reopens the link |
+//! | a gap that does not close | a tick | reopens the link |
+//! | a silent master | a tick, periodically | reopens the link |
+//! | a replica that has not joined | a tick, periodically | subscribes it again |
 
 use crate::message::{Epoch, Feed, FeedItem, Message, Subscription};
 use crate::partition::SitePartition;
@@ -26,38 +25,37 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-/// A message subscribes so many replicas at most.
+/// The most replicas in one subscription message.
 const SUBSCRIBED_AT_ONCE: usize = 500;
-/// Silent masters, and replicas that have not joined, are looked for so often while a master may be
-/// silent.
+/// Silent masters and replicas that have not joined are looked for every `silent_ns / LOOKS`.
 const LOOKS: u64 = 4;
 
 /// The feeds from one site.
 pub(super) struct Incoming {
-    /// How often the link was opened in this run: the stream's epoch.
+    /// How many times the link was opened in this run: the epoch of the stream.
     number: u64,
-    /// The sender's run that the stream is of; 0 until something was heard of it.
+    /// The sender's incarnation that the stream is of; 0 until its first feed or hello.
     sender: u64,
-    /// The number of the feed that is next.
+    /// The number of the next feed in order.
     next: u64,
-    /// Feeds that came before their turn.
+    /// Feeds that arrived out of order.
     early: BTreeMap<u64, Feed>,
-    /// Since when early ones wait.
+    /// Since when early feeds wait.
     waiting_since: Time,
-    /// When a feed in its turn came last, or the stream was opened.
+    /// When a feed in order last arrived, or the stream was opened.
     heard: Time,
-    /// Up to when earlier streams were closed; at first, when the link was opened.
+    /// The closed time of earlier streams; for the first stream, when the link was opened.
     closed_before: Time,
     stream: Stream,
 }
 
-/// A stream, as those see it who follow it.
+/// A stream, as its replicas see it.
 #[derive(Clone, Default)]
 pub(crate) struct Stream {
-    /// It has what was written from this position of the sender's log on, as [`Feed::since`] says; `None`: nothing
-    /// has come by it yet.
+    /// It has all frames from this position of the sender's log on, as [`Feed::since`] says;
+    /// `None`: no feed of it has arrived yet.
     pub(crate) since: Option<Position>,
-    /// Up to when it is known to have told everything.
+    /// Its closed time.
     pub(crate) feed: Arc<store::Feed>,
 }
 
@@ -75,7 +73,7 @@ impl Incoming {
         }
     }
 
-    /// Ends the present stream, and begins the next.
+    /// Ends the current stream, and begins the next.
     fn open(&mut self, sender: u64, now: Time) {
         *self = Incoming {
             number: self.number + 1,
@@ -99,19 +97,20 @@ impl Incoming {
 }
 
 impl Site {
-    /// The present stream from a site, if there is one.
+    /// The current stream from a site, if there is one.
     pub(crate) fn stream_from(&self, site: SiteId) -> Option<Stream> {
         let incoming = self.links.incoming.lock();
         incoming.get(&site).map(|link| link.stream.clone())
     }
 
-    /// Up to when the feeds that replicas here depend on are closed; `Time::MAX` if there are none.
+    /// The time up to which all feeds of replicas here are closed; `Time::MAX` if there are none.
     pub(crate) fn closed(&self) -> Time {
         let incoming = self.links.incoming.lock();
         incoming.values().map(Incoming::closed).min().unwrap_or(Time::MAX)
     }
 
-    /// Asks masters for everything after what these replicas have; not for those whose installation could be undone.
+    /// Asks masters for all events after the versions of these replicas. Skips replicas whose
+    /// installation is not durable.
     pub(crate) fn subscribe(&self, partitions: &[Arc<SitePartition>]) {
         let mut replicas: BTreeMap<SiteId, Vec<Subscription>> = BTreeMap::new();
         for partition in partitions {
@@ -139,7 +138,7 @@ impl Site {
         }
     }
 
-    /// False while a replica was installed, and a crash would undo that.
+    /// False while the installation of a replica is not durable, so that a crash could undo it.
     fn is_to_stay(&self, partition: &SitePartition) -> bool {
         let mut installed = self.links.installed.lock();
         installed.retain(|(.., position)| {
@@ -151,12 +150,13 @@ impl Site {
         !installed.iter().any(is_of)
     }
 
-    /// The replicas here that need a feed, by the site it comes from.
+    /// The replicas here that need a feed, by the site that sends it.
     pub(crate) fn followed(&self) -> BTreeMap<SiteId, Vec<Arc<SitePartition>>> {
         let mut followed: BTreeMap<SiteId, Vec<Arc<SitePartition>>> = BTreeMap::new();
         for table in self.tables().iter() {
             for (_, partition) in table.partitions.load().iter() {
-                // Nothing more comes for those that were let go. What is to be mastered here may be promoted elsewhere.
+                // A replica that was unfollowed gets no more events. One that is to become master
+                // here may yet be promoted elsewhere.
                 let ended = partition.is_unfollowed();
                 if let Some(source) = partition.source().filter(|_| !ended) {
                     followed.entry(source).or_default().push(partition.clone());
@@ -166,8 +166,7 @@ impl Site {
         followed
     }
 
-    /// A site has begun a new run. If something was heard of it or expected from it, that begins
-    /// anew.
+    /// A site has begun a new run. If there is a link from it, reopens that.
     pub(super) fn hear_hello(&self, from: SiteId, incarnation: u64) {
         let known = self.links.incoming.lock().get(&from).map(|link| link.sender);
         if known.is_some_and(|sender| sender < incarnation) {
@@ -175,7 +174,7 @@ impl Site {
         }
     }
 
-    /// Opens a link anew. `sender` is the other site's run, as far as it is known.
+    /// Reopens a link. `sender` is the incarnation of the other site, or 0.
     pub(super) fn open_link(&self, from: SiteId, sender: u64) {
         if let Some(link) = self.links.incoming.lock().get_mut(&from) {
             link.open(sender, self.time.now());
@@ -185,8 +184,8 @@ impl Site {
         self.subscribe(&replicas);
     }
 
-    /// Opens links anew on which something is missing, and subscribes replicas again that were not
-    /// answered. Part of a tick.
+    /// Reopens links that miss feeds, and subscribes replicas again that have not joined. Part of a
+    /// tick.
     pub(crate) fn watch_links(&self) {
         let (now, link_timeouts) = (self.time.now(), self.link_timeouts);
         let mut broken: Vec<SiteId> = {
@@ -236,10 +235,11 @@ impl Site {
             let mut incoming = self.links.incoming.lock();
             let Some(link) = incoming.get_mut(&from) else { return };
             if feed.epoch != (Epoch { incarnation: self.incarnation, number: link.number }) {
-                return; // Of an earlier stream.
+                return; // It belongs to an earlier stream.
             }
             if link.sender != 0 && link.sender < feed.from {
-                // The other site has lost what the stream was to it: its numbers begin anew.
+                // The other site has restarted and lost the state of the stream: its numbers begin
+                // anew.
                 drop(incoming);
                 return self.open_link(from, feed.from);
             }
@@ -274,7 +274,7 @@ impl Site {
         self.send_acks();
     }
 
-    /// Takes events that did not come by a stream. Gives the partitions that they are of.
+    /// Applies events that did not arrive by a stream. Returns their partitions.
     pub(crate) fn take_items(&self, from: SiteId, items: Vec<FeedItem>) -> Vec<Arc<SitePartition>> {
         let (feed, mut touched) = (Arc::default(), Vec::new());
         for item in items {
@@ -284,12 +284,12 @@ impl Site {
         touched
     }
 
-    /// The last run of a site that was heard of; 0: none.
+    /// The latest known incarnation of a site; 0: none.
     pub(crate) fn run_of(&self, site: SiteId) -> u64 {
         self.links.incoming.lock().get(&site).map_or(0, |link| link.sender)
     }
 
-    /// Queues one event at its partition. The queue counts before the feed is closed further.
+    /// Queues one event at its partition. Must precede the close of its feed.
     fn take_item(
         &self,
         from: SiteId,
@@ -300,7 +300,7 @@ impl Site {
         match &item {
             FeedItem::Joined { table, range } => {
                 for partition in self.table_or_new(*table).overlapping(range) {
-                    // The stream of a partition is the one that begins where it does.
+                    // A partition belongs to the stream that covers its first key.
                     if partition.source() == Some(from) && range.contains(&partition.range.start) {
                         partition.join(feed.clone(), range.covers(&partition.range));
                     }

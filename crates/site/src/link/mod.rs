@@ -3,33 +3,33 @@
 //! ```text
 //!   s1 (master)                                              s2 (replica)
 //!   durable frames ─▶ stream of feeds, epoch 1: 1 2 3 ╳ 5 6 ─▶ 1 2 3, and a gap
-//!        log       ◀── subscribe, epoch 2: version 31 ──────── opens the link anew
-//!         └─▶ what it lacks, joined ─▶ epoch 2: 1 2 3 ───────▶ in order, nothing missing
+//!        log       ◀── subscribe, epoch 2: version 31 ──────── reopens the link
+//!         └─▶ missed events, joined ─▶ epoch 2: 1 2 3 ───────▶ in order, nothing missing
 //! ```
 //!
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`outgoing`] | sending: frames that are durable, and heartbeats |
-//! | [`catch_up`] | what a subscriber lacks, and the proof that it is no more than that |
-//! | [`incoming`] | receiving: order, gaps, opening a link anew |
-//! | [`received`] | what of a log its followers do not need any more |
+//! | [`catch_up`] | the events that a subscriber has missed, and the proof that these are all |
+//! | [`incoming`] | receiving: order, gaps, reopening a link |
+//! | [`received`] | which part of a log its followers no longer need |
 //!
 //! **A stream** is from one run of a master to one run of a follower, and has an epoch, which the
-//! follower chooses. Its feeds are numbered. So a follower knows of every feed whether it is of the
-//! present stream, in its turn, early, or doubled; and if one does not come, it opens a new stream
-//! with the versions that its replicas have. That is the only way in which anything is sent again,
-//! and a master keeps nothing for followers but its log. When it wants to cut that, it asks them up to
-//! when they have made all that they follow durable themselves ([`received`]).
+//! follower chooses. Its feeds are numbered. So a follower knows whether a feed is of the current
+//! stream, next in order, early, or a duplicate. If one is missing, it opens a new stream with the
+//! versions that its replicas have. That is the only retransmission, so a master keeps nothing for
+//! followers but its log. Before it cuts the log, it asks them up to which time they have made
+//! durable all that they follow ([`received`]).
 //!
-//! **What a stream promises.** Of a partition that has *joined* it, every event after the version
-//! with which its replica subscribed is in the stream, or is not durable yet. And a feed that is
-//! *closed* up to a time says that it and those before hold every event of joined partitions up to
-//! then.
+//! **A stream promises** two things. For a partition that has *joined* it, every event after the
+//! version with which its replica subscribed is in the stream, or is not durable yet. A feed that
+//! is *closed* up to a time promises that it and the earlier feeds hold every event of joined
+//! partitions up to that time.
 //!
-//! **Loss.** A gap lasts for [`LinkTimeouts::gap_ns`] at most. If the last feeds of a stream are
-//! lost, the next heartbeat leaves a gap; if there are no heartbeats, the master does not know of
-//! the stream, or is down, and the link is opened anew after [`LinkTimeouts::silent_ns`]. A replica
-//! that is not joined asks again from time to time. Hellos only save time.
+//! **Loss.** A gap lasts at most [`LinkTimeouts::gap_ns`]. If the last feeds of a stream are lost,
+//! the next heartbeat reveals a gap. Without heartbeats the master does not know of the stream, or
+//! is down, and the link is reopened after [`LinkTimeouts::silent_ns`]. A replica that has not
+//! joined subscribes again periodically. Hellos only save time.
 
 pub(crate) mod catch_up;
 pub(crate) mod incoming;
@@ -49,57 +49,60 @@ use received::{Answers, Marks};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// When something is taken for lost that another site should have sent. To be wrong costs a few
-/// messages and some reading in the master's log.
+/// Timeouts after which messages of another site count as lost. A false alarm costs a few messages
+/// and some reads of the master's log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkTimeouts {
-    /// A feed is waited for so many nanoseconds, while later ones are there.
+    /// How long to wait for a missing feed once later ones are here, in nanoseconds.
     pub gap_ns: u64,
-    /// A master may say nothing for so many nanoseconds. Must be longer than the time between two
-    /// heartbeats: 16 ticks at most.
+    /// How long a master may be silent, in nanoseconds. Must be longer than the time between two
+    /// heartbeats, which is at most 16 ticks.
     pub silent_ns: u64,
 }
 
 impl Default for LinkTimeouts {
-    /// 50 ms for a gap. 3 s for silence: an idle site of the embedded runtime ticks every 64 ms.
+    /// 50 ms for a gap. 3 s for silence, because an idle site of the embedded runtime ticks every
+    /// 64 ms.
     fn default() -> LinkTimeouts {
         LinkTimeouts { gap_ns: 50_000_000, silent_ns: 3_000_000_000 }
     }
 }
 
-/// The links of a site, both ways.
+/// The links of a site, in both directions.
 #[derive(Default)]
 pub(crate) struct Links {
     incoming: Mutex<BTreeMap<SiteId, Incoming>>,
     outgoing: Mutex<BTreeMap<SiteId, Link>>,
     answers: Mutex<Answers>,
     marks: Mutex<Marks>,
-    /// The tail of this site's log, as others are to keep it; what is kept of theirs.
+    /// The tail of this site's log, which followers keep, and the tails that this site keeps.
     pub(crate) own_tail: Mutex<OwnTail>,
     pub(crate) other_tails: Mutex<OtherTails>,
-    /// Replicas that were installed here, by their ranges, and where in the log. While that is not durable they are not
-    /// subscribed: a master takes a subscription for a sign that the copy will be there.
+    /// Replicas that were installed here: their ranges, and the log position of the installation.
+    /// They subscribe once that is durable, because a master takes a subscription as proof that the
+    /// copy stays.
     pub(crate) installed: Mutex<Vec<(TableId, KeyRange, Position)>>,
-    /// When this site looked last for masters that are silent, and replicas that have not joined.
+    /// When this site last checked for silent masters and replicas that have not joined.
     looked: Mutex<Time>,
-    /// Events of partitions that do not exist here yet: their replica is being installed, or a
-    /// split that makes them has not been applied. Also the lock under which partitions come to be.
+    /// Events of partitions that do not exist here yet: their replica is being installed, or the
+    /// split that makes them has not been applied. Also the lock under which partitions are
+    /// created.
     pub(crate) early_events: Mutex<EarlyEvents>,
 }
 
 pub(crate) type EarlyEvents = BTreeMap<(TableId, Key), BTreeMap<Version, FeedItem>>;
 
 impl Site {
-    /// Says hello to the other sites, and subscribes the replicas that are here. To be called once
-    /// the site can receive messages.
+    /// Sends a hello to the other sites, and subscribes the replicas that are here. To be called
+    /// once the site can receive messages.
     pub fn greet(&self, others: impl Iterator<Item = SiteId>) {
         others.for_each(|other| self.introduce(other));
         let replicas: Vec<_> = self.followed().into_values().flatten().collect();
         self.subscribe(&replicas);
     }
 
-    /// The process of other sites can be reached, for the first time or again: what was sent there before may be
-    /// lost. So they are greeted again, and what is followed there is asked for again.
+    /// Sends hellos and reopens links to sites whose process can be reached, for the first time or
+    /// again. Earlier messages to them may be lost.
     pub fn meet(&self, others: &[SiteId]) {
         others.iter().for_each(|other| self.introduce_again(*other));
         let followed = self.followed();
@@ -107,7 +110,7 @@ impl Site {
         here.for_each(|source| self.open_link(*source, 0));
     }
 
-    /// Takes a message from another site.
+    /// Handles a message from another site.
     pub fn receive(&self, from: SiteId, message: Message) {
         if message.is_of_master() && self.is_fenced(from) {
             return;
@@ -147,9 +150,8 @@ impl Site {
 }
 
 impl Table {
-    /// Makes `new` the partitions in place of those that begin at the keys of `old`, with the
-    /// events that have arrived for them. Needs the early events' lock, under which events find their
-    /// partition.
+    /// Gives new partitions the events that have arrived for them early. The caller holds the lock
+    /// of the early events, under which events find their partition.
     pub(crate) fn adopt(early_events: &mut EarlyEvents, new: &[Arc<SitePartition>]) {
         for partition in new {
             let place = (partition.table, partition.range.start.clone());

@@ -1,14 +1,14 @@
-//! Sending: one stream to each site that follows something here.
+//! Sending: one stream to each site that follows a partition here.
 //!
-//! Whoever drives the site's disk calls [`Site::ship`] after a sync. Frames that are durable go, in
-//! the order of the log, to the sites that follow their partitions; with them goes the time up to
-//! which there is nothing else. What is not durable is not sent: a replica never holds what its
-//! master could lose.
+//! The driver of the site's disk calls [`Site::ship`] after a sync. Durable frames go, in the order
+//! of the log, to the sites that follow their partitions. With them goes the closed time, up to
+//! which there are no other events. Only durable frames are sent, so a replica never has events
+//! that its master could lose.
 //!
-//! **Heartbeats** say the time alone, tick after tick, and so that not everybody writes to
-//! everybody all the time, they grow rarer where nobody asks how far the feed has come (at 1, 2, 4,
-//! 8, 16, 32, 48 ticks since). Who reads a replica that is not that far does ask
-//! ([`crate::close_ahead`]), and is told often from then on.
+//! **Heartbeats** carry the closed time alone. To limit messages between idle sites, they grow
+//! rarer while no reader asks for the feed to be closed (at 1, 2, 4, 8, 16, 32, 48 ticks after the
+//! last request). A reader of a replica that lags asks ([`crate::close_ahead`]), and gets frequent
+//! heartbeats from then on.
 
 use super::received::Needs;
 use crate::message::{Epoch, Feed, FeedItem, Message, Question, TailItem};
@@ -21,41 +21,41 @@ use isomer_log::Position;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A heartbeat that nobody asks for is sent every so many ticks at least: the history that is kept
-/// for snapshots goes back to the last one.
+/// The longest time between heartbeats, in ticks. The history that is kept for snapshots goes back
+/// to the last heartbeat.
 const RARELY: u32 = 16;
 
 /// The feeds to one site.
 #[derive(Default)]
 pub(super) struct Link {
-    /// The present stream; `None` until the receiver has asked for one.
+    /// The current stream; `None` until the receiver has asked for one.
     epoch: Option<Epoch>,
-    /// How many feeds of the stream were sent.
+    /// The number of feeds sent by the stream.
     sent: u64,
     /// Where the log ended when the stream was opened.
     opened_at: Position,
-    /// The receiver follows, or has followed, something here.
+    /// The receiver follows, or has followed, a partition here.
     interested: bool,
-    /// Somebody there waits for the feed to be closed up to this time.
+    /// A reader at the receiver waits for the feed to be closed up to this time.
     wants: Time,
-    /// Ticks since somebody there waited for that.
+    /// Ticks since the last such request.
     unasked: u32,
-    /// Up to where the receiver needs our log.
+    /// Which part of this log the receiver needs.
     pub(super) needs: Needs,
-    /// It has had a hello of this run.
+    /// It has been sent a hello of this run.
     greeted: bool,
-    /// The receiver is to keep the tail of our log.
+    /// The receiver is to keep the tail of this log.
     keeps_tail: bool,
-    /// The stream by which it was sent the tail from its beginning.
+    /// The stream that has carried the tail from its beginning.
     tail_begun_in: Option<Epoch>,
-    /// Up to where it has said to keep it, of what came by the present stream.
+    /// The position up to which the receiver has acknowledged the tail, in the current stream.
     tailed: Position,
-    /// Up to where it was told that the tail is settled.
+    /// The stable position that it was last told.
     told_settled: Position,
 }
 
 impl Link {
-    /// Opens a stream, unless it is the present one. `end` is where the log ends. `false` if the
+    /// Opens a stream, unless it is the current one. `end` is the end of the log. False if the
     /// receiver has opened a later one.
     fn open(&mut self, epoch: Epoch, end: Position) -> bool {
         if self.epoch < Some(epoch) {
@@ -65,8 +65,8 @@ impl Link {
         self.epoch == Some(epoch)
     }
 
-    /// The receiver follows something here from now on, and is likely to read it. `end` is where the
-    /// log ends.
+    /// The receiver follows a partition here from now on, and readers are likely. `end` is the end
+    /// of the log.
     fn interest(&mut self, end: Position) {
         (self.interested, self.unasked) = (true, 0);
         self.needs.raise(end);
@@ -77,7 +77,7 @@ impl Link {
         self.unasked = 0;
     }
 
-    /// A tick has passed: is it time to say up to when that was all?
+    /// Counts a tick. True if a heartbeat is due.
     fn tick(&mut self) -> bool {
         self.unasked = self.unasked.wrapping_add(1);
         self.unasked.is_multiple_of(RARELY)
@@ -86,7 +86,7 @@ impl Link {
 }
 
 impl Site {
-    /// Closes the feed to a site up to a time, as soon as all that is before is durable.
+    /// Closes the feed to a site up to a time, as soon as all earlier frames are durable.
     pub(crate) fn close_feed(&self, to: SiteId, at_least: Time) {
         self.store.clock.raise(at_least);
         let mut links = self.links.outgoing.lock();
@@ -95,15 +95,15 @@ impl Site {
         self.ship();
     }
 
-    /// Sends what has become durable.
+    /// Sends the frames that have become durable.
     pub fn ship(&self) {
         self.send_acks();
         self.ship_and_say(|_| false);
         self.tell_done_early();
     }
 
-    /// Sends what has become durable, and to followers that have not heard for long up to when that
-    /// was all, even if there is nothing to send. Asks those that hold the log what they have received.
+    /// Sends the frames that have become durable, and the heartbeats that are due. Asks sites that
+    /// hold the log how much of it they have received.
     pub(crate) fn ship_at_tick(&self) {
         self.send_acks();
         self.ship_and_say(Link::tick);
@@ -117,8 +117,8 @@ impl Site {
         }
     }
 
-    /// Says hello to a site, once in a run. A run does not know which sites lack something of the
-    /// log that was written before it: it is kept until each has said what it has received.
+    /// Sends a hello to a site, once per run. A new run does not know which earlier frames a site
+    /// lacks, so it keeps all of them until each site has told what it has received.
     pub(super) fn introduce(&self, to: SiteId) {
         let mut links = self.links.outgoing.lock();
         let link = links.entry(to).or_default();
@@ -128,13 +128,13 @@ impl Site {
         }
     }
 
-    /// Says hello to a site that may have lost the last one.
+    /// Sends a hello to a site that may have lost the last one.
     pub(super) fn introduce_again(&self, to: SiteId) {
         self.links.outgoing.lock().entry(to).or_default().greeted = false;
         self.introduce(to);
     }
 
-    /// Sends what has become durable, and up to when that was all where it is wanted or due.
+    /// Sends the frames that have become durable, and the closed time where it is wanted or due.
     fn ship_and_say(&self, is_due: impl Fn(&mut Link) -> bool) {
         let mut links = self.links.outgoing.lock();
         let (frames, closed, durable) = self.take_outgoing();
@@ -155,7 +155,7 @@ impl Site {
             }
             let is_wanted = link.wants != Time::ZERO && link.wants <= closed;
             let has_news = is_due(link) || is_wanted || !items.is_empty();
-            // Without a stream, it will find them in the log when it has opened one.
+            // Without a stream, the receiver will find them in the log when it opens one.
             if link.epoch.is_some() && link.interested && has_news {
                 if is_wanted {
                     link.wants = Time::ZERO;
@@ -165,7 +165,7 @@ impl Site {
         }
     }
 
-    /// Extends the tail by what is of it among frames that are sent now. `None`: nobody keeps it.
+    /// Extends the tail by the frames that are sent now. `None` if no site keeps it.
     fn tail_of(
         &self,
         frames: &[Outgoing],
@@ -187,7 +187,7 @@ impl Site {
         Some((of_tail.into_iter().map(item).collect(), news))
     }
 
-    /// Adds what a site that keeps the tail is to be told of it.
+    /// Adds the items for a site that keeps the tail.
     fn add_tail(
         &self,
         link: &mut Link,
@@ -211,14 +211,14 @@ impl Site {
         }
         items.splice(0..0, frames.iter().cloned().map(FeedItem::Tail));
         items.extend(news.finished.iter().map(|txn| FeedItem::Tail(TailItem::Finished(*txn))));
-        // Not a reason to send something: what is kept for longer does no harm.
+        // No reason to send a feed by itself: a receiver may keep frames for longer.
         if !items.is_empty() && link.told_settled < news.settled {
             link.told_settled = news.settled;
             items.push(FeedItem::Tail(TailItem::Settled(news.settled)));
         }
     }
 
-    /// A site keeps the tail up to a position.
+    /// Records the position up to which a site keeps the tail.
     pub(super) fn hear_tailed(&self, from: SiteId, incarnation: u64, received: Position) {
         if incarnation != self.incarnation {
             return;
@@ -237,13 +237,13 @@ impl Site {
         (keeping.map(|(site, _)| *site).collect(), have.map(|(site, _)| *site).collect())
     }
 
-    /// True if a site has said that it keeps the tail up to a position.
+    /// True if a site has acknowledged the tail up to a position.
     pub(crate) fn keeps_tail_up_to(&self, site: SiteId, position: Position) -> bool {
         let links = self.links.outgoing.lock();
         links.get(&site).is_some_and(|link| link.keeps_tail && link.tailed >= position)
     }
 
-    /// Tells a site up to where the tail goes now, and asks it for word.
+    /// Brings a site's tail up to date, and asks it for an acknowledgement.
     pub(crate) fn ask_for_tail(&self, site: SiteId) {
         self.review_keeping(site);
         self.ship();
@@ -256,8 +256,8 @@ impl Site {
         self.send(site, Message::AskTailed);
     }
 
-    /// Asks those for word who have not said that they have the tail up to a position. Who follows nothing here any more
-    /// may have no stream by which it could get it.
+    /// Asks for acknowledgements of the tail up to a position. A site that no longer follows a
+    /// partition here may have no stream for it, so it is reviewed first.
     pub(crate) fn ask_for_tails(&self, position: Position) {
         let links = self.links.outgoing.lock();
         let lacks = |(_, link): &(&SiteId, &Link)| link.keeps_tail && link.tailed < position;
@@ -269,7 +269,7 @@ impl Site {
         }
     }
 
-    /// Who follows a partition with backups is to keep the tail.
+    /// Followers of a partition with backups, except fenced ones, are to keep the tail.
     pub(crate) fn begin_keeping(&self, partition: &SitePartition) {
         if self.is_backed(partition.table) {
             let followers = partition.followers();
@@ -281,7 +281,7 @@ impl Site {
         }
     }
 
-    /// A site that is gone keeps nothing.
+    /// A fenced site keeps no tail.
     pub(crate) fn stop_keeping(&self, site: SiteId) {
         if let Some(link) = self.links.outgoing.lock().get_mut(&site) {
             (link.keeps_tail, link.tail_begun_in) = (false, None);
@@ -289,8 +289,9 @@ impl Site {
         self.ticked.wake();
     }
 
-    /// A site may follow something else now: whether it is to keep the tail. Who has no copy yet, and no stream, need not:
-    /// its copy may never come, and this site may hold what is waited for.
+    /// Decides whether a site is to keep the tail, after its followed partitions may have changed.
+    /// A learner without a stream need not: its copy may never arrive, and waiting for it could
+    /// block the change that installs it.
     pub(crate) fn review_keeping(&self, site: SiteId) {
         let tail_begun_in = |link: &Link| link.tail_begun_in;
         let has_tail = self.links.outgoing.lock().get(&site).and_then(tail_begun_in).is_some();
@@ -309,8 +310,8 @@ impl Site {
         }
     }
 
-    /// These sites follow something here that begins at a position of the log: they are to get heartbeats, and
-    /// the log is kept for them.
+    /// These sites follow a partition whose term begins at a position of the log. They get
+    /// heartbeats, and the log is kept for them.
     pub(crate) fn expect_followers(&self, followers: &SiteSet, begin: Position) {
         let end = self.log.end();
         let mut links = self.links.outgoing.lock();
@@ -321,8 +322,8 @@ impl Site {
         }
     }
 
-    /// Opens a stream, unless it is the present one; gives the log's end when it was opened, or `None`
-    /// if the receiver has opened a later one.
+    /// Opens a stream, unless it is the current one. Returns where the log ended when it was
+    /// opened, or `None` if the receiver has opened a later one.
     pub(super) fn open_stream(&self, to: SiteId, epoch: Epoch) -> Option<Position> {
         let mut links = self.links.outgoing.lock();
         let link = links.entry(to).or_default();
@@ -333,12 +334,12 @@ impl Site {
         })
     }
 
-    /// Sends what a subscriber lacks, if its stream is still the present one.
+    /// Sends the answer to a subscription, if its stream is still the current one.
     pub(super) fn answer(&self, to: SiteId, epoch: Epoch, mut items: Vec<FeedItem>) {
         let mut links = self.links.outgoing.lock();
         if let Some(link) = links.get_mut(&to).filter(|link| link.epoch == Some(epoch)) {
             if link.tail_begun_in == link.epoch {
-                // What was logged before it followed anything is history, too.
+                // Frames from before the site followed any partition are stable history.
                 link.told_settled = self.tail_settled();
                 items.extend(self.tail_up_to_now());
             }
@@ -346,7 +347,7 @@ impl Site {
         }
     }
 
-    /// Sends the next feed of the present stream.
+    /// Sends the next feed of the current stream.
     fn send_feed(&self, to: SiteId, link: &mut Link, items: Vec<FeedItem>, closed: Time) {
         let epoch = link.epoch.expect("a feed is sent by a stream that was opened");
         link.sent += 1;
@@ -367,8 +368,8 @@ fn feed_items(from: SiteId, outgoing: &Outgoing) -> Vec<(&SiteSet, FeedItem)> {
         .collect()
 }
 
-/// A record as an event of its partition. A merge is the last event of the right partition, too, so
-/// that a replica of it knows what it waits for.
+/// A record as an event of its partition. A merge is also the last event of the right partition, so
+/// that a replica of the right partition learns of its end.
 pub(crate) fn feed_item(
     from: SiteId,
     record: &Record<'_>,

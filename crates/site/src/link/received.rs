@@ -1,35 +1,35 @@
-//! What of a log its followers do not need any more.
+//! Which part of a log its followers no longer need.
 //!
-//! A master keeps its log for followers that have not made its events durable in their own. Each event has
-//! a time, in whichever log it is, and each replica a time up to which it is complete. So a follower can say
-//! one time that is right for the log of every site: it has made durable what any of its replicas lacks up
-//! to then.
+//! A master keeps its log for followers that have not made its events durable in their own logs.
+//! Each event has a time, the same in every log, and each replica a time up to which it is
+//! complete. So a follower can answer with one time that holds for the logs of all sites: it has
+//! made durable every event up to that time that any of its replicas follows.
 //!
 //! ```text
-//!   s1: its log grows, and it marks now and then     s2: p (master s1) complete to @350, q (s3) to @320
+//!   s1: its log grows, and it marks at times         s2: p (master s1) complete to @350, q (s3) to @320
 //!       where it ended at what time:
 //!       100 @200   200 @300   300 @400
 //!   s1 ── ask 7 ──▶ s2      notes @320, and where its own log ends: 90
 //!                           … its log is durable up to 90
 //!   s1 ◀─ 7: @320 ─ s2
-//!   needed from 200 on: all before is of @300 or earlier
+//!   needed from 200 on: all frames before are of @300 or earlier
 //! ```
 //!
-//! That s2 speaks of `q`, too, matters where masters change: if s1 has mastered `q` for a while, and s2 has
-//! missed that, `q` is complete to a time before, so what s1 has logged of it stays. Nobody has to know which
-//! terms there were, or who followed whom.
+//! The answer covers `q`, too, because masters change. Suppose that s1 has mastered `q` for a
+//! while, and s2 has missed that. Then `q` is complete up to an earlier time, so the frames of s1
+//! about `q` stay. No site has to know the terms of a partition, or its followers.
 //!
-//! **A copy on its way.** What a site does not hold yet is not part of what it says. So a master keeps its log
-//! from where it gave the copy's snapshot, until the site subscribes the replica, or is let go; by then that is durable. What
-//! was said or asked before is void then. So it is where a mastership was acquired: the old master is a replica
-//! since it has released it.
+//! **A copy on its way.** An answer does not cover partitions that the site does not hold yet. So a
+//! master keeps its log from the copy's snapshot on, until the site subscribes the replica, or
+//! stops following; by then the copy is durable. Earlier answers and questions are void then. The
+//! same holds when a mastership is acquired: the old master is a replica since its release.
 //!
-//! **A new run** of a master knows nothing of all this: which terms it had, who followed then, what was
-//! said, and which copies were on their way. So it keeps the whole log that it finds, until each other site
-//! has said that it is beyond the log's end, and has subscribed whatever it is to follow.
+//! **A new run** of a master does not know the terms, followers, answers and copies of its earlier
+//! runs. So it keeps the whole log that it finds, until each other site has answered that it is
+//! beyond the log's end, and has subscribed all that it is to follow.
 //!
-//! Left out: while a master is down, its replicas are complete to the time when it went, so the sites that
-//! hold them let nobody cut a log.
+//! **Left out.** While a master is down, its replicas are complete up to the time of the failure
+//! only. So the sites that hold them keep all other masters from cutting their logs.
 
 use crate::message::{Message, Question};
 use crate::partition::{SitePartition, Table};
@@ -39,26 +39,26 @@ use isomer_log::Position;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// A site that holds the log is asked again after so many ticks: to find the answer, it looks at all its
+/// Ticks between two questions to a site that holds the log. To answer, the site looks at all its
 /// replicas.
 const ASKED_AGAIN: u32 = 16;
-/// So many places in the log are marked at most; then every other is forgotten.
+/// The most marks that are kept of a log; beyond that, every other one is dropped.
 const MARKS_MAX: usize = 4096;
 
-/// Up to where another site needs this log.
+/// Which part of this log another site needs.
 #[derive(Default)]
 pub(super) struct Needs {
-    /// It may need the log up to here: it was sent something of it, or has begun to follow.
+    /// It may need the log up to here: it was sent frames of it, or has begun to follow.
     until: Position,
-    /// It has made durable what it lacked up to here.
+    /// It has made durable what it needs up to here.
     received: Position,
-    /// Copies that it may not hold yet, and where their snapshots were taken.
+    /// Copies that it may not hold yet, and the log positions of their snapshots.
     copies: BTreeMap<(TableId, Key), Position>,
-    /// The last question.
+    /// The number of the last question.
     number: u64,
-    /// Answers to questions up to this one are void.
+    /// Answers to questions up to this number are void.
     void: u64,
-    /// Ticks in which it held the log.
+    /// The number of ticks in which it held the log.
     holding: u32,
 }
 
@@ -68,12 +68,12 @@ impl Needs {
         self.until = self.until.max(until);
     }
 
-    /// From where on it needs the log, copies on their way left aside.
+    /// The position from which it needs the log, apart from copies on their way.
     fn from(&self) -> Position {
         if self.received < self.until { self.received } else { Position::MAX }
     }
 
-    /// It is to follow what begins at `from`: what it has said so far does not count that in.
+    /// It begins to follow a partition from position `from`, which earlier answers do not cover.
     pub(super) fn renew(&mut self, from: Position) {
         self.received = self.received.min(from);
         self.void = self.number;
@@ -86,14 +86,14 @@ impl Needs {
         *expected = from.min(*expected);
     }
 
-    /// A copy has come: what is said of the log from now on counts it in.
+    /// A copy has arrived: later answers cover it.
     fn hold(&mut self, copy: &(TableId, Key)) {
         if let Some(from) = self.copies.remove(copy) {
             self.renew(from);
         }
     }
 
-    /// A tick has passed: gives the number of a question, if it is time for one.
+    /// Counts a tick. Returns the number of a question, if one is due.
     pub(super) fn ask(&mut self) -> Option<u64> {
         if self.from() == Position::MAX {
             return None;
@@ -105,7 +105,8 @@ impl Needs {
         })
     }
 
-    /// An answer may come after the next question: where a log is synced once a second, all of them do.
+    /// Records an answer. It may follow the next question: if a log is synced once a second, all
+    /// do.
     fn hear(&mut self, number: u64, received: Position) {
         if number > self.void {
             self.received = self.received.max(received);
@@ -113,12 +114,12 @@ impl Needs {
     }
 }
 
-/// Where the log ended, at what times.
+/// Where the log ended at what times.
 #[derive(Default)]
 pub(crate) struct Marks(VecDeque<(Time, Position)>);
 
 impl Marks {
-    /// Nothing that is in the log before `end` is later than `time`.
+    /// Adds a mark: no frame before `end` is later than `time`.
     pub(crate) fn add(&mut self, time: Time, end: Position) {
         if self.0.back().is_some_and(|(_, marked)| *marked == end) {
             return;
@@ -133,21 +134,21 @@ impl Marks {
         self.0.push_back((time, end));
     }
 
-    /// All before this position is at or before `time`.
+    /// A position such that all frames before it are at or before `time`.
     fn position(&self, time: Time) -> Position {
         let known = self.0.partition_point(|(marked, _)| *marked <= time);
         known.checked_sub(1).map_or(0, |at| self.0[at].1)
     }
 }
 
-/// What this site is asked, and is about to answer.
+/// The questions that this site was asked, and the answer that it is about to send.
 #[derive(Default)]
 pub(super) struct Answers {
     asked: BTreeMap<SiteId, Question>,
     ready: Option<Answer>,
 }
 
-/// To be sent when our own log is durable up to `end`.
+/// An answer that is sent when the site's own log is durable up to `end`.
 struct Answer {
     to: BTreeMap<SiteId, Question>,
     up_to: Time,
@@ -155,7 +156,7 @@ struct Answer {
 }
 
 impl Site {
-    /// The log is still needed by followers from here on.
+    /// The first position of the log that a follower still needs.
     pub(crate) fn needed_by_followers(&self) -> Position {
         let links = self.links.outgoing.lock();
         let needed = links.iter().map(|(site, link)| {
@@ -165,7 +166,7 @@ impl Site {
         needed.min().unwrap_or(Position::MAX)
     }
 
-    /// A copy on its way to a site is still wanted, as far as is known here: the site has not been let go.
+    /// True if a copy on its way is still wanted, as far as is known here: the site still follows.
     fn is_expected(&self, site: SiteId, (table, start): &(TableId, Key)) -> bool {
         let Some(table) = self.table(*table) else { return false };
         let map = table.partitions.load();
@@ -173,12 +174,12 @@ impl Site {
         partition.is_some_and(|p| !p.is_master() || p.followers().contains(site))
     }
 
-    /// Nothing is kept any longer for a site that is gone for good.
+    /// Keeps nothing for a site any longer, because it has left the cluster.
     pub(crate) fn dismiss(&self, site: SiteId) {
         self.links.outgoing.lock().remove(&site);
     }
 
-    /// These sites may have to be given a copy of a partition, from a position of the log on.
+    /// These sites may have to receive a copy of a partition, from a position of the log on.
     pub(crate) fn expect_copies(
         &self,
         partition: &SitePartition,
@@ -192,7 +193,8 @@ impl Site {
         }
     }
 
-    /// Copies of these partitions are not on their way to a site any more: it has subscribed them, or was let go.
+    /// Copies of these partitions are no longer on their way: the site has subscribed them, or has
+    /// stopped following.
     pub(crate) fn has_copies<'p>(
         &self,
         site: SiteId,
@@ -203,9 +205,9 @@ impl Site {
         held.for_each(|partition| needs.hold(&(partition.table, partition.range.start.clone())));
     }
 
-    /// Marks where the log ends. Part of a tick.
+    /// Marks the end of the log. Part of a tick.
     pub(crate) fn mark_log(&self) {
-        // In this order: what is in the log has had its time before.
+        // The order matters: a frame that is in the log has had its time before.
         let end = self.log.end();
         self.links.marks.lock().add(self.store.clock.last(), end);
     }
@@ -224,7 +226,8 @@ impl Site {
         self.links.answers.lock().asked.insert(from, question);
     }
 
-    /// Tells those who asked up to when their logs are not needed here any more. Part of a tick.
+    /// Answers the questions of other sites: up to which time their logs are not needed here. Part
+    /// of a tick.
     pub(crate) fn answer_what_is_received(&self) {
         let durable = self.log.durable();
         let mut answers = self.links.answers.lock();
@@ -237,16 +240,17 @@ impl Site {
         if answers.ready.is_none() && !answers.asked.is_empty() {
             let to = std::mem::take(&mut answers.asked);
             let up_to = self.has_all_up_to();
-            // What was applied is in the log by now.
+            // Events that were applied are in the log by now.
             answers.ready = Some(Answer { to, up_to, end: self.log.end() });
         }
     }
 
-    /// The replicas here lack nothing up to this time.
+    /// The time up to which the replicas here lack no event.
     fn has_all_up_to(&self) -> Time {
         let complete = |replica: &Arc<SitePartition>| {
             let complete = replica.safe_time();
-            // What it was split into may lack what it no longer waits for.
+            // The parts of a replica that was split may still lack events that it no longer waits
+            // for.
             if replica.is_gone() { replica.last() } else { complete }
         };
         self.followed().values().flatten().map(complete).min().unwrap_or(Time::MAX)
@@ -257,7 +261,7 @@ impl Site {
 mod tests {
     use super::*;
 
-    /// The number of the next question.
+    /// Asks until there is a question, and returns its number.
     fn asked(needs: &mut Needs) -> u64 {
         (0..ASKED_AGAIN).find_map(|_| needs.ask()).expect("it is asked while it holds the log")
     }

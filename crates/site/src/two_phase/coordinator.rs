@@ -21,15 +21,15 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// A site's writes.
+/// The writes of each site.
 type Writes = BTreeMap<SiteId, Vec<RowWrite>>;
 
-/// The right to commit a transaction. Without it, whoever asks is told that there was an abort; so
-/// when this is dropped before the decision, that is the abort.
+/// The right to commit a transaction. Participants that ask after its drop are told *aborted*, so
+/// dropping it before the decision aborts the transaction.
 struct CoordinatorGuard<'s> {
     site: &'s Site,
     txn: TxnId,
-    /// Who may hold locks for the transaction, and has no other way to hear that it is over.
+    /// Sites that may hold locks for the transaction, and are told of the end by the drop only.
     entered: SiteSet,
 }
 
@@ -43,13 +43,13 @@ impl Drop for CoordinatorGuard<'_> {
 }
 
 impl Site {
-    /// Runs a transaction over several sites, this one among them, and decides about it.
+    /// Runs a transaction over several sites, of which this is the coordinator.
     ///
     /// # Errors
-    /// As [`Site::run`]; and [`Failure::Participant`] if another site did not do its part.
+    /// As [`Site::run`]; [`Failure::Participant`] if a participant has failed or refused.
     ///
     /// # Panics
-    /// If the request says nothing of shares.
+    /// If `request.branches` is `None`.
     pub async fn coordinate<P: Peers>(
         &self,
         mut request: Request<'_>,
@@ -81,7 +81,8 @@ impl Site {
             return Ok(progress.reply(Committed { snapshot, commit: None }));
         }
         let mut seen = self.seen_by(coordinator_guard.txn);
-        // Where nobody has voted it is a commit as any other: nobody is in doubt of it, and who keeps the tail says nothing.
+        // Without votes this is a commit as any other: no site is in doubt, so the tail need not be
+        // waited for.
         let is_voted_on = !prepared.is_empty();
         let (commit, position, tickets) =
             self.decide(&mut coordinator_guard, &own, snapshot, prepared)?;
@@ -111,7 +112,7 @@ impl Site {
         CoordinatorGuard { site: self, txn, entered: SiteSet::EMPTY }
     }
 
-    /// Lets all sites enter, and gathers what they read at one time.
+    /// Sends `Enter` to all sites, and gathers the rows that they read at one time.
     async fn gather<P: Peers>(
         &self,
         coordinator_guard: &mut CoordinatorGuard<'_>,
@@ -162,8 +163,8 @@ impl Site {
         Ok((at, Gathered::of(rows)))
     }
 
-    /// Has another site do its part. Once that is fenced it is not waited for: its word would be void, and it may wait for
-    /// those who do not hear it.
+    /// Sends a request to a participant. Fails as soon as that site is fenced: its answer would be
+    /// void, and it may itself wait for sites that ignore it.
     async fn part_of<P: Peers>(
         &self,
         site: SiteId,
@@ -180,9 +181,9 @@ impl Site {
         }
     }
 
-    /// Prepares the writes of the others, at once; sites that wrote nothing see to it that what they
-    /// read is durable. Of a serializable transaction, all that they have locked is prepared, written or not. Gives
-    /// those that are prepared, with their proposals.
+    /// Prepares the writes of the participants, concurrently. Participants without writes make
+    /// their reads durable. For a serializable transaction (`is_all`), participants prepare
+    /// everything that they have locked. Returns the prepared sites with their proposals.
     async fn prepare_all<P: Peers>(
         &self,
         coordinator_guard: &CoordinatorGuard<'_>,
@@ -214,8 +215,8 @@ impl Site {
         Ok(answers?.into_iter().filter_map(wrote).collect())
     }
 
-    /// Decides to commit: one frame of the log, with this site's own writes. Nothing has changed if the
-    /// log refuses.
+    /// Decides to commit, by one frame of the log that has this site's own writes. If the log
+    /// refuses, nothing has changed.
     fn decide(
         &self,
         coordinator_guard: &mut CoordinatorGuard<'_>,
@@ -225,8 +226,9 @@ impl Site {
     ) -> Result<(Time, Position, Tickets), Failure> {
         let txn = coordinator_guard.txn;
         let mut context = self.context()?;
-        // A checkpoint finds the decision in the book or after its begin in the log; who fences a site finds it in the
-        // book, or it finds the fence.
+        // The lock orders the decision with checkpoints and fences. A checkpoint finds it in the
+        // transaction table, or in the log after its begin. A fence finds it in the table, or this
+        // finds the fence.
         let shaping = self.shaping.read();
         if let Some((site, _)) = prepared.iter().find(|(site, _)| self.is_fenced(*site)) {
             return Err(Failure::Participant(*site));
@@ -278,7 +280,7 @@ impl Site {
         context.collect_some();
     }
 
-    /// A transaction of this site's is over: if it is not decided, it was aborted.
+    /// Ends a transaction that this site coordinates. It is aborted unless it was decided.
     fn end_own(&self, txn: TxnId) {
         let branch = {
             let mut transactions = self.transactions.lock();
@@ -302,7 +304,7 @@ impl CoordinatorGuard<'_> {
     }
 }
 
-/// The sites that may have to write, in their order.
+/// The sites that may have to write, in the order of sites.
 fn writers(branches: &Shares) -> impl Iterator<Item = SiteId> {
     branches.iter().filter(|(_, branch)| !branch.is_read_only()).map(|(site, _)| *site)
 }
@@ -329,7 +331,7 @@ fn divide(branches: &Shares, txn: &Txn<'_>) -> Writes {
     divided
 }
 
-/// What another site's failure means for the transaction: if it gave no answer, it has no effect.
+/// Translates the failure of a participant: without an answer, its part has no effect.
 fn blamed(site: SiteId, failure: Failure) -> Failure {
     match failure {
         Failure::Stopped(_) | Failure::Unknown(_) => Failure::Participant(site),

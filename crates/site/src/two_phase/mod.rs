@@ -1,7 +1,8 @@
 //! Transactions over several sites: two-phase commit.
 //!
-//! A transaction that no single site can run is **coordinated** by one of the sites that hold its keys;
-//! the others **take part**. The coordinator runs the procedure, on rows that it gathers, and decides.
+//! A transaction that no single site can run is committed by two-phase commit. One of the sites
+//! that hold its keys is the **coordinator**; the others are **participants**. The coordinator runs
+//! the procedure on the rows that it has gathered, and decides.
 //!
 //! ```text
 //!   coordinator s1                          s2                        s3 (read only)
@@ -11,49 +12,54 @@
 //!   procedure, on the rows of t             │                         │
 //!   ── prepare, its writes, t ────────────▶ mark, log, propose 43     │
 //!   decide: mark, log at 44, install ◀───── 43 (durable)              │
-//!   durable: the client is told             │                         │
+//!   durable: the client is answered         │                         │
 //!   ┄┄ outcome: 44 ┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄▶ log, install at 44       │
-//!   ┄┄ outcome: leave ┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┼┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄▶ lets go of t
+//!   ┄┄ outcome: leave ┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┼┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄▶ releases t
 //!   forgets it ◀┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄ done ┄ (durable)
 //! ```
 //!
 //! Straight lines are requests ([`Part`], answered); dotted ones are [messages](crate::Message).
 //!
-//! **Locks** are taken site by site, in the order of sites and then keys, by everyone; so nobody waits in
-//! a circle. What is locked is the same at any later time; so only who reads more than that may have to
-//! read once more, if another site cannot show what was there at `t`, and the time moves on.
+//! **Locks** are taken site by site, in the order of sites and then of keys, by all transactions.
+//! So there are no deadlocks. Locked rows are the same at every later time. A participant with
+//! unlocked reads may be unable to read at `t`; then the others with unlocked reads read again, at
+//! the later time that it could.
 //!
-//! **One time.** A participant marks its partitions as publishing before it proposes a time, and they stay
-//! marked until the outcome. The commit gets a time of the coordinator's clock after all proposals. So a
-//! snapshot at or after it waits at a mark, wherever it looks first: nobody sees half. A feed does not
-//! speak for a time at or after an open proposal; replicas follow the `end` as any commit.
+//! **One time.** A participant marks its partitions as publishing before it proposes a time, and
+//! they stay marked until the outcome. The commit takes a time of the coordinator's clock after all
+//! proposals. A snapshot at or after that time waits at the first mark that it meets, so no reader
+//! sees half of the transaction. A feed is not closed up to an open proposal or beyond; replicas
+//! apply the `end` frame like any commit.
 //!
-//! **What a serializable transaction has only read** is locked and prepared like the rest ([`Part::PrepareAll`]), as an
-//! event without rows: so no commit there gets a time before its own that it has not seen, whatever dies meanwhile.
+//! **Rows that a serializable transaction has only read** are locked and prepared like the others
+//! ([`Part::PrepareAll`]), as an event without rows. So no later commit to their partitions gets a
+//! time before the transaction's own, whichever site fails.
 //!
-//! **Presumed abort.** The coordinator's decision is one frame of its log, with its own writes. It licenses
-//! itself to decide by a note in memory, made before anybody is asked and gone with a crash or with the
-//! request. Who asks about a transaction that is neither noted nor decided is told that it was aborted:
-//! so an abort needs no record, no acknowledgement and no time limit at the coordinator.
+//! **Presumed abort.** The coordinator's decision is one frame of its log, with its own writes.
+//! Before that it notes the transaction in memory; a crash, or the end of the request, removes the
+//! note. A participant that asks about a transaction without note and decision is told *aborted*.
+//! So aborts need no log record, no acknowledgement and no time limit at the coordinator.
+//!
+//! | failed site | the transaction |
 //!
 //! | who dies | what becomes of the transaction |
 //! | --- | --- |
-//! | a participant that has only entered | aborted: it does not know what it is asked to prepare |
-//! | a participant that is prepared | it comes back with its locks and marks, and asks |
-//! | the coordinator, before its decision is durable | aborted: participants ask, there is no record |
-//! | the coordinator, after | committed: it finds its decision in its log, and tells those who wait |
+//! | a participant that has only entered | aborts: after the restart it refuses to prepare |
+//! | a prepared participant | recovery restores its locks and marks, and it asks the coordinator |
+//! | the coordinator, before its decision is durable | aborts: participants ask, there is no record |
+//! | the coordinator, later | commits: it finds its decision in its log, and tells the participants |
 //!
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`coordinator`] | a transaction from its shares to its decision |
 //! | [`participant`] | entering, preparing, ending a part |
-//! | [`outcome`] | who tells whom, who asks whom, until all have heard; recovery |
+//! | [`outcome`] | messages and questions until all participants have ended; recovery |
 //!
-//! **Left out.** Readers of a marked partition wait even if their snapshot could be earlier: whatever a
-//! client was told can be read at the masters from then on, by anybody. A decision is not handed to
-//! another site if the coordinator stays away: participants wait for it (this is what two-phase commit is
-//! known for). The writes are in a participant's log twice, so that who reads a log need not join two of
-//! its frames.
+//! **Left out.** Readers of a marked partition wait even if their snapshot could be earlier, so
+//! that a commit can be read at all masters once its client is answered. Another site does not take
+//! over the decision of a failed coordinator: participants wait for its restart, as is usual with
+//! two-phase commit. A participant logs the writes twice, so that a reader of the log need not join
+//! two frames.
 
 pub(crate) mod coordinator;
 mod outcome;
@@ -70,20 +76,20 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::task::Waker;
 
-/// What a coordinator asks of a participant. Asked twice, it is answered the same.
+/// A request of a coordinator to a participant. Idempotent: repeated, it gets the same answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Part {
-    /// Lock what is to be written, and read everything as it is at `at`, or as soon after as can be.
+    /// Lock the keys to write, and read all others as of `at`, or as soon after as possible.
     Enter {
         /// The transaction.
         txn: TxnId,
         /// The participant's share of its footprint.
         footprint: Footprint,
-        /// Not before this time.
+        /// The earliest time to read at.
         at: Time,
     },
-    /// Make sure that these rows can be written, whatever happens, at whatever time after `at`. Without
-    /// rows: that what was read is durable.
+    /// Vote on writing these rows at any time after `at`. Without rows: make sure that what was
+    /// read is durable.
     Prepare {
         /// The transaction.
         txn: TxnId,
@@ -92,8 +98,8 @@ pub enum Part {
         /// The participant's share of its writes, ordered by table and key.
         writes: Vec<RowWrite>,
     },
-    /// As [`Part::Prepare`], and everything that is locked stays as it is until the outcome, written or not: a
-    /// partition without rows to write gets an event without rows.
+    /// As [`Part::Prepare`]. In addition all locked partitions stay as they are until the outcome:
+    /// a partition without rows to write gets an event without rows.
     PrepareAll {
         /// The transaction.
         txn: TxnId,
@@ -109,16 +115,16 @@ pub enum Part {
 pub enum PartAnswer {
     /// It has entered.
     Entered(Entered),
-    /// It is prepared: the commit must not be before this time.
+    /// It is prepared. The commit time must not be before this time.
     Prepared(Time),
 }
 
-/// What a participant has read.
+/// The rows that a participant has read.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entered {
-    /// At which time.
+    /// The time of the read.
     pub at: Time,
-    /// It has locked all that it has read: the rows are the same at any later time.
+    /// All of them are locked, so they are the same at any later time.
     pub is_fixed: bool,
     /// The rows.
     pub rows: Vec<GatheredRow>,
@@ -131,34 +137,36 @@ pub struct RowWrite {
     pub table: TableId,
     /// The key.
     pub key: Key,
-    /// The value; `None`: it is deleted.
+    /// The value; `None` deletes the row.
     #[serde(with = "serde_bytes")]
     pub value: Option<Vec<u8>>,
 }
 
-/// How a coordinator reaches the sites that take part.
+/// Connects a coordinator to the participants.
 #[allow(
     async_fn_in_trait,
     reason = "callers are generic; whether futures are Send is theirs to say"
 )]
 pub trait Peers {
-    /// Asks a participant: what [`Site::part`](crate::Site::part) answers there.
-    /// [`Failure::Stopped`] says nothing about whether the request was carried out.
+    /// Sends a request to a participant, and returns the answer of
+    /// [`Site::part`](crate::Site::part) there. After [`Failure::Stopped`] it is unknown whether
+    /// the request was carried out.
     async fn part(&self, site: SiteId, part: Part) -> Result<PartAnswer, Failure>;
 }
 
-/// What a site knows of transactions over several sites.
+/// A site's state of transactions over several sites.
 #[derive(Default)]
 pub(crate) struct TransactionTable {
-    /// How many were begun by this run.
+    /// The number of transactions that this run has begun.
     begun: u64,
-    /// Those that this site coordinates and may yet commit.
+    /// Transactions that this site coordinates and may yet commit.
     undecided: BTreeSet<TxnId>,
-    /// Those that it has committed, and that not all participants are known to have ended.
+    /// Transactions that it has committed, and that not all participants are known to have ended.
     decided: BTreeMap<TxnId, Decided>,
-    /// Those that it takes part in.
+    /// Transactions in which it is a participant.
     branches: BTreeMap<TxnId, Branch>,
-    /// Those that it took part in and that were committed: to be acknowledged once this is safe.
+    /// Transactions that committed here as a participant, to be acknowledged once `Seen` is
+    /// durable.
     ended: Vec<(TxnId, Seen)>,
 }
 
@@ -167,12 +175,13 @@ pub(crate) struct TransactionTable {
 pub(crate) struct Decided {
     /// The time of the commit.
     pub(crate) at: Time,
-    /// Nobody is told before the log is durable up to here.
+    /// The end of the decision in the log. Participants are told once the log is durable up to
+    /// here.
     pub(crate) position: Position,
     /// The participants that have not acknowledged it.
     pub(crate) waiting: SiteSet,
-    /// When they were told last.
+    /// When they were last told.
     pub(crate) told: Time,
-    /// The coordinator, if its client waits until all have acknowledged.
+    /// Wakes the coordinator, if its client waits for all acknowledgements.
     pub(crate) waiter: Option<Waker>,
 }

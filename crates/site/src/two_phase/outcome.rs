@@ -1,8 +1,8 @@
-//! How every participant comes to hear the outcome, whatever is lost or dies.
+//! Delivery of outcomes to participants, despite lost messages and failed sites.
 //!
-//! The coordinator tells it when its decision is durable, and again from time to time to those who have
-//! not acknowledged it. A participant that hears nothing asks. Nothing here waits: it happens when a
-//! message arrives, and at every tick.
+//! The coordinator tells the participants once its decision is durable. It repeats that to those
+//! that have not acknowledged it. A participant without news asks. Nothing here waits: all of it
+//! runs when a message arrives, and at every tick.
 
 use super::participant::Branch;
 use super::{Decided, TransactionTable};
@@ -17,12 +17,13 @@ use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::task::Poll;
 
-/// After this long without a word, in nanoseconds, a participant asks, and a coordinator tells again. Much
-/// longer than a commit takes under load: what is asked too early makes the load heavier.
+/// Without news for this many nanoseconds, a participant asks and a coordinator repeats its
+/// message. Much longer than a commit takes under load, because early questions would add to the
+/// load.
 const SILENCE_NS: u64 = 200_000_000;
 
 impl Site {
-    /// How many transactions over several sites have not come to their end here.
+    /// The number of transactions over several sites that are not finished here.
     pub fn unfinished(&self) -> usize {
         let transactions = self.transactions.lock();
         transactions.undecided.len()
@@ -31,11 +32,11 @@ impl Site {
             + transactions.ended.len()
     }
 
-    /// Waits until the site is needed for no transaction over several sites. To be asked before a site
-    /// goes away for good.
+    /// Waits until no transaction over several sites needs this site. Required before the site
+    /// leaves the cluster.
     ///
     /// # Errors
-    /// [`LogError`], if the log has failed: what has not ended then ends after a restart.
+    /// [`LogError`] if the log has failed; open transactions then end after a restart.
     pub async fn finish(&self) -> Result<(), LogError> {
         while self.unfinished() > 0 {
             self.serving()?;
@@ -44,7 +45,7 @@ impl Site {
         Ok(())
     }
 
-    /// Tells the participants of a decision that is durable.
+    /// Tells the participants a durable decision.
     pub(super) fn tell(&self, txn: TxnId) {
         if let Some(decided) = self.transactions.lock().decided.get_mut(&txn) {
             self.tell_again(txn, decided);
@@ -58,11 +59,11 @@ impl Site {
         }
     }
 
-    /// A participant asks for an outcome.
+    /// Answers a participant's question for an outcome.
     pub(crate) fn asked_for_outcome(&self, from: SiteId, txn: TxnId) {
         let transactions = self.transactions.lock();
         if transactions.undecided.contains(&txn) {
-            return; // It will hear.
+            return; // The decision will be sent.
         }
         let at = match transactions.decided.get(&txn) {
             Some(decided) if decided.position > self.log.durable() => return,
@@ -73,13 +74,14 @@ impl Site {
         self.send(from, Message::Outcome { txn, at });
     }
 
-    /// The coordinator tells an outcome: the time of the commit, or none if there was an abort.
+    /// Applies an outcome: the commit time, or `None` for an abort.
     pub(crate) fn hear_outcome(&self, txn: TxnId, at: Option<Time>) {
         let mut transactions = self.transactions.lock();
         let Some(branch) = transactions.branches.get(&txn) else {
             let is_ending = transactions.ended.iter().any(|(other, _)| *other == txn);
             if at.is_some() && !is_ending {
-                // It has ended, perhaps in an earlier run: backups may still have to hear of it.
+                // It has ended, perhaps in an earlier run; backups may not have acknowledged it
+                // yet.
                 let seen = Seen { position: 0, ticket: self.last_ticket() };
                 transactions.ended.push((txn, seen));
                 drop(transactions);
@@ -93,8 +95,8 @@ impl Site {
                     let seen = Seen { position, ticket: self.last_ticket() };
                     transactions.ended.push((txn, seen));
                 }
-                Ok(_) => {} // Who forgets an abort asks again.
-                // It stays prepared, and hears of it again.
+                Ok(_) => {} // An abort is not acknowledged: a participant without it asks again.
+                // It stays prepared until the outcome comes again.
                 Err(error) => {
                     return self.trouble(&format!("{txn} cannot be ended: {error}"));
                 }
@@ -105,7 +107,7 @@ impl Site {
         branch.into_iter().for_each(|branch| self.release_pin(branch));
     }
 
-    /// A participant has ended its parts for good.
+    /// Records that a participant has ended these transactions durably.
     pub(crate) fn hear_done(&self, from: SiteId, txns: &[TxnId]) {
         let mut transactions = self.transactions.lock();
         for txn in txns {
@@ -119,7 +121,7 @@ impl Site {
         }
     }
 
-    /// A site has begun a new run: what earlier ones left open is asked for at the next tick.
+    /// A coordinator has restarted: the next tick asks for the transactions of its earlier runs.
     pub(crate) fn has_restarted(&self, coordinator: SiteId, incarnation: u64) {
         let mut transactions = self.transactions.lock();
         let left = |txn: &TxnId| txn.coordinator == coordinator && txn.incarnation < incarnation;
@@ -127,7 +129,7 @@ impl Site {
         branches.for_each(|(_, branch)| branch.heard = Time::ZERO);
     }
 
-    /// Acknowledges what has ended for good, and is at as many backups as it has to be.
+    /// Acknowledges ended transactions that are durable, also at the backups.
     pub(crate) fn tell_done(&self) {
         let durable = self.log.durable();
         let mut transactions = self.transactions.lock();
@@ -145,7 +147,7 @@ impl Site {
         }
     }
 
-    /// The same, if a coordinator may wait for it.
+    /// The same, if a coordinator may be waiting for backups.
     pub(crate) fn tell_done_early(&self) {
         let is_waited_for = |(_, seen): &(TxnId, Seen)| seen.ticket > 0;
         let is_early = self.transactions.lock().ended.iter().any(is_waited_for);
@@ -154,8 +156,8 @@ impl Site {
         }
     }
 
-    /// What this site has open with another: transactions that the other coordinates, and decisions that it has not
-    /// acknowledged, with their times.
+    /// The open transactions that this site shares with another: in-doubt transactions that the
+    /// other one coordinates, and decisions that it has not acknowledged, with their times.
     pub(crate) fn shared_with(&self, site: SiteId) -> (Vec<TxnId>, Vec<(TxnId, Time)>) {
         let transactions = self.transactions.lock();
         let in_doubt = transactions.branches.keys().filter(|txn| txn.coordinator == site);
@@ -163,7 +165,7 @@ impl Site {
         (in_doubt.copied().collect(), decided.map(|(txn, d)| (*txn, d.at)).collect())
     }
 
-    /// What has not come to its end: shares that are prepared here, and decisions of this site.
+    /// Open transactions for the tail: branches that are prepared here, and decisions of this site.
     pub(crate) fn unended(&self) -> Vec<(TxnId, Unended)> {
         let transactions = self.transactions.lock();
         let prepared = transactions.branches.iter().filter_map(|(txn, branch)| {
@@ -173,19 +175,20 @@ impl Site {
         prepared.chain(decided).collect()
     }
 
-    /// True if the transaction was committed here, and not all have acknowledged that.
+    /// True if the transaction was committed here, and not all participants have acknowledged that.
     pub(crate) fn is_decided(&self, txn: TxnId) -> bool {
         self.transactions.lock().decided.contains_key(&txn)
     }
 
-    /// Those who wait for acknowledgements may have to wait no more.
+    /// Wakes all coordinators that wait for acknowledgements, so that they check again.
     pub(crate) fn wake_coordinators(&self) {
         let transactions = self.transactions.lock();
         let waiters = transactions.decided.values().filter_map(|decided| decided.waiter.as_ref());
         waiters.for_each(|waiter| waiter.wake_by_ref());
     }
 
-    /// Ready when all participants have acknowledged a commit, but those whose part others have taken over.
+    /// Ready when all participants have acknowledged a commit, except those that were taken over
+    /// from.
     pub(super) async fn until_done(&self, txn: TxnId) {
         poll_fn(|cx| {
             let mut transactions = self.transactions.lock();
@@ -199,7 +202,7 @@ impl Site {
         .await;
     }
 
-    /// Acknowledges, asks, tells again: what a tick does for transactions over several sites.
+    /// Acknowledges, asks and repeats. Part of a tick.
     pub(crate) fn pursue(&self) {
         let now = self.time.now();
         let is_due = |since: Time| now.0.saturating_sub(since.0) >= SILENCE_NS;
@@ -214,7 +217,7 @@ impl Site {
             branch.heard = now;
             self.send(txn.coordinator, Message::Ask { txn: *txn });
         }
-        // Who has only entered is told by nobody else that its coordinator is gone.
+        // A branch that has only entered gets no other notice that its coordinator was fenced.
         let is_lost = |txn: &TxnId, branch: &mut Branch| {
             branch.prepared.is_none() && self.is_fenced(txn.coordinator)
         };
@@ -224,7 +227,7 @@ impl Site {
         telling.for_each(|(txn, decided)| self.tell_again(*txn, decided));
     }
 
-    /// Enters a decision that was found in the log or a checkpoint.
+    /// Restores a decision that was found in the log or a checkpoint.
     pub(crate) fn restore_decision(&self, txn: TxnId, at: Time, waiting: SiteSet) {
         let decided = Decided { at, position: 0, waiting, told: Time::ZERO, waiter: None };
         self.transactions.lock().decided.insert(txn, decided);

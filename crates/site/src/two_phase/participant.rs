@@ -1,4 +1,4 @@
-//! Taking part in a transaction over several sites: enter, prepare, end.
+//! Participants of a transaction over several sites: enter, prepare, end.
 //!
 //! ```text
 //!   enter ──▶ holds locks, keeps history ──▶ prepare ──▶ marked, in the log ──▶ end: installed
@@ -6,7 +6,7 @@
 //!                    └────────── outcome: leave ────────────────┴─────────────▶ end: unmarked
 //! ```
 //!
-//! Until it is prepared, a share is in memory only and is lost with it; afterwards it comes back.
+//! Until it is prepared, a branch is in memory only; a prepared branch survives a crash.
 
 use super::{Entered, Part, PartAnswer, RowWrite};
 use crate::backup::Seen;
@@ -27,30 +27,30 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// What a site holds for a transaction over several sites.
+/// The branch of a transaction at one site.
 #[derive(Default)]
 pub(crate) struct Branch {
     pub(super) held: Held,
-    /// Keeps what is read without a lock, until it is known that nobody needs it at another time.
+    /// Keeps the versions that unlocked reads may need, until the time of the read is fixed.
     snapshot_pin: Option<SnapshotPin>,
-    /// The time at which it reads; never earlier than it was.
+    /// The time of the read; never decreases.
     at: Time,
-    /// Up to where in the log its reads have seen events.
+    /// The events that its reads have seen.
     pub(super) seen: Seen,
     pub(super) prepared: Option<Prepared>,
-    /// When the coordinator was heard of, or asked, last.
+    /// When the coordinator was last heard or asked.
     pub(super) heard: Time,
 }
 
-/// A share that ends as the coordinator says.
+/// The prepared part of a branch. Only the coordinator can end it.
 pub(super) struct Prepared {
-    /// As it is in the log.
+    /// The prepare frame, as logged.
     pub(super) frame: Vec<u8>,
     proposal: Time,
     position: Position,
 }
 
-/// A share that is taken out of the book to be worked on; given back, or let go.
+/// A branch that was taken out of the transaction table for a request. Released if not put back.
 struct Entering<'s> {
     site: &'s Site,
     branch: Option<Branch>,
@@ -63,10 +63,10 @@ impl Drop for Entering<'_> {
 }
 
 impl Site {
-    /// Takes part in a transaction over several sites.
+    /// Carries out a coordinator's request.
     ///
     /// # Errors
-    /// [`Failure`]; the transaction must be aborted then.
+    /// [`Failure`]; the coordinator must abort then.
     pub async fn part(&self, part: Part) -> Result<PartAnswer, Failure> {
         self.confirmed().await?;
         match part {
@@ -84,7 +84,7 @@ impl Site {
         }
     }
 
-    /// Locks what is to be written, and reads at `at`, or as soon after as this site can.
+    /// Locks the keys to write, and reads as of `at`, or as soon after as this site can.
     pub(super) async fn enter(
         &self,
         txn: TxnId,
@@ -117,19 +117,19 @@ impl Site {
             .branches
             .extend(entering.branch.take().map(|branch| (txn, branch)));
         if footprint.is_read_only() {
-            // It is not asked again: a prepare would have waited.
+            // The last request for a read-only branch, so the wait for durability is here.
             self.safe(seen, &[]).await.map_err(Failure::Unknown)?;
         }
         Ok(entered)
     }
 
-    /// Refuses a part in what a fenced site coordinates.
+    /// Refuses requests of a fenced coordinator.
     fn check_coordinator(&self, txn: TxnId) -> Result<(), Failure> {
         let is_fenced = self.is_fenced(txn.coordinator);
         if is_fenced { Err(Failure::Participant(self.id)) } else { Ok(()) }
     }
 
-    /// What the site holds for the transaction so far. Who is prepared does not enter again.
+    /// Takes the branch out of the transaction table. A prepared one cannot enter again.
     fn take_branch(&self, txn: TxnId) -> Result<Branch, Failure> {
         let mut transactions = self.transactions.lock();
         self.check_coordinator(txn)?;
@@ -192,8 +192,8 @@ impl Site {
         Ok(proposal)
     }
 
-    /// Marks what is written, or all that is locked, and logs it. Gives the earliest time of the commit, and when
-    /// to answer.
+    /// Marks the partitions to write (`is_all`: all that are locked), and logs the prepare. Returns
+    /// the earliest commit time, and the events that must be durable before the answer.
     fn propose(
         &self,
         txn: TxnId,
@@ -236,7 +236,7 @@ impl Site {
         }
     }
 
-    /// Asks for room before anything is promised.
+    /// Refuses before the vote if the rows exceed the memory limit.
     pub(super) fn room_for_writes(&self, writes: &[RowWrite]) -> Result<(), Full> {
         let rows = writes.iter().map(|w| (w.table, w.key.as_bytes(), w.value.as_deref()));
         let room = self.room_for(rows);
@@ -248,8 +248,8 @@ impl Site {
         room
     }
 
-    /// Writes the end of a prepared share into the log, and makes it so. `at` is the time of the
-    /// commit; `None`: it was aborted.
+    /// Logs the end of a prepared branch, and applies its writes. `at` is the commit time; `None`:
+    /// aborted.
     pub(super) fn end_prepared(
         &self,
         txn: TxnId,
@@ -281,10 +281,10 @@ impl Site {
         Ok(position)
     }
 
-    /// Brings a share back that was prepared when the site stopped. `frame` has been read before.
+    /// Restores a branch that was prepared when the site stopped. The frame is readable.
     ///
     /// # Errors
-    /// [`BadFrame`] if the partitions are not as they were when it was prepared, and locked since.
+    /// [`BadFrame`] if a partition is not in the state that was locked.
     pub(crate) fn restore_branch(&self, txn: TxnId, frame: Vec<u8>) -> Result<(), BadFrame> {
         let (head, records) = read_any_frame(&frame)?;
         let mut branch = Branch::default();
@@ -304,7 +304,7 @@ impl Site {
         Ok(())
     }
 
-    /// True if a transaction is prepared here, for good, that writes to the partition that begins at `start`.
+    /// True if a durable prepare here has locked the partition that begins at `start`.
     pub(crate) fn is_prepared_on(&self, table: TableId, start: &Key) -> bool {
         let durable = self.log.durable();
         let is_prepared = |branch: &Branch| {
@@ -317,7 +317,7 @@ impl Site {
             .any(|branch| is_prepared(branch) && branch.held.find(table, start).is_some())
     }
 
-    /// Gives back what a share holds.
+    /// Releases the resources of a branch.
     pub(super) fn release_pin(&self, mut branch: Branch) {
         branch
             .snapshot_pin
@@ -328,8 +328,8 @@ impl Site {
 }
 
 impl Branch {
-    /// Adds a record without rows for each partition that is locked and not among those `written`: no other commit
-    /// there gets a time that is earlier than this one's, whatever dies.
+    /// Adds a record without rows for each locked partition that is not in `written`. Then no other
+    /// commit there gets a time before this one's, whichever site fails.
     fn touch(&self, frame: &mut FrameWriter, written: &mut Vec<Arc<SitePartition>>) {
         for partition in self.held.iter() {
             if !written.iter().any(|other| Arc::ptr_eq(other, partition)) {
@@ -340,7 +340,7 @@ impl Branch {
         }
     }
 
-    /// Adds rows to a frame, as records of the partitions they are in; gives these, in that order.
+    /// Adds rows to a frame, as records of their partitions. Returns the partitions in that order.
     pub(super) fn write(
         &self,
         frame: &mut FrameWriter,
@@ -368,7 +368,7 @@ impl Branch {
 }
 
 impl Resolved<'_> {
-    /// The earliest time at which all of it can be read, given the locks.
+    /// The earliest time at which all partitions can be read, given the locks.
     fn earliest(&self) -> Time {
         let each = self.partitions.iter().zip(&self.written).map(|(partition, written)| {
             if *written { partition.since().max(partition.last()) } else { partition.since() }
@@ -376,7 +376,7 @@ impl Resolved<'_> {
         each.max().unwrap_or(Time::ZERO)
     }
 
-    /// What was committed here that is ahead of real time: the coordinator's time may be before that.
+    /// The last commit here, if it is ahead of real time: the coordinator's time may be before it.
     fn ahead_of(&self, now: Time) -> Time {
         let masters = self.partitions.iter().filter(|partition| partition.is_master());
         let last = masters.map(|partition| partition.last()).max().unwrap_or(Time::ZERO);
