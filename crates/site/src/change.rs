@@ -1,4 +1,4 @@
-//! Design changes at one site: the steps of the operators of section 4.4.
+//! Design changes at one site: the steps of the operators of MorphoSys (section 4.4).
 //!
 //! ```text
 //!   split, merge       one step at the master
@@ -7,14 +7,14 @@
 //!   remaster           release at the old master, acquire at the new one
 //! ```
 //!
-//! Every step is one event: it takes the partition's lock, moves its version, and is one frame of the
-//! log, or it has not happened. Steps that span two sites are put together by the router
-//! (`isomer-cluster`), which can also take them up again after a crash: each step, asked for twice,
-//! answers the second time as the first, and so not before it is durable either.
+//! Every step is one event: it takes the partition's lock, raises its version, and is one frame of
+//! the log, or it has not happened. The router (`isomer-cluster`) composes steps at two sites, and
+//! can resume a change after a crash. Steps are idempotent: a repeated step gives the same answer,
+//! once its effect is durable.
 //!
-//! **remaster in detail.** The release turns the old master into a replica that follows the new one;
-//! from then on nobody writes, until the new master has applied the release, and with it everything
-//! before, and takes the mastership with an event of its own. Only that partition waits.
+//! **remaster.** The release turns the old master into a replica that follows the new one. From
+//! then on no site writes, until the new master has applied the release, and with it all earlier
+//! events. It then takes the mastership with an event of its own. Only that partition waits.
 
 use crate::error::Refusal;
 use crate::frame::FrameKind;
@@ -30,7 +30,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// What a site holds of a partition.
+/// The state of a partition at a site.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Holding {
     /// The table.
@@ -39,16 +39,17 @@ pub struct Holding {
     pub range: KeyRange,
     /// Events so far.
     pub version: Version,
-    /// The master's site; `None` if that is here.
+    /// The master's site; `None` if that is this one.
     pub source: Option<SiteId>,
-    /// At the master: who follows. At a replica, if the partition was released: who will.
+    /// At the master: its followers. At a replica, if the partition was released: the next
+    /// followers.
     pub followers: SiteSet,
-    /// The last master has released it to this site, and nobody is known to have acquired it.
+    /// The last master has released it to this site, and no acquisition is known here.
     pub released_to: Option<SiteId>,
 }
 
 impl Site {
-    /// What the site holds, by table and key.
+    /// The partitions of the site, by table and key.
     pub fn holdings(&self) -> Vec<Holding> {
         let tables = self.tables();
         let mut holdings = Vec::new();
@@ -66,7 +67,7 @@ impl Site {
         holdings
     }
 
-    /// Begins partitions of a table, mastered here; all of them or none.
+    /// Creates partitions of a table, mastered here; all of them or none.
     ///
     /// # Errors
     /// [`Refusal::Unfit`] if a range overlaps one that the site holds; [`Refusal::Log`].
@@ -102,8 +103,8 @@ impl Site {
         self.lasting(position).await
     }
 
-    /// Splits the partition that holds `at`, so that `at` is the first key of the right part. Touches
-    /// no row.
+    /// Splits the partition that holds `at`, so that `at` is the first key of the right part.
+    /// Touches no row.
     ///
     /// # Errors
     /// [`Refusal`] if no partition mastered here holds `at` inside its range.
@@ -115,7 +116,7 @@ impl Site {
                 covering.ok_or_else(|| self.no_partition(table, format!("holds {at}")))?;
             self.still_master(&partition)?;
             if partition.range.start == *at {
-                return self.lasting(self.log.end()).await; // It has been split there before.
+                return self.lasting(self.log.end()).await; // It was split there before.
             }
             let mut held = Held::default();
             if held.wait_for(&partition).await {
@@ -144,7 +145,7 @@ impl Site {
             let right = Table::find(&map, at).ok_or_else(wanted)?;
             self.still_master(right)?;
             if right.range.start != *at {
-                return self.lasting(self.log.end()).await; // They have been merged before.
+                return self.lasting(self.log.end()).await; // They were merged before.
             }
             let wanted = || self.no_partition(table, format!("ends at {at}"));
             let left = map.before(at).map(|(_, left)| left).ok_or_else(wanted)?;
@@ -180,44 +181,45 @@ impl Site {
     /// Ends the following of a partition by `site`.
     ///
     /// # Errors
-    /// [`Refusal`] unless the partition that begins at `start` is mastered here, and is backed without `site`.
+    /// [`Refusal`] unless the partition that begins at `start` is mastered here, and has enough
+    /// backups without `site`.
     pub async fn unfollow(&self, table: TableId, start: &Key, site: SiteId) -> Result<(), Refusal> {
         let found = self.mastered_table(table)?;
         let wanted = || self.no_partition(table, format!("begins at {start}"));
         let partition = found.starting_at(start).ok_or_else(wanted)?;
         self.still_master(&partition)?;
         if !partition.followers().contains(site) {
-            return self.lasting(self.log.end()).await; // It has been let go before.
+            return self.lasting(self.log.end()).await; // It was unfollowed before.
         }
-        // Who holds the partition may wait for it.
+        // Not under the lock: its holder may wait for this follower.
         self.stop_counting(&partition, site).await?;
         let (_, partition, held) = self.lock_mastered(table, start).await?;
         self.end_all_learning(&partition);
-        // The event itself still goes to the follower, who then knows that there is no more.
+        // The event itself still goes to the follower, as the last one of its stream.
         let position = loop {
             let mut frame = FrameWriter::new(FrameKind::Commit);
             frame.record(&partition.next_record(Event::Unfollow(site)));
             match self.publish(&[&partition], frame, |_| {}) {
                 Ok((_, position)) => break position,
-                // What does not count any more is not to stay.
+                // The follower no longer counts, so the change must go through.
                 Err(error) if error.is_worth_retrying() => self.next_tick().await,
                 Err(error) => return Err(error.into()),
             }
         };
         partition.set_followers(partition.followers().without(site));
         self.recount(&partition);
-        // It has the copy, or never will; whether it still lacks something of the log, it says itself.
+        // The copy arrived, or never will. Its next answer tells whether it still needs the log.
         self.has_copies(site, std::iter::once(&partition));
         drop(held);
         self.lasting(position).await?;
-        // It applies nothing of which it does not keep the tail.
+        // Ships first: a follower applies only events whose tail it keeps.
         self.ship();
         self.review_keeping(site);
         Ok(())
     }
 
-    /// Ends the replicas here within a range, once they have applied that the master let them go.
-    /// Readers that have begun go on; their rows are freed after them.
+    /// Drops the replicas here within a range, once they have applied the event that unfollows
+    /// them. Running readers finish; the rows are freed after them.
     ///
     /// # Errors
     /// [`Refusal::Unfit`] if the site is the master; [`Refusal::Log`].
@@ -233,7 +235,7 @@ impl Site {
             }
             let is_let_go = || partition.is_unfollowed() || self.hears_no_master_of(&partition);
             if !is_let_go() {
-                // It is behind: its neighbours may still have to be split from it, or merged with it.
+                // The replica is behind: it may still have to be split, or merged with a neighbour.
                 drop(held);
                 self.progress_of(&partition, || is_let_go() || partition.is_gone()).await?;
                 continue;
@@ -244,12 +246,13 @@ impl Site {
         self.lasting(self.log.end()).await
     }
 
-    /// True for a copy that nobody will tell that it is let go: the site that it follows is fenced here.
+    /// True for a copy that cannot be told of its end, because the site that it follows is fenced
+    /// here.
     fn hears_no_master_of(&self, partition: &SitePartition) -> bool {
         partition.source().is_some_and(|source| self.is_fenced(source))
     }
 
-    /// Ends what the site holds of a partition, whose lock is held.
+    /// Ends a partition at this site. The caller holds its lock.
     pub(crate) fn end_copy(
         &self,
         table: &Arc<Table>,
@@ -279,15 +282,15 @@ impl Site {
         early_events.retain(|(id, start), _| *id != table || !range.contains(start));
     }
 
-    /// Gives the mastership of a partition up, in favour of a site that follows it.
+    /// Releases the mastership of a partition to a follower.
     ///
     /// # Errors
-    /// [`Refusal`] unless the partition is mastered here and `to` follows it, and is heard.
+    /// [`Refusal`] unless the partition is mastered here, `to` follows it, and `to` is not fenced.
     pub async fn release(&self, table: TableId, start: &Key, to: SiteId) -> Result<(), Refusal> {
         if let Some(there) = self.table_or_new(table).starting_at(start)
             && there.released_to() == Some(to)
         {
-            return self.lasting(self.log.end()).await; // It has been released before.
+            return self.lasting(self.log.end()).await; // It was released before.
         }
         let (_, partition, held) = self.lock_mastered(table, start).await?;
         if !partition.followers().contains(to) {
@@ -300,7 +303,7 @@ impl Site {
             return Err(self.unfit(&partition, why));
         }
         if self.is_backed(table) {
-            // If this site is gone the next moment, nobody else could send it what it lacks.
+            // If this site fails next, no other site could send `to` the events that it lacks.
             self.await_ack(&partition, to, partition.version()).await?;
         }
         if self.is_fenced(to) {
@@ -310,8 +313,8 @@ impl Site {
         let mut frame = FrameWriter::new(FrameKind::Commit);
         frame.record(&partition.next_record(Event::Release { to, followers: followers.clone() }));
         let (_, position) = self.publish(&[&partition], frame, |time| {
-            // Before the mark comes down: nobody may take this copy for the master's any more, and a checkpoint says
-            // what the log does.
+            // Before the mark is removed: from now on this copy is a replica, and a checkpoint must
+            // agree with the log.
             partition.follow(time, None);
             partition.set_followers(followers);
             partition.set_source(Some(to));
@@ -319,17 +322,18 @@ impl Site {
         })?;
         drop(held);
         self.ship();
-        // As every replica does when the master changes: the new one may not know the way to us yet.
+        // As every replica does after a change of the master: the new one may not have a stream to
+        // this site.
         self.subscribe(std::slice::from_ref(&partition));
         self.lasting(position).await
     }
 
-    /// Takes the mastership that was released to this site, as soon as the release, and so everything
-    /// before it, has been applied here.
+    /// Takes the mastership that was released to this site, once the release, and so all earlier
+    /// events, have been applied here.
     ///
     /// # Errors
-    /// [`Refusal::NoPartition`] if the site holds no replica that begins at `start`; [`Refusal::Unfit`] if the release has
-    /// not come, and the site that has made it is not heard any more.
+    /// [`Refusal::NoPartition`] if the site holds no replica that begins at `start`;
+    /// [`Refusal::Unfit`] if the release has not arrived, and the old master is fenced.
     pub async fn acquire(&self, table: TableId, start: &Key) -> Result<(), Refusal> {
         let mut held = Held::default();
         let partition = loop {
@@ -339,9 +343,10 @@ impl Site {
             let partition = covering.ok_or_else(|| self.no_partition(table, wanted()))?;
             let begins_there = partition.range.start == *start;
             if begins_there && partition.is_master() {
-                return self.lasting(self.log.end()).await; // It has been acquired before.
+                return self.lasting(self.log.end()).await; // It was acquired before.
             }
-            // A replica may still have to apply the split that made the partition, and what came after.
+            // The replica may still have to apply the split that made the partition, and later
+            // events.
             let ready = || begins_there && partition.released_to() == Some(self.id);
             if ready() {
                 if held.wait_for(&partition).await && ready() {
@@ -372,8 +377,8 @@ impl Site {
         self.lasting(position).await
     }
 
-    /// Waits for a replica to move on, unless `enough` has happened; helps it to. A replica whose log has failed
-    /// does not move any more, which is noticed at the next tick.
+    /// Waits until a replica moves on, unless `enough` holds; applies its pending events. A failed
+    /// log, which stops the replica, is noticed at the next tick.
     async fn progress_of(
         &self,
         partition: &Arc<SitePartition>,
@@ -429,7 +434,7 @@ impl Site {
         merged
     }
 
-    /// A partition that takes over from others, in the same role.
+    /// A partition that replaces others, in the same role.
     fn successor(
         &self,
         old: &[&Arc<SitePartition>],
@@ -446,7 +451,7 @@ impl Site {
         successor.set_origin(old.iter().map(|p| p.origin()).min().expect("at least one"));
         successor.set_term(old.iter().map(|p| p.term()).reduce(Term::with).expect("at least one"));
         if !first.is_master() {
-            // Until it is known that nothing waits for it: the feed may be closed beyond what does.
+            // Until its queue is known to be empty: the feed may be closed beyond queued events.
             successor.set_lagging(true);
             successor.follow(complete, None);
             inherit_feed(&successor, old);
@@ -454,8 +459,8 @@ impl Site {
         Arc::new(successor)
     }
 
-    /// Puts successors in the place of old partitions, whose locks are held and which are publishing: in
-    /// the map, and for the events that wait.
+    /// Replaces old partitions, which are locked and publishing, by their successors, and moves the
+    /// queued events to these.
     fn succeed(&self, table: &Table, old: &[&Arc<SitePartition>], new: &[Arc<SitePartition>]) {
         let mut early_events = self.links.early_events.lock();
         for old in old {
@@ -470,13 +475,13 @@ impl Site {
         self.reshape(table, &starts, new);
     }
 
-    /// Takes a replica out of the site; its rows go later.
+    /// Removes a replica from the site; its rows are freed later.
     pub(crate) fn end_replica(&self, table: &Arc<Table>, partition: &SitePartition) {
         let range = partition.range.clone();
         partition.retire();
         self.end_tickets(partition);
         self.end_unheard(partition);
-        // Whoever finds the partition gone finds its rows here, and waits for them.
+        // A reader that misses the partition finds its rows in `dropped`, and waits for them.
         let mut dropped = self.dropped.lock();
         let readers = self.reshape(table, &[&partition.range.start], &[]);
         dropped.push(Dropped { table: table.clone(), range, readers });
@@ -490,7 +495,7 @@ impl Site {
     ) -> Result<Position, LogError> {
         partitions.iter().for_each(|partition| self.begin_publishing(partition));
         let _shaping = self.shaping.read();
-        // The record is in the stream of the first partition; its followers are those of all.
+        // The record is in the stream of the first partition; all of them have the same followers.
         match self.append(frame, std::iter::once(partitions[0].followers())) {
             Ok((time, position)) => {
                 take_effect(time, position);
@@ -503,8 +508,8 @@ impl Site {
         }
     }
 
-    /// Waits until a step that was taken is durable. If the log fails before, nobody can say whether
-    /// the step was taken: the site must be asked again once it is back.
+    /// Waits until a step is durable. If the log fails first, it is unknown whether the step was
+    /// taken, and the caller must ask the site again after its restart.
     pub(crate) async fn lasting(&self, position: Position) -> Result<(), Refusal> {
         self.durable(position).await.map_err(|_| Refusal::Unavailable(self.id))
     }
@@ -548,8 +553,8 @@ impl Site {
     }
 }
 
-/// Lets a successor go on with the feed of the partitions it is made of. The part that a split makes has a
-/// feed only if that spoke for all keys; what is merged goes on with the left part's stream.
+/// Lets a successor use the feed of the partitions that it replaces. The right part of a split has
+/// a feed only if that covers all keys; a merged partition uses the left part's stream.
 fn inherit_feed(successor: &SitePartition, old: &[&Arc<SitePartition>]) {
     let whole: Vec<Option<Arc<Feed>>> = old.iter().map(|p| p.whole_feed()).collect();
     match (&whole[..], old[0].feed()) {

@@ -286,7 +286,8 @@ impl Site {
         self.log.truncate_before(newest.position.min(needed))
     }
 
-    /// An upper bound: the smaller of the rows in memory, and the last checkpoint plus the log since.
+    /// An upper bound: the smaller of the rows in memory, and the last checkpoint plus the log
+    /// since.
     fn checkpoint_bytes_max(&self) -> u64 {
         let CheckpointReport { bytes, log_bytes, .. } = self.checkpoints();
         (bytes + log_bytes).min(self.memory_bytes() as u64)

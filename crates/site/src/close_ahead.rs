@@ -2,45 +2,46 @@
 //!
 //! A read that combines a replica with newer data must wait until the replica's closed timestamp
 //! passes its snapshot. A feed closes all of a site's partitions at once, and can advance only once
-//! the site's log is durable. For a partition that nobody writes (the items of TPC-C) that wait is
-//! for nothing, and it is spent with locks held. So its master may close such a partition by
-//! itself, ahead of time: it promises silence.
+//! the site's log is durable. For a partition without writes (the items of TPC-C) that wait is
+//! useless, and locks are held during it. So its master may close such a partition alone, ahead of
+//! time: it promises that there will be no events.
 //!
 //! ```text
 //!   s1 (master of p, last written @100)            s2 (replica of p)
-//!                     ◀──── AskSilence @900 ─────── a reader of p and of something written @900
+//!                     ◀── AskCloseAhead @900 ────── a reader of p and of a row written @900
 //!   lock free, idle for 800:
-//!   closes p for a quarter of that ─ Silence @1100 ▶ has the event @100: safe time is @1100
+//!   closes p for a quarter of that ─ CloseAhead @1100 ▶ has the event @100: safe time is @1100
 //!   a commit on p: not before @1101
 //! ```
 //!
 //! **Enforcement.** Before an event of the partition gets its time, the clock is raised beyond the
-//! closed timestamp. So the promise holds for commits, prepared transactions and splits, and for
-//! later masters, whose clocks are raised by the event that hands the mastership over. It is made
-//! under the partition's lock, so no event is under way there. It names the last event: a replica
-//! that has not applied that one ignores it.
+//! closed timestamp. So the promise holds for commits, prepared transactions and splits. It also
+//! holds for later masters, whose clocks are raised by the event that hands over the mastership. A
+//! promise is made under the partition's lock, so no event is in progress. It names the last event:
+//! a replica that has not applied that event ignores the promise.
 //!
-//! **Restart.** Promises are not logged, nor is how far the clock was, which promises of other sites may
-//! have raised, and up to which somebody may have read here. So after recovery the clock begins after the
-//! latest promise that any site can have made before.
+//! **Restart.** Neither promises nor the clock are logged, and promises of other sites may have
+//! raised the clock. After recovery the clock therefore starts after the latest promise that any
+//! site can have made.
 //!
-//! **Who asks.** Only transactions that hold locks while they wait, as others queue behind them. A
-//! scan of a thousand partitions would send a thousand requests where one for the feed is enough.
+//! **Requests** come only from transactions that hold locks while they wait, because other
+//! transactions queue for these locks. A scan of a thousand partitions would send a thousand
+//! requests where one for the feed is enough.
 //!
 //! **Cost.** A write to a closed partition gets a time up to 1 s ahead of real time, and so do
-//! later events of that site until real time has caught up. So a promise is short where writes are
-//! not that rare, and it is counted from real time, not from the site's clock: promises cannot
-//! drive the clock further and further ahead.
+//! later events of that site until real time has caught up. So a promise is short for partitions
+//! with rare but regular writes. It counts from real time, not from the site's clock, so promises
+//! cannot drive the clock ever further ahead.
 
 use crate::message::Message;
 use crate::partition::SitePartition;
 use crate::site::Site;
 use isomer_design::{Key, SiteId, TableId, Time};
 
-/// A partition that was idle for some time is closed ahead for a quarter of it.
+/// A partition is closed ahead for its idle time divided by this.
 const PROMISED_OF: u64 = 4;
 
-/// When silence is promised, and for how long. See the [module documentation](self).
+/// Limits of closing ahead. See the [module documentation](self).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CloseAhead {
     /// A partition is closed ahead only if it was idle for this long, in nanoseconds.
@@ -57,16 +58,16 @@ impl Default for CloseAhead {
 }
 
 impl Site {
-    /// Says that an event of a partition is about to get its time, after all that was promised. The
-    /// caller holds the lock.
+    /// Announces that an event of a partition is about to get its time, and raises the clock beyond
+    /// its promise. The caller holds the lock.
     #[inline]
     pub(crate) fn begin_publishing(&self, partition: &SitePartition) {
         partition.begin_publishing();
         self.store.clock.raise(partition.closed_ahead_until());
     }
 
-    /// Asks the master of a replica that is behind to close this partition, if it is idle, or else
-    /// its feed.
+    /// Asks the master of a replica that lags to close this partition, if it is idle, or else its
+    /// feed.
     pub(crate) fn request_partition_close(&self, partition: &SitePartition, time: Time) {
         if self.may_promise(partition.last(), time).is_none() {
             return self.request_feed_close(partition, time);
@@ -78,7 +79,7 @@ impl Site {
         }
     }
 
-    /// Asks the master of a replica that is behind to close its feed.
+    /// Asks the master of a replica that lags to close its feed.
     pub(crate) fn request_feed_close(&self, partition: &SitePartition, time: Time) {
         let is_new = partition.feed().is_none_or(|feed| feed.ask(time));
         if let Some(source) = partition.source().filter(|_| is_new) {
@@ -86,7 +87,7 @@ impl Site {
         }
     }
 
-    /// The time up to which a partition may be closed whose last event was at `last`, if that is at
+    /// The time up to which a partition with its last event at `last` may be closed, if that is at
     /// least `at_least`.
     fn may_promise(&self, last: Time, at_least: Time) -> Option<Time> {
         let now = self.time.now().0;
@@ -95,7 +96,7 @@ impl Site {
         (silent_ns >= self.close_ahead.after_ns && until >= at_least).then_some(until)
     }
 
-    /// A replica asks for silence; without that, its feed is closed.
+    /// Handles a request to close a partition ahead. If that is not allowed, closes the feed.
     pub(crate) fn asked_to_close_ahead(
         &self,
         from: SiteId,
@@ -111,7 +112,7 @@ impl Site {
         }
     }
 
-    /// Promises silence at least up to a time, if it may.
+    /// Closes a partition ahead up to at least a time, if that is allowed.
     fn promise(&self, table: TableId, start: &Key, at_least: Time) -> Option<(Time, Time)> {
         let partition = self.table(table)?.starting_at(start)?;
         if !partition.lock.try_once() {
@@ -125,7 +126,7 @@ impl Site {
         until.map(|until| (last, until))
     }
 
-    /// The master of a partition has promised silence after its last event.
+    /// Handles a promise of the master: no events after `last`, up to `until`.
     pub(crate) fn hear_close_ahead(&self, table: TableId, start: &Key, last: Time, until: Time) {
         let partition = self.table(table).and_then(|table| table.starting_at(start));
         if let Some(partition) = partition.filter(|partition| partition.last() >= last) {
@@ -133,8 +134,8 @@ impl Site {
         }
     }
 
-    /// Raises the clock beyond every promise that any site can have made until now, and so beyond every time at
-    /// which an earlier run of this one can have been read.
+    /// Raises the clock beyond every promise that any site can have made so far, and so beyond
+    /// every time at which an earlier run of this one can have been read.
     pub(crate) fn outlive_promises(&self) {
         self.store.clock.raise(Time(self.time.now().0 + self.close_ahead.most_ns));
     }

@@ -1,30 +1,31 @@
 //! Copies: how a new replica gets its rows.
 //!
-//! A partition may have more rows than a frame of the log can hold, or memory should. So they come and
-//! are logged in pieces, all but the last before the replica is there:
+//! A partition may have more rows than fit into a frame of the log, or into memory a second time.
+//! So rows are sent and logged in pieces, all but the last before the replica exists:
 //!
 //! ```text
 //!   master                             new replica's log
-//!   follow: an event under the lock;   copy 0    rows a, b        nobody sees them: no partition
-//!   then the rows of its snapshot,     copy 1    rows c, d        has them
-//!   while writers go on                install   row e            the replica is there
+//!   follow: an event under the lock;   copy 0    rows a, b        no partition has them yet,
+//!   then the rows of its snapshot,     copy 1    rows c, d        so no reader sees them
+//!   while writers go on                install   row e            the replica exists
 //! ```
 //!
-//! **Crashes.** The install is the event; a copy without one is half a copy. Recovery forgets its rows,
-//! and the router asks for all of it again. A copy that begins anew says so by its number 0, so that a
-//! log with two halves and a whole is read rightly: rows that were deleted at the master in between are
-//! in the first half only. A checkpoint that is made meanwhile does not have these rows, so the log is
-//! kept from the copy's beginning on.
+//! **Crashes.** The install is the event; without it, a copy is incomplete. Recovery drops its
+//! rows, and the router requests the whole copy again. A copy begins with piece number 0, so a log
+//! with two incomplete copies and a complete one is replayed correctly: rows that were deleted at
+//! the master in between are in the first copy only. A checkpoint during a copy does not have these
+//! rows, so the log is kept from the copy's beginning on.
 //!
-//! **Invariants.** No frame is larger than a piece and a row. A piece is durable before the next is
-//! written, so a copy does not fill the log's backlog. Of the copies under way at a site, no two overlap.
+//! **Invariants.** No frame is larger than a piece and a row. A piece is durable before the next
+//! one is written, so a copy does not fill the log's backlog. Concurrent copies at a site do not
+//! overlap.
 //!
 //! **Between processes** a snapshot is one message. A partition whose rows do not fit into one is
 //! refused before anything is done
-//! ([`SiteOptions::copy_bytes_max`](crate::SiteOptions::copy_bytes_max)), and has to be split
-//! first.
+//! ([`SiteOptions::copy_bytes_max`](crate::SiteOptions::copy_bytes_max)), and must be split first.
 //!
-//! Left out: a snapshot travels whole, from its master to the router and from there to the copy.
+//! **Left out.** A snapshot travels whole, from its master to the router and from there to the
+//! copy.
 
 use crate::error::Refusal;
 use crate::frame::FrameKind;
@@ -43,30 +44,30 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// Rows are copied in pieces of about so many bytes.
+/// The approximate size of a piece, in bytes.
 pub const PIECE_BYTES: usize = 1 << 20;
 
-/// The rows of a copy that goes to another process: a message is shorter than 4 GiB.
+/// The most bytes of rows in a copy to another process: a message is shorter than 4 GiB.
 pub const COPY_BYTES_MAX: usize = 3 << 30;
 
-/// A partition's rows at one moment, on the way to a new replica.
+/// The rows of a partition in one snapshot, for a new replica.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Snapshot {
     /// The table.
     pub table: TableId,
     /// The keys.
     pub range: KeyRange,
-    /// The version of which it is.
+    /// The partition's version in it.
     pub version: Version,
     /// Time of the last event in it.
     pub last: Time,
-    /// From when on the copy will hold history.
+    /// The earliest time at which the copy can be read.
     pub since: Time,
-    /// The master's site and run.
+    /// The master's site.
     pub source: SiteId,
-    /// The master's run.
+    /// The master's incarnation.
     pub incarnation: u64,
-    /// From where to read on in the master's log.
+    /// The position in the master's log from which to read on.
     pub position: Position,
     /// The rows; at least one piece.
     #[serde(deserialize_with = "at_least_one")]
@@ -78,16 +79,17 @@ fn at_least_one<'de, D: Deserializer<'de>>(pieces: D) -> Result<Vec<RowsBuffer>,
     if pieces.is_empty() { Err(D::Error::custom("a snapshot has a piece")) } else { Ok(pieces) }
 }
 
-/// A copy that is being written.
+/// A copy that is being received.
 #[derive(Debug)]
 pub(crate) struct Underway {
     table: TableId,
     range: KeyRange,
-    /// The log's end when it began.
+    /// The end of the log when it began.
     from: Position,
 }
 
-/// The right to write a copy of a range. Unless the replica is there at the end, the rows are.
+/// The right to receive a copy of a range. Unless the copy completes, its rows are dropped at the
+/// end.
 struct Copying<'s> {
     site: &'s Site,
     table: Arc<Table>,
@@ -108,22 +110,22 @@ impl Drop for Copying<'_> {
 }
 
 impl Snapshot {
-    /// How many rows.
+    /// The number of rows.
     pub fn rows(&self) -> usize {
         self.pieces.iter().map(RowsBuffer::len).sum()
     }
 
-    /// How many bytes they take on their way.
+    /// The number of bytes in which they are sent.
     pub fn bytes(&self) -> usize {
         self.pieces.iter().map(RowsBuffer::bytes).sum()
     }
 }
 
 impl Site {
-    /// Lets `site` follow a partition from now on, and gives the snapshot from which it does.
+    /// Lets `site` follow a partition, and returns the snapshot from which it starts.
     ///
-    /// The lock is held only while the follower is entered; the rows are read from the snapshot
-    /// while writers go on.
+    /// The lock is held only while the follower is added. The rows are read from the snapshot while
+    /// writers go on.
     ///
     /// # Errors
     /// [`Refusal`] unless the partition that begins at `start` is mastered here.
@@ -137,7 +139,7 @@ impl Site {
         let (table, partition, mut held) = self.lock_mastered(table, start).await?;
         let mut frame = FrameWriter::new(FrameKind::Commit);
         frame.record(&partition.next_record(Event::Follow(site)));
-        // The follower hears of everything after this event.
+        // The follower receives all events after this one.
         let (last, position) = self.publish(&[&partition], frame, |_| {})?;
         self.begin_learning(&partition, site);
         partition.set_followers(partition.followers().with(site));
@@ -147,7 +149,8 @@ impl Site {
         let version = partition.version();
         let mut context = self.store.context().ok_or(Refusal::Unavailable(self.id))?;
         let pinned = latest(&mut context, &partition).await;
-        // Whoever reads by the map as it is finds its rows, whatever becomes of the partition meanwhile.
+        // The loaded map keeps the rows from being freed, even if the partition leaves this site
+        // meanwhile.
         let _map = table.partitions.load_full();
         held.release();
         self.lasting(position).await?;
@@ -176,11 +179,11 @@ impl Site {
         })
     }
 
-    /// Refuses a partition of which no copy can be sent. One that grows meanwhile may go beyond the
-    /// limit a little.
+    /// Refuses a partition that is too large to copy. It may still grow beyond the limit during the
+    /// copy.
     ///
     /// # Errors
-    /// [`Refusal::Unfit`], with what the limit is.
+    /// [`Refusal::Unfit`], with the limit.
     async fn check_size(&self, table: TableId, start: &Key) -> Result<(), Refusal> {
         let most = self.copy_bytes_max;
         let found = self.table(table).and_then(|table| Some((table.starting_at(start)?, table)));
@@ -205,10 +208,11 @@ impl Site {
         Err(self.unfit(&partition, why))
     }
 
-    /// Begins a replica from a master's snapshot.
+    /// Installs a replica from a master's snapshot.
     ///
     /// # Errors
-    /// [`Refusal::Unfit`] if the site holds some of the range already; [`Refusal::Full`]; [`Refusal::Log`].
+    /// [`Refusal::Unfit`] if the site holds a part of the range already; [`Refusal::Full`];
+    /// [`Refusal::Log`].
     pub async fn install(&self, snapshot: Snapshot) -> Result<(), Refusal> {
         let table = self.table_or_new(snapshot.table);
         let mut copying = self.begin_copy(&table, &snapshot.range).await;
@@ -218,7 +222,7 @@ impl Site {
                 there.range.covers(&snapshot.range) && there.version() >= snapshot.version;
             if is_of_master && is_as_late && !there.is_unfollowed() {
                 copying.is_whole = true;
-                return self.lasting(self.log.end()).await; // It has been installed before.
+                return self.lasting(self.log.end()).await; // It was installed before.
             }
             if !is_of_master || !snapshot.range.covers(&there.range) {
                 copying.is_whole = true;
@@ -226,7 +230,7 @@ impl Site {
                     self.unfit(&there, "is held by the site already; remove it first".into())
                 );
             }
-            // The master has let it go, which has not been heard of here.
+            // The master has unfollowed the older copy, and that event has not arrived here.
             let mut held = Held::default();
             if held.wait_for(&there).await {
                 self.end_copy(&table, &there)?;
@@ -235,14 +239,14 @@ impl Site {
             self.purged(&table, &snapshot.range).await;
         }
         if let Err(full) = self.room_for_copy(&snapshot) {
-            copying.is_whole = true; // Nothing of it is here.
+            copying.is_whole = true; // No row was installed.
             return Err(full.into());
         }
         let (last, before) = snapshot.pieces.split_last().expect("a snapshot has a piece");
         for (number, piece) in (0..).zip(before) {
             let (range, rows) = (snapshot.range.clone(), piece.rows());
             let position = self.log_copied(&snapshot, Event::Copy { range, number, rows })?;
-            // Rows without a partition are not seen by anybody.
+            // Rows without a partition are invisible.
             self.install_rows(&table, &rows, snapshot.last);
             self.lasting(position).await?;
         }
@@ -264,20 +268,21 @@ impl Site {
         copying.is_whole = true;
         drop(copying);
         drop(shaping);
-        // The master keeps its log until it hears that the replica is here, so that is not to be undone.
+        // The master cuts its log once the replica subscribes, so the installation must be durable.
         self.lasting(position).await?;
-        // What the master has sent since may have gone to an earlier run of this site.
+        // Events that the master has sent since may have gone to an earlier run of this site.
         self.subscribe(std::slice::from_ref(&partition));
         self.apply_pending(&partition);
         Ok(())
     }
 
-    /// Waits until nothing is left of earlier copies of the range, and nobody else writes one.
+    /// Waits until no rows of earlier copies of the range are left, and no other copy of it is in
+    /// progress.
     async fn begin_copy(&self, table: &Arc<Table>, range: &KeyRange) -> Copying<'_> {
         loop {
             self.purged(table, range).await;
             {
-                // A checkpoint finds the copy among those under way, or the log ends before it.
+                // A checkpoint finds the copy in `copying`, or takes a log position before it.
                 let _shaping = self.shaping.read();
                 let mut copying = self.copying.lock();
                 if !copying.iter().any(|c| c.table == table.id && c.range.overlaps(range)) {
@@ -290,7 +295,8 @@ impl Site {
         }
     }
 
-    /// Where the copies begin that are being written; the log is needed from there on.
+    /// The log position at which the first copy in progress begins; the log is needed from there
+    /// on.
     pub(crate) fn copied_from(&self) -> Position {
         let copying = self.copying.lock();
         copying.iter().map(|copy| copy.from).min().unwrap_or(Position::MAX)
@@ -309,7 +315,7 @@ impl Site {
         self.append_refresh(frame, snapshot.last)
     }
 
-    /// Makes a replica part of the site.
+    /// Adds a replica to the site.
     pub(crate) fn begin_replica(
         &self,
         table: &Arc<Table>,
@@ -331,7 +337,7 @@ impl Site {
     }
 }
 
-/// Takes a snapshot of all that is in a partition.
+/// Takes a snapshot of the newest state of a partition.
 async fn latest(context: &mut Context<'_>, partition: &SitePartition) -> Time {
     loop {
         let alone = std::iter::once(&**partition);

@@ -1,56 +1,56 @@
-//! Why a site did not do what it was asked. Each enum answers one question of the caller.
+//! Errors of a site. Each enum answers one question of the caller.
 
 use crate::room::Full;
 use isomer_design::{Item, KEY_BYTES_MAX, Key, SiteId, Span, TableId, Time};
 use isomer_log::LogError;
 use serde::{Deserialize, Serialize};
 
-/// Why a transaction did not run. What to do: [`Failure::is_stale_route`].
+/// Why a transaction did not run, or its outcome is unknown. See [`Failure::is_stale_route`].
 #[derive(Clone, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum Failure {
-    /// The site holds no copy of a key that the footprint names.
+    /// The site holds no copy of a key of the footprint.
     #[error("site {site} holds no copy of {item}; route the transaction to a site that does")]
     NotHere {
-        /// The site that was asked.
+        /// The site.
         site: SiteId,
         /// The item of the footprint.
         item: Box<Item>,
     },
-    /// The site holds a replica of what is to be written.
+    /// The site holds only a replica of a key to write.
     #[error("site {site} is not the master of {item}; route the transaction to the master")]
     NotMaster {
-        /// The site that was asked.
+        /// The site.
         site: SiteId,
         /// The item of the footprint.
         item: Box<Item>,
     },
-    /// The procedure ended with an error, or did what it must not; nothing was written.
+    /// The procedure ended with an error, or broke a rule of procedures; nothing was written.
     #[error(transparent)]
     Abort(#[from] Abort),
-    /// The redo log could not take the transaction; nothing was written.
+    /// The redo log refused the transaction; nothing was written.
     #[error("nothing was written, as the redo log refused the transaction: {0}")]
     Log(#[from] LogError),
-    /// The commit was logged, but the log failed before it was known to be durable.
+    /// The commit was logged, but the log failed before the commit was known to be durable.
     #[error("the outcome is unknown, as the redo log failed while the commit was written: {0}")]
     Unknown(LogError),
-    /// Another site did not do its part of a transaction over several sites; nothing was written.
+    /// A participant failed or refused; nothing was written.
     #[error("site {0} did not do its part, so nothing was written anywhere; try again")]
     Participant(SiteId),
     /// Too many transactions are open at the site.
     #[error("site {site} has {limit} transactions open, which is the limit; try again later")]
     Overloaded {
-        /// The site that was asked.
+        /// The site.
         site: SiteId,
         /// The limit.
         limit: usize,
     },
-    /// The site has no room for what is to be written; nothing was.
+    /// The writes exceed the site's memory limit; nothing was written.
     #[error(transparent)]
     Full(#[from] Full),
-    /// The site does not keep what was there at a time any more.
+    /// The site no longer has the versions of a time.
     #[error("site {site} no longer has what was there at {at}; take a new snapshot")]
     Forgotten {
-        /// The site that was asked.
+        /// The site.
         site: SiteId,
         /// The time.
         at: Time,
@@ -58,12 +58,12 @@ pub enum Failure {
     /// The site has stopped.
     #[error("site {0} is not running")]
     Stopped(SiteId),
-    /// The request cannot be sent to a site in another process, or is not understood there; nothing was done.
+    /// The request cannot be sent to another process, or is unknown there; nothing was done.
     #[error("site {site} was not asked: {why}")]
     NotAsked {
         /// The site.
         site: SiteId,
-        /// What is wrong and what would be right.
+        /// The cause, and the way out.
         why: String,
     },
     /// The site's process cannot be reached; nothing was done.
@@ -71,29 +71,29 @@ pub enum Failure {
     Unreachable {
         /// The site.
         site: SiteId,
-        /// Where its process should be, and what came of trying.
+        /// The address of its process, and the result of the attempt.
         why: String,
     },
 }
 
 impl Failure {
-    /// True if another route may succeed: the design has changed under the router, or another copy goes back
-    /// further.
+    /// True if another route may succeed, because the design has changed or another copy has older
+    /// versions.
     pub fn is_stale_route(&self) -> bool {
         use Failure::{Forgotten, NotHere, NotMaster};
         matches!(self, NotHere { .. } | NotMaster { .. } | Forgotten { .. })
     }
 }
 
-/// Why a procedure ended without a commit. Nothing it did has any effect.
+/// Why a procedure ended without a commit. It has had no effect.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum Abort {
     /// A key or range outside the footprint was used.
     #[error("{what} is outside the transaction's footprint ({footprint}); add it to the footprint")]
     OutsideFootprint {
-        /// What was used, and how.
+        /// The access.
         what: String,
-        /// What was announced.
+        /// The declared footprint.
         footprint: String,
     },
     /// A row that was to be inserted exists.
@@ -110,7 +110,7 @@ pub enum Abort {
         /// Its length.
         bytes: usize,
     },
-    /// A row is not the one that was expected.
+    /// A row has another version than expected.
     #[error("row {key} of table {table} was changed by another transaction meanwhile")]
     Changed {
         /// The table.
@@ -118,25 +118,25 @@ pub enum Abort {
         /// The key.
         key: Key,
     },
-    /// A procedure was called that there is not.
+    /// A procedure of this name does not exist.
     #[error("there is no procedure `{name}`; there are: {known}")]
     UnknownProcedure {
         /// Its name.
         name: String,
-        /// The names of those that there are.
+        /// The names of all procedures.
         known: String,
     },
     /// The procedure chose to end without a commit.
     #[error("{0}")]
     Rolled(String),
-    /// What a serializable transaction has read is not as it was.
+    /// The read set of a serializable transaction has changed.
     #[error(
         "what was read of table {table} at {span} was changed by another transaction meanwhile"
     )]
     ReadChanged {
         /// The table.
         table: TableId,
-        /// The row that was changed; where rows are gone, what was read with them.
+        /// The changed row; if rows were deleted, the span in which they were read.
         span: Span,
     },
 }
@@ -166,7 +166,7 @@ pub enum Refusal {
         site: SiteId,
         /// The table.
         table: TableId,
-        /// What it would have to be like.
+        /// The required property.
         wanted: String,
     },
     /// The change does not fit the state of the partition.
@@ -178,24 +178,24 @@ pub enum Refusal {
         table: TableId,
         /// The partition.
         range: String,
-        /// What is wrong and what would be right.
+        /// The cause, and the way out.
         why: String,
     },
-    /// The redo log could not take the change.
+    /// The redo log refused the change.
     #[error("nothing was changed, as the redo log refused the change: {0}")]
     Log(#[from] LogError),
-    /// The site has no room for a new replica.
+    /// The new replica exceeds the site's memory limit.
     #[error(transparent)]
     Full(#[from] Full),
-    /// The site has stopped, or has too much open.
+    /// The site has stopped, or has too many open transactions.
     #[error("site {0} cannot take part in the change now")]
     Unavailable(SiteId),
-    /// The step is not understood in the site's process; nothing was done.
+    /// The step is unknown in the site's process; nothing was done.
     #[error("site {site} was not asked: {why}")]
     NotAsked {
         /// The site.
         site: SiteId,
-        /// What is wrong and what would be right.
+        /// The cause, and the way out.
         why: String,
     },
 }

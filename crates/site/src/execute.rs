@@ -6,20 +6,20 @@
 //!   ─▶ mark as publishing ─▶ time and place in the log ─▶ install ─▶ unmark, unlock ─▶ durable
 //! ```
 //!
-//! One attempt goes through as far as it can without waiting; if something is busy it leaves a
-//! waker and the whole attempt is made again when woken, with the locks it already has. Locks are
-//! taken in order, so holding them while waiting cannot deadlock; and the write set's versions
-//! cannot move away while a replica in the read set catches up.
+//! An attempt goes as far as it can without waiting. If a lock is held or a replica lags, it
+//! registers a waker, and is repeated from the start when woken, with the locks that it already
+//! has. Locks are taken in order, so holding them while waiting cannot deadlock. And the versions
+//! of the write set cannot change while a replica in the read set catches up.
 //!
-//! **Snapshot isolation** by strict two-phase locking of written partitions, with the snapshot
-//! taken after the locks: it is not earlier than the last commit on them, so nobody can have
-//! written in between, and there are no aborts by conflict. Reads take no lock. **Sessions.** The
+//! **Snapshot isolation** by strict two-phase locking of written partitions. The snapshot is taken
+//! after the locks, so it is not earlier than the last commit to them. No other transaction can
+//! have written in between, and there are no conflict aborts. Reads take no lock. **Sessions.** The
 //! snapshot is at least the session's time, so a transaction sees all that its session has seen, at
 //! any site.
 //!
-//! **What a reply promises.** With `Durability::Commit`, a reply waits until the log has made
-//! durable what the transaction wrote, and also what it read: nobody is ever told of something that
-//! a crash could undo, unless it asked for [asynchronous commit](Request::is_asynchronous).
+//! **Durability.** With `Durability::Commit`, a reply waits until both the writes and the reads of
+//! the transaction are durable. So no client learns of a state that a crash could undo, unless it
+//! asked for [asynchronous commit](Request::is_asynchronous).
 
 mod read_at;
 
@@ -45,16 +45,17 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-/// What a transaction holds from one attempt to the next.
+/// State of a transaction that is kept between attempts.
 struct Hold<'s> {
     locks: Held,
     context: Context<'s>,
 }
 
-/// A transaction that has run: what it has read, and the tickets of what it has written.
+/// A transaction that has run: its times, the state that it has read, and the tickets of its
+/// writes.
 type Done = (Committed, Seen, Tickets);
 
-/// An attempt that cannot go on yet. Its waker is left where it will be found.
+/// An attempt must wait. Its waker is registered.
 pub(crate) struct Wait;
 
 /// The partitions of a footprint at this site.
@@ -67,7 +68,7 @@ pub(crate) struct Resolved<'m> {
 }
 
 impl Site {
-    /// Runs code of this process as a transaction: [`Site::run`] without wishes.
+    /// Runs code of this process as a transaction: [`Site::run`] with default options.
     ///
     /// # Errors
     /// As [`Site::run`].
@@ -114,7 +115,7 @@ impl Site {
         Ok(progress.reply(committed))
     }
 
-    /// The progress of a transaction that has just arrived.
+    /// Starts the progress record of a transaction that has just arrived.
     pub(crate) fn progress<'a>(
         &'a self,
         request: &Request<'_>,
@@ -125,8 +126,8 @@ impl Site {
         progress
     }
 
-    /// Asks the cache for the rows of several footprints at once. Whoever has a number of
-    /// transactions at hand calls this first: their trips to memory then overlap.
+    /// Prefetches the rows of several footprints at once. A caller with several transactions at
+    /// hand calls this first, so that their cache misses overlap.
     pub fn warm<'f>(&self, footprints: impl Iterator<Item = &'f Footprint> + Clone) {
         let guard = pin();
         let tables = self.tables();
@@ -168,7 +169,7 @@ impl Site {
         self.run_at(&resolved, snapshot, request, progress, hold).map(Ok)
     }
 
-    /// Locks what is written, in the order of keys.
+    /// Locks the partitions to write, in the order of keys.
     #[inline]
     pub(crate) fn lock_written(
         &self,
@@ -186,7 +187,7 @@ impl Site {
                     self.hot_locks.track(partition, footprint);
                     return Ok(Err(Wait));
                 }
-                // Another thread replaced it just now: look again at once.
+                // Another thread has just replaced it: resolve again at once.
                 Err(NotHeld::Gone) => {
                     waker.wake_by_ref();
                     return Ok(Err(Wait));
@@ -205,8 +206,8 @@ impl Site {
         hold: &mut Hold<'_>,
     ) -> Result<Done, Failure> {
         let footprint = request.footprint;
-        // Leaves of single keys are remembered under a guard. A scan takes guards of its own, leaf by
-        // leaf, so that a long one does not hold up what others want to free.
+        // Leaves of single keys are remembered under a guard. A scan takes a guard for each leaf,
+        // so that a long scan does not keep others from freeing memory.
         let guard = resolved.keys(footprint).next().is_some().then(pin);
         let mut found =
             guard.iter().flat_map(|guard| Index::spots(resolved.keys(footprint), guard));
@@ -292,8 +293,8 @@ impl Site {
         Ok((time, position, own))
     }
 
-    /// Makes an event of the site's own: each partition's version moves by one. The caller holds
-    /// the locks; nothing has changed if the log refuses.
+    /// Publishes an event of this site: each partition's version rises by one. The caller holds the
+    /// locks. If the log refuses, nothing has changed.
     pub(crate) fn publish(
         &self,
         partitions: &[&Arc<SitePartition>],
@@ -360,11 +361,11 @@ impl Site {
         Failure::NotMaster { site: self.id, item: Box::new(item.clone()) }
     }
 
-    /// Does what shortens the wait: looks again at once if the partition was replaced; helps to
-    /// apply what has arrived; and asks the master to say that there is no more.
+    /// Shortens the wait for a snapshot. Retries at once if the partition was replaced; applies
+    /// queued events; asks the master to close the feed.
     ///
     /// # Errors
-    /// [`Failure::Unreachable`] if the master is not heard.
+    /// [`Failure::Unreachable`] if the master is fenced.
     pub(crate) fn request_close(
         &self,
         resolved: &Resolved<'_>,
@@ -387,7 +388,7 @@ impl Site {
             self.request_feed_close(partition, time);
             return Ok(());
         }
-        // Whoever holds locks is waited for: nothing is asked one after the other.
+        // Others wait for the locks of this transaction, so all requests are sent at once.
         for partition in resolved.partitions.iter().filter(|p| p.safe_time() < time) {
             self.apply_pending(partition);
             self.request_partition_close(partition, time);
@@ -397,7 +398,7 @@ impl Site {
 }
 
 impl<'m> Resolved<'m> {
-    /// The footprint's keys, each with the index that it is in.
+    /// The single keys of the footprint, each with its index.
     fn keys<'a>(
         &'a self,
         footprint: &'a Footprint,
@@ -427,7 +428,7 @@ impl<'m> Resolved<'m> {
     }
 }
 
-/// The maps of a footprint's tables, as they are at one moment each.
+/// The current maps of a footprint's tables, each loaded once.
 pub(crate) struct Maps<'t> {
     maps: SmallVec<[Map<'t>; 2]>,
 }
@@ -457,7 +458,7 @@ impl<'t> Maps<'t> {
     }
 }
 
-/// Calls a function that wants the waker of the current task, once.
+/// Calls a function once with the waker of the current task.
 pub(crate) async fn once<T>(mut call: impl FnMut(&Waker) -> T) -> T {
     poll_fn(|cx| Poll::Ready(call(cx.waker()))).await
 }

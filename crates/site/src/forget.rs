@@ -1,16 +1,16 @@
 //! The end of a table at one site.
 //!
 //! ```text
-//!   router: nobody is sent to the table ──▶ every site: forget       masters and replicas alike
-//!   site:   all partitions' locks ──▶ one record ──▶ partitions gone ──▶ rows, once nobody reads them
+//!   router: routes nothing to the table ──▶ every site: forget       masters and replicas alike
+//!   site:   all partitions' locks ──▶ one record ──▶ partitions end ──▶ rows, after the last reader
 //! ```
 //!
-//! No site has to wait for another: whoever follows a partition that has ended hears no more of it, and
-//! is to forget it too. One record stands for the whole table, so the end costs the same for ten rows and
-//! for ten million. A table's number is not used again while the process runs, and in the log what comes
-//! after the record belongs to a new table.
+//! No site waits for another: a follower of a partition that has ended receives no more events, and
+//! is to forget the table too. One record stands for the whole table, so its end costs the same for
+//! ten rows and for ten million. A table's number is not reused while the process runs. In the log,
+//! records that follow the end belong to a new table.
 //!
-//! Left out: the empty index of the table, some hundred bytes until the next start.
+//! **Left out.** The empty index of the table, a few hundred bytes, is kept until the next start.
 
 use crate::error::Refusal;
 use crate::frame::FrameKind;
@@ -22,8 +22,8 @@ use isomer_design::{Backups, Key, KeyRange, SiteSet, TableId};
 use std::sync::Arc;
 
 impl Site {
-    /// Ends everything that the site holds of a table. Readers that have begun go on; the rows are freed
-    /// after them, a piece at each tick.
+    /// Ends all partitions of a table at this site. Running readers finish; the rows are freed
+    /// after them, piece by piece at each tick.
     ///
     /// # Errors
     /// [`Refusal::Log`]; nothing has changed then.
@@ -50,7 +50,7 @@ impl Site {
         self.lasting(self.log.end()).await
     }
 
-    /// Ends all partitions of a table; their rows go later.
+    /// Ends all partitions of a table; their rows are freed later.
     pub(crate) fn end_all(&self, table: &Arc<Table>) {
         for partition in table.overlapping(&KeyRange::all()) {
             self.end_replica(table, &partition);
@@ -58,7 +58,7 @@ impl Site {
         table.set_backups(Backups::NONE);
     }
 
-    /// Takes the locks of all partitions of a table, in their order.
+    /// Locks all partitions of a table, in key order.
     pub(crate) async fn hold_all(&self, table: &Table) -> Held {
         'again: loop {
             let mut held = Held::default();

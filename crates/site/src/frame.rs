@@ -74,12 +74,12 @@ pub enum FrameKind {
     },
     /// A prepared transaction has ended here.
     End(TxnId),
-    /// How this site takes messages of another one from now on. Logged, because a restart must not
+    /// How this site takes messages of another site from now on. Logged, because a restart must not
     /// lift a fence.
     Hears(SiteId, Hearing),
 }
 
-/// How a site takes messages of another one ([`crate::tail`]).
+/// How a site takes messages of another site ([`crate::tail`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hearing {
     /// It accepts them.

@@ -1,4 +1,4 @@
-//! Partition locks that are held: given back when this is dropped, whatever happens.
+//! Partition locks that a task holds: released when this is dropped.
 
 use crate::partition::SitePartition;
 use isomer_design::{Key, TableId};
@@ -7,18 +7,18 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// Locks, taken in the order of tables and keys, which is what keeps the site free of deadlocks:
-/// transactions and design changes all take them that way.
+/// Locks, in the order of tables and keys. Transactions and design changes all take them in that
+/// order, so the site has no deadlocks.
 #[derive(Default)]
 pub(crate) struct Held {
     partitions: SmallVec<[Arc<SitePartition>; 4]>,
-    /// The lock that is waited for.
+    /// The lock that this waits for.
     next: Option<(Arc<SitePartition>, Turn)>,
 }
 
 /// Why a lock was not taken.
 pub(crate) enum NotHeld {
-    /// Somebody holds it; the waker will be woken.
+    /// It is held; the waker will be woken.
     Busy,
     /// The partition was replaced; look it up again.
     Gone,
@@ -46,7 +46,7 @@ impl Held {
         let mut turn = match self.next.take() {
             Some((next, turn)) if Arc::ptr_eq(&next, partition) => turn,
             other => {
-                // What was waited for is not needed any more: the design has changed.
+                // The lock in the queue is not needed any more, because the design has changed.
                 self.next = other;
                 self.stop_waiting();
                 new()
@@ -82,9 +82,9 @@ impl Held {
         }
     }
 
-    /// Waits for one more lock, for a change of the design: before the transactions that wait for it, as
-    /// these may be many, and the change may be what they need. `false` if the partition was replaced
-    /// meanwhile.
+    /// Waits for one more lock, for a change of the design. It goes before all waiting
+    /// transactions: they may be many, and the change may be what they need. False if the partition
+    /// was replaced.
     pub(crate) async fn wait_for(&mut self, partition: &Arc<SitePartition>) -> bool {
         std::future::poll_fn(|cx| match self.lock_in(Turn::urgent, partition, cx.waker()) {
             Ok(()) => std::task::Poll::Ready(true),
@@ -104,7 +104,7 @@ impl Held {
         self.iter().find(|partition| partition.table == table && partition.range.start == *start)
     }
 
-    /// Gives all locks back but those of these partitions.
+    /// Releases all locks but those of these partitions.
     pub(crate) fn keep_only(&mut self, kept: &[Arc<SitePartition>]) {
         self.partitions.retain(|partition| {
             let is_kept = kept.iter().any(|other| Arc::ptr_eq(other, partition));
@@ -115,7 +115,7 @@ impl Held {
         });
     }
 
-    /// Gives all locks back.
+    /// Releases all locks.
     pub(crate) fn release(&mut self) {
         self.stop_waiting();
         for partition in self.partitions.drain(..) {

@@ -17,11 +17,11 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A lock is hot while so many wait for it.
+/// A lock is hot while at least this many transactions wait for it.
 const QUEUED_MIN: usize = 8;
-/// At most so many locks are tracked.
+/// The most locks that are tracked.
 const TRACKED_MAX: usize = 16;
-/// The latest keys that are kept of each.
+/// The number of latest keys that are kept of each.
 const HOT_KEYS_MAX: usize = 64;
 
 /// See the [module documentation](self).
@@ -66,7 +66,7 @@ impl HotLocks {
 }
 
 impl Tracked {
-    /// Adds the keys that a transaction writes in the partition; the oldest make room.
+    /// Adds the keys that a transaction writes in the partition; drops the oldest beyond the limit.
     fn add_keys(&mut self, footprint: &Footprint) {
         let (table, range) = (self.partition.table, &self.partition.range);
         let written =

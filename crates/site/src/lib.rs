@@ -9,25 +9,25 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`request`] | a transaction as it is asked for, and the answer |
+//! | [`request`] | a transaction as requested, and the answer |
 //! | [`mod@execute`] | a transaction, from its footprint to its commit; reads at a time chosen elsewhere |
-//! | [`txn`], [`overlay`] | what a procedure sees and writes; own writes over rows that are read |
+//! | [`txn`], [`overlay`] | the interface of a procedure to rows; own writes merged over stored rows |
 //! | [`change`], [`mod@copy`] | the steps of the design operators; the rows of a new replica |
-//! | [`two_phase`] | a transaction over several sites: coordinating it, taking part in it |
-//! | [`link`], [`refresh`] | events on their way to replicas, and their application |
-//! | [`close_ahead`] | promises that there will be none |
-//! | [`hot_lock`] | locks that many wait for |
+//! | [`two_phase`] | transactions over several sites: coordinator and participants |
+//! | [`link`], [`refresh`] | shipping events to replicas, and applying them there |
+//! | [`close_ahead`] | closed timestamps ahead of real time |
+//! | [`hot_lock`] | partition locks with long queues |
 //! | [`room`] | how much memory rows may take, and what a full site refuses |
 //! | [`record`] | the bytes of the redo log |
 //! | [`wire`] | requests, answers and messages as bytes |
-//! | [`checkpoint`], [`recovery`] | cutting the log, and coming back |
+//! | [`checkpoint`], [`recovery`] | cutting the log, and restarting |
 //!
-//! The site is a set of `async` functions without a runtime: whoever runs it polls them, drives the
-//! log's disk, delivers [`message::Message`]s and calls [`Site::tick`]. It starts no thread, reads no
-//! clock but the one it is given, and never blocks on anything but the disk of a checkpoint.
+//! The site is a set of `async` functions without a runtime. Its driver polls them, syncs the log's
+//! disk, delivers [`message::Message`]s and calls [`Site::tick`]. The site starts no threads, reads
+//! only the clock that it is given, and blocks on nothing but the disk of a checkpoint.
 //!
-//! What it does not know: the design as a whole, other sites' insides, planners, SQL, schemas. Keys and
-//! rows are bytes.
+//! A site does not know the design as a whole, the state of other sites, planners, SQL or schemas.
+//! Keys and rows are bytes.
 
 mod backup;
 mod change;

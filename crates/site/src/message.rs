@@ -1,10 +1,10 @@
-//! What sites say to each other. Everything is a value that could cross a network.
+//! Messages between sites. Each is a value that can cross a network.
 //!
-//! Sites talk about replication, and about the outcome of transactions over several sites
-//! ([`crate::two_phase`]); changes and transactions come from the router. A **link** is the stream
-//! of feeds from one site to another. The receiver opens it, and opens it anew whenever it misses
-//! something ([`crate::link`]); each stream has an [`Epoch`]. Within it, the receiver puts feeds in
-//! order by their numbers, drops duplicates, and notices what is missing.
+//! Sites exchange messages about replication, and about outcomes of transactions over several sites
+//! ([`crate::two_phase`]). Changes and transactions come from the router. A **link** is the stream
+//! of feeds from one site to another. The receiver opens it, and reopens it after a loss
+//! ([`crate::link`]); each stream has an [`Epoch`]. Within a stream, the receiver orders feeds by
+//! their numbers, drops duplicates, and notices gaps.
 //!
 //! ```text
 //!   s1 (master of p)                         s2 (replica of p)
@@ -14,11 +14,11 @@
 //!                               Feed 9 ─╳
 //!                               Feed 10 ───▶ 9 is missing: kept, but not for long
 //!                     ◀──────────────────── Subscribe, epoch 2: p at version 31
-//!                epoch 2:       Feed 1 ────▶ p v32, joined: everything is told again from here on
+//!                epoch 2:       Feed 1 ────▶ p v32, joined: the stream covers p from here on
 //! ```
 //!
 //! **Loss.** The network may lose any message, and no sender waits for an acknowledgement. So each
-//! kind of message says below why its loss does no harm, or what repeats it.
+//! kind of message says why its loss does no harm, or how it is repeated.
 
 use crate::backup::Reached;
 use crate::frame::TxnId;
@@ -31,39 +31,38 @@ use std::sync::Arc;
 /// A message between sites.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Message {
-    /// A site has started: who follows it opens the link anew.
+    /// A site has started. Its followers reopen their links.
     ///
-    /// If it is lost, followers notice that the site is silent, and open the link all the same.
+    /// If lost: followers notice that the site is silent, and reopen the link.
     Hello {
-        /// The sender's run.
+        /// The sender's incarnation.
         incarnation: u64,
     },
-    /// Replicas ask the master for everything after what they have. Answered by one feed.
+    /// Replicas ask the master for all events after their versions. Answered by one feed.
     ///
-    /// If it or its answer is lost, they ask again: those that have not joined at the next look
-    /// around, all of them if there is a gap in the stream.
+    /// If it or its answer is lost: replicas that have not joined ask again at the next check, all
+    /// of them if there is a gap in the stream.
     Subscribe {
-        /// The stream that is to bring the answer. A new one ends those before.
+        /// The stream for the answer. A new one ends earlier ones.
         epoch: Epoch,
         /// The replicas.
         replicas: Vec<Subscription>,
     },
-    /// Events, and up to when there are no others.
+    /// Events, and the time up to which there are no others.
     ///
-    /// If it is lost, the next one leaves a gap, and there is always a next one: heartbeats are
+    /// If lost: the next one reveals a gap, and there is always a next one, because heartbeats are
     /// feeds.
     Feed(Feed),
     /// A reader needs the feed to be closed up to this time.
     ///
-    /// If it is lost, the reader waits for the next heartbeat.
+    /// If lost: the reader waits for the next heartbeat.
     Close {
         /// The time.
         at_least: Time,
     },
-    /// A reader needs a partition, in which nothing has happened for some time, to be complete up
-    /// to this time.
+    /// A reader needs an idle partition to be complete up to this time.
     ///
-    /// If it or its answer is lost, the reader waits for the next heartbeat.
+    /// If it or its answer is lost: the reader waits for the next heartbeat.
     AskCloseAhead {
         /// The table.
         table: TableId,
@@ -72,32 +71,32 @@ pub enum Message {
         /// The time.
         at_least: Time,
     },
-    /// The master promises that nothing will happen in a partition.
+    /// The master promises that a partition will have no events for some time.
     ///
-    /// It binds the master whether or not it arrives; if it is lost, the reader waits for the next
-    /// heartbeat. It claims nothing of earlier events: who has not seen the last one takes no
-    /// notice.
+    /// The promise binds the master even if the message is lost; then the reader waits for the next
+    /// heartbeat. It covers no earlier events: a replica without the last one ignores it.
     CloseAhead {
         /// The table.
         table: TableId,
         /// The partition's first key.
         start: Key,
-        /// When something happened there last.
+        /// The time of its last event.
         last: Time,
-        /// Up to when nothing will.
+        /// The time up to which it will have no others.
         until: Time,
     },
-    /// A participant asks what became of a transaction over several sites.
+    /// A participant asks for the outcome of a transaction over several sites.
     ///
-    /// It asks again until it hears the outcome.
+    /// Repeated until the outcome arrives.
     Ask {
         /// The transaction.
         txn: TxnId,
     },
-    /// The coordinator says what became of it.
+    /// The coordinator tells the outcome.
     ///
-    /// A commit is told again until each participant is done. An abort is told once; who misses
-    /// that asks, and a transaction that the coordinator does not know was aborted.
+    /// A commit is told again until each participant has acknowledged it. An abort is told once. A
+    /// participant that misses it asks, and a transaction that the coordinator does not know was
+    /// aborted.
     Outcome {
         /// The transaction.
         txn: TxnId,
@@ -106,59 +105,60 @@ pub enum Message {
     },
     /// A participant has made commits durable, and will not ask again.
     ///
-    /// If it is lost, the coordinator tells the outcome again, and is answered again.
+    /// If lost: the coordinator tells the outcome again, and gets another acknowledgement.
     Done {
         /// The transactions.
         txns: Vec<TxnId>,
     },
-    /// The sender would like to cut its log.
+    /// The sender wants to cut its log.
     ///
-    /// It asks again until it may.
+    /// Repeated until it may.
     AskReceived {
         /// The question.
         question: Question,
     },
-    /// The sender has made durable all that its replicas lacked up to a time, wherever it was logged.
+    /// The sender has made durable all events up to a time that its replicas follow, in whichever
+    /// log.
     ///
-    /// If it is lost, it is asked for again; until then, the receiver keeps more of its log.
+    /// If lost: the question is repeated; meanwhile the receiver keeps more of its log.
     Received {
-        /// What is answered.
+        /// The question.
         question: Question,
-        /// The time; `Time::MAX`: it has no replica that lacks anything.
+        /// The time. `Time::MAX`: all its replicas have all events.
         up_to: Time,
     },
-    /// The sender has applied events that the receiver wrote ([`crate::backup`]).
+    /// The sender has applied events of the receiver's log ([`crate::backup`]).
     ///
-    /// If it is lost, it is asked for.
+    /// If lost: the receiver asks for it.
     Ack {
-        /// Each partition, and the version that it has there.
+        /// Each partition, and the version that the sender has of it.
         events: Vec<Reached>,
     },
     /// The sender waits for acknowledgements of events of these partitions.
     ///
-    /// It asks again until it has enough.
+    /// Repeated until it has enough.
     AskAck {
         /// Their tables and first keys.
         partitions: Vec<(TableId, Key)>,
     },
-    /// The sender keeps the tail of the receiver's log ([`crate::tail`]) up to here.
+    /// The sender keeps the tail of the receiver's log ([`crate::tail`]) up to a position.
     ///
-    /// If it is lost, the next feed with something of the tail leads to another.
+    /// If lost: the next feed with tail items leads to another.
     Tailed {
-        /// The receiver's run.
+        /// The receiver's incarnation.
         incarnation: u64,
         /// The position.
         received: Position,
     },
-    /// The sender waits for word of its tail.
+    /// The sender waits for an acknowledgement of its tail.
     ///
-    /// It asks again until it has it.
+    /// Repeated until that arrives.
     AskTailed,
 }
 
 impl Message {
-    /// True for what a site says as a master, or as a coordinator: whoever is fenced is neither any more. What it says
-    /// as a follower or participant is as true as ever.
+    /// True for messages that a site sends as a master or coordinator, roles that a fenced site has
+    /// lost. Its messages as a follower or participant stay valid.
     pub(crate) fn is_of_master(&self) -> bool {
         match self {
             Message::Feed(_)
@@ -180,25 +180,25 @@ impl Message {
     }
 }
 
-/// Names a question, so that its answer is told from those of earlier ones.
+/// Identifies a question, to tell its answer from those of earlier ones.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Question {
-    /// The asker's run.
+    /// The incarnation of the site that asks.
     pub incarnation: u64,
     /// Counts from 1 over the run.
     pub number: u64,
 }
 
-/// Names one stream from a site to another. The receiver chooses it; a later one is greater.
+/// Identifies one stream from a site to another. The receiver chooses it; a later one is greater.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Epoch {
-    /// The receiver's run.
+    /// The receiver's incarnation.
     pub incarnation: u64,
-    /// How often it has opened the link in this run.
+    /// How many times it has opened the link in this run.
     pub number: u64,
 }
 
-/// What a replica has.
+/// The state of a replica that subscribes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Subscription {
     /// The table.
@@ -207,19 +207,19 @@ pub struct Subscription {
     pub range: KeyRange,
     /// The version it has.
     pub version: Version,
-    /// Where to read on in the master's log; 0 if it has nothing from there.
+    /// The position in the master's log from which to read on; 0 if it has nothing from there.
     pub position: Position,
 }
 
-/// One step of a link.
+/// One message of a stream.
 #[derive(Clone, Debug)]
 pub struct Feed {
-    /// The sender's run.
+    /// The sender's incarnation.
     pub from: u64,
-    /// The stream it is of.
+    /// The stream.
     pub epoch: Epoch,
-    /// What was written to the sender's log from here on, and concerns partitions that the receiver
-    /// followed then, goes by this stream.
+    /// The stream has all frames of the sender's log from this position on that concern partitions
+    /// which the receiver followed then.
     pub since: Position,
     /// Counts from 1 over the stream.
     pub number: u64,
@@ -244,66 +244,66 @@ pub enum FeedItem {
         previous: Version,
         /// The version it leads to.
         version: Version,
-        /// The frame it is in.
+        /// Its frame.
         frame: Arc<[u8]>,
-        /// Which of the frame's records.
+        /// Its index among the records of the frame.
         at: usize,
-        /// Position in the sender's log behind the frame.
+        /// The end of the frame in the sender's log.
         position: Position,
     },
-    /// Everything that a replica asked for has been sent; from here on the feed speaks for it.
+    /// All events that a replica asked for have been sent; from here on the stream covers it.
     Joined {
         /// The table.
         table: TableId,
         /// The replica's keys.
         range: KeyRange,
     },
-    /// Something of the tail of the sender's log.
+    /// An item of the tail of the sender's log.
     Tail(TailItem),
 }
 
-/// What a backup is told of the tail of its master's log ([`crate::tail`]).
+/// An item of the tail of a master's log, for a follower that keeps it ([`crate::tail`]).
 #[derive(Clone, Debug)]
 pub enum TailItem {
-    /// What was kept of it so far is void; this is where it begins.
+    /// The tail begins here. Items that were kept so far are void.
     Begins {
-        /// Up to where the sender has sent it, this feed included.
+        /// The position up to which it has been sent, this feed included.
         received: Position,
-        /// Up to where it is settled.
+        /// The position up to which it is stable.
         settled: Position,
-        /// What is known of the frames that are settled.
+        /// The effects of the stable frames.
         before: Settled,
     },
     /// The next frame.
     Frame {
         /// The sender.
         from: SiteId,
-        /// Position in the sender's log behind the frame.
+        /// The end of the frame in the sender's log.
         position: Position,
         /// The frame.
         frame: Arc<[u8]>,
     },
-    /// Up to here everybody has what concerns him.
+    /// Frames up to here are stable.
     Settled(Position),
-    /// All have heard of this decision.
+    /// All participants have acknowledged this decision.
     Finished(TxnId),
-    /// Nothing is kept of it until it begins anew.
+    /// The tail is no longer kept, until it begins again.
     Ends,
 }
 
-/// How a site reaches the others. Messages may be late, out of order, doubled or lost.
+/// Sends messages to other sites. Messages may be delayed, reordered, duplicated or lost.
 pub trait Network: Send + Sync {
-    /// Sends a message on its way; never blocks.
+    /// Sends a message; never blocks.
     fn send(&self, from: SiteId, to: SiteId, message: Message);
 
-    /// Hears, once for each failed log, why a site's replicas fall behind: no caller waits for
-    /// them, so nobody else would be told. Unless it is taken elsewhere, it goes to standard error.
+    /// Reports, once for each failed log, why the replicas of a site fall behind: no caller waits
+    /// for them, so no client gets an error. By default the report goes to standard error.
     fn trouble(&self, site: SiteId, what: &str) {
         eprintln!("site {site}: {what}");
     }
 }
 
-/// Where a site takes the time from.
+/// The clock of a site.
 pub trait TimeSource: Send + Sync {
     /// Nanoseconds since an epoch that all sites of the database share.
     fn now(&self) -> Time;

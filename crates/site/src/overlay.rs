@@ -1,4 +1,4 @@
-//! A transaction's own writes over the rows that it reads: one merge for all who keep writes aside.
+//! A transaction's own writes merged over the rows that it reads.
 //!
 //! ```text
 //!   stored     3 a      5 b      7 c            own    4 x    5 y    7 deleted    9 z
@@ -22,13 +22,12 @@ where
     I: Iterator<Item = (&'w [u8], Option<&'w [u8]>)>,
     V: FnMut(&[u8], &[u8]) -> ControlFlow<()>,
 {
-    /// Of a range's own writes, which come in the order of their keys, `way` along; `None`: the row is
-    /// deleted.
+    /// Merges the own writes of a range, which come in key order along `way`; `None` deletes a row.
     pub fn new(own: I, way: Direction, visit: V) -> Overlay<I, V> {
         Overlay { own: own.peekable(), way, visit, flow: ControlFlow::Continue(()) }
     }
 
-    /// The next row that is stored (`None`: its deletion). Breaks as `visit` does.
+    /// Adds the next stored row (`None`: its deletion). Breaks as `visit` does.
     #[inline]
     pub fn stored(&mut self, key: &[u8], row: Option<&[u8]>) -> ControlFlow<()> {
         let way = self.way;
@@ -43,7 +42,7 @@ where
         self.flow
     }
 
-    /// Nothing more is stored.
+    /// Shows the remaining own writes, after the last stored row.
     pub fn end(mut self) {
         while let Some((own, value)) = self.own.next() {
             self.show(own, value);

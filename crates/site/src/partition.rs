@@ -1,4 +1,4 @@
-//! A partition as a site holds it: the store's partition, its role, and its part in replication.
+//! A partition at a site: the store's partition, its role, and its state in replication.
 
 use crate::message::FeedItem;
 use crate::record::Record;
@@ -16,18 +16,18 @@ use std::sync::{Arc, Weak};
 pub(crate) struct Table {
     pub(crate) id: TableId,
     pub(crate) index: Arc<Index>,
-    /// How many backups commits wait for, and with what: see [`Table::backups`].
+    /// How many backups commits wait for, and whether on disk: see [`Table::backups`].
     backups: AtomicU16,
-    /// Readers take the map as it is; changes replace it, under the site's shape mutex.
+    /// Readers load the current map; changes replace it, under the site's shape mutex.
     pub(crate) partitions: ArcSwap<PartitionMap>,
-    /// Maps that were replaced, as long as somebody reads by them.
+    /// Replaced maps that may still have readers.
     replaced: Mutex<Vec<Weak<PartitionMap>>>,
 }
 
-/// A term: the time during which a site is a partition's master, without a break.
+/// A term: one uninterrupted mastership of a partition by a site.
 ///
-/// What it promises: all events of the partition's keys in this site's log that lead to version
-/// `first` or above are at position `begin` or behind it.
+/// It promises: all events of the partition's keys in this site's log that lead to version `first`
+/// or above are at position `begin` or later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Term {
     pub(crate) begin: Position,
@@ -35,10 +35,10 @@ pub(crate) struct Term {
 }
 
 impl Term {
-    /// Nothing is known of where a term began: the promise is empty, as no version is that high.
+    /// The begin of the term is unknown: the promise is empty, as no version is that high.
     pub(crate) const UNKNOWN: Term = Term { begin: 0, first: Version::MAX };
 
-    /// What is known of keys whose partitions were merged.
+    /// The term of keys whose partitions were merged.
     pub(crate) fn with(self, other: Term) -> Term {
         Term { begin: self.begin.min(other.begin), first: self.first.max(other.first) }
     }
@@ -49,28 +49,29 @@ pub(crate) type PartitionMap = RangeMap<Arc<SitePartition>>;
 /// See the [module documentation](self).
 pub(crate) struct SitePartition {
     core: Partition,
-    /// It was split, merged or dropped: look it up again.
+    /// It was split, merged or dropped; callers look their key up again.
     gone: AtomicBool,
     /// The master's site; 0 if that is here.
     source: AtomicU16,
-    /// The old master has released it to this site: 0 no, else the site it was released to.
+    /// The site to which the old master has released it; 0: none.
     released_to: AtomicU16,
-    /// At a replica: the master has let this site go, and its stream has ended here.
+    /// At a replica: the master has ended the following by this site, and with it the stream.
     unfollowed: AtomicBool,
-    /// At the master: who follows. At a replica, if the partition was released: who will. It changes with the
-    /// partition's lock held, as commits read it; so nobody waits for the mutex.
+    /// At the master: its followers. At a replica, if the partition was released: the next
+    /// followers. Changes with the partition's lock held, under which commits read it, so the mutex
+    /// is uncontended.
     followers: Mutex<SiteSet>,
-    /// At a replica: the feed it follows speaks for all of its keys, and so for what a split makes of
-    /// it. Otherwise it speaks for the partition's own stream only.
+    /// At a replica: its feed covers all of its keys, and so the parts of a split. Otherwise the
+    /// feed covers the partition's own stream only.
     joined_whole: AtomicBool,
-    /// Position in this site's log behind the last event.
+    /// Position in this site's log after the last event.
     position: AtomicU64,
-    /// At a replica: position in the master's log behind the last event that came from there; 0 if
-    /// none has. At the master: 0.
+    /// At a replica: position in the master's log after the last event from there; 0 if there was
+    /// none. At the master: 0.
     origin: AtomicU64,
-    /// This site's last term as the partition's master, whether or not that has ended.
+    /// This site's last term as the partition's master, ended or not.
     term: Mutex<Term>,
-    /// Events that arrived before their turn, by the version they apply to.
+    /// Events that arrived out of order, by the version to which they apply.
     pub(crate) pending: Mutex<BTreeMap<Version, FeedItem>>,
 }
 
@@ -102,13 +103,13 @@ impl SitePartition {
         }
     }
 
-    /// True if the metadata was replaced; whoever resolved a key to it resolves again.
+    /// True if the partition was replaced; callers must resolve their keys again.
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::SeqCst)
     }
 
-    /// Called with the lock held and the event marked as publishing: the mark stays up for ever, so
-    /// that nobody takes the partition's silence for news.
+    /// Called with the lock held and the event marked as publishing. The mark is never removed, so
+    /// readers cannot take the retired partition for an up-to-date one.
     pub(crate) fn retire(&self) {
         self.gone.store(true, Ordering::SeqCst);
         self.core.progress.wake();
@@ -140,13 +141,13 @@ impl SitePartition {
         self.core.progress.wake();
     }
 
-    /// From here on, `feed` speaks for the partition: for all of its keys, or for its stream only.
+    /// From now on, `feed` covers the partition: all of its keys, or its own stream only.
     pub(crate) fn join(&self, feed: Arc<Feed>, whole: bool) {
         self.joined_whole.store(whole, Ordering::SeqCst);
         self.core.follow(self.core.safe_time(), Some(feed));
     }
 
-    /// The feed that speaks for all keys of the partition.
+    /// The feed that covers all keys of the partition.
     pub(crate) fn whole_feed(&self) -> Option<Arc<Feed>> {
         self.core.feed().filter(|_| self.joined_whole.load(Ordering::SeqCst))
     }
@@ -183,7 +184,7 @@ impl SitePartition {
         *self.term.lock() = term;
     }
 
-    /// What the partition hands on to those it is split or merged into.
+    /// Copies the state that the parts of a split or a merged partition inherit.
     pub(crate) fn inherit(&self, from: &SitePartition, position: Position) {
         self.set_released_to(from.released_to());
         self.set_position(position);
@@ -196,7 +197,8 @@ impl SitePartition {
     }
 }
 
-/// Whoever may still read what has left a table's map: those who took the map before.
+/// The readers that may still use partitions that have left a table's map: they loaded the map
+/// before.
 #[derive(Default)]
 pub(crate) struct Readers(Vec<Weak<PartitionMap>>);
 
@@ -218,7 +220,7 @@ impl Table {
         }
     }
 
-    /// How many backups must acknowledge a commit.
+    /// The number of backups that must acknowledge a commit.
     pub(crate) fn backups(&self) -> Backups {
         let [count, on_disk] = self.backups.load(Ordering::SeqCst).to_le_bytes();
         Backups { count, on_disk: on_disk != 0 }
@@ -234,8 +236,8 @@ impl Table {
         self.backups().count > 0
     }
 
-    /// Puts another map in the place of the one that is there; the caller holds the site's shape mutex. Gives
-    /// those who may still read by this map, or by an earlier one.
+    /// Replaces the map. The caller holds the site's shape mutex. Returns the readers that may
+    /// still use this map, or an earlier one.
     pub(crate) fn replace_map(&self, map: PartitionMap) -> Readers {
         let before = self.partitions.swap(Arc::new(map));
         let mut replaced = self.replaced.lock();
@@ -260,7 +262,7 @@ impl Table {
         let map = self.partitions.load();
         map.iter_from(&range.start)
             .map(|(_, partition)| partition)
-            // The one before may reach into the range, or end before it.
+            // The first one may reach into the range, or end before it.
             .skip_while(|p| !p.range.is_below_end(&range.start))
             .take_while(|p| p.range.overlaps(range))
             .cloned()

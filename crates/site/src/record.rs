@@ -1,16 +1,17 @@
-//! What a site writes into its redo log, byte by byte.
+//! The format of the redo log.
 //!
-//! A frame of the log is one step of the site, all or nothing: the records of a transaction over
-//! several partitions, or one design change. Little-endian throughout.
+//! A frame of the log is one atomic step of the site: the records of a transaction over several
+//! partitions, or one design change. All numbers are little-endian.
 //!
 //! ```text
-//!   frame    time u64 │ kind u8 │ of the kind │ records u16 │ record*
+//!   frame    time u64 │ kind u8 │ fields of the kind │ records u16 │ record*
 //!
-//!   kind  1  commit         (nothing more)
+//!   kind  1  commit         (no fields)
 //!         2  refresh        site u16 │ position u64
 //!         3  prepare        transaction
-//!         4  decide         transaction │ the other sites
+//!         4  decide         transaction │ participants: sites
 //!         5  end            transaction
+//!         6  hears          site u16 │ how u8 (0 open, 1 fenced, 2 replaced)
 //!   transaction             coordinator u16 │ incarnation u64 │ number u64
 //!
 //!   record   table u32 │ start: key │ previous u64 │ version u64 │ event u8 │ body
@@ -35,9 +36,9 @@
 //!   range    start: key │ bounded u8 │ end: key
 //! ```
 //!
-//! A record belongs to the stream of one partition, named by its first key. `previous` is the version
-//! it applies to and `version` the one it leads to; they chain the stream across sites, splits and
-//! merges, so that a replica can tell a duplicate from a gap.
+//! A record belongs to the stream of one partition, named by its first key. `previous` is the
+//! version to which it applies and `version` the one to which it leads. They chain the stream
+//! across sites, splits and merges, so that a replica can distinguish a duplicate from a gap.
 
 mod read;
 mod write;
@@ -49,7 +50,7 @@ pub(crate) use write::{FrameWriter, put_range, put_sites};
 
 use isomer_design::{Backups, Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
 
-/// In the place of a row's length.
+/// The length of a deleted row.
 const DELETED: u32 = u32::MAX;
 
 /// One event in the stream of one partition.
@@ -63,28 +64,28 @@ pub struct Record<'a> {
     pub previous: Version,
     /// The version it leads to.
     pub version: Version,
-    /// What happens.
+    /// The event.
     pub event: Event<'a>,
 }
 
-/// What can happen to a partition.
+/// Events of a partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event<'a> {
     /// A transaction wrote rows.
     Write(Rows<'a>),
-    /// The partition begins, mastered here.
+    /// The partition is created, mastered here.
     Create {
         /// Its keys.
         range: KeyRange,
-        /// The sites that follow it.
+        /// Its followers.
         followers: SiteSet,
     },
-    /// It becomes two, which meet at a key.
+    /// It is split in two parts, which meet at a key.
     Split {
         /// First key of the right part.
         at: Key,
     },
-    /// It takes in its right neighbour.
+    /// It is merged with its right neighbour.
     Merge {
         /// First key of the right neighbour.
         right: Key,
@@ -95,41 +96,43 @@ pub enum Event<'a> {
     Follow(SiteId),
     /// A site no longer follows it.
     Unfollow(SiteId),
-    /// The master gives the mastership up.
+    /// The master releases the mastership.
     Release {
-        /// Who is to be master.
+        /// The next master.
         to: SiteId,
-        /// Who will follow then.
+        /// The next master's followers.
         followers: SiteSet,
     },
     /// The new master takes the mastership.
     Acquire {
-        /// Who follows.
+        /// Its followers.
         followers: SiteSet,
     },
-    /// A replica takes the mastership from a site whose log has failed. A new term of versions begins.
+    /// A replica takes the mastership from a site whose log has failed. A new term of versions
+    /// begins.
     Promote {
-        /// Where the replica is.
+        /// The site of the replica.
         to: SiteId,
-        /// Who follows.
+        /// Its followers.
         followers: SiteSet,
     },
     /// A replica begins at this site, as a snapshot of the master's copy.
     Install(Install<'a>),
-    /// Rows of a replica whose install follows, if no crash does.
+    /// Rows of a replica. They count once the install follows.
     Copy {
         /// The replica's keys.
         range: KeyRange,
-        /// Counts the pieces; 0: a copy begins.
+        /// Counts the pieces; 0 begins a copy.
         number: u32,
         /// The rows, with their times.
         rows: Rows<'a>,
     },
-    /// What this site holds of the partition ends.
+    /// The partition ends at this site.
     Drop,
-    /// The table ends: of no one partition, so `start` and the versions say nothing.
+    /// The table ends here. Concerns no single partition, so `start` and the versions mean nothing.
     Forget,
-    /// So many backups are to acknowledge commits from now on: of the whole table, as [`Event::Forget`].
+    /// The number of backups that commits wait for from now on. Of the whole table, as
+    /// [`Event::Forget`].
     Backups(Backups),
 }
 
@@ -140,11 +143,11 @@ pub struct Install<'a> {
     pub range: KeyRange,
     /// The master's site.
     pub source: SiteId,
-    /// The master's run that the snapshot came from.
+    /// The master's incarnation that took the snapshot.
     pub incarnation: u64,
     /// Time of the last event in the snapshot.
     pub last: Time,
-    /// From when on the copy holds history.
+    /// The earliest time at which the copy can be read.
     pub since: Time,
     /// The rows, with their times.
     pub rows: Rows<'a>,
@@ -165,17 +168,17 @@ pub struct RowChange<'a> {
     pub key: &'a [u8],
     /// The new value; `None`: deleted.
     pub value: Option<&'a [u8]>,
-    /// The row's own time, where the record holds rows of many times.
+    /// The row's own time, in records with rows of several times.
     pub time: Option<Time>,
 }
 
-/// A frame whose bytes are not those of a frame of this format.
+/// A frame that does not have this format.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the redo record at byte {at} of its frame is damaged: {what}")]
 pub struct BadFrame {
     /// Offset in the frame.
     pub at: usize,
-    /// What was expected there.
+    /// The expected contents.
     pub what: &'static str,
 }
 

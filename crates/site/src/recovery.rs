@@ -40,7 +40,7 @@ pub enum RecoverError {
     Frame {
         /// The frame's position.
         position: Position,
-        /// What is wrong with it.
+        /// The fault.
         error: BadFrame,
     },
     /// A checkpoint could not be read.
@@ -51,7 +51,7 @@ pub enum RecoverError {
     Damaged {
         /// The checkpoint's position in the redo log.
         position: Position,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
     /// The redo log begins after the checkpoint ends.

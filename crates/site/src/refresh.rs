@@ -1,10 +1,10 @@
-//! Refresh transactions: how a replica applies the events that its master ships.
+//! Refresh transactions: a replica applies the events that its master ships.
 //!
 //! The events of one partition are applied in the order of its versions, each as soon as the
-//! version it applies to is reached. Partitions are independent, so any thread may apply: the one
-//! that received the feed, or a reader that waits for the partition. Rows keep the master's commit
-//! time, so a reader at an earlier time is not disturbed; the only lock taken is the partition's
-//! write lock, which no reader asks for.
+//! version to which it applies is reached. Partitions are independent, so any thread may apply: the
+//! one that received the feed, or a reader that waits for the partition. Rows keep the master's
+//! commit time, so readers at earlier times are not disturbed. The only lock taken is the
+//! partition's write lock, for which no reader waits.
 //!
 //! ```text
 //!   pending of t1[0..10) at version 7:    8→9 write    7→8 split at 5     10→11 write (a gap: waits)
@@ -13,15 +13,16 @@
 //!   apply 8→9: rows of [0..5)
 //! ```
 //!
-//! **Changes in the stream** (paper, section 4.4). A **split** is applied as at the master. A
-//! **merge** waits until both parts have the versions they had at the master. After a **release**
-//! the replica follows the new master; the new master itself waits for the step that lets it
-//! acquire. An **acquire** is the new master's first event; from it on, that master's feed closes
-//! the partition. So is a **promote**, which comes without a release, from a site that was a replica itself.
+//! **Changes in the stream** (MorphoSys, section 4.4). A **split** is applied as at the master. A
+//! **merge** waits until both parts have the versions that they had at the master. After a
+//! **release** the replica follows the new master; the new master itself waits for its acquire
+//! step. An **acquire** is the new master's first event: from it on, that master's feed covers the
+//! partition. So is a **promote**, which comes without a release, from a site that was a replica
+//! itself.
 //!
-//! **Durability.** Each event is written to the replica's own log when it is applied, so a site
-//! recovers by itself; where its table asks for backups, it is acknowledged then ([`crate::backup`]). An event that
-//! waits for its turn is neither logged nor acknowledged.
+//! **Durability.** Each event is logged by the replica when it is applied, so a site recovers
+//! without other sites. If its table has backups, the event is acknowledged then
+//! ([`crate::backup`]). An event that is still queued is neither logged nor acknowledged.
 
 use crate::frame::FrameKind;
 use crate::held::{Held, NotHeld};
@@ -34,21 +35,21 @@ use isomer_log::Position;
 use isomer_store::{Stamp, pin};
 use std::sync::Arc;
 
-/// Where and when an event happened.
+/// Time and place of an event.
 #[derive(Clone, Copy)]
 pub(crate) struct Came {
     pub(crate) time: Time,
-    /// The site whose log it is from, and where to read on there.
+    /// The site whose log it is from, and the position there from which to read on.
     pub(crate) from: SiteId,
     pub(crate) origin: Position,
-    /// Position in our own log behind it.
+    /// Its end in this site's own log.
     pub(crate) position: Position,
 }
 
 impl Site {
-    /// Applies what has arrived for a partition, as far as its versions allow, unless somebody else
-    /// is at it. Then the parts that splits have made of it may go on, and its left neighbour, if
-    /// it waits to be merged with it.
+    /// Applies the queued events of a partition, as far as its versions allow, unless its lock is
+    /// held. Then continues with the parts that splits have made of it, and with its left
+    /// neighbour, if that waits to be merged with it.
     pub(crate) fn apply_pending(&self, partition: &Arc<SitePartition>) {
         let mut work = vec![partition.clone()];
         let mut look_around = true;
@@ -61,8 +62,8 @@ impl Site {
         }
     }
 
-    /// Applies a partition's events one after the other; `false` if there was none to apply. Right
-    /// parts that come from splits are left as `work`.
+    /// Applies a partition's events one after the other; false if there was none to apply. Adds the
+    /// right parts of splits to `work`.
     fn apply_run(
         &self,
         partition: &Arc<SitePartition>,
@@ -92,8 +93,8 @@ impl Site {
         left.filter(|left| !left.is_master() && self.merge_is_next(left))
     }
 
-    /// True if the partition's next event has arrived. Forgets those it has seen; with the last of
-    /// them, the partition no longer lags, and those who wait for it are woken.
+    /// True if the partition's next event has arrived. Drops the events that it has seen already;
+    /// once none is left, the partition no longer lags, and its waiters are woken.
     fn has_next(&self, partition: &SitePartition) -> bool {
         let mut pending = partition.pending.lock();
         let version = partition.version();
@@ -117,13 +118,13 @@ impl Site {
         matches!(records[*at].event, Event::Merge { .. })
     }
 
-    /// Applies the next event. Returns the partition to go on with, or `None` if somebody else is
-    /// at work on it, or something is missing.
+    /// Applies the next event. Returns the partition to continue with, or `None` if the lock is
+    /// held, or an event is missing.
     fn apply_next(&self, partition: &Arc<SitePartition>) -> Option<Arc<SitePartition>> {
         let mut held = Held::default();
         match held.lock_once(partition) {
             Ok(()) => {}
-            // Whoever holds it may not look at the queue after giving it back.
+            // The holder may not check the queue after it releases the lock.
             Err(NotHeld::Busy) => {
                 self.retry.lock().push(partition.clone());
                 return None;
@@ -170,7 +171,7 @@ impl Site {
         match self.append_refresh(frame, came.time) {
             Ok(position) => came.position = position,
             Err(error) => {
-                // The replica stays behind; the next tick tries again, if that can be of use.
+                // The replica stays behind. The next tick retries, unless the log has failed.
                 self.trouble(&format!("a replica cannot go on: {error}"));
                 if self.failure().is_none() {
                     self.retry.lock().push(partition.clone());
@@ -201,9 +202,9 @@ impl Site {
         (right.version() == version).then_some(right)
     }
 
-    /// Makes an event that is in the log part of the partition, at a replica or during recovery.
-    /// The partition (and its right neighbour, for a merge) is locked and marked as publishing.
-    /// Returns the partition that the stream goes on with.
+    /// Applies an event that is in the log to the partition, at a replica or during recovery. The
+    /// partition (and its right neighbour, for a merge) is locked and marked as publishing. Returns
+    /// the partition with which the stream continues.
     pub(crate) fn take_effect(
         &self,
         table: &Arc<Table>,
@@ -233,7 +234,7 @@ impl Site {
             Event::Release { to, followers } => {
                 partition.set_followers(followers.clone());
                 partition.set_released_to(Some(*to));
-                // Not beyond: the new master's first event may be the next moment.
+                // No further: the new master's first event may be just after.
                 partition.follow(came.time, None);
                 if *to != self.id {
                     partition.set_source(Some(*to));
@@ -260,10 +261,11 @@ impl Site {
         partition.clone()
     }
 
-    /// After a change of mastership or of the partition's bounds: whose feed speaks for it.
+    /// After a change of the master or of the bounds: determines the feed that covers the
+    /// partition.
     fn follow_on(&self, partition: &Arc<SitePartition>, record: &Record<'_>, came: Came) {
         match &record.event {
-            // No feed spoke for all keys of what was split: the parts ask anew.
+            // No feed covered all keys of the split partition, so the parts subscribe anew.
             Event::Split { at } if partition.feed().is_none() => {
                 let right = self.table(partition.table).and_then(|table| table.starting_at(at));
                 let parts: Vec<_> = std::iter::once(partition.clone()).chain(right).collect();
@@ -279,9 +281,10 @@ impl Site {
         }
     }
 
-    /// The new master's first event is applied. Its feed speaks for the partition if all events
-    /// since go that way: the event was written after the stream had been opened, or the master has
-    /// said so. Otherwise some may have gone by an earlier stream, and been lost with it.
+    /// Applies the consequences of a new master's first event. The master's current stream covers
+    /// the partition if it has all later events: the event was logged after the stream had been
+    /// opened, or the master has declared the partition joined. Otherwise an earlier stream may
+    /// have lost some.
     fn follow_new_master(&self, partition: &Arc<SitePartition>, came: Came) {
         let complete = partition.safe_time().max(came.time);
         let Some(stream) = self.stream_from(came.from) else {
@@ -297,7 +300,7 @@ impl Site {
         }
     }
 
-    /// Installs rows, but leaves newer ones alone: during recovery, they may be there already.
+    /// Installs rows unless newer ones are there. During recovery, they may be there already.
     pub(crate) fn install_rows(&self, table: &Table, rows: &Rows<'_>, time: Time) {
         let mut context = self.store.context().expect("transactions are fewer than contexts");
         context.hold();

@@ -1,22 +1,22 @@
-//! A transaction as it is asked for: a request that can be sent, and its answer.
+//! Requests to run a transaction, and their answers.
 //!
 //! ```text
-//!   Request   footprint, session, body, wishes ─────────▶ site: locks, snapshot, body, commit
+//!   Request   footprint, session, body, options ────────▶ site: locks, snapshot, body, commit
 //!                     published at 44 ◀───────────────────  its writes can be seen
 //!   Reply     committed at 44, output, timing ◀───────────  and are durable
 //! ```
 //!
-//! The answer comes in two parts. Row locks are released at publication, before the disk has the commit:
-//! whoever reads the rows waits for the same log before its own client is told.
+//! The answer has two parts. Row locks are released at publication, before the commit is durable. A
+//! reader of the rows waits for the same log before its own client is answered.
 //!
-//! A [`Body`] says what runs on the snapshot. Checked writes and calls by name are data: any process can
-//! ask for them. Only an embedded caller can hand over code.
+//! A [`Body`] says what runs on the snapshot. Checked writes and calls by name are data, so any
+//! process can send them. Only an embedded caller can pass code.
 //!
-//! | body | for |
+//! | body | used for |
 //! | --- | --- |
 //! | [`Body::Writes`] | the commit of a transaction that arrived statement by statement |
 //! | [`Body::Validated`] | the same, if it is serializable |
-//! | [`Body::Call`] | stored procedures, deterministic batches: whatever has to be logged or sent as input |
+//! | [`Body::Call`] | stored procedures, and deterministic batches, which log and send their input |
 //! | [`Body::Here`] | embedded callers |
 
 use crate::error::Abort;
@@ -27,13 +27,13 @@ use isomer_design::{Footprint, Key, SiteId, TableId, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The code of a transaction. It may be run more than once if a first run could not commit, so it
-/// must have no effect but through the [`Txn`].
+/// The code of a transaction. It may run more than once if a first run could not commit, so it must
+/// have no effect but through the [`Txn`].
 pub trait Procedure {
     /// Runs on one snapshot.
     ///
     /// # Errors
-    /// Whatever ends the transaction without a commit.
+    /// Any [`Abort`] ends the transaction without a commit.
     fn run(&mut self, txn: &mut Txn<'_>) -> Result<(), Abort>;
 }
 
@@ -43,53 +43,54 @@ impl<F: FnMut(&mut Txn<'_>) -> Result<(), Abort>> Procedure for F {
     }
 }
 
-/// Who serves what of a transaction over several sites: each item of its footprint, or piece of an item,
-/// is in the share of one site that can.
+/// The branches of a transaction over several sites: each item of its footprint, or piece of an
+/// item, is assigned to one site that can serve it.
 pub type Shares = BTreeMap<SiteId, Footprint>;
 
-/// Is told the time of a commit once its writes can be seen. They are not durable yet, so no client must
-/// be told.
+/// Called with the time of a commit once its writes are visible. They are not durable yet, so the
+/// client must not be answered.
 pub type Published<'a> = &'a mut dyn FnMut(Time);
 
-/// A transaction to be run.
+/// A request to run a transaction.
 pub struct Request<'a> {
-    /// All that it reads and writes.
+    /// All keys and ranges that it reads and writes.
     pub footprint: &'a Footprint,
-    /// Up to when its session has seen the database: its snapshot is not earlier.
+    /// The latest time that its session has seen: its snapshot is not earlier.
     pub session: Time,
-    /// Who serves what of it; `None` if one site serves all.
+    /// Its branches; `None` if one site serves all.
     pub branches: Option<&'a Shares>,
-    /// What it does.
+    /// The work.
     pub body: Body<'a>,
-    /// Asynchronous commit: the client is told of a commit at one site before the log has synced. A crash
-    /// loses a suffix of such commits, never one from the middle. Others are told of them once they are
-    /// durable.
+    /// Asynchronous commit: the client of a commit at one site is answered before the log has
+    /// synced. A crash loses a suffix of such commits, never one from the middle. Other sites learn
+    /// of them once they are durable.
     pub is_asynchronous: bool,
-    /// The reply says where its time went.
+    /// Whether the reply reports its timing.
     pub is_measured: bool,
-    /// What its footprint names as written stays as it is until the commit has its time, over several sites too, though
-    /// it may only be read: so the transaction is serializable if it names all that it reads like that. A commit that
-    /// [validates](Body::Validated) what was read is so anyway.
+    /// Whether keys that the footprint names as written stay locked until the commit has its time,
+    /// also at several sites, even if they are only read. The transaction is serializable if its
+    /// footprint names all reads that way. A commit that [validates](Body::Validated) its reads
+    /// always does this.
     pub is_serializable: bool,
 }
 
-/// What a transaction does on its snapshot. See the [module documentation](self).
+/// The work of a transaction on its snapshot. See the [module documentation](self).
 pub enum Body<'a> {
-    /// Writes rows, if all are as expected.
+    /// Writes rows, if all of them are as expected.
     Writes(&'a CheckedWrites),
-    /// Runs a procedure that the database was opened with.
+    /// Calls a named procedure of the database.
     Call {
         /// Its name.
         name: &'a str,
-        /// What it is called with.
+        /// Its parameters.
         params: &'a [u8],
     },
     /// Runs code of this process.
     Here(&'a mut dyn Procedure),
-    /// Writes rows, if all are as expected and all that was read is as it was. The footprint names what was read
-    /// among what is written, so that it is locked until the commit has its time.
+    /// Writes rows, if all of them are as expected and the read set is unchanged. The footprint
+    /// names the reads as written, so that they are locked until the commit has its time.
     Validated {
-        /// What was read.
+        /// The read set.
         reads: &'a ReadSet,
         /// The rows.
         writes: &'a CheckedWrites,
@@ -99,22 +100,22 @@ pub enum Body<'a> {
 /// Writes that take effect all together or not at all.
 pub type CheckedWrites = BTreeMap<TableId, BTreeMap<Key, CheckedWrite>>;
 
-/// What is to be written to a row.
+/// The write of one row.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CheckedWrite {
-    /// What must be there.
+    /// The expected state of the row.
     pub expect: Expect,
-    /// The new value; `None`: the row is deleted.
+    /// The new value; `None` deletes the row.
     #[serde(with = "serde_bytes")]
     pub row: Option<Vec<u8>>,
 }
 
-/// What must be there at the commit for a write to take effect.
+/// The state of a row that a write requires at the commit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Expect {
     /// The version of this commit; `None`: no row.
     Version(Option<Time>),
-    /// Whatever: who writes this row has checked and locked another one.
+    /// Any: the writer has checked and locked another row instead.
     Anything,
 }
 
@@ -128,7 +129,7 @@ pub struct Committed {
 }
 
 impl Committed {
-    /// What the session has seen now.
+    /// The latest time that the session has seen now.
     pub fn session(&self) -> Time {
         self.commit.unwrap_or(self.snapshot)
     }
@@ -137,16 +138,16 @@ impl Committed {
 /// The answer to a [`Request`].
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Reply {
-    /// When it ran.
+    /// Its snapshot and commit time.
     pub committed: Committed,
-    /// What a [call](Body::Call) gave; else empty.
+    /// The result of a [call](Body::Call); otherwise empty.
     #[serde(with = "serde_bytes")]
     pub output: Vec<u8>,
-    /// Where its time went, if that was [asked for](Request::is_measured).
+    /// Its timing, if [requested](Request::is_measured).
     pub timing: Option<Timing>,
 }
 
-/// Where the time of a transaction went at its site, in nanoseconds.
+/// The phases of a transaction at its site, in nanoseconds.
 ///
 /// ```text
 ///   arrived   locked   body begins   ends        durable
@@ -157,27 +158,27 @@ pub struct Reply {
 pub struct Timing {
     /// Waiting for locks.
     pub lock_ns: u64,
-    /// Waiting for copies to be up to date.
+    /// Waiting for replicas to be up to date.
     pub wait_ns: u64,
-    /// The body.
+    /// Running the body.
     pub run_ns: u64,
     /// From the end of the body until all is durable.
     pub commit_ns: u64,
-    /// For how much of all this it held locks; 0 if it wrote nothing.
+    /// How long it held locks; 0 if it wrote nothing.
     pub held_ns: u64,
     /// Rows read and written.
     pub rows: [usize; 2],
 }
 
 impl Timing {
-    /// From its arrival until all was durable.
+    /// From the arrival until all was durable.
     pub fn total_ns(&self) -> u64 {
         self.lock_ns + self.wait_ns + self.run_ns + self.commit_ns
     }
 }
 
 impl<'a> Request<'a> {
-    /// A transaction of a session that has seen nothing, at one site, without wishes.
+    /// A request of a new session, at one site, with default options.
     pub fn new(footprint: &'a Footprint, body: Body<'a>) -> Request<'a> {
         let (session, branches) = (Time::ZERO, None);
         let (is_asynchronous, is_measured) = (false, false);
@@ -193,7 +194,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The same, [serializable](Request::is_serializable).
+    /// The same request, [serializable](Request::is_serializable).
     #[must_use]
     pub fn serializable(self) -> Request<'a> {
         Request { is_serializable: true, ..self }
@@ -256,7 +257,7 @@ type Named = Box<dyn Fn(&mut Txn<'_>, &[u8]) -> Result<Vec<u8>, Abort> + Send + 
 pub struct Procedures(BTreeMap<String, Named>);
 
 impl Procedures {
-    /// Adds a procedure, in place of one of this name.
+    /// Adds a procedure; replaces an earlier one of this name.
     pub fn add(
         &mut self,
         name: impl Into<String>,
@@ -273,7 +274,7 @@ impl Procedures {
     }
 }
 
-/// How far a transaction has come at its site.
+/// The stages of a transaction at its site.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mark {
     Arrived,
@@ -284,11 +285,11 @@ pub(crate) enum Mark {
     Durable,
 }
 
-/// A transaction at work: what its request wants to hear, and what its reply will say.
+/// State of a running transaction for its publication and its reply.
 pub(crate) struct Progress<'a> {
     published: Published<'a>,
     output: Vec<u8>,
-    /// What is asked seven times for the time, if the transaction is measured.
+    /// The clock, read at each stage, if the transaction is measured.
     clock: Option<&'a dyn TimeSource>,
     marks: [Time; 6],
     rows: [usize; 2],
@@ -300,8 +301,8 @@ impl<'a> Progress<'a> {
         Progress { published, output, clock, marks, rows }
     }
 
-    /// The transaction has come so far. It may be locked more than once, if its partitions are replaced
-    /// meanwhile: what it waits for then is not the lock.
+    /// Records that a stage is reached. The locks may be taken more than once, if partitions are
+    /// replaced meanwhile; the first time counts, because the later waits are not for locks.
     pub(crate) fn pass(&mut self, mark: Mark) {
         let Some(clock) = self.clock else { return };
         let at = &mut self.marks[mark as usize];
@@ -328,7 +329,7 @@ impl<'a> Progress<'a> {
         (self.published)(time);
     }
 
-    /// It is over, and durable.
+    /// The reply of a transaction that is durable.
     pub(crate) fn reply(mut self, committed: Committed) -> Reply {
         self.pass(Mark::Durable);
         let between = |from: Mark, to: Mark| {

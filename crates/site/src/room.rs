@@ -1,36 +1,38 @@
-//! Room: how much memory the rows of a site may take, and what happens when they do.
+//! The memory limit of a site's rows.
 //!
-//! Rows live in memory, so a site without a limit grows until the system ends the process, and all sites with it.
-//! With one, a site that is full refuses what would make it grow, and everything else goes on:
+//! Rows live in memory. Without a limit a site can grow until the system kills the process, and
+//! with it all of its sites. With a limit, a full site refuses requests that would make it grow,
+//! and serves all others:
 //!
 //! ```text
 //!   0 %                                         95 %          100 %
 //!   ├────────────────────────────────────────────┼──────────────┤
-//!    everything                                   a strategy     no room: transactions that write rows, and new
-//!                                                 that plans     replicas, are refused by name. Reads, deletions,
-//!                                                 lets replicas  changes that free memory, and what replicas
-//!                                                 go             have to apply go on
+//!    all requests                                 a planning     no room: transactions that write rows, and new
+//!                                                 strategy       replicas, are refused by name. Reads, deletions,
+//!                                                 drops          changes that free memory, and refreshes of
+//!                                                 replicas       replicas go on
 //! ```
 //!
-//! **Where it is looked.** Before anything is promised: a transaction before its frame is in the log, a participant
-//! before it is prepared, a coordinator before the others are asked to prepare, a new replica before its first row.
-//! What has been promised is carried out, whatever it takes.
+//! **The check comes before any promise**: before a transaction's frame is in the log, before a
+//! participant is prepared, before a coordinator sends its prepares, before the first row of a new
+//! replica. Later steps are carried out even beyond the limit.
 //!
-//! **What counts.** The bytes of rows and index that the store has allocated, old versions among them, and those of
-//! the rows that are to be added. Deleting makes room once no snapshot needs the rows any more. A transaction that
-//! only deletes adds its tombstones for that long, and is let through, or nobody could make room.
+//! **Counted bytes.** The bytes of rows and index that the store has allocated, old versions
+//! included, and those of the rows to add. Deletions make room once no snapshot needs the rows.
+//! Until then, a transaction that only deletes adds its tombstones; it is admitted, because
+//! otherwise no client could make room.
 //!
-//! **Making room.** A context collects its garbage when it commits, or is idle. Where every transaction is refused
-//! it does neither, so a transaction that is refused collects too: clients that try again do not keep the room from
-//! becoming free.
+//! **Making room.** A context collects its garbage when it commits, or is idle. At a full site
+//! contexts may do neither, so a refused transaction collects too: retries of clients do not delay
+//! the collection.
 //!
-//! **What may go beyond the limit.** Transactions that commit at the same moment do not count each other's rows.
-//! Replicas go on applying what their masters write: one that refused would be behind for good, while its master
-//! has room. Tables that are [spared](MemoryLimit::spare) may grow, since a definition may have to be written for a
-//! table to be dropped.
+//! **Growth beyond the limit.** Transactions that commit at the same moment do not count each
+//! other's rows. Replicas keep applying their masters' events: a replica that refused would lag for
+//! good, while its master has room. Tables that are [spared](MemoryLimit::spare) may grow, since
+//! dropping a table may have to write to the catalog.
 //!
-//! Left out: updates that leave a row as large as it was. They too need memory as long as a snapshot reads the old
-//! version, and nothing bounds how many there are.
+//! **Left out.** Updates that do not enlarge a row. They, too, need memory as long as a snapshot
+//! reads the old version, and their number is not bounded.
 
 use crate::copy::Snapshot;
 use crate::site::Site;
@@ -40,10 +42,10 @@ use isomer_store::row_bytes;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many bytes the rows and the index of each site may take, for all sites that are given it. May be changed at
+/// The memory limit of each site that shares this value, for its rows and index. May be changed at
 /// any time.
 pub struct MemoryLimit {
-    /// `usize::MAX`: there is no limit.
+    /// `usize::MAX`: no limit.
     bytes: AtomicUsize,
     spared: ArcSwap<Vec<TableId>>,
 }
@@ -55,18 +57,18 @@ impl Default for MemoryLimit {
 }
 
 impl MemoryLimit {
-    /// How many bytes; `None`: as many as there are.
+    /// The limit in bytes; `None`: no limit.
     pub fn get(&self) -> Option<usize> {
         let bytes = self.bytes.load(Ordering::Relaxed);
         (bytes != usize::MAX).then_some(bytes)
     }
 
-    /// From now on it is this.
+    /// Sets the limit in bytes.
     pub fn set(&self, bytes: Option<usize>) {
         self.bytes.store(bytes.unwrap_or(usize::MAX), Ordering::Relaxed);
     }
 
-    /// From now on this table may grow at a site that is full: without it nobody could make room.
+    /// Lets a table grow at a full site. Without such a table, no client could make room.
     pub fn spare(&self, table: TableId) {
         self.spared.rcu(|spared| {
             let mut spared = Vec::clone(spared);
@@ -76,7 +78,7 @@ impl MemoryLimit {
     }
 }
 
-/// A site has no room for what it was to take.
+/// The memory limit of a site is reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
 #[error(
     "site {site} is full: its rows and index take {} kB of {} kB, and this would add {} kB; \
@@ -86,21 +88,21 @@ impl MemoryLimit {
 pub struct Full {
     /// The site.
     pub site: SiteId,
-    /// How many bytes rows and index may take.
+    /// The limit, in bytes of rows and index.
     pub limit: usize,
-    /// How many they take.
+    /// The bytes in use.
     pub used: usize,
-    /// How many would be added.
+    /// The bytes that would be added.
     pub more: usize,
 }
 
 impl Site {
-    /// How many bytes of rows and index there may be; `None`: as many as there are.
+    /// The site's memory limit in bytes; `None`: no limit.
     pub fn memory_max(&self) -> Option<usize> {
         self.memory.get()
     }
 
-    /// Asks for room for rows that are to be written; the values of those that are deleted are `None`.
+    /// Checks that there is room for rows to write. Deleted rows have the value `None`.
     ///
     /// # Errors
     /// [`Full`].
@@ -119,13 +121,13 @@ impl Site {
         self.room(counted.map(|(_, bytes)| bytes).sum(), limit)
     }
 
-    /// Asks for room for a new replica.
+    /// Checks that there is room for a new replica.
     ///
     /// # Errors
     /// [`Full`].
     pub(crate) fn room_for_copy(&self, snapshot: &Snapshot) -> Result<(), Full> {
         let Some(limit) = self.memory.get() else { return Ok(()) };
-        // An empty one will hardly stay so.
+        // One row more, because an empty replica will probably get rows.
         self.room(snapshot.bytes() + (snapshot.rows() + 1) * row_bytes(&[], &[]), limit)
     }
 

@@ -1,7 +1,7 @@
 //! One data site: its state, and how an event becomes part of its history.
 //!
 //! Every event (a transaction's writes, a split, a change of mastership, a refresh) takes the same
-//! way:
+//! path:
 //!
 //! ```text
 //!   lock its partitions ─▶ mark them as publishing ─▶ [ time from the clock, place in the log ]
@@ -9,22 +9,22 @@
 //! ```
 //!
 //! So the order of the log is the order of time, and a site's log alone tells its whole history. A
-//! reader takes no lock: a partition without a mark has installed everything up to the time the
-//! clock showed before.
+//! reader takes no lock: a partition without a mark has installed all events up to the clock's time
+//! before the check.
 //!
-//! The sequencer also keeps what bounds the closed timestamp of the feeds: frames that followers
-//! need and that have not been shipped, and the proposed times of prepared transactions.
+//! The sequencer also knows the bounds of the feeds' closed timestamp: frames for followers that
+//! have not been shipped, and the proposed times of prepared transactions.
 //!
 //! | state | belongs to |
 //! | --- | --- |
 //! | `store`, `tables`, `shape` | rows, partitions and their maps |
-//! | `sequencer`, `log`, `shaping` | the order of events; what a checkpoint must see together |
+//! | `sequencer`, `log`, `shaping` | the order of events; the state that a checkpoint must read at once |
 //! | `links`, `retry`, `close_ahead` | replication: `link`, `refresh`, `close_ahead` |
-//! | `backups` | what waits for backups, and what they are owed: `backup` |
+//! | `backups` | tickets that wait for backups, and acknowledgements owed: `backup` |
 //! | `transactions` | transactions over several sites: `two_phase` |
 //! | `copying`, `dropped` | new and ended replicas: `copy`, `tick` |
 //! | `hot_locks` | hot locks: `hot_lock` |
-//! | `memory` | what there is room for: `room` |
+//! | `memory` | the memory limit: `room` |
 
 use crate::backup::BackupTable;
 use crate::checkpoint::Progress;
@@ -53,47 +53,47 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
-/// What a site is given by whoever runs it.
+/// The options of a site, which its driver chooses.
 pub struct SiteOptions {
     /// The site's number.
     pub id: SiteId,
     /// Its redo log, recovered.
     pub log: Arc<dyn Log>,
-    /// Where checkpoints are kept; `None`: nowhere, the log holds everything.
+    /// Where checkpoints are stored. `None`: none are made, and the log is kept whole.
     pub checkpoints: Option<Arc<dyn Checkpoints>>,
     /// The other sites.
     pub network: Arc<dyn Network>,
-    /// The time.
+    /// The clock.
     pub time: Arc<dyn TimeSource>,
-    /// Rows of a new replica are sent and logged in pieces of about so many bytes: [`PIECE_BYTES`],
-    /// or less for tests.
+    /// Rows of a new replica are sent and logged in pieces of about this many bytes:
+    /// [`PIECE_BYTES`], or less in tests.
     ///
     /// [`PIECE_BYTES`]: crate::PIECE_BYTES
     pub piece_bytes: usize,
-    /// A partition with more bytes of rows is not copied:
-    /// [`COPY_BYTES_MAX`](crate::COPY_BYTES_MAX), where copies go to other processes.
+    /// Partitions with more bytes of rows are not copied. [`COPY_BYTES_MAX`](crate::COPY_BYTES_MAX)
+    /// if copies go to other processes.
     pub copy_bytes_max: usize,
-    /// What is promised of partitions that are rarely written; the same at all sites.
+    /// How far ahead rarely written partitions are closed; the same at all sites.
     pub close_ahead: CloseAhead,
-    /// When something is taken for lost that another site should have sent.
+    /// When messages of another site count as lost.
     pub link_timeouts: LinkTimeouts,
-    /// What can be called by name; the same at all sites.
+    /// Procedures that can be called by name; the same at all sites.
     pub procedures: Arc<Procedures>,
-    /// How much memory its rows may take: see [`MemoryLimit`].
+    /// How much memory the rows may take: see [`MemoryLimit`].
     pub memory: Arc<MemoryLimit>,
-    /// Told how far the site's recovery has come.
+    /// Reports the progress of recovery.
     pub progress: Arc<RecoveryProgress>,
-    /// Greater than the [`Site::incarnation`] of any earlier run, where whoever runs the site can tell. What it has logged
-    /// and what the time is are looked at in any case, but neither tells runs from each other that log nothing while
-    /// the clock is behind the log.
+    /// A lower bound of [`Site::incarnation`]: greater than that of any earlier run, if the driver
+    /// knows it. The site also derives a bound from its log and the clock. That bound cannot
+    /// distinguish runs that log nothing while the clock is behind the log.
     pub incarnation: u64,
     /// Which sites share a process.
     pub domains: Domains,
 }
 
 impl SiteOptions {
-    /// A site without checkpoints, procedures and a limit of its memory, with pieces, closing ahead and time-outs as they usually
-    /// are.
+    /// A site without checkpoints, procedures and a memory limit, and with the default sizes and
+    /// timeouts.
     pub fn new(
         id: SiteId,
         log: Arc<dyn Log>,
@@ -122,7 +122,7 @@ impl SiteOptions {
 /// A data site. See the [module documentation](self).
 pub struct Site {
     pub(crate) id: SiteId,
-    /// Distinguishes this run of the site from others.
+    /// The number of this run: greater than that of earlier runs.
     pub(crate) incarnation: u64,
     /// Where the log ended when this run began.
     pub(crate) opened_at: Position,
@@ -134,31 +134,31 @@ pub struct Site {
     tables: ArcSwap<Vec<Arc<Table>>>,
     /// Held while the list of tables or a map of partitions is replaced.
     shape: Mutex<()>,
-    /// Read: the log and the maps of partitions move on together. Written: a checkpoint looks.
+    /// Read-locked while the log and the maps of partitions change together; write-locked by a
+    /// checkpoint.
     pub(crate) shaping: RwLock<()>,
     sequencer: Mutex<Sequencer>,
-    /// Replicas whose events could not be applied because somebody held the lock; the next tick
-    /// tries again.
+    /// Replicas whose events could not be applied because the lock was held; the next tick retries.
     pub(crate) retry: Mutex<Vec<Arc<SitePartition>>>,
-    /// From when on history is kept for snapshots of a gateway. Held while the horizon is moved.
+    /// From when on history is kept for snapshots of a gateway. Locked while the horizon moves.
     pub(crate) leased: Mutex<Option<Time>>,
     /// Woken by every tick.
     pub(crate) ticked: Waiters,
     pub(crate) links: Links,
-    /// Backups that are waited for, and masters that wait.
+    /// Tickets that wait for backups, and acknowledgements that are owed.
     pub(crate) backups: BackupTable,
     /// Transactions over several sites.
     pub(crate) transactions: Mutex<TransactionTable>,
-    /// Ranges whose replicas were dropped, whose rows go when no snapshot needs them.
+    /// Ranges of dropped replicas. Their rows are freed when no reader needs them.
     pub(crate) dropped: Mutex<Vec<Dropped>>,
     pub(crate) hot_locks: HotLocks,
-    /// Held by whoever frees these rows.
+    /// Held while such rows are freed.
     pub(crate) purging: Mutex<()>,
-    /// The checkpoint that is being made.
+    /// The running checkpoint, and the last one.
     pub(crate) checkpointing: Mutex<Progress>,
-    /// Followers needed some of the log when it was cut last.
+    /// The last cut of the log kept frames that only followers needed.
     pub(crate) cut_short: AtomicBool,
-    /// Copies that are being written.
+    /// Copies that are being received.
     pub(crate) copying: Mutex<Vec<Underway>>,
     pub(crate) piece_bytes: usize,
     pub(crate) copy_bytes_max: usize,
@@ -167,11 +167,11 @@ pub struct Site {
     pub(crate) procedures: Arc<Procedures>,
     pub(crate) memory: Arc<MemoryLimit>,
     pub(crate) domains: Domains,
-    /// Whoever runs the site was told that its log has failed.
+    /// The driver has had the report that the log has failed.
     in_trouble: AtomicBool,
 }
 
-/// A moment of the site: where the log stood, and what there was.
+/// The state of the site at one position of the log.
 pub(crate) struct Shape {
     pub(crate) begin: Position,
     pub(crate) partitions: Vec<Owned>,
@@ -180,31 +180,31 @@ pub(crate) struct Shape {
     pub(crate) hearings: Vec<(SiteId, Hearing)>,
 }
 
-/// A partition and the table it is of.
+/// A partition and its table.
 pub(crate) type Owned = (Arc<Table>, Arc<SitePartition>);
 
-/// Rows of a partition that has left the site; they wait for those who read it.
+/// Rows of a partition that has left the site; they wait for its last readers.
 pub(crate) struct Dropped {
     pub(crate) table: Arc<Table>,
     pub(crate) range: KeyRange,
     pub(crate) readers: Readers,
 }
 
-/// What makes the order of the log the order of time.
+/// Makes the order of the log the order of time.
 #[derive(Default)]
 struct Sequencer {
-    /// Frames with records that other sites follow, which were not sent yet.
+    /// Frames for followers that were not sent yet.
     outgoing: VecDeque<Outgoing>,
-    /// What is prepared and has followers, with the time that was proposed: it may take effect
-    /// then, or later.
+    /// Prepared transactions with followers, and their proposed times. Each may take effect at its
+    /// proposal, or later.
     open: Vec<(TxnId, Time)>,
 }
 
 impl Sequencer {
-    /// Up to when all that followers must know of has been taken away to be sent; `None`: up to
-    /// now.
+    /// The time up to which all events for followers have been taken to be sent; `None`: up to now.
     fn closed(&self) -> Option<Time> {
-        // The end of a prepared transaction may be older than what is before it in the log.
+        // The end of a prepared transaction may have an earlier time than frames before it in the
+        // log.
         let unsent = self.outgoing.iter().map(|frame| frame.time);
         let first = unsent.chain(self.open.iter().map(|(_, proposal)| *proposal)).min();
         first.map(|first| Time(first.0 - 1))
@@ -228,14 +228,14 @@ impl Sequencer {
     }
 }
 
-/// A frame on its way to the sites that follow its partitions, or keep the log's tail.
+/// A frame for the sites that follow its partitions, or keep the log's tail.
 pub(crate) struct Outgoing {
     pub(crate) position: Position,
     pub(crate) time: Time,
     pub(crate) frame: Arc<[u8]>,
-    /// Who follows the partition of each record.
+    /// The followers of each record's partition.
     pub(crate) followers: SmallVec<[SiteSet; 4]>,
-    /// It is of the log's tail whoever follows its partitions: prepared, or decided.
+    /// It belongs to the tail also without followers: a prepare, or a decision.
     pub(crate) is_kept: bool,
 }
 
@@ -282,13 +282,13 @@ impl Site {
         self.id
     }
 
-    /// The number of this run: greater than that of earlier ones, if they were kept for it
+    /// The number of this run: greater than that of earlier runs, if the driver gave their bound
     /// ([`SiteOptions::incarnation`]).
     pub fn incarnation(&self) -> u64 {
         self.incarnation
     }
 
-    /// The site's redo log, for whoever drives its disk.
+    /// The site's redo log, whose disk the driver syncs.
     pub fn log(&self) -> &Arc<dyn Log> {
         &self.log
     }
@@ -298,12 +298,12 @@ impl Site {
         self.store.memory_bytes()
     }
 
-    /// Where many wait for a lock.
+    /// Partition locks with long queues.
     pub fn hot_locks(&self) -> Vec<HotLock> {
         self.hot_locks.now()
     }
 
-    /// Says once that the log has failed.
+    /// Reports, once, that the log has failed.
     pub(crate) fn trouble(&self, what: &str) {
         if !self.in_trouble.swap(true, Ordering::Relaxed) {
             self.network.trouble(self.id, what);
@@ -319,7 +319,7 @@ impl Site {
         tables.binary_search_by_key(&id, |table| table.id).ok().map(|at| tables[at].clone())
     }
 
-    /// The table, made empty if the site has not heard of it.
+    /// The table, created empty if the site does not know it.
     pub(crate) fn table_or_new(&self, id: TableId) -> Arc<Table> {
         let _shape = self.shape.lock();
         if let Some(table) = self.table(id) {
@@ -334,8 +334,8 @@ impl Site {
         table
     }
 
-    /// Replaces the partitions that begin at the keys of `old` with `new`, at once. Gives those who may still
-    /// read the old ones.
+    /// Atomically replaces the partitions that begin at the keys of `old` by `new`. Returns the
+    /// readers that may still use the old ones.
     pub(crate) fn reshape(
         &self,
         table: &Table,
@@ -353,7 +353,7 @@ impl Site {
         table.replace_map(map)
     }
 
-    /// What a checkpoint must hold together.
+    /// The state that a checkpoint must hold, at one position of the log.
     pub(crate) fn frozen_shape(&self) -> Shape {
         let _shaping = self.shaping.write();
         let (mut partitions, mut backups) = (Vec::new(), Vec::new());
@@ -374,8 +374,8 @@ impl Site {
         self.store.context().ok_or(overloaded)
     }
 
-    /// Gives the frame its time and its place in the log. `followers` says for each record who
-    /// follows its partition.
+    /// Gives the frame its time and its position in the log. `followers` has the followers of each
+    /// record's partition.
     pub(crate) fn append(
         &self,
         mut frame: FrameWriter,
@@ -389,8 +389,8 @@ impl Site {
         Ok((time, position))
     }
 
-    /// Gives what is prepared its place in the log, and the earliest time at which it can take
-    /// effect. `is_kept`: it is of the log's [tail](crate::tail).
+    /// Gives a prepare its position in the log, and the earliest time at which it can take effect.
+    /// `is_kept`: it belongs to the log's [tail](crate::tail).
     pub(crate) fn append_prepare(
         &self,
         txn: TxnId,
@@ -411,13 +411,13 @@ impl Site {
         Ok((time, position))
     }
 
-    /// Followers are not told that they know all from this time on, until the transaction has
-    /// ended.
+    /// Keeps the feeds from being closed at this time or beyond until the transaction has ended.
     pub(crate) fn open_proposal(&self, txn: TxnId, time: Time) {
         self.sequencer.lock().open.push((txn, time));
     }
 
-    /// Gives the end of what was prepared its place in the log; its time was decided elsewhere.
+    /// Gives the end of a prepared transaction its position in the log; the coordinator has chosen
+    /// its time.
     pub(crate) fn append_end(
         &self,
         txn: TxnId,
@@ -433,7 +433,7 @@ impl Site {
         Ok(position)
     }
 
-    /// Appends a frame whose time was given elsewhere: a refresh.
+    /// Appends a refresh, whose time its master has chosen.
     pub(crate) fn append_refresh(
         &self,
         mut frame: FrameWriter,
@@ -443,12 +443,13 @@ impl Site {
         self.log.append(frame.finish(time))
     }
 
-    /// True if something waits to be sent to followers, durable or not.
+    /// True if frames for followers wait to be sent, durable or not.
     pub fn has_unsent(&self) -> bool {
         !self.sequencer.lock().outgoing.is_empty()
     }
 
-    /// Frames that are durable and may be sent, and up to when there are no others.
+    /// Durable frames that may be sent, the time up to which there are no others, and the durable
+    /// position.
     pub(crate) fn take_outgoing(&self) -> (Vec<Outgoing>, Time, Position) {
         let durable = self.log.durable();
         let mut sequencer = self.sequencer.lock();
@@ -459,8 +460,8 @@ impl Site {
         (ready, closed, durable)
     }
 
-    /// Ready when everything up to `position` is durable, whatever commits wait for: before another
-    /// site relies on it. A log whose commits wait for nothing is synced here.
+    /// Ready when everything up to `position` is durable, as other sites require before they rely
+    /// on it. Syncs a log whose commits do not wait for the disk.
     pub(crate) async fn lasting_for_others(&self, position: Position) -> Result<(), LogError> {
         self.durable(position).await?;
         if self.log.durable() < position {
@@ -475,7 +476,7 @@ impl Site {
     }
 }
 
-/// Waits to be woken: whoever calls this has left its waker where it will be found.
+/// Waits for a wake-up. The caller has registered its waker before.
 pub(crate) async fn woken() {
     let mut waited = false;
     poll_fn(|_| if std::mem::replace(&mut waited, true) { Poll::Ready(()) } else { Poll::Pending })

@@ -1,5 +1,5 @@
-//! Where a running transaction finds the rows of its snapshot: in the copies of its own site, or, if it
-//! runs over several sites, among those that were gathered for it.
+//! The rows of a running transaction's snapshot: in the copies of its own site, or, if it runs over
+//! several sites, among the rows that were gathered for it.
 
 use crate::partition::{SitePartition, Table};
 use isomer_design::{Direction, Key, KeyRange, TableId, Time};
@@ -33,7 +33,7 @@ pub(crate) struct Copies<'a> {
     pub(crate) spots: SmallVec<[Option<Cell<Spot<'a>>>; 4]>,
 }
 
-/// Rows of one snapshot, wherever they came from.
+/// Rows of one snapshot, from several sites.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Gathered {
     /// Ordered by table and key, once the transaction runs.
@@ -66,7 +66,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The version of a row that the snapshot sees: its time, and its value unless it is a deletion.
+    /// The version of a row that the snapshot sees: its time, and its value unless it is a
+    /// deletion.
     #[inline]
     pub(crate) fn row(
         &self,
@@ -82,7 +83,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Visits the versions of the rows of a range, in the order of their keys or from the last.
+    /// Visits the versions of the rows of a range, in key order along `way`.
     #[inline]
     pub(crate) fn scan(
         &self,

@@ -1,4 +1,4 @@
-//! The steps of design changes as messages: what the router asks of a site, and the answer.
+//! The steps of design changes as messages of the router to a site, and their answers.
 
 use crate::change::Holding;
 use crate::copy::Snapshot;
@@ -10,11 +10,11 @@ use crate::tail::{Fenced, TailFrame};
 use isomer_design::{Backups, Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
 use serde::{Deserialize, Serialize};
 
-/// One step of a design change. Asked for twice, it answers the second time as the first, so whoever
-/// has lost an answer asks again.
+/// One step of a design change. Idempotent: after a lost answer the router repeats the step, and
+/// gets the same answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Step {
-    /// Begin partitions of a table.
+    /// Create partitions of a table.
     Create(TableId, Vec<KeyRange>),
     /// Split a partition so that this key begins the right part.
     Split(TableId, Key),
@@ -22,68 +22,71 @@ pub enum Step {
     Merge(TableId, Key),
     /// Let a site follow the partition that begins at this key.
     Follow(TableId, Key, SiteId),
-    /// Begin a replica.
+    /// Install a replica.
     Install(Box<Snapshot>),
-    /// Let a site no longer follow the partition that begins at this key.
+    /// End the following of the partition that begins at this key by a site.
     Unfollow(TableId, Key, SiteId),
-    /// End the replicas within this range.
+    /// Drop the replicas within this range.
     Drop(TableId, KeyRange),
-    /// Give the mastership of the partition that begins at this key up, for this site.
+    /// Release the mastership of the partition that begins at this key to a site.
     Release(TableId, Key, SiteId),
-    /// Take the mastership that was released.
+    /// Acquire the mastership that was released.
     Acquire(TableId, Key),
-    /// Say how far the partition that begins at this key is durable. A site whose log has failed takes this step.
+    /// Report the durable version of the partition that begins at this key. Allowed after a failure
+    /// of the log.
     Standing(TableId, Key),
-    /// Take the mastership of the partition that begins at this key from a site whose log has failed, as soon as
-    /// the replica is at this version; these will follow.
+    /// Take the mastership of the partition that begins at this key from a site whose log has
+    /// failed, once the replica is at this version. These sites will follow.
     Promote(TableId, Key, Version, SiteSet),
-    /// Follow this site, which was promoted, in the partition that begins at this key, once it is at this version.
+    /// Follow the promoted site in the partition that begins at this key, once the replica is at
+    /// this version.
     Turn(TableId, Key, Version, SiteId),
-    /// End whatever is held within this range.
+    /// End all partitions within this range.
     Discard(TableId, KeyRange),
-    /// Hold nothing of a table any more.
+    /// End all partitions of a table.
     Forget(TableId),
-    /// Say what the site holds.
+    /// List the partitions of the site.
     Describe,
-    /// Wait until the site is needed for no transaction over several sites. A site whose log has failed takes this
-    /// step, if it is needed for none.
+    /// Wait until no transaction over several sites needs the site. Allowed after a failure of the
+    /// log, if none needs it.
     Finish,
-    /// Keep nothing any longer for a site that is gone for good.
+    /// Keep nothing for a site that has left the cluster.
     Dismiss(SiteId),
-    /// Let a table's commits wait for so many backups.
+    /// Set the number of backups that a table's commits wait for.
     Backups(TableId, Backups),
-    /// Wait until this site has acknowledged, as a backup, the partition that begins at this key.
+    /// Wait until a site is a backup of the partition that begins at this key.
     BackedBy(TableId, Key, SiteId),
-    /// Hear no more of a site that is gone, and say what is known of it.
+    /// Fence a failed site, and report what is known of it.
     Fence(SiteId),
-    /// Apply what was history at a site that is gone.
+    /// Apply the history of a failed site.
     TakeFrames(SiteId, Vec<TailFrame>),
-    /// End transactions as a site that is gone had decided; those without a time were aborted.
+    /// End in-doubt transactions as a failed coordinator has decided; those without a time were
+    /// aborted.
     EndInDoubt(Vec<(TxnId, Option<Time>)>),
-    /// Others have taken over from a site that is gone: let nobody wait for its word. The site is asked as well, when it
-    /// is back.
+    /// Record that other sites have taken over from a failed site: requests do not wait for it.
+    /// Also sent to that site after its restart.
     Replaced(SiteId),
-    /// Hear a site again that was fenced; the site itself is heard again.
+    /// Lift the fence of a site that has rejoined. Also sent to that site.
     Admit(SiteId),
 }
 
 /// The answer to a step.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Answer {
-    /// It is done.
+    /// The step is done.
     Done,
     /// The snapshot of a partition, after [`Step::Follow`].
     Snapshot(Box<Snapshot>),
-    /// How far the partition is durable, after [`Step::Standing`].
+    /// The durable version of the partition, after [`Step::Standing`].
     Standing(Standing),
-    /// What the site holds, after [`Step::Describe`].
+    /// The partitions of the site, after [`Step::Describe`].
     Holdings(Vec<Holding>),
-    /// What is known of a site that is gone, after [`Step::Fence`].
+    /// The knowledge of a failed site, after [`Step::Fence`].
     Fenced(Box<Fenced>),
 }
 
 impl Site {
-    /// Takes a step.
+    /// Carries out a step.
     ///
     /// # Errors
     /// [`Refusal`]; nothing has changed then.

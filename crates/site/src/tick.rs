@@ -1,17 +1,17 @@
-//! What a site does from time to time, apart from what it is asked to.
+//! The periodic work of a site.
 //!
-//! A tick is short: whoever calls it also drives the site's disk, which every commit waits for. So what
-//! was dropped, a table of a million rows perhaps, goes a piece at a time:
+//! A tick is short, because its driver also syncs the site's disk, for which every commit waits. So
+//! a dropped range, perhaps of a million rows, is freed piece by piece:
 //!
 //! ```text
 //!   drop table ─▶ partitions gone     dropped: [ .. ∞ )
-//!   tick                              once nobody reads it: 1,024 rows, [ 1024 .. ∞ ) is left
+//!   tick                              after its last reader: 1,024 rows, [ 1024 .. ∞ ) is left
 //!   tick, soon, as there is more                            1,024 rows, [ 2048 .. ∞ ) is left
 //! ```
 //!
-//! Who reads it is who has taken the table's map of partitions before it was dropped, for one read. A transaction
-//! that keeps an old snapshot for an hour is not among them: its next read does not find the partition here
-//! any more, and goes elsewhere. So nobody who wants the range again, for a new replica, waits for that hour.
+//! A reader of a dropped range has loaded the table's map of partitions before the drop, for one
+//! read. A transaction with an old snapshot is not one: its next read does not find the partition
+//! here, and goes to another site. So a new replica of the range never waits for long transactions.
 
 use crate::partition::Table;
 use crate::site::{Site, woken};
@@ -20,25 +20,25 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// History is kept for snapshots that read replicas, and for those of a [lease](Site::lease), but not longer
-/// than this, in nanoseconds: a master that is silent for longer must not make memory grow, nor a gateway
-/// that is gone.
+/// The longest history, in nanoseconds, that is kept for snapshots that read replicas, and for
+/// those of a [lease](Site::lease). The limit keeps memory bounded when a master is silent or a
+/// gateway has failed.
 pub const HISTORY_NS_MAX: u64 = 10_000_000_000;
-/// The most rows of what was dropped that one tick takes out of an index: about a millisecond.
+/// The most dropped rows that a tick removes from an index: about a millisecond.
 pub const PURGED_PER_TICK: usize = 1024;
-/// About so many versions that nobody needs any more are freed by one tick: less than a millisecond.
+/// About the most unused versions that a tick frees: less than a millisecond.
 const FREED_PER_TICK: usize = 4096;
 
-/// What a tick has freed.
+/// The work of a tick.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Freed {
-    /// Rows of what was dropped; at most [`PURGED_PER_TICK`].
+    /// Rows of dropped ranges that were freed; at most [`PURGED_PER_TICK`].
     pub rows: usize,
-    /// There is more that can be freed: the next tick should come soon.
+    /// More can be freed: the next tick should follow soon.
     pub is_more: bool,
 }
 
-/// Lets others go on first.
+/// Yields to other tasks once.
 async fn next_turn() {
     poll_fn(|cx| {
         cx.waker().wake_by_ref();
@@ -49,8 +49,8 @@ async fn next_turn() {
 }
 
 impl Site {
-    /// To be called every few milliseconds: sends heartbeats to followers, asks for what was lost
-    /// on the way, lets go of history that nobody needs, and frees what was dropped, a piece of it.
+    /// To be called every few milliseconds. Sends heartbeats to followers, asks again for lost
+    /// messages, frees history that no snapshot needs, and frees a piece of the dropped ranges.
     pub fn tick(&self) -> Freed {
         self.ship_at_tick();
         self.watch_links();
@@ -67,8 +67,9 @@ impl Site {
         Freed { rows: rows.unwrap_or(0), is_more: left_behind || rows.is_some() }
     }
 
-    /// Keeps history from a time on, until it is told a later one, or that time is 10 s ago. Says from when
-    /// on everything is there: what is read at that time or later is not [`Failure::Forgotten`].
+    /// Keeps history from a time on, until a later call raises it, or the time is
+    /// [`HISTORY_NS_MAX`] ago. Returns the time from which history is complete: a read at that time
+    /// or later does not fail with [`Failure::Forgotten`].
     ///
     /// [`Failure::Forgotten`]: crate::Failure::Forgotten
     pub fn lease(&self, from: Time) -> Time {
@@ -77,7 +78,7 @@ impl Site {
         *leased = Some(from);
         self.move_horizon(*leased);
         drop(leased);
-        // In this order: who raised the floor by an older horizon has looked at the clock before.
+        // The order matters: a concurrent move to an older horizon has read the clock before.
         self.store.clock.last()
     }
 
@@ -89,14 +90,14 @@ impl Site {
         self.store.set_horizon(replicas.min(readers));
     }
 
-    /// Frees some rows of dropped replicas that nobody reads any more, and says how many.
-    /// `None`: there are none.
+    /// Frees some rows of dropped ranges without readers, and returns their number. `None` if there
+    /// are none.
     fn purge_dropped(&self) -> Option<usize> {
         if self.dropped.lock().is_empty() {
             return None;
         }
-        // One at a time. A second one could still be at rows that the first has seen gone, and take
-        // those of a new copy of the range for them.
+        // One call at a time. A second one could be at rows that the first has freed, and take the
+        // rows of a new copy of the range for them.
         let _purging = self.purging.try_lock()?;
         let (at, table, range) = {
             let dropped = self.dropped.lock();
@@ -106,7 +107,7 @@ impl Site {
         let mut context = self.store.context()?;
         let (rows, rest) = context.purge_some(&table.index, range, PURGED_PER_TICK);
         drop(context);
-        // Others only add to the end meanwhile.
+        // Concurrent calls only append.
         let mut dropped = self.dropped.lock();
         match rest {
             Some(rest) => dropped[at].range = rest,
@@ -115,7 +116,7 @@ impl Site {
         Some(rows)
     }
 
-    /// Frees all rows of dropped replicas: during recovery, which nobody reads beside.
+    /// Frees all rows of dropped ranges. For recovery only, which has no readers.
     pub(crate) fn purge_all_dropped(&self) {
         while self.purge_dropped().is_some() {}
     }
@@ -130,7 +131,7 @@ impl Site {
         woken().await;
     }
 
-    /// Waits until nothing is left of an earlier replica of a range.
+    /// Waits until no rows of an earlier replica of a range are left.
     pub(crate) async fn purged(&self, table: &Arc<Table>, range: &KeyRange) {
         let waits = || {
             let dropped = self.dropped.lock();
@@ -138,9 +139,9 @@ impl Site {
         };
         while waits() {
             match self.purge_dropped() {
-                // Whoever waits for it does the work; others have their turn between two pieces.
+                // The waiting task does the work, and yields between pieces.
                 Some(_) => next_turn().await,
-                // The next tick may find the last reader gone: ask again then.
+                // The next tick may find that the last reader is done.
                 None => self.next_tick().await,
             }
         }

@@ -1,4 +1,4 @@
-//! What a procedure sees of the database while it runs: one snapshot, and its own writes.
+//! The view that a running procedure has of the database: one snapshot, and its own writes.
 
 use crate::error::Abort;
 use crate::overlay::Overlay;
@@ -12,29 +12,29 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-/// Room for the writes of a common transaction, so that it allocates once.
+/// Initial capacity for the writes of a typical transaction, so that it allocates once.
 const WRITE_BYTES: usize = 512;
-/// Up to this many writes, looking at each is as fast as a search.
+/// Up to this many writes, a linear scan is as fast as a search.
 const WRITES_SCANNED_MAX: usize = 12;
 
-/// Up to this many items, looking at each of a footprint is as fast as a search.
+/// Up to this many items of a footprint, a linear scan is as fast as a search.
 const ITEMS_SCANNED_MAX: usize = 8;
 
-/// A running transaction. Reads see the snapshot and the transaction's own writes; writes are kept
-/// aside until the commit.
+/// A running transaction. Reads see the snapshot and the transaction's own writes, which are
+/// buffered until the commit.
 pub struct Txn<'a> {
     pub(crate) footprint: &'a Footprint,
     pub(crate) source: Source<'a>,
     pub(crate) snapshot: Time,
     pub(crate) writes: Writes,
-    /// How many rows were looked at.
+    /// The number of rows read.
     pub(crate) rows_read: Cell<usize>,
 }
 
-/// Writes that wait for the commit.
+/// Buffered writes.
 ///
-/// Those of a bulk load come in the order of their keys, and are found by bisection. Once one has come
-/// out of order, and they are many, a map says where each key is.
+/// A bulk load writes in key order, so its writes are found by bisection. Once a write is out of
+/// order, and there are more than [`WRITES_SCANNED_MAX`], a map gives the index of each key.
 #[derive(Default)]
 pub(crate) struct Writes {
     entries: SmallVec<[Write; 4]>,
@@ -43,7 +43,7 @@ pub(crate) struct Writes {
     by_key: BTreeMap<(TableId, Key), usize>,
 }
 
-/// One write: where its key and value are among the bytes.
+/// One write: the positions of its key and value among the bytes.
 pub(crate) struct Write {
     pub(crate) item: usize,
     key: (usize, usize),
@@ -99,7 +99,7 @@ impl Writes {
         }
     }
 
-    /// Adds the first write of a key; returns where.
+    /// Adds the first write of a key; returns its index.
     fn add(&mut self, items: &[Item], item: usize, key: &[u8], value: Option<&[u8]>) -> usize {
         let table = items[item].table;
         let place = |last: &Write| (items[last.item].table, self.key(last));
@@ -222,12 +222,12 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// How many rows it has looked at and how many it has written so far.
+    /// The numbers of rows read and written so far.
     pub fn rows(&self) -> [usize; 2] {
         [self.rows_read.get(), self.writes.entries.len()]
     }
 
-    /// How many partitions it has looked up where it runs; none if its rows were gathered.
+    /// The number of partitions that it has resolved at this site; 0 if its rows were gathered.
     pub fn partitions(&self) -> usize {
         match &self.source {
             Source::Here(copies) => copies.partitions.len(),
@@ -252,13 +252,14 @@ impl Txn<'_> {
         let items = self.footprint.items();
         let allows =
             |item: &Item| item.table == table && item.access >= access && item.span.contains(key);
-        // Of many items, most name a single key: it is where its order says.
+        // Of many items, most name a single key, so bisection finds it.
         let from = match items.len() {
             0..=ITEMS_SCANNED_MAX => 0,
             _ => items
                 .partition_point(|item| (item.table, item.span.start().as_bytes()) < (table, key)),
         };
-        // A range that covers the key begins before it: of disjoint ones, it is the last before.
+        // A range that covers the key begins before it: of disjoint ranges, it is the last one
+        // before.
         let first = from.saturating_sub(ITEMS_SCANNED_MAX);
         let near = items[first..].iter().take(2 * ITEMS_SCANNED_MAX).position(allows);
         let found = near.map(|at| first + at).or_else(|| items.iter().position(allows));
@@ -296,7 +297,7 @@ impl Txn<'_> {
 }
 
 impl<'a> Txn<'a> {
-    /// What it has written, ordered by table and key.
+    /// All writes, ordered by table and key.
     pub(crate) fn written(&self) -> Vec<RowWrite> {
         let owned = |write: &Write| RowWrite {
             table: self.footprint.items()[write.item].table,

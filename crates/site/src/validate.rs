@@ -1,7 +1,7 @@
-//! What a transaction has read, and whether that is still so: validation at the commit, for SERIALIZABLE.
+//! Validation of the read set at the commit, for SERIALIZABLE transactions.
 //!
-//! A transaction whose statements come one by one has read at one time, long before it commits. Its commit locks
-//! the partitions of all that it has read, looks again, and writes while nobody else can:
+//! A transaction with several statements reads at one time, long before it commits. Its commit
+//! locks the partitions of its read set, reads them again, and writes under the same locks:
 //!
 //! ```text
 //!   read at 90                                      at the commit, under the locks
@@ -12,16 +12,17 @@
 //!   shifts[20..30)    2 rows                        1 row, of 40                  a row is gone: abort
 //! ```
 //!
-//! **A span is the same if it holds as many rows as before, none of them newer than the time at which it was
-//! read.** A row that was changed or inserted is newer; one that was deleted is missing, and only a newer one could
-//! stand in for it. So nothing has to be remembered of single rows of a range, and no site has to keep deletions: what
-//! is compared is the state at the commit, and a row that came and went again in between is none of anybody's business.
+//! **A span is unchanged if it has the same number of rows as before, none of them newer than the
+//! time of the read.** A changed or inserted row is newer. A deleted row is missing, and only a
+//! newer row could make up for it in the count. So the read set has one number for a range, and
+//! sites need not keep deletions. The comparison is with the state at the commit: a row that was
+//! inserted and deleted in between does not matter.
 //!
-//! **Invariant.** What is looked at here is locked until the commit has its time, in the way of what is written
-//! ([`crate::execute`], [`crate::two_phase`]); so it is what is there at that time.
+//! **Invariant.** The spans are locked like written ones until the commit has its time
+//! ([`crate::execute`], [`crate::two_phase`]), so they are in the same state at that time.
 //!
-//! **Left out.** Locks that readers share: a partition has one lock, and whoever validates holds it for the length
-//! of a commit.
+//! **Left out.** Shared locks: a partition has one lock, and validation holds it for the length of
+//! a commit.
 
 use crate::error::Abort;
 use crate::request::CheckedWrites;
@@ -31,23 +32,23 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-/// What a span takes beside its keys.
+/// Bytes of a span in memory, without its keys.
 const SPAN_BYTES: usize = 96;
 
-/// What a transaction has read, at one time.
+/// The read set of a transaction, at one time.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct ReadSet {
-    /// The time.
+    /// The time of the reads.
     at: Time,
-    /// How many rows there were in each span.
+    /// The number of rows in each span.
     spans: BTreeMap<TableId, BTreeMap<Span, u64>>,
 }
 
 impl ReadSet {
-    /// A span that was read at a time, and how many rows were in it. Gives how many bytes more that takes: none if
-    /// it was read before.
+    /// Adds a span that was read at a time, with its number of rows. Returns the bytes that the
+    /// read set has grown by: 0 if a covering span is there.
     pub fn add(&mut self, at: Time, table: TableId, span: Span, rows: u64) -> usize {
-        // Where times differ, the earliest is right for all: what is newer than that is taken for changed.
+        // The earliest time is right for all spans: rows that are newer count as changed.
         self.at = if self.spans.is_empty() { at } else { self.at.min(at) };
         let spans = self.spans.entry(table).or_default();
         if spans.range(..=&span).next_back().is_some_and(|(before, _)| covers(before, &span)) {
@@ -58,7 +59,7 @@ impl ReadSet {
         bytes
     }
 
-    /// Forgets what was read of a table that nobody else has ever seen.
+    /// Removes a table that no other transaction can see.
     pub fn forget(&mut self, table: TableId) {
         self.spans.remove(&table);
     }
@@ -68,17 +69,17 @@ impl ReadSet {
         self.spans.is_empty()
     }
 
-    /// True if something of a table was read.
+    /// True if there are spans of a table.
     pub fn has(&self, table: TableId) -> bool {
         self.spans.contains_key(&table)
     }
 
-    /// The time at which it was read.
+    /// The time of the reads.
     pub fn at(&self) -> Time {
         self.at
     }
 
-    /// All spans, and how many rows were in each.
+    /// All spans, with their numbers of rows.
     pub fn iter(&self) -> impl Iterator<Item = (TableId, &Span, u64)> {
         self.spans
             .iter()
@@ -90,7 +91,7 @@ impl ReadSet {
         self.spans.iter().map(|(table, spans)| (*table, spans.keys()))
     }
 
-    /// Fails if anything of it is not as it was.
+    /// Fails if any span has changed.
     ///
     /// # Errors
     /// [`Abort::ReadChanged`]; [`Abort::OutsideFootprint`].
@@ -144,7 +145,7 @@ impl ReadSet {
     }
 }
 
-/// Writes rows, if all that was read and all that is replaced is as it was.
+/// Writes rows, if all spans and all replaced rows are unchanged.
 pub(crate) fn write_validated(
     reads: &ReadSet,
     writes: &CheckedWrites,

@@ -1,8 +1,8 @@
-//! What a procedure can learn of a row besides its value: when it was written.
+//! The times of rows, for procedures.
 //!
-//! A transaction that arrives statement by statement reads rows first and writes them in a procedure
-//! of its own at the end; by the time of the newest version the procedure sees whether a row is still
-//! the one that was read.
+//! A transaction that arrives statement by statement reads rows first, and writes them at the end
+//! in one procedure. The time of the newest version tells the procedure whether a row is still the
+//! version that was read.
 
 use crate::error::Abort;
 use crate::txn::Txn;
@@ -10,8 +10,8 @@ use isomer_design::{Access, Direction, KeyRange, TableId, Time};
 use std::ops::ControlFlow;
 
 impl Txn<'_> {
-    /// The committed row in the snapshot, and the time of its commit; the transaction's own writes
-    /// are not looked at.
+    /// The committed row in the snapshot, and the time of its commit, without the transaction's own
+    /// writes.
     ///
     /// # Errors
     /// [`Abort::OutsideFootprint`].
@@ -20,8 +20,8 @@ impl Txn<'_> {
         Ok(self.source.row(item, table, key).and_then(|(time, value)| Some((time, value?))))
     }
 
-    /// As [`Txn::scan`], this way or that, with the time of each row's commit, and without the
-    /// transaction's own writes.
+    /// As [`Txn::scan`], in key order along `way`, with the time of each row's commit, and without
+    /// the transaction's own writes.
     ///
     /// # Errors
     /// [`Abort::OutsideFootprint`] unless one item of the footprint covers the range.

@@ -1,4 +1,4 @@
-//! Who is told of a commit before it is durable, and who is not.
+//! Asynchronous commit: which clients are answered before a commit is durable.
 
 mod mailboxes;
 
@@ -16,7 +16,7 @@ fn poll<T>(future: Pin<&mut (impl Future<Output = T> + ?Sized)>) -> Poll<T> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Adds a byte to a row, if it may write it.
+/// Adds a byte to a row, unless the footprint is read-only.
 async fn run(site: &Site, footprint: &Footprint, is_asynchronous: bool) -> Result<Reply, Failure> {
     let mut procedure = |txn: &mut Txn<'_>| {
         let mut row = txn.get(T, &Key::int(7))?.unwrap_or_default().to_vec();
@@ -28,7 +28,7 @@ async fn run(site: &Site, footprint: &Footprint, is_asynchronous: bool) -> Resul
 }
 
 #[test]
-fn who_is_hasty_is_told_at_once_and_others_only_of_what_is_durable() {
+fn an_asynchronous_commit_is_answered_at_once_and_others_once_durable() {
     let mailboxes = Arc::new(Mailboxes::default());
     let options = MemoryOptions { durability: Durability::Commit, ..MemoryOptions::default() };
     let (log, network, time) = (Arc::new(MemoryLog::new(options)), mailboxes.clone(), mailboxes);
@@ -45,7 +45,7 @@ fn who_is_hasty_is_told_at_once_and_others_only_of_what_is_durable() {
         assert_eq!(poll(wrote.as_mut()).is_ready(), is_asynchronous);
         assert!(poll(pin!(run(&site, &read, true))).is_ready());
         let mut waits = pin!(run(&site, &read, false));
-        assert!(poll(waits.as_mut()).is_pending(), "it has read what may yet be lost");
+        assert!(poll(waits.as_mut()).is_pending(), "it has read a row that is not durable");
         site.log().sync().unwrap();
         assert!(poll(waits.as_mut()).is_ready());
         assert!(is_asynchronous || poll(wrote.as_mut()).is_ready());

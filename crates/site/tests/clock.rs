@@ -1,8 +1,9 @@
-//! Clocks that jump, forth and back, by more than a site can wait for: the order of commits stays what it was.
+//! Clocks that jump back and forth by hours: commits stay in order.
 //!
-//! A time is drawn from a site's own clock, which is never behind what the site has seen; the computer's clock
-//! only pulls it forward (`docs/decisions/0002-commit-times.md`). So a computer that is set back loses nothing but
-//! the nearness of commit times to real time, until it has caught up.
+//! A commit time comes from the site's own clock, which is never behind any time that the site has
+//! seen. The computer's clock only pulls it forward (`docs/decisions/0002-commit-times.md`). So a
+//! computer whose clock is set back loses only the closeness of commit times to real time, until
+//! that has caught up.
 
 use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId, Time};
 use isomer_log::{Durability, Log, MemoryLog, MemoryOptions};
@@ -19,10 +20,10 @@ const T: TableId = TableId(1);
 const S1: SiteId = SiteId(1);
 const S2: SiteId = SiteId(2);
 const HOUR: u64 = 3_600_000_000_000;
-/// Where the clocks begin.
+/// The initial time of the clocks.
 const NOON: u64 = 1000 * HOUR;
 
-/// A clock that says what the test wants it to say.
+/// A clock that the test sets.
 struct Clock(AtomicU64);
 
 impl TimeSource for Clock {
@@ -46,7 +47,7 @@ impl Network for Mailboxes {
     }
 }
 
-/// `s1` is the master of everything; `s2` has a copy. Each has a clock of its own.
+/// `s1` is the master of all keys; `s2` has a copy. Each has a clock of its own.
 struct Pair {
     mailboxes: Arc<Mailboxes>,
     clocks: [Arc<Clock>; 2],
@@ -72,7 +73,7 @@ impl Pair {
         pair
     }
 
-    /// Polls, and lets disks, mailboxes and ticks work in between; no clock goes on by itself.
+    /// Polls, and syncs disks, delivers messages and ticks in between; no clock advances by itself.
     fn drive<F: Future>(&self, future: F) -> F::Output {
         let mut future = pin!(future);
         for _ in 0..1000 {
@@ -95,7 +96,7 @@ impl Pair {
         self.mailboxes.0.lock().unwrap().pop_front()
     }
 
-    /// Writes a row at the master, in a session that has seen nothing.
+    /// Writes a row at the master, in a new session.
     fn write(&self, value: u8) -> Time {
         let footprint = Footprint::new().write(T, Key::int(1));
         let mut procedure = |txn: &mut Txn<'_>| txn.put(T, &Key::int(1), &[value]);
@@ -142,7 +143,7 @@ fn a_session_is_served_by_a_site_whose_clock_is_hours_behind_or_ahead() {
         let (found, read) = pair.read(1, commit);
         assert_eq!(found, value, "at the replica, with clocks at {clocks:?}");
         assert!(read.snapshot >= commit);
-        // And back: what the replica has shown is not in the future of the master.
+        // And back: a snapshot of the replica is not in the future of the master.
         assert_eq!(pair.read(0, read.snapshot).0, value);
     }
 }
@@ -169,13 +170,14 @@ fn a_computer_that_starts_again_with_its_clock_set_back_goes_on_where_it_was() {
     }
 }
 
-/// Other sites may be ahead of real time, by as much as they promise silence. Whoever has read here at such a time
-/// must find the same at that time after a restart (simulator, seed 42002).
+/// Other sites may be ahead of real time, as far as they close partitions ahead. A client that has
+/// read here at such a time must find the same rows at that time after a restart (simulator, seed
+/// 42002).
 #[test]
-fn what_is_committed_after_a_restart_is_later_than_what_was_read_before() {
+fn a_commit_after_a_restart_is_later_than_any_read_before() {
     let mut pair = Pair::new();
     pair.write(1);
-    // Without followers the site has promised nothing itself.
+    // Without followers the site itself has closed nothing ahead.
     pair.drive(pair.sites[0].unfollow(T, &Key::min(), S2)).unwrap();
     let ahead = Time(NOON + CloseAhead::default().most_ns);
     let (found, read) = pair.read(0, ahead);
@@ -188,8 +190,8 @@ fn what_is_committed_after_a_restart_is_later_than_what_was_read_before() {
     assert!(commit > ahead, "{commit} is not after {ahead}");
 }
 
-/// Two runs with one number look like one: the second begins its streams where the first has been, and what it sends
-/// is taken for doubled (simulator, seed 1273).
+/// Two runs with one number look like one: the second numbers its feeds from 1 again, and followers
+/// drop them as duplicates (simulator, seed 1273).
 #[test]
 fn runs_that_log_nothing_while_the_clock_is_behind_the_log_have_numbers_of_their_own() {
     let mut pair = Pair::new();

@@ -1,6 +1,7 @@
-//! What is rarely written promises its silence: two sites, and messages that are counted.
+//! Rarely written partitions are closed ahead: two sites, and messages that are counted.
 //!
-//! `s1` is the master of what is below 10, which `s2` has a copy of; `s2` is that of the rest.
+//! `s1` is the master of the keys below 10, of which `s2` has a copy; `s2` is the master of the
+//! others.
 
 mod mailboxes;
 
@@ -54,7 +55,8 @@ impl Pair {
         self.mailboxes.now.fetch_add(ns, Ordering::Relaxed);
     }
 
-    /// Lets the disks work, and delivers all messages; tells how many of them asked for silence, promised it, and asked for a feed to be closed.
+    /// Syncs the disks, and delivers all messages. Counts the requests to close ahead, the
+    /// promises, and the requests to close a feed.
     fn deliver(&self) -> [usize; 3] {
         let mut counts = [0; 3];
         self.sites.iter().for_each(|site| drop(site.log().sync()));
@@ -70,7 +72,7 @@ impl Pair {
         counts
     }
 
-    /// All that was written is known to all.
+    /// Makes all writes known to both sites.
     fn tick(&self) {
         self.sites.iter().for_each(|site| _ = site.tick());
         self.deliver();
@@ -97,7 +99,8 @@ impl Pair {
         self.drive(self.site(site).execute(&footprint, Time::ZERO, &mut procedure)).unwrap()
     }
 
-    /// Writes 13 at s2, and reads 3 there; tells which messages it took, with no feed closed by itself.
+    /// Writes 13 at s2, and reads 3 there. Returns the counts of [`Pair::deliver`], without any
+    /// tick.
     fn write_and_read(&self) -> [usize; 3] {
         let footprint = Footprint::new().read(T, Key::int(3)).write(T, Key::int(13));
         let mut procedure = |txn: &mut Txn<'_>| {
@@ -112,21 +115,21 @@ impl Pair {
             }
             messages.iter_mut().zip(self.deliver()).for_each(|(sum, more)| *sum += more);
         }
-        panic!("nobody answers");
+        panic!("no site answers");
     }
 }
 
 #[test]
-fn who_was_promised_silence_asks_no_more_for_some_time() {
+fn a_replica_that_is_closed_ahead_asks_no_more_for_some_time() {
     let pair = Pair::new();
     pair.pass(800 * MS);
-    assert_eq!(pair.write_and_read(), [0; 3], "nothing here is newer than what the replica has");
+    assert_eq!(pair.write_and_read(), [0; 3], "the replica is up to date");
     assert_eq!(pair.write_and_read(), [1, 1, 0], "promised for a quarter of the time");
     pair.pass(150 * MS);
     assert_eq!(pair.write_and_read(), [0; 3]);
     assert_eq!(pair.write_and_read(), [0; 3]);
     pair.pass(100 * MS);
-    assert_eq!(pair.write_and_read(), [0; 3], "what it needs was committed before that");
+    assert_eq!(pair.write_and_read(), [0; 3], "the snapshot is before the end of the promise");
     assert_eq!(pair.write_and_read(), [1, 1, 0], "the promise is over");
 }
 
@@ -144,11 +147,11 @@ fn a_promise_is_kept_by_the_next_event_whatever_it_is() {
     assert_eq!(pair.write_and_read(), [1, 1, 0]);
     let promised = pair.mailboxes.now().0 + 150 * MS;
     pair.drive(pair.site(S1).step(Step::Split(T, Key::int(5)))).unwrap();
-    assert!(pair.write(S1, 7).commit.unwrap().0 > promised, "what was split off as well");
+    assert!(pair.write(S1, 7).commit.unwrap().0 > promised, "and the right part, too");
 }
 
 #[test]
-fn what_was_just_written_or_is_being_written_promises_nothing() {
+fn a_partition_with_recent_or_current_writes_is_not_closed_ahead() {
     let pair = Pair::new();
     pair.write(S2, 13);
     assert_eq!(pair.write_and_read(), [0, 0, 1], "written a moment ago");

@@ -1,7 +1,7 @@
-//! Copies of a partition that come in pieces, stopped between any two of them, on a real log.
+//! Copies of a partition in pieces, stopped between any two of them, on a real log.
 //!
-//! A master `s1` gives snapshots; `s2` writes them to its log, is stopped, and opened again. Pieces are of
-//! two rows, so that a partition of a few rows is larger than what one frame may hold.
+//! A master `s1` gives snapshots. `s2` writes them to its log, is stopped, and opened again. Pieces
+//! have two rows, so that a partition of a few rows is larger than the largest frame.
 
 mod mailboxes;
 
@@ -22,7 +22,7 @@ const S1: SiteId = SiteId(1);
 const S2: SiteId = SiteId(2);
 const T: TableId = TableId(1);
 const PIECE_BYTES: usize = 30;
-/// A piece, a row, and what a frame needs besides.
+/// A piece, a row, and the overhead of a frame.
 const FRAME_BYTES_MAX: usize = 150;
 const ROWS: u8 = 11;
 
@@ -51,7 +51,7 @@ impl Pair {
         pair
     }
 
-    /// Stops the replica as a crash does, and starts it again.
+    /// Stops the replica as a crash does, and restarts it.
     fn restart(&mut self) {
         self.replica = None;
         self.mailboxes.messages.lock().unwrap().retain(|(_, to, _)| *to != S2);
@@ -64,7 +64,7 @@ impl Pair {
         self.replica.as_ref().unwrap()
     }
 
-    /// Polls, and lets the disk and the mailboxes work in between.
+    /// Polls, and syncs the disks and delivers messages in between.
     fn drive<F: Future>(&self, future: F) -> F::Output {
         let mut future = pin!(future);
         for _ in 0..10_000 {
@@ -77,7 +77,7 @@ impl Pair {
         panic!("it waits for ever");
     }
 
-    /// Lets the disks work, and delivers all messages.
+    /// Syncs the disks, and delivers all messages.
     fn deliver(&self) {
         self.mailboxes.now.fetch_add(1_000_000, Ordering::Relaxed);
         for site in std::iter::once(&self.master).chain(&self.replica) {
@@ -115,7 +115,7 @@ impl Pair {
                 ControlFlow::Continue(())
             })
         };
-        // What the master has committed until now.
+        // Covers all commits of the master so far.
         let session = self.mailboxes.now();
         self.drive(site.execute(&footprint, session, &mut procedure)).unwrap();
         rows
@@ -125,7 +125,7 @@ impl Pair {
         self.drive(self.master.follow(T, &Key::min(), S2)).unwrap()
     }
 
-    /// The copy fails: both sites take it back, as the router has them do.
+    /// The copy fails: both sites end it, as the router lets them.
     fn give_up(&self) {
         let unfollow = Step::Unfollow(T, Key::min(), S2);
         self.drive(self.master.step(unfollow)).unwrap();
@@ -133,7 +133,7 @@ impl Pair {
         self.drive(self.replica().step(drop)).unwrap();
     }
 
-    /// Installs a copy, but stops after some syncs; true if it was installed before.
+    /// Installs a copy, but stops after some syncs. True if the install was complete before.
     fn install_until(&self, snapshot: Snapshot, syncs: usize) -> bool {
         let mut install = pin!(self.replica().install(snapshot));
         for _ in 0..=syncs {
@@ -215,7 +215,7 @@ fn half_a_copy_is_forgotten_and_the_next_is_whole() {
         pair.restart();
         let half = pair.replica().holdings().is_empty();
         if half {
-            // The first half has rows that the second copy has not.
+            // The first, incomplete copy has rows that the second one lacks.
             pair.give_up();
             pair.write(0, None);
             pair.write(3, None);
@@ -235,7 +235,7 @@ fn a_copy_that_was_given_up_leaves_no_rows_behind() {
     assert!(!pair.install_until(pair.snapshot(), 2));
     pair.give_up();
     (1..ROWS).for_each(|number| pair.write(number, None));
-    // One piece: nothing in the log says that it begins.
+    // One piece: no record in the log begins the copy.
     let snapshot = pair.snapshot();
     assert_eq!(snapshot.pieces.len(), 1);
     pair.drive(pair.replica().install(snapshot)).unwrap();

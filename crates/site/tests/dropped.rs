@@ -1,5 +1,5 @@
-//! What was dropped goes piece by piece: no tick holds up the commits of its site for long, and all of
-//! the memory comes back.
+//! Dropped rows are freed piece by piece: no tick delays the commits of its site for long, and all
+//! of the memory is freed in the end.
 
 mod mailboxes;
 
@@ -53,7 +53,7 @@ fn a_dropped_table_goes_in_small_pieces_and_leaves_nothing_behind() {
         mailboxes.now.fetch_add(2_000_000, Ordering::Relaxed);
         let freed = site.tick();
         (rows, largest) = (rows + freed.rows, largest.max(freed.rows));
-        // The memory goes as the rows do, a piece at a time.
+        // Memory is freed like the rows, a piece at a time.
         assert!(memory.saturating_sub(site.memory_bytes()) < full / 4);
         memory = site.memory_bytes();
         if !freed.is_more && memory < before + before / 2 {

@@ -1,5 +1,5 @@
-//! A fence is a promise to those who take over: a restart does not lift it, and only an admission does. Whoever is
-//! fenced may have been followed here, and a restart loses what was kept of its tail.
+//! A fence is a promise to the successors: a restart does not lift it, only an admission does. This
+//! site may have followed the fenced one, and a restart loses the tail that it kept.
 
 mod mailboxes;
 
@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 const T: TableId = TableId(1);
-/// What `s2` follows.
+/// The table that `s2` follows.
 const FOLLOWED: TableId = TableId(2);
 const S1: SiteId = SiteId(1);
 const S2: SiteId = SiteId(2);
 
-/// `s2`, and what a restart leaves of it.
+/// `s2`, and its durable state.
 struct Fencer {
     site: Site,
     log: Arc<MemoryLog>,
@@ -44,7 +44,7 @@ impl Fencer {
         Fencer { site: open(id, &log, &checkpoints), log, checkpoints }
     }
 
-    /// Follows a table of `s1`, which is backed from then on.
+    /// Follows a table of `s1`, which has backups from then on.
     fn follow(&self) {
         let master = Fencer::of(S1);
         let all = KeyRange::all();
@@ -71,7 +71,7 @@ impl Fencer {
         self.drive(self.site.step(step)).unwrap()
     }
 
-    /// Loses what is not durable.
+    /// Restarts `s2`, which loses everything that is not durable.
     fn restart(&mut self) {
         self.log = Arc::new(self.log.crash(self.log.durable()));
         self.site = open(S2, &self.log, &self.checkpoints);
@@ -81,16 +81,16 @@ impl Fencer {
         self.drive(self.site.checkpoint(&mut AtOnce)).unwrap();
     }
 
-    /// Fences `s1`. Whether its tail may have been here.
+    /// Fences `s1`. True if its tail may have been lost here.
     fn has_lost_tail(&self) -> bool {
         let Answer::Fenced(fenced) = self.step(Step::Fence(S1)) else {
-            panic!("what is known of s1 was asked for")
+            panic!("the answer to a fence is the knowledge of s1")
         };
         assert!(fenced.tail.is_none(), "it has sent nothing");
         fenced.has_lost_tail
     }
 
-    /// Whether `s1` may still coordinate a transaction here.
+    /// True if `s1` may still coordinate a transaction here.
     fn hears(&self, number: u64) -> bool {
         let txn = TxnId { coordinator: S1, incarnation: 1, number };
         let footprint = Footprint::new().write(T, Key::int(number as i64));
@@ -117,7 +117,7 @@ fn a_restart_lifts_no_fence() {
 }
 
 #[test]
-fn a_restart_may_have_lost_the_tail_of_whom_it_follows() {
+fn a_restart_may_have_lost_the_tail_of_a_followed_site() {
     for has_checkpoint in [false, true] {
         let mut fencer = Fencer::new();
         fencer.restart();

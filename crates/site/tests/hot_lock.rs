@@ -1,4 +1,4 @@
-//! A hot lock is reported as long as its queue is long.
+//! A hot lock is reported while its queue is long.
 
 mod mailboxes;
 
@@ -18,7 +18,7 @@ fn poll<T>(future: Pin<&mut (impl Future<Output = T> + ?Sized)>) -> Poll<T> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// The hot locks while so many wait for one, and once they have it.
+/// The hot locks while `waiting` transactions wait for one, and after they have got it.
 fn hot_locks(waiting: usize) -> [Vec<HotLock>; 2] {
     let mailboxes = Arc::new(Mailboxes::default());
     let options = MemoryOptions { durability: Durability::None, ..MemoryOptions::default() };
@@ -44,7 +44,7 @@ fn hot_locks(waiting: usize) -> [Vec<HotLock>; 2] {
 }
 
 #[test]
-fn eight_are_a_crowd_as_long_as_they_wait() {
+fn a_lock_is_hot_while_eight_wait_for_it() {
     let hot_lock = |waiting: usize| {
         // The first seven queued behind fewer than eight.
         let keys = vec![Key::int(7); waiting - 7];

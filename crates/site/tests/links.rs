@@ -1,4 +1,4 @@
-//! Links that lose messages: two sites, and a network that drops every so many of them.
+//! Links that lose messages: two sites, and a network that drops one of `lost_of` messages.
 
 mod mailboxes;
 
@@ -16,18 +16,18 @@ use std::task::{Context, Poll, Waker};
 const T: TableId = TableId(1);
 const S1: SiteId = SiteId(1);
 const S2: SiteId = SiteId(2);
-/// More than are subscribed with one message.
+/// More than one message subscribes.
 const PARTITIONS: i64 = 600;
 /// A tick.
 const TICK_NS: u64 = 2_000_000;
-/// What takes more ticks than this never ends.
+/// A wait of more ticks than this counts as endless.
 const TICKS_MAX: usize = 20_000;
 
 struct Pair {
     mailboxes: Arc<Mailboxes>,
     logs: [Arc<MemoryLog>; 2],
     sites: [Site; 2],
-    /// Every so many messages, one is lost; 0: none.
+    /// One of this many messages is lost; 0: none.
     lost_of: Cell<u64>,
     sent: Cell<u64>,
     /// Subscriptions that arrived.
@@ -57,11 +57,11 @@ impl Pair {
         pair
     }
 
-    /// Time passes, the disks work, and messages arrive or are lost.
+    /// Advances the time, syncs the disks, and delivers or loses messages.
     fn tick(&self) {
         self.mailboxes.now.fetch_add(TICK_NS, Ordering::Relaxed);
         for site in &self.sites {
-            // A log that has failed syncs no more.
+            // A failed log does not sync.
             let _ = site.log().sync();
             site.ship();
             site.tick();
@@ -101,7 +101,7 @@ impl Pair {
         }
     }
 
-    /// Lets time pass until every replica has its master's version.
+    /// Advances the time until every replica has its master's version.
     fn settle(&self) {
         let versions = |site: &Site| -> Vec<u64> {
             site.holdings().iter().map(|holding| holding.version).collect()
@@ -115,7 +115,7 @@ impl Pair {
         panic!("the replicas stay behind");
     }
 
-    /// Reads all rows at the replicas as they are now, and tells how many there are.
+    /// Reads all rows at the replicas as of now, and counts them.
     fn read_all(&self) -> i64 {
         let all = KeyRange::ints(0, PARTITIONS);
         let footprint = Footprint::new().read_range(T, all.clone());
@@ -149,12 +149,13 @@ fn nothing_is_asked_again_where_nothing_is_lost() {
     pair.subscribed.set(0);
     pair.write_all();
     pair.settle();
-    // Much longer than a master may be silent.
+    // Much longer than the timeout of a silent master.
     (0..5_000).for_each(|_| pair.tick());
     assert_eq!(pair.subscribed.get(), 0);
 }
 
-/// The release cannot be applied where the log has failed: whoever waits for that hears so, and gives it back.
+/// A release cannot be applied at a site whose log has failed. The acquire fails, and releases its
+/// lock.
 #[test]
 fn a_site_whose_log_fails_before_the_release_arrives_acquires_nothing() {
     let pair = Pair::new();

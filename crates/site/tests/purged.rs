@@ -1,4 +1,5 @@
-//! Whoever waits for a range of a site to be free frees it, without waiting for a tick at each piece.
+//! A task that waits for rows of a dropped range to be freed frees them, without a tick for each
+//! piece.
 
 mod mailboxes;
 
@@ -69,5 +70,5 @@ fn a_copy_that_comes_back_does_not_wait_for_ticks() {
         assert!(woken.0.swap(false, Ordering::Relaxed), "it waits for a tick");
         polls += 1;
     }
-    assert!(polls >= ROWS / PURGED_PER_TICK, "others have their turn between two pieces");
+    assert!(polls >= ROWS / PURGED_PER_TICK, "other tasks run between two pieces");
 }

@@ -1,5 +1,5 @@
-//! What is undecided survives checkpoints and restarts: two sites in folders, and messages that arrive when
-//! the test says so.
+//! Undecided transactions survive checkpoints and restarts: two sites with folders, and messages
+//! that the test delivers.
 
 mod mailboxes;
 
@@ -50,7 +50,7 @@ impl Pair {
         pair
     }
 
-    /// Stops a site, after a sync, and starts it again. Messages on the way to it are lost.
+    /// Stops a site, after a sync, and restarts it. Undelivered messages to it are lost.
     fn restart(&mut self, id: SiteId) {
         if let Some(site) = self.sites.remove(&id) {
             site.log().sync().unwrap();
@@ -75,7 +75,7 @@ impl Pair {
         ready(self.sites[&S1].coordinate(request, &mut |_| {}, &there))
     }
 
-    /// Lets time pass and delivers messages until there are none.
+    /// Advances the time and delivers messages until none is left.
     fn settle(&self) {
         for _ in 0..4 {
             self.mailboxes.now.fetch_add(250_000_000, Ordering::Relaxed);
@@ -88,7 +88,7 @@ impl Pair {
             }
         }
         for site in self.sites.values() {
-            assert_eq!(site.unfinished(), 0, "{} has heard of everything", site.id());
+            assert_eq!(site.unfinished(), 0, "{} has finished every transaction", site.id());
         }
     }
 
@@ -106,7 +106,8 @@ impl Pair {
 
 fn open(folder: &Path, id: SiteId, mailboxes: &Arc<Mailboxes>) -> Site {
     let folder = folder.join(id.to_string());
-    // Commits wait for no disk: what other sites rely on must be on it all the same.
+    // Commits do not wait for the disk, but state on which other sites rely must be on disk all the
+    // same.
     let options = Options { durability: Durability::None, ..Options::default() };
     let (log, _) = FileLog::open(folder.join("log"), options).unwrap();
     let (log, network, time) = (Arc::new(log), mailboxes.clone(), mailboxes.clone());
@@ -124,7 +125,7 @@ fn ready<F: Future>(future: F) -> F::Output {
 }
 
 #[test]
-fn a_decision_is_found_in_the_checkpoint_by_who_asks_late() {
+fn a_decision_is_found_in_the_checkpoint_by_a_participant_that_asks_late() {
     let mut pair = Pair::new();
     pair.transfer(1).unwrap();
     ready(pair.sites[&S1].checkpoint(&mut AtOnce)).unwrap();
@@ -137,7 +138,7 @@ fn a_decision_is_found_in_the_checkpoint_by_who_asks_late() {
 }
 
 #[test]
-fn a_checkpoint_waits_for_the_end_of_what_is_prepared_and_holds_it() {
+fn a_checkpoint_waits_for_prepared_transactions_and_holds_their_writes() {
     let mut pair = Pair::new();
     pair.transfer(1).unwrap();
     {

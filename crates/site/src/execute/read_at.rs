@@ -1,18 +1,18 @@
-//! Reading at a time that was chosen before, for transactions that arrive statement by statement.
+//! Reads at a time chosen earlier, for transactions that arrive statement by statement.
 //!
-//! Such a transaction reads at one time at several sites, and more than once. What is there at that time
-//! must not be forgotten meanwhile. There are two ways to see to that:
+//! Such a transaction reads as of one time at several sites, and more than once. Its versions must
+//! not be freed meanwhile. There are two ways to keep them:
 //!
-//! | | by whom | what the site keeps |
+//! | | requested by | the site keeps |
 //! | --- | --- | --- |
-//! | lease | one request for all snapshots of a gateway, every few milliseconds ([`Site::lease`]) | everything from the oldest of them on |
-//! | pin | one request for a snapshot that is used for long ([`Site::pin`]) | what is there at its time |
+//! | lease | one request for all snapshots of a gateway, every few milliseconds ([`Site::lease`]) | all history from the oldest snapshot on |
+//! | pin | one request for a snapshot of a long transaction ([`Site::pin`]) | the versions at its time |
 //!
-//! A read at a time whose history may be gone is refused: [`Failure::Forgotten`]. So whoever asks need not
-//! be right about the lease, only ready to begin again.
+//! A read at a time whose versions may be freed fails with [`Failure::Forgotten`]. So a gateway may
+//! rely on an expired lease, if it is ready to start again.
 //!
-//! Nothing here waits for the log: a read says up to where it has seen the log, and whoever tells a
-//! client waits for that with [`Site::until_durable`] when the transaction ends.
+//! Nothing here waits for the log. A read returns the position of the log that it has seen, and the
+//! gateway waits for that with [`Site::until_durable`] when the transaction ends.
 
 use super::{Maps, Wait, once};
 use crate::backup::Seen;
@@ -26,41 +26,43 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// What is to be read.
+/// A read of one table.
 #[derive(Clone, Copy, Debug)]
 pub struct Read<'a> {
     /// The table.
     pub table: TableId,
-    /// Its rows that are wanted.
+    /// The keys.
     pub span: ReadSpan<'a>,
-    /// No more than so many of them, the first on the way, and at least 1: whoever wants more asks again.
+    /// The most rows to visit, at least 1. A caller that wants more reads again.
     pub limit: usize,
 }
 
-/// ReadSpan of a table, to be read in their order.
+/// The keys of a read.
 #[derive(Clone, Copy, Debug)]
 pub enum ReadSpan<'a> {
     /// One row.
     Key(&'a Key),
-    /// Those of a range, from the first or from the last.
+    /// Keys of a range, in key order or backwards.
     Range(&'a KeyRange, Direction),
 }
 
-/// Is shown each row that is read: its key, its value, and the time of its commit. It may break.
+/// Called for each row with its key, its value and the time of its commit. It may break.
 pub type VisitRow<'a> = &'a mut dyn FnMut(&[u8], &[u8], Time) -> ControlFlow<()>;
 
-/// Up to where a read has seen a site's log.
+/// The position of a site's log that a read has seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SeenUpTo {
-    /// The run of the site: another run may have lost what was not durable, and write something else there.
+    /// The site's incarnation: another run may have lost a suffix of the log, and reuse its
+    /// positions.
     pub run: u64,
     /// The position.
     pub position: Position,
-    /// The last event that it may have seen, and that backups may not have acknowledged; 0: none.
+    /// The last ticket that the read may have seen, which backups may not have acknowledged; 0:
+    /// none.
     pub ticket: u64,
 }
 
-/// A site's promise to remember what was there at a time. It ends when this is dropped.
+/// Keeps the versions of one time at a site. Dropping it frees them.
 pub struct Pin {
     site: Arc<Site>,
     snapshot_pin: Option<SnapshotPin>,
@@ -82,7 +84,7 @@ impl Drop for Pin {
 }
 
 impl Site {
-    /// Keeps what is there at `time`; everything that is committed from now on is later.
+    /// Keeps the versions at `time`; everything that commits from now on is later.
     ///
     /// # Errors
     /// [`Failure::Forgotten`]; [`Failure::Overloaded`].
@@ -97,7 +99,7 @@ impl Site {
         Ok(Pin { site: self.clone(), snapshot_pin: Some(snapshot_pin), time })
     }
 
-    /// Reads at exactly `time`, which the site still has, or that is pinned here.
+    /// Reads as of exactly `time`, which a lease or `pin` keeps.
     ///
     /// # Errors
     /// [`Failure::NotHere`] if the site holds no copy, or none that goes back to `time`;
@@ -134,8 +136,9 @@ impl Site {
     /// Ready when everything that a read has seen is as durable as the log promises.
     ///
     /// # Errors
-    /// [`Failure::Stopped`] if the run has ended in which that was read: it may be lost; [`Failure::Log`] if nobody knows
-    /// any more whether it is the newest; [`Failure::Unknown`] if the log has failed.
+    /// [`Failure::Stopped`] if the site has restarted since the read, and may have lost what it
+    /// saw; [`Failure::Log`] if the site no longer knows whether its data is current;
+    /// [`Failure::Unknown`] if the log has failed.
     pub async fn until_durable(&self, seen: SeenUpTo) -> Result<(), Failure> {
         if seen.run != self.incarnation {
             return Err(Failure::Stopped(self.id));

@@ -1,10 +1,10 @@
-//! Reading frames. Every length is checked before anything is made of it; rows are checked once, and lent.
+//! Reading frames. Every length is checked before it is used; rows are checked once, and borrowed.
 
 use super::{BadFrame, DELETED, Event, Install, Record, RowChange, Rows};
 use crate::frame::{FrameHead, FrameKind};
 use isomer_design::{Backups, Key, KeyRange, SiteId, SiteSet, TableId, Time};
 
-/// Reads a frame: its head, and its records that are in effect. Those of a prepare are not.
+/// Reads a frame: its head, and its records that are in effect. Those of a prepare are left out.
 ///
 /// # Errors
 /// [`BadFrame`] if the bytes are no frame.
@@ -16,7 +16,7 @@ pub fn read_frame(frame: &[u8]) -> Result<(FrameHead, Vec<Record<'_>>), BadFrame
     Ok((head, records))
 }
 
-/// As [`read_frame`], with records that may never take effect.
+/// As [`read_frame`], with the records of a prepare, which may never take effect.
 ///
 /// # Errors
 /// As [`read_frame`].
@@ -31,12 +31,12 @@ pub fn read_any_frame(frame: &[u8]) -> Result<(FrameHead, Vec<Record<'_>>), BadF
     Ok((head, records))
 }
 
-/// Reads what [`FrameWriter::bare_rows`] wrote.
+/// Reads rows that [`FrameWriter::bare_rows`] wrote.
 pub(crate) fn read_bare_rows(bytes: &[u8]) -> Result<Rows<'_>, BadFrame> {
     Reader::new(bytes).rows(true)
 }
 
-/// Checks rows that claim to be so many, and to be all there is; none of them is deleted.
+/// Checks rows of an untrusted sender: their number, and that none of them is deleted.
 pub(super) fn check_rows(rows: &Rows<'_>) -> Result<(), BadFrame> {
     let mut reader = Reader::new(rows.bytes);
     for _ in 0..rows.count {
@@ -180,7 +180,7 @@ impl<'a> Rows<'a> {
         (0..self.count).map(move |_| reader.row(timed).expect("rows were checked when read"))
     }
 
-    /// How many rows.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.count as usize
     }

@@ -1,5 +1,5 @@
-//! Writing frames: one buffer, into which records go one after the other. How many they are, and when the
-//! frame took effect, is filled in at the end.
+//! Writing frames: one buffer, to which records are appended. The number of records and the time of
+//! the frame are filled in at the end.
 
 use super::read::check_rows;
 use super::{DELETED, Event, Record, Rows};
@@ -12,11 +12,11 @@ use std::sync::Arc;
 
 const TIME_BYTES: usize = 8;
 
-/// Larger buffers are not kept for the next frame.
+/// Larger buffers are not reused for the next frame.
 const SPARE_BYTES_MAX: usize = 64 << 10;
 
 thread_local! {
-    /// The bytes of this thread's last frame, for its next: a frame is built for every commit.
+    /// The buffer of this thread's last frame, for the next one: a frame is built for every commit.
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
@@ -31,10 +31,10 @@ impl Drop for FrameWriter {
 /// Builds a frame.
 pub(crate) struct FrameWriter {
     bytes: Vec<u8>,
-    /// Where the number of records is, and what it is so far.
+    /// Offset of the number of records, and that number so far.
     records_at: usize,
     records: u16,
-    /// Where the row count of the open record is.
+    /// Offset of the open record's number of rows.
     rows_at: usize,
     rows: u32,
 }
@@ -51,7 +51,7 @@ impl FrameWriter {
         FrameWriter { bytes, records_at, records: 0, rows_at: 0, rows: 0 }
     }
 
-    /// Adds a record that holds no rows, or whose rows are copied whole.
+    /// Adds a record without rows, or with rows that are copied whole.
     pub(crate) fn record(&mut self, record: &Record<'_>) {
         self.head(record.table, &record.start, record.previous, record.version, &record.event);
         match &record.event {
@@ -102,7 +102,7 @@ impl FrameWriter {
         self.open_rows();
     }
 
-    /// Adds a row to the record that was opened.
+    /// Adds a row to the open record.
     pub(crate) fn row(&mut self, key: &[u8], value: Option<&[u8]>) {
         self.rows += 1;
         self.key(key);
@@ -110,13 +110,13 @@ impl FrameWriter {
         self.bytes.extend_from_slice(value.unwrap_or_default());
     }
 
-    /// Closes the record that was opened.
+    /// Closes the open record.
     pub(crate) fn close_write(&mut self) {
         let at = self.rows_at;
         self.bytes[at..at + 4].copy_from_slice(&self.rows.to_le_bytes());
     }
 
-    /// The frame with its time filled in; can be asked again with another time.
+    /// The frame with its time filled in. May be called again with another time.
     pub(crate) fn finish(&mut self, time: Time) -> &[u8] {
         self.bytes[..TIME_BYTES].copy_from_slice(&time.0.to_le_bytes());
         let at = self.records_at;
@@ -124,12 +124,12 @@ impl FrameWriter {
         &self.bytes
     }
 
-    /// True if it decides about a transaction over several sites.
+    /// True if the frame is a coordinator's decision.
     pub(crate) fn is_decision(&self) -> bool {
         self.bytes[TIME_BYTES] == DECIDE
     }
 
-    /// Rows on their own, for a checkpoint.
+    /// Rows without a record, for a checkpoint.
     pub(crate) fn bare_rows(rows: &Rows<'_>) -> Vec<u8> {
         let mut bytes = rows.count.to_le_bytes().to_vec();
         bytes.extend_from_slice(rows.bytes);
@@ -218,8 +218,8 @@ impl Event<'_> {
     }
 }
 
-/// Collects rows with their times, as a snapshot of a partition. A clone shares them: a step is kept to be asked
-/// again, and must not take their memory twice.
+/// Collects rows with their times, as a snapshot of a partition. Clones share the rows, because a
+/// step is kept for repetition, and must not double their memory.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Debug)]
 pub struct RowsBuffer {
     count: u32,
@@ -231,7 +231,7 @@ fn as_bytes<S: Serializer>(bytes: &Arc<Vec<u8>>, serializer: S) -> Result<S::Ok,
     serializer.serialize_bytes(bytes)
 }
 
-/// Rows that come from elsewhere are checked once, like those of a frame.
+/// Rows from another process are checked once, like those of a frame.
 impl<'de> Deserialize<'de> for RowsBuffer {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RowsBuffer, D::Error> {
         let (count, bytes) = <(u32, serde_bytes::ByteBuf)>::deserialize(deserializer)?;
@@ -242,7 +242,7 @@ impl<'de> Deserialize<'de> for RowsBuffer {
 }
 
 impl RowsBuffer {
-    /// An empty one, that will take about so many bytes.
+    /// An empty buffer with room for about this many bytes.
     pub fn with_capacity(bytes: usize) -> RowsBuffer {
         RowsBuffer { count: 0, bytes: Arc::new(Vec::with_capacity(bytes)) }
     }
@@ -263,7 +263,7 @@ impl RowsBuffer {
         Rows { count: self.count, timed: true, bytes: &self.bytes }
     }
 
-    /// How many rows.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.count as usize
     }
@@ -273,7 +273,7 @@ impl RowsBuffer {
         self.count == 0
     }
 
-    /// How many bytes they take on their way.
+    /// The number of bytes in which they are sent.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }

@@ -26,7 +26,7 @@ pub(crate) struct OtherTails {
     lost: SiteSet,
 }
 
-/// The knowledge that one site has of a failed one, as [`Step::Fence`](crate::Step::Fence) returns
+/// The knowledge that a site has of a failed one, as [`Step::Fence`](crate::Step::Fence) returns
 /// it.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Fenced {
@@ -130,8 +130,8 @@ impl Site {
         // Readers that wait for the closed timestamp of the site look for another copy.
         let replicas = self.followed().remove(&site).unwrap_or_default();
         replicas.iter().for_each(|replica| replica.progress.wake());
-        // Transactions that wait for the site to keep this site's tail may hold locks that a takeover
-        // needs.
+        // Transactions that wait for the site to keep this site's tail may hold locks that a
+        // takeover needs.
         self.stop_keeping(site);
         // Decisions made before the fence may still become durable.
         self.lasting_for_others(self.log.end()).await?;

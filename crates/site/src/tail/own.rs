@@ -45,7 +45,7 @@ struct Unheard {
     by: SiteSet,
 }
 
-/// What an extension of the own tail has made known.
+/// The results of extending the own tail.
 #[derive(Default)]
 pub(crate) struct TailNews {
     pub(crate) finished: Vec<TxnId>,

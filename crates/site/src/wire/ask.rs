@@ -1,29 +1,32 @@
-//! Requests to a site as values that own what they hold, and their answers.
+//! Requests to a site as owned values, and their answers.
 //!
-//! Each type that is asked names its answer ([`Asked`]), so that who asks for rows cannot be given a lease.
+//! Each type of request names the type of its answer ([`Asked`]), so an answer of another type is
+//! an error.
 //!
-//! **Publication.** An [`Execute`] is answered twice: by word that its writes can be seen, and by its reply once they
-//! are durable. Row locks are released by the first; were it part of the second, each row that many write would be
-//! written once in a disk's sync. A network that brings nothing but one answer is right all the same: then the time
-//! is that of the reply's commit, and the locks are held for longer.
+//! **Publication.** An [`Execute`] has two answers: a publication once its writes are visible, and
+//! the reply once they are durable. Row locks are released at the publication. If they were
+//! released at the reply, a contended row could be written only once per sync of the disk. A
+//! network that delivers only the reply is correct, too: then the reply has the commit time, and
+//! locks are held for longer.
 //!
-//! **Pins** have no word of their own by which they end. The client numbers them, and each of its leases, every few
+//! **Pins** have no request to release them. The client numbers its pins. Each of its leases, sent
+//! every few milliseconds, lists the pins up to its last number that it still has:
 //! milliseconds, says which of those up to its last number it still has:
 //!
 //! ```text
 //!   client 7                                     site
 //!   pin 1 at 41, pin 2 at 47 ──────────────────▶ keeps 41, 47
 //!   drops 1
-//!   lease: from 52, of 1 to 2 I have 2 ────────▶ keeps 47, and all from 52 on
+//!   lease: from 52, of 1 to 2 I have 2 ────────▶ keeps 47, and all history from 52 on
 //!   pin 3 at 60 ─ ─ ─ ─ late ─ ─ ─ ─ ─ ┐
-//!   gives up, drops 3                  │
+//!   fails, drops 3                     │
 //!   lease: from 63, of 1 to 3 I have 2 ┼───────▶
 //!                                      └───────▶ keeps 60
-//!   lease: from 64, of 1 to 3 I have 2 ────────▶ keeps 47, and all from 64 on
+//!   lease: from 64, of 1 to 3 I have 2 ────────▶ keeps 47, and all history from 64 on
 //!        ╳                                       10 s later: keeps nothing for client 7
 //! ```
 //!
-//! So no loss, and no client that is lost, keeps history for ever.
+//! So neither lost messages nor failed clients keep history for ever.
 
 use crate::error::{Failure, Refusal};
 use crate::execute::{Read, ReadSpan, SeenUpTo};
@@ -38,7 +41,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// What can be asked of a site.
+/// A request to a site.
 pub trait Asked: Serialize {
     /// The kind of the message.
     const KIND: u8;
@@ -123,7 +126,7 @@ impl<'a> Execute<'a> {
         })
     }
 
-    /// The request.
+    /// The request to run.
     pub fn request(&self) -> Request<'_> {
         Request {
             footprint: &self.footprint,
@@ -155,12 +158,12 @@ pub struct ReadAt {
     limit: usize,
     /// The time.
     pub at: Time,
-    /// The pin that keeps what was there.
+    /// The pin that keeps the versions.
     pub pin: Option<PinId>,
 }
 
 impl ReadAt {
-    /// A read.
+    /// A read as of a time.
     pub fn of(read: &Read<'_>, at: Time, pin: Option<PinId>) -> ReadAt {
         let (span, way) = match read.span {
             ReadSpan::Key(key) => (Span::Key(key.clone()), Direction::Forward),
@@ -169,7 +172,7 @@ impl ReadAt {
         ReadAt { table: read.table, span, way, limit: read.limit, at, pin }
     }
 
-    /// What is to be read.
+    /// The read.
     pub fn read(&self) -> Read<'_> {
         let span = match &self.span {
             Span::Key(key) => ReadSpan::Key(key),
@@ -179,28 +182,28 @@ impl ReadAt {
     }
 }
 
-/// The rows that were read.
+/// The rows of a read.
 #[derive(Clone, Serialize, Deserialize, Debug)]
 pub struct Rows {
-    /// Up to where the site's log was seen.
+    /// The position of the site's log that the read has seen.
     pub seen: SeenUpTo,
     /// The rows, with the times of their commits.
     pub rows: RowsBuffer,
 }
 
-/// Names one run of a client, among all clients there are.
+/// Identifies one run of a client among all clients.
 pub type ClientId = u64;
 
-/// Names a pin.
+/// Identifies a pin.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Debug)]
 pub struct PinId {
-    /// Whose it is.
+    /// Its client.
     pub client: ClientId,
     /// Counts the client's pins at a site.
     pub number: u64,
 }
 
-/// To remember what was there at a time, until a lease of the client says that it has no need of it.
+/// Keep the versions of a time, until a lease of the client no longer lists the pin.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct PinAt {
     /// The pin.
@@ -209,36 +212,36 @@ pub struct PinAt {
     pub at: Time,
 }
 
-/// To keep history, and what is pinned.
+/// Keep history, and the pinned versions.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Lease {
-    /// Who asks.
+    /// The client.
     pub client: ClientId,
-    /// From when on to keep history.
+    /// The time from which to keep history.
     pub from: Time,
     /// The number of its last pin at this site.
     pub last: u64,
-    /// Those up to the last that it still has, in order.
+    /// The pins up to `last` that it still has, in order.
     pub held: Vec<u64>,
 }
 
-/// What a site says of itself at every lease.
+/// The state of a site, as reported at every lease.
 #[derive(Clone, Default, Serialize, Deserialize, Debug)]
 pub struct Leased {
-    /// From when on everything is there.
+    /// The time from which history is complete.
     pub from: Time,
-    /// The share of its processors' time that was in use lately, 0 to 1; `None` if nobody knows.
+    /// The recent utilization of its processors, 0 to 1; `None` if unknown.
     pub busy: Option<f64>,
     /// Bytes of rows and index.
     pub memory_bytes: usize,
-    /// How many bytes there may be.
+    /// The memory limit in bytes.
     pub memory_max: Option<usize>,
     /// The locks with long queues.
     pub hot_locks: Vec<HotLock>,
-    /// The failure of the site's log, if it had one.
+    /// The failure of the site's log, if it has failed.
     pub failure: Option<LogError>,
 }
 
-/// Nothing but to answer at the next tick.
+/// Answer at the next tick, and nothing else.
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 pub struct Tick;

@@ -1,14 +1,14 @@
-//! Feeds as they are sent: each frame once, and behind them which of their records the receiver follows.
+//! The encoding of feeds: each frame once, followed by its records that the receiver follows.
 //!
 //! ```text
 //!   frames   0: of s1, up to 300 │ bytes      1: of s1, up to 400 │ bytes
 //!   items    frame 0, record 0 │ frame 0, record 2 │ joined t1[5..9) │ frame 1, record 0
 //! ```
 //!
-//! What a backup keeps of the log's tail ([`crate::tail`]) is among the items, with the same frames.
+//! The items of a log's tail ([`crate::tail`]) are among the items, and share the frames.
 //!
-//! An item of a merge may be of its left partition or of its right one ([`crate::link`]), so it says which. All else
-//! that a [`FeedItem`] tells of a record is in the frame, and is read from there.
+//! An item of a merge may belong to its left or its right partition ([`crate::link`]), so it names
+//! the partition. All other fields of a [`FeedItem`] are read from the frame.
 
 use crate::frame::TxnId;
 use crate::message::{Epoch, Feed, FeedItem, TailItem};
@@ -51,12 +51,12 @@ enum SentItem {
     TailEnds,
 }
 
-/// The frames of a feed, each once, as long as what is of one frame follows each other.
+/// The frames of a feed, each once, provided that items of one frame are adjacent.
 #[derive(Default)]
 struct Frames<'a>(Vec<SentFrame<'a>>);
 
 impl<'a> Frames<'a> {
-    /// The number of a frame.
+    /// The index of a frame.
     fn number(&mut self, from: SiteId, position: Position, bytes: &'a [u8]) -> usize {
         if !self.0.last().is_some_and(|last| std::ptr::eq(last.bytes, bytes)) {
             self.0.push(SentFrame { from, position, bytes });
@@ -103,7 +103,7 @@ impl<'de> Deserialize<'de> for Feed {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Feed, D::Error> {
         let sent = Sent::deserialize(deserializer)?;
         let read = |frame: &SentFrame<'de>| {
-            // What is prepared is checked as well, and has no records that are of interest.
+            // A prepare is checked as well; it has no records for followers.
             read_any_frame(frame.bytes).map_err(D::Error::custom)?;
             let (_, records) = read_frame(frame.bytes).map_err(D::Error::custom)?;
             Ok((Arc::from(frame.bytes), records))

@@ -1,4 +1,4 @@
-//! Messages as bytes: what the router asks of sites, what they answer, and what they say to each other.
+//! The encoding of messages: requests to sites, their answers, and messages between sites.
 //!
 //! ```text
 //!   message   version u8 │ kind u8 │ length of the body u32 │ number u64 │ CRC-32 of all but itself u32 │ body
@@ -12,32 +12,32 @@
 //!          7  part                                      a Part                 PartAnswer, or Failure
 //!          8  tick                                      nothing                nothing
 //!         64  message         body: from, to, and a Message           none
-//!   96 - 111  the carrier's   bodies are its own: its greetings, say
+//!   96 - 111  the carrier's   bodies of its own, such as handshakes
 //!        127  published       body: a Time. Comes before the answer of an execute
 //!    128 + k  the answer to kind k
-//!        255  not understood  body: text. Comes in place of any answer; nothing was done
+//!        255  not understood  body: text. Replaces any answer; nothing was done
 //! ```
 //!
-//! Numbers of the head are little-endian. The **number** is the carrier's: where answers come in any order, the
-//! answer to a request has its number; here it is 0. It is under the checksum, so that no answer goes to somebody
-//! else's request. A body is what [postcard](https://postcard.jamesmunns.com/wire-format)
-//! makes of the types of this crate by `serde`: numbers take as many bytes as they need, a variant is its number,
-//! nothing has a name. Where the redo log has bytes for something already, these are sent: frames, and rows
-//! ([`RowsBuffer`](crate::RowsBuffer)).
+//! Numbers of the head are little-endian. The **number** belongs to the carrier: if answers arrive
+//! in any order, the answer to a request has its number; here it is 0. The checksum covers it, so a
+//! damaged number cannot assign an answer to the wrong request. The body is the
+//! [postcard](https://postcard.jamesmunns.com/wire-format) encoding of the types of this crate:
+//! numbers have variable length, a variant is its index, and there are no names. Frames and rows
+//! ([`RowsBuffer`](crate::RowsBuffer)) have the encoding of the redo log.
 //!
-//! **What comes in is not trusted.** Every message that this version does not know, that is cut off or that is
-//! damaged is a [`BadMessage`] that says which. Lengths are compared with what is there before anything of that
-//! length is made. Frames and rows are checked whole, as whoever works on them later relies on that.
+//! **Input is not trusted.** A message that is unknown to this version, cut off or damaged is a
+//! [`BadMessage`] that says which. Lengths are compared with the bytes at hand before any
+//! allocation. Frames and rows are validated as a whole, because later code relies on that.
 //!
-//! **How the format grows.** The number of a variant is its place in the type, so new ones are added at the end; a
-//! type that is sent gets no new field. Whoever changes what a body holds gives it a new kind (others say that they
-//! do not know it, and nothing is done), or the whole format a new version. A test holds the bytes of a message of
-//! each variant (`wire/tests/messages`).
+//! **Evolution.** A variant is encoded as its index, so new ones are added at the end, and a type
+//! that is sent gets no new fields. A changed body needs a new kind (which older programs refuse as
+//! unknown), or the whole format a new version. A test has the bytes of a message of each variant
+//! (`wire/tests/messages`).
 //!
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`ask`] | requests and their answers |
-//! | [`feed`] | feeds, in which a frame is sent once however many of its records are of interest |
+//! | [`feed`] | feeds, which send a frame once for all of its records |
 
 mod ask;
 mod feed;
@@ -56,73 +56,73 @@ use serde::de::DeserializeOwned;
 /// The version of the format.
 pub const VERSION: u8 = 5;
 
-/// How long the head is.
+/// The length of the head.
 pub const HEAD_BYTES: usize = 18;
-/// Where the number is in the head.
+/// Offset of the number in the head.
 const NUMBER_AT: usize = 6;
-/// Where the checksum is in the head.
+/// Offset of the checksum in the head.
 const SUM_AT: usize = 14;
 
-/// The kind of what one site says to another.
+/// The kind of messages between sites.
 pub const MESSAGE: u8 = 64;
-/// The kinds of what only the carrier sends and reads.
+/// The kinds of the carrier's own messages.
 pub const CARRIER: std::ops::RangeInclusive<u8> = 96..=111;
-/// The kind of word that comes before an answer.
+/// The kind of a publication, which precedes an answer.
 pub const PUBLISHED: u8 = 127;
-/// The least kind of an answer.
+/// The lowest kind of an answer.
 pub const ANSWER: u8 = 128;
 const NOT_UNDERSTOOD: u8 = 255;
 
-/// Bytes that are no message of this version.
+/// Bytes that are not a message of this version.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadMessage {
-    /// There is not even a head.
+    /// It is shorter than a head.
     #[error("a message has at least {HEAD_BYTES} bytes; this one has {0}")]
     Short(usize),
-    /// It is of another version.
+    /// It has another version.
     #[error(
         "a message of version {0}; this program knows version {VERSION}, so let both be of one release"
     )]
     Version(u8),
-    /// It is not as long as its head says.
+    /// Its length is not the one in its head.
     #[error("a message of {announced} bytes has {found}: it was cut off, or something follows it")]
     Length {
-        /// How long it should be.
+        /// The length in its head.
         announced: u64,
-        /// How long it is.
+        /// Its length.
         found: usize,
     },
-    /// Some of its bytes are not those that were sent.
+    /// Its checksum is wrong.
     #[error(
         "a message of kind {kind} is damaged: its checksum is {found:#010x} and should be {expected:#010x}"
     )]
     Damaged {
-        /// Its kind, if that is not what is damaged.
+        /// Its kind, which may itself be damaged.
         kind: u8,
-        /// The sum of the bytes as they are.
+        /// The checksum of its bytes.
         found: u32,
-        /// The sum that was sent.
+        /// The checksum in its head.
         expected: u32,
     },
-    /// It is of a kind that is not known, or not expected here.
+    /// Its kind is unknown, or not expected here.
     #[error("a message of kind {kind}, where one of {expected} is expected")]
     Kind {
         /// Its kind.
         kind: u8,
-        /// What would be right.
+        /// The expected kinds.
         expected: &'static str,
     },
-    /// Its body does not hold what its kind says.
+    /// Its body does not match its kind.
     #[error(
         "the body of a message of kind {kind} is not what it should be in version {VERSION}: {what}"
     )]
     Body {
         /// Its kind.
         kind: u8,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
-    /// The answer of somebody who did not understand what was asked. Nothing was done.
+    /// The receiver did not understand the request, and did nothing.
     #[error("it was not understood: {0}")]
     NotUnderstood(String),
 }
@@ -130,30 +130,30 @@ pub enum BadMessage {
 /// A request to a site.
 #[derive(Debug)]
 pub enum Ask {
-    /// To run a transaction.
+    /// Run a transaction.
     Execute(Execute<'static>),
-    /// To read at a time.
+    /// Read at a time.
     Read(ReadAt),
-    /// To remember what was there at a time.
+    /// Keep the versions of a time.
     Pin(PinAt),
-    /// To keep history.
+    /// Keep history.
     Lease(Lease),
-    /// To wait for the log.
+    /// Wait for the log.
     UntilDurable(SeenUpTo),
-    /// To take a step of a design change.
+    /// Carry out a step of a design change.
     Step(Step),
-    /// To take part in a transaction over several sites.
+    /// Take part in a transaction over several sites.
     Part(Part),
-    /// To answer at the next tick.
+    /// Answer at the next tick.
     Tick(Tick),
 }
 
-/// A request to a site as bytes.
+/// Encodes a request to a site.
 pub fn ask<A: Asked>(site: SiteId, asked: &A) -> Vec<u8> {
     seal(A::KIND, &(site, asked))
 }
 
-/// Reads a request, and the site it is for.
+/// Decodes a request, and its site.
 ///
 /// # Errors
 /// [`BadMessage`].
@@ -179,17 +179,17 @@ pub fn read_ask(bytes: &[u8]) -> Result<(SiteId, Ask), BadMessage> {
     }
 }
 
-/// The answer to an `A` as bytes.
+/// Encodes the answer to an `A`.
 pub fn answer<A: Asked>(answer: &A::Answer) -> Vec<u8> {
     seal(ANSWER + A::KIND, answer)
 }
 
-/// The answer to what was not understood, or not meant for this process.
+/// Encodes the answer to a request that is unknown, or meant for another process.
 pub fn not_understood(why: &str) -> Vec<u8> {
     seal(NOT_UNDERSTOOD, &why)
 }
 
-/// Reads the answer to an `A`.
+/// Decodes the answer to an `A`.
 ///
 /// # Errors
 /// [`BadMessage`].
@@ -202,12 +202,12 @@ pub fn read_answer<A: Asked>(bytes: &[u8]) -> Result<A::Answer, BadMessage> {
     }
 }
 
-/// Word of a publication as bytes.
+/// Encodes a publication.
 pub fn published(time: Time) -> Vec<u8> {
     seal(PUBLISHED, &time)
 }
 
-/// Reads word of a publication.
+/// Decodes a publication.
 ///
 /// # Errors
 /// [`BadMessage`].
@@ -219,12 +219,12 @@ pub fn read_published(bytes: &[u8]) -> Result<Time, BadMessage> {
     }
 }
 
-/// What one site says to another as bytes.
+/// Encodes a message between sites.
 pub fn message(from: SiteId, to: SiteId, message: &Message) -> Vec<u8> {
     seal(MESSAGE, &(from, to, message))
 }
 
-/// Reads what one site says to another, and which they are.
+/// Decodes a message between sites, with its sender and receiver.
 ///
 /// # Errors
 /// [`BadMessage`].
@@ -236,16 +236,16 @@ pub fn read_message(bytes: &[u8]) -> Result<(SiteId, SiteId, Message), BadMessag
     }
 }
 
-/// A message of the [carrier's own](CARRIER) as bytes.
+/// Encodes a message of the [carrier](CARRIER).
 ///
 /// # Panics
-/// If the kind is none of the carrier's.
+/// If the kind is not one of the carrier's.
 pub fn carried(kind: u8, body: &impl Serialize) -> Vec<u8> {
     assert!(CARRIER.contains(&kind), "kind {kind} is not the carrier's");
     seal(kind, body)
 }
 
-/// Reads a message of the carrier's own.
+/// Decodes a message of the carrier.
 ///
 /// # Errors
 /// [`BadMessage`].
@@ -257,19 +257,19 @@ pub fn read_carried<T: DeserializeOwned>(kind: u8, bytes: &[u8]) -> Result<T, Ba
     }
 }
 
-/// What a head says, for whoever takes messages from a stream of bytes.
+/// The head of a message, for a reader of a byte stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head {
     /// The kind of the message.
     pub kind: u8,
     /// The number that the carrier has given it.
     pub number: u64,
-    /// How many bytes follow the head.
+    /// The number of bytes after the head.
     pub body_bytes: usize,
 }
 
 impl Head {
-    /// Reads a head whose body may still have to come; whether it is damaged is known with the body.
+    /// Decodes a head before its body has arrived. The checksum can only be checked with the body.
     ///
     /// # Errors
     /// [`BadMessage::Version`].
@@ -283,7 +283,7 @@ impl Head {
         Ok(Head { kind: head[1], number, body_bytes: length as usize })
     }
 
-    /// Reads the head of a whole message, which is what was sent.
+    /// Decodes the head of a whole message, whose checksum is checked.
     ///
     /// # Errors
     /// [`BadMessage`].
@@ -294,10 +294,10 @@ impl Head {
     }
 }
 
-/// Gives a message a number.
+/// Sets the number of a message.
 ///
 /// # Panics
-/// If it has no head.
+/// If it is shorter than a head.
 pub fn set_number(message: &mut [u8], number: u64) {
     message[NUMBER_AT..SUM_AT].copy_from_slice(&number.to_le_bytes());
     let sum = checksum(message).to_le_bytes();
@@ -325,7 +325,7 @@ fn checksum(bytes: &[u8]) -> u32 {
     sum.finalize()
 }
 
-/// A message that is what was sent, whether or not it is known.
+/// A message with a correct checksum, of any kind.
 struct Opened<'b> {
     kind: u8,
     body: &'b [u8],
@@ -333,7 +333,7 @@ struct Opened<'b> {
 
 impl Opened<'_> {
     fn of(bytes: &[u8]) -> Result<Opened<'_>, BadMessage> {
-        // The version first: another one may have another head.
+        // The version first: other versions may have other heads.
         if let Some(&version) = bytes.first().filter(|version| **version != VERSION) {
             return Err(BadMessage::Version(version));
         }
@@ -360,7 +360,7 @@ impl Opened<'_> {
         match postcard::take_from_bytes(self.body) {
             Ok((body, [])) => Ok(body),
             Ok((_, rest)) => Err(bad(format!("{} bytes follow what was expected", rest.len()))),
-            // What has rules of its own says only that they are broken.
+            // Types with checks of their own report only that a check has failed.
             Err(postcard::Error::SerdeDeCustom) => Err(bad("a value is out of bounds".to_owned())),
             Err(error) => Err(bad(error.to_string())),
         }

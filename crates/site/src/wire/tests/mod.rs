@@ -1,4 +1,5 @@
-//! Every message comes back as it was sent; bytes that are no message are errors; and the format stays what it is.
+//! Messages survive a round trip, bytes that are not a message are errors, and the format is
+//! stable.
 
 mod samples;
 
@@ -6,8 +7,8 @@ use super::*;
 use rand::RngExt;
 use samples::{Sample, rng, samples};
 
-/// What a message of each variant looks like. A line that changes is a change of the format: see the head of
-/// [`super`].
+/// The bytes of a message of each variant. A line that changes is a change of the format: see the
+/// head of [`super`].
 const KNOWN: &str = include_str!("messages");
 
 #[test]
@@ -58,7 +59,7 @@ fn a_message_that_is_cut_off_prolonged_or_damaged_is_refused() {
     }
 }
 
-/// A checksum keeps accidents away. What somebody means to send, or sends by a fault, must do no harm either.
+/// A checksum detects accidents. Messages of a hostile or faulty sender must do no harm either.
 #[test]
 fn a_body_that_makes_no_sense_is_refused_even_with_its_checksum() {
     let mut rng = rng(2, "bodies");

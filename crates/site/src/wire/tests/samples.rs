@@ -398,7 +398,7 @@ fn log_error(g: &mut Gen, variant: usize) -> LogError {
     }
 }
 
-/// A feed with two records of one frame, which holds a row of so many bytes.
+/// A feed with two records of one frame, which has a row of `bytes` bytes.
 pub(super) fn feed_of_two_records(bytes: usize) -> Feed {
     let mut frame = FrameWriter::new(FrameKind::Commit);
     frame.open_write(TableId(1), &Key::int(5), 7);
@@ -593,7 +593,7 @@ impl Gen {
         Subscription { table: self.table(), range: self.range(), version, position }
     }
 
-    /// A frame, for whoever does not look at its records.
+    /// A frame, for tests that do not read its records.
     fn frame(&mut self) -> Vec<u8> {
         let mut frame = FrameWriter::new(FrameKind::Prepare(self.txn()));
         frame.open_write(self.table(), &self.key(), 7);
@@ -613,7 +613,7 @@ impl Gen {
         Settled { unended, versions: self.some(|g| ((g.table(), g.key()), g.number())) }
     }
 
-    /// All that a feed can say of a tail.
+    /// Each kind of tail item.
     fn feed_of_tail(&mut self) -> Feed {
         let (received, settled, before) = (self.number(), self.number(), self.settled());
         let (from, position, frame) = (self.site(), self.number(), Arc::from(self.frame()));
@@ -642,7 +642,7 @@ impl Gen {
         }
     }
 
-    /// The records of a frame, some for their right partitions, or word that a replica has joined.
+    /// The records of a frame, some for their right partitions, or a `Joined` item.
     fn add_items(&mut self, items: &mut Vec<FeedItem>) {
         if self.flag() {
             items.push(FeedItem::Joined { table: self.table(), range: self.range() });
