@@ -16,7 +16,6 @@ const CEILINGS: [(&str, usize); 15] = [
     ("crates/design", 94),
     ("crates/log", 1),
     ("crates/net", 92),
-    ("crates/plan", 476),
     ("crates/server", 582),
     ("crates/sim", 235),
     ("crates/sql", 963),

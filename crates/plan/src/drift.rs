@@ -1,9 +1,10 @@
-//! Drift: Clay for balance, then single keys follow their co-accesses while loads allow it.
+//! Drift: Clay balances first, then single keys move towards their co-accesses while loads allow
+//! it.
 //!
-//! Clay needs a threshold that can be met: where even the emptiest site would exceed it, Clay
-//! moves nothing at all. And it acts only where a site is overloaded; elsewhere it leaves
-//! co-accesses across sites alone. Drift lowers the threshold step by step, half the distance to
-//! the aim each time, so every step finds what can be had; then it goes on from there:
+//! Clay needs a reachable threshold: if even the emptiest site would exceed it, Clay moves nothing.
+//! Clay also acts only on overloaded sites and ignores co-accesses across the others. Drift
+//! therefore lowers the threshold in steps of half the distance to the aim, runs Clay at each step,
+//! and continues from there:
 //!
 //! ```text
 //!   a ──9── b      b has 9 to s1 and 2 at home: gain k·(9 − 2) over all sites;
@@ -12,27 +13,29 @@
 //!          c
 //! ```
 //!
-//! * **Pull.** Keys are taken by falling gain (what all sites together save), each to the site it
-//!   is accessed with most; the receiver must stay below θ or not be worse off. A key moves at
-//!   most [`Options::moves_per_key`] times, and only for a gain of at least [`Options::gain_min`]
-//!   accesses, so rarely seen keys stay: their co-accesses are chance.
-//! * **Balance.** The total load is lower now, so the mean is: Clay goes over it once more.
-//! * **Home.** Keys that moved go back if all sites together lose nothing by it: less to move.
+//! * **Pull.** Keys are taken in order of falling gain, which is the load that all sites together
+//!   save. Each goes to the site it is accessed with most, if the receiver stays below θ or does
+//!   not get worse. A key moves at most [`Options::moves_per_key`] times, and only for a gain of at
+//!   least [`Options::gain_min`] accesses, because the co-accesses of rarely seen keys are chance.
+//! * **Balance.** The pull has lowered the total load and therefore the mean, so Clay runs once
+//!   more.
+//! * **Home.** Moved keys return home if the total load does not rise by it: the plan gets shorter.
 //!
-//! No site ends up above the highest load there was. Moves are listed as they were decided; a key may
-//! be in more than one, and keys that went home again are in some, so the placement is what counts.
+//! No site ends up above the highest initial load. Moves are listed in the order of the decisions.
+//! A key may be in several moves, and keys that returned home are in some, so only the placement
+//! counts.
 
 use crate::clay;
 use crate::problem::{Loads, Move, Placement, PlanError, Problem, Proposal, Site, site_name};
 use crate::recording::Vertex;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// The knobs of drift.
+/// The parameters of drift.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Options {
-    /// How Clay goes first.
+    /// The parameters of the Clay runs that come first.
     pub clay: clay::Options,
-    /// How often one key may move.
+    /// The most moves of one key.
     pub moves_per_key: u8,
     /// The least gain of a move, in accesses of the graph (a co-access saved on both sites counts
     /// 2k).
@@ -45,7 +48,7 @@ impl Default for Options {
     }
 }
 
-/// Plans.
+/// Plans with drift.
 pub fn plan(problem: &Problem<'_>, options: &Options) -> Result<Proposal, PlanError> {
     if !(options.gain_min.is_finite() && options.gain_min >= 0.0) {
         let (what, value) = ("least gain", options.gain_min);
@@ -56,7 +59,7 @@ pub fn plan(problem: &Problem<'_>, options: &Options) -> Result<Proposal, PlanEr
     let mut drift = Drift {
         problem,
         options,
-        // Never above what is there: drift must not make the worst site worse.
+        // At most the highest load now: drift must not make the worst site worse.
         threshold: (loads.mean() * (1.0 + problem.imbalance)).min(loads.max()),
         loads,
         placement: clay.placement.clone(),
@@ -64,7 +67,7 @@ pub fn plan(problem: &Problem<'_>, options: &Options) -> Result<Proposal, PlanEr
         pulled: BTreeMap::new(),
     };
     drift.pull();
-    // The pull lowered the mean: balance once more, and then see what may go home.
+    // The pull lowered the mean: balance once more, then return keys home.
     let pulled = std::mem::take(&mut drift.pulled);
     let now = Problem { placement: &drift.placement, ..*problem };
     let again = descend(&now, &options.clay)?;
@@ -80,13 +83,14 @@ pub fn plan(problem: &Problem<'_>, options: &Options) -> Result<Proposal, PlanEr
     Ok(clay)
 }
 
-/// What moved between each pair of sites, and what that saves.
+/// The keys moved between each pair of sites, and the load saved by it.
 type Pulled = BTreeMap<(Site, Site), (Vec<Vertex>, f64)>;
 
-/// Keys with more neighbours are looked at once, at the start: they would be asked too often.
+/// Keys with more neighbours are evaluated once, at the start: each neighbour's move would queue
+/// them again.
 const HUB_NEIGHBOURS: usize = 1000;
 
-/// How often the threshold is lowered.
+/// The steps in which the threshold falls.
 const STEPS: usize = 6;
 
 /// Clay with a threshold that falls from the highest load to the aim.
@@ -117,7 +121,7 @@ fn descend(problem: &Problem<'_>, options: &clay::Options) -> Result<Proposal, P
     Ok(Proposal { strategy: "drift", placement, moves, lost, notes })
 }
 
-/// A key that wants to go somewhere: the largest gain first, then the lowest key.
+/// A key with a profitable move. The order is largest gain first, then lowest key.
 #[derive(PartialEq)]
 struct Wish {
     gain: f64,
@@ -149,11 +153,11 @@ struct Drift<'p, 'g> {
     pulled: Pulled,
 }
 
-/// What a move would do.
+/// The effect of a move on loads.
 struct Effect {
-    /// How much the load of all sites together falls.
+    /// The fall of the total load.
     gain: f64,
-    /// How much the receiver's load rises.
+    /// The rise of the receiver's load.
     receiver: f64,
 }
 
@@ -170,7 +174,7 @@ impl Drift<'_, '_> {
         Effect { gain, receiver }
     }
 
-    /// The site that a key should go to for the largest gain, if that is large enough.
+    /// The site with the largest gain for a key, if the gain is large enough.
     fn wish(&self, key: Vertex) -> Option<Wish> {
         let graph = self.problem.graph;
         let from = self.placement.site(key);
@@ -192,7 +196,7 @@ impl Drift<'_, '_> {
         let all = 0..self.problem.graph.len() as Vertex;
         let mut wishes: BinaryHeap<Wish> = all.filter_map(|key| self.wish(key)).collect();
         while let Some(wish) = wishes.pop() {
-            // The world may have changed since the wish was made.
+            // Other moves may have changed the gain since the wish was queued.
             match self.wish(wish.key) {
                 Some(now) if now.gain < wish.gain => wishes.push(now),
                 Some(now) if self.grant(&now) => {
@@ -227,7 +231,7 @@ impl Drift<'_, '_> {
         true
     }
 
-    /// Keys that moved go back where nothing is lost by it.
+    /// Moves keys back to their home where the total load does not rise by it.
     fn go_home(&mut self) {
         let away: Vec<Vertex> = self.placement.moved_from(self.problem.placement).collect();
         for key in away {
@@ -245,8 +249,8 @@ impl Drift<'_, '_> {
         self.loads.relocate(graph, &mut self.placement, cost, key, to);
     }
 
-    /// By Equation 2 a site may do most of the work if that saves co-accesses across sites. A person
-    /// should know.
+    /// By Equation 2 one site may do most of the work if that saves co-accesses across sites; a
+    /// reader of the plan should see it.
     fn note_concentration(&self) -> Option<String> {
         let accesses = Loads::by_accesses(self.problem.graph, &self.placement);
         let (site, most) =
@@ -263,7 +267,7 @@ impl Drift<'_, '_> {
         })
     }
 
-    /// Adds the pulled keys that stay where they were pulled to.
+    /// Adds the pulled keys that did not return home to the plan.
     fn explain(&self, plan: &mut Proposal, pulled: Pulled) {
         for ((from, to), (keys, gain)) in pulled {
             let keys: Vec<Vertex> =

@@ -1,21 +1,21 @@
-//! One evaluation for all planners: what a placement is worth on a recording.
+//! One evaluation for all planners: the quality of a placement on a recording.
 //!
 //! ```text
 //!   recording ──hold out──▶ earlier part ──planner──▶ placement ──┐
 //!                     └───▶ later part ───────────────────────────┴──▶ evaluation
 //! ```
 //!
-//! A plan that fits the past perfectly may be worthless for what comes next, so every figure can be
-//! had for the recording that was planned with and for a later part that was held out.
+//! A plan that fits the past perfectly may be worthless afterwards. Every figure can therefore be
+//! computed for the recording that the plan was made from and for a later part that was held out.
 //!
 //! A transaction is *distributed* if its keys are on more than one site. Load is Equation 2 of Clay
-//! in rates per second; accesses are counted too, because that is what E-Store and METIS balance.
+//! in rates per second. Accesses are counted too, because E-Store and METIS balance those.
 
 use crate::heat::{GraphError, HeatGraph, Sampling};
 use crate::problem::{Cost, Loads, Placement, Site};
 use crate::recording::Recording;
 
-/// What a placement is worth on one recording.
+/// The quality of a placement on one recording.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Evaluation {
     /// Load per site by Equation 2, per second.
@@ -32,7 +32,7 @@ pub struct Evaluation {
     pub distributed_by_table: Vec<(String, f64)>,
 }
 
-/// What it costs to get to a placement and to keep it.
+/// The cost of reaching a placement and of keeping it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Upkeep {
     /// Recorded keys whose site changes.
@@ -68,7 +68,7 @@ impl<'a> Evaluator<'a> {
         &self.graph
     }
 
-    /// What a placement is worth.
+    /// Evaluates a placement.
     pub fn evaluate(&self, placement: &Placement) -> Evaluation {
         let loads = Loads::of(&self.graph, placement, self.cost);
         let accesses = Loads::by_accesses(&self.graph, placement);
@@ -87,7 +87,7 @@ impl<'a> Evaluator<'a> {
 
     fn distributed(&self, placement: &Placement) -> (f64, Vec<(String, f64)>) {
         let keys = self.recording.keys();
-        // Transactions, and distributed ones, in all and by table.
+        // Transactions and distributed transactions, in all and by table.
         let mut counts = vec![(0u64, 0u64); keys.tables().len()];
         let (mut all, mut tables) = ((0u64, 0u64), Vec::new());
         for transaction in self.recording.transactions() {
@@ -117,7 +117,7 @@ impl<'a> Evaluator<'a> {
 }
 
 impl Upkeep {
-    /// Of a placement that follows another.
+    /// The upkeep of `after`, reached from `before`.
     pub fn of(graph: &HeatGraph, before: &Placement, after: &Placement) -> Upkeep {
         let mut used = vec![false; after.sites()];
         after.site_of().iter().for_each(|&site| used[usize::from(site)] = true);

@@ -1,18 +1,20 @@
-//! Graph partitioning: which keys belong at one site, so that little is cut and no site is overloaded.
+//! Graph partitioning: assigns keys to sites so that few edges are cut and no site is overloaded.
 //!
-//! METIS divides the accessed vertices of the heat graph by recursive bisection. It minimises the weight
-//! of cut edges while no part weighs more than (1 + η) times its share.
+//! METIS divides the accessed vertices of the heat graph by recursive bisection. It minimises the
+//! weight of cut edges while no part weighs more than (1 + η) times its share.
 //!
 //! ```text
 //!   heat graph ──▶ METIS ──▶ parts 0, 1, 2 ──▶ assignment ──▶ sites s2, s0, s1
 //!                                              the most vertices stay where they are
 //! ```
 //!
-//! METIS knows nothing of the current placement, so its parts are named afterwards such that most stays.
+//! METIS knows nothing of the current placement, so its parts are matched to sites afterwards such
+//! that most keys stay.
 //!
-//! METIS has a handler for SIGTERM while it works, which is right only on the thread that called it. So a program that
-//! takes this signal blocks it in all its threads, but for one that waits for it. METIS' random numbers are the C
-//! library's, one sequence for all threads. So calls are serialized, and the same graph has the same parts.
+//! METIS installs a handler for SIGTERM while it runs, which is correct only on the calling thread.
+//! A program that handles this signal must block it in all threads except the one that waits for
+//! it. METIS' random numbers come from the C library, which has one sequence for all threads. Calls
+//! are therefore serialized, and the same graph gets the same parts.
 
 use crate::assign::{AssignError, Worth};
 use crate::heat::HeatGraph;
@@ -20,7 +22,7 @@ use crate::problem::{Placement, PlanError, Problem, Site};
 use crate::recording::Vertex;
 use parking_lot::Mutex;
 
-/// Held by whoever is in METIS.
+/// Held by the thread that runs METIS.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// METIS' parts as sites.
@@ -31,7 +33,7 @@ pub(crate) fn place(problem: &Problem<'_>, eta: f64) -> Result<Placement, PlanEr
     placed.map_err(|error| PlanError::Metis(error.to_string()))
 }
 
-/// The accessed vertices and the part that METIS gives to each.
+/// The accessed vertices, and the part that METIS assigns to each.
 fn parts(problem: &Problem<'_>, eta: f64) -> Result<(Vec<Vertex>, Vec<i32>), PlanError> {
     if !(eta.is_finite() && eta > 0.0 && eta <= 1000.0) {
         let right = "a number above 0 and up to 1000";
@@ -59,7 +61,7 @@ fn parts(problem: &Problem<'_>, eta: f64) -> Result<(Vec<Vertex>, Vec<i32>), Pla
     Ok((vertices, parts))
 }
 
-/// The graph as METIS wants it: 32-bit numbers, accessed vertices only.
+/// The graph in METIS' form: 32-bit numbers, accessed vertices only.
 struct Layout {
     starts: Vec<i32>,
     targets: Vec<i32>,
@@ -94,11 +96,11 @@ fn layout(graph: &HeatGraph, vertices: &[Vertex]) -> Result<Layout, PlanError> {
     Ok(layout)
 }
 
-/// The placement in which each part has one of the sites, and the most vertices stay. What is in no part stays
-/// anyway.
+/// The placement that gives each part its own site such that most vertices stay. Vertices without a
+/// part stay.
 ///
 /// # Errors
-/// As for any assignment: too many sites.
+/// Those of [`Worth::assign`]: too many sites.
 fn named(before: &Placement, vertices: &[Vertex], parts: &[u32]) -> Result<Placement, AssignError> {
     let sites = before.sites();
     let mut overlap = vec![vec![0u64; sites]; sites];

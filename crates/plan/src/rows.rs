@@ -1,9 +1,9 @@
 //! Small tables that people write: a header, then lines of comma-separated fields.
 //!
 //! Placements, topologies and lists of replicas have this form. They are short, so the text is held
-//! whole and fields are borrowed; recordings have a reader of their own, which streams.
+//! whole and fields are borrowed; recordings have their own reader, which streams.
 
-/// A line that is wrong: its number, from 1, and what would be right.
+/// A faulty line: its number, from 1, and the right form.
 pub(crate) type RowFault = (usize, String);
 
 /// One line: its number, from 1, and its fields without the blanks around them.

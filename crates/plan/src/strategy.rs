@@ -1,12 +1,12 @@
 //! Strategies that plan while transactions run.
 //!
-//! They implement [`isomer_strategy::Strategy`], whose head shows what the router asks and what it does
-//! with the answer.
+//! They implement [`isomer_strategy::Strategy`], whose head describes the router's calls and what
+//! it does with the answers.
 //!
 //! | strategy | changes | when no site can run a transaction |
 //! | --- | --- | --- |
-//! | [`Learned`] | those that pay (MorphoSys, section 5), meanwhile | runs it over several |
-//! | [`Morphosys`] | the same as printed: those that it needs, and those that pay besides | makes one site able to |
+//! | [`Learned`] | those that pay off (MorphoSys, section 5), deferred | runs it over several |
+//! | [`Morphosys`] | as printed: necessary ones, and others that pay off | enables one site |
 //! | [`Elastic`] | what overloads a site: by Clay, E-Store or DrTM+B | runs it over several |
 //! | [`PeriodicClay`] | what Clay moves every ten seconds | runs it over several |
 //! | [`Adr`] | replicas, where reads come from | runs it over several |

@@ -1,4 +1,4 @@
-//! The benchmark of the planners, tiny: it must not rot.
+//! Runs the benchmark of the planners at a tiny size, so that it stays usable.
 
 use isomer_plan::bench::{ClaySize, Scale, assign, clay, hermes};
 

@@ -1,5 +1,5 @@
-//! What Clay moved can be undone: whatever was planned, in however many steps, sending every clump
-//! home gives the placement that was there at first.
+//! Clay's moves can be undone: after any number of plans, sending every clump home restores the
+//! initial placement.
 
 use isomer_plan::clay::{ClumpIndex, Options, plan_compacting};
 use isomer_plan::generate::Random;
@@ -38,7 +38,7 @@ fn all_clumps_go_home_when_nothing_is_hot() {
                 .collect();
             let graph = HeatGraph::with_keys(Arc::clone(&keys), &weights, &edges).unwrap();
             let cost = Cost::flat(2.0);
-            // The last step plans nothing new: nobody is overloaded.
+            // The last step plans nothing new, because no site is overloaded.
             let imbalance = if hot_share == 0.0 { 1e9 } else { 0.1 };
             let problem = Problem { graph: &graph, placement: &now, cost, imbalance };
             let options = Options::default();
@@ -52,7 +52,7 @@ fn all_clumps_go_home_when_nothing_is_hot() {
 }
 
 #[test]
-fn a_clump_that_nobody_touches_any_more_goes_home_too() {
+fn a_clump_without_accesses_goes_home_too() {
     let text = "clump,start_table,start_key,table,key,home\n1,orders,7,orders,7,s1\n";
     let mut clumps = ClumpIndex::parse(text).unwrap();
     let lines = "time,transaction,table,key,access\n0,1,orders,1,r\n1,2,orders,9,r\n";
@@ -69,7 +69,7 @@ fn a_clump_that_nobody_touches_any_more_goes_home_too() {
 }
 
 #[test]
-fn a_file_of_clumps_that_is_none_says_where() {
+fn an_invalid_file_of_clumps_is_refused_with_its_line() {
     let header = "clump,start_table,start_key,table,key,home\n";
     for (text, error) in [
         ("".to_owned(), "the header is \"\", expected clump,start_table,start_key,table,key,home"),

@@ -1,4 +1,5 @@
-//! Proposals become plans without loss: what the planner placed is what the design says after.
+//! Proposals become plans without loss: the placement of the planner is that of the design
+//! afterwards.
 
 use isomer_design::{Change, Design, Placement as Sites, SiteId};
 use isomer_plan::clay;
@@ -9,7 +10,7 @@ use isomer_plan::recording::{KeyRef, KeyTable};
 use rand::{RngExt, SeedableRng};
 use std::sync::Arc;
 
-/// Two tables, one of numbers and one of texts that only look like numbers in part.
+/// Two tables, one of numbers and one of texts of which some look like numbers.
 fn keys(random: &mut Random) -> KeyTable {
     let mut keys = KeyTable::new();
     for _ in 0..random.random_range(1..20) {
@@ -52,7 +53,7 @@ fn design(random: &mut Random, sites: u16) -> Design {
         changes.push(format!("split people at '#{}'", random.random_range(0..30)));
     }
     for text in changes {
-        // A boundary that is there already is refused, which is fine here.
+        // A split at an existing boundary is refused, which is fine here.
         let _ = design.apply(&Change::parse(&text, &design).unwrap());
     }
     for (id, table) in design.clone().tables() {
@@ -88,7 +89,7 @@ fn a_plan_leads_to_the_design_of_the_proposed_placement() {
 }
 
 #[test]
-fn a_design_with_replicas_keeps_its_copies_and_what_was_not_recorded_at_its_partition() {
+fn a_design_keeps_its_replicas_and_unrecorded_keys() {
     let mut random = Random::seed_from_u64(2);
     for round in 0..500 {
         let keys = keys(&mut random);
@@ -148,7 +149,7 @@ fn clay_adds_a_site_and_so_does_its_plan() {
 }
 
 #[test]
-fn what_does_not_fit_is_named() {
+fn mismatches_are_named() {
     let mut keys = KeyTable::new();
     keys.intern("orders", KeyRef::Int(5)).unwrap();
     keys.sort();

@@ -1,5 +1,5 @@
-//! What must hold for any input: kept figures equal figures worked out anew, fast routes equal
-//! textbook routes, placements are the best there are, and no input makes anything panic.
+//! Properties for any input: maintained figures equal recomputed ones, fast routes equal textbook
+//! routes, placements are optimal, and no input causes a panic.
 
 use isomer_plan::assign::Worth;
 use isomer_plan::baseline::{drtmb, estore, metis, optimum, schism};
@@ -114,7 +114,7 @@ fn clay_and_drift_come_close_to_the_exact_optimum() {
         sums[1] += highest(&clay.placement);
         sums[2] += highest(&drift.placement);
         sums[3] += highest(&best.placement);
-        // If the optimum cannot stay below the threshold, nobody can.
+        // If the optimum cannot stay below the threshold, no planner can.
         if highest(&best.placement) > threshold {
             assert!(highest(&clay.placement) >= highest(&best.placement) * (1.0 - 1e-9));
         }
@@ -124,7 +124,7 @@ fn clay_and_drift_come_close_to_the_exact_optimum() {
             moved[1] += best.keys_moved(&before);
         }
     }
-    // The optimum moves as little as possible and stops at the threshold; the others go on.
+    // The optimum moves the fewest keys and stops at the threshold; the others continue.
     println!("highest load: before, clay, drift, optimum {sums:?}");
     println!("keys moved where both keep the threshold: clay, optimum {moved:?}");
     assert!(moved[0] <= 2 * moved[1], "{moved:?}");

@@ -37,7 +37,7 @@ fn run<R: goldenscript::Runner>(folder: &str, new: impl Fn() -> R) {
     }
 }
 
-/// Carries out a command that sets up a design, if it is one: `sites N`, `table NAME` (its key is one
+/// Runs a command that sets up a design, if it is one: `sites N`, `table NAME` (its key is one
 /// number, mastered at s1), `change CHANGE…`, `design`.
 fn set_up(design: &mut Design, command: &Command) -> Option<Result<String, Box<dyn Error>>> {
     let set_up = match command.name.as_str() {
@@ -89,7 +89,7 @@ fn backups(design: &mut Design, command: &Command) -> Result<(), Box<dyn Error>>
     Ok(())
 }
 
-/// Reads a value, or says which one is wrong.
+/// Parses a value, or names the invalid one.
 fn parse<T: FromStr>(what: &str, text: &str) -> Result<T, Box<dyn Error>> {
     text.parse().map_err(|_| format!("{what}: cannot read \"{text}\"").into())
 }

@@ -1,31 +1,31 @@
 //! Successive shortest paths over sites.
 //!
 //! Each chain is a shortest path in a graph of N nodes, and keeps the assignment optimal for its
-//! counts (successive shortest paths). With potentials all costs stay non-negative; the search
-//! stops at the first site with room. The price of the edge j → j' is the least over the things at
-//! j: one price per pair of sites for the things that are worth something at j', and one per site
-//! for all sites where its things are worth nothing. So work follows the worths that are given and
-//! the things that cannot stay at their best site, not the number of slots.
+//! counts (successive shortest paths). With potentials all costs stay non-negative, and the search
+//! stops at the first site with room. The price of the edge j → j' is the least loss over the
+//! things at j. There is one price per pair of sites for the things with a worth at j', and one per
+//! site for all sites where its things have none. So the work follows the given worths and the
+//! things that cannot stay at their best site, not the number of slots.
 //!
-//! Invariants: no site has more than `cap` things once [`Flow::add`] returns; potentials make every
-//! edge's cost non-negative, so the search needs no negative edges; the assignment is optimal for
-//! the things added so far.
+//! Invariants: no site has more than `cap` things after [`Flow::add`]. Potentials make every edge's
+//! cost non-negative, so the search needs no negative edges. The assignment is optimal for the
+//! things added so far.
 
 use super::Worth;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A loss and the thing that is handed on for it.
+/// A loss, and the thing that moves for it.
 type Price = (i64, u32);
 
-/// No thing of a site is worth anything at the other.
+/// No thing of the site has a worth at the other.
 const NONE: Price = (i64::MAX, u32::MAX);
 
-/// Above this cap a heap per pair of sites finds the next price; below, looking through the things
-/// of the site is faster.
+/// Above this cap a heap per pair of sites finds the next price; below it, a scan of the site's
+/// things is faster.
 const SCAN_MAX: usize = 256;
 
-/// The state of the search: who is where, and the prices of handing on.
+/// The state of the search: the site of each thing, and the prices of moving things on.
 pub(super) struct Flow<'w> {
     worth: &'w Worth,
     cap: usize,
@@ -34,11 +34,12 @@ pub(super) struct Flow<'w> {
     /// Per site: its things, and per thing its place in that list.
     things: Vec<Vec<u32>>,
     place: Vec<u32>,
-    /// Per site: the cheapest to hand to a site where it is worth nothing.
+    /// Per site: the cheapest thing to move to a site where it has no worth.
     anywhere: Vec<Price>,
-    /// Per pair of sites: the cheapest of those that are worth something there.
+    /// Per pair of sites: the cheapest thing of those with a worth at the target.
     there: Vec<Price>,
-    /// The same as heaps, with things that have left: of `anywhere`, then of `there`.
+    /// The same prices as heaps, which may contain things that have left: of `anywhere`, then of
+    /// `there`.
     heaps: Option<(Vec<Heap>, Vec<Heap>)>,
     potential: Vec<i64>,
     search: Search,
@@ -52,7 +53,7 @@ struct Search {
     distance: Vec<i64>,
     settled: Vec<bool>,
     order: Vec<usize>,
-    /// Where the chain comes from, and the thing handed on.
+    /// Per site: the site before it in the chain, and the thing that moves.
     from: Vec<(u32, u32)>,
 }
 
@@ -86,8 +87,8 @@ impl<'w> Flow<'w> {
         }
     }
 
-    /// Puts a thing where it is worth most after prices (potentials are prices, negated), and
-    /// passes one on if that is one too many.
+    /// Puts a thing where its worth less the price is highest (potentials are negated prices), and
+    /// moves one on if the site is over its cap.
     pub(super) fn add(&mut self, thing: usize) {
         let (mut best, mut most) = (u32::MAX, i64::MIN);
         let offer = |site: u32, worth: u64, best: &mut u32, most: &mut i64| {
@@ -101,7 +102,7 @@ impl<'w> Flow<'w> {
             offer(site, worth, &mut best, &mut most);
         }
         if self.worth.of(thing).len() < self.worth.sites && most <= 0 {
-            // No named site is worth its price: any other one may be better.
+            // No named site is worth its price, so any other site may be better.
             for site in 0..self.worth.sites as u32 {
                 offer(site, self.worth.at(thing, site), &mut best, &mut most);
             }
@@ -113,7 +114,7 @@ impl<'w> Flow<'w> {
         }
     }
 
-    /// Passes one thing on from a site that is too full, along the cheapest chain.
+    /// Moves one thing on from an overfull site, along the cheapest chain.
     fn relieve(&mut self, source: usize) {
         let Some(end) = self.find(source) else { return };
         let far = self.search.distance[end];
@@ -129,7 +130,7 @@ impl<'w> Flow<'w> {
         }
     }
 
-    /// Dijkstra over the sites, up to the first with room.
+    /// Dijkstra's algorithm over the sites, up to the first with room.
     fn find(&mut self, source: usize) -> Option<usize> {
         let sites = self.worth.sites;
         self.search.start(sites, source);
@@ -203,7 +204,8 @@ impl<'w> Flow<'w> {
         }
     }
 
-    /// The cheapest thing to hand from a site to another one, or to any other.
+    /// The cheapest thing to move from a site to `to`, or with `None` to any site where it has no
+    /// worth.
     fn cheapest(&mut self, site: usize, to: Option<u32>) -> Price {
         let Flow { worth, at, things, heaps, .. } = self;
         if let Some((anywhere, there)) = heaps {

@@ -1,7 +1,7 @@
-//! Assignment of many things to few sites, with a cap per site, at the highest total worth.
+//! Assignment of many things to few sites at the highest total worth, with a cap per site.
 //!
-//! Morphus gives each site ⌈m/N⌉ slots and matches m chunks to slots, which is cubic in m. Slots of
-//! one site are all alike, so the problem is a flow over *sites* instead:
+//! Morphus gives each site ⌈m/N⌉ slots and matches m chunks to slots, which is cubic in m. The
+//! slots of one site are alike, so the problem is a flow over *sites* instead:
 //!
 //! ```text
 //!   for each thing   put it where it is worth most after prices; if that site is too full now,
@@ -10,14 +10,14 @@
 //!                    where handing thing k from j to j' costs worth(k, j) − worth(k, j')
 //! ```
 //!
-//! `flow.rs` does that. This module holds what is asked: [`Worth`].
+//! `flow.rs` solves it. This module holds the input: [`Worth`].
 
 mod flow;
 
 use flow::Flow;
 use thiserror::Error;
 
-/// What things are worth at sites: nothing where it does not say.
+/// The worths of things at sites; 0 where none is given.
 #[derive(Clone, Debug, Default)]
 pub struct Worth {
     sites: usize,
@@ -33,7 +33,7 @@ pub enum AssignError {
     /// There is no site.
     #[error("no site to assign {0} things to: at least one is needed")]
     NoSites(usize),
-    /// More sites than the search has room for.
+    /// More sites than the search supports.
     #[error("{0} sites to assign to: at most {SITES_MAX} can be planned for")]
     TooManySites(usize),
     /// The caps are too small.
@@ -69,7 +69,7 @@ pub enum AssignError {
 /// The most sites: the search keeps a price for every pair of them.
 pub const SITES_MAX: usize = 4096;
 
-/// Refuses no sites, and more than can be planned for.
+/// Refuses zero sites, and more than [`SITES_MAX`].
 pub(crate) fn check_sites(sites: usize, things: usize) -> Result<(), AssignError> {
     match sites {
         0 => Err(AssignError::NoSites(things)),
@@ -82,12 +82,12 @@ pub(crate) fn check_sites(sites: usize, things: usize) -> Result<(), AssignError
 const WORTH_MAX: u64 = 1 << 40;
 
 impl Worth {
-    /// Nothing yet, over `sites` sites.
+    /// No things yet, over `sites` sites.
     pub fn new(sites: usize) -> Worth {
         Worth { sites, starts: vec![0], entry_sites: Vec::new(), entry_worths: Vec::new() }
     }
 
-    /// Adds a thing: its worth by site (from 0). Worths of a site named twice add up.
+    /// Adds a thing by its worth per site (from 0). Worths of a site named twice add up.
     pub fn push(
         &mut self,
         worths: impl IntoIterator<Item = (u32, u64)>,
@@ -114,7 +114,7 @@ impl Worth {
         Ok(())
     }
 
-    /// How many things there are.
+    /// The number of things.
     pub fn len(&self) -> usize {
         self.starts.len() - 1
     }
@@ -124,7 +124,7 @@ impl Worth {
         self.len() == 0
     }
 
-    /// How many sites there are.
+    /// The number of sites.
     pub fn sites(&self) -> usize {
         self.sites
     }
@@ -151,7 +151,7 @@ impl Worth {
         assignment.iter().enumerate().map(|(thing, &site)| self.at(thing, site)).sum()
     }
 
-    /// Each thing at its best site, the lowest of equals: Morphus' greedy (section 3.1).
+    /// Each thing at its best site, of equals the lowest: Morphus' greedy (section 3.1).
     pub fn greedy(&self) -> Vec<u32> {
         let best = |thing| {
             let more =
@@ -161,7 +161,7 @@ impl Worth {
         (0..self.len()).map(best).collect()
     }
 
-    /// The assignment of highest total worth with at most `cap` things a site (section 3.2).
+    /// The assignment of highest total worth with at most `cap` things per site (section 3.2).
     pub fn assign(&self, cap: usize) -> Result<Vec<u32>, AssignError> {
         let (things, sites) = (self.len(), self.sites);
         check_sites(sites, things)?;

@@ -1,27 +1,30 @@
-//! DrTM+B: move hot partitions to where a backup is already (DrTM+B, section 5, Algorithm 1).
+//! DrTM+B: move hot partitions to a site that already has a backup (DrTM+B, section 5, Algorithm
+//! 1).
 //!
-//! A primary that moves to a site with a backup costs no copying. Partitions are taken by falling
-//! load; if the primary's site is above the mean, the partition goes to the least loaded of its
-//! backups' sites that is below the mean. Only if that leaves the sites unbalanced, hot keys are
-//! followed one by one, as E-Store does, but first to the sites that hold a backup of theirs.
+//! A primary that moves to a site with a backup costs no copying. Partitions are taken in order of
+//! falling load. If the primary's site is above the mean, the partition goes to the least loaded
+//! site below the mean that has a backup of it. Only if the sites are still unbalanced, hot keys
+//! are tracked one by one as in E-Store, and preferably move to sites with a backup of them.
 //!
-//! Left open by the paper and chosen here: balanced means within the imbalance of the problem. For a recording, where
-//! there are neither partitions nor backups, a partition is the same span of keys in all tables, and backups of
-//! site i are on i+1, i+2, …; a database has its own ([`plan_over_backups`]).
+//! Left open by the paper and chosen here: *balanced* means within the imbalance of the problem. A
+//! recording has neither partitions nor backups; there, a partition is the same span of keys in all
+//! tables, and backups of site i are on i+1, i+2, … A database has its own backups
+//! ([`plan_over_backups`]).
 
 use super::estore::Spread;
 use crate::problem::{Move, Placement, PlanError, Problem, Proposal, Site, check_share, site_name};
 use crate::recording::Vertex;
 use std::collections::BTreeMap;
 
-/// The knobs of DrTM+B.
+/// The parameters of DrTM+B.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Options {
-    /// Partitions that a site's share of the keys is cut into (32 in the paper: 192 over 6).
+    /// The number of partitions that a site's share of the keys is cut into (32 in the paper: 192
+    /// over 6).
     pub partitions_per_site: usize,
     /// Backups of each partition.
     pub backups: usize,
-    /// The share of keys followed one by one.
+    /// The share of keys that are tracked one by one.
     pub hot_share: f64,
 }
 
@@ -55,7 +58,7 @@ pub fn plan(problem: &Problem<'_>, options: Options) -> Result<Proposal, PlanErr
     Ok(plan_for(problem, &partitions, options.hot_share, &backups))
 }
 
-/// Plans where each key of the graph is a partition, and it is known which sites hold backups of it.
+/// Plans with each key of the graph as one partition, and with the given backups.
 pub fn plan_over_backups(
     problem: &Problem<'_>,
     hot_share: f64,
@@ -93,7 +96,7 @@ fn plan_for(
     Proposal { strategy: "drtmb", placement, moves, lost, notes }
 }
 
-/// The partitions, heaviest first: spans of keys, apart by their current site.
+/// The partitions, heaviest first: spans of keys, split by their current site.
 fn partitions(problem: &Problem<'_>, per_site: usize) -> Vec<Partition> {
     let sites = problem.placement.sites();
     let spans = Placement::by_range(problem.graph.keys(), sites.saturating_mul(per_site));
@@ -111,7 +114,7 @@ fn partitions(problem: &Problem<'_>, per_site: usize) -> Vec<Partition> {
     by_load(groups.into_iter().map(make).collect())
 }
 
-/// Those with load, the heaviest first.
+/// The partitions with load, the heaviest first.
 fn by_load(mut partitions: Vec<Partition>) -> Vec<Partition> {
     partitions.retain(|partition| partition.load > 0.0);
     partitions.sort_by(|a, b| b.load.total_cmp(&a.load));
@@ -157,8 +160,8 @@ fn greedy(spread: &mut Spread<'_, '_>, partitions: &[Partition], backups: Backup
     }
 }
 
-/// E-Store's planning of single keys: to a site with a backup if one is below the mean, else to the
-/// least loaded, where a new replica must be made.
+/// E-Store's planning of single keys: to a site below the mean with a backup, else to the least
+/// loaded site, which then needs a new replica.
 fn fine_grained(spread: &mut Spread<'_, '_>, hot_share: f64, backups: Backups<'_>) {
     let mean = spread.loads.mean();
     for key in spread.hot_keys(hot_share) {

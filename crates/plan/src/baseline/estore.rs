@@ -1,20 +1,20 @@
 //! E-Store's greedy-extended: spread hot keys, then cold chunks, by accesses alone.
 //!
-//! The hottest keys of sites above the threshold go one by one to the site with the least load;
-//! what is still too much goes in chunks of neighbouring cold keys. Co-accesses are not looked at:
-//! that is what Clay shows to be the trouble.
+//! The hottest keys of sites above the threshold go one by one to the site with the least load. If
+//! a site is still above it, chunks of neighbouring cold keys follow. E-Store ignores co-accesses,
+//! which Clay shows to be its weakness.
 
 use crate::problem::{
     Loads, Move, Placement, PlanError, Problem, Proposal, Site, check_share, site_name,
 };
 use crate::recording::Vertex;
 
-/// The knobs of E-Store.
+/// The parameters of E-Store.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Options {
-    /// The share of accessed keys that are followed one by one.
+    /// The share of accessed keys that are tracked one by one.
     pub hot_share: f64,
-    /// Neighbouring keys that move together when hot keys are not enough.
+    /// The number of neighbouring keys that move together when hot keys are not enough.
     pub chunk_keys: usize,
 }
 
@@ -101,7 +101,7 @@ impl<'p, 'g> Spread<'p, 'g> {
         }
     }
 
-    /// Moves keys unless the receiver would end up with more than the sender had.
+    /// Moves keys, except where the receiver would end up with more load than the sender had.
     pub(super) fn offer(&mut self, keys: Vec<Vertex>, from: Site, to: Site, what: &str) {
         let graph = self.problem.graph;
         let heat: f64 = keys.iter().map(|&key| graph.accesses(key)).sum();

@@ -1,4 +1,5 @@
-//! METIS on the heat graph, with an imbalance setting (Clay, section 8.1): what co-accesses alone say.
+//! METIS on the heat graph, with an imbalance setting (Clay, section 8.1): co-accesses alone
+//! decide.
 
 use crate::partition;
 use crate::problem::{PlanError, Problem, Proposal};

@@ -1,4 +1,4 @@
-//! The planners that Clay is measured against, as its section 8 and others describe them.
+//! The baselines of Clay's comparison, as its section 8 and their own papers describe them.
 //!
 //! | planner | looks at | starts from | moves |
 //! | --- | --- | --- | --- |

@@ -1,22 +1,22 @@
 //! The exact optimum of Clay's problem (section 4.1) by enumeration: the oracle for tiny inputs.
 //!
-//! Every key is tried at every site, depth first; loads are kept by adding an edge when its second
-//! end is placed, and taking it away on the way back. Of two placements the better one is below the
-//! threshold at every site; then it moves fewer keys; then its highest load is lower. If none is
-//! below, moves do not count, only the highest load.
+//! Tries every key at every site, depth first. An edge is added to the loads when its second end is
+//! placed, and subtracted on the way back. Of two placements the better one is below the threshold
+//! at every site; then it moves fewer keys; then its highest load is lower. If no placement is
+//! below, only the highest load counts.
 //!
-//! N sites and n keys are N^n placements, so it takes 2^24 at the most; there is no pruning, because
+//! N sites and n keys have N^n placements; at most 2^24 are accepted. There is no pruning, because
 //! an oracle should be too simple to be wrong.
 
 use crate::problem::{Loads, Placement, PlanError, Problem, Proposal, Site};
 use crate::recording::Vertex;
 
-/// The most placements that are looked at.
+/// The most placements that are tried.
 pub const PLACEMENTS_MAX: u64 = 1 << 24;
 
 /// The placement that moves the fewest keys among those with every load below the mean load of the
-/// current placement times 1 + imbalance; if there is none, the one with the lowest highest load.
-/// Ties go to the lower highest load, then to fewer moves.
+/// current placement times 1 + imbalance. If there is none, the one with the lowest maximum load.
+/// Ties go to the lower maximum load, then to fewer moves.
 pub fn plan(problem: &Problem<'_>) -> Result<Proposal, PlanError> {
     problem.validate()?;
     let graph = problem.graph;
@@ -66,7 +66,7 @@ struct Search<'p, 'g> {
 }
 
 impl Search<'_, '_> {
-    /// Places the keys from `at` on in every way.
+    /// Tries all placements of the keys from `at` on.
     fn place(&mut self, at: usize, moved: usize) {
         let Some(&key) = self.keys.get(at) else {
             return self.compare(moved);
@@ -82,7 +82,8 @@ impl Search<'_, '_> {
         }
     }
 
-    /// Adds a key's weight and its edges to placed keys to the loads, or takes them away.
+    /// Adds a key's weight and its edges to placed keys to the loads, or subtracts them (`sign` is
+    /// 1 or −1).
     fn count(&mut self, key: Vertex, site: Site, sign: f64) {
         let Problem { graph, cost, .. } = *self.problem;
         self.loads[usize::from(site)] += sign * graph.weight(key);
@@ -98,7 +99,7 @@ impl Search<'_, '_> {
 
     fn compare(&mut self, moved: usize) {
         let max = self.loads.iter().copied().fold(0.0, f64::max);
-        // Sums were added and taken away in different orders: leave room for the last bits.
+        // Sums were added and subtracted in different orders, so the last bits may differ.
         let above = max >= self.threshold * (1.0 - 1e-12);
         let rank = (above, if above { 0 } else { moved }, max);
         let better = match &self.best {

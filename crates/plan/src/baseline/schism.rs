@@ -1,27 +1,27 @@
 //! Schism: partition the co-access graph with METIS, then explain the result by ranges.
 //!
-//! METIS places keys one by one; a routing table with an entry for each would be huge, and says
+//! METIS places keys one by one. A routing table with an entry per key would be huge, and would say
 //! nothing about keys that were not recorded. So each table is cut into ranges: neighbouring keys
-//! on one site form a run, and runs that are too short to be worth an entry are given to the
-//! neighbouring run with more accesses. Keys that were never recorded follow their range.
+//! on one site form a run, and runs too short to be worth an entry join the neighbouring run with
+//! more accesses. Keys that were never recorded follow their range.
 //!
-//! Last comes Schism's validation: ranges, the single keys and hashing are compared by the weight
-//! of the edges they cut, and the best one is proposed; ranges win if they are nearly as good,
-//! because they also place what was not seen.
+//! The last step is Schism's validation: it compares ranges, single keys and hashing by the weight
+//! of the edges they cut, and proposes the best. Ranges win if they are nearly as good, because
+//! they also place unseen keys.
 
 use crate::heat::HeatGraph;
 use crate::partition;
 use crate::problem::{Placement, PlanError, Problem, Proposal, Site, check_share};
 use crate::recording::Vertex;
 
-/// The knobs of Schism.
+/// The parameters of Schism.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Options {
     /// METIS' imbalance.
     pub eta: f64,
-    /// Runs with a smaller share of their table's accessed keys are merged away.
+    /// Runs with a smaller share of their table's accessed keys are merged into a neighbour.
     pub run_share_min: f64,
-    /// Ranges may cut this much more than single keys, as a share of all edges.
+    /// The excess cut that ranges may have over single keys, as a share of all edges.
     pub ranges_bonus: f64,
 }
 
@@ -73,7 +73,7 @@ fn choose(
     Ok(proposal)
 }
 
-/// The share of the edges' weight that runs between sites.
+/// The share of the edges' weight between different sites.
 pub fn cut_share(graph: &HeatGraph, placement: &Placement) -> f64 {
     let (mut cut, mut all) = (0.0, 0.0);
     for vertex in 0..graph.len() as Vertex {
@@ -130,7 +130,7 @@ fn runs(graph: &HeatGraph, placement: &Placement, start: usize, end: usize) -> V
     runs
 }
 
-/// Gives short runs to their heavier neighbour, doubling what counts as short up to the limit, so
+/// Merges short runs into their heavier neighbour. The bound of *short* doubles up to the limit, so
 /// that the shortest go first.
 fn merge_short(mut runs: Vec<Run>, run_share_min: f64) -> Vec<Run> {
     let keys: usize = runs.iter().map(|run| run.keys).sum();

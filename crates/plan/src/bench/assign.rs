@@ -1,4 +1,4 @@
-//! Placing new chunks: the flow over sites against a solver over slots that is not ours.
+//! Placing new chunks: the flow over sites against a third-party solver over slots.
 
 use super::{BenchError, Scale, best_of, timed};
 use crate::generate::Random;
@@ -14,7 +14,7 @@ pub struct AssignFigures {
     pub solver_s: f64,
     /// Solver time over flow time.
     pub speedup_1000: f64,
-    /// Did both find the same least transfer?
+    /// True if both found the same least transfer.
     pub cost_equal: bool,
     /// Seconds of the flow for 100 thousand chunks over 1000 sites.
     pub large_s: f64,
@@ -63,8 +63,8 @@ pub fn assign(scale: Scale, clock: &mut dyn FnMut() -> f64) -> Result<AssignFigu
     })
 }
 
-/// The matrix of section 3.2: a row for each chunk, ⌈m/N⌉ columns for each site, the cost of each
-/// edge what would have to travel.
+/// The matrix of section 3.2: a row for each chunk, ⌈m/N⌉ columns for each site; the cost of an
+/// edge is the amount that would have to travel.
 fn slots(chunks: &Chunks) -> ndarray::Array2<f64> {
     let (count, cap) = (chunks.len(), chunks.cap());
     ndarray::Array2::from_shape_fn((count, count), |(chunk, slot)| {

@@ -9,7 +9,7 @@ use crate::heat::{HeatGraph, Sampling};
 use crate::problem::{Cost, Loads, Placement, PlanError, Problem, Proposal};
 use crate::recording::{BinaryWriter, OnFault, Recording, Source, open};
 
-/// What is planned for.
+/// The size of the problem.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ClaySize {
     /// Suppliers; 10 products and 100 parts each.
@@ -21,8 +21,8 @@ pub struct ClaySize {
 }
 
 impl ClaySize {
-    /// The paper's skew (six hot suppliers, a fifth of the draws), k = 50 and 30 sites; a recording
-    /// long enough that most parts are seen, so that the graph hangs together.
+    /// The paper's skew (six hot suppliers, a fifth of the draws), k = 50 and 30 sites. The
+    /// recording is long enough that most parts occur, so that the graph is connected.
     pub fn of(scale: Scale) -> ClaySize {
         match scale {
             Scale::Full => ClaySize { suppliers: 10_000, transactions: 900_000, sites: 30 },
@@ -38,11 +38,11 @@ pub struct ClayFigures {
     pub vertices: usize,
     /// Its edges.
     pub edges: usize,
-    /// Accesses a second, from the recording in memory to the heat graph.
+    /// Accesses per second, from the recording in memory to the heat graph.
     pub accesses_per_s: f64,
     /// Seconds of Clay's plan.
     pub clay_s: f64,
-    /// The imbalance of Clay's last plan, the best for it; `clay_s` is for all three plans.
+    /// The imbalance of Clay's last plan, the best for it; `clay_s` covers all three plans.
     pub clay_imbalance: f64,
     /// Drift's highest load over METIS' lowest.
     pub drift_max_load_ratio: f64,
@@ -50,11 +50,11 @@ pub struct ClayFigures {
     pub recording_to_plan_s: f64,
     /// Seconds of METIS, at its best imbalance.
     pub metis_s: f64,
-    /// METIS' imbalance that gave the lowest highest load.
+    /// METIS' imbalance with the lowest maximum load.
     pub metis_eta: f64,
     /// METIS' time over Clay's.
     pub speedup: f64,
-    /// Clay's highest load by Equation 2 over METIS' lowest over all imbalances.
+    /// Clay's maximum load by Equation 2 over METIS' lowest over all imbalances.
     pub max_load_ratio: f64,
     /// Keys that Clay moves over keys that METIS moves at that imbalance.
     pub moved_ratio: f64,
@@ -66,8 +66,8 @@ pub struct ClayFigures {
     pub drift_s: f64,
 }
 
-/// Clay's imbalances: it plans three times, as it would from one period to the next, first coarsely,
-/// so that there is a site for each hot supplier, then more strictly.
+/// Clay's imbalances. It plans three times, as in successive periods: first coarsely, so that there
+/// is a site for each hot supplier, then more strictly.
 const EPSILONS: [[f64; 3]; 6] = [
     [0.5, 0.4, 0.4],
     [0.5, 0.4, 0.34],
@@ -77,10 +77,10 @@ const EPSILONS: [[f64; 3]; 6] = [
     [0.6, 0.345, 0.33],
 ];
 
-/// Plans of Clay, one upon the other.
+/// Plans of Clay, each based on the previous one.
 fn periods(problem: &Problem<'_>, steps: [f64; 3]) -> Result<Proposal, PlanError> {
     let first = clay::plan(&Problem { imbalance: steps[0], ..*problem }, &Options::default())?;
-    // Where the hottest clump just came to cannot give it away again: go on to cooler keys.
+    // A site that has just received the hottest clump cannot pass it on: continue with cooler keys.
     let patient =
         Options { rounds_max: 1, clump_keys_max: 300, failures_max: 400, ..Options::default() };
     let mut last = first;

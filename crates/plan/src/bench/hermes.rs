@@ -17,11 +17,12 @@ pub struct HermesFigures {
     pub textbook_s: f64,
     /// Textbook time over fast time.
     pub speedup: f64,
-    /// Did both give the same routes, here and on all small batches?
+    /// True if both gave the same routes, here and on all small batches.
     pub identical: bool,
-    /// Remote reads of the polished routes above the optimum, over the optimum, summed over all small batches.
+    /// Remote reads of the polished routes above the optimum, over the optimum, summed over all
+    /// small batches.
     pub gap_to_optimum: f64,
-    /// The same for Algorithm 1 as the paper has it, without polish.
+    /// The same for Algorithm 1 of the paper, without polish.
     pub gap_of_paper: f64,
     /// Seconds of the fast router with polish, on the large batch.
     pub polished_s: f64,

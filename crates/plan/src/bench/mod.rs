@@ -1,7 +1,7 @@
-//! The figures of `isomer-lab bench plan`: how fast and how good the planners are, as ratios in one run.
+//! The figures of `isomer-lab bench plan`: speed and quality of the planners, as ratios in one run.
 //!
-//! Time comes from a clock that the caller hands in (seconds since anything); inputs are generated
-//! from fixed seeds. Ratios hold on any machine, seconds are of the one it ran on.
+//! Time comes from a clock that the caller passes in (seconds since any moment). Inputs are
+//! generated from fixed seeds. Ratios hold on any machine, seconds for the machine of the run.
 
 mod assign;
 mod clay;
@@ -11,10 +11,10 @@ pub use assign::{AssignFigures, assign};
 pub use clay::{ClayFigures, ClaySize, clay};
 pub use hermes::{HermesFigures, hermes};
 
-/// How large a run is.
+/// The size of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scale {
-    /// What the figures are quoted for.
+    /// The size behind the published figures.
     Full,
     /// Small enough for a test: the same code, meaningless ratios.
     Smoke,
@@ -23,7 +23,7 @@ pub enum Scale {
 /// Why a benchmark cannot run: a fault of the benchmark itself.
 pub type BenchError = Box<dyn std::error::Error>;
 
-/// Seconds that `work` takes, and its result.
+/// The seconds that `work` takes, and its result.
 pub(crate) fn timed<T>(clock: &mut dyn FnMut() -> f64, work: impl FnOnce() -> T) -> (f64, T) {
     let start = clock();
     let result = work();

@@ -1,6 +1,6 @@
-//! A growing set of keys, and what moving it would do to any site (Clay, section 7.2).
+//! A growing set of keys, and the effect of moving it on the load of any site (Clay, section 7.2).
 //!
-//! For every site p that members come from, three things are kept while the clump M grows:
+//! For every site p that has members, three sums are kept while the clump M grows:
 //!
 //! ```text
 //!   weight[p]      Σ w(v)    members v at p
@@ -8,9 +8,10 @@
 //!   inside[p][q]   Σ w(v,u)  members v at p, members u at q ≠ p
 //! ```
 //!
-//! Adding a key costs its degree; then the delta of a site costs a handful of additions per site
-//! that members come from. With two kinds of k, third sites change too: an edge to a member may
-//! become cheaper or dearer. [`Clump::delta`] covers that, so it is exact for every site.
+//! Adding a key costs its degree. After that, the delta of a site costs a few additions per site
+//! with members. With two values of k the load of third sites changes too, because an edge to a
+//! member may become cheaper or dearer. [`Clump::delta`] includes that, so it is exact for every
+//! site.
 
 use crate::heat::HeatGraph;
 use crate::problem::{Cost, Placement, Site};
@@ -18,7 +19,7 @@ use crate::recording::Vertex;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// One site that members come from.
+/// One site with members, and its sums of edge weights.
 #[derive(Default)]
 struct Source {
     site: Site,
@@ -55,16 +56,16 @@ impl PartialOrd for Neighbour {
     }
 }
 
-/// What the current clump knows about a vertex.
+/// The state of a vertex relative to the current clump.
 #[derive(Clone, Copy, Default)]
 struct Mark {
-    /// The clump this is about.
+    /// The clump that the state belongs to.
     epoch: u32,
     /// The heaviest edge to a member; infinite for members.
     best: f32,
 }
 
-/// The clump. Reused for all clumps of a search: starting anew costs nothing per vertex.
+/// The clump. One value is reused for all clumps of a search: clearing costs nothing per vertex.
 pub struct Clump<'g> {
     graph: &'g HeatGraph,
     cost: Cost,
@@ -95,7 +96,7 @@ impl<'g> Clump<'g> {
         }
     }
 
-    /// Empties the clump; the next one is to relieve `home`.
+    /// Empties the clump; `home` is the site to relieve next.
     pub fn clear(&mut self, home: Site, sites: usize) {
         self.members.clear();
         self.frontier.clear();
@@ -109,12 +110,12 @@ impl<'g> Clump<'g> {
         self.sites = sites;
     }
 
-    /// The members, in the order in which they came.
+    /// The members, in the order in which they joined.
     pub fn members(&self) -> &[Vertex] {
         &self.members
     }
 
-    /// The sites members come from.
+    /// The sites that have members.
     pub fn sources(&self) -> impl Iterator<Item = Site> + '_ {
         self.sources.iter().map(|source| source.site)
     }
@@ -124,7 +125,7 @@ impl<'g> Clump<'g> {
         self.insert(vertex, placement, true);
     }
 
-    /// Adds a key without a frontier, for clumps that are given, not grown.
+    /// Adds a key without a frontier, for clumps that do not grow.
     pub fn add_given(&mut self, vertex: Vertex, placement: &Placement) {
         self.insert(vertex, placement, false);
     }
@@ -155,7 +156,7 @@ impl<'g> Clump<'g> {
         }
     }
 
-    /// An edge from a member at `other` to the new member at `site` is inside now.
+    /// Counts an edge from a member at `other` to the new member at `site` as internal.
     fn enclose(&mut self, own: usize, other: Site, site: Site, weight: f64) {
         let theirs = self.source(other);
         let source = &mut self.sources[theirs];
@@ -196,7 +197,8 @@ impl<'g> Clump<'g> {
         None
     }
 
-    /// The site outside the clump that its members are most accessed with; `None` without edges.
+    /// The site outside the clump with the most accesses in common with its members; `None` without
+    /// edges.
     pub fn most_accessed_with(&self) -> Option<Site> {
         let heat = |site: usize| self.sources.iter().map(|source| source.out[site]).sum::<f64>();
         let mut best: Option<(f64, usize)> = None;
@@ -214,7 +216,7 @@ impl<'g> Clump<'g> {
         if site == to { self.receiver_delta(to) } else { self.sender_delta(site, to) }
     }
 
-    /// How much the load of a destination rises (Δr of section 7.2).
+    /// The rise of a destination's load (Δr of section 7.2).
     pub fn receiver_delta(&self, to: Site) -> f64 {
         let mut delta = 0.0;
         for source in self.sources.iter().filter(|source| source.site != to) {
@@ -225,7 +227,7 @@ impl<'g> Clump<'g> {
         delta
     }
 
-    /// How much the load of another site rises: negative for most senders (Δs of section 7.2).
+    /// The rise of another site's load, negative for most senders (Δs of section 7.2).
     pub fn sender_delta(&self, site: Site, to: Site) -> f64 {
         let mut delta = 0.0;
         for source in &self.sources {
@@ -236,7 +238,7 @@ impl<'g> Clump<'g> {
                     - self.priced(site, &source.out, source.out_sum)
                     - self.priced(site, &source.inside, source.inside_sum);
             } else if source.site != to {
-                // Members that were elsewhere: their edges to `site` change their price.
+                // Edges from `site` to members that come from elsewhere change their price.
                 let change = self.cost.k(site, to) - self.cost.k(site, source.site);
                 delta += source.out[usize::from(site)] * change;
             }
@@ -244,7 +246,7 @@ impl<'g> Clump<'g> {
         delta
     }
 
-    /// The sender delta of `at` if `key`, which is there, joined the clump.
+    /// The sender delta of `at` if `key`, which is at `at`, joined the clump.
     pub fn sender_delta_with(&self, key: Vertex, at: Site, placement: &Placement, to: Site) -> f64 {
         let mut delta = self.sender_delta(at, to) - self.graph.weight(key);
         for (other, weight) in self.graph.neighbours(key) {
@@ -253,7 +255,8 @@ impl<'g> Clump<'g> {
             let member = mark.epoch == self.epoch && mark.best == f32::INFINITY;
             delta += weight
                 * match (member, there == at) {
-                    // An edge to a member leaves the site with it; one inside the site is cut.
+                    // An edge to a member leaves the site with the member; an edge inside the site
+                    // becomes cut.
                     (true, _) => -self.cost.k(at, to),
                     (false, true) => self.cost.k(at, to),
                     (false, false) => -self.cost.k(at, there),
@@ -262,8 +265,8 @@ impl<'g> Clump<'g> {
         delta
     }
 
-    /// Σ k(q, site) · row[q] over the other sites q: all at the far price, then the difference for
-    /// those of the same server.
+    /// Σ k(q, site) · row[q] over the other sites q: all at the far price, then corrected for those
+    /// of the same server.
     fn priced(&self, site: Site, row: &[f64], sum: f64) -> f64 {
         let own = row[usize::from(site)];
         let mut near = 0.0;

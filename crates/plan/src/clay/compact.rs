@@ -1,8 +1,8 @@
-//! Keeping the routing table small: clumps that cooled go home (Clay, section 7.4).
+//! Keeping the routing table small: clumps that have cooled go home (Clay, section 7.4).
 //!
-//! Every move tears a range. The index remembers each clump by the hot key that started it, with
-//! the homes of its keys. Before the next search, clumps whose first key is no longer hot are put
-//! back; so the routing table follows what is hot now, not all that ever was.
+//! Every move splits a range. The index remembers each clump by the hot key that started it, with
+//! the homes of its keys. Before the next search, clumps whose first key is no longer hot go home,
+//! so the routing table grows with what is hot now rather than with every past move.
 //!
 //! ```text
 //!   plan 1      s1: 1 2 3 4 5 6     2 and 4 are hot: both go to s2     6 ranges instead of 2
@@ -10,13 +10,12 @@
 //!   plan 2      2 has cooled: 2 and 4 go home first                    2 ranges again
 //! ```
 //!
-//! The index speaks of tables and keys, not of vertices, because the next recording numbers them
-//! anew, and it has a text form ([`ClumpIndex::to_text`]) to be kept between plans. A key that is in
-//! the index but was not accessed since can only go home if the recording knows it:
-//! [`Recording::read_knowing`](crate::recording::Recording::read_knowing) with
-//! [`ClumpIndex::keys`].
+//! The index contains tables and keys instead of vertices, because each recording numbers its
+//! vertices anew. Its text form ([`ClumpIndex::to_text`]) is kept between plans. An indexed key
+//! without accesses in the new recording can go home only if the recording knows it: pass
+//! [`ClumpIndex::keys`] to [`Recording::read_knowing`](crate::recording::Recording::read_knowing).
 //!
-//! Invariants: a key is in one clump at most, the one that moved it last, with its first home; a key
+//! Invariants: a key is in at most one clump, that of its last move, with its first home. A key
 //! that is at home is in none.
 
 use crate::heat::HeatGraph;
@@ -46,7 +45,7 @@ pub struct ClumpIndex {
 }
 
 impl ClumpIndex {
-    /// Nothing was ever moved.
+    /// An index of no clumps.
     pub fn new() -> ClumpIndex {
         ClumpIndex::default()
     }
@@ -89,9 +88,9 @@ impl ClumpIndex {
         self.clumps.retain(|clump| !clump.homes.is_empty());
     }
 
-    /// Puts clumps back whose first key is not among the hottest `hot_share` of the accessed keys
-    /// (by load, as in the hot list); returns the new placement and the moves. Those clumps are
-    /// forgotten.
+    /// Sends clumps home whose first key is not among the hottest `hot_share` of the accessed keys
+    /// (by load, as in the hot list), and removes them from the index. Returns the new placement
+    /// and the moves.
     pub fn compact(
         &mut self,
         graph: &HeatGraph,
@@ -117,8 +116,8 @@ impl ClumpIndex {
         (compacted, moves)
     }
 
-    /// The text form: a line for each key that is not at home, by clump, with the key that started
-    /// the clump.
+    /// The text form: one line per key that is not at home, by clump, with the key that started the
+    /// clump.
     pub fn to_text(&self) -> String {
         let mut text = Vec::from(format!("{HEADER}\n"));
         for (at, MovedClump { start, homes }) in self.clumps.iter().enumerate() {
@@ -183,7 +182,7 @@ fn write_line(
     writeln!(text, ",{}", site_name(home))
 }
 
-/// Moves what the graph knows of a clump to its homes, one move for each home.
+/// Moves the clump's keys that the graph knows to their homes, one move per home.
 fn go_home(
     graph: &HeatGraph,
     clump: &MovedClump,

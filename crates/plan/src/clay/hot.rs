@@ -1,14 +1,15 @@
-//! The hot list: the keys of an overloaded site by what they add to its load, cut edges included.
+//! The hot list: the keys of an overloaded site, ordered by their part of its load, cut edges
+//! included.
 //!
-//! It is a heap, made in linear time: Clay looks at a few of its keys, so sorting all would cost more
-//! than the search.
+//! It is a heap, built in linear time: Clay takes only a few keys, so sorting all of them would
+//! cost more than the search.
 
 use crate::problem::{Placement, Problem, Site, vertex_load};
 use crate::recording::Vertex;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// A hot key: its load, so that the hottest come first, the lowest number among equals.
+/// A hot key. The order is highest load first, then lowest number.
 #[derive(PartialEq)]
 pub(super) struct Hot(pub(super) f64, pub(super) Vertex);
 

@@ -10,29 +10,29 @@
 //!      #5 (s2)
 //! ```
 //!
-//! *Load* is Equation 2 ([`crate::problem::Cost`]), θ is the mean load times 1 + ε, a clump is
+//! *Load* is Equation 2 ([`crate::problem::Cost`]), and θ is the mean load times 1 + ε. A clump is
 //! *feasible* for a destination that stays below θ or whose load does not rise. For each site above
-//! θ, in order of their numbers: take its hottest key (by load, cut edges included), choose the
-//! destination with the smallest receiver delta, expand, remember the best feasible clump, and
-//! move it when [`Options::look_ahead`] expansions brought nothing better. A clump that can neither
-//! grow nor move asks for a server, or gives way to the next hot key if none may be added.
+//! θ, by number: take its hottest key (by load, cut edges included), choose the destination with
+//! the smallest receiver delta, expand the clump, and remember the best feasible form. That form
+//! moves once [`Options::look_ahead`] expansions have brought nothing better. A clump that can
+//! neither grow nor move adds a server, or, if none may be added, gives way to the next hot key.
 //!
 //! # What makes it fast
 //!
 //! * [`clump`](self): sums of edge weights by (member's site, neighbour's site) are kept while the
-//!   clump grows, so the delta of any site costs a few additions, whatever the clump's size.
-//! * The frontier is a heap in which a neighbour is entered when its heaviest edge to the clump
-//!   grows; the best neighbour is found without looking at the others.
-//! * Hot keys come from a heap built in linear time, so only those that are used are sorted.
+//!   clump grows, so the delta of any site costs a few additions, independent of the clump's size.
+//! * The frontier is a heap. A neighbour is pushed when its heaviest edge to the clump grows, so
+//!   the best neighbour is found without a scan of the others.
+//! * Hot keys come from a heap built in linear time, so only the keys that are used are sorted.
 //!
-//! Invariants: the kept loads equal Equation 2 over the whole graph after each move; a delta equals
-//! load after minus load before, for every site (both checked by brute force in the tests).
+//! Invariants: the kept loads equal Equation 2 over the whole graph after each move. A delta equals
+//! load after minus load before, for every site. Tests check both by brute force.
 //!
 //! # Where paper and public code leave a choice
 //!
-//! The public code's hot list (by load), its sender condition and its tie rules are followed. Algorithm
-//! 2 lets the least loaded site take a clump only if the site most accessed with it would be
-//! better; we ask for feasibility alone.
+//! The hot list (by load), the sender condition and the tie rules follow the public code. Algorithm
+//! 2 lets the least loaded site take a clump only if the site most accessed with it would get
+//! better; here feasibility alone decides.
 
 mod clump;
 mod compact;
@@ -50,12 +50,12 @@ pub use step::{Step, Verdict};
 
 use crate::problem::{PlanError, Problem, Proposal, check_share, plural};
 
-/// Plans without telling each step.
+/// Plans without reporting the steps.
 pub fn plan(problem: &Problem<'_>, options: &Options) -> Result<Proposal, PlanError> {
     plan_step_by_step(problem, options, &mut |_| {})
 }
 
-/// Plans, telling each step.
+/// Plans, and reports each step to `tell`.
 pub fn plan_step_by_step(
     problem: &Problem<'_>,
     options: &Options,
@@ -68,8 +68,9 @@ pub fn plan_step_by_step(
     Ok(search.finish("clay"))
 }
 
-/// Sends clumps home that have cooled, plans, and remembers what it moves (section 7.4): the share
-/// `hot_share` of the accessed keys counts as hot. The routing table's entries are told in a note.
+/// Sends clumps home that have cooled, plans, and records the moves in `clumps` (section 7.4). The
+/// share `hot_share` of the accessed keys counts as hot. A note gives the number of routing
+/// entries.
 pub fn plan_compacting(
     problem: &Problem<'_>,
     options: &Options,

@@ -6,12 +6,12 @@
 //!   search     judge the clump, expand it, update its destination; until look-ahead is used up
 //! ```
 //!
-//! The paper's sections: 7.1 is `offload` and `search`, 7.2 `expand`, Algorithm 2 is
-//! `update_destination` after the first choice of `initial_destination`.
+//! Sections of the paper: 7.1 is `offload` and `search`, 7.2 is `expand`. Algorithm 2 is
+//! `update_destination`, after the first choice by `initial_destination`.
 //!
-//! Invariants: `loads` are those of `placement` by Equation 2, whatever was moved; a candidate is a
-//! prefix of the clump, because members only ever join; a server is added only while none is
-//! empty, since what does not fit into an empty site fits into no further one.
+//! Invariants: `loads` always equals Equation 2 over `placement`. A candidate is a prefix of the
+//! clump, because members only join. A server is added only while no site is empty, since a clump
+//! that does not fit into an empty site fits into no new one.
 
 use super::clump::Clump;
 use super::hot::{Hot, hot_list};
@@ -20,7 +20,7 @@ use super::step::{Step, Verdict};
 use crate::problem::{Loads, Move, Placement, Problem, Proposal, Site, plural, site_name};
 use crate::recording::Vertex;
 
-/// How many lost alternatives are told.
+/// The most rejected alternatives that a proposal lists.
 const LOST_KEPT: usize = 20;
 
 /// The best feasible clump so far: the first `keys` members.
@@ -73,7 +73,7 @@ impl<'p, 'g> Search<'p, 'g> {
         }
     }
 
-    /// Relieves overloaded sites until there are none, or nothing helps any more.
+    /// Relieves overloaded sites until none is left or no move helps.
     pub(super) fn run(&mut self) {
         for _ in 0..self.options.rounds_max.max(1) {
             self.threshold = self
@@ -150,7 +150,7 @@ impl<'p, 'g> Search<'p, 'g> {
     fn add_server(&mut self) -> bool {
         let added = self.placement.sites() - self.problem.placement.sites();
         let more = self.options.sites_per_server;
-        // What does not fit into an empty site fits into no other one either.
+        // A clump that does not fit into an empty site fits into no new site either.
         let is_empty_one = self.loads.0.contains(&0.0);
         let are_too_many = self.placement.sites() + more > usize::from(Site::MAX);
         if is_empty_one || are_too_many || added + more > self.options.sites_added_max {
@@ -163,7 +163,8 @@ impl<'p, 'g> Search<'p, 'g> {
         true
     }
 
-    /// Grows a clump from `key` until its best feasible form stands for `look_ahead` expansions.
+    /// Grows a clump from `key` until `look_ahead` expansions have not improved the best feasible
+    /// form.
     fn search(&mut self, home: Site, key: Vertex) -> Outcome {
         self.clump.clear(home, self.placement.sites());
         self.clump.add(key, &self.placement);
@@ -219,13 +220,13 @@ impl<'p, 'g> Search<'p, 'g> {
         (candidate, verdict)
     }
 
-    /// The paper's feasibility: the destination stays below the threshold, or gains.
+    /// The paper's feasibility: the destination stays below the threshold or its load falls.
     fn fits(&self, to: Site, receiver_delta: f64) -> bool {
         self.load(to) + receiver_delta < self.threshold || receiver_delta <= 0.0
     }
 
-    /// The destination with the smallest receiver delta: feasible ones first, then those of the
-    /// same server, then the least loaded.
+    /// The destination with the smallest receiver delta. Feasible sites come first, then those of
+    /// the same server, then the least loaded.
     fn initial_destination(&self, home: Site) -> Site {
         let server = |site| self.problem.cost.server(site);
         let rank = |site: Site| {
@@ -255,8 +256,8 @@ impl<'p, 'g> Search<'p, 'g> {
         most.or(least).unwrap_or(to)
     }
 
-    /// Adds the most co-accessed neighbour. One of a third site comes only if that site's load
-    /// does not rise by it.
+    /// Adds the most co-accessed neighbour. A neighbour at a third site joins only if that site's
+    /// load does not rise by it.
     fn expand(&mut self, home: Site, to: Site) -> Option<Vertex> {
         loop {
             let next = self.clump.next_neighbour()?;

@@ -1,24 +1,24 @@
-//! The knobs of Clay.
+//! The parameters of Clay.
 
 use crate::problem::PlanError;
 
-/// How hard to search, and what is allowed.
+/// The effort of the search, and its limits.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Options {
     /// Expansions without a better candidate before it is moved (A of Algorithm 1).
     pub look_ahead: usize,
     /// The most keys of a clump.
     pub clump_keys_max: usize,
-    /// The most hot keys tried per overloaded site without any success before giving up on it.
+    /// Hot keys tried per overloaded site without success before the site is left as it is.
     pub failures_max: usize,
-    /// Sites that may be added, and how many come with one server.
+    /// The most sites that may be added.
     pub sites_added_max: usize,
     /// Sites that are added at once: a server.
     pub sites_per_server: usize,
     /// The load above which a site is overloaded, in counts of the graph; by default the mean load
     /// times 1 + imbalance.
     pub threshold: Option<f64>,
-    /// How often the loads are looked at anew: moves lower the mean, and receivers may need help.
+    /// The most passes over all sites: moves lower the mean, and receivers may become overloaded.
     pub rounds_max: usize,
 }
 
@@ -37,7 +37,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Refuses thresholds that are no loads, and searches that could never find anything.
+    /// Refuses thresholds that are no loads, and parameters with which no search can succeed.
     pub fn validate(&self) -> Result<(), PlanError> {
         let number = |what, value, right| Err(PlanError::Number { what, value, right });
         if let Some(value) = self.threshold

@@ -1,12 +1,14 @@
-//! Scaling in: empty underloaded sites into others (Clay, section 7.3), or one site into all others.
+//! Scaling in: empty underloaded sites into others (Clay, section 7.3), or one site into all
+//! others.
 
 use super::clump::Clump;
 use crate::problem::{Loads, Move, Placement, PlanError, Problem, Proposal, Site, site_name};
 use crate::recording::Vertex;
 
-/// Empties one site: into another that stays below the mean of those that are left times 1 + ε with all of it; otherwise
-/// block by block, the hottest first, each to where it adds least of those that stay below, or to the one with the least
-/// load.
+/// Empties one site. If another site can take all of it and stay below the mean of the remaining
+/// sites times 1 + ε, that site gets everything. Otherwise blocks move one by one, the hottest
+/// first, each to the site whose load rises least among those that stay below, or else to the least
+/// loaded site.
 pub fn evacuate(problem: &Problem<'_>, site: Site) -> Result<Proposal, PlanError> {
     problem.validate()?;
     let Problem { graph, cost, imbalance, .. } = *problem;
@@ -31,7 +33,7 @@ pub fn evacuate(problem: &Problem<'_>, site: Site) -> Result<Proposal, PlanError
         let Some(&to) = best.or_else(|| least().filter(|_| is_last)) else { return false };
         let reason = format!("{} is not needed", site_name(site));
         keys.iter().for_each(|&key| placement.set(key, to));
-        // What nobody asks for adds nothing.
+        // Keys without accesses add no load.
         if keys.iter().any(|&key| graph.accesses(key) > 0.0) {
             *loads = Loads::of(graph, placement, cost);
         }
@@ -50,9 +52,9 @@ pub fn evacuate(problem: &Problem<'_>, site: Site) -> Result<Proposal, PlanError
     Ok(Proposal { strategy: "evacuate", placement, moves, lost, notes })
 }
 
-/// Empties sites below the mean load times 1 − ε, highest number first, each into the first site
-/// that stays below the mean times 1 + ε, or whose load falls by it. `thresholds` gives both
-/// loads (low, high) instead.
+/// Empties sites with a load below the mean times 1 − ε, highest number first. Each goes into the
+/// first site that stays below the mean times 1 + ε or whose load falls by it. `thresholds` gives
+/// both loads (low, high) instead.
 pub fn scale_in(
     problem: &Problem<'_>,
     thresholds: Option<(f64, f64)>,

@@ -1,4 +1,4 @@
-//! What Clay does, step by step, for explanations and scripts.
+//! Clay's decisions, step by step, for explanations and scripts.
 
 use crate::heat::HeatGraph;
 use crate::problem::{Site, plural, site_name};
@@ -16,21 +16,21 @@ pub enum Step {
         /// The threshold.
         threshold: f64,
     },
-    /// The clump has grown, or begun; is it feasible?
+    /// The clump has begun or grown; the verdict says whether it is feasible.
     Considered {
         /// The key that came last.
         key: Vertex,
-        /// Where that key is.
+        /// The site of that key.
         at: Site,
-        /// How many keys the clump has.
+        /// The number of keys of the clump.
         keys: usize,
         /// The destination.
         to: Site,
-        /// How much the destination's load would rise.
+        /// The rise of the destination's load.
         receiver_delta: f64,
-        /// How much the overloaded site's load would rise.
+        /// The rise of the overloaded site's load.
         sender_delta: f64,
-        /// What came of it.
+        /// The verdict on this form of the clump.
         verdict: Verdict,
     },
     /// The best candidate is moved.
@@ -44,19 +44,19 @@ pub enum Step {
     },
     /// No candidate was found.
     Stuck {
-        /// The key it began with.
+        /// The key that the clump began with.
         key: Vertex,
-        /// How large the clump became.
+        /// The number of keys that the clump reached.
         keys: usize,
     },
     /// A server is added.
     SitesAdded {
-        /// How many sites there are now.
+        /// The number of sites afterwards.
         sites: usize,
     },
 }
 
-/// What became of a clump.
+/// The verdict on a form of a clump.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// The first feasible clump, or one at least as good as the best so far.

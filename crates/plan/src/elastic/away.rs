@@ -1,37 +1,38 @@
-//! What was moved for its heat, and where it is at home.
+//! The ranges that were moved for their heat, and their homes.
 //!
-//! A clump that is moved cuts partitions in pieces, and every piece is an entry of the routing table (Clay, section
-//! 7.4). So each range that was moved is remembered with the site that it came from. Once it has cooled, it goes back,
-//! and where both sides of a cut are alike again, they are merged. Partitions that were there before are left alone.
+//! Moving a clump cuts partitions into pieces, and every piece is an entry of the routing table
+//! (Clay, section 7.4). So each moved range is remembered with the site that it came from. Once it
+//! has cooled, it goes back, and where both sides of a cut are alike again, they are merged. Cuts
+//! that existed before are left alone.
 
 use super::blocks::Blocks;
 use isomer_design::{Key, KeyRange, SiteId, TableId};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// What it is said to begin with where it is kept.
+/// The first line of the text form.
 const VERSION: &str = "away 1";
 
-/// All ranges that are away from home, no two of which overlap; and where partitions were cut for such.
+/// All ranges that are away from home, without overlap, and the cuts made for them.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Away {
     moved: Vec<Moved>,
     cuts: BTreeSet<(TableId, Key)>,
 }
 
-/// A range, and where it is at home.
+/// A moved range and its home.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Moved {
     /// The table.
     pub table: TableId,
     /// The keys.
     pub range: KeyRange,
-    /// The site that they came from.
+    /// The site that it came from.
     pub home: SiteId,
 }
 
 impl Away {
-    /// How many ranges are away.
+    /// The number of ranges that are away.
     pub fn len(&self) -> usize {
         self.moved.len()
     }
@@ -41,22 +42,23 @@ impl Away {
         self.moved.is_empty()
     }
 
-    /// All of them.
+    /// All ranges that are away.
     pub fn iter(&self) -> impl Iterator<Item = &Moved> {
         self.moved.iter()
     }
 
-    /// A partition is cut here.
+    /// Records a cut of a partition at a key.
     pub fn cut(&mut self, table: TableId, at: Key) {
         self.cuts.insert((table, at));
     }
 
-    /// Forgets cuts that are none any more.
+    /// Forgets cuts for which `is_cut` is false.
     pub fn retain_cuts(&mut self, is_cut: impl FnMut(&(TableId, Key)) -> bool) {
         self.cuts.retain(is_cut);
     }
 
-    /// A range was moved. If it was away before, its home is the same as then; if it has gone home, it is forgotten.
+    /// Records the move of a range. A range that was already away keeps its first home; a range
+    /// that has gone home is forgotten.
     pub fn moved(&mut self, table: TableId, range: &KeyRange, from: SiteId, to: SiteId) {
         let is_of =
             |moved: &Moved| moved.table == table && !moved.range.intersection(range).is_empty();
@@ -75,13 +77,13 @@ impl Away {
         self.moved = left;
     }
 
-    /// A site is to be removed: what has come from there is at home where it is.
+    /// Forgets a site that is to be removed: its ranges are at home where they are now.
     pub fn forget_home(&mut self, site: SiteId) {
         self.moved.retain(|moved| moved.home != site);
     }
 
-    /// The blocks that are away, have cooled, and where they are at home. A block has cooled if it has less than this
-    /// share of all accesses.
+    /// The blocks that are away and have cooled, with their homes. A block has cooled if its share
+    /// of all accesses is below `cool`.
     pub fn cooled<'a>(
         &'a self,
         blocks: &'a Blocks,
@@ -94,7 +96,7 @@ impl Away {
         self.moved.iter().flat_map(within).filter(move |(block, _)| share(*block) < cool)
     }
 
-    /// As text, for [`Away::parse`].
+    /// The text form, for [`Away::parse`].
     pub fn to_text(&self) -> String {
         let mut text = format!("{VERSION}\n");
         for Moved { table, range, home } in &self.moved {
@@ -110,7 +112,7 @@ impl Away {
     /// Reads what [`Away::to_text`] wrote.
     ///
     /// # Errors
-    /// In words, with the line.
+    /// A message that names the line.
     pub fn parse(text: &str) -> Result<Away, String> {
         let mut lines = text.lines();
         if lines.next() != Some(VERSION) {
@@ -140,7 +142,7 @@ impl Away {
     }
 }
 
-/// The parts of a range that lie outside of another.
+/// The parts of a moved range outside `range`.
 fn without(moved: Moved, range: &KeyRange) -> Vec<Moved> {
     let Moved { table, range: own, home } = moved;
     let before = KeyRange::new(own.start.clone(), Some(range.start.clone()));
@@ -150,7 +152,7 @@ fn without(moved: Moved, range: &KeyRange) -> Vec<Moved> {
     parts.map(|range| Moved { table, range, home }).collect()
 }
 
-/// Keys begin with `x`, so that the empty one is a word, too.
+/// Keys begin with `x`, so that the empty key is a word too.
 fn hex(key: &Key) -> String {
     let mut text = "x".to_owned();
     key.as_bytes().iter().for_each(|byte| text += &format!("{byte:02x}"));

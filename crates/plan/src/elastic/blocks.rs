@@ -1,15 +1,17 @@
-//! Blocks: what moves as a whole, and who is accessed together with whom.
+//! Blocks: the units of movement, and the co-accesses between them.
 //!
-//! A block is a partition, except that a key with more than a certain share of all accesses ([`HOT`]) is one by
-//! itself, and cuts its partition in three. (Clay's paper plans for tuples or for blocks; partitions here are small.)
+//! A block is a partition. A key with more than a given share of all accesses ([`HOT`]) is a block
+//! of its own and cuts its partition in three. (Clay's paper plans for tuples or for blocks;
+//! partitions here are small.)
 //!
 //! ```text
 //!   partitions    [ ........ k7 ........ ) [ ............ )
 //!   blocks        [ ........ )k7[ ...... ) [ ............ )      k7 is hot
 //! ```
 //!
-//! What is read where every site has a copy binds nobody to a place, and is not in the graph: with the items of TPC-C
-//! in it, all warehouses belonged together, and a plan left nine transactions in ten over several sites.
+//! Reads of data with a copy at every site do not tie a transaction to a place, so they are not in
+//! the graph. With the items of TPC-C in it, all warehouses belonged together, and a plan left nine
+//! transactions in ten distributed.
 
 use super::planner::Moves;
 use crate::heat::{HeatBuilder, HeatGraph};
@@ -28,8 +30,8 @@ pub const HOT: f64 = 0.005;
 pub struct Blocks(Vec<(TableId, Key)>);
 
 impl Blocks {
-    /// The blocks of a design for what was recorded, where a key is one that has more than this share of all accesses.
-    /// Those of `kept` are blocks as well, however cold.
+    /// The blocks of a design for the recorded footprints. A key is a block if its share of all
+    /// accesses exceeds `hot`. The ranges of `kept` are blocks as well, even if cold.
     pub fn of<'r>(
         design: &Design,
         recorded: &[Footprint],
@@ -59,7 +61,7 @@ impl Blocks {
         Blocks(starts)
     }
 
-    /// How many there are.
+    /// The number of blocks.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -85,13 +87,13 @@ impl Blocks {
         first..self.0.partition_point(is_before).max(first)
     }
 
-    /// Who holds a block.
+    /// The placement of a block.
     pub fn placement_of(&self, design: &Design, block: usize) -> Option<isomer_design::Placement> {
         let (table, start) = &self.0[block];
         design.partition_of(*table, start).map(|(_, placement)| placement)
     }
 
-    /// A block as people know it.
+    /// The label of a block for people.
     pub fn label(&self, design: &Design, block: usize) -> String {
         let (table, start) = &self.0[block];
         match design.table(*table) {
@@ -103,7 +105,7 @@ impl Blocks {
         }
     }
 
-    /// The blocks of a footprint that can be touched at their master only.
+    /// The blocks of a footprint that only their master can serve.
     fn touched(&self, footprint: &Footprint, everywhere: &[bool]) -> Vec<u32> {
         let mut touched = Vec::new();
         for item in footprint.items() {
@@ -119,7 +121,8 @@ impl Blocks {
         touched
     }
 
-    /// Who is accessed with whom in so many seconds; `None` if nothing was. Vertices are the blocks' numbers.
+    /// The co-accesses of `seconds` seconds as a heat graph; `None` without accesses. Vertices are
+    /// the numbers of blocks.
     pub fn heat(&self, design: &Design, recorded: &[Footprint], seconds: f64) -> Option<HeatGraph> {
         let sites = design.sites().len();
         let is_everywhere = |block: usize| {
@@ -139,7 +142,7 @@ impl Blocks {
         builder.finish(Arc::new(keys), seconds, None, 1.0).ok()
     }
 
-    /// Who masters each block: sites by their places in `sites`.
+    /// The master of each block; sites are indices into `sites`.
     pub fn placement(&self, design: &Design, sites: &SiteSet) -> Placement {
         let site = |block: usize| {
             let master = self.placement_of(design, block).map(|placement| placement.master);
@@ -149,7 +152,7 @@ impl Blocks {
         Placement::new(sites.len(), (0..self.len()).map(site).collect())
     }
 
-    /// The ranges of some blocks; neighbours are one range.
+    /// The ranges of some blocks, with neighbours joined.
     pub fn ranges(&self, blocks: &Moves) -> Vec<(TableId, KeyRange)> {
         let mut sorted: Vec<usize> = blocks.blocks.clone();
         sorted.sort_unstable();

@@ -1,4 +1,5 @@
-//! The loop as a state machine: it is told of periods, footprints and changes, and says what is to be done.
+//! The loop as a state machine: its inputs are periods, footprints and completed changes, its
+//! outputs are plans.
 
 use super::away::Away;
 use super::fleet::{self, Spare};
@@ -8,67 +9,67 @@ use crate::problem::plural;
 use isomer_design::{Change, Design, Footprint, Plan, SiteId, Time};
 use std::collections::VecDeque;
 
-/// So many episodes are remembered.
+/// The most episodes that are remembered.
 const EPISODES_MAX: usize = 200;
 
-/// One turn of the loop: an overload, or a site that is not needed, and what was done about it.
+/// One pass of the loop: an overload or a spare site, and the reaction to it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Episode {
-    /// Counts from 1.
+    /// The number of the episode, from 1.
     pub number: u64,
-    /// When the overload had lasted long enough.
+    /// When the overload had lasted long enough to count.
     pub begun: Time,
-    /// What it was, in words.
+    /// The overload in words.
     pub overload: String,
-    /// What plans were made for.
+    /// The aim of the plans.
     pub aim: Aim,
     /// The site with the most load.
     pub hottest: SiteId,
-    /// How many times the mean that was.
+    /// Its load in multiples of the mean.
     pub times: f64,
-    /// How many footprints the plans were made from, and in how many seconds they were recorded.
+    /// The number of footprints that the plans were made from, and the seconds of recording.
     pub recorded: (usize, f64),
-    /// What was planned.
+    /// The plans.
     pub planned: Planned,
-    /// What has become of it.
+    /// The outcome.
     pub outcome: Outcome,
     /// When the last change was made.
     pub moved: Option<Time>,
 }
 
-/// What became of an episode.
+/// The outcome of an episode.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Outcome {
     /// Footprints are being recorded.
     Recording,
-    /// Plans are being made, or carried out.
+    /// Plans are being made or executed.
     Moving,
-    /// There was too little to plan from.
+    /// Too few footprints were recorded to plan from.
     TooLittle,
     /// No move would help.
     NothingToMove,
-    /// Plans were made, but not carried out.
+    /// Plans were made, but not executed.
     Recommended,
-    /// The changes were made; so many were not.
+    /// The changes were made, except for the refused ones.
     Moved {
         /// Changes that the router refused.
         refused: usize,
     },
-    /// After the changes, this is how many times the mean load the most loaded site has.
+    /// After the changes, the load of the most loaded site in multiples of the mean is known.
     Settled {
         /// Changes that the router refused.
         refused: usize,
-        /// Times the mean load.
+        /// Multiples of the mean load.
         times: f64,
     },
 }
 
 #[derive(Debug)]
 enum State {
-    /// Nothing is wrong, or not for long enough.
+    /// No overload, or not for long enough.
     Watching {
         seen: u32,
-        /// For so many periods there has been a site that is not needed.
+        /// The number of consecutive periods with a spare site.
         spare: u32,
     },
     Recording {
@@ -98,7 +99,7 @@ pub struct Controller {
     patience_ns: u64,
     hopeless: Option<Hopeless>,
     episodes: VecDeque<Episode>,
-    /// How many there were.
+    /// The number of episodes so far.
     count: u64,
 }
 
@@ -107,18 +108,18 @@ pub struct Controller {
 struct Hopeless {
     site: SiteId,
     times: f64,
-    /// It is looked at again then.
+    /// The overload is not planned for before this time.
     until_ns: u64,
 }
 
 impl Hopeless {
-    /// True if it is the same overload, and not much worse.
+    /// True if it is the same overload and not much worse.
     fn is_same(&self, (site, times): (SiteId, f64)) -> bool {
         site == self.site && times < 1.3 * self.times
     }
 }
 
-/// What was recorded, to plan from.
+/// The recorded footprints, as input for a plan.
 #[derive(Debug)]
 pub struct Recorded {
     aim: Aim,
@@ -137,7 +138,7 @@ impl Recorded {
     }
 }
 
-/// What is to be done, if it is done: what is away from home then.
+/// The proposed plans, and the ranges that are away from home once they are executed.
 #[derive(Debug)]
 pub struct Proposed {
     planned: Planned,
@@ -145,7 +146,7 @@ pub struct Proposed {
 }
 
 impl Controller {
-    /// A loop that has seen nothing yet.
+    /// A loop without any history.
     pub fn new(planner: Planner, options: Options) -> Controller {
         let patience_ns = options.patience_ns;
         let state = State::Watching { seen: 0, spare: 0 };
@@ -154,7 +155,7 @@ impl Controller {
         Controller { planner, options, state, away, patience_ns, hopeless, episodes, count: 0 }
     }
 
-    /// Who plans.
+    /// The planner in use.
     pub fn planner(&self) -> Planner {
         self.planner
     }
@@ -169,17 +170,17 @@ impl Controller {
         self.episodes.iter().rev()
     }
 
-    /// What is away from home.
+    /// The ranges that are away from home.
     pub fn away(&self) -> &Away {
         &self.away
     }
 
-    /// Goes on with what was away from home when it was asked last.
+    /// Restores the ranges that were away from home in an earlier run.
     pub fn recall(&mut self, away: Away) {
         self.away = away;
     }
 
-    /// A period is over.
+    /// Evaluates a period that has ended.
     pub fn period(&mut self, now: Time, period: &Period) {
         let overload = period.overload(&self.options);
         self.look_for_spare(now, period, overload.as_ref());
@@ -213,7 +214,7 @@ impl Controller {
         }
     }
 
-    /// Begins to empty a site that has not been needed for long enough.
+    /// Begins to empty a site that has been spare for long enough.
     fn look_for_spare(&mut self, now: Time, period: &Period, overload: Option<&Overload>) {
         let State::Watching { spare, .. } = &mut self.state else { return };
         let found = fleet::spare(period, &self.options, overload);
@@ -259,7 +260,7 @@ impl Controller {
         }
     }
 
-    /// A transaction that runs.
+    /// Records the footprint of a running transaction.
     pub fn record(&mut self, footprint: &Footprint) {
         if let State::Recording { recorded, .. } = &mut self.state
             && recorded.len() < self.options.footprints
@@ -268,15 +269,15 @@ impl Controller {
         }
     }
 
-    /// What was recorded, one transaction in so many, if it is enough, or the time for it is over. The plans made from
-    /// it are to be [adopted](Controller::adopt).
+    /// Returns the recorded footprints, a sample of one transaction in `one_in`, once there are
+    /// enough or the time is over. Pass the plans made from them to [`Controller::adopt`].
     pub fn take_recorded(&mut self, now: Time, one_in: u64) -> Option<Recorded> {
         let State::Recording { since_ns, recorded } = &mut self.state else { return None };
         let past_ns = now.0.saturating_sub(*since_ns);
         let is_over = past_ns >= self.options.window_ns;
         let is_quiet = |episode: &Episode| matches!(episode.aim, Aim::Removal(_));
         let footprints_min = match self.episodes.back().is_some_and(is_quiet) {
-            // Where little runs, little has to be known.
+            // A spare site sees few transactions, so one footprint is enough.
             true => 1,
             false => self.options.footprints_min,
         };
@@ -296,12 +297,12 @@ impl Controller {
             episode.recorded = (footprints.len(), seconds);
             episode.outcome = Outcome::Moving;
         }
-        // As if all had been recorded, in a shorter time.
+        // The sample, treated as a complete recording of a shorter time.
         let seconds = seconds / one_in.max(1) as f64;
         Some(Recorded { aim, footprints, seconds, away: self.away.clone() })
     }
 
-    /// Plans were made. They are carried out, or only remembered.
+    /// Adopts plans: executes them, or only remembers them.
     pub fn adopt(&mut self, now: Time, proposed: Proposed, carry_out: bool) {
         let Proposed { planned, away } = proposed;
         let plans: VecDeque<Plan> = planned.plans.iter().cloned().collect();
@@ -319,12 +320,12 @@ impl Controller {
         }
     }
 
-    /// True if there is a plan to be carried out now.
+    /// True if a plan is ready to execute.
     pub fn has_plan(&self) -> bool {
         matches!(&self.state, State::Moving { waiting, under_way, .. } if under_way.is_empty() && !waiting.is_empty())
     }
 
-    /// The plan that is to be carried out now. What becomes of its changes is to be [told](Controller::changed).
+    /// The next plan to execute. Report the results of its changes to [`Controller::changed`].
     pub fn next_plan(&mut self, now: Time) -> Option<Plan> {
         let State::Moving { waiting, under_way, heard_ns, .. } = &mut self.state else {
             return None;
@@ -338,8 +339,8 @@ impl Controller {
         Some(plan)
     }
 
-    /// What became of a change, of a plan of this loop or of somebody else's. After one that was refused, the rest of
-    /// its plan is not made.
+    /// Reports the result of a change, which may come from a plan of this loop or from elsewhere.
+    /// After a refused change, the rest of its plan is dropped.
     pub fn changed(&mut self, now: Time, change: &Change, is_made: bool) {
         let State::Moving { waiting, under_way, heard_ns, refused } = &mut self.state else {
             return;
@@ -370,8 +371,8 @@ impl Controller {
         if let Some(episode) = self.episodes.back_mut() {
             episode.outcome = Outcome::Settled { refused, times };
             let is_of_sites = |plan: &Plan| plan.changes().any(|change| change.table().is_none());
-            // What is better, but not well, is worth another try at once. So is a site more or less, which has changed the
-            // mean.
+            // A load that is better but still too high is worth another attempt at once. So is a
+            // site that was added or removed, because that changes the mean.
             let has_other_sites = refused == 0 && episode.planned.plans.iter().any(is_of_sites);
             if is_cured || has_other_sites || times < episode.times * 0.9 {
                 self.patience_ns = self.options.patience_ns;
@@ -390,9 +391,9 @@ impl Controller {
         self.wait(now);
     }
 
-    /// Nothing is planned for such an overload for a while, and the next time for twice as long.
+    /// Suspends planning for this overload, twice as long each time.
     fn wait(&mut self, now: Time) {
-        // That a site could not be removed says nothing of overloads.
+        // A failed removal of a site says nothing about overloads.
         if let Some(Episode { hottest: site, times, aim: Aim::Relief { .. }, .. }) =
             self.episodes.back()
         {

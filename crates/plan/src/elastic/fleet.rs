@@ -1,37 +1,37 @@
-//! How many sites there are to be: one more when no move gives relief, one less when the others have room for its load
-//! (Clay, sections 7.2 and 7.3).
+//! The number of sites: one more when no move gives relief, one less when the others have room for
+//! its load (Clay, sections 7.2 and 7.3).
 //!
 //! ```text
 //!   all sites use 82 % of their processors (75 are allowed)  ─▶ plan ─ nothing to move ─▶ add s4
 //!                                                                └─ moves ─▶ make them
 //!   3 sites use 15 %, for half a minute: 2 would use 22 % (40 are allowed)
-//!                                                            ─▶ plan ─▶ empty the one with the least load ─▶ remove it
+//!                                      ─▶ plan ─▶ empty the least loaded site ─▶ remove it
 //! ```
 //!
-//! What makes too few sites is not that one has more load than others: that is what moves are for. It is that
-//! transactions take too long, or that processors are busy, everywhere. Between the two limits nothing happens, and the
-//! distance between them is what keeps a site from being added and removed in turns.
+//! An uneven load is cured by moves, not by more sites. More sites are needed when transactions
+//! take too long, or processors are busy, at all sites. Between the upper and the lower limit
+//! nothing happens; their distance prevents adding and removing a site in turns.
 
 use super::{Options, Overload, Period};
 use isomer_design::SiteId;
 
-/// The limits.
+/// The limits on the number of sites.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Fleet {
-    /// There are to be so many sites at least.
+    /// The least number of sites.
     pub sites_min: usize,
-    /// And so many at most.
+    /// The largest number of sites.
     pub sites_max: usize,
-    /// All sites together may use this share of their processors' time.
+    /// The share of their processors' time that all sites together may use.
     pub busy_max: f64,
-    /// If one is removed, the others may use this share.
+    /// The share that the others may use after the removal of a site.
     pub busy_left_max: f64,
-    /// A site is not needed if that was so in so many periods, one after the other.
+    /// A site may be removed after it was spare in this number of consecutive periods.
     pub calm: u32,
 }
 
 impl Fleet {
-    /// Between these numbers of sites, with the usual limits.
+    /// Limits of `sites_min` to `sites_max` sites, with the default shares.
     pub fn between(sites_min: usize, sites_max: usize) -> Fleet {
         Fleet { sites_min, sites_max, busy_max: 0.75, busy_left_max: 0.4, calm: 60 }
     }
@@ -40,13 +40,13 @@ impl Fleet {
 /// A site that is not needed.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Spare {
-    /// The site: the one with the least load.
+    /// The site with the least load.
     pub(super) site: SiteId,
-    /// The share of their processors that the others would use.
+    /// The share of their processors that the other sites would use.
     pub(super) busy_left: f64,
 }
 
-/// The site that the others could do without, in a period without overload, if there is one.
+/// The spare site of a period without overload, if there is one.
 pub(super) fn spare(
     period: &Period,
     options: &Options,
@@ -56,7 +56,7 @@ pub(super) fn spare(
     let left = period.sites.len().checked_sub(1).filter(|left| *left >= fleet.sites_min.max(1))?;
     let busy: f64 = period.sites.iter().map(|site| site.busy).sum::<Option<f64>>()?;
     let busy_left = busy / left as f64;
-    // Of those with as little load, the last one: it has come last.
+    // Of sites with equally little load, the last: it was added last.
     let load =
         |site: SiteId| period.sites.iter().find(|s| s.site == site).map_or(0.0, |s| s.accesses);
     let sites = period.sites.iter().map(|site| site.site);
@@ -94,11 +94,11 @@ mod tests {
             "others would be full"
         );
         assert_eq!(spare_of(&[(9.0, 0.1), (5.0, 0.1)], 2), None, "as few as there are to be");
-        assert_eq!(spare_of(&[(9.0, 0.1)], 0), None, "somebody has to hold the rows");
+        assert_eq!(spare_of(&[(9.0, 0.1)], 0), None, "some site has to hold the rows");
     }
 
     #[test]
-    fn nothing_is_spare_during_an_overload_or_where_nobody_knows_the_load() {
+    fn no_site_is_spare_during_an_overload_or_with_unknown_loads() {
         let options = Options { fleet: Some(Fleet::between(1, 8)), ..Options::default() };
         let mut quiet = period(&[(9.0, 0.1), (5.0, 0.1)]);
         let overload = Overload::Site { site: SiteId(1), times: 2.0 };

@@ -1,57 +1,60 @@
-//! Elasticity: a loop that notices an overload, finds out what causes it, and moves that.
+//! Elasticity: a loop that detects an overload, finds its cause, and moves that.
 //!
 //! ```text
 //!   watch ── overload ──▶ record ── enough ──▶ plan ── moves ──▶ move ── done ──▶ settle ──▶ watch
-//!     counters, always      footprints, for      on a thread       one plan         what did
-//!     (cheap)               a second or so       of its own        at a time        it bring?
+//!     counters, always      footprints, for      on a thread       one plan         measure
+//!     (cheap)               a second or so       of its own        at a time        the effect
 //!     ▲                                            │ nothing helps
-//!     └──────────── patience, doubled each time ◀──┘
+//!     └───────────── pause, doubled each time ◀────┘
 //! ```
 //!
-//! Monitoring has two phases, as E-Store's (section 4) and Clay's (section 4) has: counters of each site's load are
-//! always on; which rows cause it is recorded only once a site is overloaded, and only until enough is known.
+//! Monitoring has two phases, as in E-Store (section 4) and Clay (section 4). Counters of each
+//! site's load are always on. The rows that cause the load are recorded only once a site is
+//! overloaded, and only until the recording is large enough.
 //!
 //! # Worked example
 //!
 //! ```text
-//!   s1  2,600 accesses/s  ████████████████████████████          mean 1,000: s1 has 2.6 times as much,
-//!   s2    500             █████                                 in two periods in a row
+//!   s1  2,600 accesses/s  ████████████████████████████      mean 1,000: s1 has 2.6 times the
+//!   s2    500             █████                             mean in two consecutive periods
 //!   s3    450             ████
 //!   s4    450             ████
 //!
-//!   recorded: 10,000 footprints. accounts[7] has 1,100/s, and goes with orders[7], 900/s
-//!   Clay:     both to s3 together? it would have 2,450, more than 1.15 times the mean
-//!             accounts[3] with orders[3], 500/s together, to s3, which has 950 then; ...
+//!   recorded: 10,000 footprints. accounts[7] has 1,100/s, co-accessed with orders[7], 900/s
+//!   Clay:     both to s3? it would have 2,450, more than 1.15 times the mean
+//!             accounts[3] with orders[3], 500/s together, to s3, which then has 950; ...
 //! ```
 //!
-//! Three planners take the heat graph over [blocks](blocks::Blocks): [Clay](crate::clay) moves clumps of what is
-//! accessed together; [E-Store](crate::baseline::estore) moves what is hot; [DrTM+B](crate::baseline::drtmb) lets
-//! backups become masters, which copies nothing.
+//! Three planners use the heat graph over [blocks](blocks::Blocks): [Clay](crate::clay) moves
+//! clumps of co-accessed blocks; [E-Store](crate::baseline::estore) moves hot blocks;
+//! [DrTM+B](crate::baseline::drtmb) promotes backups to masters, which copies nothing.
 //!
-//! **What has cooled goes home** ([`away`]): what was cut out of a partition and moved is remembered. When hardly
-//! anybody asks for it any more, it goes back and is merged with its neighbours; so the routing table is as large as
-//! what is hot, not as what ever was.
+//! **Cooled ranges go home** ([`away`]). The loop remembers each range that it cut out of a
+//! partition and moved. Once the range is hardly accessed any more, it goes back and is merged with
+//! its neighbours. So the routing table grows with the hot ranges of today, not with all past ones.
 //!
-//! **As many sites as are needed** ([`fleet`]), where that is wanted: one is added when no move gives relief, and one that
-//! the others can do without is emptied and removed. Otherwise all sites are used that there are: one that holds nothing
-//! is one that load can be moved to.
+//! **The number of sites follows the load** ([`fleet`]), if enabled: a site is added when no move
+//! gives relief, and a site that the others can replace is emptied and removed. Otherwise all
+//! existing sites are used, and an empty site is a target for load.
 //!
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`monitor`] | loads of a period; is a site overloaded? |
-//! | [`blocks`] | what moves as a whole; the heat graph over it |
-//! | [`planner`] | from what was recorded to plans |
-//! | [`away`] | what is away from home |
-//! | [`fleet`] | how many sites there are to be |
+//! | [`blocks`] | the units of movement, and their heat graph |
+//! | [`planner`] | plans from a recording |
+//! | [`away`] | the ranges that are away from home |
+//! | [`fleet`] | the number of sites |
 //! | [`controller`] | the loop, as a state machine |
 //!
 //! # Invariants
 //!
-//! * At most one plan is under way. Nothing is planned before the last plan's changes have been made, or refused.
-//! * Without an overload, or a site that is not needed, nothing is recorded, planned or changed.
-//! * A plan is valid for the design that it was made from; what the design says by then, the router checks.
+//! * At most one plan is under way. The loop plans again only after the last plan's changes have
+//!   been made or refused.
+//! * Without an overload or a spare site, the loop records, plans and changes nothing.
+//! * A plan is valid for the design that it was made from; the router checks it against the design
+//!   at execution.
 //!
-//! **Left out.** Replicas are not made for the sake of readers.
+//! **Left out.** No replicas are made for the sake of readers.
 
 pub mod away;
 pub mod blocks;
@@ -68,35 +71,36 @@ pub use planner::{Planned, Planner};
 /// The constants of the loop.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Options {
-    /// How long a period of the counters is, in nanoseconds.
+    /// The length of a period of the counters, in nanoseconds.
     pub period_ns: u64,
-    /// A site is overloaded if it has so much load above the mean, as a share of it.
+    /// A site is overloaded if its load exceeds the mean by this share of the mean.
     pub overload: f64,
-    /// Plans leave a site at most so much above the mean (ε; Clay's paper: 0.15). Less than an overload, so that what
-    /// was cured stays so.
+    /// The most that plans leave a site above the mean (ε; Clay's paper: 0.15). It is less than
+    /// `overload`, so that a cured overload does not return at once.
     pub imbalance: f64,
-    /// A latency that 99 of 100 transactions are to stay below, in microseconds.
+    /// The limit of the 99th percentile of latencies, in microseconds.
     pub p99_us_max: Option<f64>,
-    /// Fewer transactions a second overload nobody.
+    /// Below this rate, in transactions per second, no overload is reported.
     pub rate_min: f64,
-    /// An overload counts when it was seen in so many periods, one after the other.
+    /// The number of consecutive periods before an overload counts.
     pub periods: u32,
-    /// So many footprints are enough to plan from,
+    /// The number of footprints that is always enough to plan from.
     pub footprints: usize,
-    /// or so many, when this many nanoseconds are over.
+    /// The number that is enough after `window_ns`.
     pub footprints_min: usize,
-    /// See `footprints_min`.
+    /// The time after which `footprints_min` is enough, in nanoseconds.
     pub window_ns: u64,
-    /// After moves the loads are not looked at for so many periods.
+    /// The periods after moves in which loads are ignored.
     pub settle: u32,
-    /// When a plan has brought nothing, the next is made after so many nanoseconds, and twice as many each time,
-    /// unless the overload is another one by then,
+    /// The pause after a plan without effect, in nanoseconds. It doubles each time, unless a
+    /// different overload appears.
     pub patience_ns: u64,
-    /// up to so many.
+    /// The longest such pause.
     pub patience_max_ns: u64,
-    /// A change that nobody has heard of for so many nanoseconds is not waited for.
+    /// The time after which a change without a reported result is no longer awaited, in
+    /// nanoseconds.
     pub give_up_ns: u64,
-    /// Between which limits sites are added and removed; `None`: there are as many as there are.
+    /// The limits on the number of sites; `None` keeps the number.
     pub fleet: Option<Fleet>,
 }
 

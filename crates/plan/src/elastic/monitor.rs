@@ -1,69 +1,70 @@
-//! Coarse monitoring: the load of each site in a period, and whether one of them has too much.
+//! Coarse monitoring: the load of each site in a period, and whether one is overloaded.
 //!
-//! The load is the share of the processors that a site used, where sites say so, and otherwise the accesses that
-//! were sent to it. A site is overloaded if it has much more than the mean, and that is no chance: its
-//! accesses lie three standard deviations above what they might be. So in a workload without skew nothing is seen.
+//! The load is the share of the processors that a site used, where sites report it, and otherwise
+//! the number of accesses sent to it. A site is overloaded if its load is well above the mean and
+//! the excess is significant: its accesses exceed the expectation by three standard deviations. A
+//! workload without skew therefore raises no alarm.
 
 use super::{Fleet, Options};
 use isomer_design::SiteId;
 use std::fmt;
 
-/// What a site did in a period.
+/// The activity of a site in a period.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SitePeriod {
     /// The site.
     pub site: SiteId,
     /// Rows that transactions sent to it accessed.
     pub accesses: f64,
-    /// The share of its processors' time that was in use; `None` if nobody knows.
+    /// The share of its processors' time that was in use; `None` if unknown.
     pub busy: Option<f64>,
 }
 
-/// What all sites did in a period.
+/// The activity of all sites in a period.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Period {
-    /// How long it was.
+    /// The length of the period.
     pub seconds: f64,
-    /// How many transactions ran.
+    /// The number of transactions.
     pub transactions: f64,
     /// The sites.
     pub sites: Vec<SitePeriod>,
-    /// Up to how many accesses stand behind one that was told of; 1 if all were counted.
+    /// The most accesses that a reported one stands for; 1 if all were counted.
     pub each: f64,
     /// Latencies of some transactions, in microseconds, in any order.
     pub latencies_us: Vec<f64>,
 }
 
-/// What is wrong.
+/// The kind of an overload.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Overload {
-    /// A site has much more load than others.
+    /// A site has much more load than the others.
     Site {
         /// The site.
         site: SiteId,
-        /// How many times the mean it has.
+        /// Its load in multiples of the mean.
         times: f64,
     },
     /// Transactions take too long.
     Latency {
-        /// What 99 of 100 stay below, in microseconds.
+        /// The 99th percentile of the latencies, in microseconds.
         p99_us: f64,
-        /// What it should be.
+        /// Its limit.
         max_us: f64,
-        /// The site with the most load, and how many times the mean it has.
+        /// The site with the most load, and its load in multiples of the mean.
         hottest: (SiteId, f64),
     },
     /// The processors of all sites are busy.
     Busy {
-        /// Which share of their time they are.
+        /// The share of their time.
         busy: f64,
-        /// What it should be at most.
+        /// Its limit.
         max: f64,
     },
 }
 
 impl Overload {
-    /// True if one more site would be of use, should no move be.
+    /// True if one more site would help when no move does.
     pub fn is_of_all(&self) -> bool {
         !matches!(self, Overload::Site { .. })
     }
@@ -93,7 +94,7 @@ impl fmt::Display for Overload {
 }
 
 impl Period {
-    /// The load of each site, in whatever is known of all of them.
+    /// The load of each site, in the unit that is known for all of them.
     fn loads(&self) -> Vec<(SiteId, f64)> {
         let by_time = self.sites.iter().all(|site| site.busy.is_some())
             && self.sites.iter().any(|site| site.busy > Some(0.0));
@@ -104,7 +105,7 @@ impl Period {
         self.sites.iter().map(|site| (site.site, load(site))).collect()
     }
 
-    /// The site with the most load, and how many times the mean that is.
+    /// The site with the most load, and its load in multiples of the mean.
     pub fn hottest(&self) -> Option<(SiteId, f64)> {
         let loads = self.loads();
         let mean = loads.iter().map(|(_, load)| load).sum::<f64>() / loads.len() as f64;
@@ -112,20 +113,20 @@ impl Period {
         (mean > 0.0).then(|| (site, load / mean))
     }
 
-    /// The share of their processors' time that all sites together use, if that is known.
+    /// The share of their processors' time that all sites together use, if known.
     pub fn busy(&self) -> Option<f64> {
         let busy: f64 = self.sites.iter().map(|site| site.busy).sum::<Option<f64>>()?;
         (!self.sites.is_empty()).then_some(busy / self.sites.len() as f64)
     }
 
-    /// The latency that 99 of 100 transactions stay below, in microseconds.
+    /// The 99th percentile of the latencies, in microseconds.
     pub fn p99_us(&self) -> Option<f64> {
         let mut sorted = self.latencies_us.clone();
         sorted.sort_by(f64::total_cmp);
         sorted.get((sorted.len() * 99 / 100).min(sorted.len().saturating_sub(1))).copied()
     }
 
-    /// What is wrong with it, if something is.
+    /// The overload of the period, if there is one.
     pub fn overload(&self, options: &Options) -> Option<Overload> {
         let (site, times) = self.hottest()?;
         if self.transactions < options.rate_min * self.seconds {
@@ -145,7 +146,7 @@ impl Period {
         let all: f64 = self.sites.iter().map(|site| site.accesses).sum();
         let mean = all / self.sites.len() as f64;
         let of_hottest = self.sites.iter().find(|other| other.site == site)?.accesses;
-        // Where one tells of many, chance is as many times as large.
+        // Where one reported access stands for many, the variance is larger by that factor.
         let is_no_chance = of_hottest > mean + 3.0 * (mean * self.each.max(1.0)).sqrt();
         (times > 1.0 + options.overload && is_no_chance).then_some(Overload::Site { site, times })
     }
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sites_say_of_their_processors_counts_more_than_accesses() {
+    fn reported_processor_use_overrides_accesses() {
         let mut period = period(&[1000.0, 1000.0, 700.0]);
         for (site, busy) in period.sites.iter_mut().zip([0.2, 0.6, 0.1]) {
             site.busy = Some(busy);

@@ -1,4 +1,5 @@
-//! From what was recorded to plans: a heat graph over blocks, a planner's proposal, and the changes that make it true.
+//! From recorded footprints to plans: a heat graph over blocks, a planner's proposal, and the
+//! changes that carry it out.
 //!
 //! ```text
 //!   footprints ─▶ blocks ─▶ heat graph ─┬─▶ what has cooled goes home   one plan, with merges
@@ -15,25 +16,25 @@ use isomer_design::{Change, Design, Footprint, Key, Plan, SITES_MAX, SiteId, Sit
 use std::fmt;
 use std::str::FromStr;
 
-/// What a co-access across sites costs, in accesses (Clay's paper, section 8).
+/// The cost of a co-access across sites, in accesses (Clay's paper, section 8).
 const ACROSS: f64 = 50.0;
 
-/// Who decides what moves.
+/// The algorithm that decides the moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Planner {
-    /// Clumps of what is accessed together.
+    /// Moves clumps of co-accessed blocks.
     Clay,
-    /// What is hot, by accesses alone.
+    /// Moves hot blocks, by accesses alone.
     EStore,
-    /// Backups become masters; what is left is copied.
+    /// Promotes backups to masters; the rest is copied.
     DrTmB,
 }
 
 impl Planner {
-    /// All of them.
+    /// All planners.
     pub const ALL: [Planner; 3] = [Planner::Clay, Planner::EStore, Planner::DrTmB];
 
-    /// Its name, as it is chosen by.
+    /// The name that selects it.
     pub fn name(self) -> &'static str {
         match self {
             Planner::Clay => "clay",
@@ -63,39 +64,39 @@ impl FromStr for Planner {
 pub struct Moves {
     /// The blocks.
     pub blocks: Vec<usize>,
-    /// Where they go.
+    /// The destination.
     pub to: SiteId,
-    /// Why, in words.
+    /// The reason, in words.
     pub reason: String,
 }
 
-/// What plans are made for.
+/// The aim of plans.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Aim {
-    /// An overload is to end. If no move helps and a site may be added, that is the plan.
+    /// End an overload. If no move helps and a site may be added, the plan adds one.
     Relief {
-        /// Whether one may.
+        /// True if a site may be added.
         may_add: bool,
     },
-    /// A site is to be emptied and removed.
+    /// Empty a site and remove it.
     Removal(SiteId),
 }
 
-/// What is to be done.
+/// The plans for a recording.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Planned {
-    /// The plans, each for what the one before it leads to.
+    /// The plans; each applies to the design that the one before it leads to.
     pub plans: Vec<Plan>,
-    /// How many times the mean load the most loaded site has now, and will have, as Clay counts load: a co-access
-    /// across sites counts as 50 accesses.
+    /// The load of the most loaded site in multiples of the mean, now and afterwards. As in Clay, a
+    /// co-access across sites counts as 50 accesses.
     pub imbalance: [f64; 2],
-    /// The share of co-accesses that is across sites, now and then.
+    /// The share of co-accesses across sites, now and afterwards.
     pub across: [f64; 2],
-    /// What else there is to say.
+    /// Further remarks.
     pub notes: Vec<String>,
 }
 
-/// Where everything is, and how hot it is.
+/// The placement and heat of all blocks.
 struct Situation<'a> {
     design: &'a Design,
     blocks: &'a Blocks,
@@ -103,7 +104,8 @@ struct Situation<'a> {
     sites: SiteSet,
 }
 
-/// Plans for what was recorded in so many seconds. What it moves, and what goes home, is noted in `away`.
+/// Plans for the footprints recorded in `seconds` seconds. Moves and returns home are noted in
+/// `away`.
 pub fn plan(
     planner: Planner,
     (imbalance, aim): (f64, Aim),
@@ -119,7 +121,7 @@ pub fn plan(
     let kept = kept.iter().map(|(table, range)| (*table, range));
     let hot = match planner {
         Planner::Clay | Planner::EStore => HOT,
-        // Whole partitions have backups. Only a key that would fill a site by itself is cut out.
+        // Backups are of whole partitions. Only a key that would fill a site by itself is cut out.
         Planner::DrTmB => 1.0 / sites.len() as f64,
     };
     let blocks = Blocks::of(design, recorded, hot, kept);
@@ -169,7 +171,7 @@ fn propose(
 ) -> Result<Proposal, PlanError> {
     match planner {
         Planner::Clay => clay::plan(problem, &clay::Options::default()),
-        // Blocks are few: all of them are followed one by one, and cold ones one at a time.
+        // Blocks are few: all of them are tracked one by one, and cold ones move one at a time.
         Planner::EStore => estore::plan(problem, estore::Options { hot_share: 1.0, chunk_keys: 1 }),
         Planner::DrTmB => drtmb::plan_over_backups(problem, 1.0, &|block| now.backups(block)),
     }
@@ -204,7 +206,7 @@ impl Situation<'_> {
         blocks.iter().map(of).sum::<f64>() / self.graph.seconds().max(f64::MIN_POSITIVE)
     }
 
-    /// What was moved and has cooled, by where it is at home.
+    /// The moved blocks that have cooled, by home.
     fn cooled(&self, away: &Away) -> Vec<Moves> {
         let all: f64 = (0..self.graph.len() as Vertex).map(|v| self.graph.accesses(v)).sum();
         let share = |block: usize| self.graph.accesses(block as Vertex) / all.max(1.0);
@@ -222,7 +224,7 @@ impl Situation<'_> {
         home
     }
 
-    /// What a proposal moves.
+    /// The moves of a proposal.
     fn moves(&self, before: &Placement, proposal: &Proposal, aim: Aim) -> Vec<Moves> {
         let mut moves = Vec::new();
         for proposed in &proposal.moves {
@@ -261,14 +263,14 @@ impl Situation<'_> {
 
 /// Plans, one after the other.
 struct Sequence<'n> {
-    /// What they lead to.
+    /// The design after the plans.
     design: Design,
     plans: Vec<Plan>,
     notes: &'n mut Vec<String>,
 }
 
 impl Sequence<'_> {
-    /// Adds the plan that makes moves true, and remembers what it moves and cuts.
+    /// Adds the plan that carries out `moves`, and records its moves and cuts in `away`.
     fn make(&mut self, now: &Situation<'_>, moves: &Moves, away: &mut Away) {
         let mut draft = Draft::new(self.design.clone(), &moves.reason);
         let ranges = now.blocks.ranges(moves);
@@ -280,7 +282,7 @@ impl Sequence<'_> {
         self.add(draft, away);
     }
 
-    /// Adds a plan that merges what was cut and is alike on both sides again.
+    /// Adds a plan that merges cuts with equal sides.
     fn heal(&mut self, away: &mut Away) {
         let mut draft = Draft::new(self.design.clone(), "what was cut is alike on both sides");
         let is_cut = |(table, at): &(TableId, Key)| {
@@ -291,18 +293,18 @@ impl Sequence<'_> {
         self.add(draft, away);
     }
 
-    /// Adds the plan of a site that holds nothing yet.
+    /// Adds the plan of a new, empty site.
     fn add_site(&mut self) {
         let site = (1..=SITES_MAX).map(SiteId).find(|site| !self.design.sites().contains(*site));
         let change = site.map(|site| Change::AddSite { site });
         self.change_sites(change, "no move gives relief");
     }
 
-    /// Adds the plans that take copies from a site that masters nothing any more, and then the site itself.
+    /// Adds the plans that drop the copies of a site without masterships, and then the site.
     fn remove_site(&mut self, site: SiteId) {
         let reason = format!("{site} is not needed");
         let mut draft = Draft::new(self.design.clone(), &reason);
-        match draft.let_go(site, &reason) {
+        match draft.drop_copies(site, &reason) {
             Ok(()) => self.add(draft, &mut Away::default()),
             Err(error) => return self.notes.push(format!("{reason}: {error}")),
         }
@@ -335,7 +337,7 @@ fn times_mean(loads: &Loads) -> f64 {
     if loads.mean() > 0.0 { loads.max() / loads.mean() } else { 1.0 }
 }
 
-/// The share of co-accesses that is across sites.
+/// The share of co-accesses across sites.
 fn across(graph: &HeatGraph, placement: &Placement) -> f64 {
     let (mut all, mut across) = (0.0, 0.0);
     for vertex in 0..graph.len() as Vertex {

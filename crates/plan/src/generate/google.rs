@@ -1,8 +1,8 @@
 //! YCSB under the load of a real cluster (Hermes, section 5.2).
 //!
-//! Every transaction touches two keys. The machine is drawn by a load trace that changes with
-//! time; the first key comes from its range by Zipf, newest first. With probability one half the
-//! second does too, else it comes from a two-sided Zipf over all keys around a centre that moves
+//! Every transaction touches two keys. A load trace that changes with time selects the machine. The
+//! first key comes from its range by Zipf, newest first. With probability one half the second key
+//! does too; otherwise it comes from a two-sided Zipf over all keys around a centre that moves
 //! through the whole key space three times. Half of the transactions write both keys. The paper has
 //! longer transactions as well ([`Google::with_length`]).
 
@@ -36,7 +36,7 @@ impl LoadTrace {
         Ok(LoadTrace { points })
     }
 
-    /// A stand-in for a recorded trace: every machine idles at 1, and one after the other spikes
+    /// A substitute for a recorded trace: every machine idles at 1, and one after the other spikes
     /// to ten times that.
     pub fn wandering(machines: usize) -> Result<LoadTrace, GenerateError> {
         sized("machines", machines as u64, 10_000, "at most 10 thousand")?;
@@ -75,15 +75,15 @@ pub struct Google {
     length_us: f64,
     local: Zipf,
     global: Zipf,
-    /// The number of keys of a transaction: two, or of a normal distribution.
+    /// The number of keys of a transaction: two, or drawn from a normal distribution.
     length: Option<Normal<f64>>,
-    /// The centre stands still in between so many steps, if there are.
+    /// The number of steps in which the load and the centre change, if they change in steps.
     steps: Option<u32>,
 }
 
 impl Google {
-    /// Over `keys_per_machine` keys each (10 million in the paper); the trace is stretched over
-    /// `seconds`; `theta` is Zipf's (0.9 or 0.99).
+    /// A generator with `keys_per_machine` keys per machine (10 million in the paper). The trace is
+    /// stretched over `seconds`; `theta` is Zipf's parameter (0.9 or 0.99).
     pub fn new(
         trace: LoadTrace,
         keys_per_machine: u64,
@@ -107,7 +107,8 @@ impl Google {
         Ok(Google { trace, keys_per_machine, length_us, local, global, length, steps })
     }
 
-    /// The same with as many keys in a transaction as a normal distribution says, and at least one (section 5.2.6).
+    /// The same with the length of transactions drawn from a normal distribution, at least 1
+    /// (section 5.2.6).
     pub fn with_length(mut self, mean: f64, deviation: f64) -> Result<Google, GenerateError> {
         let sane = mean.is_finite() && mean >= 1.0 && deviation.is_finite() && deviation >= 0.0;
         let right = "a mean of at least 1 and a deviation of at least 0";
@@ -116,8 +117,8 @@ impl Google {
         Ok(self)
     }
 
-    /// The same with loads and a centre that change in so many steps, and stand still in between, as in the public code:
-    /// it has 2160, of a second each.
+    /// The same with loads and a centre that change in `steps` steps and stay constant in between,
+    /// as in the public code, which has 2160 steps of one second.
     pub fn in_steps(self, steps: u32) -> Result<Google, GenerateError> {
         at_least_one("steps", u64::from(steps))?;
         Ok(Google { steps: Some(steps), ..self })
@@ -156,7 +157,7 @@ impl Workload for Google {
         touch(self.local_key(machine, random));
         let is_distributed = random.random_bool(0.5);
         for at in 1..keys {
-            // Half of the keys of a distributed transaction are anywhere: of two, the second.
+            // Half of the keys of a distributed transaction are anywhere: of two keys, the second.
             touch(match is_distributed && at % 2 == 1 {
                 true => self.global_key(share, random),
                 false => self.local_key(machine, random),

@@ -1,13 +1,13 @@
 //! Generated recordings: the workloads of the papers, from a seed.
 //!
 //! A [`Workload`] makes one transaction after the other; [`Generated`] turns it into a stream of
-//! accesses at a steady rate. Definitions and figures follow the papers and the public code of
-//! their authors; where those differ, the published configuration is taken.
+//! accesses at a steady rate. Definitions and parameters follow the papers and the public code of
+//! their authors; where those differ, the published configuration is used.
 //!
-//! | workload | question it asks of a planner | section |
+//! | workload | the question it puts to a planner | section |
 //! | --- | --- | --- |
 //! | [`Pps`] | shared parts: no tree fits, a few suppliers are hot | Clay 8.4 |
-//! | [`Tpcc`] | three hot warehouses on one site; remote ones random, or always the partner | Clay 8.2, 8.3 |
+//! | [`Tpcc`] | three hot warehouses on one site; remote ones random or fixed | Clay 8.2, 8.3 |
 //! | [`Twitter`] | a social graph: many loose communities | Clay 8.5 |
 //! | [`Google`] | load that wanders over machines and keys | Hermes 5.2 |
 //! | [`MultiTenant`] | one hot site at a time, moving on | Hermes 5.3.2 |
@@ -31,30 +31,30 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use thiserror::Error;
 
-/// Where chance comes from.
+/// The source of randomness.
 pub type Random = Xoshiro256PlusPlus;
 
-/// Chance from a seed.
+/// A random generator with a seed.
 pub fn random(seed: u64) -> Random {
     Random::seed_from_u64(seed)
 }
 
-/// A size that makes no workload.
+/// A parameter that makes no workload.
 #[derive(Clone, PartialEq, Debug, Error)]
 #[error("{what} is {value}: {right} is needed")]
 pub struct GenerateError {
-    /// What it is for.
+    /// The name of the parameter.
     pub what: &'static str,
     /// Its value.
     pub value: f64,
-    /// What would be right.
+    /// The right values.
     pub right: &'static str,
 }
 
 /// One access of a transaction in the making.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Touch {
-    /// The table's place in [`Workload::tables`].
+    /// The index of the table in [`Workload::tables`].
     pub table: u8,
     /// The key.
     pub key: i64,
@@ -67,7 +67,8 @@ pub trait Workload {
     /// The names of the tables.
     fn tables(&self) -> &'static [&'static str];
 
-    /// Makes the transaction that runs `at_us` microseconds after the start. `touches` is empty.
+    /// Makes the transaction that runs `at_us` microseconds after the start. `touches` is empty at
+    /// the call.
     fn transaction(&mut self, at_us: i64, random: &mut Random, touches: &mut Vec<Touch>);
 }
 
@@ -83,7 +84,7 @@ pub struct Generated<W> {
 }
 
 impl<W: Workload> Generated<W> {
-    /// `transactions` of them, evenly spread, `per_second` each second.
+    /// A stream of `transactions` transactions, evenly spread, `per_second` each second.
     pub fn new(
         workload: W,
         transactions: u64,
@@ -131,11 +132,10 @@ impl<W: Workload> Source for Generated<W> {
     }
 }
 
-/// Refuses a count of zero.
 /// The most keys of a workload: their numbers stay far from the ends of an i64.
 const KEYS_MAX: u64 = 1 << 40;
 
-/// Refuses 0 and what nobody could hold.
+/// Refuses 0 and values above `most`.
 fn sized(
     what: &'static str,
     value: u64,

@@ -1,17 +1,18 @@
 //! Tenants with a hot spot that moves (Hermes, section 5.3.2).
 //!
-//! The paper has every transaction write both of its keys, drawn by Zipf 0.9. Its public code has half of
-//! them read only, and Zipf 0.99. The first is [`MultiTenant::as_in_the_paper`], the second what [`MultiTenant::new`]
-//! makes.
+//! In the paper every transaction writes both of its keys, drawn by Zipf 0.9. In its public code
+//! half of the transactions only read, and keys follow Zipf 0.99. [`MultiTenant::as_in_the_paper`]
+//! is the first, [`MultiTenant::new`] the second.
 
 use super::{GenerateError, KEYS_MAX, Random, Touch, Workload, Zipf, sized};
 use rand::RngExt;
 
-/// Tenants of a site.
+/// Tenants per site.
 const TENANTS: u64 = 4;
 
-/// Four tenants a site, each a range of keys. Nine tenths of the transactions go to the tenants of
-/// one hot site, which changes after a while; both keys belong to one tenant, by Zipf 0.99.
+/// Four tenants per site, each with a range of keys. Nine tenths of the transactions go to the
+/// tenants of one hot site, which changes after a while. Both keys of a transaction belong to one
+/// tenant, by Zipf 0.99.
 #[derive(Clone, Debug)]
 pub struct MultiTenant {
     sites: u64,
@@ -20,7 +21,7 @@ pub struct MultiTenant {
     zipf: Zipf,
     /// The share of transactions that write.
     writes: f64,
-    /// The share of the first tenant, if it is hot instead of a site.
+    /// The share of the first tenant, if a tenant is hot instead of a site.
     hot_tenant: Option<f64>,
 }
 
@@ -47,14 +48,15 @@ impl MultiTenant {
         Ok(MultiTenant { sites, keys_per_tenant, change_us, zipf, writes, hot_tenant })
     }
 
-    /// As the paper says, where its public code says otherwise: all transactions write, by Zipf 0.9.
+    /// As in the paper, where its public code differs: all transactions write, by Zipf 0.9.
     #[must_use]
     pub fn as_in_the_paper(self) -> MultiTenant {
         let zipf = Zipf::new(self.keys_per_tenant, 0.9).expect("there are keys");
         MultiTenant { zipf, writes: 1.0, ..self }
     }
 
-    /// With a share of the transactions for the first tenant, and the rest for the others alike (section 5.4: 0.25).
+    /// With `share` of the transactions for the first tenant, and the rest spread evenly over the
+    /// others (section 5.4: 0.25).
     pub fn with_hot_tenant(self, share: f64) -> Result<MultiTenant, GenerateError> {
         if !(0.0..=1.0).contains(&share) {
             let (what, right) = ("the share of a tenant", "a number from 0 to 1");

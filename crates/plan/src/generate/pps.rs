@@ -1,8 +1,9 @@
 //! Products, parts, suppliers (Clay, section 8.4): parts are shared, so no tree of tables fits.
 //!
-//! Product i uses parts 10i to 10i+9; supplier i supplies 200 parts from part 100i on, so suppliers
-//! next to each other share half their parts. Five read-only transactions, one fifth each: a part,
-//! a product, a supplier, the parts of a product, ten of the parts of a supplier by Zipf 0.99.
+//! Product i uses parts 10i to 10i+9. Supplier i supplies 200 parts from part 100i on, so
+//! neighbouring suppliers share half their parts. Five read-only transactions, one fifth each: a
+//! part, a product, a supplier, the parts of a product, ten of the parts of a supplier by Zipf
+//! 0.99.
 
 use super::{GenerateError, KEYS_MAX, Random, Touch, Workload, Zipf, sized};
 use rand::RngExt;
@@ -31,8 +32,9 @@ pub struct Pps {
 }
 
 impl Pps {
-    /// `suppliers` of them, with 10 products and 100 parts each; `hot_share` of the draws of a
-    /// supplier take one of six hot ones (0.2 in the paper), the others follow Zipf 0.1.
+    /// A generator with `suppliers` suppliers, 10 products and 100 parts each. A share `hot_share`
+    /// of the draws of a supplier take one of six hot ones (0.2 in the paper); the others follow
+    /// Zipf 0.1.
     pub fn new(suppliers: u64, hot_share: f64) -> Result<Pps, GenerateError> {
         sized("suppliers", suppliers, KEYS_MAX / 1000, "at most a thousand million")?;
         if !(0.0..=1.0).contains(&hot_share) {

@@ -1,4 +1,4 @@
-//! TPC-C as its partitioning column sees it (Clay, sections 8.2 and 8.3): one key per table and
+//! TPC-C, reduced to its partitioning column (Clay, sections 8.2 and 8.3): one key per table and
 //! warehouse, hot warehouses, remote order lines and payments.
 
 use super::{GenerateError, Random, Touch, Workload, sized};
@@ -14,13 +14,13 @@ const ORDER_LINE: u8 = 4;
 const ORDERS: u8 = 5;
 const STOCK: u8 = 6;
 const WAREHOUSE: u8 = 7;
-/// The warehouses that take four fifths of the transactions.
+/// The warehouses that get four fifths of the transactions.
 const HOT: [u64; 3] = [1, 37, 71];
 
-/// Which warehouse a remote access goes to.
+/// The warehouse of a remote access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Remote {
-    /// Any other one: TPC-C.
+    /// Any other warehouse: TPC-C.
     Any,
     /// Always the partner, 1 with 2, 3 with 4, …: TPC-C/S.
     Partner,
@@ -34,7 +34,7 @@ pub struct Tpcc {
 }
 
 impl Tpcc {
-    /// `warehouses` of them (100 in the paper).
+    /// A generator with `warehouses` warehouses (100 in the paper).
     pub fn new(warehouses: u64, remote: Remote) -> Result<Tpcc, GenerateError> {
         sized("warehouses", warehouses, 1_000_000, "at most a million")?;
         Ok(Tpcc { warehouses, remote })

@@ -1,9 +1,9 @@
-//! Twitter as in OLTP-Bench (Clay, section 8.5): users, whom they follow, what they write.
+//! Twitter as in OLTP-Bench (Clay, section 8.5): users, follow relations, tweets.
 //!
 //! Of a hundred transactions 90 read a user's tweets, 6 insert a tweet, 3 read the names of a
 //! user's followers, 1 reads the tweets of the users that a user follows. Lists are cut to ten,
 //! drawn by Zipf over the sorted list. With a follow graph, users are drawn by the logarithm of
-//! their degree; without one, a graph is made.
+//! their degree; without one, a graph is generated.
 
 use super::{GenerateError, Random, Touch, Workload, Zipf, at_least_one};
 use rand::RngExt;
@@ -17,17 +17,17 @@ const USER_PROFILES: u8 = 4;
 /// The longest list that is read.
 const LIST: usize = 10;
 
-/// Who follows whom; users are numbered from 0.
+/// The follow relations of users, who are numbered from 0.
 #[derive(Clone, Debug, Default)]
 pub struct FollowGraph {
-    /// Per user: whom it follows.
+    /// Per user: the users that it follows.
     follows: Vec<Vec<u32>>,
-    /// Per user: who follows it.
+    /// Per user: its followers.
     followers: Vec<Vec<u32>>,
 }
 
 impl FollowGraph {
-    /// From pairs (who, whom) with any numbers; self-loops and repetitions are dropped.
+    /// From pairs (follower, followed) with any numbers; self-loops and repetitions are dropped.
     pub fn new(edges: impl IntoIterator<Item = (u32, u32)>) -> FollowGraph {
         let mut graph = FollowGraph::default();
         for (from, to) in edges {
@@ -48,7 +48,7 @@ impl FollowGraph {
         graph
     }
 
-    /// A made one: up to 50 followees by Zipf 1.75, themselves by Zipf 1.75.
+    /// A generated graph: up to 50 followees by Zipf 1.75, themselves by Zipf 1.75.
     pub fn generate(users: u32, seed: u64) -> Result<FollowGraph, GenerateError> {
         at_least_one("users", u64::from(users))?;
         let mut random = Random::seed_from_u64(seed);
@@ -87,7 +87,7 @@ impl Twitter {
         at_least_one("users of the follow graph", graph.users() as u64)?;
         let by_followers = sums(&graph.followers);
         let by_follows = sums(&graph.follows);
-        // A Zipf for each power of two of the list's length: close enough, and cheap.
+        // A Zipf for each power of two of the list's length: accurate enough, and cheap.
         let position = (0..32).map(|bits| Zipf::new(1 << bits, 0.99)).collect::<Result<_, _>>()?;
         Ok(Twitter { graph, by_followers, by_follows, position })
     }

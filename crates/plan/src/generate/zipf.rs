@@ -1,9 +1,9 @@
-//! Zipf's law: item i is drawn with a probability like 1/(i+1)^θ.
+//! Zipf's law: item i is drawn with a probability proportional to 1/(i+1)^θ.
 
 use super::{GenerateError, Random};
 use rand::RngExt;
 
-/// Items of a cumulative table: what it leaves out of a long tail is drawn uniformly.
+/// Items of a cumulative table; the rest of a long tail is drawn uniformly.
 const TABLE_ITEMS: usize = 100_000;
 /// Terms of ζ that are summed; the rest is integrated.
 const ZETA_TERMS: u64 = 1_000_000;

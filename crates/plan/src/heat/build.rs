@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// The most keys of a transaction that are all connected with each other.
 pub const CLIQUE_MAX: usize = 512;
 
-/// Counts vertices and pairs; takes transactions in any number and order.
+/// Counts vertices and pairs of transactions, in any order.
 #[derive(Default)]
 pub struct HeatBuilder {
     weights: Vec<u32>,
@@ -19,7 +19,7 @@ pub struct HeatBuilder {
 }
 
 impl HeatBuilder {
-    /// A builder for about `vertices` vertices; more are welcome.
+    /// A builder with room for `vertices` vertices; it grows if there are more.
     pub fn new(vertices: usize) -> HeatBuilder {
         HeatBuilder {
             weights: vec![0; vertices],
@@ -28,7 +28,7 @@ impl HeatBuilder {
         }
     }
 
-    /// Adds one transaction: the vertices it accessed, repeated as often as it did.
+    /// Adds one transaction by the vertices of its accesses, repetitions included.
     pub fn transaction(&mut self, accesses: impl IntoIterator<Item = Vertex>) {
         self.touched.clear();
         self.touched.extend(accesses);
@@ -96,7 +96,7 @@ impl HeatBuilder {
     }
 }
 
-/// Renames the ends of edges and sorts again. The count travels in the low bits of the position.
+/// Renames the ends of edges and sorts them again. The count is in the low bits of the position.
 fn renumber(edges: Vec<(u64, u32)>, place: impl Fn(usize) -> usize) -> Vec<(u64, u32)> {
     let renamed = |code: u64| {
         let (from, to) = ends(code);
@@ -141,8 +141,8 @@ impl HeatGraph {
         builder.finish(keys, recording.seconds(), None, sampling.scale())
     }
 
-    /// The heat graph of a source, straight from the stream: nothing is kept of a transaction but
-    /// its counts.
+    /// The heat graph of a source, directly from the stream: of a transaction only its counts are
+    /// kept.
     pub fn stream(
         mut source: impl Source,
         sampling: Sampling,
@@ -160,12 +160,12 @@ impl HeatGraph {
     }
 }
 
-/// The most directed edges, repetitions included, that are laid out before they are counted.
+/// The most directed edges, repetitions included, that are laid out before counting.
 const LAID_OUT_MAX: u64 = 1 << 26;
 
-/// A recording in memory can be looked at twice, which saves sorting all pairs: first count how
-/// many neighbours each vertex will list, repetitions included; then write each list at its place,
-/// a run of neighbours at a time; then sort and count each short list by itself.
+/// A recording in memory can be read twice, which avoids sorting all pairs. The first pass counts
+/// the neighbours that each vertex will list, repetitions included. The second writes each list at
+/// its place, a run of neighbours at a time. Then each short list is sorted and counted by itself.
 struct Counted {
     weights: Vec<u32>,
     accesses: Vec<u32>,
@@ -175,7 +175,7 @@ struct Counted {
 }
 
 impl Counted {
-    /// The first look; `None` if lists would be too long, or cliques too large.
+    /// The first pass; `None` if lists would be too long, or cliques too large.
     fn of(recording: &Recording, sampling: Sampling) -> Option<Counted> {
         let vertices = recording.keys().len();
         let mut counted = Counted {
@@ -250,7 +250,7 @@ impl Counted {
     }
 }
 
-/// Sorts each list, keeps every neighbour once, and returns how often each was there.
+/// Sorts each list, keeps every neighbour once, and returns the number of its occurrences.
 fn count_lists(starts: &mut [u32], targets: &mut Vec<Vertex>, scale: f64) -> Vec<f32> {
     let mut weights = Vec::with_capacity(targets.len());
     let (mut kept, mut from) = (0, 0);
@@ -287,7 +287,7 @@ pub enum HeatStreamError {
     Graph(#[from] GraphError),
 }
 
-/// The transaction that is just being read, and the counters.
+/// The transaction that is being read, and the counters.
 #[derive(Default)]
 struct Stream {
     keys: KeyTable,

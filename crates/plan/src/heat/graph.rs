@@ -1,4 +1,4 @@
-//! The graph itself, laid out for walking.
+//! The graph in a layout that is fast to traverse.
 
 use crate::recording::{KeyTable, RecordedKey, Vertex};
 use std::sync::Arc;
@@ -143,7 +143,7 @@ impl HeatGraph {
         Ok(HeatGraph { keys, seconds, weights, accesses, starts, targets, edge_weights })
     }
 
-    /// How many vertices there are, those without any access included.
+    /// The number of vertices, including those without accesses.
     pub fn len(&self) -> usize {
         self.weights.len()
     }
@@ -153,12 +153,12 @@ impl HeatGraph {
         self.weights.is_empty()
     }
 
-    /// How many edges there are, each counted once.
+    /// The number of edges, each counted once.
     pub fn edges(&self) -> usize {
         self.targets.len() / 2
     }
 
-    /// How many vertices were accessed at all.
+    /// The number of vertices with accesses.
     pub fn accessed(&self) -> usize {
         self.weights.iter().filter(|&&weight| weight > 0.0).count()
     }
@@ -179,7 +179,7 @@ impl HeatGraph {
         format!("{sign}{}", self.rate(load))
     }
 
-    /// The time observed, in seconds: weight over time is the rate.
+    /// The observed time in seconds: weight over time is the rate.
     pub fn seconds(&self) -> f64 {
         self.seconds
     }

@@ -1,9 +1,9 @@
-//! Sampling: a heat graph from a share of the transactions, and how wrong it may be.
+//! Sampling: a heat graph from a share of the transactions, and its error.
 
 use super::HeatGraph;
 use thiserror::Error;
 
-/// Which transactions are looked at.
+/// The transactions to use.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Sampling {
     share: f64,
@@ -16,10 +16,10 @@ pub struct Sampling {
 pub struct SampleError(f64);
 
 impl Sampling {
-    /// Looks at everything.
+    /// Uses all transactions.
     pub const ALL: Sampling = Sampling { share: 1.0, seed: 0 };
 
-    /// Looks at about `share` of the transactions, chosen by `seed` and their place.
+    /// Uses about `share` of the transactions, chosen by `seed` and their position.
     pub fn new(share: f64, seed: u64) -> Result<Sampling, SampleError> {
         if share > 0.0 && share <= 1.0 {
             Ok(Sampling { share, seed })
@@ -28,12 +28,12 @@ impl Sampling {
         }
     }
 
-    /// True if the transaction at this place is looked at.
+    /// True if the transaction at this position is used.
     pub fn takes(self, place: u64) -> bool {
         self.share >= 1.0 || (mix(place ^ mix(self.seed)) as f64) < self.share * u64::MAX as f64
     }
 
-    /// What a count must be multiplied with to make up for the rest.
+    /// The factor by which counts are multiplied to make up for the unused transactions.
     pub fn scale(self) -> f64 {
         1.0 / self.share
     }

@@ -1,20 +1,19 @@
-//! Changes that no transaction needs, but that may pay: proposed here, judged by the
+//! Changes that no transaction needs but that may pay off: proposed here, judged by the
 //! [planner](super::planner).
 //!
 //! | proposal | when |
 //! | --- | --- |
-//! | split | its lock is held for half of the time, or it has a large share of all accesses; cut into parts |
-//! | | with equal accesses |
+//! | split | its lock is held for half of the time, or it has a large share of all accesses |
 //! | | its lock is hot, as its site reports |
-//! | merge | it and a neighbour are accessed less than the average, and are placed alike |
+//! | merge | it and a neighbour have fewer accesses than the average, and equal placements |
 //! | remove a replica | of a partition that is written here: it may cost more than it saves |
-//! | | at a site that is nearly out of memory: the one that is missed least |
-//! | move a master | from a site that is nearly out of memory and has no replicas left, while nothing else moves |
+//! | | at a site that is nearly out of memory: the least useful one |
+//! | move a master | from such a site without replicas, while nothing else moves |
 //!
-//! The thresholds of splitting and merging are apart, so that a split is not followed by the merge
-//! that undoes it. While a global plan is carried out only hot locks are split: other locks are
-//! held for long because partitions are on their way. A distributed transaction may trigger a
-//! split, too: at borders between sites locks are held the longest.
+//! The thresholds of splitting and merging differ, so that a split is not followed by the merge
+//! that undoes it. During a global plan only hot locks are split: other locks are held for long
+//! because partitions are moving. A distributed transaction may trigger a split, too, because locks
+//! at borders between sites are held the longest.
 
 use super::known::Situation;
 use super::range::Range;
@@ -24,18 +23,18 @@ use isomer_design::{Access, Change, Design, HotLock, Key, KeyRange, Placement, S
 use isomer_strategy::Need;
 use std::collections::BTreeMap;
 
-/// Steps that make sense together, about one partition.
+/// Related steps about one partition.
 pub(crate) struct OptionalChange {
     pub(crate) steps: Vec<Step>,
-    /// What they touch, and where it is.
+    /// The range that they touch, and its placement.
     pub(crate) range: Range,
     pub(crate) placement: Placement,
-    /// What they save besides, in microseconds.
+    /// Further savings by them, in microseconds.
     pub(crate) upkeep_us: f64,
 }
 
-/// What may pay besides, under a design in which `site` can run a transaction with these needs.
-/// Without a site, as it runs over several: splits only.
+/// Optional changes that may pay off, under a design in which `site` can run a transaction with
+/// these needs. Without a site, for a distributed transaction, only splits.
 pub(crate) fn extras(
     situation: &Situation<'_>,
     site: Option<SiteId>,
@@ -49,7 +48,7 @@ pub(crate) fn extras(
     busiest.truncate(Tuning::FEW);
     let mut extras = Vec::new();
     for (share, before) in busiest {
-        // Where it is now, or will be.
+        // Its partition under `design`.
         let Some((range, placement)) = design.partition_of(before.table, &before.range.start)
         else {
             continue;
@@ -81,8 +80,8 @@ pub(crate) fn extras(
     extras
 }
 
-/// A split of what many wait for, between the keys that they want: into more parts the more wait,
-/// as what is learned from those that have run tells last of those that wait longest.
+/// Splits a hot lock between the keys that its waiters want, into more parts the more wait. The
+/// learned costs come from completed transactions, so they reflect the longest waits last.
 pub(crate) fn split_hot_lock(
     situation: &Situation<'_>,
     hot_lock: &HotLock,
@@ -97,13 +96,12 @@ pub(crate) fn split_hot_lock(
     }
     let heat = (known.held(&range) / tuning.hot).max(waiting / tuning.queue_max);
     let mut counts: BTreeMap<&Key, u64> = BTreeMap::new();
-    // Since they queued, it may have been cut.
+    // The partition may have been cut since they queued.
     let wanted = wanted.iter().filter(|key| range.keys.contains(key));
     wanted.for_each(|key| *counts.entry(key).or_default() += 1);
     let cuts = even_cuts(counts.iter().map(|(key, count)| (*key, *count)), parts(heat));
     let extra = split(&need, cuts, format!("{waiting} transactions wait for its lock"))?;
-    // As many as wait now are thought to wait all the time: of them, one part in so many goes on
-    // to.
+    // The number of waiters is assumed to stay. One part of `parts` of them still waits afterwards.
     let parts = extra.steps.len() as f64 + 1.0;
     let waited_us = waiting * tuning.horizon_ns as f64 / 1e3 * (1.0 - 1.0 / parts);
     Some(OptionalChange { upkeep_us: waited_us, ..extra })
@@ -119,12 +117,12 @@ fn extra(need: &Need, steps: Vec<Step>) -> OptionalChange {
     OptionalChange { steps, range, placement, upkeep_us: 0.0 }
 }
 
-/// Into so many parts at once that none is hot.
+/// The number of parts such that none of them is hot.
 fn parts(heat: f64) -> usize {
     (heat.ceil() as usize).clamp(2, Tuning::SEVERAL)
 }
 
-/// A split at some keys, if there are any besides its first.
+/// Splits at the cuts, if there are any besides the partition's start.
 fn split(need: &Need, mut cuts: Vec<Key>, why: String) -> Option<OptionalChange> {
     let table = need.table;
     cuts.retain(|at| *at != need.range.start);
@@ -134,7 +132,7 @@ fn split(need: &Need, mut cuts: Vec<Key>, why: String) -> Option<OptionalChange>
     (!steps.is_empty()).then(|| extra(need, steps))
 }
 
-/// With the neighbour to the right, or else to the left.
+/// Merges with the neighbour to the right, or else to the left.
 fn merge(
     situation: &Situation<'_>,
     design: &Design,
@@ -169,8 +167,8 @@ fn unreplicate(need: &Need, site: SiteId, upkeep_us: f64) -> OptionalChange {
     OptionalChange { upkeep_us, ..extra(need, steps) }
 }
 
-/// What a site without room loses: replicas, those first that nobody will miss; and without these,
-/// what it masters.
+/// The steps that relieve a site without room: drop replicas, the least useful first, or hand over
+/// masters if there are no replicas.
 pub(crate) fn evictions(situation: &Situation<'_>, site: SiteId) -> Vec<Step> {
     let replicas = some(situation, Access::Read, |at| at.replicas.contains(site));
     if replicas.is_empty() {
@@ -180,8 +178,7 @@ pub(crate) fn evictions(situation: &Situation<'_>, site: SiteId) -> Vec<Step> {
     }
 }
 
-/// Partitions with such placements of which nothing is on its way. Of very many, some are looked
-/// at.
+/// Partitions with such placements and without a change in flight. Of many, an even selection.
 fn some(
     situation: &Situation<'_>,
     access: Access,
@@ -198,7 +195,7 @@ fn some(
     some.filter(|need| !situation.is_asked(&Range::of(need))).collect()
 }
 
-/// Replicas at a site, those that are missed least.
+/// Drops the least useful replicas of a site.
 fn drop_some(situation: &Situation<'_>, site: SiteId, replicas: Vec<Need>) -> Vec<Step> {
     let judged = replicas.into_iter().filter_map(|need| {
         let (range, change) = (Range::of(&need), need.removal(site));
@@ -209,14 +206,15 @@ fn drop_some(situation: &Situation<'_>, site: SiteId, replicas: Vec<Need>) -> Ve
     let mut judged: Vec<(f64, Change)> = judged.collect();
     judged.sort_by(|a, b| b.0.total_cmp(&a.0));
     let why = format!("{site} is nearly out of memory, and this is what it will miss least");
-    // All that nobody misses; or else the one that is missed least, and then it is looked again.
+    // All that save by their removal, or else the least useful one, before the next check.
     let harmless = judged.iter().take_while(|(saved, _)| *saved >= 0.0).count();
     let steps = judged.into_iter().take(harmless.clamp(1, Tuning::SEVERAL));
     steps.map(|(saved, change)| Step::new(change, why.clone()).predicted(0.0, saved)).collect()
 }
 
-/// Of what a site masters, that which is accessed least goes to the idlest site with room. What is
-/// on its way already may be enough: how full a site is is known only when that has left it.
+/// Hands the least accessed partitions that a site masters over to the idlest site with room. Waits
+/// while moves are in flight, because they may be enough: the site's memory use is known only after
+/// them.
 fn hand_over(situation: &Situation<'_>, site: SiteId) -> Vec<Step> {
     if situation.known.recent.is_moving(situation.now_ns) {
         return Vec::new();

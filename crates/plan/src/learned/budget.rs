@@ -1,4 +1,4 @@
-//! How much processor time learning and planning may take.
+//! The budget of processor time for learning and planning.
 //!
 //! ```text
 //!   credit   ▔▔╲        ╱▔▔▔▔╲             grows with time, up to what a minute gives
@@ -6,10 +6,10 @@
 //!            0 ──╲╱────────────╲╱────      below zero: nothing is looked for until it is back
 //! ```
 //!
-//! A token bucket. Its rate is a share of one core, whatever the number of cores. A long planning
-//! pass is followed by a long pause, and a global plan may spend the credit of the last minute at
-//! once. The caller measures the processor time of the thread that plans. The simulator measures
-//! none, so there the budget is never exceeded.
+//! A token bucket. Its rate is a share of one core, independent of the number of cores. A long
+//! planning pass is followed by a long pause, and a global plan may spend the credit of the last
+//! minute at once. The caller measures the processor time of the planning thread. The simulator
+//! measures none, so there the budget is never exceeded.
 
 use super::tuning::Tuning;
 
@@ -19,7 +19,7 @@ pub struct Budget {
     /// The share of a core.
     share: f64,
     credit_ns: f64,
-    /// The time up to which credit was given.
+    /// The time up to which credit was added.
     at_ns: u64,
     spent_ns: u64,
     /// When the current window began, and `spent_ns` at that time.
@@ -76,17 +76,17 @@ impl Budget {
         self.credit_ns -= ns as f64;
     }
 
-    /// True while more was spent than there was.
+    /// True while the credit is negative.
     pub fn is_exceeded(&self) -> bool {
         self.credit_ns < 0.0
     }
 
-    /// True if less than half of what can be saved is left.
+    /// True if less than half of the maximal credit is left.
     pub fn is_short(&self) -> bool {
         self.credit_ns < self.share * Tuning::CREDIT_NS / 2.0
     }
 
-    /// When there is credit again.
+    /// The time at which there is credit again.
     pub fn ready_ns(&self) -> u64 {
         let wait = (-self.credit_ns / self.share.max(f64::MIN_POSITIVE)).max(0.0);
         self.at_ns.saturating_add(wait as u64)
@@ -100,7 +100,7 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     #[test]
-    fn what_was_saved_may_be_spent_at_once_and_what_is_owed_is_waited_for() {
+    fn credit_may_be_spent_at_once_and_debt_delays() {
         let mut budget = Budget::new(0.02);
         budget.pass(100 * S);
         budget.spend(12 * S / 10);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_is_told_for_the_last_window() {
+    fn use_is_reported_for_the_last_window() {
         let mut budget = Budget::new(0.02);
         budget.pass(20 * S);
         budget.spend(S / 10);

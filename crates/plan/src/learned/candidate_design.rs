@@ -1,5 +1,5 @@
-//! Candidates for a [global plan](super::global_plan): drawn by a graph partitioner, as Schism does
-//! off line, and judged by the throughput they would have.
+//! Candidates for a [global plan](super::global_plan): proposed by a graph partitioner, as in
+//! off-line Schism, and judged by their predicted throughput.
 //!
 //! ```text
 //!   samples ─┬─ one half ──▶ graph   vertices: partitions, weighted by accesses
@@ -9,34 +9,36 @@
 //!            │                │
 //!            │             splits    of partitions whose lock would be held for too long
 //!            │                ▼
-//!            └─ other half ─▶ how many transactions a second would that serve? ([`super::forecast`])
+//!            └─ other half ─▶ its transactions per second ([`super::forecast`])
 //! ```
 //!
-//! **One half proposes, the other judges.** A partitioner cuts around every sample it was shown, so
-//! on these its result looks better than it is. This also keeps it quiet: once a new candidate is
-//! no better than the design, none is adopted. Where most keys are accessed rarely, in partitions
-//! of their own, what is good for one half does nothing for the other; then none is adopted either, and
-//! transactions bring together what they need one by one.
+//! **One half proposes, the other judges.** A partitioner cuts around every sample it was given, so
+//! on these samples its result looks better than it is. The separation also prevents endless
+//! changes: once new candidates are no better than the design, none is adopted. If most keys are
+//! accessed rarely, in partitions of their own, a placement for one half does nothing for the
+//! other. Then none is adopted either, and single transactions collect the partitions that they
+//! need.
 //!
-//! **What a candidate must beat** is the measured throughput. Under overload that is less than half
-//! of what the forecast says of today's design. The prediction must also exceed the prediction for
-//! today's design: under light load, measured throughput says nothing about capacity.
+//! **A candidate must beat** the measured throughput. Under overload that is less than half of the
+//! forecast for the current design. The prediction must also exceed the prediction for the current
+//! design, because under light load the measured throughput says nothing about capacity.
 //!
-//! **Splits belong to a candidate.** New borders mean distributed commits, which hold the locks
-//! next to them for long. In partitions of a hundred rows everybody waits there; in small ones
-//! nobody does.
+//! **Splits belong to a candidate.** New borders cause distributed commits, which hold the locks
+//! next to the borders for long. In a partition of a hundred rows these locks delay all its
+//! writers; in small partitions they delay few.
 //!
-//! **Weak edges.** Adjacent keys count as co-accessed a little. So few samples are enough where keys are
-//! accessed by range; elsewhere a weak edge does no harm.
+//! **Weak edges.** Adjacent keys count as weakly co-accessed. So few samples are enough where keys
+//! are accessed by range; elsewhere a weak edge does no harm.
 //!
-//! **If no candidate is good enough**, but a site is full and others are not, refinement is the candidate: a plan that
-//! places everything anew moves half of it, and where the design is good everybody waits at one site while others idle.
-//! Then [Clay](crate::clay) moves clumps from full sites to others. Vertices weigh as much of a site's measured load as
-//! of its accesses: a thousand samples tell a site's load to some percent only, and refining noise would never end.
+//! **If no candidate is good enough**, but a site is full and others are not, the candidate is a
+//! refinement: [Clay](crate::clay) moves clumps from full sites to others. A completely new
+//! placement would move half of the data, although the current one is good except for the load.
+//! Vertex weights are scaled to the measured loads of their sites: a thousand samples estimate a
+//! site's load only to a few percent, and refining noise would never end.
 //!
-//! **Left out**: tables that nobody writes are not placed. Replicas come by themselves
-//! ([`super::planner`]), and what they would take off a busy site is not predicted. Sites count as
-//! equally strong.
+//! **Left out**: tables without writes are not placed. Replicas are created elsewhere
+//! ([`super::planner`]), and their relief of a busy site is not predicted. Sites count as equally
+//! strong.
 
 use super::forecast::Network;
 use super::grid::{Grid, Layout};
@@ -52,37 +54,37 @@ use isomer_design::{Key, KeyRange, SiteId, TableId};
 use isomer_strategy::Need;
 use std::collections::BTreeMap;
 
-/// How partitions belong together, and how heavy they are.
+/// The co-accesses of partitions, and their weights.
 struct Graph<'g> {
     partitions: &'g [Need],
     weights: Vec<f64>,
     edges: BTreeMap<(u32, u32), f64>,
 }
 
-/// A candidate: moves, splits, and the throughput that they would bring.
+/// A candidate: moves, splits, and the resulting throughput.
 pub(crate) struct CandidateDesign {
-    /// What goes where.
+    /// Partitions and their new masters.
     pub(crate) moves: Vec<(Need, SiteId)>,
-    /// Where partitions are to be split, when all that is there.
+    /// Splits to make after all moves.
     pub(crate) splits: Vec<(TableId, Key)>,
-    /// It is the design as it is, but for what full sites hand over.
+    /// True if it is the current design with relief for full sites.
     pub(crate) is_rebalance: bool,
-    /// Transactions a second, after that.
+    /// Predicted transactions per second with it.
     pub(crate) serves: f64,
-    /// And as it is.
+    /// Transactions per second now.
     pub(crate) now: f64,
     network: Network,
 }
 
 impl CandidateDesign {
-    /// What goes where if all that was sampled is divided evenly, whatever that would bring.
+    /// The moves of an even division of all samples, independent of its throughput.
     pub(crate) fn even(situation: &Situation<'_>) -> Option<Vec<(Need, SiteId)>> {
         let grid = Grid::of(situation.design, situation.known.workload.samples());
         let graph = Graph::of(&grid, situation.known.tuning.neighbours);
         Some(grid.named(&graph.divide(situation)?))
     }
 
-    /// The candidate that serves most, if that is as much as it has to promise.
+    /// The candidate with the highest throughput, if it meets the required gain.
     pub(crate) fn best(situation: &Situation<'_>) -> Option<CandidateDesign> {
         let Situation { design, known, .. } = situation;
         let grid = Grid::of(design, known.workload.samples());
@@ -110,7 +112,7 @@ impl CandidateDesign {
         })
     }
 
-    /// With these moves, and splits where locks would be held for long.
+    /// A candidate with these moves, and with splits where locks would be held for long.
     fn of(
         situation: &Situation<'_>,
         grid: &Grid<'_>,
@@ -180,12 +182,12 @@ fn cut(situation: &Situation<'_>, grid: &Grid<'_>, layout: &mut Layout, held: &[
 }
 
 impl<'g> Graph<'g> {
-    /// Of every other sample; only what somebody writes is placed.
+    /// The graph of every other sample; only tables with writes are placed.
     fn of(grid: &'g Grid<'_>, neighbours: f64) -> Graph<'g> {
         let partitions = &grid.partitions;
         let tables = &grid.written;
         let is_placed = |at: u32| tables.contains(&partitions[at as usize].table);
-        // What none of these samples accesses goes along with its neighbours.
+        // A partition without accesses by these samples stays with its neighbours.
         let least = 1.0 / Tuning::WEIGHT_UNIT;
         let weights =
             (0..partitions.len() as u32).map(|at| if is_placed(at) { least } else { 0.0 });
@@ -209,12 +211,12 @@ impl<'g> Graph<'g> {
         graph
     }
 
-    /// A transaction weighs as much as any other, and what it accesses belongs together.
+    /// Adds a transaction: all have the same weight, and the partitions of one are connected.
     fn tie(&mut self, together: &[u32]) {
         let each = 1.0 / together.len().max(1) as f64;
         together.iter().for_each(|at| self.weights[*at as usize] += each);
         if together.len() <= Tuning::MANY {
-            // Everything with everything; in all one for each of them.
+            // Each is connected with each, with a total weight of 1 per partition.
             let weight = 1.0 / (together.len().max(2) - 1) as f64;
             for (at, &a) in together.iter().enumerate() {
                 together[at + 1..].iter().for_each(|&b| self.add(a, b, weight));
@@ -228,7 +230,7 @@ impl<'g> Graph<'g> {
         *self.edges.entry((a.min(b), a.max(b))).or_insert(0.0) += weight;
     }
 
-    /// In METIS' units, with such weights; `None` if it is too large.
+    /// The graph in METIS' units, with these weights; `None` if it is too large.
     fn heat(&self, weight: impl Fn(usize) -> f64) -> Option<HeatGraph> {
         let weights = (0..self.weights.len()).map(|at| weight(at) * Tuning::WEIGHT_UNIT);
         let weights: Vec<f64> = weights.collect();
@@ -240,14 +242,14 @@ impl<'g> Graph<'g> {
         HeatGraph::from_parts(&weights, &edges).ok()
     }
 
-    /// The number of each partition's master among some sites.
+    /// The index of each partition's master in `sites`.
     fn masters(&self, sites: &[SiteId]) -> Vec<Site> {
         let number = |site: SiteId| sites.iter().position(|s| *s == site).unwrap_or(0) as Site;
         self.partitions.iter().map(|need| number(need.placement.master)).collect()
     }
 
-    /// What full sites hand over so that all are about equally busy, and how many times less the
-    /// busiest will be; `None` if that is less than it should be.
+    /// The moves from full sites that make all about equally busy, and the factor by which the load
+    /// of the busiest falls; `None` if that is below the required gain.
     fn refined(&self, situation: &Situation<'_>) -> Option<(Vec<(u32, SiteId)>, f64)> {
         let sites: Vec<SiteId> = situation.design.sites().iter().collect();
         let traffic = &situation.known.traffic;
@@ -261,7 +263,7 @@ impl<'g> Graph<'g> {
         let mut of_site = vec![0.0; sites.len()];
         masters.iter().zip(&self.weights).for_each(|(site, w)| of_site[usize::from(*site)] += w);
         let each = self.weights.iter().sum::<f64>() / sum;
-        // What a site has weighs together as much as the site is busy.
+        // The weights of a site's partitions add up to its measured load.
         let heat = self.heat(|at| {
             let site = usize::from(masters[at]);
             self.weights[at] * each * busy[site] / of_site[site].max(f64::MIN_POSITIVE)
@@ -276,7 +278,7 @@ impl<'g> Graph<'g> {
         (gain >= gain_min).then_some((moves, gain))
     }
 
-    /// Of the moves, those of what is accessed at all.
+    /// The moves of partitions that have accesses.
     fn accessed(
         &self,
         situation: &Situation<'_>,
@@ -289,7 +291,7 @@ impl<'g> Graph<'g> {
         moved.map(|(at, to)| (at, sites[usize::from(to)])).collect()
     }
 
-    /// What moves where if the graph is divided among the sites; `None` if it cannot be.
+    /// The moves that divide the graph among the sites; `None` if that is impossible.
     fn divide(&self, situation: &Situation<'_>) -> Option<Vec<(u32, SiteId)>> {
         let heat = &self.heat(|at| self.weights[at])?;
         let sites: Vec<SiteId> = situation.design.sites().iter().collect();

@@ -1,41 +1,41 @@
-//! What transactions and changes of the design cost: learned functions of what they have to do
+//! The costs of transactions and of changes of the design: learned functions of their work
 //! (MorphoSys, section 5.2 and Table 1).
 //!
 //! | function | inputs | of a transaction |
 //! | --- | --- | --- |
 //! | service | load of the site | always |
-//! | wait for updates | share of all transactions that write to what it reads a copy of | if it reads replicas |
-//! | lock | queue for what is locked | if it writes |
+//! | wait for updates | share of transactions that write to partitions read as copies | if any |
+//! | lock | queue for its locks | if it writes |
 //! | read and write | rows read, rows written | always |
 //! | commit | partitions read, written | always |
-//! | over several sites | sites, queue for what is locked | instead of all these |
-//! | split, merge | load of the site, who holds what is locked | |
-//! | remaster | load of both sites, who holds what is locked | |
+//! | over several sites | sites, queue for its locks | instead of all these |
+//! | split, merge | load of the site, remaining time of the lock holder | |
+//! | remaster | load of both sites, remaining time of the lock holder | |
 //! | add_replica | load of both sites, rows | |
 //! | remove_replica | load of the site | |
-//! | load | rows read, written, refreshed at a site, transactions there, and parts of those over several sites | |
+//! | load | rows read, written, refreshed; transactions there; parts of distributed ones | |
 //!
-//! Where the time of a transaction went is measured at its site, part by part, so each part teaches
-//! its own function. The paper adds up the same five functions for changes too; but the parts of a
-//! remaster, which crosses two sites and waits for two logs, are not those of a transaction, and
-//! shared weights would spoil both. A change is therefore learned as a whole, from the inputs that
-//! Table 1 gives it; and so is a transaction that commits over several sites, which the paper's
-//! system does not have.
+//! The time of a transaction is measured at its site, part by part, so each part trains its own
+//! function. The paper adds up the same five functions for changes too. But a remaster, which
+//! crosses two sites and waits for two logs, has other parts than a transaction, and shared weights
+//! would distort both. A change is therefore learned as a whole, from the inputs that Table 1 gives
+//! it. So is a distributed transaction, which the paper's system does not have.
 //!
 //! **Locks.** The paper's contention is the share of accesses that write to a partition. Waiting
-//! time is not proportional to that: a lock that is held for a tenth of the time is hardly waited
-//! for, and one that is held nearly always stops everybody. So the input is the waiting time of an
-//! M/M/1 queue ([`queue`]): if each writer holds the lock for *h*, and it is held for the share *u*
-//! of all time, `h·u/(1 − u)`. A change goes before all waiters and waits for the present holder
-//! only, `h·u`. Both are times already; what is learned is how far they are right.
+//! time is not proportional to that: a lock that is held for a tenth of the time causes hardly any
+//! wait, and a lock that is held nearly always stops all writers. So the input is the waiting time
+//! of an M/M/1 queue ([`queue`]). If each writer holds the lock for *h*, and the lock is held for
+//! the share *u* of all time, it is `h·u/(1 − u)`. A change overtakes all waiters and waits for the
+//! present holder only, `h·u`. Both are times already; the function learns their error.
 //!
 //! **Updates.** The paper's Equation 2 estimates the number of versions that a copy lacks. The
-//! input here is simpler: the share of all sampled transactions that write to the partition, and
-//! of several partitions the largest share. The wait itself is measured, and learned from it.
+//! input here is simpler: the share of all sampled transactions that write to the partition, and of
+//! several partitions the largest share. The function is trained with measured waits.
 //!
-//! **Load.** The last function predicts how busy a site will be under a design that does not exist
-//! yet. It passes through zero: a site without work is not busy. With a constant, inexact rates
-//! (they are counted from samples) would assign much of the load to nothing, and little to work.
+//! **Load.** The last function predicts the utilisation of a site under a design that does not
+//! exist yet. It passes through zero: a site without work is idle. With a constant, inexact rates
+//! (they are counted from samples) would attribute much of the load to the constant, and little to
+//! work.
 //!
 //! All times are in microseconds.
 
@@ -46,7 +46,7 @@ use super::tuning::Tuning;
 use isomer_design::Change;
 use serde::{Deserialize, Serialize};
 
-/// What a transaction has to do; the inputs of its cost functions.
+/// The work of a transaction: the inputs of its cost functions.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Work {
     /// The load of the site: 0 idle, 1 busy.
@@ -54,7 +54,7 @@ pub struct Work {
     /// The share of all transactions that write to a partition of which it reads a copy; of several
     /// partitions, the largest share. It replaces the paper's Equation 2.
     pub updates: f64,
-    /// The queue for what is locked, in microseconds.
+    /// The expected queue for its locks, in microseconds.
     pub queue_us: f64,
     /// Rows read and written.
     pub rows: [f64; 2],
@@ -62,45 +62,45 @@ pub struct Work {
     pub partitions: [f64; 2],
 }
 
-/// What a change has to do.
+/// The work of a change.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Effort {
-    /// The load of the site; of two, the sum.
+    /// The load of the site; for two sites, the sum.
     pub load: f64,
-    /// What whoever holds the lock still needs, in microseconds.
+    /// The remaining time of the lock holder, in microseconds.
     pub holder_us: f64,
     /// Rows copied.
     pub rows: f64,
 }
 
-/// Where the time of a transaction goes, in microseconds.
+/// The parts of a transaction's time, in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Parts {
-    /// From the router to the site and back, and until a thread took it.
+    /// The network between router and site, and the queue for a thread.
     pub service: f64,
-    /// For copies to be up to date.
+    /// The wait for replicas to be up to date.
     pub wait: f64,
-    /// For locks.
+    /// The wait for locks.
     pub lock: f64,
-    /// Rows.
+    /// Reading and writing rows.
     pub read_write: f64,
-    /// Log, versions, locks given back.
+    /// Log, versions, release of locks.
     pub commit: f64,
 }
 
 impl Parts {
-    /// All of it.
+    /// The sum of all parts.
     pub fn total(&self) -> f64 {
         self.service + self.at_site()
     }
 
-    /// All but the service.
+    /// All parts without the service.
     pub fn at_site(&self) -> f64 {
         self.wait + self.lock + self.read_write + self.commit
     }
 }
 
-/// The functions, in the order in which they are kept.
+/// The functions, in the order in which they are stored.
 #[derive(Clone, Copy, Debug)]
 enum Function {
     Service,
@@ -117,8 +117,9 @@ enum Function {
     Load,
 }
 
-/// Of each function its name, its inputs with their scales, and a first guess of the right size, in microseconds: an
-/// idle site, a network within a building; copying rows, a microsecond each.
+/// Per function: its name, its inputs with their scales, and a first guess of the right magnitude,
+/// in microseconds, for an idle site, a network within a building, and a microsecond per copied
+/// row.
 fn functions() -> [(&'static str, &'static [Feature], &'static [f64]); 12] {
     [
         ("service", &[("load", 1.0)], &[50.0, 200.0]),
@@ -146,8 +147,8 @@ fn functions() -> [(&'static str, &'static [Feature], &'static [f64]); 12] {
     ]
 }
 
-/// How many are waited for, in the mean, where something is in use for a share of the time; where
-/// nearly all of it is and a queue would have no end, in proportion.
+/// The mean queue length at a resource that is in use for a share of the time. Near saturation,
+/// where the queue would have no bound, it grows linearly.
 pub(crate) fn queue(used: f64) -> f64 {
     used / (1.0 - used.min(Tuning::NEARLY_FULL))
 }
@@ -156,7 +157,7 @@ pub(crate) fn queue(used: f64) -> f64 {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Costs {
     functions: [Linear; 12],
-    /// How well the sum of its parts foretells a transaction at one site.
+    /// The accuracy of the sum of the parts for transactions at one site.
     whole: Score,
 }
 
@@ -167,7 +168,7 @@ impl Default for Costs {
     }
 }
 
-/// The function of a change, and its inputs. Sites come and go at no cost that is learned.
+/// The function of a change, and its inputs. Adding and removing sites has no learned cost.
 fn of_change(change: &Change, effort: &Effort) -> Option<(Function, Vec<f64>)> {
     let Effort { load, holder_us, rows } = *effort;
     Some(match change {
@@ -181,7 +182,7 @@ fn of_change(change: &Change, effort: &Effort) -> Option<(Function, Vec<f64>)> {
 }
 
 impl Costs {
-    /// New costs that go on with what was learned, written, and read again.
+    /// New costs that continue with learned costs that were saved and loaded.
     #[must_use]
     pub fn resumed(learned: Costs) -> Costs {
         let mut written = learned.functions.into_iter();
@@ -197,7 +198,7 @@ impl Costs {
         self.functions[function as usize].learn(inputs, came);
     }
 
-    /// What a transaction will take, part by part.
+    /// The predicted parts of a transaction's time.
     pub fn transaction(&self, work: &Work) -> Parts {
         let if_some = |amount: f64, cost: f64| if amount > 0.0 { cost } else { 0.0 };
         let wait = self.predict(Function::Wait, &[work.updates]);
@@ -211,27 +212,27 @@ impl Costs {
         }
     }
 
-    /// What a transaction will take that commits over so many sites, in all.
+    /// The predicted time of a transaction that commits over `sites` sites, in all.
     pub fn across(&self, work: &Work, sites: usize) -> f64 {
         self.predict(Function::Across, &[sites as f64, work.queue_us])
     }
 
-    /// Learns how long a transaction took that committed over several sites.
+    /// Learns the time of a distributed transaction.
     pub fn learn_across(&mut self, work: &Work, sites: usize, took_us: f64) {
         self.learn(Function::Across, &[sites as f64, work.queue_us], took_us);
     }
 
-    /// What it takes to reach a site of this load, and be served.
+    /// The predicted time to reach a site of this load and be served.
     pub fn service(&self, load: f64) -> f64 {
         self.predict(Function::Service, &[load])
     }
 
-    /// What a change will take.
+    /// The predicted time of a change.
     pub fn change(&self, change: &Change, effort: &Effort) -> f64 {
         of_change(change, effort).map_or(0.0, |(function, inputs)| self.predict(function, &inputs))
     }
 
-    /// Learns where the time of a transaction went.
+    /// Learns the parts of a transaction's time.
     pub fn learn_transaction(&mut self, work: &Work, took: &Parts) {
         self.whole.keep(took.total(), took.total() - self.transaction(work).total());
         self.learn(Function::Service, &[work.load], took.service);
@@ -245,29 +246,29 @@ impl Costs {
         self.learn(Function::Commit, &work.partitions, took.commit);
     }
 
-    /// Learns how long a change took.
+    /// Learns the time of a change.
     pub fn learn_change(&mut self, change: &Change, effort: &Effort, took_us: f64) {
         if let Some((function, inputs)) = of_change(change, effort) {
             self.learn(function, &inputs, took_us);
         }
     }
 
-    /// The load of a site that has to do so much.
+    /// The predicted load of a site with these rates.
     pub fn load(&self, rates: Rates) -> f64 {
         self.predict(Function::Load, &rates)
     }
 
-    /// Learns the load that a site had.
+    /// Learns the measured load of a site.
     pub fn learn_load(&mut self, rates: Rates, load: f64) {
         self.learn(Function::Load, &rates, load);
     }
 
-    /// How well transactions at one site are predicted, as the sum of their parts.
+    /// The accuracy of predictions for transactions at one site, as the sum of their parts.
     pub fn whole(&self) -> &Score {
         &self.whole
     }
 
-    /// The functions by name, to be shown.
+    /// The functions by name, for display.
     pub fn functions(&self) -> [(&'static str, &Linear); 12] {
         let names = functions().map(|(name, ..)| name);
         std::array::from_fn(|at| (names[at], &self.functions[at]))
@@ -287,7 +288,7 @@ mod tests {
         partitions: [2.0, 3.0],
     };
 
-    /// Table 1, read back: which parts a transaction has.
+    /// Table 1, read back: the parts of each kind of transaction.
     #[test]
     fn transactions_take_the_functions_of_table_1() {
         let costs = Costs::default();
@@ -303,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn predictions_move_towards_what_was_observed_and_only_where_it_was() {
+    fn predictions_move_towards_observations_and_only_there() {
         let mut costs = Costs::default();
         let before = costs.transaction(&WORK);
         (0..50).for_each(|_| costs.learn_transaction(&WORK, &Parts { lock: 400.0, ..before }));

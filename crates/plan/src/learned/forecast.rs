@@ -7,26 +7,26 @@
 //!                           d / (1 − used)             each held while the next is waited for
 //! ```
 //!
-//! At a throughput X, the utilisation of sites and locks grows with X, and so does the time that
-//! transactions wait for them. By Little's law, X times the mean response time is N. The X for
-//! which that holds is the prediction. It never exceeds what the busiest site or the most contended
-//! lock can serve; where nothing is busy, latency is the limit.
+//! At a throughput X, the utilisation of sites and locks grows with X, and so do the waits for
+//! them. By Little's law, X times the mean response time is N. The prediction is the X for which
+//! that holds. It never exceeds the capacity of the busiest site or the most contended lock; if
+//! nothing is busy, latency is the limit.
 //!
-//! **A lock** is held for as long as such transactions hold theirs without waiting (at one site,
-//! and over several, both measured), and while later locks are waited for. So one slow lock slows
-//! those before it. A transaction does not wait for itself: its own share is taken out of each
-//! lock's load.
+//! **A lock** is held for the measured time without waits (one figure for single-site transactions,
+//! one for distributed ones), and during the waits for later locks. So one slow lock slows those
+//! before it. A transaction does not wait for itself: its own share is subtracted from each lock's
+//! load.
 //!
 //! **Worked example.** Two clients in 500 write the same row at one site, held for 0.3 ms. At
-//! 10,000 transactions a second the lock's utilisation is 40 × 0.0003 = 0.012: nobody waits. If
-//! they write over two sites, the lock is held for 7 ms, its utilisation is 0.28, and each waits
-//! for 7 · 0.28 / 0.72 = 2.7 ms.
+//! 10,000 transactions per second the lock's utilisation is 40 × 0.0003 = 0.012: there are no
+//! waits. If they write over two sites, the lock is held for 7 ms, its utilisation is 0.28, and
+//! each waits for 7 · 0.28 / 0.72 = 2.7 ms.
 //!
-//! Tables that nobody writes count as present everywhere ([`Grid::holders`]).
+//! Tables without writes count as present everywhere ([`Grid::holders`]).
 //!
-//! Predictions are compared with each other, made of the same samples, and with measured
-//! throughput. Left out: the difference between several processors and one fast one, waits for
-//! replicas, and growing queues: under overload less is served than predicted.
+//! Predictions from the same samples are compared with each other, and with measured throughput.
+//! Left out: the difference between several processors and one fast one, waits for replicas, and
+//! growing queues: under overload the actual throughput is lower than predicted.
 
 use super::cost::{Parts, Work};
 use super::grid::{Grid, Layout};
@@ -37,22 +37,22 @@ use std::ops::Range;
 
 /// A transaction in the network. Times are in seconds.
 struct Job {
-    /// Where it runs, and for how long it keeps the whole site.
+    /// Its sites, and the processor time it uses at each.
     sites: Vec<(SiteId, f64)>,
-    /// Those of all visits that are its own, in the order in which the locks are taken.
+    /// The range of its own visits in `Network::visits`, in the order in which it takes the locks.
     visits: Range<usize>,
-    /// What it takes without waiting for sites and locks.
+    /// Its time without waits for sites and locks.
     takes: f64,
-    /// For how long it holds its locks, if it waits for none.
+    /// Its lock hold time without waits.
     holds: f64,
 }
 
-/// A design with those who visit it.
+/// A design and the jobs that run on it.
 pub(crate) struct Network {
     jobs: Vec<Job>,
-    /// The locks that are visited.
+    /// The locks of all visits.
     visits: Vec<u32>,
-    /// What a transaction takes of each site, by its number, on average.
+    /// The mean processor time of a job at each site, by the site's number.
     demand: Vec<f64>,
     locks: usize,
     /// The share of transactions that run over several sites.
@@ -60,7 +60,7 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// The network of a layout, visited by every other sample of its grid: those that did not
+    /// The network of a layout, with every other sample of its grid as a job: those that did not
     /// propose it.
     pub(crate) fn of(known: &Known, grid: &Grid<'_>, layout: &Layout) -> Network {
         let (firsts, holders) = (layout.first_locks(), grid.holders(layout));
@@ -74,7 +74,8 @@ impl Network {
             across += if is_distributed { 1.0 } else { 0.0 };
             let ran = if is_distributed { laid.masters(grid, layout) } else { free };
             let [reads, writes] = laid.sample.rows.map(|rows| rows as f64);
-            // The router spreads what several sites can run; over several, each has its part to do.
+            // The router spreads transactions that several sites can run; of a distributed one,
+            // each site does a part.
             let busy = if is_distributed {
                 known.busy_across([reads, writes], ran.len())
             } else {
@@ -92,8 +93,7 @@ impl Network {
             let over_us = if is_distributed { holds_us } else { 0.0 };
             let partitions = [laid.read.len(), laid.written.len()].map(|count| count as f64);
             let work = Work { rows: [reads, writes], partitions, ..Work::default() };
-            // What locks are waited for is worked out below: what was learned of it has the last
-            // jam in it.
+            // Lock waits are computed below; the learned ones include the last congestion.
             let own = Parts { lock: 0.0, ..known.costs.transaction(&work) };
             let takes = (own.total() + over_us) / 1e6;
             let first = visits.len();
@@ -109,12 +109,12 @@ impl Network {
         Network { jobs, visits, demand, locks: layout.locks(), across: across * each }
     }
 
-    /// Transactions a second of so many clients.
+    /// Transactions per second with this number of clients.
     ///
     /// # Panics
-    /// If nobody visits it.
+    /// If there are no jobs.
     pub(crate) fn per_second(&self, clients: f64) -> f64 {
-        assert!(!self.jobs.is_empty(), "what is served is told by those who are served");
+        assert!(!self.jobs.is_empty(), "a network has jobs");
         let count = self.jobs.len() as f64;
         let takes = self.jobs.iter().map(|visitor| visitor.takes).sum::<f64>() / count;
         let busiest = self.demand.iter().copied().fold(0.0, f64::max);
@@ -127,8 +127,8 @@ impl Network {
         low
     }
 
-    /// True if at a rate the same jobs take less time than in another design, and that is no chance: it exceeds so many
-    /// standard errors.
+    /// True if at a rate the same jobs take significantly less time than in another design: the
+    /// difference exceeds this number of standard errors.
     pub(crate) fn is_significantly_faster(
         &self,
         other: &Network,
@@ -144,12 +144,12 @@ impl Network {
         sum > standard_errors * (squares - sum * sum / count).max(0.0).sqrt()
     }
 
-    /// What a transaction takes at a rate, in seconds, on average; `None` if it cannot be served.
+    /// The mean time of a job at a rate, in seconds; `None` if the rate is beyond the capacity.
     fn takes(&self, per_second: f64) -> Option<f64> {
         Some(self.times(per_second)?.sum::<f64>() / self.jobs.len().max(1) as f64)
     }
 
-    /// What each visitor takes.
+    /// The time of each job.
     fn times(&self, per_second: f64) -> Option<impl Iterator<Item = f64>> {
         let used: Vec<f64> = self.demand.iter().map(|busy| busy * per_second).collect();
         if used.iter().any(|used| *used >= Tuning::SATURATED) {
@@ -163,7 +163,7 @@ impl Network {
         }))
     }
 
-    /// How long each waits for locks.
+    /// The lock waits of each job.
     fn waits(&self, per_second: f64) -> Option<Vec<f64>> {
         let each = per_second / self.jobs.len().max(1) as f64;
         let holds = self.jobs.iter().map(|visitor| (visitor.holds, visitor.visits.len()));
@@ -186,7 +186,7 @@ impl Network {
                     if used >= Tuning::SATURATED {
                         return None;
                     }
-                    // It was held while those after it were waited for.
+                    // The lock was held during the waits for the later ones.
                     *held = visitor.holds + Tuning::HELD_WHILE_WAITING * wait;
                     wait += left / (1.0 - used);
                 }
@@ -196,7 +196,7 @@ impl Network {
         Some(waits)
     }
 
-    /// For which share of the time each lock is held, at a rate.
+    /// The share of the time for which each lock is held, at a rate.
     pub(crate) fn held(&self, per_second: f64) -> Vec<f64> {
         let each = per_second / self.jobs.len().max(1) as f64;
         let mut held = vec![0.0; self.locks];
@@ -214,8 +214,8 @@ mod tests {
     use crate::learned::grid::tests::{S1, S2, design, workload};
     use isomer_design::Key;
 
-    /// The network of transactions that write these keys, one after the other, if the keys from 10
-    /// on are at a site, and those before at the first; with cuts at other keys.
+    /// The network of transactions that write these keys, one after the other. Keys from 10 on are
+    /// at `second`, those before at the first site; partitions are cut at `cuts`.
     fn network(written: impl Fn(i64) -> Vec<i64>, second: SiteId, cuts: &[i64]) -> Network {
         let (design, workload) = (design(&[10], second), workload(written));
         let known = Known { workload, ..Known::new(&Tuning::default()) };
@@ -227,7 +227,7 @@ mod tests {
         Network::of(&known, &grid, &layout)
     }
 
-    /// What is served of them.
+    /// Their throughput.
     fn served(
         written: impl Fn(i64) -> Vec<i64>,
         second: SiteId,
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_border_through_what_is_hot_lets_everybody_wait_for_its_locks() {
+    fn a_border_through_hot_keys_makes_all_clients_wait_for_locks() {
         let [together, apart] = [S1, S2].map(|second| served(|_| vec![9, 10], second, &[], 500.0));
         assert!(together < 2000.0, "held for half a millisecond: {together}");
         assert!(apart < 50.0, "held for twenty: {apart}");
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_waits_for_locks_a_second_site_serves_as_much_again() {
+    fn without_lock_waits_a_second_site_doubles_throughput() {
         let keys = |number: i64| vec![if number % 4 < 2 { -number } else { 10 + number }];
         let cuts: Vec<i64> = (-2000..2010).collect();
         let [one, two] = [S1, S2].map(|second| served(keys, second, &cuts, 1e6));
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn few_clients_get_what_latency_leaves() {
+    fn with_few_clients_latency_is_the_limit() {
         let cuts: Vec<i64> = (-2000..0).collect();
         let served = |clients| served(|number| vec![-number], S1, &cuts, clients);
         assert!((1.9..2.1).contains(&(served(2.0) / served(1.0))));
@@ -267,8 +267,8 @@ mod tests {
         assert!((1.8..2.2).contains(&(cut / whole)), "{whole} {cut}");
     }
     #[test]
-    fn a_few_that_are_sooner_may_be_chance_and_many_are_not() {
-        // One in so many writes on both sides of 10.
+    fn a_few_faster_transactions_may_be_chance_and_many_are_not() {
+        // One transaction in `one_in` writes on both sides of 10.
         let is_sooner = |one_in: i64| {
             let keys = |number: i64| if number % one_in == 1 { vec![9, 10] } else { vec![-number] };
             let cuts: Vec<i64> = (-2000..0).collect();

@@ -1,9 +1,10 @@
-//! The global plan: where everything would be if it could be placed anew.
+//! The global plan: the best placement of everything at once.
 //!
 //! Local improvement around single transactions ([`super::planner`]) ends in a local optimum: from
-//! masters placed by chance it stops with pieces of some ten partitions, whose borders no single
-//! step improves. So once in a while all samples are partitioned together; what the paper moves along with
-//! single transactions' partitions (5.3.3, piggybacking) is brought together here:
+//! randomly placed masters it stops with fragments of some ten partitions, whose borders no single
+//! step improves. So from time to time all samples are partitioned together. This also replaces the
+//! piggybacking of the paper (5.3.3), which moves further partitions along with those of single
+//! transactions:
 //!
 //! ```text
 //!   samples ─▶ candidates ─▶ the best ── large gain, worth its copies? ─▶ adopted
@@ -11,26 +12,27 @@
 //!   journal ◀──── in batches ◀──── moves first; when all have arrived, splits ◀┘
 //! ```
 //!
-//! An adopted plan is carried out in batches, each a decision in the journal. Partitions that no
-//! sample accesses stay.
-//! While a plan is on probation nothing else is replicated and only hot locks are split. After the
-//! first plan, single transactions no longer move masters. A plan that only rebalances
-//! ([`super::candidate_design`]) restricts nothing.
+//! An adopted plan is executed in batches, each a decision in the journal. Partitions that no
+//! sample accesses stay. While a plan is on probation nothing else is replicated and only hot locks
+//! are split. After the first plan, single transactions no longer move masters. A plan that only
+//! rebalances ([`super::candidate_design`]) restricts nothing.
 //!
-//! **GlobalPlanner takes 0.1 s or more**, so it runs on a thread of its own, on a copy of what is known
-//! ([`super::known`]): [`GlobalPlanner::begin`], [`GlobalPlan::draw`], [`GlobalPlanner::end`].
+//! **A global plan takes 0.1 s or more to compute**, so it is drawn on a thread of its own, on a
+//! copy of the knowledge ([`super::known`]): [`GlobalPlanner::begin`], [`GlobalPlan::draw`],
+//! [`GlobalPlanner::end`].
 //!
-//! **Only copying counts as cost.** The rest of a change's time is mostly waiting for a lock that
-//! others hold anyway. Under overload that is half a second, and at that price a plan that would
-//! end the overload did not seem to pay.
+//! **Only copying counts as cost.** The rest of a change's time is mostly a wait for a lock that is
+//! held anyway. Under overload that wait is half a second, and at that price a plan that ends the
+//! overload would not seem to pay off.
 //!
 //! **Damping.**
 //!
 //! - A plan is drawn for the design with all changes in flight applied, so nothing is moved twice.
 //! - After a plan that was not adopted the pause doubles. It ends at once if a hot spot has moved
 //!   ([`super::regime`]).
-//! - If clearly less is served after a plan than before it, it is rolled back ([`super::trial`]), and the next
-//!   one is drawn after the longest pause: a forecast that promises too much would do so again.
+//! - If throughput after a plan is clearly lower than before, the plan is rolled back
+//!   ([`super::trial`]), and the next one is drawn after the longest pause: the same forecast would
+//!   promise too much again.
 
 use super::Range;
 use super::candidate_design::CandidateDesign;
@@ -41,23 +43,23 @@ use isomer_design::{Access, Change, Key, SiteId, Step, TableId};
 use isomer_strategy::Need;
 use std::collections::VecDeque;
 
-/// What is still to be moved, and where to; and what is to be split after that.
+/// The remaining moves, and the splits that follow them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GlobalPlan {
     moves: VecDeque<(Range, SiteId)>,
     splits: VecDeque<(TableId, Key)>,
     why: String,
-    /// It only lets full sites hand something over.
+    /// True if it only relieves full sites.
     is_rebalance: bool,
-    /// What each of them takes and saves, on average.
+    /// The cost and the saving of each change, on average.
     cost_us: f64,
     benefit_us: f64,
 }
 
-/// A global plan, and where what it moves was mastered before.
+/// A global plan, and the former masters of the ranges it moves.
 pub(crate) type Drawn = (GlobalPlan, Vec<(Range, SiteId)>);
 
-/// The global plan that is carried out, and when the next one is drawn.
+/// The global plan in execution, and the schedule of the next one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GlobalPlanner {
     pub(crate) global_plan: GlobalPlan,
@@ -68,39 +70,39 @@ pub(crate) struct GlobalPlanner {
     pub(crate) has_adopted: bool,
 }
 
-/// When one was drawn last, and what came of it.
+/// The time and the result of the last drawing.
 #[derive(Clone, Copy, Debug)]
 struct Last {
     drawn_ns: u64,
-    /// What was served then a second, if that is known.
+    /// Transactions per second at that time, if known.
     served: Option<f64>,
     adopted: bool,
 }
 
 impl GlobalPlanner {
-    /// True for a while after a global plan was adopted, as nobody knows yet what it brings.
+    /// True for a while after a global plan was adopted, until its effect is known.
     pub(crate) fn in_probation(&self, now_ns: u64) -> bool {
         self.last.is_some_and(|last| last.adopted && now_ns < last.drawn_ns + self.pause_ns)
     }
 
-    /// The pause is over, or the workload has changed so that it should be.
+    /// True if the pause is over.
     fn is_time(&self, situation: &Situation<'_>) -> bool {
         self.last.is_none_or(|last| situation.now_ns >= last.drawn_ns + self.pause_ns)
     }
 
-    /// The workload has become another one: what was tried before says nothing about it.
+    /// The workload has changed: earlier attempts say nothing about it.
     pub(crate) fn regime_changed(&mut self) {
         (self.pause_ns, self.last, self.trial) = (0, None, None);
     }
 
-    /// True if a global plan is to be drawn now.
+    /// Returns true if a global plan is to be drawn now, and judges the last one.
     pub(crate) fn begin(&mut self, situation: &Situation<'_>) -> bool {
         self.judge(situation);
         let Situation { now_ns, known, .. } = *situation;
         let workload = &known.workload;
         let has_enough = workload.len() >= known.tuning.plan_samples_min;
         let is_known = has_enough && workload.reservoir.renewed.is_none();
-        // Where nobody runs over several sites, nothing is gained.
+        // Without distributed transactions a plan gains nothing.
         let is_needed = is_known && known.traffic.across > 0.0;
         if !is_needed || !self.global_plan.is_done() || !self.is_time(situation) {
             return false;
@@ -110,10 +112,11 @@ impl GlobalPlanner {
         true
     }
 
-    /// What was [begun](GlobalPlanner::begin) is drawn, and adopted if there is something.
+    /// Ends a drawing that was [begun](GlobalPlanner::begin), and adopts the plan if there is one.
     pub(crate) fn end(&mut self, tuning: &Tuning, drawn: Option<Drawn>) {
         let least_ns = tuning.signal_ns();
-        // Unless everything is placed anew, the design is the one it was, but for a few borders.
+        // Unless everything was placed anew, the design differs from the old one by a few borders
+        // only.
         self.pause_ns = (2 * self.pause_ns).clamp(least_ns, Tuning::PLAN_PAUSE_MAX_NS);
         let Some((global_plan, masters)) = drawn else { return };
         let last = self.last.as_mut().expect("it was begun");
@@ -124,12 +127,12 @@ impl GlobalPlanner {
         self.global_plan = global_plan;
     }
 
-    /// Takes the last global plan back, if less is served since then.
+    /// Rolls back the last global plan if throughput has fallen since.
     fn judge(&mut self, situation: &Situation<'_>) {
         let Some(mut trial) = self.trial.take() else { return };
         let Situation { now_ns, known, .. } = *situation;
         if !known.traffic.full().is_empty() {
-            // What is served then depends on what has to go for want of memory.
+            // Throughput then depends on the evictions for lack of memory.
             return;
         }
         let is_carried_out = self.global_plan.is_done() && !known.recent.is_moving(now_ns);
@@ -146,8 +149,8 @@ impl GlobalPlanner {
 }
 
 impl GlobalPlan {
-    /// The best draft as a global plan, if what it saves within the horizon is more than what copying
-    /// takes, and it promises as much as it has to. It takes its time.
+    /// Draws the best candidate as a global plan, if its saving within the horizon exceeds the cost
+    /// of copying and it meets the required gain. Takes 0.1 s or more.
     pub(crate) fn draw(situation: &Situation<'_>) -> Option<Drawn> {
         let design = situation.known.recent.with_in_flight(situation.now_ns, situation.design);
         let situation = &Situation { design: &design, ..*situation };
@@ -156,7 +159,7 @@ impl GlobalPlan {
         let costs = moves.iter().map(|(need, site)| situation.necessary_us(need, *site));
         let copies = moves.iter().map(|(need, site)| situation.known.copying_us(need, *site));
         let (cost_us, copying_us): (f64, f64) = (costs.sum(), copies.sum());
-        // What all clients take in this time, and by which share of it they will be sooner.
+        // The time of all clients within the horizon, and the share of it that is saved.
         let seconds = situation.known.tuning.horizon_ns as f64 / 1e9;
         let all_us = 1e6 * seconds * situation.known.traffic.clients();
         let saved_us = (1.0 - now / serves) * all_us;
@@ -176,7 +179,7 @@ impl GlobalPlan {
         Some((GlobalPlan { moves, splits, why, is_rebalance, cost_us, benefit_us }, masters))
     }
 
-    /// Everything where it was before another one.
+    /// The plan that moves everything back to its former masters.
     fn back(trial: Trial, after: f64) -> GlobalPlan {
         let (moves, before) = (trial.masters.into(), trial.before);
         let why = format!(
@@ -189,13 +192,13 @@ impl GlobalPlan {
         self.moves.is_empty() && self.splits.is_empty()
     }
 
-    /// The next changes, about so many. What is gone or there already is passed over, and what
-    /// should go where there is no memory for it.
+    /// The next changes, about `situation.budget` of them. Moves are skipped if they are no longer
+    /// possible or necessary, or if the target has no memory for them.
     pub(crate) fn next(&mut self, situation: &Situation<'_>) -> Vec<Step> {
         if !self.moves.is_empty() {
             return self.next_moves(situation);
         }
-        // What is split on its way leaves half of it behind.
+        // A split during a move would leave half of the partition behind.
         if situation.known.recent.is_moving(situation.now_ns) {
             return Vec::new();
         }

@@ -1,5 +1,5 @@
-//! Samples laid over the partitions of a design: which of them each accesses, worked out once for
-//! all that is asked about a design and its like.
+//! Samples laid over the partitions of a design: the partitions that each sample accesses, computed
+//! once for all evaluations of the design and its variants.
 //!
 //! ```text
 //!   partitions    0: t [0..10) s1     1: t [10..20) s2     2: t [20..) s2 s1
@@ -7,8 +7,8 @@
 //!   layout        another place for some of them, and where they are cut:   0 ▶ s2,  1 cut at 15
 //! ```
 //!
-//! A [`Layout`] is another design over the same partitions: other masters, and cuts. So a hundred
-//! drafts cost what it takes to look at small numbers, not to look up keys.
+//! A [`Layout`] is a variant of the design over the same partitions, with other masters and cuts. A
+//! hundred variants cost lookups of small numbers instead of lookups of keys.
 
 use super::tuning::Tuning;
 use super::workload::Sample;
@@ -26,17 +26,16 @@ pub(crate) struct Grid<'s> {
     pub(crate) laid: Vec<MappedSample<'s>>,
 }
 
-/// A sample, and the numbers of the partitions that it reads and writes, in the order of their
-/// keys.
+/// A sample, and the numbers of the partitions that it reads and writes, in key order.
 pub(crate) struct MappedSample<'s> {
     pub(crate) sample: &'s Sample,
     pub(crate) read: Vec<u32>,
     pub(crate) written: Vec<u32>,
-    /// The written keys, each with the place of its partition among the written ones.
+    /// The written keys, each with the index of its partition among the written ones.
     pub(crate) keys: Vec<(u32, &'s Key)>,
 }
 
-/// Where the partitions of a grid would be, and how they would be cut.
+/// The placement and the cuts of a grid's partitions.
 pub(crate) struct Layout {
     pub(crate) placements: Vec<Placement>,
     pub(crate) cuts: Vec<Vec<Key>>,
@@ -87,29 +86,30 @@ impl<'s> Grid<'s> {
         laid
     }
 
-    /// The number of a partition; what is new gets the next one.
+    /// The number of a partition; a new one gets the next number.
     fn number(&mut self, need: Need) -> u32 {
         let next = self.partitions.len() as u32;
         let at = *self.numbers.entry((need.table, need.range.start.clone())).or_insert(next);
         if at == next {
-            // Who is to have it, is to be its master.
+            // A need to write means that the site must be the master.
             self.partitions.push(Need { access: Access::Write, ..need });
         }
         at
     }
 
-    /// What goes where, by its name.
+    /// Replaces the numbers in moves by partitions.
     pub(crate) fn named(&self, moves: &[(u32, SiteId)]) -> Vec<(Need, SiteId)> {
         moves.iter().map(|(at, site)| (self.partitions[*at as usize].clone(), *site)).collect()
     }
 
-    /// Partitions in the order of their keys, with their numbers.
+    /// Partitions in key order, with their numbers.
     pub(crate) fn in_order(&self) -> impl Iterator<Item = (TableId, u32)> {
         self.numbers.iter().map(|((table, _), number)| (*table, *number))
     }
 
-    /// Who can read each partition. What is in a table that nobody writes to is wherever it is
-    /// read, soon: that costs nothing to keep.
+    /// The sites that can read each partition. Tables without writes count as replicated
+    /// everywhere, because replicas of them soon exist wherever they are read and cost nothing to
+    /// keep.
     pub(crate) fn holders(&self, layout: &Layout) -> Vec<SiteSet> {
         let partitions = self.partitions.iter().zip(&layout.placements);
         let holders =
@@ -120,7 +120,7 @@ impl<'s> Grid<'s> {
         holders.collect()
     }
 
-    /// The design as it is.
+    /// The unchanged design.
     pub(crate) fn layout(&self) -> Layout {
         let placements = self.partitions.iter().map(|need| need.placement.clone()).collect();
         Layout { placements, cuts: vec![Vec::new(); self.partitions.len()] }
@@ -128,27 +128,27 @@ impl<'s> Grid<'s> {
 }
 
 impl MappedSample<'_> {
-    /// All that it accesses.
+    /// All partitions that it accesses.
     pub(crate) fn all(&self) -> impl Iterator<Item = u32> {
         self.written.iter().chain(&self.read).copied()
     }
 
-    /// The sites that can run it.
+    /// The sites that can run it alone.
     pub(crate) fn free_sites(&self, layout: &Layout, holders: &[SiteSet]) -> SiteSet {
         let masters = self.written.iter().map(|p| SiteSet::of(layout.master(*p)));
         let able = masters.chain(self.read.iter().map(|p| holders[*p as usize].clone()));
         able.reduce(|all, these| &all & &these).unwrap_or(SiteSet::EMPTY)
     }
 
-    /// The sites that it runs over if it runs where its partitions are, of those that are not
-    /// everywhere.
+    /// The masters of its partitions, without those that count as replicated everywhere: the sites
+    /// of the transaction if it is distributed.
     pub(crate) fn masters(&self, grid: &Grid<'_>, layout: &Layout) -> SiteSet {
         let is_placed = |at: &u32| grid.written.contains(&grid.partitions[*at as usize].table);
         self.all().filter(is_placed).map(|partition| layout.master(partition)).collect()
     }
 
-    /// The locks that it takes, in order, where partitions have these first ones. Who writes a
-    /// range without naming keys takes the first.
+    /// The locks that it takes, in order; `firsts` are the first locks of the partitions. A writer
+    /// of a range without keys takes the first lock.
     pub(crate) fn locks(&self, layout: &Layout, firsts: &[u32]) -> Vec<u32> {
         let first = |partition: u32| firsts[partition as usize];
         if self.keys.is_empty() {
@@ -169,13 +169,13 @@ impl Layout {
         self.placements[partition as usize].master
     }
 
-    /// A partition goes to another site, and leaves nothing behind.
+    /// Moves a partition to another site, without leaving a replica.
     pub(crate) fn bring(&mut self, partition: u32, to: SiteId) {
         let placement = &mut self.placements[partition as usize];
         *placement = Placement { master: to, replicas: placement.replicas.without(to) };
     }
 
-    /// The number of the first lock of each partition: one for each of its parts.
+    /// The number of the first lock of each partition; a partition has one lock per part.
     pub(crate) fn first_locks(&self) -> Vec<u32> {
         let parts = self.cuts.iter().map(|cuts| cuts.len() as u32 + 1);
         let firsts = parts.scan(0, |next, parts| {
@@ -185,12 +185,12 @@ impl Layout {
         firsts.collect()
     }
 
-    /// How many locks there are.
+    /// The number of locks.
     pub(crate) fn locks(&self) -> usize {
         self.cuts.iter().map(|cuts| cuts.len() + 1).sum()
     }
 
-    /// The part of a partition that a key is in.
+    /// The part of a partition that contains a key.
     pub(crate) fn part_of(&self, partition: u32, key: &Key) -> u32 {
         self.cuts[partition as usize].partition_point(|cut| cut <= key) as u32
     }
@@ -207,7 +207,8 @@ pub(crate) mod tests {
     pub(crate) const S1: SiteId = SiteId(1);
     pub(crate) const S2: SiteId = SiteId(2);
 
-    /// A table cut at some keys: the first partition at the first site, the others at another.
+    /// A table cut at some keys, with the first partition at the first site and the others at
+    /// `others`.
     pub(crate) fn design(cuts: &[i64], others: SiteId) -> Design {
         let schema = Schema::new("t", vec![Column::new("id", ColumnType::Int64)], &["id"]).unwrap();
         let mut design = Design::new([S1, S2]).unwrap();
@@ -217,7 +218,7 @@ pub(crate) mod tests {
         design
     }
 
-    /// Two thousand transactions that write such keys.
+    /// Two thousand transactions that write the keys of `written`.
     pub(crate) fn workload(written: impl Fn(i64) -> Vec<i64>) -> Workload {
         let mut workload = Workload::new(Damping::default(), 0);
         for number in 0..2000 {
@@ -230,7 +231,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_nobody_writes_is_everywhere() {
+    fn tables_without_writes_count_as_present_everywhere() {
         let mut design = design(&[10], S2);
         let schema = Schema::new("u", vec![Column::new("id", ColumnType::Int64)], &["id"]).unwrap();
         design.create_table(TableId(2), schema, [(Key::min(), Placement::at(S2))]).unwrap();

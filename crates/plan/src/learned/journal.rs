@@ -1,15 +1,15 @@
-//! The journal of decisions: what was looked at, what was chosen and why, what became of it.
+//! The journal of decisions: alternatives, choice, reason, and effect.
 //!
 //! ```text
-//!   decided ──▶ its changes are made, or not ──▶ what they took
-//!           └─▶ transactions that touch what changed, before and after ──▶ what they brought
-//!           └─▶ a later decision takes back what it changed
-//!                                     all of them ──▶ how often was the promise kept? ([`Summary`])
+//!   decided ──▶ its changes are made, or not ──▶ their time
+//!           └─▶ transactions on the changed ranges, before and after ──▶ their effect
+//!           └─▶ a later decision undoes them
+//!                        all decisions ──▶ how often was the promise kept? ([`Summary`])
 //! ```
 //!
-//! Only decisions that ask for changes are kept, the last [`Tuning::JOURNAL_MAX`] of them. The effect is
-//! measured on the first [`Tuning::MANY`] measured transactions after the changes, for a few decisions
-//! at a time: so memory and work are bounded.
+//! Only decisions with changes are kept, the last [`Tuning::JOURNAL_MAX`] of them. The effect is
+//! measured on the first [`Tuning::MANY`] measured transactions after the changes, for a few
+//! decisions at a time, so memory and work are bounded.
 
 use super::planner::Candidate;
 use super::range::Range;
@@ -20,27 +20,27 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 
-/// What became of a change.
+/// The result of a change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ChangeResult {
-    /// It is on its way, or was only recommended.
+    /// It is in flight, or was only recommended.
     Open,
-    /// It was made, and took so many nanoseconds.
+    /// It was made, and took this number of nanoseconds.
     Made(u64),
-    /// It was not made, and why.
+    /// It was not made, for this reason.
     Failed(String),
 }
 
-/// Mean latencies of the transactions that touch what changed, in microseconds.
+/// Mean latencies of the transactions that touch the changed ranges, in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Effect {
-    /// How many of them there were thought to be within the horizon.
+    /// The number of such transactions that was expected within the horizon.
     pub expected: f64,
-    /// Before; of the samples that there were.
+    /// Before the changes, over the samples at that time.
     pub before_us: Option<f64>,
-    /// After; `None` until there were enough.
+    /// After the changes; `None` until there are enough measurements.
     pub after_us: Option<f64>,
-    /// How many were looked at so far.
+    /// The number of measured transactions after the changes.
     pub seen: u32,
 }
 
@@ -51,25 +51,25 @@ impl Effect {
         Some(self.before_us? - self.after_us?)
     }
 
-    /// The foretold saving per transaction, in microseconds, if all of them together save
+    /// The predicted saving per transaction, in microseconds, if all of them together save
     /// `saves_us`; `None` if no transaction was expected.
     pub fn foretold_us(&self, saves_us: f64) -> Option<f64> {
         (self.expected > 0.0).then(|| saves_us / self.expected)
     }
 }
 
-/// What decisions promised, and what they brought.
+/// The promises of decisions, and their measured effects.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Summary {
     /// Decisions that changed the design.
     pub decisions: u64,
-    /// Those that promised to save something and whose effect was measured.
+    /// Decisions that promised a saving and whose effect was measured.
     pub measured: u64,
-    /// By which share of the promise what these brought differs from it: the median.
+    /// The median relative difference between their effects and their promises.
     pub median_error: Option<f64>,
-    /// The share of these that brought as much as was promised, or more.
+    /// The share of them that saved at least what was promised.
     pub as_promised: Option<f64>,
-    /// The share of all that were taken back by later ones, in whole or in part.
+    /// The share of all decisions that later ones undid, in whole or in part.
     pub taken_back: Option<f64>,
 }
 
@@ -98,7 +98,7 @@ impl Summary {
         }
     }
 
-    /// In a sentence.
+    /// The summary as a sentence.
     pub fn to_text(&self) -> String {
         let percent =
             |share: Option<f64>| share.map_or("?".to_owned(), |s| format!("{:.0} %", 100.0 * s));
@@ -115,26 +115,26 @@ impl Summary {
 /// A decision.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Entry {
-    /// Counted from 1.
+    /// The number, counted from 1.
     pub number: u64,
-    /// When it was made.
+    /// The time of the decision.
     pub at_ns: u64,
-    /// The transaction that gave the occasion.
+    /// The transaction that triggered it.
     pub trigger: Footprint,
-    /// The sites that were looked at, the best first: the first one was chosen.
+    /// The candidate sites, the best first; the first one was chosen.
     pub candidates: Vec<Candidate>,
     /// Where the transaction ran.
     pub place: Place,
-    /// It is carried out; otherwise it is a recommendation.
+    /// True if it is executed; otherwise it is a recommendation.
     pub in_force: bool,
-    /// What became of the chosen changes, in their order.
+    /// The results of the chosen changes, in their order.
     pub fates: Vec<ChangeResult>,
-    /// What they brought.
+    /// Their effect.
     pub effect: Effect,
-    /// The later decision that took some of it back.
+    /// The later decision that undid a part of it.
     pub taken_back_by: Option<u64>,
     pub(crate) ranges: Vec<Range>,
-    /// What those that were looked at since then took together.
+    /// The sum of the latencies of the transactions measured since then.
     pub(crate) took_us: f64,
 }
 
@@ -149,8 +149,8 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Enters a decision and gives it its number. It takes back what was `undone`. What is only recommended, and was
-    /// before, is not entered again.
+    /// Enters a decision and gives it its number; `undone` are the earlier changes that it
+    /// reverses. A recommendation that repeats an earlier one is not entered again.
     pub(crate) fn enter(&mut self, mut entry: Entry, undone: &[Change]) {
         let is_told = |change| self.entry_of(change).is_some_and(|at| !self.entries[at].in_force);
         if !entry.in_force && entry.changes().all(is_told) {
@@ -179,19 +179,19 @@ impl Journal {
         self.entries.push_back(entry);
     }
 
-    /// Where the last decision is that asked for a change.
+    /// The index of the last decision that asked for a change.
     fn entry_of(&self, change: &Change) -> Option<usize> {
         let number = self.asked.get(change)?;
         self.entries.binary_search_by_key(number, |entry| entry.number).ok()
     }
 
-    /// A change was made, or was not.
+    /// Records the result of a change: its duration, or the reason of its failure.
     pub(crate) fn hear(&mut self, change: &Change, took_ns: &Result<u64, String>) {
         let fate = match took_ns {
             Ok(took) => ChangeResult::Made(*took),
             Err(why) => ChangeResult::Failed(why.clone()),
         };
-        // It belongs to the latest decision that asked for it.
+        // The result belongs to the latest decision that asked for the change.
         let Some(at) = self.entry_of(change) else { return };
         let entry = &mut self.entries[at];
         let is_open = |(asked, fate): (&Change, &_)| asked == change && *fate == ChangeResult::Open;
@@ -201,7 +201,7 @@ impl Journal {
         }
     }
 
-    /// A transaction ran and took so long.
+    /// Records the latency of a transaction.
     pub(crate) fn observe(
         &mut self,
         now_ns: u64,
@@ -223,7 +223,7 @@ impl Journal {
                 entry.took_us += took_us;
                 let effect = &mut entry.effect;
                 effect.seen += 1;
-                // Few say nothing: one that waited long is most of them.
+                // A few measurements say nothing: one long wait would dominate them.
                 let enough = effect.seen as usize >= Tuning::MANY;
                 effect.after_us = enough.then(|| entry.took_us / f64::from(effect.seen));
             }
@@ -231,12 +231,12 @@ impl Journal {
         });
     }
 
-    /// Decisions are counted on from this number.
+    /// Continues the numbers of decisions after this one.
     pub(crate) fn count_from(&mut self, number: u64) {
         self.made = self.made.max(number);
     }
 
-    /// How many decisions there were.
+    /// The number of decisions so far.
     pub fn len(&self) -> u64 {
         self.made
     }
@@ -246,7 +246,7 @@ impl Journal {
         self.made == 0
     }
 
-    /// What those that are kept promised and brought.
+    /// The summary of the decisions that are kept.
     pub fn summary(&self) -> Summary {
         Summary::of(self.entries.iter())
     }
@@ -256,8 +256,7 @@ impl Journal {
         self.entries.iter().rev()
     }
 
-    /// The decisions that changed the partition of a key, the newest first: how it came to be where
-    /// it is.
+    /// The decisions that changed the partition of a key, the newest first.
     pub fn about<'a>(&'a self, table: TableId, key: &'a Key) -> impl Iterator<Item = &'a Entry> {
         let about = move |range: &Range| range.table == table && range.keys.contains(key);
         self.entries().filter(move |entry| entry.ranges.iter().any(about))
@@ -265,12 +264,12 @@ impl Journal {
 }
 
 impl Entry {
-    /// The changes that were chosen.
+    /// The chosen changes.
     fn changes(&self) -> impl Iterator<Item = &Change> {
         self.candidates.iter().take(1).flat_map(Candidate::steps).map(|step| &step.change)
     }
 
-    /// The decision as a person reads it; `design` gives the names.
+    /// The decision as text; `design` gives the names.
     pub fn to_text(&self, design: &Design) -> String {
         let what = if self.in_force { "" } else { ", and would change" };
         let trigger = self.trigger.to_text(design);
@@ -293,7 +292,7 @@ impl Entry {
 }
 
 impl Candidate {
-    /// The candidate as a person reads it, with what became of its changes.
+    /// The candidate as text, with the results of its changes.
     pub fn to_text(&self, design: &Design, fates: Option<&Vec<ChangeResult>>) -> String {
         let Candidate { place, cost_us, benefit_us, run_us, .. } = self;
         let (place, net) = (to_text(*place), self.net_us());
@@ -358,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn promises_and_what_came_of_them_are_summed_up() {
+    fn promises_and_effects_are_summarised() {
         let mut journal = Journal::default();
         enter(&mut journal, true, split(5), &[]);
         assert_eq!(journal.summary(), Summary::default(), "it is on its way");
@@ -370,7 +369,7 @@ mod tests {
         ran(&mut journal, Tuning::MANY - 1, 60.0);
         assert_eq!(journal.summary().measured, 0, "few say nothing");
         ran(&mut journal, 1, 60.0);
-        // 40 µs less, twenty times, where 1000 were promised.
+        // A saving of 40 µs, twenty times, where 1000 µs was promised.
         let summary = journal.summary();
         assert_eq!((summary.decisions, summary.measured), (1, 1));
         assert!((summary.median_error.unwrap() - 0.2).abs() < 1e-9, "{summary:?}");
@@ -385,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_recommended_is_numbered_once() {
+    fn a_repeated_recommendation_gets_one_number() {
         let mut journal = Journal::default();
         (0..3).for_each(|_| enter(&mut journal, false, split(5), &[]));
         enter(&mut journal, false, split(6), &[]);

@@ -1,19 +1,19 @@
-//! What has been learned so far, as one value that can be copied: so that a long computation holds
-//! nobody up.
+//! All learned knowledge as one value that can be copied, so that a long computation blocks no
+//! other thread.
 //!
 //! ```text
-//!   locked      transactions and changes teach Known ────────────────▶ …             adopted, or not
-//!                                             └ a copy                                  ▲
-//!   unlocked                                  ▼                                         │
+//!   locked      transactions and changes train Known ─────────────▶ …        adopted, or not
+//!                                             └ a copy                          ▲
+//!   unlocked                                  ▼                                 │
 //!                                      a situation ─▶ global plan: 0.1 s or more
 //! ```
 //!
-//! A copy is out of date by the time the plan is drawn. So the plan is checked against the design
-//! when it is carried out, and moves that are impossible by then are skipped
+//! The copy is out of date by the time the plan is drawn. The plan is therefore checked against the
+//! design when it is executed, and moves that have become impossible are skipped
 //! ([`super::global_plan`]).
 //!
-//! Left out is the state of the strategy itself: its journal, its transactions in flight, when it
-//! plans again.
+//! Left out is the state of the strategy itself: its journal, its transactions in flight, its
+//! schedule.
 
 use super::cost::Costs;
 use super::range::Range;
@@ -39,10 +39,10 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// Nothing yet.
+    /// No knowledge yet.
     ///
     /// # Panics
-    /// As [`crate::learned::Reservoir::new`], for constants that make no sense.
+    /// As [`crate::learned::Reservoir::new`], for invalid constants.
     pub(crate) fn new(tuning: &Tuning) -> Known {
         Known {
             workload: Workload::new(tuning.damping, 0),
@@ -55,8 +55,8 @@ impl Known {
         }
     }
 
-    /// If enough samples have come to tell whether the workload has become another one: whether it has. Then what speaks of
-    /// the old one is forgotten.
+    /// Ends a renewal of the samples once there are enough to compare. Returns true if the workload
+    /// has changed; then the knowledge of the old one is forgotten.
     pub(crate) fn end_renewal(&mut self, now_ns: u64, design: &Design) -> bool {
         let enough = (self.tuning.plan_samples_min.saturating_mul(2), self.tuning.signal_ns());
         if !self.workload.reservoir.has_enough(now_ns, enough) {
@@ -70,7 +70,7 @@ impl Known {
         is_another
     }
 
-    /// What a decision about a design is made of, if so many changes may be asked for.
+    /// The inputs of a decision about a design, with `budget` changes allowed.
     pub(crate) fn situation<'s>(
         &'s self,
         now_ns: u64,
@@ -81,27 +81,27 @@ impl Known {
     }
 }
 
-/// What a decision is made of: the design, what is known of it, and what may be changed now.
+/// The inputs of a decision: the design, the knowledge of it, and the changes that are allowed now.
 #[derive(Clone, Copy)]
 pub(crate) struct Situation<'a> {
     pub(crate) now_ns: u64,
     pub(crate) design: &'a Design,
     pub(crate) known: &'a Known,
-    /// A global plan is being carried out, or was a moment ago.
+    /// A global plan is being executed, or was a moment ago.
     pub(crate) in_probation: bool,
-    /// Masters may be moved for a transaction's sake.
+    /// Masters may move for the sake of a single transaction.
     pub(crate) may_move: bool,
-    /// So many changes may be asked for.
+    /// The number of changes that are allowed.
     pub(crate) budget: usize,
 }
 
 impl Situation<'_> {
-    /// Changes may be asked for.
+    /// True if changes are allowed.
     pub(crate) fn may_add(&self) -> bool {
         self.known.workload.len() >= Tuning::MANY && self.budget >= 1
     }
 
-    /// True if a change of a partition is on its way.
+    /// True if a change of a partition is in flight.
     pub(crate) fn is_asked(&self, range: &Range) -> bool {
         self.known.recent.is_asked(self.now_ns, range.table, &range.keys)
     }

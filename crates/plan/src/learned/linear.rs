@@ -1,32 +1,32 @@
-//! A linear function of a few inputs, learned one observation at a time.
+//! A linear function of a few inputs, learned from one observation at a time.
 //!
 //! ```text
 //!   y = w0 + w1·x1/s1 + w2·x2/s2 …     s: the scale of an input, so that all inputs are about one
 //! ```
 //!
 //! **Recursive least squares** with exponential forgetting: after each observation the weights are
-//! those that minimise the squared errors so far, recent ones counting most. It costs a few
-//! multiplications per squared number of inputs, and has no learning rate to tune. On the checks of
-//! the public code it needs a tenth of the observations that gradient descent does (see the tests
-//! of this module).
+//! those that minimise the squared errors so far, with recent ones weighted most. An update costs a
+//! few multiplications per squared number of inputs, and there is no learning rate to tune. On the
+//! checks of the public code it needs a tenth of the observations of gradient descent (see the
+//! tests of this module).
 //!
 //! **Robustness.**
 //!
-//! - An error far beyond the usual is clipped, so a pause of the machine teaches no nonsense; if
-//!   such errors go on, the bound follows. The usual error is the root of the mean square: lock
-//!   waits are mostly zero and sometimes long, and the long ones matter.
-//! - More work never costs less: an input with a negative weight counts as zero. So predictions are
-//!   made around the average, not from zero, except for functions that are known to pass through
-//!   zero.
-//! - What is not a number is not learned from.
-//! - Where all observations are alike, least squares would forget everything else, so its memory is
+//! - An error far beyond the usual is clipped, so a pause of the machine does not distort the
+//!   function; if such errors persist, the bound follows. The usual error is the root of the mean
+//!   square: lock waits are mostly zero and sometimes long, and the long ones matter.
+//! - More work never costs less: an input with a negative weight counts as zero. Predictions are
+//!   therefore made around the average, not from zero, except for functions that are known to pass
+//!   through zero.
+//! - Observations with NaN or infinities are ignored.
+//! - If all observations are alike, least squares would forget everything else, so its memory is
 //!   bounded from below.
 
 use super::score::{Score, pace};
 use super::tuning::Tuning;
 use serde::{Deserialize, Serialize};
 
-/// An input: its name, for people, and its scale, which it is divided by.
+/// An input: its name, and the scale that it is divided by.
 pub type Feature = (&'static str, f64);
 
 /// See the [module documentation](self).
@@ -34,26 +34,26 @@ pub type Feature = (&'static str, f64);
 pub struct Linear {
     #[serde(skip)]
     features: &'static [Feature],
-    /// No work takes nothing: the constant is zero.
+    /// No work takes no time: the constant is zero.
     #[serde(default)]
     through_zero: bool,
-    /// That of the constant first.
+    /// The weights, that of the constant first.
     weights: Vec<f64>,
     /// The inverse of the inputs' correlations, row by row.
     spread: Vec<f64>,
     score: Score,
     /// The running average of the inputs.
     center: Vec<f64>,
-    /// The square of errors as they came, but for the absurd.
+    /// The squared usual error, without extreme outliers.
     usual_square: f64,
 }
 
 impl Linear {
-    /// A function with a first guess: the constant, then one weight per feature. Without a constant it is zero where
-    /// all inputs are.
+    /// A function with a first guess: the constant, then one weight per feature. Without a constant
+    /// it is zero where all inputs are zero.
     ///
     /// # Panics
-    /// If there is not one weight for each feature, or a scale is not positive.
+    /// If the number of weights does not match the features, or a scale is not positive.
     pub fn new(features: &'static [Feature], guess: &[f64]) -> Linear {
         let through_zero = guess.len() == features.len();
         let constant = if through_zero { 0.0 } else { guess[0] };
@@ -63,14 +63,14 @@ impl Linear {
         let weights: Vec<f64> = std::iter::once(constant).chain(slopes.iter().copied()).collect();
         let size = weights.len();
         let mut spread = vec![0.0; size * size];
-        // Of no constant it is sure.
+        // A missing constant has no variance.
         (usize::from(through_zero)..size).for_each(|i| spread[i * size + i] = Tuning::UNSURE);
         let (score, center, usual_square) = (Score::default(), vec![0.0; features.len()], 0.0);
         Linear { features, through_zero, weights, spread, score, center, usual_square }
     }
 
-    /// Goes on with what another function learned that was written and read again, if it has as
-    /// many inputs, and a constant only if this one does.
+    /// Continues with the state of another function, which was saved and loaded, if it has the same
+    /// number of inputs and a constant exactly if this one does.
     #[must_use]
     pub fn resumed(self, learned: Linear) -> Linear {
         let shape = |linear: &Linear| {
@@ -81,10 +81,10 @@ impl Linear {
         if is_alike { Linear { features: self.features, ..learned } } else { self }
     }
 
-    /// What is expected of these inputs; never below zero.
+    /// The prediction for these inputs, never below zero.
     ///
     /// # Panics
-    /// If there is not one input for each feature.
+    /// If the number of inputs does not match the features.
     pub fn predict(&self, inputs: &[f64]) -> f64 {
         assert_eq!(inputs.len(), self.features.len(), "one input for each feature");
         let scaled = inputs.iter().zip(self.features).map(|(input, (_, scale))| input / scale);
@@ -100,10 +100,10 @@ impl Linear {
         sum.max(0.0)
     }
 
-    /// Learns what came of these inputs. What is not a number is not learned from.
+    /// Learns that these inputs led to the value `came`. Ignores NaN and infinities.
     ///
     /// # Panics
-    /// If there is not one input for each feature.
+    /// If the number of inputs does not match the features.
     pub fn learn(&mut self, inputs: &[f64], came: f64) {
         if !came.is_finite() || inputs.iter().any(|input| !input.is_finite()) {
             return;
@@ -132,12 +132,12 @@ impl Linear {
         self.forget();
     }
 
-    /// How many observations it has learned from: its version.
+    /// The number of observations so far, which also serves as a version.
     pub fn observed(&self) -> u64 {
         self.score.observed()
     }
 
-    /// The share of the variation that was predicted lately: [`Score::r_squared`].
+    /// The share of the variation that was predicted recently: [`Score::r_squared`].
     pub fn r_squared(&self) -> Option<f64> {
         self.score.r_squared()
     }
@@ -163,7 +163,7 @@ impl Linear {
         self.score.keep(came, error);
     }
 
-    /// Makes the past count a little less, unless little of it is left.
+    /// Makes past observations count a little less, unless they hardly count any more.
     fn forget(&mut self) {
         let size = self.weights.len();
         let surest = (0..size).map(|i| self.spread[i * size + i]).fold(0.0, f64::max);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn it_follows_what_changes_and_tells_how_well_it_predicted() {
+    fn it_follows_changes_and_reports_its_accuracy() {
         let mut linear = Linear::new(X, &[0.0, 0.0]);
         observations(1, 2000).iter().for_each(|(x, y)| linear.learn(&[*x], *y));
         assert!(linear.r_squared().unwrap() > 0.99);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn outliers_and_what_is_no_number_teach_nothing() {
+    fn outliers_and_nan_teach_nothing() {
         let mut linear = Linear::new(X, &[0.0, 0.0]);
         observations(1, 500).iter().for_each(|(x, y)| linear.learn(&[*x], *y));
         let before = linear.predict(&[4.0]);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mostly_nothing_and_sometimes_much_is_learned_on_average() {
+    fn mostly_zero_and_sometimes_large_values_are_learned_on_average() {
         let mut linear = Linear::new(X, &[0.0, 0.0]);
         (0..20_000).for_each(|at| linear.learn(&[1.0], if at % 50 == 0 { 100.0 } else { 0.0 }));
         let average = linear.predict(&[1.0]);
@@ -253,9 +253,9 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_nothing_without_work_is_told_of_a_little_work_as_well() {
+    fn a_function_through_zero_predicts_little_work_as_well() {
         let mut linear = Linear::new(X, &[0.0]);
-        // Inputs that are not exactly known look as if much came of nothing.
+        // Noise in the inputs looks as if the constant were larger.
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
         for work in [8.0, 9.0, 10.0].repeat(300) {
             linear.learn(&[work * rng.random_range(0.8..1.2)], 5.0 * work);

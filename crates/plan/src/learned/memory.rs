@@ -1,9 +1,9 @@
-//! What the autopilot remembers when the database stops: the costs it has learned, and its last
-//! decisions as people read them.
+//! The autopilot's memory across restarts of the database: learned costs, and the last decisions as
+//! text.
 //!
-//! It is one line of JSON with a version. Costs go on where they were; decisions are text from then
-//! on, to answer how a key came to be where it is. The workload is not remembered: by the time the
-//! database runs again it may be another, and a sample of it is taken in seconds.
+//! It is one line of JSON with a version. Costs continue where they were. Decisions are text from
+//! then on, and explain how a key came to be where it is. The workload is not saved: it may have
+//! changed by the time the database runs again, and a new sample takes seconds.
 
 use super::cost::Costs;
 use super::journal::{Entry, Journal, Summary};
@@ -11,7 +11,7 @@ use super::tuning::Tuning;
 use isomer_design::{Design, Key};
 use serde::{Deserialize, Serialize};
 
-/// The form that this code writes and reads.
+/// The version that this code writes and reads.
 const VERSION: u32 = 2;
 
 /// See the [module documentation](self).
@@ -23,30 +23,30 @@ pub struct Memory {
     pub costs: Costs,
     /// The last decisions, oldest first.
     pub decisions: Vec<DecisionText>,
-    /// What they promised and brought, when the database was open last.
+    /// Their promises and effects up to the last shutdown.
     pub summary: Summary,
 }
 
-/// What stands in all versions.
+/// The fields that all versions have.
 #[derive(Deserialize)]
 struct Version {
     version: u32,
 }
 
-/// A decision, told.
+/// A decision as text.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DecisionText {
     /// Its number.
     pub number: u64,
-    /// What it changed: tables by name, and ranges of their keys.
+    /// The changed ranges: the table's name, and the range of its keys.
     pub about: Vec<(String, String)>,
-    /// The decision as a person reads it.
+    /// The decision in words.
     pub text: String,
 }
 
 impl Memory {
-    /// What there is to remember: of the decisions of `before` and those since, the last ones.
+    /// The memory to save: the last of the decisions `before` and in the journal.
     pub fn of(costs: Costs, before: &[DecisionText], journal: &Journal, design: &Design) -> Memory {
         let mut new: Vec<DecisionText> = journal
             .entries()
@@ -60,15 +60,15 @@ impl Memory {
         Memory { version: VERSION, costs, decisions, summary }
     }
 
-    /// As text, one line.
+    /// The text form, one line.
     pub fn to_text(&self) -> String {
         serde_json::to_string(self).expect("numbers and texts can be written")
     }
 
-    /// Reads it.
+    /// Reads the text form.
     ///
     /// # Errors
-    /// In words, if it is none, or one of another version.
+    /// A message, if the text is invalid or of another version.
     pub fn parse(text: &str) -> Result<Memory, String> {
         let wrong = |error| format!("what the autopilot remembered cannot be read: {error}");
         // Another version may have other fields.
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_memory_or_of_another_version_is_refused_in_words() {
+    fn invalid_memory_and_other_versions_are_refused_in_words() {
         let memory = Memory { version: VERSION, ..Memory::default() };
         let text = memory.to_text();
         assert!(Memory::parse(&text).is_ok());

@@ -1,44 +1,44 @@
-//! What the autopilot ([`crate::strategy::Learned`]) knows, and how it decides (MorphoSys, section
-//! 5).
+//! The knowledge of the autopilot ([`crate::strategy::Learned`]), and its decisions (MorphoSys,
+//! section 5).
 //!
 //! ```text
-//!   footprints ──▶ Reservoir ──▶ Workload ─┐   how often is this range read, written, and with what?
-//!   latencies ───▶ Linear ─────▶ Costs ────┤   what will a transaction, a split, a remaster take?
-//!   loads ───────▶ Traffic ────────────────┤   how busy is a site, and with what?
+//!   footprints ──▶ Reservoir ──▶ Workload ─┐   how often is a range accessed, with which?
+//!   latencies ───▶ Linear ─────▶ Costs ────┤   what will a transaction, a split, a remaster cost?
+//!   loads ───────▶ Traffic ────────────────┤   how busy is a site, and with which work?
 //!                                          ▼
-//!     one transaction ──▶ planner ──── outlook     what do sampled transactions gain by a change?
-//!     all samples ──────▶ global plan ── forecast    how many transactions a second would it serve?
+//!     one transaction ──▶ planner ──── outlook       what do samples gain by a change?
+//!     all samples ──────▶ global plan ── forecast    what would its throughput be?
 //!                             │
 //!                             ▼
 //!                    changes, with reasons ──▶ journal ──▶ trial: was it worth it?
 //! ```
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! | --- | --- |
 //! | **observe** | |
 //! | [`reservoir`] | a bounded sample of transactions, biased towards the recent |
-//! | [`workload`], `range` | access and co-access probabilities of any key range, read off the sample |
+//! | [`workload`], `range` | access and co-access probabilities of any key range |
 //! | [`traffic`] | load and throughput of the sites |
 //! | `regime` | three signals: does the workload hold still, or has it changed? |
 //! | **model** | |
 //! | [`linear`], [`score`] | recursive least squares; R² of its predictions |
 //! | [`cost`] | the cost functions of Table 1, and their inputs |
-//! | `outlook` | what a change saves the sampled transactions: E(S) |
-//! | `grid`, `forecast` | throughput of a design: samples laid over partitions, a queueing network |
-//! | `known` | all of that in one value, to be copied; and what one decision is made from |
+//! | `outlook` | the saving of a change for the sampled transactions: E(S) |
+//! | `grid`, `forecast` | throughput of a design: samples over partitions, a queueing network |
+//! | `known` | all of that in one value that can be copied; the inputs of a decision |
 //! | **propose** | |
 //! | `planner` | for one transaction: which site, and which changes it needs |
-//! | `beneficial` | splits, merges, replicas that go |
-//! | `candidate_design` | for all samples: a graph of co-accesses, partitioned by METIS or refined by Clay |
+//! | `beneficial` | splits, merges, dropped replicas |
+//! | `candidate_design` | for all samples: a co-access graph, for METIS or Clay |
 //! | **govern** | |
 //! | [`recent`] | changes in flight, price of undoing, budget of changes |
-//! | [`budget`] | processor time that learning and planning may take |
-//! | `global_plan` | when a global plan is drawn, what it must promise, how it is carried out |
+//! | [`budget`] | processor time for learning and planning |
+//! | `global_plan` | when a global plan is drawn, what it must promise, how it is executed |
 //! | `trial` | throughput before and after a global plan, and rollback |
-//! | [`tuning`] | every number that was tuned |
+//! | [`tuning`] | every tuned parameter |
 //! | **remember** | |
-//! | [`journal`] | decisions: what was considered, chosen and why, and its effect |
-//! | [`memory`] | what is kept when the database stops |
+//! | [`journal`] | decisions: alternatives, choice, reason, effect |
+//! | [`memory`] | the state that survives a restart of the database |
 
 pub(crate) mod beneficial;
 pub mod budget;

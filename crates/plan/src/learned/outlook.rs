@@ -1,8 +1,8 @@
-//! What a design means for the transactions that are likely to come: the expected benefit E(S) of
+//! The value of a design for the transactions that are likely to come: the expected benefit E(S) of
 //! MorphoSys, section 5.3.2.
 //!
-//! The samples of the workload stand for the future: each for so many transactions a second. Under
-//! a design, each of them is placed where it would run, with what it would have to wait for:
+//! The samples of the workload represent the future, each with its share of the transactions per
+//! second. Under a design, each is placed where it would run, with the waits it would have there:
 //!
 //! ```text
 //!   sample                   before                  after `remaster items[10] s1`
@@ -11,17 +11,16 @@
 //!   write 7                  60 µs at s1             60 µs at s1, busier by the first
 //! ```
 //!
-//! A sample that no site can run as the design is commits over several.
+//! A sample that no site can run alone under the design commits over several sites.
 //!
-//! What is saved is the difference, for all samples that touch what changes, and for all
-//! transactions of the sites whose load changes, over the time for which the future is thought to
-//! be like the past ([`Tuning::horizon_ns`]). So designs under which one site can
-//! run more are worth more, and those that take that away are worth less. How much of it may be
-//! chance is told with it: each sample stands for a number of transactions that could as well have
-//! been none.
+//! The saving is the difference between two designs. It covers all samples that touch the changed
+//! ranges, and all transactions of the sites whose load changes, over the time for which the future
+//! is expected to be like the past ([`Tuning::horizon_ns`]). A design under which single sites can
+//! run more transactions is therefore worth more. The result includes its uncertainty: each sample
+//! stands for a number of transactions that could by chance have been zero.
 //!
 //! At most [`Tuning::MANY`] samples are placed, evenly chosen, so the work does not grow with the
-//! heat of what changes.
+//! heat of the changed ranges.
 
 use super::cost::{Effort, Work, queue};
 use super::known::Known;
@@ -32,19 +31,20 @@ use isomer_design::{Access, Change, Design, Footprint, Placement, SiteId, SiteSe
 use isomer_strategy::{Need, needs};
 use std::collections::BTreeMap;
 
-/// What a change saves within the horizon, in microseconds; and at least, as far as can be told: few samples say little.
+/// The saving of a change within the horizon, in microseconds: the estimate, and its lower bound,
+/// which is low if there are few samples.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Saved {
     pub(crate) us: f64,
     pub(crate) surely_us: f64,
 }
 
-/// Where some samples run, and what they wait for; per second.
+/// The sites and waits of some samples, per second.
 #[derive(Default)]
 struct Flow {
-    /// Microseconds of all of them, but for the service.
+    /// The microseconds of all of them, without the service.
     time_us: f64,
-    /// How busy each site is with them, and how many run there alone.
+    /// Per site: the processor share they use, and the number that runs there alone.
     sites: BTreeMap<SiteId, [f64; 2]>,
 }
 
@@ -56,8 +56,8 @@ impl Flow {
 }
 
 impl Known {
-    /// What is saved within the horizon, if `after` takes the place of `before`. They may differ in
-    /// the ranges only.
+    /// The saving within the horizon if `after` replaces `before`. The designs may differ in the
+    /// ranges only.
     pub(crate) fn saved(&self, before: &Design, after: &Design, ranges: &[Range]) -> Saved {
         let touching = self.workload.touching_any(ranges);
         let found = touching.samples.len();
@@ -82,7 +82,7 @@ impl Known {
         Saved { us, surely_us: us - self.tuning.standard_errors * variance.sqrt() }
     }
 
-    /// What a transaction will take at a site under a design, without the changes that it needs.
+    /// The work of a transaction at a site under a design, without the changes that it needs.
     pub(crate) fn work(&self, needs: &[Need], rows: [f64; 2], site: SiteId) -> Work {
         let mut work = Work { load: self.traffic.site(site).busy, rows, ..Work::default() };
         for need in needs {
@@ -102,12 +102,12 @@ impl Known {
         work
     }
 
-    /// What a change of a partition takes.
+    /// The predicted cost of a change of a partition.
     pub(crate) fn change_us(&self, change: &Change, range: &Range, placement: &Placement) -> f64 {
         self.costs.change(change, &self.effort(change, range, placement))
     }
 
-    /// Of what it takes to bring a partition to a site, what copying rows does.
+    /// The part of the cost of moving a partition to a site that comes from copying rows.
     pub(crate) fn copying_us(&self, need: &Need, site: SiteId) -> f64 {
         let each = need.changes(site).map(|change| {
             let effort = self.effort(&change, &Range::of(need), &need.placement);
@@ -118,7 +118,7 @@ impl Known {
         each.sum()
     }
 
-    /// What a change of a partition has to do.
+    /// The effort of a change of a partition.
     pub(crate) fn effort(&self, change: &Change, range: &Range, placement: &Placement) -> Effort {
         let busy = |site: SiteId| self.traffic.site(site).busy;
         let other = match change {
@@ -134,35 +134,35 @@ impl Known {
         }
     }
 
-    /// For which share of all time the lock of a range is held. Above one, there would be more
-    /// transactions if it were not for this lock.
+    /// The share of the time for which the lock of a range is held. Above 1, the lock limits the
+    /// number of transactions.
     pub(crate) fn held(&self, range: &Range) -> f64 {
         self.writes(range) * self.held_us(range) / 1e6
     }
 
-    /// How many transactions a second write to a range.
+    /// The number of transactions per second that write to a range.
     fn writes(&self, range: &Range) -> f64 {
         self.traffic.transactions() * self.workload.writers(range)
     }
 
-    /// For how long each who writes to a range holds its lock.
+    /// The time for which each writer of a range holds its lock.
     fn held_us(&self, range: &Range) -> f64 {
         let [usual, _] = self.traffic.held_us();
         self.workload.held_us(range).unwrap_or(usual)
     }
 
-    /// How long the lock of a range is waited for, if all who write there run at one site.
+    /// The wait for the lock of a range, if all its writers run at one site.
     fn queue_us(&self, range: &Range) -> f64 {
         let [us, _] = self.traffic.held_us();
         us * queue(self.writes(range) * us / 1e6)
     }
 
-    /// What whoever holds the lock of a range still needs.
+    /// The remaining hold time of the lock holder of a range.
     fn holder_us(&self, range: &Range) -> f64 {
         self.held_us(range) * self.held(range).min(1.0)
     }
 
-    /// Adds so many transactions a second like a sample; gives what they take.
+    /// Adds `per_second` transactions per second like a sample; returns their time.
     fn flow(&self, flow: &mut Flow, design: &Design, sample: &Sample, per_second: f64) -> f64 {
         let before_us = flow.time_us;
         let needs = needs(design, &sample.footprint);
@@ -170,36 +170,36 @@ impl Known {
         let free = free_sites(design, &needs);
         if free.is_empty() {
             let sites = masters(&needs);
-            let coordinator = sites.first().expect("what no site can run accesses something");
+            let coordinator =
+                sites.first().expect("a transaction that no site can run has accesses");
             flow.time_us += per_second * self.across_us(&needs, coordinator);
             let busy = per_second * self.busy_across(rows, sites.len());
             sites.iter().for_each(|site| flow.add(site, busy, 0.0));
         }
-        // The router spreads what several sites can run.
+        // The router spreads the transactions that several sites can run.
         let share = per_second / free.len().max(1) as f64;
         free.iter().for_each(|site| self.place(flow, &needs, rows, site, share));
         flow.time_us - before_us
     }
 
-    /// What a transaction will take that commits over all the sites where its partitions are.
+    /// The predicted latency of a transaction that commits over all sites of its partitions.
     pub(crate) fn across_us(&self, needs: &[Need], coordinator: SiteId) -> f64 {
         let work = self.work(needs, [0.0; 2], coordinator);
         self.costs.across(&work, masters(needs).len())
     }
 
-    /// For how long a transaction that reads and writes so many rows keeps a site busy, in seconds, if it runs there
-    /// alone.
+    /// The processor time of a transaction with these rows that runs at one site, in seconds.
     pub(crate) fn busy_alone(&self, [read, written]: [f64; 2]) -> f64 {
         self.costs.load([read, written, 0.0, 1.0, 0.0])
     }
 
-    /// And each of so many sites, if it runs over all of them.
+    /// The processor time at each of `sites` sites, if it is distributed over all of them.
     pub(crate) fn busy_across(&self, rows: [f64; 2], sites: usize) -> f64 {
         let [read, written] = rows.map(|rows| rows / sites.max(1) as f64);
         self.costs.load([read, written, 0.0, 0.0, 1.0])
     }
 
-    /// And whoever follows so many rows that are written elsewhere.
+    /// The processor time of a replica for rows that are written elsewhere.
     pub(crate) fn busy_following(&self, rows: f64) -> f64 {
         self.costs.load([0.0, 0.0, rows, 0.0, 0.0])
     }
@@ -219,14 +219,15 @@ impl Known {
         let each = rows[1] / written.clone().count().max(1) as f64;
         let followed = per_second * self.busy_following(each);
         for need in written {
-            // Whoever holds a copy, but for the site that runs it, has to follow.
+            // Every site with a copy must apply the write, except the one that runs the
+            // transaction.
             let followers = need.placement.holders().without(site);
             followers.iter().for_each(|follower| flow.add(follower, followed, 0.0));
         }
     }
 
-    /// How much more all transactions of the sites wait for service per second, if `then` takes the
-    /// place of `now`.
+    /// The additional wait for service per second of all transactions of the sites, if `then`
+    /// replaces `now`.
     fn service_gained(&self, now: &Flow, then: &Flow) -> f64 {
         let sites: SiteSet = now.sites.keys().chain(then.sites.keys()).copied().collect();
         let gained = sites.iter().map(|site| {
@@ -234,7 +235,7 @@ impl Known {
             let [was, will] =
                 [now, then].map(|flow| flow.sites.get(&site).copied().unwrap_or_default());
             let busy = (traffic.busy + will[0] - was[0]).max(0.0);
-            // What the samples say and what was counted differ a little.
+            // The rates of the samples and the counted ones differ a little.
             let before = traffic.transactions.max(was[1]);
             let after = before - was[1] + will[1];
             after * self.costs.service(busy) - before * self.costs.service(traffic.busy)
@@ -243,12 +244,12 @@ impl Known {
     }
 }
 
-/// The sites that a transaction runs over if it is run where its partitions are.
+/// The sites of a transaction that runs over the masters of its partitions.
 pub(crate) fn masters(needs: &[Need]) -> SiteSet {
     needs.iter().map(|need| need.placement.master).collect()
 }
 
-/// The sites that can run a transaction as the design is.
+/// The sites that can run a transaction alone under the design.
 pub(crate) fn free_sites(design: &Design, needs: &[Need]) -> SiteSet {
     let able = needs.iter().map(|need| match need.access {
         Access::Write => SiteSet::of(need.placement.master),
@@ -257,7 +258,7 @@ pub(crate) fn free_sites(design: &Design, needs: &[Need]) -> SiteSet {
     able.reduce(|all, these| &all & &these).unwrap_or_else(|| design.sites().clone())
 }
 
-/// Rows of a footprint whose transaction has not run yet: one for each item.
+/// The rows of a footprint whose transaction has not run yet: one per item.
 pub(crate) fn rows_of(footprint: &Footprint) -> [f64; 2] {
     let written = footprint.items().iter().filter(|item| item.access == Access::Write).count();
     [footprint.items().len() as f64, written as f64]

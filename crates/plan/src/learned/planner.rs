@@ -1,38 +1,39 @@
-//! The planner: for one transaction, what each site would need to run it, what else would pay, and
-//! which site is the best (MorphoSys, section 5.3.3).
+//! The planner: for one transaction, the changes that each site would need to run it, further
+//! changes that would pay off, and the best site (MorphoSys, section 5.3.3).
 //!
 //! ```text
 //!   footprint ─▶ candidate sites ─▶ for each S:   necessary   replicas and masters that S lacks
-//!                                                 beneficial  split what is hot, merge what is cold,
-//!                                                             drop replicas that nobody reads
+//!                                                 beneficial  split hot, merge cold partitions,
+//!                                                             drop replicas without readers
 //!                                                 net(S) = λ·E(S) − C(S)
 //!              ─▶ the site with the largest net(S)
 //! ```
 //!
 //! E(S) is the saving that the [outlook](super::outlook) estimates, C(S) the learned cost of the
-//! changes. The paper's λ, by which a benefit outweighs a cost, is a time here: the benefit is what
-//! is saved within the horizon.
+//! changes. The paper's λ, which weighs benefit against cost, is a time here: the benefit is the
+//! saving within the horizon.
 //!
-//! **No change is necessary.** A transaction that no site can run has one alternative more than in
-//! the paper: it can commit over several sites. So every change has to pay, and a one-off
-//! transaction causes none. Changes are deferred: making the transaction wait was faster for it and
-//! slower for all, since it holds what others wait for.
+//! **No change is necessary.** A transaction that no site can run alone has one alternative more
+//! than in the paper: it can commit over several sites. So every change has to pay off, and a
+//! one-off transaction causes none. Changes are deferred: letting the transaction wait for them was
+//! faster for it and slower for all, since it holds locks that others wait for.
 //!
-//! **Nothing is piggybacked.** What is accessed together is brought together by the global plan, once for all
-//! ([`super::global_plan`]): moved along with single transactions' partitions, it was nowhere served faster.
+//! **Nothing is piggybacked.** The global plan moves co-accessed partitions together, all at once
+//! ([`super::global_plan`]). Moving them along with the partitions of single transactions raised
+//! the throughput of no workload.
 //!
 //! **Masters move for single transactions only until the first global plan**
-//! ([`super::global_plan`]). Later moves would break up what that has placed, until the next one
-//! mends it. From then on single transactions cause replicas, splits and merges. Where a site's
-//! memory is short, masters go on to move, as a plan may be unable to place them.
+//! ([`super::global_plan`]). Later moves would break up its placement until the next plan repairs
+//! it. From then on single transactions cause replicas, splits and merges. If a site is short of
+//! memory, masters continue to move, because a plan may be unable to place them.
 //!
 //! **Chance.** A benefit counts at its lower bound (`Saved::surely_us`). So nothing moves to and
-//! fro where samples are few, or contradict each other, as where two groups of keys meet.
+//! fro where samples are few or contradict each other, for example where two groups of keys meet.
 //!
-//! **Hysteresis.** A change must save more than it costs by a margin; undoing a recent change is
-//! charged more ([`Recent`]).
+//! **Hysteresis.** A change must save more than it costs by a margin, and undoing a recent change
+//! is charged more ([`Recent`]).
 //!
-//! Pure: the same situation gives the same answer.
+//! The planner is pure: the same situation gives the same answer.
 
 use super::beneficial::{self, OptionalChange, evictions, extras};
 use super::known::Situation;
@@ -42,33 +43,33 @@ use super::tuning::Tuning;
 use isomer_design::{Change, Design, Footprint, HotLock, Placement, SiteId, SiteSet, Step};
 use isomer_strategy::{Need, Place, needs};
 
-/// A candidate that is made, and the design with its changes.
+/// A candidate under construction, and the design with its changes.
 struct Draft {
     candidate: Candidate,
     design: Design,
 }
 
-/// What one site would need, and bring. Times are in microseconds.
+/// The changes for one site, and their benefit. Times are in microseconds.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Candidate {
-    /// Where it runs.
+    /// The place where the transaction runs.
     pub place: Place,
-    /// Changes without which it cannot run the transaction.
+    /// Changes without which the place cannot run the transaction.
     pub necessary: Vec<Step>,
-    /// Changes that pay.
+    /// Further changes that pay off.
     pub beneficial: Vec<Step>,
-    /// What the changes take: C(S).
+    /// The cost of the changes: C(S).
     pub cost_us: f64,
-    /// What they save within the horizon, surely: E(S).
+    /// The lower bound of their saving within the horizon: E(S).
     pub benefit_us: f64,
     /// The estimate of which `benefit_us` is the lower bound.
     pub saves_us: f64,
-    /// What the transaction takes there.
+    /// The predicted time of the transaction at the place.
     pub run_us: f64,
 }
 
 impl Candidate {
-    /// Changes that no transaction needs, and nothing else.
+    /// A candidate of optional changes only.
     pub(crate) fn of_steps(place: Place, beneficial: Vec<Step>) -> Candidate {
         let cost_us = beneficial.iter().filter_map(|step| step.predicted_cost).sum();
         let benefit_us = beneficial.iter().filter_map(|step| step.predicted_benefit).sum();
@@ -88,9 +89,9 @@ impl Candidate {
 }
 
 impl Situation<'_> {
-    /// The candidates for this transaction, the best first; `coordinator` is that of a distributed one.
-    /// Empty if the design has changed since it ran, so that no single site can run it any more, and no
-    /// copy may move now.
+    /// The candidates for this transaction, the best first; `coordinator` is that of a distributed
+    /// one. Empty if the design has changed since it ran such that no single site can run it any
+    /// more, and no copy may move now.
     pub(crate) fn plan(
         &self,
         footprint: &Footprint,
@@ -99,7 +100,7 @@ impl Situation<'_> {
     ) -> Vec<Candidate> {
         let needs = needs(self.design, footprint);
         let free = free_sites(self.design, &needs);
-        // What is changing already is not moved to and fro.
+        // A range with a change in flight gets no further change.
         let changing = needs.iter().any(|need| self.is_asked(&Range::of(need)));
         let still = self.may_add() && !self.in_probation && !changing;
         let in_reach =
@@ -121,7 +122,7 @@ impl Situation<'_> {
         candidates
     }
 
-    /// What is to be done about a site that is nearly out of memory: it comes before all else.
+    /// The relief of a site that is nearly out of memory, which has priority over all else.
     pub(crate) fn relief(&self, place: Place) -> Option<Candidate> {
         let full = self.known.traffic.full();
         let beneficial =
@@ -129,7 +130,7 @@ impl Situation<'_> {
         Some(Candidate::of_steps(place, beneficial))
     }
 
-    /// Splits of what many wait for, on the occasion of a transaction that may be any.
+    /// Splits of hot locks. The transaction that triggers them may be any.
     pub(crate) fn split_hot_locks(&self, hot_locks: &[HotLock], place: Place) -> Option<Candidate> {
         let mut draft = self.draft(place);
         let extras = hot_locks.iter().filter_map(|lock| beneficial::split_hot_lock(self, lock));
@@ -137,7 +138,7 @@ impl Situation<'_> {
         Some(draft.candidate).filter(|candidate| !candidate.beneficial.is_empty())
     }
 
-    /// The sites worth a look.
+    /// The sites to consider.
     pub(crate) fn sites(
         &self,
         needs: &[Need],
@@ -158,14 +159,14 @@ impl Situation<'_> {
         sites
     }
 
-    /// Nothing is changed yet.
+    /// A candidate without changes.
     fn draft(&self, place: Place) -> Draft {
         let candidate = Candidate::of_steps(place, Vec::new());
         Draft { candidate, design: self.design.clone() }
     }
 
-    /// A site with what it needs to run the transaction and all that pays there, of some changes and others; or several
-    /// sites, with no master moved.
+    /// A site with the changes that it needs to run the transaction, and all that pay off, from
+    /// `some` and others; or a distributed transaction, without moves of masters.
     pub(crate) fn candidate(
         &self,
         place: Place,
@@ -195,7 +196,7 @@ impl Situation<'_> {
         candidate
     }
 
-    /// What the site needs to run the transaction, and no more.
+    /// Adds the changes that the site needs to run the transaction.
     fn add_necessary(&self, draft: &mut Draft, site: SiteId, needs: &[Need]) {
         let Draft { candidate, design } = draft;
         let lacking = needs.iter().filter(|need| need.is_lacked_by(site));
@@ -203,14 +204,14 @@ impl Situation<'_> {
         candidate.necessary = needs.iter().flat_map(|need| need.steps(site)).collect();
         for step in &candidate.necessary {
             let applied = design.apply(&step.change);
-            applied.expect("what a site lacks can be brought to it");
+            applied.expect("necessary changes are valid");
         }
         candidate.cost_us = needs.iter().fold(0.0, |sum, need| sum + self.necessary_us(need, site));
         let saved = self.known.saved(self.design, design, &lacking);
         (candidate.benefit_us, candidate.saves_us) = (saved.surely_us, saved.us);
     }
 
-    /// Adds a proposal, if it is possible and pays.
+    /// Adds a proposal if it is possible and pays off.
     fn add(&self, draft: &mut Draft, extra: OptionalChange) {
         let Draft { candidate, design } = draft;
         let OptionalChange { steps, range, placement, upkeep_us } = extra;
@@ -221,7 +222,7 @@ impl Situation<'_> {
         let costs = steps.iter().map(|step| self.change_us(&step.change, &range, &placement));
         let cost: f64 = costs.sum();
         let saved = self.known.saved(design, &after, std::slice::from_ref(&range));
-        // What is saved by having less to keep is no guess.
+        // The upkeep that is saved is certain.
         let sure = if saved.us > 0.0 { saved.surely_us } else { saved.us };
         let gain = sure + upkeep_us;
         if gain > cost {
@@ -235,13 +236,13 @@ impl Situation<'_> {
         }
     }
 
-    /// What it takes to bring to a site what it lacks.
+    /// The cost of bringing to a site the copy or mastership that it lacks.
     pub(crate) fn necessary_us(&self, need: &Need, site: SiteId) -> f64 {
         let range = Range::of(need);
         need.changes(site).map(|change| self.change_us(&change, &range, &need.placement)).sum()
     }
 
-    /// What a change takes; more if it takes back a recent one.
+    /// The cost of a change, raised if it undoes a recent one.
     fn change_us(&self, change: &Change, range: &Range, placement: &Placement) -> f64 {
         self.known.change_us(change, range, placement)
             * self.known.recent.charge(self.now_ns, change, placement.master)

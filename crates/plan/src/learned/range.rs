@@ -1,9 +1,9 @@
-//! A range of keys of one table: what decisions are about.
+//! A range of keys of one table: the subject of decisions.
 
 use isomer_design::{Footprint, Item, KeyRange, Span, TableId};
 use isomer_strategy::Need;
 
-/// A range of keys of a table: a partition, or what one could become.
+/// A range of keys of a table: a partition, or a possible one.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Range {
     /// The table.
@@ -18,12 +18,12 @@ impl Range {
         Range { table: need.table, keys: need.range.clone() }
     }
 
-    /// True if a footprint reads or writes any of it.
+    /// True if a footprint reads or writes a key of the range.
     pub(crate) fn is_touched_by(&self, footprint: &Footprint) -> bool {
         self.touched_by(footprint).next().is_some()
     }
 
-    /// The items of a footprint that read or write any of it.
+    /// The items of a footprint that read or write a key of the range.
     pub(crate) fn touched_by<'f>(
         &self,
         footprint: &'f Footprint,

@@ -1,13 +1,13 @@
-//! Recent changes and changes in flight: so that nothing is done twice, undone at once, or done too
-//! often.
+//! Recent changes and changes in flight: so that no change is made twice, undone at once, or made
+//! too often.
 //!
-//! | rule | what it says |
+//! | rule | meaning |
 //! | --- | --- |
-//! | in flight | a change that was asked for is not asked for again until its outcome is known |
-//! | undoing | a change that takes back one of the last [`Tuning::horizon_ns`] is charged [`Tuning::undo_charge`] times its cost |
-//! | budget | a token bucket: as many a second as the [regime](super::regime) allows, bursts of a tenth of a second |
+//! | in flight | a change is not asked for again until its outcome is known |
+//! | undoing | undoing a change of the last horizon costs [`Tuning::undo_charge`] times as much |
+//! | budget | a token bucket at the rate of the [regime](super::regime), with bursts of 0.1 s |
 //!
-//! Memory is bounded: changes older than all rules look back are forgotten, and at most
+//! Memory is bounded: changes older than the horizon are forgotten, and at most
 //! [`Tuning::UNDER_WAY_MAX`] are kept.
 
 use super::tuning::Tuning;
@@ -18,24 +18,24 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub struct Recent {
     tuning: Tuning,
-    /// When a change was made last.
+    /// The time of the last execution of each change.
     made: BTreeMap<Change, u64>,
-    /// What is on its way, by where it is, and since when.
+    /// The changes in flight by partition, and the times of their requests.
     asked: BTreeMap<(TableId, Key), Vec<(Change, u64)>>,
-    /// How many changes may be made at once, and since when.
+    /// The current credit of changes, and the time of its last refill.
     budget: f64,
     filled_ns: u64,
 }
 
 impl Recent {
-    /// Nothing was changed.
+    /// No changes yet.
     pub fn new(tuning: Tuning, now_ns: u64) -> Recent {
         let (made, asked) = (BTreeMap::new(), BTreeMap::new());
         let budget = at_once(tuning.changes_per_second).min(tuning.changes_per_second);
         Recent { tuning, made, asked, budget, filled_ns: now_ns }
     }
 
-    /// A change is asked for.
+    /// Records the request of a change.
     pub fn ask(&mut self, now_ns: u64, change: &Change) {
         self.asked.retain(|_, asked| {
             asked.retain(|(_, at)| is_within(&self.tuning, now_ns, *at));
@@ -46,7 +46,7 @@ impl Recent {
         }
     }
 
-    /// A change was made, or was not.
+    /// Records the result of a change.
     pub fn hear(&mut self, now_ns: u64, change: &Change, made: bool) {
         if let Some(place) = place(change)
             && let Some(asked) = self.asked.get_mut(&place)
@@ -64,7 +64,7 @@ impl Recent {
         }
     }
 
-    /// What is on its way.
+    /// The changes in flight.
     fn in_flight<'a>(
         &'a self,
         now_ns: u64,
@@ -74,38 +74,38 @@ impl Recent {
         asked.map(|(change, _)| change)
     }
 
-    /// True if a change of a partition is on its way.
+    /// True if a change of a partition is in flight.
     pub fn is_asked(&self, now_ns: u64, table: TableId, range: &KeyRange) -> bool {
         let asked = self.asked.range((table, range.start.clone())..);
         let there = asked.take_while(|((t, at), _)| *t == table && range.is_below_end(at));
         self.in_flight(now_ns, there.map(|(_, changes)| changes)).next().is_some()
     }
 
-    /// A design as it will be when all that is on its way has arrived.
+    /// The design after all changes in flight.
     pub fn with_in_flight(&self, now_ns: u64, design: &Design) -> Design {
         let mut with_in_flight = design.clone();
         for change in self.in_flight(now_ns, self.asked.values()) {
-            // What is refused was overtaken, or has been made and not been heard of yet.
+            // A refused change was overtaken by another, or was made and not yet reported.
             let _ = with_in_flight.apply(change);
         }
         with_in_flight
     }
 
-    /// True if masters are on their way.
+    /// True if a master is being moved.
     pub fn is_moving(&self, now_ns: u64) -> bool {
         let mut asked = self.in_flight(now_ns, self.asked.values());
         asked.any(|change| matches!(change, Change::Remaster { .. }))
     }
 
-    /// By what the cost of a change counts: more than once if it takes back a recent one. `from`
-    /// is the master before a remaster.
+    /// The factor of the cost of a change: above 1 if it undoes a recent one. `from` is the master
+    /// before a remaster.
     pub fn charge(&self, now_ns: u64, change: &Change, from: SiteId) -> f64 {
         let made = self.made.get(&change.opposite(from));
         let recent = made.is_some_and(|at| is_within(&self.tuning, now_ns, *at));
         if recent { self.tuning.undo_charge } else { 1.0 }
     }
 
-    /// How many changes may be made now, at so many a second. It may have been overdrawn.
+    /// The number of changes allowed now, at `rate` per second; negative if overdrawn.
     pub fn budget(&mut self, now_ns: u64, rate: f64) -> f64 {
         let seconds = now_ns.saturating_sub(self.filled_ns) as f64 / 1e9;
         self.budget = (self.budget + seconds * rate).min(at_once(rate));
@@ -113,19 +113,20 @@ impl Recent {
         self.budget
     }
 
-    /// So many changes are asked for.
+    /// Spends credit for requested changes.
     pub fn spend(&mut self, changes: usize) {
         self.budget -= changes as f64;
     }
 }
 
-/// The size of the bucket at a rate: five hundred moves at once stop everybody who needs any of
-/// what is moved. At least one.
+/// The size of the bucket at a rate, at least 1. It is small because five hundred simultaneous
+/// moves stop all transactions that need the moved partitions.
 fn at_once(rate: f64) -> f64 {
     (Tuning::LOADS_EVERY_NS as f64 / 1e9 * rate).max(1.0)
 }
 
-/// True of what was less than a horizon ago. A change in flight that was not heard of for so long is lost.
+/// True if `at` is less than a horizon ago. A change in flight without a result for that time is
+/// lost.
 fn is_within(tuning: &Tuning, now_ns: u64, at: u64) -> bool {
     now_ns.saturating_sub(at) < tuning.horizon_ns
 }
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_at_once_costs_more() {
+    fn undoing_a_recent_change_costs_more() {
         let mut recent = recent();
         recent.hear(SECOND, &remaster(S2), true);
         assert_eq!(recent.charge(2 * SECOND, &remaster(S1), S2), 4.0);
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_design_is_foreseen_with_what_is_on_its_way_and_no_more() {
+    fn a_design_is_predicted_with_the_changes_in_flight() {
         let schema = Schema::new("t", vec![Column::new("id", ColumnType::Int64)], &["id"]).unwrap();
         let mut design = Design::new([S1, S2]).unwrap();
         let placement = Placement::new(S1, [S2]);
@@ -175,7 +176,7 @@ mod tests {
         design.create_table(T, schema, parts).unwrap();
         let mut recent = recent();
         recent.ask(SECOND, &remaster(S2));
-        // Overtaken: there is no such site any more.
+        // Overtaken: the site no longer exists.
         recent.ask(SECOND, &Change::Remaster { table: T, start: Key::min(), to: SiteId(9) });
         let masters = |design: &Design| {
             [1, 7].map(|key| design.partition_of(T, &Key::int(key)).unwrap().1.master)
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_its_way_is_known_but_not_for_ever() {
+    fn changes_in_flight_are_remembered_for_a_horizon() {
         let mut recent = recent();
         let asked =
             |recent: &Recent, now, from, to| recent.is_asked(now, T, &KeyRange::ints(from, to));
@@ -196,7 +197,7 @@ mod tests {
         recent.hear(1, &remaster(S2), false);
         assert!(!asked(&recent, 1, 0, 10));
         recent.ask(2, &remaster(S2));
-        assert!(!asked(&recent, 8 * SECOND, 0, 10), "nobody has heard of it for seven seconds");
+        assert!(!asked(&recent, 8 * SECOND, 0, 10), "no result for seven seconds");
     }
 
     #[test]
@@ -206,7 +207,7 @@ mod tests {
         recent.spend(12);
         let budget = [0, SECOND / 2, SECOND].map(|at| recent.budget(at, 10.0));
         assert_eq!(budget, [-11.0, -6.0, -1.0]);
-        assert_eq!(recent.budget(100 * SECOND, 25.0), 2.5, "what is not used is not saved up");
+        assert_eq!(recent.budget(100 * SECOND, 25.0), 2.5, "unused credit is not saved up");
         assert_eq!(recent.budget(101 * SECOND, 0.5), 1.0, "at least one at a time");
         recent.spend(1);
         assert_eq!([102, 103].map(|at| recent.budget(at * SECOND, 0.5)), [0.5, 1.0]);

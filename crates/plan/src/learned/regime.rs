@@ -1,6 +1,7 @@
 //! Regimes: does the workload hold still, or has it changed?
 //!
-//! Three signals are averaged over a second, each beside what is usual for it, its average over ten seconds:
+//! Three signals are averages over a second. Each is compared with its usual value, its average
+//! over ten seconds:
 //!
 //! ```text
 //!                    served/s            share distributed       busiest site above the average
@@ -8,42 +9,46 @@
 //!   differs by        a fifth                 0.05                       0.1       ──▶ disturbance
 //! ```
 //!
-//! **A disturbance** shows that the past is no guide. So does a global plan that was adopted, a site without memory and
-//! a very long queue for a lock. From the last one on the workload holds still, and the longer it does the less is
-//! changed ([`Regime::changes_per_second`], [`super::recent`]). Where a fifth of all transactions is distributed there
-//! is no calm: masters are in the wrong places, and in a large database it takes long to see what moving them gains.
+//! **A disturbance** shows that the past is no guide. An adopted global plan, a site without memory
+//! and a very long queue for a lock count as disturbances too. The longer the last disturbance is
+//! past, the fewer changes are made ([`Regime::changes_per_second`], [`super::recent`]). While a
+//! fifth of all transactions is distributed there is no calm: masters are in the wrong places, and
+//! in a large database it takes long to measure the gain of moving them.
 //!
-//! **Where all signals were as usual** for four seconds, one that differs may mean that the workload has become another
-//! one: a hot spot has moved. Overload and a quiet night look the same, so that decides nothing: the samples are renewed as
-//! fast as can be ([`super::reservoir`]) and compared with the older ones ([`access_shares_differ`]). If they access other
-//! sites the older ones are forgotten, and a global plan is drawn at once.
+//! **After four seconds with all signals as usual**, one that differs may mean a new workload: a
+//! hot spot has moved. Overload and a quiet night look the same, so the signal alone decides
+//! nothing. The samples are renewed as fast as possible ([`super::reservoir`]) and compared with
+//! the older ones ([`access_shares_differ`]). If they access other sites, the older ones are
+//! forgotten, and a global plan is drawn at once.
 //!
-//! **What is usual** follows what is seen. Frozen at the start of a disturbance, it would let later steady growth look
-//! like a new one. Changes of the design move load, too: while masters move nothing is told of the workload, nor until the
-//! signals have settled after that, nor after a lull in which nobody asked for anything.
+//! **The usual values** follow the observations. If they were frozen at the start of a disturbance,
+//! later steady growth would look like a new one. Changes of the design move load, too. So while
+//! masters move, signals say nothing about the workload, nor until they have settled afterwards,
+//! nor after a lull without requests.
 //!
-//! **Left out**: latency (with open-loop clients only the share of distributed transactions shows that a hot spot has
-//! moved); hot spots that stay at their site, which need splits and no moves; gradual changes, which the reservoir forgets
-//! by itself; a test that finds a drop before the averages do.
+//! **Left out**: latency (with open-loop clients only the share of distributed transactions shows
+//! that a hot spot has moved); hot spots that stay at their site, which need splits and no moves;
+//! gradual changes, which the reservoir forgets by itself; a test that detects a drop before the
+//! averages do.
 
 use super::tuning::Tuning;
 use super::workload::Workload;
 use isomer_design::{Design, SiteId};
 use std::collections::BTreeMap;
 
-/// What was seen in an interval.
+/// The observations of an interval.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Signals {
-    /// Transactions that came back, per second.
+    /// Completed transactions per second.
     pub(crate) served: f64,
-    /// The share of them that ran over several sites.
+    /// The share of distributed transactions.
     pub(crate) across: f64,
-    /// By how much the busiest site is busier than the average.
+    /// The difference between the busiest site and the average.
     pub(crate) uneven: f64,
 }
 
 impl Signals {
-    /// Comes nearer to what is seen by a share.
+    /// Moves the averages towards the observations by a share.
     fn follow(&mut self, seen: Signals, share: f64) {
         self.served += share * (seen.served - self.served);
         self.across += share * (seen.across - self.across);
@@ -57,8 +62,8 @@ pub(crate) struct Regime {
     tuning: Tuning,
     now: Signals,
     usual: Signals,
-    /// Since when there is something to see, since when nothing was disturbed and since when not by a signal, and since
-    /// when the design holds still.
+    /// The times of the first observation, of the last disturbance, of the last disturbance by a
+    /// signal, and of the last change of the design.
     begun_ns: Option<u64>,
     steady_ns: u64,
     usual_ns: u64,
@@ -67,34 +72,34 @@ pub(crate) struct Regime {
 }
 
 impl Regime {
-    /// Nothing is usual yet.
+    /// A regime without usual values.
     pub(crate) fn new(tuning: Tuning) -> Regime {
         Regime { tuning, ..Regime::default() }
     }
 
-    /// Something shows that the past is no guide.
+    /// Records a disturbance: the past is no guide.
     pub(crate) fn disturb(&mut self, now_ns: u64) {
         (self.steady_ns, self.usual) = (now_ns, self.now);
     }
 
-    /// The workload is another one: what was served before says nothing any more.
+    /// Starts anew with another workload: the throughput of the old one says nothing.
     pub(crate) fn begin_anew(&mut self, now_ns: u64) {
         self.begun_ns = None;
         self.disturb(now_ns);
     }
 
-    /// The design changes: what is seen says nothing about the workload.
+    /// Records a change of the design: signals say nothing about the workload for a while.
     pub(crate) fn unsettle(&mut self, now_ns: u64) {
         self.settled_ns = now_ns;
     }
 
-    /// How many transactions are served a second; `None` before the signals can tell.
+    /// Transactions per second; `None` before the signals are meaningful.
     pub(crate) fn served(&self) -> Option<f64> {
         let is_known = self.seen_ns.saturating_sub(self.begun_ns?) >= self.tuning.signal_ns();
         is_known.then_some(self.now.served)
     }
 
-    /// How many changes may be made a second now: the fewer the longer nothing was disturbed.
+    /// The changes per second that are allowed now: fewer the longer the last disturbance is past.
     pub(crate) fn changes_per_second(&self, now_ns: u64) -> f64 {
         let Tuning { changes_per_second, halves_s, changes_at_rest, .. } = self.tuning;
         let steady_s = now_ns.saturating_sub(self.steady_ns) as f64 / 1e9;
@@ -102,13 +107,13 @@ impl Regime {
         rate.max(changes_at_rest.min(changes_per_second))
     }
 
-    /// True if nothing was disturbed for so long that the signals would have told of it twice.
+    /// True if the last disturbance is past for twice the time that the signals need.
     pub(crate) fn is_calm(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.steady_ns) >= 2 * self.tuning.signal_ns()
     }
 
-    /// Looks at an interval that ends now; true if a signal differs that was as usual for as long, whatever else there was:
-    /// the workload may have become another one.
+    /// Takes the observations of an interval that ends now. Returns true if a signal differs after
+    /// all were as usual for long enough: the workload may have changed.
     pub(crate) fn see(&mut self, now_ns: u64, seen: Signals) -> bool {
         let interval_ns = now_ns.saturating_sub(self.seen_ns);
         let seconds = interval_ns as f64 / 1e9;
@@ -117,12 +122,12 @@ impl Regime {
         }
         self.seen_ns = now_ns;
         if interval_ns >= 2 * Tuning::LOADS_EVERY_NS {
-            // A lull: nobody asked for anything.
+            // A lull without requests.
             self.unsettle(now_ns);
         }
         let is_settled = now_ns.saturating_sub(self.settled_ns) > self.tuning.signal_ns();
         let was_usual = now_ns.saturating_sub(self.usual_ns) >= 2 * self.tuning.signal_ns();
-        // In the beginning these are plain averages.
+        // At the beginning these are plain averages.
         let begun_ns = *self.begun_ns.get_or_insert(now_ns);
         let least = seconds / (now_ns.saturating_sub(begun_ns) as f64 / 1e9).max(seconds);
         let share = |over_s: f64| (1.0 - (-seconds / over_s).exp()).max(least);
@@ -145,12 +150,12 @@ impl Regime {
     }
 }
 
-/// True if new samples access the sites of a design in other shares than old ones do, and that is
-/// no chance.
+/// True if new samples access the sites of a design in shares that differ significantly from those
+/// of old ones.
 ///
-/// How far apart both are is the chi-square distance of the shares of samples whose first access
-/// goes to a site. If a tenth of all moves from one of eight sites to another, that is 0.1 or more;
-/// what chance adds to it is the number of sites by that of samples, on both sides.
+/// The distance is the chi-square distance of the shares of samples whose first access goes to a
+/// site. If a tenth of all moves from one of eight sites to another, it is 0.1 or more. Chance adds
+/// the number of sites divided by the number of samples, on both sides.
 pub(super) fn access_shares_differ(
     workload: &Workload,
     design: &Design,
@@ -170,7 +175,7 @@ pub(super) fn access_shares_differ(
     };
     let distance: f64 = sites.values().map(distance).sum();
     let chance = (design.sites().len() as f64 - 1.0) * (1.0 / all[0] + 1.0 / all[1]);
-    // Where one side has no samples chance is infinite.
+    // Without samples on one side chance is infinite.
     distance - chance > distance_min
 }
 
@@ -183,12 +188,13 @@ mod tests {
 
     const TENTH_NS: u64 = 100_000_000;
 
-    /// What is served, which share of it over several sites, and how uneven the load is, second by second; and for how
-    /// many each counted transaction stands.
+    /// Throughput, share of distributed transactions and imbalance by second; and the number of
+    /// transactions that each counted one stands for.
     struct Course<F>(f64, F);
 
     impl<F: Fn(f64) -> (f64, f64, f64)> Course<F> {
-        /// The tenths of a second in which a calm ends, and the changes that may be made in each ten seconds.
+        /// The tenths of a second in which a calm ends, and the changes allowed in each ten
+        /// seconds.
         fn run(&self) -> (Vec<u64>, Vec<f64>) {
             let Course(sample_weight, course) = self;
             let mut regime = Regime::new(Tuning::default());
@@ -206,10 +212,10 @@ mod tests {
         }
     }
 
-    /// Counts that scatter by chance, as they do where each stands for so many.
+    /// Counts with random scatter, as when each stands for `sample_weight`.
     fn scattered(tenth: u64, served: f64, sample_weight: f64) -> f64 {
         let counted = served / 10.0 / sample_weight;
-        // Twelve numbers from 0 to 1 have a sum that scatters by 1 around 6.
+        // The sum of twelve numbers from 0 to 1 has a deviation of 1 around 6.
         let number = |at: u64| {
             let mixed = (tenth * 12 + at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             ((mixed ^ (mixed >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 11) as f64
@@ -229,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn chance_is_not_believed_and_what_holds_still_becomes_quiet() {
+    fn chance_is_no_disturbance_and_a_steady_workload_becomes_calm() {
         for weight in [1.0, 40.0, 200.0] {
             let (ends, tens) = Course(weight, |_| (40_000.0, 0.02, 0.1)).run();
             assert_eq!(ends, [0; 0], "one in {weight}");
@@ -257,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lull_says_nothing_nor_does_what_is_seen_while_masters_move() {
+    fn signals_of_a_lull_or_of_moving_masters_say_nothing() {
         let ends = |settles: fn(&mut Regime, u64)| {
             let mut regime = Regime::new(Tuning::default());
             let load = |served| Signals { served, across: 0.0, uneven: 0.1 };
@@ -277,8 +283,8 @@ mod tests {
 
     #[test]
     fn samples_tell_whether_other_sites_are_accessed() {
-        // Keys below 500 are at the first site; as many samples before and after, with so many of
-        // ten at the first site.
+        // Keys below 500 are at the first site. There are equally many samples before and after;
+        // the arguments are the tenths of them at the first site.
         let design = design(&[500], S2);
         let differ = |before: i64, after: i64| {
             let mut workload = Workload::new(Damping::default(), 0);

@@ -1,9 +1,9 @@
-//! An adaptive damped reservoir: a bounded sample of what came by, with a bias towards the recent.
+//! An adaptive damped reservoir: a bounded sample of a stream, biased towards recent items.
 //!
-//! A plain reservoir gives every item of the whole past the same chance, so it is slower to notice
-//! a change the longer it has run. This one keeps a **weight**: an item is taken with probability
-//! `size / weight`, and every item that comes by adds to the weight. From time to time the weight
-//! is damped, so that newer items have a better chance again:
+//! A plain reservoir gives every item of the past the same chance, so it notices a change the more
+//! slowly the longer it has run. This one keeps a **weight**: an item is taken with probability
+//! `size / weight`, and every offered item adds to the weight. Periodically the weight is damped,
+//! so that newer items have a better chance again:
 //!
 //! ```text
 //!   weight   ╱│   ╱│   ╱│     grows with every offer, damped every window
@@ -11,23 +11,23 @@
 //!          ╱  │ ╱  │ ╱  │
 //! ```
 //!
-//! An item that is taken replaces one by chance once the reservoir is full, and goes by itself when
-//! it is older than the time limit. When what comes may be another thing than what came before
-//! ([`Reservoir::renew`]), the old ones stay until there are enough new ones to compare them with. (MorphoSys 5.1, after
-//! Aggarwal's damped reservoirs; the constants are those of the public code of its descendant.)
+//! Once the reservoir is full, a taken item replaces a random one. Items expire after the time
+//! limit. When the workload may have changed ([`Reservoir::renew`]), old items stay until there are
+//! enough new ones to compare with. (MorphoSys 5.1, after Aggarwal's damped reservoirs; the
+//! constants are those of the public code of its descendant.)
 
 /// Constants of a [`Reservoir`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Damping {
     /// The most items that are kept.
     pub size: usize,
-    /// What every offer adds to the weight.
+    /// The increase of the weight per offered item.
     pub increment: f64,
-    /// What is left of the weight after a window.
+    /// The factor of the weight at the end of a window.
     pub decay: f64,
     /// The length of a window, in nanoseconds.
     pub window_ns: u64,
-    /// Items older than this are forgotten, in nanoseconds.
+    /// The age at which items expire, in nanoseconds.
     pub expiry_ns: u64,
 }
 
@@ -51,9 +51,9 @@ pub struct Reservoir<T> {
     items: Vec<(u64, T)>,
     weight: f64,
     damped_at: u64,
-    /// A window has passed since it was last looked for what has expired.
+    /// True if a window has passed since the last check for expired items.
     may_expire: bool,
-    /// Since when it is renewed, if items from before are still there; and how many have come since.
+    /// During a renewal: its start, and the number of items taken since.
     pub(crate) renewed: Option<(u64, usize)>,
 }
 
@@ -66,7 +66,7 @@ impl<T> Reservoir<T> {
         let Damping { size, increment, decay, .. } = damping;
         assert!(size > 0, "a reservoir has room for one item at least");
         assert!(increment >= 0.0, "weights do not shrink by themselves");
-        assert!((0.0..=1.0).contains(&decay), "what is left of a weight is a share of it");
+        assert!((0.0..=1.0).contains(&decay), "the decay is a share");
         let (weight, may_expire) = (size as f64, false);
         Reservoir {
             damping,
@@ -78,7 +78,7 @@ impl<T> Reservoir<T> {
         }
     }
 
-    /// True if an item that comes by now is to be taken; `chance` is a number from 0 to below 1.
+    /// True if an item offered now is to be taken; `chance` is a random number from 0 to below 1.
     pub fn wants(&mut self, now_ns: u64, chance: f64) -> bool {
         self.damp(now_ns);
         let wants = chance * self.weight < self.damping.size as f64;
@@ -86,13 +86,13 @@ impl<T> Reservoir<T> {
         wants
     }
 
-    /// True if every new item takes the place of another.
+    /// True if every new item replaces another.
     pub fn is_full(&self) -> bool {
         self.items.len() >= self.damping.size
     }
 
-    /// Takes an item; if there is no room, in the place of one that `chance` names, which comes
-    /// back.
+    /// Takes an item. If there is no room, it replaces the one that `chance` selects, which is
+    /// returned.
     pub fn take(&mut self, now_ns: u64, item: T, chance: f64) -> Option<T> {
         self.renewed.iter_mut().for_each(|(_, came)| *came += 1);
         if !self.is_full() {
@@ -103,7 +103,7 @@ impl<T> Reservoir<T> {
         Some(std::mem::replace(&mut self.items[at], (now_ns, item)).1)
     }
 
-    /// Takes out what has expired. To look takes a step for each item, so it is done once a window.
+    /// Removes expired items. The check takes a step per item, so it runs once per window.
     pub fn expire(&mut self, now_ns: u64) -> impl Iterator<Item = T> {
         let expiry_ns = self.damping.expiry_ns;
         let all = if std::mem::take(&mut self.may_expire) { self.items.len() } else { 0 };
@@ -111,25 +111,27 @@ impl<T> Reservoir<T> {
         self.items.extract_if(..all, move |(came, _)| is_old(*came)).map(|(_, item)| item)
     }
 
-    /// What is here may say nothing about what comes: it stays until there is enough of that.
+    /// Begins a renewal: present items may not represent the stream any more, but stay until there
+    /// are enough new ones.
     pub fn renew(&mut self, now_ns: u64) {
         self.renewed.get_or_insert((now_ns, 0));
     }
 
-    /// True if enough has come since then: half of what there is room for, or so many in so long a time.
+    /// True if a renewal has taken enough items: half of the size, or `few` items in `since_ns`
+    /// nanoseconds.
     pub fn has_enough(&self, now_ns: u64, (few, since_ns): (usize, u64)) -> bool {
         self.renewed.is_some_and(|(at, came)| {
             2 * came >= self.damping.size || came >= few && now_ns.saturating_sub(at) >= since_ns
         })
     }
 
-    /// The items, and whether they have come since then.
+    /// The items, with true for those taken since the renewal began.
     pub fn sides(&self) -> impl Iterator<Item = (bool, &T)> + Clone {
         let since = self.renewed.map_or(0, |(at, _)| at);
         self.items.iter().map(move |(came, item)| (*came >= since, item))
     }
 
-    /// Ends that; takes out what is older if it says nothing about what comes.
+    /// Ends a renewal; removes and returns the older items if the workload has changed.
     pub fn end_renewal(&mut self, is_another: bool) -> impl Iterator<Item = T> {
         let at = self.renewed.take().map_or(0, |(at, _)| at);
         let all = if is_another { self.items.len() } else { 0 };
@@ -148,7 +150,7 @@ impl<T> Reservoir<T> {
             self.may_expire = true;
             self.weight *= decay;
             if self.weight < size as f64 {
-                // Everything is taken already; a clock that jumps need not be followed step by
+                // Every item is taken already, so a clock that jumps need not be followed step by
                 // step.
                 self.damped_at = now_ns;
             }
@@ -160,7 +162,8 @@ impl<T> Reservoir<T> {
 mod tests {
     use super::*;
 
-    /// The public code's own test: size 1000, one increment of 100 an offer, damped to a hundredth.
+    /// The test of the public code: size 1000, an increment of 100 per offer, damped to a
+    /// hundredth.
     #[test]
     fn the_weight_grows_with_every_offer_and_is_damped() {
         let damping = Damping {
@@ -194,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_renewed_loses_the_old_when_there_is_enough_that_is_new() {
+    fn a_renewal_drops_old_items_once_there_are_enough_new_ones() {
         let damping = Damping { size: 6, ..Damping::default() };
         let left = |times: &[u64], now_ns: u64| {
             let mut reservoir = Reservoir::new(damping, 0);

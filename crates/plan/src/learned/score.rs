@@ -1,12 +1,12 @@
-//! How well predictions foretell what comes, lately: the coefficient of determination (R²).
+//! The recent accuracy of predictions: the coefficient of determination (R²).
 //!
 //! ```text
-//!   R² = 1 − mean of (came − predicted)² / variance of what came
+//!   R² = 1 − mean of (observed − predicted)² / variance of the observed values
 //!
-//!   1   every time as predicted      0   no better than the average would be      below 0   worse
+//!   1   exact predictions      0   no better than the mean      below 0   worse than the mean
 //! ```
 //!
-//! The means run along: what is long ago counts for little, and memory does not grow.
+//! The means are running averages: old values count little, and memory does not grow.
 
 use super::tuning::Tuning;
 use serde::{Deserialize, Serialize};
@@ -15,14 +15,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Score {
     observed: u64,
-    /// What comes on average.
+    /// The mean of the observed values.
     pub(crate) mean: f64,
     square: f64,
     error_square: f64,
 }
 
 impl Score {
-    /// Something came, and was predicted with such an error. What is not a number does not count.
+    /// Records an observed value and the error of its prediction. NaN and infinities are ignored.
     pub fn keep(&mut self, came: f64, error: f64) {
         if !came.is_finite() || !error.is_finite() {
             return;
@@ -35,12 +35,12 @@ impl Score {
         step(&mut self.error_square, error * error);
     }
 
-    /// How much came so far.
+    /// The number of observed values.
     pub fn observed(&self) -> u64 {
         self.observed
     }
 
-    /// R². `None` before it is known what is usual, and if all that came was alike.
+    /// R²; `None` with too few observations, or if all were equal.
     pub fn r_squared(&self) -> Option<f64> {
         let variance = self.square - self.mean * self.mean;
         (self.observed > Tuning::MANY as u64 && variance > 0.0)
@@ -48,7 +48,7 @@ impl Score {
     }
 }
 
-/// By which share a running average moves after so many observations: at first it is the plain average.
+/// The step of a running average after `observed` observations: at first it is the plain average.
 pub(crate) fn pace(observed: u64) -> f64 {
     (1.0 - Tuning::MEMORY).max(1.0 / (observed + 1) as f64)
 }
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_predicted_is_a_share_of_the_variation() {
+    fn r_squared_is_the_predicted_share_of_the_variation() {
         let r_squared = |predicted: fn(f64) -> f64| {
             let mut score = Score::default();
             [10.0, 20.0, 30.0].repeat(30).into_iter().for_each(|came| {

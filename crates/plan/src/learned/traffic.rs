@@ -1,13 +1,14 @@
-//! Load and throughput of the sites: the inputs of the load function, and the signals that others
-//! watch.
+//! Load and throughput of the sites: the inputs of the load function, and the signals of the
+//! regime.
 //!
-//! Transactions are counted where they are sampled, each weighted by how many it stands for; the
-//! sites report their own figures from time to time. Both become running averages per second:
+//! Transactions are counted where they are sampled, each weighted by the number it stands for. The
+//! sites report their own figures periodically. Both become running averages per second:
 //!
 //! ```text
-//!   sampled: 1 of 8 at s1, 3 rows written   ─┐                       s1   busy 0.4
-//!   sampled: 1 of 8 at s2, 600 rows read    ─┼─ every interval ──▶        900 transactions/s
-//!   s1 says: busy 0.4, 120 MB               ─┘                            0 / 2700 / 40 rows read / written / refreshed
+//!   sampled: 1 of 8 at s1, 3 rows written  ─┐                      s1   busy 0.4
+//!   sampled: 1 of 8 at s2, 600 rows read   ─┼─ every interval ──▶       900 transactions/s
+//!   s1 reports: busy 0.4, 120 MB           ─┘                           0 / 2700 / 40 rows read /
+//!                                                                       written / refreshed
 //! ```
 //!
 use super::tuning::Tuning;
@@ -15,26 +16,26 @@ use isomer_design::{SiteId, SiteSet};
 use isomer_strategy::SiteLoad;
 use std::collections::BTreeMap;
 
-/// What a site has to do per second: rows that are read, written and refreshed there, transactions
-/// that run there alone, and those over several sites that have a part there.
+/// A site's work per second: rows read, written and refreshed, transactions that run there alone,
+/// and parts of distributed transactions.
 pub type Rates = [f64; 5];
 
-/// One site, as far as is known.
+/// The known figures of one site.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct SiteTraffic {
     /// The share of its processors' time in use.
     pub busy: f64,
-    /// Transactions per second; of one over several sites, a share.
+    /// Transactions per second; a distributed one counts as a share at each of its sites.
     pub transactions: f64,
-    /// What it has to do.
+    /// Its work per second.
     pub rates: Rates,
-    /// Its memory is full, or nearly so.
+    /// Its memory is at [`Tuning::MEMORY_FULL`] or above.
     pub is_full: bool,
-    /// It is so near to that that nothing more should come.
+    /// Its memory is at [`Tuning::NEARLY_FULL`] or above, so it should get no more copies.
     pub lacks_room: bool,
 }
 
-/// What was counted since the last interval.
+/// The counts since the last interval.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     transactions: f64,
@@ -47,42 +48,42 @@ struct Counts {
 pub struct Traffic {
     sites: BTreeMap<SiteId, SiteTraffic>,
     counts: BTreeMap<SiteId, Counts>,
-    /// For how long locks are held, by transactions at one site, and by those over several.
+    /// Lock hold times, of transactions at one site and of distributed ones.
     held_us: [f64; 2],
-    /// How many held some since the last interval, and for how long in all.
+    /// The number of lock holders since the last interval, and their total hold time.
     holders: [(f64, f64); 2],
-    /// How many transactions there were at once, and what those since the last interval took.
+    /// The mean number of concurrent transactions, and the total latency since the last interval.
     clients: f64,
     took_us: f64,
-    /// Of transactions that write, the share that runs over several sites.
+    /// The share of distributed transactions among those that write.
     pub across: f64,
-    /// How many transactions a second were served in the last interval.
+    /// Transactions per second in the last interval.
     pub served: f64,
     since_ns: u64,
     intervals: u64,
 }
 
-/// A transaction that was measured.
+/// A measured transaction.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// Where it ran: one site, or those that committed together.
+    /// The sites where it ran: one, or those that committed together.
     pub sites: SiteSet,
-    /// How many it stands for.
+    /// The number of transactions that it stands for.
     pub sample_weight: f64,
     /// Rows read and written.
     pub rows: [usize; 2],
-    /// Who follows what it wrote.
+    /// The sites that replicate what it wrote.
     pub followers: SiteSet,
-    /// For how long it kept a processor of the site, in microseconds.
+    /// The processor time it used at the site, in microseconds.
     pub busy_us: f64,
-    /// For how long it held all of its locks, in microseconds.
+    /// The time between acquiring its last lock and releasing them, in microseconds.
     pub held_us: f64,
-    /// How long it took, in microseconds.
+    /// Its latency, in microseconds.
     pub took_us: f64,
 }
 
 impl Traffic {
-    /// Nothing is known yet.
+    /// Traffic without any observation.
     pub fn new(now_ns: u64) -> Traffic {
         Traffic { held_us: Tuning::HELD_US, since_ns: now_ns, ..Traffic::default() }
     }
@@ -110,8 +111,7 @@ impl Traffic {
         }
     }
 
-    /// An interval ends: what was counted becomes rates. Clocks that stand still or go back end
-    /// none.
+    /// Ends an interval: counts become rates. A clock that stands still or jumps back ends none.
     pub fn close(&mut self, now_ns: u64, loads: &[SiteLoad]) {
         let seconds = now_ns.saturating_sub(self.since_ns) as f64 / 1e9;
         if seconds <= 0.0 {
@@ -141,7 +141,8 @@ impl Traffic {
             self.across += pace * (across / (alone + across) - self.across);
         }
         let clients = std::mem::take(&mut self.took_us) / 1e6 / seconds;
-        // Under overload they end all together, or not at all: so over many intervals.
+        // Under overload transactions end all together or not at all, so the average covers many
+        // intervals.
         let many = self.intervals.min(Tuning::MANY as u64);
         self.clients += (clients - self.clients) / many as f64;
         for (held_us, (count, us)) in self.held_us.iter_mut().zip(&mut self.holders) {
@@ -152,36 +153,37 @@ impl Traffic {
         }
     }
 
-    /// One site.
+    /// The figures of one site.
     pub fn site(&self, site: SiteId) -> SiteTraffic {
         self.sites.get(&site).copied().unwrap_or_default()
     }
 
-    /// The sites whose memory is full, or nearly so.
+    /// The sites whose memory is full.
     pub fn full(&self) -> SiteSet {
         self.sites.iter().filter(|(_, site)| site.is_full).map(|(id, _)| *id).collect()
     }
 
-    /// The idlest of some sites that has room; `None` if none of them is known to have.
+    /// The idlest site with room among `among`; `None` if none is known to have room.
     pub fn idlest(&self, among: &SiteSet) -> Option<SiteId> {
         let known = self.sites.iter().filter(|(id, _)| among.contains(**id));
         let idle = known.filter(|(_, site)| !site.lacks_room);
         idle.min_by(|(_, a), (_, b)| a.busy.total_cmp(&b.busy)).map(|(id, _)| *id)
     }
 
-    /// For how long a transaction that writes holds its locks once it has all, in microseconds: one that runs at one
-    /// site, and one over several. Whatever was seen, that is no less than two of the former.
+    /// The time for which a writing transaction holds its locks once it has all, in microseconds:
+    /// at one site, and distributed. The latter is at least twice the former, even if measured
+    /// lower.
     pub fn held_us(&self) -> [f64; 2] {
         let [alone, across] = self.held_us;
         [alone, across.max(2.0 * alone)]
     }
 
-    /// How many transactions there are at once, on average: as many as come back in a time, by what they took.
+    /// The mean number of concurrent transactions: completions per second times their latency.
     pub fn clients(&self) -> f64 {
         self.clients.max(f64::MIN_POSITIVE)
     }
 
-    /// By how much the busiest site is busier than the average.
+    /// The difference between the busiest site and the average.
     pub fn uneven(&self) -> f64 {
         let busy = || self.sites.values().map(|site| site.busy);
         busy().fold(0.0, f64::max) - busy().sum::<f64>() / self.sites.len().max(1) as f64
@@ -205,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_counted_becomes_rates_and_followers_refresh() {
+    fn counts_become_rates_and_replicas_refresh() {
         let mut traffic = Traffic::new(0);
         let followers = SiteSet::of(S2);
         let seen = Seen {
@@ -226,7 +228,7 @@ mod tests {
         assert_eq!(two.rates, [0.0, 0.0, 240.0, 0.0, 0.0]);
         assert!(one.is_full && traffic.transactions() == 80.0);
         assert_eq!(traffic.full(), [S1, S2].into_iter().collect());
-        // Of one over both sites, each does half of the work, and has a part.
+        // Each of its two sites does half of the work, and counts one part.
         let sites = [S1, S2].into_iter().collect();
         traffic.count(&Seen { sites, followers: SiteSet::EMPTY, ..seen });
         traffic.close(2_000_000_000, &[load(S1, None), load(S2, None)]);
@@ -235,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_that_jump_and_loads_that_are_no_numbers_spoil_nothing() {
+    fn clocks_that_jump_and_loads_that_are_nan_corrupt_nothing() {
         let mut traffic = Traffic::new(1000);
         traffic.close(1000, &[load(S1, Some(0.5))]);
         traffic.close(500, &[load(S1, Some(0.5))]);

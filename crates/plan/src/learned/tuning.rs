@@ -1,21 +1,22 @@
-//! Every number that the autopilot was tuned with, in one place, with its unit and what it is for.
+//! Every tuned parameter of the autopilot, in one place, with its unit and purpose.
 //!
-//! The fields can be set: a weight of zero, or a bound that is never reached, takes a rule out, and so `isomer-lab
-//! ablation` measures what each is worth ([results](../../../../docs/results/ablation.md)). What only bounds memory and
-//! work, or belongs to a numerical method, is an associated constant.
+//! The fields can be set: a weight of zero, or a bound that is never reached, disables a rule.
+//! `isomer-lab ablation` measures in this way what each rule is worth
+//! ([results](../../../../docs/results/ablation.md)). Values that only bound memory and work, or
+//! belong to a numerical method, are associated constants.
 
 use super::reservoir::Damping;
 use std::fmt;
 use std::str::FromStr;
 
-/// Whether decisions are carried out.
+/// Whether decisions are executed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Mode {
-    /// Nothing is changed: what no site can run commits over several.
+    /// Changes nothing: transactions that no site can run alone commit over several.
     Off,
-    /// As off; but what would be done is decided and recorded: a dry run.
+    /// As `Off`, but decides and records changes: a dry run.
     Recommend,
-    /// What pays is done.
+    /// Executes the changes that pay off.
     #[default]
     Auto,
 }
@@ -24,7 +25,7 @@ impl Mode {
     const ALL: [(Mode, &'static str); 3] =
         [(Mode::Off, "off"), (Mode::Recommend, "recommend"), (Mode::Auto, "auto")];
 
-    /// The mode of this number.
+    /// The mode with this number.
     pub(crate) fn of(number: u8) -> Mode {
         Mode::ALL.into_iter().map(|(mode, _)| mode).nth(number.into()).unwrap_or_default()
     }
@@ -46,68 +47,76 @@ impl FromStr for Mode {
     }
 }
 
-/// See the [module documentation](self). Those of the public code of MorphoSys' descendant are marked.
+/// See the [module documentation](self). Values from the public code of MorphoSys' descendant are
+/// marked.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Tuning {
-    /// Whether decisions are carried out.
+    /// Whether decisions are executed.
     pub mode: Mode,
 
     // Observe.
-    /// Transactions that are measured, per second; as many as there are, if there are fewer. A fifth of that once hardly
-    /// anything is changed any more, and while the autopilot is off: so that it knows what went before when it is turned on.
+    /// Transactions that are measured per second, or all if there are fewer. The rate is a fifth of
+    /// that once hardly anything changes, and while the autopilot is off, so that it knows the past
+    /// when it is turned on.
     pub measured_per_second: f64,
-    /// Of the transactions, those that are kept. (Descendant.)
+    /// The sampling of measured transactions. (Descendant.)
     pub damping: Damping,
-    /// Signals are averages over this time, in seconds, and what is usual is one over a window of the damping; twice as long after something new they tell of hardly anything else.
+    /// Signals are averages over this time, in seconds; their usual values are averages over a
+    /// window of the damping. Twice this time after a change, the signals reflect hardly anything
+    /// else.
     pub signal_s: f64,
-    /// Throughput that differs from the usual by this share is a disturbance; and so is a busiest site that is farther
-    /// above the average, or less far, by half of this, and a share of distributed transactions that differs by a quarter of
-    /// it or is as large as this, as masters are in the wrong places then.
+    /// Throughput that differs from the usual by this share is a disturbance. So is a change by
+    /// half of this in the distance of the busiest site from the average, a change by a quarter of
+    /// it in the share of distributed transactions, and a share of distributed transactions as
+    /// large as this, because masters are in the wrong places then.
     pub disturbed: f64,
 
     // Judge.
-    /// For how long the future is thought to be like the past, in nanoseconds: within this time a change has to pay. So
-    /// long it is also dear to take back, and its effect is looked for.
+    /// The time for which the future is expected to be like the past, in nanoseconds: a change has
+    /// to pay off within it. For as long, undoing the change is charged more, and its effect is
+    /// measured.
     pub horizon_ns: u64,
-    /// A benefit counts at its estimate less this many standard errors.
+    /// A benefit counts as its estimate minus this number of standard errors.
     pub standard_errors: f64,
-    /// With so many emulated transactions besides the samples a change is judged.
+    /// The number of emulated transactions that are added to the samples to judge a change.
     pub emulated: usize,
-    /// What it saves to have one copy of a partition less, within the horizon, in microseconds.
+    /// The saving of one copy of a partition less, within the horizon, in microseconds.
     pub upkeep_us: f64,
 
     // Propose.
     /// A lock that is held for this share of the time may be split.
     pub hot: f64,
-    /// A lock with this many waiters is split into two parts, with twice as many into three; and twice as many are a
-    /// disturbance.
+    /// A lock with this number of waiters is split into two parts, with twice the number into
+    /// three; twice the number is also a disturbance.
     pub queue_max: f64,
-    /// Two neighbours may be merged if each is accessed this many times the average (descendant: 0.5) and has this share of
-    /// what is hot, so that both together are not.
+    /// Two neighbours may be merged if each has at most this multiple of the average accesses
+    /// (descendant: 0.5) and this share of the bound of a hot partition, so that both together are
+    /// not hot.
     pub cold: f64,
-    /// Samples that are needed to draw a global plan.
+    /// The number of samples required to draw a global plan.
     pub plan_samples_min: usize,
-    /// Weight of an edge between adjacent partitions, in co-accesses.
+    /// The weight of an edge between adjacent partitions, in co-accesses.
     pub neighbours: f64,
-    /// A site that uses this share of its time is full, and hands partitions over.
+    /// A site that is busy for this share of its time is full, and hands partitions over.
     pub full_from: f64,
     /// A global plan splits partitions whose locks would be held for a larger share of the time.
     pub held_max: f64,
 
     // Govern.
-    /// A global plan must promise this many times the present throughput.
+    /// A global plan must promise this multiple of the present throughput.
     pub gain_min: f64,
-    /// It is taken back if what is served afterwards is below this share of what was served before.
+    /// A global plan is rolled back if throughput afterwards is below this share of the throughput
+    /// before.
     pub rollback_ratio: f64,
     /// The share of one core that learning and planning may use.
     pub processor_share: f64,
-    /// Changes a second, while the workload changes.
+    /// The most changes per second while the workload changes.
     pub changes_per_second: f64,
-    /// While it holds still, that halves in this time, in seconds …
+    /// While the workload holds still, the rate halves in this time, in seconds …
     pub halves_s: f64,
-    /// … down to this many changes a second.
+    /// … down to this number of changes per second.
     pub changes_at_rest: f64,
-    /// What taking back a recent change costs, in its cost.
+    /// The charge for undoing a recent change, as a multiple of its cost.
     pub undo_charge: f64,
 }
 
@@ -142,91 +151,97 @@ impl Default for Tuning {
 }
 
 impl Tuning {
-    // How much is looked at, and what is enough.
-    /// Candidate sites for one transaction, and partitions of its footprint that are considered. Rounds in which waits and
-    /// hold times follow from each other.
+    // Limits of effort, and sufficient sample sizes.
+    /// Candidate sites for one transaction; partitions of its footprint that are considered;
+    /// iterations of the fixed point of lock waits and hold times.
     pub(crate) const FEW: usize = 4;
-    /// The most parts that one split makes; copies that go at once, and of masters one in this many. One transaction in this
-    /// many that several sites can run looks for another site.
+    /// The most parts of one split, and the most copies dropped at once; of masters, one in this
+    /// many is handed over at once. One in this many transactions that several sites can run
+    /// compares another site.
     pub(crate) const SEVERAL: usize = 8;
-    /// With fewer samples nothing is judged and no effect is told; and to judge a change no more are placed. A sample
-    /// that accesses up to this many partitions ties each with each, a larger one each with the next. A partition with one
-    /// in this many of all accesses is too large to be placed well, and not cold.
+    /// With fewer samples nothing is judged and no effect is reported; a change is judged on at
+    /// most this many. A sample that accesses up to this many partitions connects each with each, a
+    /// larger one each with the next. A partition with one in this many of all accesses is too
+    /// large to be placed well, and not cold.
     pub const MANY: usize = 32;
-    /// The accesses to a range that are counted one by one. A range with more is estimated from
-    /// this number of samples.
+    /// The accesses to a range that are counted exactly. A range with more is estimated from this
+    /// number of samples.
     pub const LOOKED_AT: usize = 1024;
-    /// The most items of one footprint that are kept, and that are planned for.
+    /// The most items of a footprint that the sample keeps and a plan considers.
     pub const ITEMS_MAX: usize = 64;
     /// A sample that accesses more partitions than this (a scan of everything) adds no edges.
     pub(crate) const CHAIN_MAX: usize = 1024;
-    /// Measured transactions, and changes, that are remembered while they are under way.
+    /// The most measured transactions, and changes, that are tracked in flight.
     pub(crate) const UNDER_WAY_MAX: usize = 4096;
-    /// Partitions that anything is remembered of. Of larger designs only those are numbered that a sample accesses.
+    /// The most partitions with statistics. Of larger designs only the partitions that a sample
+    /// accesses are numbered.
     pub(crate) const PARTITIONS_MAX: usize = 16_384;
     /// Decisions that are kept.
     pub const JOURNAL_MAX: usize = 500;
 
     // Observe.
-    /// Weight of a new observation in the averages of how long a lock is held, and of rows.
+    /// The weight of a new observation in the averages of lock hold times and of rows.
     pub(crate) const HELD_PACE: f64 = 0.1;
-    /// Weight of a new interval in the averages of sites.
+    /// The weight of a new interval in the averages of sites.
     pub(crate) const TRAFFIC_PACE: f64 = 0.5;
-    /// For how long locks are held, at one site and over several, until it was measured: a first guess,
-    /// in microseconds.
+    /// A first guess of lock hold times, at one site and over several, in microseconds.
     pub(crate) const HELD_US: [f64; 2] = [500.0, 10_000.0];
-    /// A site that uses this share of its memory is full: replicas have to go (MorphoSys 5.3.3).
+    /// A site that uses this share of its memory is full and must drop replicas (MorphoSys 5.3.3).
     pub(crate) const MEMORY_FULL: f64 = 0.95;
-    /// A site has room below this share. Between the two it gets nothing but what a global plan brings, and loses
-    /// nothing: hysteresis. Up to this utilisation a queue counts as long as the formula says, and at this share of the
-    /// present throughput response times are compared: near saturation, a few samples outweigh all others.
+    /// A site has room below this share of its memory. Between the two it gets only what a global
+    /// plan brings, and loses nothing: hysteresis. Up to this utilisation the queueing formula
+    /// applies, and response times are compared at this share of the present throughput: near
+    /// saturation, a few samples outweigh all others.
     pub(crate) const NEARLY_FULL: f64 = 0.8;
-    /// The pause between two reports of how busy the sites are, and the longest between two planning passes, in
-    /// nanoseconds.
+    /// The pause between two reports of the sites' loads, and the longest pause between two
+    /// planning passes, in nanoseconds.
     pub(crate) const LOADS_EVERY_NS: u64 = 100_000_000;
     /// The shortest pause between two planning passes, in nanoseconds.
     pub(crate) const PASS_PAUSE_NS: u64 = 5_000_000;
-    /// A site that is busier than another by this share of its time loses some of its readers to it.
+    /// A site that is busier than another by this share of its time loses some of its readers to
+    /// it.
     pub(crate) const REROUTE_IMBALANCE: f64 = 0.1;
 
     // Model.
-    /// The forgetting factor: what is left of an observation's weight at the next one.
+    /// The forgetting factor: the share of an observation's weight that remains at the next one.
     pub(crate) const MEMORY: f64 = 0.998;
     /// The initial variance of the weights.
     pub(crate) const UNSURE: f64 = 100.0;
-    /// Errors are clipped at this many times the usual one; beyond its square they do not even raise the usual one.
+    /// Errors are clipped at this multiple of the usual error; beyond its square they do not even
+    /// raise the usual error.
     pub(crate) const FAR: f64 = 6.0;
     /// Utilisation from which a site or a lock counts as saturated.
     pub(crate) const SATURATED: f64 = 0.99;
-    /// Locks of a distributed transaction are held longer than is measured by this factor, which is
-    /// from the moment when it has all: each site takes its own before that, and releases them after
-    /// it.
+    /// The factor by which locks of a distributed transaction are held longer than measured. The
+    /// measurement begins when it has all locks, but each site acquires its own before that, and
+    /// releases them later.
     pub(crate) const HELD_ACROSS: f64 = 2.0;
-    /// While a lock is waited for, those before it are held. This share of that wait counts, as part of
-    /// it would have been waited there instead.
+    /// The share of the wait for a lock that counts as hold time of the earlier locks; the rest
+    /// would have been waited for there instead.
     pub(crate) const HELD_WHILE_WAITING: f64 = 0.5;
-    /// Bisections of the interval in which the throughput lies.
+    /// Bisections of the interval that contains the throughput.
     pub(crate) const BISECTIONS: usize = 14;
 
     // Propose.
-    /// METIS takes integers: the weight of one access.
+    /// The weight of one access, because METIS takes integers.
     pub(crate) const WEIGHT_UNIT: f64 = 1000.0;
     /// A part may be heavier than its target by this share.
     pub(crate) const IMBALANCE: f64 = 0.1;
-    /// A share of distributed transactions below this is nothing, and so is a rise by it.
+    /// A share of distributed transactions below this counts as zero, and so does a smaller rise.
     pub(crate) const ACROSS_MIN: f64 = 0.005;
 
     // Govern.
-    /// Credit of processor time is saved up for at most this time, in nanoseconds.
+    /// Credit of processor time accumulates for at most this time, in nanoseconds.
     pub(crate) const CREDIT_NS: f64 = 60e9;
     /// The length of a window for which the used share is reported, in nanoseconds.
     pub(crate) const USED_WINDOW_NS: u64 = 10_000_000_000;
     /// The share of the budget of processor time that learning may take while credit is short.
     pub(crate) const LEARNING_SHARE: f64 = 0.25;
-    /// The longest pause before the next plan, in nanoseconds; the shortest is what it takes the signals to tell of one.
+    /// The longest pause before the next plan, in nanoseconds; the shortest is
+    /// [`Tuning::signal_ns`].
     pub(crate) const PLAN_PAUSE_MAX_NS: u64 = 20_000_000_000;
 
-    /// The time after which the signals tell of something new, in nanoseconds.
+    /// The time after which the signals reflect a change, in nanoseconds.
     pub(crate) fn signal_ns(&self) -> u64 {
         (2e9 * self.signal_s) as u64
     }

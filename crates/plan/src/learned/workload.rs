@@ -1,30 +1,30 @@
-//! How often a range of keys is read and written, and what is accessed with it.
+//! How often a range of keys is read and written, and which other ranges are accessed with it.
 //!
 //! The paper (MorphoSys, section 5.1) counts per partition, and has to divide or add up the counts
-//! when partitions split and merge. Here the sampled transactions themselves are kept, and found by
-//! their keys; a probability is read off the samples when somebody asks:
+//! when partitions split and merge. Here the sampled transactions themselves are kept and indexed
+//! by their keys. A probability is computed from the samples on demand:
 //!
 //! ```text
 //!   sampled keys   3 ─▶ #1    5 ─▶ #1 #4    12 ─▶ #4    40 ─▶ #2 #3
 //!                  └──── [0..10) ────┘
-//!                        touched by #1 and #4; half of these also write [10..20)
+//!                        accessed by #1 and #4; half of these also write [10..20)
 //! ```
 //!
-//! So splits and merges need no bookkeeping, and where inside a partition the accesses fall is
-//! known, not assumed to be even.
+//! So splits and merges need no bookkeeping, and the distribution of accesses inside a partition is
+//! known instead of assumed to be even.
 //!
 //! **Cost.** Decisions ask about the same ranges repeatedly: about partitions, and about the parts
 //! of a possible split. Each answer is cached until an eighth of the samples is new. An answer
 //! takes about [`Tuning::LOOKED_AT`] steps, for any length of transactions and size of the range: a
 //! range with fewer accesses is counted exactly, a larger one is estimated from that number of
-//! samples, evenly chosen from all.
+//! samples, evenly chosen.
 //!
-//! **Memory** is bounded by the reservoir: [`Damping::size`] samples of at most [`Tuning::ITEMS_MAX`] items
-//! each. Of a larger footprint, evenly chosen items are kept.
+//! **Memory** is bounded by the reservoir: [`Damping::size`] samples of at most
+//! [`Tuning::ITEMS_MAX`] items each. Of a larger footprint, evenly chosen items are kept.
 //!
-//! **Emulated transactions.** The paper adds to its samples some that are drawn from the co-access probabilities, for
-//! robustness. With all samples of a range at hand that is worth nothing, so by default there are none; the
-//! [ablation](../../../../docs/results/ablation.md) shows both.
+//! **Emulated transactions.** The paper adds transactions drawn from the co-access probabilities to
+//! its samples, for robustness. With all samples of a range at hand they bring nothing, so there
+//! are none by default; the [ablation](../../../../docs/results/ablation.md) shows both.
 
 use super::range::Range;
 use super::reservoir::{Damping, Reservoir};
@@ -35,15 +35,15 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// A transaction that was sampled.
+/// A sampled transaction.
 #[derive(Debug)]
 pub struct Sample {
     number: u64,
-    /// What it read and wrote.
+    /// The keys that it read and wrote.
     pub footprint: Footprint,
-    /// How many rows it read and wrote.
+    /// The number of rows that it read and wrote.
     pub rows: [usize; 2],
-    /// How long it took, in microseconds.
+    /// Its latency, in microseconds.
     pub took_us: f64,
 }
 
@@ -54,7 +54,7 @@ impl Sample {
     }
 }
 
-/// Reads and writes of a range, as shares of all accesses to anything: R(p) and W(p).
+/// Reads and writes of a range, as shares of all accesses: R(p) and W(p).
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Shares {
     /// R(p).
@@ -71,22 +71,22 @@ type Ranged = (KeyRange, Arc<Sample>);
 struct Counted {
     shares: Shares,
     writers: f64,
-    /// The number of parts that was asked for last, and where to cut for it.
+    /// The number of parts last asked for, and the cuts for it.
     cuts: Option<(usize, Vec<Key>)>,
     /// The value of `Workload::taken` at that time.
     taken: u64,
 }
 
-/// The samples that access some ranges, the oldest first.
+/// The samples that access given ranges, the oldest first.
 pub struct Touching<'w> {
-    /// All of them, or some that are evenly chosen.
+    /// All such samples, or an even selection of them.
     pub samples: Vec<&'w Arc<Sample>>,
-    /// How many samples each of these stands for.
+    /// The number of samples that each of these stands for.
     pub each: f64,
 }
 
 impl Touching<'_> {
-    /// How many samples access the ranges, as far as is known.
+    /// The estimated number of samples that access the ranges.
     pub fn count(&self) -> f64 {
         self.samples.len() as f64 * self.each
     }
@@ -96,18 +96,18 @@ impl Touching<'_> {
 #[derive(Clone, Debug)]
 pub struct Workload {
     pub(crate) reservoir: Reservoir<Arc<Sample>>,
-    /// The samples with single keys, by key; and those with ranges, by what they do to them.
+    /// The samples with single keys, by key; and those with ranges, by access.
     keys: BTreeMap<(TableId, Key), Vec<Arc<Sample>>>,
     ranges: BTreeMap<(TableId, Access), Vec<Ranged>>,
     accesses: usize,
     taken: u64,
     counted: RefCell<BTreeMap<Range, Counted>>,
-    /// For how long the locks of partitions were held lately, by their start.
+    /// Recent lock hold times of partitions, by their start.
     held_us: BTreeMap<(TableId, Key), f64>,
 }
 
 impl Workload {
-    /// Nothing is known yet.
+    /// A workload without samples.
     ///
     /// # Panics
     /// As [`Reservoir::new`].
@@ -124,7 +124,7 @@ impl Workload {
     }
 
     /// Offers a transaction that read and wrote `rows` and took `took_us`; `chances` are two random
-    /// numbers in [0, 1). True if it is kept.
+    /// numbers in [0, 1). Returns true if it is kept.
     pub fn offer(
         &mut self,
         now_ns: u64,
@@ -162,7 +162,7 @@ impl Workload {
         }
     }
 
-    /// How many samples there are.
+    /// The number of samples.
     pub(crate) fn len(&self) -> usize {
         self.reservoir.items().len()
     }
@@ -172,7 +172,7 @@ impl Workload {
         self.reservoir.items().map(|sample| &**sample)
     }
 
-    /// Which shares of all accesses go to the range.
+    /// The shares of all accesses that go to the range.
     pub fn shares(&self, range: &Range) -> Shares {
         self.counted(range, |counted| counted.shares)
     }
@@ -182,7 +182,7 @@ impl Workload {
         self.counted(range, |counted| counted.writers)
     }
 
-    /// Looks at the cached answers about a range. Counts anew if they are not recent enough.
+    /// Reads the cached answers about a range, and renews them if they are too old.
     fn counted<T>(&self, range: &Range, look: impl FnOnce(&mut Counted) -> T) -> T {
         let mut counted = self.counted.borrow_mut();
         let is_recent =
@@ -218,7 +218,8 @@ impl Workload {
         Counted { shares: Shares { read, written }, writers, cuts: None, taken: self.taken }
     }
 
-    /// A transaction held the lock of a partition that begins there for so long.
+    /// Records the time for which a transaction held the lock of the partition that begins at
+    /// `place`.
     pub fn hold(&mut self, place: (TableId, Key), held_us: f64) {
         if self.held_us.len() >= Tuning::PARTITIONS_MAX {
             self.held_us.clear();
@@ -227,16 +228,16 @@ impl Workload {
         *mean += Tuning::HELD_PACE * (held_us - *mean);
     }
 
-    /// For how long those who write to a range have held its lock lately, in microseconds; of a
-    /// part of a partition, that of the partition. `None` if nobody was seen to.
+    /// The recent lock hold time of writers of a range, in microseconds; for a part of a partition,
+    /// that of the partition. `None` if no writer was measured.
     pub fn held_us(&self, range: &Range) -> Option<f64> {
         let place = (range.table, range.keys.start.clone());
         let found = self.held_us.range(..=place).next_back();
         found.filter(|(place, _)| place.0 == range.table).map(|(_, us)| *us)
     }
 
-    /// Where to cut a range into about `parts` parts that are accessed equally often. A key with the
-    /// accesses of a whole part gets one of its own. No cuts if fewer than two keys are known.
+    /// The keys at which to cut a range into about `parts` parts with equal accesses. A key with
+    /// the accesses of a whole part gets one of its own. No cuts if fewer than two keys are known.
     pub fn cuts(&self, range: &Range, parts: usize) -> Vec<Key> {
         self.counted(range, |counted| match &counted.cuts {
             Some((known, cuts)) if *known == parts => cuts.clone(),
@@ -253,7 +254,7 @@ impl Workload {
         if keys.clone().take(Tuning::LOOKED_AT + 1).count() <= Tuning::LOOKED_AT {
             return even_cuts(keys.map(|((_, key), samples)| (key, samples.len() as u64)), parts);
         }
-        // A part of the samples has the same quantiles.
+        // A subset of the samples has the same quantiles.
         let mut counts: BTreeMap<&Key, u64> = BTreeMap::new();
         for sample in self.some(Tuning::LOOKED_AT / Tuning::SEVERAL) {
             for item in range.touched_by(&sample.footprint) {
@@ -265,8 +266,9 @@ impl Workload {
         even_cuts(counts.iter().map(|(key, count)| (*key, *count)), parts)
     }
 
-    /// Transactions as they could come as well (MorphoSys 5.3.1): each does to two partitions what one of the samples
-    /// does to them, at any of the keys that are known there. Which is by chance, so what is likely comes often.
+    /// Plausible transactions (MorphoSys 5.3.1): each accesses two partitions as one of the samples
+    /// does, at any of the known keys there. The choice is random, so likely transactions are
+    /// frequent.
     pub(crate) fn emulated(
         &self,
         design: &Design,
@@ -281,7 +283,7 @@ impl Workload {
             let count = keys.clone().count().max(1);
             Span::Key(keys.nth(at % count).map_or(key, |((_, other), _)| other).clone())
         };
-        // As good as by chance: strides that have nothing in common.
+        // A substitute for randomness: strides without a common factor.
         let emulate = |at: usize| {
             let items = samples[at % samples.len()].footprint.items();
             let mut footprint = Footprint::new();
@@ -314,7 +316,7 @@ impl Workload {
         Touching { samples, each }
     }
 
-    /// So many of the samples, evenly chosen; or all, if there are no more.
+    /// An even selection of `count` samples, or all if there are fewer.
     fn some(&self, count: usize) -> impl Iterator<Item = &Arc<Sample>> {
         let (all, len) = (self.reservoir.items(), self.len());
         let count = count.min(len);
@@ -335,7 +337,7 @@ impl Workload {
         self.keys.range((from, to))
     }
 
-    /// The samples that do this to a range that reaches into this one; for each such range once.
+    /// The samples with this access to a range that overlaps `range`, once for each such range.
     fn ranges_in<'a>(
         &'a self,
         range: &'a Range,
@@ -390,8 +392,8 @@ fn thinned(footprint: &Footprint) -> Footprint {
     kept
 }
 
-/// Where to cut between keys, in order and with their weights, so that about so many parts weigh
-/// the same; a key that has the weight of a part for itself stands apart.
+/// Cuts between keys, given in order with their weights, into about `parts` parts of equal weight.
+/// A key with the weight of a whole part stands alone.
 pub(crate) fn even_cuts<'k>(
     keys: impl Iterator<Item = (&'k Key, u64)> + Clone,
     parts: usize,
@@ -400,7 +402,7 @@ pub(crate) fn even_cuts<'k>(
     let share = (all / parts.max(2) as u64).max(1);
     let (mut cuts, mut part) = (Vec::new(), 0);
     for (key, weight) in keys {
-        // The key goes to the next part unless that makes this one much too light.
+        // The key goes to the next part unless that makes this one far too light.
         if part > 0 && (part >= share || share - part <= (part + weight).saturating_sub(share)) {
             cuts.push(key.clone());
             part = 0;
@@ -454,13 +456,13 @@ mod tests {
         assert_eq!(of(0, 10), Shares { read: 1.0 / 7.0, written: 2.0 / 7.0 });
         assert_eq!(of(30, 41), Shares { read: 1.0 / 7.0, written: 2.0 / 7.0 });
         assert_eq!(of(20, 30), Shares::default());
-        // What a split would make of a partition needs no assumption.
+        // The shares of the parts of a split are exact, without an assumption.
         let (left, right) = (of(0, 5), of(5, 10));
         assert_eq!(left.written + right.written, of(0, 10).written);
     }
 
     #[test]
-    fn who_writes_is_counted_once_and_again_when_many_are_new_or_the_range_is_another() {
+    fn writers_are_cached_until_samples_or_the_range_change() {
         let mut workload = workload(64, &vec![write(&[3, 4]); 64]);
         assert_eq!(workload.writers(&range(0, 10)), 1.0, "each once, whatever it writes");
         assert_eq!(workload.writers(&range(10, 20)), 0.0);
@@ -482,7 +484,7 @@ mod tests {
         let keys = |keys: &[i64]| keys.iter().map(|key| Key::int(*key)).collect::<Vec<_>>();
         assert_eq!(cut(&[90, 92, 94, 96], 2), keys(&[94]));
         assert_eq!(cut(&[90, 92, 94, 96], 4), keys(&[92, 94, 96]));
-        assert_eq!(cut(&[5, 50, 50, 50, 50, 50], 2), keys(&[50]), "what is hot stands apart");
+        assert_eq!(cut(&[5, 50, 50, 50, 50, 50], 2), keys(&[50]), "a hot key stands alone");
         assert_eq!(cut(&[50, 50, 50, 50, 50, 70], 2), keys(&[70]));
         assert_eq!(cut(&[0, 0, 0, 0, 0, 70], 2), keys(&[70]));
         assert_eq!(cut(&[1, 2, 3, 3, 3, 3, 4, 5], 4), keys(&[3, 4]));
@@ -490,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_the_reservoir_leaves_no_trace() {
+    fn evicted_samples_leave_no_trace() {
         let mut workload = workload(1, &[write(&[3, 5])]);
         let scan = Footprint::new().read_range(T, KeyRange::ints(0, 50));
         assert!(workload.offer(2, &scan, [0, 0], 0.0, [0.0, 0.0]));

@@ -12,17 +12,17 @@ use super::{Placement, PlanError, Site};
 use crate::heat::HeatGraph;
 use crate::recording::Vertex;
 
-/// What a co-access across sites costs, in accesses: k of Equation 2.
+/// The cost of a co-access across sites, in accesses: k of Equation 2.
 ///
-/// Two sites of one server talk more cheaply than two servers; the paper's k = 50 counts for both
-/// unless said otherwise ([`Cost::two_level`] has the pair the public code uses).
+/// Two sites of one server communicate more cheaply than two servers. The paper's k = 50 applies to
+/// both unless set otherwise ([`Cost::two_level`] has the pair of the public code).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Cost {
     /// Between sites of different servers.
     pub far: f64,
     /// Between sites of one server.
     pub near: f64,
-    /// How many sites share a server: sites 0 to n−1 the first, n to 2n−1 the next.
+    /// The number of sites per server: sites 0 to n−1 are the first server, n to 2n−1 the next.
     pub sites_per_server: usize,
 }
 
@@ -51,7 +51,7 @@ impl Cost {
         }
     }
 
-    /// Refuses costs that are negative or no numbers.
+    /// Refuses negative costs and NaN.
     pub fn validate(&self) -> Result<(), PlanError> {
         for (what, value) in [("k", self.far), ("k inside a server", self.near)] {
             if !(value.is_finite() && value >= 0.0) {
@@ -72,7 +72,7 @@ impl Cost {
 pub struct Loads(pub Vec<f64>);
 
 impl Loads {
-    /// By Equation 2, looking at every edge from both ends.
+    /// The loads by Equation 2, counting every edge at both ends.
     pub fn of(graph: &HeatGraph, placement: &Placement, cost: Cost) -> Loads {
         let mut loads = vec![0.0; placement.sites()];
         for vertex in 0..graph.len() as Vertex {
@@ -91,7 +91,7 @@ impl Loads {
         Loads(loads)
     }
 
-    /// Moves one key and keeps the loads: what its weight and its edges add, before and after.
+    /// Moves one key and updates the loads of all affected sites.
     pub(crate) fn relocate(
         &mut self,
         graph: &HeatGraph,
@@ -135,7 +135,7 @@ impl Loads {
         }
     }
 
-    /// The site with the least load, the lowest of equals.
+    /// The site with the least load; of equals the lowest.
     pub fn least(&self) -> Site {
         let mut least = 0;
         for (site, &load) in self.0.iter().enumerate() {
@@ -147,7 +147,7 @@ impl Loads {
     }
 }
 
-/// What one vertex adds to the load of its site.
+/// The contribution of one vertex to the load of its site.
 pub(crate) fn vertex_load(graph: &HeatGraph, at: &Placement, cost: Cost, vertex: Vertex) -> f64 {
     let home = at.site(vertex);
     let away = graph.neighbours(vertex).map(|(to, weight)| weight * cost.k(home, at.site(to)));

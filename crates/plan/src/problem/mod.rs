@@ -1,4 +1,4 @@
-//! The placement problem: who holds what, what a placement costs, and what planners answer.
+//! The placement problem: placements, their cost, and the planners' proposals.
 //!
 //! ```text
 //!   heat graph + placement + cost ──planner──▶ proposal: new placement, moves with reasons,
@@ -7,7 +7,7 @@
 //!
 //! [`MappedDesign`] turns placements into designs and proposals into plans, and back.
 //!
-//! Inside the planners a site is a number from 0; people see `s1`, `s2`, … as everywhere else.
+//! Inside the planners a site is a number from 0; people see `s1`, `s2`, … as everywhere.
 
 mod cost;
 mod mapped;
@@ -27,16 +27,17 @@ pub use rules::{PlacementRules, Rule, RulesError};
 use crate::heat::HeatGraph;
 use thiserror::Error;
 
-/// What a planner is asked to improve.
+/// The input of a planner.
 #[derive(Clone, Copy, Debug)]
 pub struct Problem<'a> {
-    /// Who touches what together.
+    /// The co-accesses of keys.
     pub graph: &'a HeatGraph,
-    /// Where everything is now.
+    /// The current placement.
     pub placement: &'a Placement,
-    /// What a co-access across sites costs.
+    /// The cost of a co-access across sites.
     pub cost: Cost,
-    /// The load a site may have above the average, as a share (ε of Clay's section 4).
+    /// The excess of a site's load over the mean that is allowed, as a share (ε of Clay's section
+    /// 4).
     pub imbalance: f64,
 }
 
@@ -44,14 +45,14 @@ pub struct Problem<'a> {
 #[derive(Clone, PartialEq, Debug, Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// A number that has to be a share, a cost or a count is none.
+    /// A parameter that is no valid share, cost or count.
     #[error("{what} is {value}: {right} is needed")]
     Number {
-        /// What it is for.
+        /// The name of the parameter.
         what: &'static str,
         /// Its value.
         value: f64,
-        /// What would be right.
+        /// The right values.
         right: &'static str,
     },
     /// The placement does not fit the graph.
@@ -62,7 +63,7 @@ pub enum PlanError {
         /// Vertices of the graph.
         vertices: usize,
     },
-    /// More sites than keys: some could never hold anything.
+    /// More sites than keys: some could never hold a key.
     #[error("{sites} sites for {}: give at most that many", plural(*keys, "accessed key"))]
     MoreSitesThanKeys {
         /// Sites asked for.
@@ -78,11 +79,11 @@ pub enum PlanError {
     TooLarge {
         /// The planner.
         planner: &'static str,
-        /// Of what there is too much.
+        /// The measure that is too large.
         what: &'static str,
-        /// How much it takes.
+        /// The limit.
         limit: u64,
-        /// How much there is.
+        /// The actual value.
         found: u64,
     },
     /// A library failed.
@@ -90,7 +91,7 @@ pub enum PlanError {
     Metis(String),
 }
 
-/// A count, if it could be counted.
+/// A count, if it fits.
 fn many(count: u64) -> String {
     match count {
         u64::MAX => "far more".to_owned(),
@@ -98,7 +99,7 @@ fn many(count: u64) -> String {
     }
 }
 
-/// Refuses what is no share.
+/// Refuses a value that is no share.
 pub(crate) fn check_share(what: &'static str, value: f64) -> Result<(), PlanError> {
     match (0.0..=1.0).contains(&value) {
         true => Ok(()),

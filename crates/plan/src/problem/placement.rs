@@ -1,4 +1,4 @@
-//! A site for every vertex, and what a routing table of it would cost.
+//! A site for every vertex, and the size of its routing table.
 //!
 //! Vertices are in the order of tables and keys, so a run of neighbours at one site is one range of
 //! the routing table:
@@ -25,7 +25,7 @@ pub fn parse_site(text: &str) -> Option<Site> {
     text.strip_prefix('s')?.parse::<Site>().ok()?.checked_sub(1)
 }
 
-/// Which site holds the master of each vertex.
+/// The site of the master of each vertex.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Placement {
     sites: usize,
@@ -33,14 +33,14 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// From a site for each vertex; `sites` is raised if a vertex is placed beyond.
+    /// From a site for each vertex; `sites` is raised if a vertex has a higher site.
     pub fn new(sites: usize, site_of: Vec<Site>) -> Placement {
         let used = site_of.iter().max().map_or(1, |&site| usize::from(site) + 1);
         Placement { sites: sites.max(used), site_of }
     }
 
-    /// Every table cut into `sites` equal spans: of the values for integer keys, so that tables
-    /// with corresponding keys are cut alike; of the sorted keys for texts.
+    /// Every table cut into `sites` equal spans. Integer keys are cut by value, so that tables with
+    /// corresponding keys are cut alike; texts by sorted order.
     pub fn by_range(keys: &KeyTable, sites: usize) -> Placement {
         let sites = sites.clamp(1, usize::from(Site::MAX));
         let mut site_of = vec![0; keys.len()];
@@ -58,7 +58,7 @@ impl Placement {
         Placement { sites, site_of }
     }
 
-    /// Every vertex by a hash of its name, the way many systems place rows.
+    /// Every vertex by a hash of its name, as many systems place rows.
     pub fn by_hash(keys: &KeyTable, sites: usize) -> Placement {
         let sites = sites.clamp(1, usize::from(Site::MAX));
         let place = |vertex: Vertex| {
@@ -71,12 +71,12 @@ impl Placement {
         Placement { sites, site_of: (0..keys.len() as Vertex).map(place).collect() }
     }
 
-    /// How many sites there are, empty ones included.
+    /// The number of sites, empty ones included.
     pub fn sites(&self) -> usize {
         self.sites
     }
 
-    /// How many vertices are placed.
+    /// The number of placed vertices.
     pub fn len(&self) -> usize {
         self.site_of.len()
     }
@@ -107,7 +107,7 @@ impl Placement {
         self.sites += count;
     }
 
-    /// The vertices placed elsewhere than in `other`.
+    /// The vertices with another site than in `other`.
     pub fn moved_from<'a>(&'a self, other: &'a Placement) -> impl Iterator<Item = Vertex> + 'a {
         let pairs = self.site_of.iter().zip(&other.site_of).enumerate();
         pairs.filter(|(_, (mine, theirs))| mine != theirs).map(|(vertex, _)| vertex as Vertex)

@@ -1,4 +1,4 @@
-//! What planners answer.
+//! The planners' output.
 
 use super::{Placement, Site, site_name};
 use crate::recording::Vertex;
@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 /// Keys that move together, and why.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Move {
-    /// The keys, the one that started the move first.
+    /// The keys; the first one started the move.
     pub keys: Vec<Vertex>,
-    /// Where they go.
+    /// The destination.
     pub to: Site,
-    /// Why, in words.
+    /// The reason, in words.
     pub reason: String,
 }
 
@@ -22,17 +22,17 @@ pub struct Proposal {
     pub strategy: &'static str,
     /// The placement after all moves.
     pub placement: Placement,
-    /// What moves, in the order in which it was decided.
+    /// The moves, in the order of the decisions.
     pub moves: Vec<Move>,
-    /// What was considered and lost, with the reason; the first of each kind.
+    /// Rejected alternatives with the reason; the first of each kind.
     pub lost: Vec<String>,
-    /// What else a person should know.
+    /// Further remarks for the reader.
     pub notes: Vec<String>,
 }
 
 impl Proposal {
-    /// A proposal of a planner that starts from scratch: moves are all differences to `before`,
-    /// one for each pair of sites, with one reason.
+    /// A proposal of a planner that starts from scratch. Its moves are all differences to `before`,
+    /// one per pair of sites, with one reason.
     pub fn from_scratch(
         strategy: &'static str,
         before: &Placement,
@@ -52,7 +52,7 @@ impl Proposal {
         Proposal { strategy, placement, moves, lost: Vec::new(), notes: Vec::new() }
     }
 
-    /// How many keys are elsewhere than before.
+    /// The number of keys with another site than before.
     pub fn keys_moved(&self, before: &Placement) -> usize {
         self.placement.moved_from(before).count()
     }

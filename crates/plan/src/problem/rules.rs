@@ -1,4 +1,4 @@
-//! Placements as people write them: from which key on, which site.
+//! Placements as people write them: the site of the keys from a given key on.
 //!
 //! ```text
 //! table,from,site          from is the first key of a range that lasts to the next rule
@@ -36,10 +36,10 @@ pub enum RulesError {
     Line {
         /// The line, from 1.
         line: usize,
-        /// What is wrong and what would be right.
+        /// The fault, and the right form.
         problem: String,
     },
-    /// A key before every rule.
+    /// A key before all rules.
     #[error(
         "the placement says nothing about {0}: add a rule for its table from a lower key, or *"
     )]
@@ -75,7 +75,7 @@ impl PlacementRules {
         "table,from,site\n".to_owned() + &self.0.iter().map(line).collect::<String>()
     }
 
-    /// Tables that have rules and were not recorded: misspelt, or just not touched.
+    /// Tables with rules but without recorded accesses: misspelt, or unused.
     pub fn unrecorded(&self, keys: &KeyTable) -> impl Iterator<Item = &str> {
         let mut tables: Vec<&str> = self.0.iter().map(|rule| rule.table.as_str()).collect();
         tables.sort_unstable();

@@ -12,7 +12,8 @@
 //! ```
 //!
 //! Numbers are variable-length (seven bits a byte, low bits first), differences zigzag-coded. The
-//! file ends after an access; a cut anywhere else is found and reported with its place.
+//! file ends after an access; a truncation anywhere else is detected and reported with its
+//! position.
 
 use super::{Access, KeyRef, RecordingError, Source};
 use std::io::{self, BufReader, Read, Write};
@@ -25,10 +26,10 @@ const SAME_TRANSACTION: u8 = 2;
 const TEXT: u8 = 4;
 const SAME_TABLE: u8 = 8;
 const NEW_TABLE: u8 = 16;
-/// Names and keys longer than this are refused: no sane recording has them.
+/// Longer names and keys are refused: no plausible recording has them.
 const TEXT_BYTES_MAX: u64 = 1 << 16;
 
-/// Reads the compact form, holding the tables' names and one text key.
+/// Reads the compact form; keeps the tables' names and one text key in memory.
 pub struct BinaryReader<R> {
     input: BufReader<R>,
     at: u64,
@@ -219,7 +220,7 @@ impl<W: Write> BinaryWriter<W> {
         self.output.write_all(&self.line)
     }
 
-    /// Hands the output back, flushed.
+    /// Returns the output, flushed.
     pub fn finish(mut self) -> io::Result<W> {
         self.output.flush()?;
         Ok(self.output)

@@ -1,4 +1,4 @@
-//! A recording in memory, for planners that look more than once.
+//! A recording in memory, for planners that read it more than once.
 
 use super::{Access, KeyRef, KeyTable, RecordingError, Source, Vertex};
 use std::sync::Arc;
@@ -9,13 +9,14 @@ const WRITE: u32 = 1 << 31;
 /// One recorded transaction.
 #[derive(Clone, Copy, Debug)]
 pub struct Transaction<'a> {
-    /// When its first access happened, in microseconds.
+    /// The time of its first access, in microseconds.
     pub time_us: i64,
     items: &'a [u32],
 }
 
 impl<'a> Transaction<'a> {
-    /// What it touched, in the order of the recording, each access once: vertex and "written".
+    /// Its accesses in the order of the recording, each once: the vertex, and true if it was
+    /// written.
     pub fn accesses(self) -> impl ExactSizeIterator<Item = (Vertex, bool)> + 'a {
         self.items.iter().map(|&item| (item & !WRITE, item & WRITE != 0))
     }
@@ -31,12 +32,13 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Reads a source to its end. Refuses an empty one, and transactions that come back.
+    /// Reads a source to its end. Refuses an empty source, and transactions that return after
+    /// others.
     pub fn read(source: impl Source) -> Result<Recording, RecordingError> {
         Recording::read_knowing(source, [])
     }
 
-    /// The same, numbering further keys, which may never be touched.
+    /// As [`Recording::read`], and numbers further keys, which may have no accesses.
     pub fn read_knowing<'k>(
         mut source: impl Source,
         known: impl IntoIterator<Item = (&'k str, KeyRef<'k>)>,
@@ -56,22 +58,23 @@ impl Recording {
         &self.keys
     }
 
-    /// How many transactions there are.
+    /// The number of transactions.
     pub fn len(&self) -> usize {
         self.times.len()
     }
 
-    /// True if there are none: only of a part cut too small, for [`Recording::read`] refuses it.
+    /// True if there are none, which happens only for a part of a recording: [`Recording::read`]
+    /// refuses an empty one.
     pub fn is_empty(&self) -> bool {
         self.times.is_empty()
     }
 
-    /// How many accesses there are.
+    /// The number of accesses.
     pub fn accesses(&self) -> usize {
         self.items.len()
     }
 
-    /// The transaction at a place in time order.
+    /// The transaction at an index in time order.
     pub fn transaction(&self, at: usize) -> Transaction<'_> {
         let items = &self.items[self.starts[at] as usize..self.starts[at + 1] as usize];
         Transaction { time_us: self.times[at], items }
@@ -82,8 +85,8 @@ impl Recording {
         (0..self.len()).map(|at| self.transaction(at))
     }
 
-    /// From the first transaction to the last, in seconds; 1 if that is no time at all, so that
-    /// rates stay finite.
+    /// The time from the first transaction to the last, in seconds; 1 instead of 0, so that rates
+    /// stay finite.
     pub fn seconds(&self) -> f64 {
         match (self.times.first(), self.times.last()) {
             (Some(first), Some(last)) if last > first => last.saturating_sub(*first) as f64 / 1e6,
@@ -91,8 +94,8 @@ impl Recording {
         }
     }
 
-    /// Cuts into an earlier part and a later part that holds `share` of the transactions (at
-    /// least one each, if there are two). Both parts number all keys alike.
+    /// Splits off a later part that holds `share` of the transactions (each part at least one, if
+    /// there are two). Both parts use the same numbers for keys.
     pub fn hold_out(&self, share: f64) -> Result<(Recording, Recording), RecordingError> {
         if !(share > 0.0 && share < 1.0) {
             return Err(RecordingError::Share(share));
@@ -156,7 +159,7 @@ impl Collector {
     }
 }
 
-/// Puts transactions into time order; those of one moment keep theirs.
+/// Sorts transactions by time; the sort is stable.
 fn by_time(recording: Recording) -> Recording {
     if recording.times.is_sorted() {
         return recording;

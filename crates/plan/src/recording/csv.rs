@@ -9,7 +9,7 @@ pub const CSV_HEADER: &str = "time,transaction,table,key,access";
 
 const FIELDS: [&str; 5] = ["time", "transaction", "table", "key", "access"];
 
-/// Reads the text form, holding one line.
+/// Reads the text form, one line in memory at a time.
 pub struct CsvReader<R> {
     lines: Lines<R>,
 }
@@ -29,7 +29,7 @@ impl<R: Read> CsvReader<R> {
     }
 }
 
-/// The fields that are not borrowed from the line.
+/// The numeric fields of a line; the others are borrowed from it.
 struct Numbers {
     time_us: i64,
     transaction: u64,
@@ -84,7 +84,7 @@ impl<R: Read> Source for CsvReader<R> {
     }
 }
 
-/// Integers in their one canonical spelling are integers; `007` and `+7` stay text.
+/// Integers in canonical spelling are integers; `007` and `+7` stay text.
 pub(crate) fn parse_key(text: &str) -> KeyRef<'_> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let canonical = match digits.as_bytes() {
@@ -122,7 +122,7 @@ impl<W: Write> CsvWriter<W> {
         writeln!(self.output, ",{}", if access.write { "w" } else { "r" })
     }
 
-    /// Hands the output back, flushed.
+    /// Returns the output, flushed.
     pub fn finish(mut self) -> io::Result<W> {
         self.output.flush()?;
         Ok(self.output)
@@ -137,7 +137,7 @@ pub(crate) fn write_key(output: &mut impl Write, key: KeyRef<'_>) -> io::Result<
     }
 }
 
-/// A text as a field, quoted if it must be.
+/// A text as a field, quoted if necessary.
 pub(crate) fn write_text(output: &mut impl Write, text: &str) -> io::Result<()> {
     if text.contains([',', '"']) {
         write!(output, "\"{}\"", text.replace('"', "\"\""))

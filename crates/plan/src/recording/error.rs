@@ -1,10 +1,10 @@
-//! What can be wrong with a recording, and where.
+//! Faults of recordings, with their positions.
 
 use std::fmt;
 use std::io;
 use thiserror::Error;
 
-/// A malformed line: where, what, and what would be right.
+/// A malformed line: position, fault, and the right form.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
     /// The line, from 1; line 1 is the header.
@@ -13,7 +13,7 @@ pub struct Fault {
     pub column: usize,
     /// The field's name.
     pub field: &'static str,
-    /// What stands there, and what would be right.
+    /// The fault, and the right form.
     pub problem: String,
 }
 
@@ -27,7 +27,7 @@ impl fmt::Display for Fault {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RecordingError {
-    /// The bytes could not be had.
+    /// The bytes could not be read.
     #[error("cannot read the recording: {0}")]
     Io(#[from] io::Error),
     /// A malformed line.
@@ -36,20 +36,20 @@ pub enum RecordingError {
     /// The first line does not name the columns.
     #[error("the header is \"{found}\", expected {expected}")]
     Header {
-        /// What the first line says.
+        /// The first line.
         found: String,
-        /// What it should say.
+        /// The expected first line.
         expected: String,
     },
     /// A binary recording ends early or holds what the form does not allow.
     #[error("binary recording, byte {at}: {problem}")]
     Binary {
-        /// How many bytes were read before.
+        /// The bytes read before the fault.
         at: u64,
-        /// What is wrong.
+        /// The fault.
         problem: &'static str,
     },
-    /// The numbers of transactions do not separate transactions.
+    /// A number of a transaction returns after other transactions.
     #[error(
         "transaction {0} comes back after others: lines of one transaction must stand together \
          and numbers must not repeat (sort the recording by transaction, or renumber it)"
@@ -61,12 +61,12 @@ pub enum RecordingError {
     /// More tables or keys than can be numbered.
     #[error("too many {what}: {limit} can be held")]
     TooMany {
-        /// Of what.
+        /// The kind that there are too many of.
         what: &'static str,
-        /// How many are allowed.
+        /// The limit.
         limit: u64,
     },
-    /// A recording cannot be cut there.
+    /// A share at which a recording cannot be cut.
     #[error("cannot hold out {0} of the recording: a share above 0 and below 1 is needed")]
     Share(f64),
     /// A name that no table of the recording has.

@@ -1,4 +1,4 @@
-//! Numbers for keys: the planners work on dense vertices, people read names.
+//! Dense numbers for keys: planners work on vertices, people read names.
 
 use super::{KeyRef, RecordingError};
 use foldhash::fast::FixedState;
@@ -58,8 +58,8 @@ struct TableKeys {
 
 /// Tables and keys, and the vertices they are numbered by.
 ///
-/// After [`KeyTable::sort`] vertices count up by table name and key, so a range of keys of a table
-/// is a range of vertices, and no key may be added.
+/// After [`KeyTable::sort`] vertices are numbered by table name and key, so a range of keys of a
+/// table is a range of vertices. No key may be added after that.
 #[derive(Clone, Debug, Default)]
 pub struct KeyTable {
     tables: Vec<TableKeys>,
@@ -72,7 +72,7 @@ impl KeyTable {
         KeyTable::default()
     }
 
-    /// The vertex of a key, numbered now if it is new.
+    /// The vertex of a key; a new key gets the next number.
     pub fn intern(&mut self, table: &str, key: KeyRef<'_>) -> Result<Vertex, RecordingError> {
         let table = self.intern_table(table)?;
         let next = self.vertices.len() as Vertex;
@@ -93,7 +93,7 @@ impl KeyTable {
         Ok(vertex)
     }
 
-    /// The number of a table, given now if it is new.
+    /// The number of a table; a new table gets the next number.
     pub fn intern_table(&mut self, name: &str) -> Result<u16, RecordingError> {
         if let Some(table) = self.table(name) {
             return Ok(table);
@@ -110,7 +110,7 @@ impl KeyTable {
         self.tables.iter().position(|table| table.name == name).map(|at| at as u16)
     }
 
-    /// The vertex of a key, if it was recorded. Needs [`KeyTable::sort`].
+    /// The vertex of a key, if it was recorded. Requires [`KeyTable::sort`].
     pub fn find(&self, table: &str, key: KeyRef<'_>) -> Option<Vertex> {
         let table = self.table(table)?;
         let order = |vertex: &(u16, RecordedKey)| {
@@ -129,7 +129,7 @@ impl KeyTable {
         self.tables.get(usize::from(table)).map_or("?", |table| &table.name)
     }
 
-    /// How many vertices there are.
+    /// The number of vertices.
     pub fn len(&self) -> usize {
         self.vertices.len()
     }
@@ -209,7 +209,7 @@ impl KeyTable {
         let mut old: Vec<Option<TableKeys>> =
             std::mem::take(&mut self.tables).into_iter().map(Some).collect();
         self.tables = tables.iter().filter_map(|&table| old[usize::from(table)].take()).collect();
-        // Vertices are found by search from now on.
+        // From now on vertices are found by binary search.
         for table in &mut self.tables {
             (table.ints, table.texts) = (HashMap::default(), HashMap::default());
         }

@@ -3,10 +3,10 @@
 use super::{Fault, OnFault, RecordingError, Skipped};
 use std::io::{BufRead, BufReader, Read};
 
-/// How many left-out lines are remembered in words.
+/// The number of skipped lines whose faults are remembered.
 const FAULTS_KEPT: usize = 5;
 
-/// Reads lines, splits them at commas (quotes protect commas), and counts.
+/// Reads lines, splits them at commas (quotes protect commas), and counts them.
 pub(crate) struct Lines<R> {
     input: BufReader<R>,
     raw: Vec<u8>,
@@ -77,7 +77,7 @@ impl<R: Read> Lines<R> {
         Ok(())
     }
 
-    /// As `split`, for a line with quotes; here `text` holds the fields without commas between.
+    /// As `split`, for a line with quotes; then `text` holds the unquoted fields.
     fn split_quoted(&mut self) -> Result<(), Fault> {
         let line = String::from_utf8_lossy(&self.raw).into_owned();
         let (mut quoted, mut column, mut start) = (false, 0, 1);
@@ -107,7 +107,7 @@ impl<R: Read> Lines<R> {
         Ok(())
     }
 
-    /// How many fields the line has.
+    /// The number of fields of the line.
     pub(crate) fn count(&self) -> usize {
         self.fields.len()
     }
@@ -137,7 +137,7 @@ impl<R: Read> Lines<R> {
         Fault { line: self.line, column, field, problem }
     }
 
-    /// Stops with the fault, or counts it and goes on, as asked.
+    /// Stops with the fault or counts it and continues, as `on_fault` says.
     pub(crate) fn fault(&mut self, fault: Fault) -> Result<(), RecordingError> {
         if self.on_fault == OnFault::Stop {
             return Err(RecordingError::Malformed(fault));

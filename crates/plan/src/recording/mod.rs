@@ -1,4 +1,4 @@
-//! Workload recordings: who touched what together, and when.
+//! Workload recordings: the keys that transactions touched together, and when.
 //!
 //! Every planner of this crate starts from the same question: *which keys does a transaction touch
 //! together, and how often?* A recording answers it, one access a line:
@@ -12,19 +12,21 @@
 //! ```
 //!
 //! * `time`: seconds, with up to six decimals, or an ISO date and time; only differences matter.
-//! * `transaction`: a number; the lines of one transaction stand together. A number that comes
-//!   back later is an error, for it would join two transactions, or break one in two.
-//! * `key`: the value of the column that decides where the row lives, an integer or any text.
-//!   Rows that live together by that value are one *vertex* for the planners.
+//! * `transaction`: a number; the lines of one transaction are adjacent. A number that returns
+//!   later is an error, because it would join two transactions or split one.
+//! * `key`: the value of the partitioning column, an integer or any text. Rows with the same value
+//!   are one *vertex* for the planners.
 //! * `access`: `r` or `w`.
 //!
-//! [`CsvReader`] and [`BinaryReader`] stream accesses and hold a line and a few names; [`import`]
-//! turns other people's files into the same stream; [`Recording`] is what the planners that need
-//! to look twice keep in memory: about 5 bytes an access and 40 a key.
+//! [`CsvReader`] and [`BinaryReader`] stream accesses and keep a line and a few names in memory.
+//! [`import`] converts files of other projects into the same stream. [`Recording`] holds a
+//! recording in memory, for planners that read it more than once: about 5 bytes per access and 40
+//! per key.
 //!
 //! # Left out
 //!
-//! Ranges (a scan is recorded as the keys it returned), values, and the statements themselves.
+//! Left out: ranges (a scan is recorded as the keys it returned), values, and the statements
+//! themselves.
 
 mod binary;
 mod collect;
@@ -60,7 +62,7 @@ pub enum KeyRef<'a> {
 /// One access of one transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Access<'a> {
-    /// When, in microseconds since a moment that the whole recording shares.
+    /// The time in microseconds since a moment common to the whole recording.
     pub time_us: i64,
     /// The number of the transaction.
     pub transaction: u64,
@@ -72,32 +74,32 @@ pub struct Access<'a> {
     pub write: bool,
 }
 
-/// What to do with a malformed line.
+/// The reaction to a malformed line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OnFault {
-    /// End the reading with the error.
+    /// Stop with the error.
     Stop,
-    /// Leave the line out, count it, and remember the first few.
+    /// Skip the line, count it, and remember the first few.
     Skip,
 }
 
-/// A stream of accesses, the lines of one transaction together.
+/// A stream of accesses; the lines of one transaction are adjacent.
 pub trait Source {
     /// The next access, or `None` at the end. The access borrows the reader's line.
     fn next_access(&mut self) -> Result<Option<Access<'_>>, RecordingError>;
 
-    /// The lines left out so far, and the first few of them.
+    /// The lines skipped so far, and the first few of them.
     fn skipped(&self) -> Skipped<'_> {
         Skipped::default()
     }
 }
 
-/// Lines that a reader left out.
+/// Lines that a reader skipped.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Skipped<'a> {
-    /// How many.
+    /// Their number.
     pub lines: u64,
-    /// What was wrong with the first of them.
+    /// The faults of the first of them.
     pub first: &'a [Fault],
 }
 

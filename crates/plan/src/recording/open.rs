@@ -1,4 +1,4 @@
-//! Opens a recording whatever its form: text or compact, plain or zstd.
+//! Opens a recording in any form: text or compact, plain or zstd.
 
 use super::lines::Lines;
 use super::{Access, BINARY_MAGIC, BinaryReader, CsvReader, OnFault, RecordingError};
@@ -58,7 +58,7 @@ pub fn numbers(input: impl Read) -> Result<Vec<Vec<f64>>, RecordingError> {
     Ok(rows)
 }
 
-/// Undoes zstd if the first bytes say that it was used.
+/// Undoes zstd compression if the first bytes are those of zstd.
 pub(crate) fn unpack<'a>(input: impl Read + 'a) -> Result<Box<dyn Read + 'a>, RecordingError> {
     let (head, input) = peek(Box::new(input))?;
     if head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {

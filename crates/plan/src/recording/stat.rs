@@ -1,4 +1,4 @@
-//! What a recording holds, at a glance.
+//! A summary of a recording.
 
 use super::Recording;
 
@@ -35,7 +35,7 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Counts.
+    /// Counts the figures of a recording.
     pub fn of(recording: &Recording) -> Statistics {
         let keys = recording.keys();
         let mut per_vertex = vec![(0u64, 0u64); keys.len()];

@@ -1,8 +1,8 @@
-//! Which column should be the shard key? Ranks the candidates of a table by what a recording shows.
+//! Advice on the shard key: ranks the candidate columns of a table by a recording.
 //!
-//! A recording for this question lists, per access to the table, the values of all candidate
-//! columns: it is a CSV with `time,transaction,access`, a column `table` if it is of several tables,
-//! and one column per candidate. For each:
+//! A recording for this purpose lists, per access to the table, the values of all candidate
+//! columns. It is a CSV with `time,transaction,access`, a column `table` if it covers several
+//! tables, and one column per candidate. For each candidate:
 //!
 //! | figure | good | why |
 //! | --- | --- | --- |
@@ -13,9 +13,9 @@
 //! | imbalance | near 1 | load when values are dealt over the sites in ranges |
 //! | rows to move | few | what changing to it costs, from the current key, in recorded accesses |
 //!
-//! The rank is by a score from 0 to 1: the single-site share, divided by the imbalance, lowered by
-//! monotonicity and by cardinality below the number of sites. The score is a sum of habits, not a
-//! law; the figures are there to overrule it.
+//! The rank follows a score from 0 to 1: the single-site share, divided by the imbalance, lowered
+//! by monotonicity and by a cardinality below the number of sites. The score is a heuristic, so the
+//! figures are reported with it.
 
 use super::{Chunks, Placement, TableError};
 use crate::assign::check_sites;
@@ -27,7 +27,7 @@ use hashbrown::HashMap;
 use std::collections::BTreeSet;
 use std::io::Read;
 
-/// What the recording shows of one candidate.
+/// The figures of one candidate.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Candidate {
     /// The column.
@@ -36,15 +36,15 @@ pub struct Candidate {
     pub cardinality: usize,
     /// The share of accesses to the most frequent value.
     pub hottest: f64,
-    /// From 0 (values come in any order) to 1 (each new value is above all before).
+    /// From 0 (values come in any order) to 1 (each new value is above all earlier ones).
     pub monotonicity: f64,
     /// The share of transactions whose accesses fall on one site.
     pub single_site: f64,
     /// The highest number of accesses of a site over the mean.
     pub imbalance: f64,
-    /// Accesses to rows that would change their site, coming from the current key.
+    /// Accesses to rows whose site would change from that of the current key.
     pub rows_moved: Option<u64>,
-    /// The rank's reason: higher is better.
+    /// The score that decides the rank: higher is better.
     pub score: f64,
 }
 
@@ -55,8 +55,9 @@ struct Rows {
     values: Vec<Vec<RecordedKey>>,
 }
 
-/// Ranks all columns but `time`, `transaction`, `table` and `access` as keys of a table, best
-/// first; `current` is today's key. A recording without a column `table` is of this table.
+/// Ranks all columns except `time`, `transaction`, `table` and `access` as keys of a table, best
+/// first. `current` is the present key. A recording without a column `table` is taken to be of this
+/// table.
 pub fn advise(
     input: impl Read,
     table: &str,
@@ -163,7 +164,7 @@ fn deal(values: &[RecordedKey], sites: usize) -> Vec<u32> {
     while start < order.len() {
         let value = &values[order[start]];
         let length = order[start..].partition_point(|&at| values[at] == *value);
-        // The middle of a value's accesses decides.
+        // The middle of a value's accesses decides its site.
         let site = ((start + length / 2) * sites / order.len()) as u32;
         order[start..start + length].iter().for_each(|&at| site_of[at] = site);
         start += length;
@@ -206,7 +207,7 @@ fn candidate(
     }
     let total = values.len() as f64;
     let hottest = counts.values().copied().max().unwrap_or(0) as f64 / total;
-    // By chance half of the first few new values rise, later ones hardly ever.
+    // By chance half of the first few new values rise, and later ones rarely.
     let monotonicity = rising as f64 / news.max(1) as f64;
     let mut per_site = vec![0u64; sites];
     site_of.iter().for_each(|&site| per_site[site as usize] += 1);

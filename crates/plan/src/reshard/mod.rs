@@ -1,4 +1,5 @@
-//! Changing the shard key: where new chunks go, and how the rows get there (Morphus, sections 3, 4).
+//! Changing the shard key: the sites of the new chunks, and the transfer of the rows (Morphus,
+//! sections 3, 4).
 //!
 //! ```text
 //!   old chunks by old key          new chunks by new key
@@ -6,17 +7,18 @@
 //!                                  a row that is where its new chunk goes need not travel
 //! ```
 //!
-//! * [`Placement::greedy`]: each new chunk where most of it already is: the least transfer of all
-//!   plans (Lemma 1), but some sites may get many chunks.
-//! * [`Placement::balanced`]: at most ⌈m/N⌉ chunks a site, and the least transfer of all such plans
-//!   (Lemma 2). Found by a flow over sites ([`crate::assign`]), not by the cubic Hungarian method.
+//! * [`Placement::greedy`]: each new chunk goes to the site that has most of it. That is the least
+//!   transfer of all plans (Lemma 1), but some sites may get many chunks.
+//! * [`Placement::balanced`]: at most ⌈m/N⌉ chunks per site, and the least transfer of all such
+//!   plans (Lemma 2). It is found by a flow over sites ([`crate::assign`]), not by the cubic
+//!   Hungarian method.
 //! * [`Placement::random`]: the baseline.
 //!
-//! What counts as "how much" is up to the caller: rows, bytes or traffic.
+//! The caller chooses the unit of amounts: rows, bytes or traffic.
 //!
-//! [`sockets`] shares connections out over the flows that result, [`rounds`] orders the replicas so
-//! that transfers stay inside data centres, [`advise`] ranks columns as shard keys. [`transfer`] and
-//! [`network`] say how long all that takes on a given network.
+//! [`sockets`] shares connections out over the resulting flows, [`rounds`] orders the replicas so
+//! that transfers stay inside data centres, [`advise`] ranks columns as shard keys. [`transfer`]
+//! and [`network`] predict the duration on a given network.
 
 pub mod advise;
 pub mod network;
@@ -31,7 +33,7 @@ use crate::assign::{AssignError, Worth};
 use crate::generate::Random;
 use rand::RngExt;
 
-/// How much of each new chunk is where, and the size of each chunk.
+/// The amount of each new chunk at each site, and the size of each chunk.
 #[derive(Clone, Debug)]
 pub struct Chunks {
     local: Worth,
@@ -44,7 +46,7 @@ impl Chunks {
         Chunks { local: Worth::new(sites), sizes: Vec::new() }
     }
 
-    /// Adds a new chunk: how much of it is at each site (from 0), in rows, bytes or traffic.
+    /// Adds a new chunk: its amount at each site (from 0), in rows, bytes or traffic.
     pub fn push(&mut self, at: impl IntoIterator<Item = (u32, u64)>) -> Result<(), AssignError> {
         self.local.push(at)?;
         let chunk = self.sizes.len();
@@ -52,7 +54,7 @@ impl Chunks {
         Ok(())
     }
 
-    /// How many chunks there are.
+    /// The number of chunks.
     pub fn len(&self) -> usize {
         self.sizes.len()
     }
@@ -62,7 +64,7 @@ impl Chunks {
         self.sizes.is_empty()
     }
 
-    /// How many sites there are.
+    /// The number of sites.
     pub fn sites(&self) -> usize {
         self.local.sites()
     }
@@ -72,13 +74,13 @@ impl Chunks {
         self.len().div_ceil(self.sites().max(1))
     }
 
-    /// How much of a chunk is where: W of section 3.1, by site.
+    /// The amounts of each chunk by site: W of section 3.1.
     pub fn local(&self) -> &Worth {
         &self.local
     }
 
-    /// How much is sent from site to site: the flows D of section 4.1, those above zero, by source
-    /// and destination.
+    /// The amounts sent from site to site: the flows D of section 4.1 above zero, by source and
+    /// destination.
     pub fn flows(&self, placement: &Placement) -> Vec<Flow> {
         let mut flows = std::collections::BTreeMap::new();
         for (chunk, &to) in placement.sites.iter().enumerate() {
@@ -90,14 +92,14 @@ impl Chunks {
     }
 }
 
-/// What one site sends to another.
+/// A transfer from one site to another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flow {
     /// The sender, from 0.
     pub from: u32,
     /// The receiver, from 0.
     pub to: u32,
-    /// How much, in rows, bytes or traffic.
+    /// The amount, in rows, bytes or traffic.
     pub amount: u64,
 }
 
@@ -109,17 +111,17 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Each chunk where most of it is, the lowest site of equals (section 3.1).
+    /// Each chunk at the site with most of it, of equals the lowest (section 3.1).
     pub fn greedy(chunks: &Chunks) -> Placement {
         Placement { sites: chunks.local.greedy() }
     }
 
-    /// The least transfer with at most ⌈m/N⌉ chunks a site (section 3.2).
+    /// The least transfer with at most ⌈m/N⌉ chunks per site (section 3.2).
     pub fn balanced(chunks: &Chunks) -> Result<Placement, AssignError> {
         Ok(Placement { sites: chunks.local.assign(chunks.cap())? })
     }
 
-    /// Any site for any chunk, as even as possible: a shuffled deal.
+    /// Random sites, as even as possible: a shuffled deal.
     pub fn random(chunks: &Chunks, random: &mut Random) -> Placement {
         let sites = chunks.sites().max(1);
         let mut deal: Vec<u32> = (0..chunks.len()).map(|chunk| (chunk % sites) as u32).collect();
@@ -129,12 +131,12 @@ impl Placement {
         Placement { sites: deal }
     }
 
-    /// How much has to travel.
+    /// The amount that has to travel.
     pub fn transfer(&self, chunks: &Chunks) -> u64 {
         chunks.sizes.iter().sum::<u64>() - chunks.local.total(&self.sites)
     }
 
-    /// How many chunks each site gets.
+    /// The number of chunks per site.
     pub fn counts(&self, sites: usize) -> Vec<usize> {
         let mut counts = vec![0; sites];
         self.sites.iter().for_each(|&site| counts[site as usize] += 1);

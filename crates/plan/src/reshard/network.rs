@@ -1,79 +1,81 @@
-//! How long transfers take on a network: a model, in virtual time.
+//! The duration of transfers on a network: a model, in virtual time.
 //!
 //! ```text
-//!   s1 ──┐                 ┌── s3        each link has a latency, and carries so many bytes a second in each direction
+//!   s1 ──┐                 ┌── s3        a link has a latency, and a bandwidth per direction
 //!        rack1 ─ core ─ rack2
-//!   s2 ──┘                 └── s4        a connection takes the path of the least latency
+//!   s2 ──┘                 └── s4        a connection takes the path of least latency
 //! ```
 //!
-//! The connections that are at work at a moment share the links as TCP's do:
+//! Active connections share the links as TCP connections do:
 //!
-//! * **Max-min**: all get more until a link is full; those that cross it are served, and the others share what is left.
-//! * **Round trips**: of two that cross the same full link, the one whose round trip takes half as long gets twice as
-//!   much; so who opens more connections gets more.
-//! * **Congestion**: a link with its queue holds so many packets. Shared by many connections, each has few on the way, W
-//!   of them; to be kept there it has to lose one now and then: a part of 1.5/W² of the packets (Mathis et al., CCR 1997,
-//!   section 3), which are sent once more.
+//! * **Max-min**: all rates grow until a link is full. The connections across that link keep their
+//!   rate, and the others share the remaining capacity.
+//! * **Round trips**: of two connections across the same full link, the one with half the
+//!   round-trip time gets twice the rate. So an application that opens more connections gets more.
+//! * **Congestion**: a link with its queue holds a fixed number of packets. Shared by many
+//!   connections, each has a small window of W packets. A window of that size needs losses: a
+//!   fraction of 1.5/W² of the packets (Mathis et al., CCR 1997, section 3), which are sent again.
 //!
-//! Nothing changes until a connection has carried what it had to; so the model jumps from one such moment to the next. It
-//! is exact, and has no chance in it.
+//! Rates are constant until a connection has carried its piece, so the model jumps from one such
+//! event to the next. It is exact and has no randomness.
 //!
-//! **Left out**: slow start (a few round trips, milliseconds); what reading, writing and index entries cost at the ends;
-//! acknowledgements beside data on the way back; what other users of the network send; time-outs; and that a
-//! connection idles a round trip between two pieces.
+//! **Left out**: slow start (a few round trips, milliseconds); reading, writing and index entries
+//! at the ends; acknowledgements that share the way back with data; other users of the network;
+//! time-outs; and the idle round trip of a connection between two pieces.
 
 use super::sockets::{Topology, TopologyError};
 use std::collections::{BTreeMap, VecDeque};
 
-/// The bytes of a packet, and how many packets wait at a link until one is lost: what Ethernet carries, and what the
-/// emulated links of Emulab hold (dummynet's queue), on which Morphus was measured.
+/// The bytes of a packet, and the packets that queue at a link before one is lost: Ethernet's frame
+/// size, and the queue of the emulated links of Emulab (dummynet), on which Morphus was measured.
 const PACKET_BYTES: f64 = 1500.0;
 const QUEUE_PACKETS: f64 = 50.0;
-/// A connection has at least so many packets on the way, beyond which the law of losses says nothing.
+/// The least window of a connection, in packets; the law of losses does not apply below.
 const WINDOW_MIN: f64 = 2.0;
 
-/// Places with links between them, on which bytes travel.
+/// Places with links between them.
 #[derive(Clone, Default, Debug)]
 pub struct Network {
     topology: Topology,
-    /// Bytes a second from one place to the next.
+    /// Bytes per second from one place to the next.
     speed: BTreeMap<(String, String), f64>,
 }
 
-/// Something to carry from one site to another.
+/// Data to carry from one site to another.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Piece {
     /// The sender, from 0.
     pub from: u32,
     /// The receiver, from 0.
     pub to: u32,
-    /// How much it is.
+    /// The size of the piece in bytes.
     pub bytes: f64,
 }
 
-/// Pieces, and the sockets that carry them: each takes the next piece when it has carried the one before.
+/// Pieces, and the sockets that carry them: each socket takes the next piece when it has carried
+/// one.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Pull {
-    /// How many sockets there are.
+    /// The number of sockets.
     pub sockets: usize,
-    /// In the order in which they are carried.
+    /// The pieces, in the order in which they are carried.
     pub pieces: Vec<Piece>,
 }
 
-/// A connection at work.
+/// An active connection.
 struct Active {
     route: usize,
     bytes_left: f64,
     pull: usize,
 }
 
-/// The way from one site to another: the links it crosses, and how long a message takes there and back.
+/// The path from one site to another: its links and its round-trip time.
 struct Route {
     links: Vec<usize>,
     round_trip_s: f64,
 }
 
-/// The ways of all connections, and how fast links are.
+/// The paths of all connections, and the speeds of the links.
 struct Ways {
     routes: Vec<Route>,
     by_sites: BTreeMap<(u32, u32), usize>,
@@ -88,12 +90,13 @@ impl Network {
         self.speed.insert((b.to_owned(), a.to_owned()), bytes_s);
     }
 
-    /// Who is linked with whom, and how long a message takes.
+    /// The links and their latencies.
     pub fn topology(&self) -> &Topology {
         &self.topology
     }
 
-    /// How many seconds it takes to carry all that, and when each pull has ended, in the order of the pulls.
+    /// The seconds until everything is carried, and the time at which each pull has ended, in the
+    /// order of the pulls.
     ///
     /// # Errors
     /// If the network does not join two sites.
@@ -115,7 +118,8 @@ impl Network {
             now_s += step_s;
             let mut going = Vec::with_capacity(active.len());
             for mut one in active {
-                // What would end within a millionth of the step ends now: sums of fractions are never equal.
+                // Pieces that would end within a millionth of the step end now, because sums of
+                // fractions are never equal.
                 let is_over = time(&one) <= step_s * (1.0 + 1e-6);
                 one.bytes_left -= rates[one.route] * step_s;
                 if !is_over {
@@ -157,7 +161,7 @@ impl Ways {
         Active { route, bytes_left: piece.bytes, pull }
     }
 
-    /// What a connection of each route gets, in bytes a second.
+    /// The rate of one connection of each route, in bytes per second.
     fn rates(&self, active: &[Active]) -> Vec<f64> {
         let mut connections = vec![0.0; self.routes.len()];
         active.iter().for_each(|one| connections[one.route] += 1.0);
@@ -171,7 +175,7 @@ impl Ways {
         }
         let mut rates = vec![0.0; self.routes.len()];
         while !open.is_empty() {
-            // The link that is full first, while all that are not served yet get more alike.
+            // The link that fills first while all unserved connections grow alike.
             let crossed = (0..left.len()).filter(|&link| weight[link] > 1e-12);
             let per_weight = |link: usize| left[link] / weight[link];
             let Some(full) = crossed.min_by(|&a, &b| per_weight(a).total_cmp(&per_weight(b)))
@@ -194,7 +198,7 @@ impl Ways {
         rates
     }
 
-    /// What each link carries of what is not sent once more, by how many connections cross it.
+    /// The goodput of each link (without retransmissions) for its number of connections.
     fn goodput(&self, connections: &[f64]) -> Vec<f64> {
         let mut count = vec![0.0; self.bytes_s.len()];
         let mut round_trips_s = vec![0.0; self.bytes_s.len()];

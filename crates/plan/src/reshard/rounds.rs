@@ -1,9 +1,9 @@
-//! Which replicas are rebuilt together, so that rows stay inside data centres (Morphus, 4.2).
+//! The replicas that are rebuilt together, so that rows stay inside data centres (Morphus, 4.2).
 //!
-//! A site is a set of replicas; each round rebuilds one replica of every site, from the others of
+//! A site is a set of replicas. Each round rebuilds one replica of every site from the others of
 //! its round. The first round takes secondaries in the data centre of their primary, so that the
-//! voting majority stays where it is when they take over; later rounds take secondaries elsewhere,
-//! grouped by data centre; primaries come last, as secondaries of the new leaders.
+//! voting majority stays in place when they take over. Later rounds take secondaries elsewhere,
+//! grouped by data centre. Primaries come last, as secondaries of the new leaders.
 //!
 //! ```text
 //!                east          west
@@ -28,7 +28,7 @@ pub struct Replica {
     pub name: String,
     /// Its data centre.
     pub centre: String,
-    /// True for the one that takes writes.
+    /// True for the replica that takes writes.
     pub primary: bool,
 }
 
@@ -58,7 +58,7 @@ pub enum RoundsError {
     Line {
         /// The line, from 1.
         line: usize,
-        /// What is wrong and what would be right.
+        /// The fault of the line, and the right form.
         problem: String,
     },
     /// A site that no replica names.
@@ -77,7 +77,7 @@ pub enum RoundsError {
         /// The sites there are.
         sites: usize,
     },
-    /// Sites have different numbers of replicas.
+    /// Sites with different numbers of replicas.
     #[error(
         "{} has {replicas} replicas, {} has {expected}: all must have as many",
         site_name(*site),

@@ -1,9 +1,9 @@
 //! Weighted fair sharing of sockets over flows (Morphus, section 4.1).
 //!
 //! A flow from i to j that carries D rows over a path of latency L gets sockets in proportion to
-//! D·L, so that all flows end at about the same time. First each receiver gets its share of all K
-//! sockets by what it receives, then it gives them to its senders by D·L. Every flow gets at least
-//! one; shares are rounded by largest remainder, so they add up.
+//! D·L, so that all flows end at about the same time. First each receiver gets a share of all K
+//! sockets in proportion to what it receives; then it divides its share among its senders by D·L.
+//! Every flow gets at least one. Shares are rounded by largest remainder, so they add up to K.
 
 use super::Flow;
 use crate::rows::rows;
@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use thiserror::Error;
 
-/// A network: who is linked with whom, and how long a message takes.
+/// A network: its links and their latencies.
 #[derive(Clone, Default, Debug)]
 pub struct Topology {
     links: BTreeMap<String, Vec<(String, f64)>>,
@@ -26,7 +26,7 @@ pub enum TopologyError {
     Line {
         /// The line, from 1.
         line: usize,
-        /// What is wrong and what would be right.
+        /// The fault of the line, and the right form.
         problem: String,
     },
     /// A site that no link mentions.
@@ -43,9 +43,9 @@ pub enum TopologyError {
     /// Fewer sockets than flows.
     #[error("{sockets} sockets for {flows} flows: at least one each is needed")]
     TooFewSockets {
-        /// Sockets there are.
+        /// The sockets available.
         sockets: u64,
-        /// Flows there are.
+        /// The flows.
         flows: usize,
     },
 }
@@ -66,7 +66,7 @@ impl Topology {
         Ok(topology)
     }
 
-    /// Refuses a topology that does not join all of `sites` sites, whatever flows there will be.
+    /// Refuses a topology that does not join all of `sites` sites, independent of the flows.
     pub fn check_connects(&self, sites: usize) -> Result<(), TopologyError> {
         let name = |site: usize| format!("s{}", site + 1);
         let known = self.latencies(&name(0))?;
@@ -91,7 +91,7 @@ impl Topology {
         Ok(reached.into_iter().map(|(place, (latency, _))| (place, latency)).collect())
     }
 
-    /// The places of the shortest path from one place to another, with both.
+    /// The places of the shortest path between two places, both included.
     pub fn path(&self, from: &str, to: &str) -> Result<Vec<String>, TopologyError> {
         let reached = self.reached(from)?;
         if !reached.contains_key(to) {
@@ -111,13 +111,14 @@ impl Topology {
         Ok(path)
     }
 
-    /// What can be reached from a place: the latency of the shortest path, and the last place before it on that.
+    /// The places reachable from a place: the latency of the shortest path to each, and the last
+    /// place before it on that path.
     fn reached(&self, from: &str) -> Result<BTreeMap<&str, (f64, &str)>, TopologyError> {
         let (start, _) = self
             .links
             .get_key_value(from)
             .ok_or_else(|| TopologyError::Unknown(from.to_owned()))?;
-        // Latencies are positive, so their bits are in the order of their values.
+        // Latencies are positive, so their bits have the order of their values.
         let mut next =
             BinaryHeap::from([Reverse((0.0f64.to_bits(), start.as_str(), start.as_str()))]);
         let mut settled: BTreeMap<&str, (f64, &str)> = BTreeMap::new();
@@ -144,8 +145,8 @@ pub struct Share {
     pub sockets: u64,
 }
 
-/// Shares `sockets` out over the flows; a flow's latency comes from the topology, or is 1 for all
-/// without one.
+/// Shares `sockets` out over the flows. Latencies come from the topology; without one, every
+/// latency is 1.
 pub fn share(
     flows: &[Flow],
     topology: Option<&Topology>,
@@ -195,8 +196,8 @@ fn latencies(flows: &[Flow], topology: Option<&Topology>) -> Result<Vec<f64>, To
     Ok(latencies)
 }
 
-/// Whole shares of `total` in proportion to the weights, none below its least; largest remainders
-/// are rounded up, the first of equals first.
+/// Whole shares of `total` in proportion to the weights, none below its least. The largest
+/// remainders are rounded up, of equals the first.
 fn apportion(weights: &[f64], least: &[u64], total: u64) -> Vec<u64> {
     let sum: f64 = weights.iter().sum();
     let spare = total.saturating_sub(least.iter().sum());

@@ -1,12 +1,12 @@
-//! From rows to new chunks: who has what of each.
+//! From rows to new chunks: the amount of each chunk at each site.
 //!
 //! ```text
 //!   rows by the old key    s1 a b c   s2 d e f        where each row is now
 //!   rows by the new key    b d │ a f │ c e            cut into chunks, never inside a value
 //! ```
 //!
-//! A chunk is a range of values of the new key, so that it can be a partition afterwards
-//! ([`NewChunks::design`]): chunks are as even as whole values allow.
+//! A chunk is a range of values of the new key, so that it can become a partition
+//! ([`NewChunks::design`]). Chunks are as even as undivided values allow.
 
 use super::{AssignError, Chunks, Placement};
 use crate::assign::check_sites;
@@ -23,7 +23,7 @@ pub enum TableError {
     /// The table cannot be read.
     #[error(transparent)]
     Read(#[from] RecordingError),
-    /// A column that is not there.
+    /// A column that the table does not have.
     #[error("no column \"{name}\": the table has {known}")]
     Column {
         /// The name asked for.
@@ -44,42 +44,42 @@ pub enum TableError {
         /// Its different values.
         values: usize,
     },
-    /// The placement cannot be had.
+    /// No placement exists.
     #[error(transparent)]
     Assign(#[from] AssignError),
 }
 
-/// Where rows are now.
+/// The current sites of rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RowSource {
     /// The old key's sorted values, cut into as many equal ranges as there are sites.
     Ranges,
-    /// Old chunks, as many as new ones, dealt over the sites in turn.
+    /// Old chunks, the same number as new ones, dealt over the sites in turn.
     DealtChunks,
 }
 
 /// A change of the shard key.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyChange<'a> {
-    /// The column that decides where rows are now.
+    /// The column that decides a row's site now.
     pub old: &'a str,
-    /// The column that shall decide.
+    /// The column that will decide it.
     pub new: &'a str,
-    /// The column that says how much a row weighs: its bytes, or how often it is accessed. Without
-    /// one every row counts 1.
+    /// The column with the weight of a row: its bytes, or its number of accesses. Without one every
+    /// row counts 1.
     pub weight: Option<&'a str>,
     /// New chunks to make.
     pub chunks: usize,
     /// Sites there are.
     pub sites: usize,
-    /// Where rows are now.
+    /// The current sites of rows.
     pub source: RowSource,
 }
 
-/// New chunks: how much of each is where, and the first value of each.
+/// New chunks: the amount of each at each site, and the first value of each.
 #[derive(Clone, Debug)]
 pub struct NewChunks {
-    /// How much of each chunk is where.
+    /// The amount of each chunk at each site.
     pub chunks: Chunks,
     /// The first value of the new key in each chunk, rising.
     pub firsts: Vec<RecordedKey>,
@@ -93,7 +93,7 @@ struct Row {
 }
 
 /// Reads a CSV table and cuts it into new chunks of about equal numbers of rows by the values of
-/// the new key; rows are now where their value of the old key puts them.
+/// the new key. The current site of a row follows from its value of the old key.
 pub fn chunks_of_table(input: impl Read, change: &KeyChange<'_>) -> Result<NewChunks, TableError> {
     let mut rows = read(input, change)?;
     let KeyChange { chunks, sites, source, .. } = *change;
@@ -117,8 +117,8 @@ pub fn chunks_of_table(input: impl Read, change: &KeyChange<'_>) -> Result<NewCh
     Ok(result)
 }
 
-/// Cuts rows, sorted by the new key, into chunks: each ends with the value that fills its share,
-/// or earlier if the values left would not do for the chunks left.
+/// Cuts rows, sorted by the new key, into chunks. A chunk ends with the value that fills its share,
+/// or earlier if each remaining chunk needs a value.
 fn cut(
     rows: &[(Row, u32)],
     change: &KeyChange<'_>,
@@ -144,8 +144,8 @@ fn cut(
 }
 
 impl NewChunks {
-    /// The design of the table under its new key: a partition for each chunk, where the placement
-    /// puts it. Sites are s1 to as many as there are.
+    /// The design of the table under its new key: one partition per chunk, at the site that the
+    /// placement gives it. Sites are s1 to s*n* for `n` sites.
     ///
     /// # Errors
     /// [`MappedError`]: names that no table or column of a design can have, or too many sites.
@@ -204,7 +204,8 @@ fn read(input: impl Read, change: &KeyChange<'_>) -> Result<Vec<Row>, TableError
     if rows.is_empty() {
         return Err(RecordingError::Empty.into());
     }
-    // A column of texts sorts its numbers as texts, too: chunks must be ranges of the design's keys.
+    // A text column sorts its numbers as texts too, because chunks must be ranges of the design's
+    // keys.
     if key_type(rows.iter().map(|row| &row.new)) == isomer_design::ColumnType::Text {
         for row in &mut rows {
             row.new = RecordedKey::Text(row.new.to_string().into());

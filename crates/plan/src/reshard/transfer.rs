@@ -1,11 +1,12 @@
-//! Which socket carries what, when rows go to their new chunks: the strategies that Morphus compares (sections 4.1
-//! and 5.6), as [`Pull`]s for the [model of a network](super::network).
+//! Assigns rows on the way to their new chunks to sockets: the strategies that Morphus compares
+//! (sections 4.1 and 5.6), as [`Pull`]s for the [model of a network](super::network).
 //!
 //! ```text
-//!   fixed       so many sockets for each receiver; each takes one part of a chunk after the other, from whoever has it
-//!   per chunk   a socket for each part: what a chunk gets from one site
-//!   weighted    so many sockets in all, shared out over the flows by their size, or by size and latency; a flow's parts
-//!               are cut or put together until it has as many slices as sockets
+//!   fixed       N sockets per receiver; each takes one part of a chunk after the other,
+//!               from any sender
+//!   per chunk   a socket per part: the rows of a chunk from one site
+//!   weighted    N sockets in all, shared out over the flows by size, or by size and latency;
+//!               a flow's parts are cut or joined until it has one slice per socket
 //! ```
 
 use super::network::{Network, Piece, Pull};
@@ -15,21 +16,21 @@ use crate::generate::Random;
 use rand::RngExt;
 use std::collections::BTreeMap;
 
-/// Which socket carries what.
+/// The assignment of sockets to data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sharing {
-    /// So many sockets for each receiver. The paper has one.
+    /// This number of sockets per receiver; the paper has 1.
     Fixed(usize),
-    /// A socket for each chunk and sender.
+    /// One socket for each chunk and sender.
     PerChunk,
-    /// So many sockets in all, by the size of flows: Orchestra.
+    /// This number of sockets in all, shared out by the size of flows: Orchestra.
     BySize(u64),
-    /// So many sockets in all, by size and latency: weighted fair sharing.
+    /// This number of sockets in all, by size and latency: weighted fair sharing.
     Fair(u64),
 }
 
-/// The pulls of a placement, where one of the amounts of its chunks is so many bytes. With fixed sharing, a receiver takes
-/// the parts in an order of chance, as none is said.
+/// The pulls of a placement, where one unit of the chunks' amounts is `bytes` bytes. With fixed
+/// sharing a receiver takes the parts in random order, because the paper names none.
 ///
 /// # Errors
 /// If there are fewer sockets than flows, or the network does not join two sites.
@@ -73,7 +74,7 @@ pub fn pulls(
     Ok(pulls)
 }
 
-/// What travels, by chunk and sender.
+/// The data that travels, by chunk and sender.
 fn parts(chunks: &Chunks, placement: &Placement) -> Vec<Flow> {
     let of = |(chunk, &to): (usize, &u32)| {
         let local = chunks.local().of(chunk).filter(move |&(from, _)| from != to);
@@ -88,8 +89,8 @@ fn shuffle(pieces: &mut [Piece], random: &mut Random) {
     }
 }
 
-/// As many slices as there are sockets: the largest is halved, or the two smallest become one, until it is so (section
-/// 4.1).
+/// Cuts parts into `sockets` slices: halves the largest or joins the two smallest until the number
+/// is right (section 4.1).
 pub fn slices(mut parts: Vec<u64>, sockets: usize) -> Vec<u64> {
     parts.sort_unstable_by(|a, b| b.cmp(a));
     let put = |parts: &mut Vec<u64>, part: u64| {

@@ -1,13 +1,13 @@
-//! Batches in, routes out, and the counting that all routers share.
+//! Batches as input, routes as output, and the counters that all routers share.
 //!
 //! ```text
-//!   key 0 … w−1 at home at site 0, w … 2w−1 at site 1, …     unless the fusion table has it elsewhere
-//!   a remote read    a key that a transaction reads and that is not at its site when its turn comes
+//!   key 0 … w−1 at home at site 0, w … 2w−1 at site 1, …    unless the fusion table overrides it
+//!   a remote read    a key that a transaction reads and that is at another site in its turn
 //!   a migration      a key that it writes and that was elsewhere: it stays where it was written
 //! ```
 //!
-//! All numbers are integers, and every map that is walked has an order: the same batch gives the
-//! same routes on every machine.
+//! All numbers are integers, and every map that is iterated has an order, so the same batch gives
+//! the same routes on every machine.
 
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
@@ -30,29 +30,29 @@ pub struct Transaction<K = u64> {
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Batch<K = u64>(Vec<Transaction<K>>);
 
-/// What a router can take for a record: keys are compared, counted and copied, and nothing else.
+/// The keys that a router accepts: it only compares, hashes and copies them.
 pub trait Key: Clone + Ord + Hash {}
 
 impl<K: Clone + Ord + Hash> Key for K {}
 
-/// Where keys are before a batch.
+/// The sites of keys before a batch.
 pub trait Places<K> {
-    /// How many sites there are.
+    /// The number of sites.
     fn sites(&self) -> u16;
 
     /// The home of a key.
     fn home(&self, key: &K) -> u16;
 
-    /// Where a key is.
+    /// The site that a key is at.
     fn of(&self, key: &K) -> u16;
 
-    /// False if a key stays at home, such as one that stands for a range.
+    /// False if a key stays at home, such as a key that stands for a range.
     fn can_move(&self, _: &K) -> bool {
         true
     }
 }
 
-/// Homes of equal width: where keys are when no router has moved them.
+/// Homes of equal width: the site of each key before any router has moved it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Home {
     sites: u16,
@@ -69,7 +69,7 @@ pub enum RouteError {
     /// No site, or sites without keys.
     #[error("{what} is 0: at least 1 is needed")]
     Zero {
-        /// What is zero.
+        /// The parameter that is zero.
         what: &'static str,
     },
     /// A key that no site is home to.
@@ -79,9 +79,9 @@ pub enum RouteError {
         id: u64,
         /// The key.
         key: u64,
-        /// How many sites there are.
+        /// The number of sites.
         sites: u16,
-        /// How many keys each is home to.
+        /// The number of keys per site.
         width: u64,
     },
     /// Text that is no tolerance.
@@ -93,9 +93,9 @@ pub enum RouteError {
          times the other; cut the batch"
     )]
     TooMany {
-        /// How many there are.
+        /// The transactions of the batch.
         transactions: usize,
-        /// How many sites there are.
+        /// The number of sites.
         sites: u16,
     },
     /// A batch too large to be solved exactly.
@@ -103,11 +103,11 @@ pub enum RouteError {
         "{transactions} transactions over {sites} sites: the exact optimum takes at most {most}"
     )]
     TooLarge {
-        /// How many there are.
+        /// The transactions of the batch.
         transactions: usize,
-        /// How many sites there are.
+        /// The number of sites.
         sites: u16,
-        /// How many it takes.
+        /// The most transactions that can be solved exactly.
         most: usize,
     },
 }
@@ -147,7 +147,7 @@ impl Home {
         }
     }
 
-    /// How many sites there are.
+    /// The number of sites.
     pub fn sites(&self) -> u16 {
         self.sites
     }
@@ -158,7 +158,7 @@ impl Home {
         (key / self.width).min(u64::from(self.sites) - 1) as u16
     }
 
-    /// Refuses keys that have no home, and batches too large for the counters of that many sites.
+    /// Refuses keys without a home, and batches with more transactions × sites than `CELLS_MAX`.
     pub fn check(&self, batch: &Batch) -> Result<(), RouteError> {
         let Home { sites, width } = *self;
         let transactions = batch.transactions().len();
@@ -189,19 +189,19 @@ impl Places<u64> for Home {
     }
 }
 
-/// The most counters of a batch, one for each transaction and site: 2 GB of them.
+/// The most counters of a batch, one per transaction and site: 2 GB.
 const CELLS_MAX: usize = 1 << 28;
 
-/// How much more than its share a site may get: α of Hermes' section 3.2, in millionths.
+/// The tolerance of a site's share: α of Hermes' section 3.2, in millionths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Alpha {
     millionths: u64,
 }
 
 impl Alpha {
-    /// No more than its share, rounded up.
+    /// Exactly the share, rounded up.
     pub const ZERO: Alpha = Alpha { millionths: 0 };
-    /// The paper's experiments.
+    /// The tolerance of the paper's experiments.
     pub const PAPER: Alpha = Alpha { millionths: 100_000 };
 
     /// θ = ⌈b/n · (1 + α)⌉, at least 1.
@@ -250,12 +250,12 @@ pub struct Routed<K = u64> {
     pub migrations: u64,
     /// Transactions per site.
     pub loads: Vec<u64>,
-    /// Keys that had to leave a full fusion table; they go home with the last transaction.
+    /// Keys evicted from a full fusion table; they go home with the last transaction.
     pub evicted: Vec<K>,
 }
 
 impl<K> Routed<K> {
-    /// Nothing yet, over that many sites.
+    /// No routes yet, over `sites` sites.
     pub(super) fn new(sites: u16) -> Routed<K> {
         let loads = vec![0; usize::from(sites)];
         let (transactions, evicted) = (Vec::new(), Vec::new());
@@ -263,7 +263,7 @@ impl<K> Routed<K> {
     }
 }
 
-/// Where keys are while a batch is looked at: moved ones, else the home.
+/// The sites of keys while a batch is routed: moved keys, and otherwise the home.
 pub(super) struct Positions<'a, K, P: ?Sized> {
     moved: HashMap<K, u16, FixedState>,
     start: &'a P,
@@ -279,7 +279,7 @@ impl<'a, K: Key, P: Places<K> + ?Sized> Positions<'a, K, P> {
         self.moved.get(key).copied().unwrap_or_else(|| self.start.of(key))
     }
 
-    /// Moves a key; true if it was elsewhere.
+    /// Moves a key; true if it was at another site.
     pub(super) fn set(&mut self, key: &K, site: u16) -> bool {
         let changes = self.of(key) != site;
         if changes {
@@ -289,7 +289,7 @@ impl<'a, K: Key, P: Places<K> + ?Sized> Positions<'a, K, P> {
     }
 }
 
-/// Counts what routes cost if written keys stay where they were written.
+/// Counts the cost of routes, given that written keys stay where they were written.
 pub(super) fn count<K: Key>(
     batch: &Batch<K>,
     routes: &[(usize, u16)],

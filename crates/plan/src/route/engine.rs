@@ -1,34 +1,36 @@
-//! The routers as the engine asks for them: records and ranges instead of numbers, sites by their ids.
+//! The routers behind the engine's interface: records and ranges instead of numbers, sites by id.
 //!
 //! ```text
-//!   isomer-batch                    here                             routers
-//!   footprints, places  ──▶  keys: records, and ranges as  ──▶  order, sites from 0  ──▶  order, SiteIds
-//!                            one key each that never moves
+//!   isomer-batch                   here                            routers
+//!   footprints, places  ──▶  keys: records, and ranges  ──▶  order, sites  ──▶  order, SiteIds
+//!                            as one key each that never      from 0
+//!                            moves
 //! ```
 //!
-//! All that a transaction has in its footprint counts as read: what it writes must come to it as well. A range
-//! counts as one key, at the home of its first piece.
+//! Every key of a transaction's footprint counts as read, because written records must come to it
+//! as well. A range counts as one key, at the home of its first piece.
 
 use super::batch::{Batch, Places, Routed, Transaction};
 use super::{Options, calvin, gstore, hermes, leap, tpart};
 use isomer_design::{Access, Footprint, Item, Key, KeyRange, SiteId, Span, TableId};
 use isomer_strategy::batch::{Assignment, Back, Moved, Movement, Places as EnginePlaces, Route};
 
-/// A router, for the engine.
+/// The routers that the engine can use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EngineRouter {
-    /// Prescient routing; what is written stays where it was written.
+    /// Prescient routing; written records stay where they were written.
     Hermes(Options),
-    /// Load against remote reads, these weighted with β in ten thousandths; home after the batch.
+    /// Load against remote reads weighted with β, in ten thousandths; records go home after the
+    /// batch.
     TPart {
         /// The weight of remote reads.
         beta: u32,
     },
-    /// Everything moves to the transaction and stays.
+    /// All records move to the transaction and stay.
     Leap,
-    /// Everything moves to the transaction and back.
+    /// All records move to the transaction and back.
     GStore,
-    /// Nothing moves.
+    /// No record moves.
     Calvin,
 }
 
@@ -41,7 +43,7 @@ enum Spot<'f> {
 
 struct Spots<'a, 'p> {
     places: &'a EnginePlaces<'p>,
-    /// In order; a router's site is its place here.
+    /// In order; a router's site number is an index into it.
     sites: Vec<SiteId>,
 }
 

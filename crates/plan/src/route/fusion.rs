@@ -1,4 +1,4 @@
-//! Keys in the [fusion table](FusionTable) of the engine, as the routers meet it: at sites counted from 0.
+//! The engine's [fusion table](FusionTable) as the routers see it: sites are counted from 0.
 
 use super::batch::{Batch, Home, Key, Places, Routed};
 use foldhash::fast::FixedState;
@@ -29,9 +29,10 @@ impl Places<u64> for Fused<'_> {
     }
 }
 
-/// Notes in a fusion table what a routed batch does: the transactions in their new order, the keys of each in theirs; a
-/// key that is only read is touched, one that is written is set. Then evicts down to the size; the evicted keys and their
-/// migrations are added to `routed`, and where they were is given. The planner of the engine does the same (`isomer-batch`).
+/// Applies a routed batch to a fusion table: the transactions in their new order, the keys of each
+/// in theirs. A key that is only read is touched, a written key is set. Then the table evicts down
+/// to its size. The evicted keys and their migrations are added to `routed`; the result is their
+/// former sites. The planner of the engine does the same (`isomer-batch`).
 pub fn fuse<K: Key>(
     fusion: &mut FusionTable<K, u16>,
     batch: &Batch<K>,

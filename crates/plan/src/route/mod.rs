@@ -5,8 +5,9 @@
 //!                                          remote reads, migrations, load per site
 //! ```
 //!
-//! Every scheduler of a deterministic database computes the routes alone, so they must come out
-//! alike everywhere: all arithmetic is in integers, every tie has a rule, no map is iterated.
+//! Every scheduler of a deterministic database computes the routes by itself, so the routes must be
+//! equal everywhere: all arithmetic is in integers, every tie has a rule, and no unordered map is
+//! iterated.
 //!
 //! | router | looks at | where records go |
 //! | --- | --- | --- |
@@ -16,9 +17,9 @@
 //! | [`tpart`] | the batch in order | pushed from writer to reader, home at the end |
 //! | [`calvin`] | one transaction | nothing moves |
 //!
-//! Sites count from 0 here. What a key is, and where it is, is asked of a [`Places`]: the command line has numbers
-//! with [homes](Home) of equal width; the engine of `isomer-batch` has records, and adapts these routers in
-//! [`engine`].
+//! Sites count from 0 here. A [`Places`] defines the keys and their sites: the command line has
+//! numbers with [homes](Home) of equal width; the engine of `isomer-batch` has records, and adapts
+//! these routers in [`engine`].
 
 mod batch;
 pub mod engine;

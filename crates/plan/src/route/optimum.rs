@@ -1,12 +1,12 @@
-//! The fewest remote reads of any order and any routes within θ: the oracle for tiny batches.
+//! The fewest remote reads over all orders and all routes within θ: the oracle for tiny batches.
 
 use super::batch::{Alpha, Batch, Key, Places, Positions, RouteError, Routed, count};
 
 /// The most transactions that are solved exactly: 7! orders, times the routes.
 const TRANSACTIONS_MAX: usize = 7;
 
-/// Looks at every order and every route (Equation 1 of Hermes), leaving out what cannot get better.
-/// Without `reorder`, only the given order.
+/// Tries every order and every route (Equation 1 of Hermes), and prunes branches that cannot
+/// improve. Without `reorder`, tries only the given order.
 pub fn optimum<K: Key>(
     batch: &Batch<K>,
     places: &(impl Places<K> + ?Sized),

@@ -1,8 +1,8 @@
-//! Routers that look at one transaction at a time, in the given order.
+//! Routers that decide one transaction at a time, in the given order.
 
 use super::batch::{Batch, Key, Places, Positions, Route, Routed, Transaction};
 
-/// The site that holds the most of `keys`, the lowest of equals.
+/// The site that holds most of `keys`; of equals the lowest.
 fn most_at(sites: u16, keys: impl Iterator<Item = u16>) -> u16 {
     let mut here = vec![0u32; usize::from(sites)];
     keys.for_each(|site| here[usize::from(site)] += 1);
@@ -29,8 +29,8 @@ fn push<K>(routed: &mut Routed<K>, id: u64, site: u16) {
     routed.loads[usize::from(site)] += 1;
 }
 
-/// Calvin: records stay at home. Every site with written records runs the transaction; the one
-/// named is the one with the most of the touched records, and its remote reads are counted.
+/// Calvin: records stay at home. Every site with written records runs the transaction. The route
+/// names the site with most of the touched records, and counts its remote reads.
 pub fn calvin<K: Key>(batch: &Batch<K>, places: &(impl Places<K> + ?Sized)) -> Routed<K> {
     let mut routed = Routed::new(places.sites());
     for transaction in batch.transactions() {
@@ -43,8 +43,8 @@ pub fn calvin<K: Key>(batch: &Batch<K>, places: &(impl Places<K> + ?Sized)) -> R
     routed
 }
 
-/// G-Store+: every record of the transaction moves to the site with the most of them, and home
-/// again afterwards.
+/// G-Store+: every record of the transaction moves to the site with most of them, and home again
+/// afterwards.
 pub fn gstore<K: Key>(batch: &Batch<K>, places: &(impl Places<K> + ?Sized)) -> Routed<K> {
     let mut routed = Routed::new(places.sites());
     for transaction in batch.transactions() {
@@ -59,7 +59,7 @@ pub fn gstore<K: Key>(batch: &Batch<K>, places: &(impl Places<K> + ?Sized)) -> R
     routed
 }
 
-/// LEAP: every record of the transaction moves to the site with the most of them, and stays.
+/// LEAP: every record of the transaction moves to the site with most of them, and stays.
 pub fn leap<K: Key>(batch: &Batch<K>, places: &(impl Places<K> + ?Sized)) -> Routed<K> {
     let mut routed = Routed::new(places.sites());
     let mut positions = Positions::new(places);

@@ -1,12 +1,12 @@
-//! Algorithm 1 of Hermes as the paper writes it: the oracle for the fast one.
+//! Algorithm 1 of Hermes as printed: the oracle for the fast version.
 //!
-//! Nothing is kept between iterations. Step 1 looks at every waiting transaction and every site;
-//! step 3 finds the writers and readers of each key by walking through the order.
+//! It keeps no state between iterations. Step 1 tries every waiting transaction at every site; step
+//! 3 finds the writers and readers of each key by walking through the order.
 
 use super::batch::{Batch, Key, Places, Positions, Routed, Transaction, count};
 use super::hermes::{Options, Tie};
 
-/// Routes a batch. Same result as [`super::hermes`], slowly.
+/// Routes a batch. Returns the same result as [`super::hermes`], slowly.
 pub fn textbook<K: Key>(
     batch: &Batch<K>,
     places: &(impl Places<K> + ?Sized),
@@ -17,8 +17,8 @@ pub fn textbook<K: Key>(
     count(batch, &routes, places)
 }
 
-/// Step 1: the transaction and site with the fewest remote reads, again and again. Ties: the
-/// earlier transaction; then the site by the tie rule.
+/// Step 1: repeatedly takes the transaction and site with the fewest remote reads. Ties: the
+/// earlier transaction, then the site by the tie rule.
 fn order_and_route<K: Key>(
     batch: &Batch<K>,
     start: &(impl Places<K> + ?Sized),
@@ -96,8 +96,8 @@ fn balance<K: Key>(
     }
 }
 
-/// The remote edges of the i-th transaction if it ran at `site`: its reads of keys that are
-/// elsewhere, and later reads, elsewhere, of what it writes.
+/// The remote edges of the i-th transaction at `site`: its reads of keys at other sites, and later
+/// reads at other sites of the keys that it writes.
 fn remote_edges<K: Key>(
     batch: &Batch<K>,
     routes: &[(usize, u16)],

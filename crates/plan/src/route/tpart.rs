@@ -1,11 +1,11 @@
-//! T-Part: a transaction goes where load and remote edges together are least.
+//! T-Part: a transaction goes to the site with the lowest sum of load and remote edges.
 
 use super::batch::{Batch, Key, Places, Positions, Routed, count};
 
 /// Routes in the given order. The cost of a site is load·(1−β) + remote reads·β, with β in ten
-/// thousandths (8000 in the published experiments, 10 000 is all weight on remote reads); the
-/// lowest site wins among equals. Records are pushed from writer to reader and go home after the
-/// batch, which counts as a migration each.
+/// thousandths (8000 in the published experiments; 10 000 counts only remote reads). The lowest
+/// site wins among equals. Records are pushed from writer to reader and go home after the batch,
+/// which counts as one migration each.
 pub fn tpart<K: Key>(batch: &Batch<K>, places: &(impl Places<K> + ?Sized), beta: u32) -> Routed<K> {
     let beta = u64::from(beta.min(10_000));
     let sites = places.sites();

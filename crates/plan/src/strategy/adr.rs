@@ -1,24 +1,25 @@
-//! Adaptive replication (ADR; Wolfson, Jajodia, Huang 1997): replicas where reads come from, removed where
-//! writes dominate. Masters stay, and what no site can run commits over several.
+//! Adaptive replication (ADR; Wolfson, Jajodia, Huang 1997): adds replicas where reads come from,
+//! and removes them where writes dominate. Masters stay; transactions that no site can run alone
+//! commit over several.
 //!
 //! A read comes from the site where its transaction runs. At the end of every period, for each
-//! partition that was accessed in it:
+//! partition accessed in it:
 //!
 //! ```text
-//!   reads from s2 > writes, s2 has no copy      add_replica s2      reads will be served there
-//!   writes > reads from s2, s2 has a copy       remove_replica s2   keeping it up to date costs more
+//!   reads from s2 > writes, s2 has no copy    add_replica s2      serves those reads
+//!   writes > reads from s2, s2 has a copy     remove_replica s2   its upkeep costs more
 //! ```
 //!
-//! The changes of a period are handed out one at a time, with the transactions that come by; what is
-//! left at the end of the next period is decided anew. Left out: the algorithm's trees of sites, since here
-//! every site is one hop from every other.
+//! The changes of a period are handed out one per transaction; those left at the end of the next
+//! period are decided anew. Left out: the algorithm's trees of sites, since here every site is one
+//! hop from every other.
 
 use isomer_design::{Access, Change, Design, Key, Plan, SiteId, TableId};
 use isomer_strategy::{Decision, Refused, Request, Strategy, TwoPhase, Verdict, needs};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 
-/// How long a period is.
+/// The length of a period.
 const PERIOD_NS: u64 = 1_000_000_000;
 
 /// See the [module documentation](self).

@@ -1,4 +1,5 @@
-//! The [elastic loop](crate::elastic) at work: counters on every transaction's way, everything else beside it.
+//! The [elastic loop](crate::elastic) as a strategy: counters on every transaction's path,
+//! everything else beside it.
 //!
 //! ```text
 //!   decide   ── counters: one addition ──▶ where its rows are, or over several sites
@@ -10,8 +11,9 @@
 //!   plan_globally ─ what was recorded ──▶ planner, with the controller unlocked
 //! ```
 //!
-//! **Cost.** A transaction adds to a counter of its site, in one of [`STRIPES`] arrays, so that threads seldom meet,
-//! and looks at one word that is hardly ever written. Nobody waits for the controller: who does not get it goes on.
+//! **Cost.** A transaction adds to a counter of its site, in one of [`STRIPES`] arrays to avoid
+//! contention, and reads one word that is rarely written. No transaction waits for the controller:
+//! if its lock is taken, the transaction proceeds without it.
 
 use crate::elastic::away::Away;
 use crate::elastic::{Controller, Options, Period, Planner, SitePeriod};
@@ -24,17 +26,17 @@ use isomer_strategy::{
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-/// Counters are kept in so many parts, which are added up each period.
+/// The number of arrays of counters, which are summed each period.
 const STRIPES: usize = 16;
-/// One transaction in so many is measured.
+/// One open transaction in this many is measured.
 const MEASURED_ONE_IN: u64 = 64;
-/// So many latencies of a period are kept.
+/// The most latencies kept per period.
 const LATENCIES_MAX: usize = 10_000;
 
-/// A place for each site, by its number, and one more.
+/// An entry for each site by its number, and one more.
 const PLACES: usize = SITES_MAX as usize + 1;
 
-/// Of the sites by their numbers: accesses that were sent there. At 0: transactions.
+/// Accesses per site, by the site's number; entry 0 counts transactions.
 type Stripe = [AtomicU64; PLACES];
 
 /// See the [module documentation](self).
@@ -43,13 +45,13 @@ pub struct Elastic {
     mode: AtomicU8,
     period_ns: u64,
     stripes: Vec<Stripe>,
-    /// When the next period is over.
+    /// The end of the current period.
     period_ends: AtomicU64,
-    /// Footprints are wanted: one in so many transactions; 0: none.
+    /// One transaction in this many is recorded; 0 records none.
     record_one_in: AtomicU64,
-    /// Accesses were counted of which only one in 64 is told.
+    /// True if some counted accesses stand for 64.
     has_sampled: AtomicBool,
-    /// A plan is to be carried out.
+    /// True if a plan is ready to execute.
     has_plan: AtomicBool,
     latencies_us: Mutex<Vec<f64>>,
     inner: Mutex<Inner>,
@@ -58,19 +60,19 @@ pub struct Elastic {
 struct Inner {
     controller: Controller,
     began: Option<Time>,
-    /// What had been counted when the period began.
+    /// The counters at the beginning of the period.
     before: Vec<u64>,
-    /// Of the transactions since recording began, one in so many was recorded.
+    /// One transaction in this many was recorded since recording began.
     recorded_one_in: u64,
 }
 
 impl Elastic {
-    /// A loop that has seen nothing yet, with the constants of [`Options::default`].
+    /// A loop without any history, with the constants of [`Options::default`].
     pub fn new(planner: Planner) -> Elastic {
         Elastic::with(planner, Options::default())
     }
 
-    /// A loop that has seen nothing yet.
+    /// A loop without any history.
     pub fn with(planner: Planner, options: Options) -> Elastic {
         let stripe = || std::array::from_fn(|_| AtomicU64::new(0));
         Elastic {
@@ -92,24 +94,24 @@ impl Elastic {
         }
     }
 
-    /// Whether plans are carried out.
+    /// Whether plans are executed.
     pub fn mode(&self) -> Mode {
         Mode::of(self.mode.load(Ordering::Relaxed))
     }
 
-    /// From now on plans are carried out, or only remembered, or not made.
+    /// From now on plans are executed, only remembered, or not made.
     pub fn set_mode(&self, mode: Mode) {
         self.mode.store(mode as u8, Ordering::Relaxed);
     }
 
-    /// Looks at the loop: its episodes, and what is away from home.
+    /// Reads the controller: its episodes, and the ranges that are away from home.
     pub fn with_controller<T>(&self, look: impl FnOnce(&Controller) -> T) -> T {
         look(&self.inner.lock().controller)
     }
 
-    /// Counts the accesses of a transaction at a site. For an open transaction that has ended it
-    /// counts the reads, because the writes were counted at the commit, and weights them by the
-    /// number of transactions of which one is told.
+    /// Counts the accesses of a transaction at a site. Of an open transaction that has ended it
+    /// counts the reads, because its writes were counted at the commit. Each counts for
+    /// [`MEASURED_ONE_IN`] transactions unless all are recorded.
     fn count(&self, request: &Request<'_>, site: usize) {
         let stripe = &self.stripes[request.ticket as usize % STRIPES];
         let items = request.footprint.items();
@@ -143,7 +145,7 @@ impl Elastic {
         }
     }
 
-    /// What has been counted since it was asked last.
+    /// The counts since the last call.
     fn counted(&self, before: &mut [u64]) -> Vec<f64> {
         let sum =
             |at: usize| self.stripes.iter().map(|stripe| stripe[at].load(Ordering::Relaxed)).sum();
@@ -154,7 +156,8 @@ impl Elastic {
         before.iter_mut().enumerate().map(since).collect()
     }
 
-    /// Begins to record, if that is wanted: so many that it is enough in a second, if as many come as before.
+    /// Begins to record if the controller wants footprints. The sampling rate is such that a second
+    /// yields enough at the current rate of transactions.
     fn ask_for_footprints(&self, inner: &mut Inner, rate: f64) {
         if inner.controller.is_recording() && self.record_one_in.load(Ordering::Relaxed) == 0 {
             let wanted = inner.controller.options().footprints as f64;
@@ -250,7 +253,7 @@ impl Strategy for Elastic {
         let latencies_us = std::mem::take(&mut *self.latencies_us.lock());
         let inner = &mut *self.inner.lock();
         let counted = self.counted(&mut inner.before);
-        // Of the first period nobody knows when it began.
+        // The beginning of the first period is unknown.
         let Some(began) = inner.began.replace(now).filter(|began| *began < now) else { return };
         let seconds = (now.0 - began.0) as f64 / 1e9;
         let site = |load: &SiteLoad| SitePeriod {

@@ -1,28 +1,28 @@
 //! The autopilot: every transaction is an opportunity to improve the design (MorphoSys, section 5).
 //!
 //! ```text
-//!   threads of clients                          the one thread that plans
+//!   threads of clients                          the planning thread
 //!
 //!   a site can run it ──▶ there; of several, sometimes the less busy one
 //!   no site can ────────▶ over several sites
-//!        └ sometimes ───▶ an opportunity ─────▶ planning pass: what would pay? ──▶ deferred changes
-//!   has run, measured ──▶ a queue ────────────▶ workload · costs · traffic · effects of decisions
-//!   loads of the sites ─▶ a queue ────────────▶ global plan: where would all be best?
+//!        └ sometimes ───▶ a trigger ──────────▶ planning pass: what pays off? ─▶ deferred changes
+//!   measured, has run ──▶ a queue ────────────▶ workload · costs · traffic · effects of decisions
+//!   loads of the sites ─▶ a queue ────────────▶ global plan: the best placement of everything
 //!                                               (its changes are made by the next passes)
-//!   changes made or not ─▶ costs · recent · journal
+//!   results of changes ─▶ costs · recent · journal
 //! ```
 //!
-//! **Cost.** The common transaction reads a few words that are hardly ever written: no lock, no
-//! allocation. About [`Tuning::measured_per_second`] transactions are measured, and
-//! a fifth of that while hardly anything changes; their footprints go to a queue. Only the thread
-//! that plans updates and reads the model. A planning pass runs every 5 ms while it finds changes,
-//! and down to every 100 ms while it finds none. Global plans
-//! ([`Strategy::plan_globally`]) are drawn with the model unlocked.
+//! **Cost.** The common transaction reads a few words that are rarely written: no lock, no
+//! allocation. About [`Tuning::measured_per_second`] transactions per second are measured, and a
+//! fifth of that while hardly anything changes. Their footprints go to a queue. Only the planning
+//! thread updates and reads the model. A planning pass runs every 5 ms while it finds changes, and
+//! down to every 100 ms while it finds none. Global plans ([`Strategy::plan_globally`]) are drawn
+//! with the model unlocked.
 //!
 //! **Budget.** All work of this thread counts against a [budget](crate::learned::Budget) of
-//! processor time, [`Tuning::processor_share`] of one core. While it is exceeded, the thread takes
-//! no samples and looks for no changes. It still hands out the changes of an adopted global plan.
-//! Where transactions are long, so that a sample costs much, fewer are measured.
+//! processor time, [`Tuning::processor_share`] of one core. While the budget is exceeded, the
+//! thread takes no samples and looks for no changes, but still hands out the changes of an adopted
+//! global plan. Where transactions are long, so that a sample costs much, fewer are measured.
 //!
 //! The modules are listed in [`crate::learned`].
 
@@ -53,13 +53,14 @@ pub struct Learned {
     mode: AtomicU8,
     /// Tickets with none of these bits are measured.
     mask: AtomicU64,
-    /// When it wants to hear of loads.
+    /// The time at which loads are wanted next.
     loads_at: AtomicU64,
-    /// When the next planning pass is due: for a transaction at one site, and over several.
+    /// The time of the next planning pass: for a transaction at one site, and for a distributed
+    /// one.
     plan_at: [AtomicU64; 2],
     /// The load of each site, in thousandths.
     busy: Vec<AtomicU64>,
-    /// Measured transactions that have not come back yet.
+    /// Measured transactions that are still running.
     under_way: Mutex<BTreeMap<u64, UnderWay>>,
     /// The transaction of the next planning pass.
     opportunity: Mutex<Option<Opportunity>>,
@@ -81,25 +82,25 @@ struct LearnedState {
     journal: Journal,
     /// Decisions from before the database was opened.
     before: Vec<DecisionText>,
-    /// What changes under way were thought to have to do.
+    /// The estimated effort of changes in flight.
     changing: BTreeMap<Change, crate::learned::Effort>,
     measured: u64,
-    /// How often it thought about changes.
+    /// The number of planning passes so far.
     thoughts: u64,
-    /// Until it should plan again, as in [`Learned::plan_at`].
+    /// The current pauses between planning passes, as in [`Learned::plan_at`].
     pause_ns: [u64; 2],
     drawing: GlobalPlanner,
-    /// Where many waited for a lock when that was last heard of, and nobody has thought about it.
+    /// Hot locks of the last report, until a pass has considered them.
     hot_locks: Vec<HotLock>,
     budget: Budget,
     /// The mean processor time to learn from a transaction, in nanoseconds.
     learning_ns: f64,
 }
 
-/// A measured transaction that has not come back yet.
+/// A measured transaction that is still running.
 #[derive(Clone, Debug)]
 struct UnderWay {
-    /// How many it stands for, if it is measured.
+    /// The number of transactions that it stands for; 0 if it is not a sample.
     sample_weight: f64,
     needs: Vec<Need>,
     rows: [f64; 2],
@@ -114,12 +115,12 @@ struct Heard {
     now: Time,
     latency_ns: u64,
     measured: Measured,
-    /// For how many it stands; but what it had to do says that better.
+    /// The number of transactions that it stands for. `begun.sample_weight` takes precedence.
     sample_weight: f64,
     begun: Option<UnderWay>,
 }
 
-/// A transaction that gives the occasion for a planning pass.
+/// A transaction that triggers a planning pass.
 pub(super) struct Opportunity {
     pub(super) footprint: Footprint,
     pub(super) last_site: Option<SiteId>,
@@ -133,10 +134,10 @@ impl Default for Learned {
 }
 
 impl Learned {
-    /// A strategy that knows nothing yet.
+    /// A strategy without any knowledge.
     ///
     /// # Panics
-    /// As [`crate::learned::Reservoir::new`], for constants that make no sense.
+    /// As [`crate::learned::Reservoir::new`], for invalid constants.
     pub fn new(tuning: Tuning) -> Learned {
         let brain = LearnedState {
             known: Known::new(&tuning),
@@ -165,12 +166,12 @@ impl Learned {
         }
     }
 
-    /// Whether decisions are carried out.
+    /// Whether decisions are executed.
     pub fn mode(&self) -> Mode {
         Mode::of(self.mode.load(Ordering::Relaxed))
     }
 
-    /// From now on decisions are carried out, or only recorded, or not made.
+    /// From now on decisions are executed, only recorded, or not made.
     pub fn set_mode(&self, mode: Mode) {
         self.mode.store(mode as u8, Ordering::Relaxed);
     }
@@ -187,7 +188,7 @@ impl Learned {
         brain
     }
 
-    /// As [`Learned::state`], and charges the budget for it.
+    /// As [`Learned::state`], and charges the budget for the work.
     fn state_at(&self, occasion: &Occasion<'_>) -> MutexGuard<'_, LearnedState> {
         self.brain.lock().budget.pass(occasion.now.0);
         let (begun, heard) = ((occasion.worked_ns)(), self.news.lock().transactions.len());
@@ -201,38 +202,39 @@ impl Learned {
         brain
     }
 
-    /// Looks at the journal.
+    /// Reads the journal.
     pub fn with_journal<T>(&self, look: impl FnOnce(&Journal) -> T) -> T {
         look(&self.state().journal)
     }
 
-    /// How often it has thought about changes so far.
+    /// The number of planning passes so far.
     pub fn thoughts(&self) -> u64 {
         self.brain.lock().thoughts
     }
 
-    /// The processor time that it may use, and has used.
+    /// The processor time that the autopilot may use, and has used.
     pub fn budget(&self) -> Budget {
         self.brain.lock().budget.clone()
     }
 
-    /// How many transactions it has kept as samples.
+    /// The number of transactions in the sample.
     pub fn samples(&self) -> usize {
         self.brain.lock().known.workload.len()
     }
 
-    /// From now on it may use this share of a core.
+    /// Sets the share of a core that the autopilot may use.
     pub fn set_processor_share(&self, share: f64) {
         self.brain.lock().budget.set_share(share);
     }
 
-    /// The learned costs as they are.
+    /// A copy of the learned costs.
     pub fn costs(&self) -> Costs {
         self.state().known.costs.clone()
     }
 
-    /// What goes where if everything that was sampled is divided evenly among the sites of a design: the first
-    /// candidate of a global plan, before anybody judges it. For those who want to see what was learned of a workload.
+    /// The placement that divides all sampled accesses evenly among the sites of a design: the
+    /// first candidate of a global plan, before it is judged. It shows the co-accesses of a
+    /// workload.
     pub fn divided(&self, design: &Design) -> Vec<(Range, SiteId)> {
         let known = self.state().known.clone();
         let situation = known.situation(0, design, 0);
@@ -240,7 +242,7 @@ impl Learned {
         moves.iter().map(|(need, site)| (Range::of(need), *site)).collect()
     }
 
-    /// Lets somebody decide with what is known of a design.
+    /// Lets the caller decide with the current knowledge of a design.
     pub(super) fn with_situation<T>(
         &self,
         now_ns: u64,
@@ -250,7 +252,7 @@ impl Learned {
         decide(&self.state().known.situation(now_ns, design, usize::MAX))
     }
 
-    /// Somebody decided so about a transaction, and has it done.
+    /// Records a decision about a transaction that the caller carries out.
     pub(super) fn decided(&self, request: &Request<'_>, design: &Design, chosen: Candidate) {
         let place = chosen.place;
         self.set_out(request, design, place);
@@ -258,21 +260,21 @@ impl Learned {
         brain.enter(request.now.0, request.footprint, design, vec![chosen], (place, true));
     }
 
-    /// A transaction sets out: what it will have to do is remembered until it has run.
+    /// Remembers the effort of a transaction until it has run.
     fn set_out(&self, request: &Request<'_>, design: &Design, place: Place) {
         let sample_weight = if self.wants(request.ticket) { self.sample_weight() } else { 0.0 };
         let (needs, rows) = (needs(design, request.footprint), rows_of(request.footprint));
         let mut under_way = self.under_way.lock();
         if under_way.len() >= Tuning::UNDER_WAY_MAX {
-            // Those that never came back.
+            // Entries of transactions that never reported back.
             under_way.clear();
         }
         under_way.insert(request.ticket, UnderWay { sample_weight, needs, rows, place });
     }
 
-    /// One of several sites: where the session ran last, unless another is clearly idler. Which
-    /// other is a matter of chance: if all went to the idlest, that would be the busiest before
-    /// anybody hears of it.
+    /// Chooses one of several sites: the site of the session's last transaction, unless another
+    /// site is clearly idler. The other site is random: if all sessions went to the idlest, it
+    /// would be the busiest before the next report of loads.
     fn choose(&self, sites: &SiteSet, request: &Request<'_>) -> SiteId {
         let chosen = pick(sites, request);
         let one_in = Tuning::SEVERAL as u64;
@@ -285,7 +287,8 @@ impl Learned {
         if busy(chosen) > busy(other) + much { other } else { chosen }
     }
 
-    /// A transaction that can run at a place: measured by chance, and now and then an opportunity.
+    /// Sends a transaction to a place, measures it with the sampling probability, and sometimes
+    /// makes it the trigger of a planning pass.
     fn send(&self, request: &Request<'_>, place: Place) -> Decision {
         let mut decision = match place {
             Place::At(site) => Decision::at(site),
@@ -300,14 +303,14 @@ impl Learned {
             let (footprint, last_site) = (request.footprint.clone(), request.last_site);
             *opportunity = Some(Opportunity { footprint, last_site, place });
             decision.is_occasion = true;
-            // Until the pass has set its own pause, or was not made.
+            // Holds until the pass has set its own pause, or if there was no pass.
             let pause_until = request.now.0 + Tuning::PASS_PAUSE_NS;
             self.plan_at[usize::from(is_distributed(place))].store(pause_until, Ordering::Relaxed);
         }
         decision
     }
 
-    /// A planning pass: finds the changes that pay for a transaction.
+    /// A planning pass: finds the changes that pay off for a transaction.
     fn pass(&self, occasion: &Occasion<'_>, opportunity: Opportunity) -> Plan {
         let mut brain = self.state_at(occasion);
         let begun = (occasion.worked_ns)();
@@ -327,19 +330,19 @@ impl Learned {
         plan
     }
 
-    /// How many transactions a measured one stands for.
+    /// The number of transactions that a measured one stands for.
     fn sample_weight(&self) -> f64 {
         (self.mask.load(Ordering::Relaxed) + 1) as f64
     }
 
-    /// True if it is time to see in this transaction an opportunity.
+    /// True if it is time for a planning pass triggered by this transaction.
     fn should_plan(&self, request: &Request<'_>, place: Place) -> bool {
         let at = &self.plan_at[usize::from(is_distributed(place))];
         let may = is_distributed(place) || self.wants(request.ticket);
         may && self.mode() != Mode::Off && request.now.0 >= at.load(Ordering::Relaxed)
     }
 
-    /// For how long it does not think about such transactions.
+    /// Sets the pause until the next pass for such transactions.
     fn pause(&self, brain: &mut LearnedState, now_ns: u64, place: Place, changes: usize) {
         let kind = usize::from(is_distributed(place));
         let pause_ns = &mut brain.pause_ns[kind];
@@ -355,21 +358,21 @@ impl Learned {
     }
 }
 
-/// Tickets are long enough for masks of so many bits.
+/// Tickets have enough random bits for masks of this size.
 const MASK_BITS: u32 = 16;
 
 fn is_distributed(place: Place) -> bool {
     matches!(place, Place::Distributed { .. })
 }
 
-/// The mask for the next interval, after one in which so many transactions came, when so many are
-/// to be measured, and up to twice as many may be.
+/// The mask for the next interval, after one with `came` transactions, such that at least `wanted`
+/// and up to twice as many are measured.
 fn mask_for(came: f64, wanted: f64) -> u64 {
     let doublings = (came / wanted).max(1.0).log2() as u32;
     (1 << doublings.min(MASK_BITS)) - 1
 }
 
-/// A plan of some steps, with the transaction that gave the occasion as its reason.
+/// A plan of steps, with the triggering transaction as its reason.
 fn plan_of<'s>(
     footprint: &Footprint,
     design: &Design,
@@ -395,7 +398,7 @@ impl LearnedState {
         let situation = known.situation(now_ns, design, budget);
         let situation = Situation { in_probation, may_move, ..situation };
         if processor.is_exceeded() {
-            // Only the global plan that was adopted goes on.
+            // Only the adopted global plan proceeds.
             let steps = match is_distributed(place) && situation.may_add() {
                 true => drawing.global_plan.next(&situation),
                 false => Vec::new(),
@@ -424,7 +427,7 @@ impl LearnedState {
         situation.plan(footprint, *last_site, coordinator)
     }
 
-    /// What is known, to draw a global plan of it, if it is time to.
+    /// A copy of the knowledge for a global plan, if it is time to draw one.
     fn begin_global_plan(&mut self, now_ns: u64, design: &Design) -> Option<Known> {
         if self.budget.is_exceeded() {
             return None;
@@ -436,7 +439,7 @@ impl LearnedState {
         self.drawing.begin(&situation).then(|| self.known.clone())
     }
 
-    /// Looks at the signals of an interval: whether the workload holds still.
+    /// Evaluates the signals of an interval: does the workload hold still?
     fn watch(&mut self, tuning: &Tuning, now_ns: u64) {
         let LearnedState { known, drawing, hot_locks, .. } = self;
         let is_moving = known.recent.is_moving(now_ns);
@@ -455,7 +458,7 @@ impl LearnedState {
         }
     }
 
-    /// Enters a decision into the journal, and what it asks for among what is on its way.
+    /// Enters a decision into the journal, and its changes into the changes in flight.
     fn enter(
         &mut self,
         now_ns: u64,
@@ -504,14 +507,14 @@ impl LearnedState {
         self.journal.enter(entry, &undone);
     }
 
-    /// A measured transaction has run.
+    /// Learns from a measured transaction that has run.
     fn learn(&mut self, heard: &Heard) {
         let us = |ns: u64| ns as f64 / 1e3;
         let Heard { footprint, measured, .. } = heard;
         let (now_ns, took_us) = (heard.now.0, us(heard.latency_ns));
         self.journal.observe(now_ns, footprint, took_us, self.known.tuning.horizon_ns);
         let begun = heard.begun.as_ref();
-        // Since it set out, more or fewer may be measured.
+        // The sampling rate may have changed since the transaction began.
         let sample_weight = begun.map_or(heard.sample_weight, |it| it.sample_weight);
         let sites = match begun {
             Some(UnderWay { needs, place: Place::Distributed { .. }, .. }) => masters(needs),
@@ -543,7 +546,7 @@ impl LearnedState {
         let held_us = us(measured.held_ns + waiting_ns);
         let places: Vec<_> = written().map(|need| (need.table, need.range.start.clone())).collect();
         places.into_iter().for_each(|place| self.known.workload.hold(place, held_us));
-        // What it would have to do was not looked at in time: there is nothing to learn from.
+        // The needs of this transaction were not recorded: there is nothing to learn from.
         let Some(UnderWay { needs, rows, place, .. }) = begun else { return };
         let work = self.known.work(needs, *rows, place.site());
         if count > 1 {
@@ -561,7 +564,7 @@ impl LearnedState {
     }
 }
 
-/// Two numbers from 0 to below 1 that a ticket gives.
+/// Two numbers from 0 to below 1, derived from a ticket.
 fn chances(ticket: u64) -> [f64; 2] {
     let mix = |seed: u64| {
         let mixed = (ticket ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -586,7 +589,7 @@ impl Strategy for Learned {
     }
 
     fn wants(&self, ticket: u64) -> bool {
-        // The lowest bits decide other things as well.
+        // The lowest bits are used for other decisions.
         (ticket >> 8) & self.mask.load(Ordering::Relaxed) == 0
     }
 
@@ -649,7 +652,7 @@ impl Strategy for Learned {
         let begun = worked_ns();
         let known = brain.begin_global_plan(now.0, design);
         drop(brain);
-        // What takes long is done with nobody waiting.
+        // Draws the plan without the lock, because this takes long.
         let drawn = known.as_ref().map(|known| {
             let situation = known.situation(now.0, design, usize::MAX);
             GlobalPlan::draw(&situation)
@@ -669,7 +672,7 @@ impl Strategy for Learned {
         let next = now.0 + Tuning::LOADS_EVERY_NS;
         let swap =
             |at| self.loads_at.compare_exchange(at, next, Ordering::Relaxed, Ordering::Relaxed);
-        // A clock that went far back is believed.
+        // A clock that jumped far back is accepted.
         (now.0 >= at || at - now.0 > 2 * Tuning::LOADS_EVERY_NS) && swap(at).is_ok()
     }
 
@@ -679,7 +682,7 @@ impl Strategy for Learned {
 }
 
 impl Learned {
-    /// How the sites are, after an interval; and so, how much is measured in the next one.
+    /// Learns the loads of an interval, and sets the sampling rate of the next.
     fn learn_loads(&self, brain: &mut LearnedState, now: Time, loads: &[SiteLoad]) {
         brain.known.traffic.close(now.0, loads);
         brain.hot_locks = loads.iter().flat_map(|load| load.hot_locks.iter().cloned()).collect();
@@ -690,7 +693,7 @@ impl Learned {
             let busy = &self.busy[usize::from(load.site.0)];
             busy.store((site.busy * 1000.0) as u64, Ordering::Relaxed);
         }
-        // Nothing is changed much before the first plan, and that has to be seen first.
+        // Few changes are made before the first plan, which needs enough samples.
         let has_seen_enough = brain.known.workload.len() >= self.tuning.plan_samples_min;
         let is_quiet = has_seen_enough && brain.known.regime.is_calm(now.0);
         let is_quiet = is_quiet || self.mode() == Mode::Off;
@@ -708,16 +711,16 @@ impl Learned {
         let mask = self.mask.load(Ordering::Relaxed);
         let came = measured * self.sample_weight();
         let mask = match measured / wanted {
-            // What comes now may be another workload: as many as it takes to know it.
+            // The workload may have changed: measure enough to recognise the new one.
             _ if self.mode() != Mode::Off && brain.known.workload.reservoir.renewed.is_some() => {
                 mask_for(came, self.tuning.damping.size as f64 / 2.0)
             }
-            // To know more soon is worth it, as long as there is room for it.
+            // Fast learning is worth its cost while the reservoir has room.
             share if share > 2.0 && !brain.known.workload.reservoir.is_full() => {
                 (mask << 1 | 1) & ((1 << MASK_BITS) - 1)
             }
             share if share > 2.0 => mask_for(came, wanted),
-            // Perhaps nobody asked for anything for a while.
+            // Perhaps there were no requests for a while.
             share if share < 0.5 => mask >> 1,
             _ => mask,
         };
@@ -730,7 +733,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_measured_is_as_much_as_is_wanted_or_up_to_twice() {
+    fn the_mask_measures_the_wanted_number_or_up_to_twice_that() {
         for (came, of) in [(0.0, 1), (99.0, 1), (199.0, 1), (200.0, 2), (30_000.0, 256)] {
             assert_eq!(mask_for(came, 100.0), of - 1, "of {came}");
         }

@@ -1,15 +1,17 @@
-//! MorphoSys as it is printed (section 5.3), to be compared with: what the autopilot became is [`super::Learned`].
+//! MorphoSys as printed (section 5.3), for comparison; the autopilot developed from it is
+//! [`super::Learned`].
 //!
 //! ```text
-//!   a site can run it ──▶ there; now and then, what would pay besides?
-//!   no site can ────────▶ of each site: net = E − C of what it lacks     the best one gets that, and the transaction
-//!                                                                       waits for it; what is written together comes
-//!                                                                       along (piggybacking), for later ones
+//!   a site can run it ──▶ there; now and then with changes that pay off besides
+//!   no site can ────────▶ net = E − C of the changes that each site lacks
+//!                         └─▶ the best site gets them, and the transaction waits for them;
+//!                             partitions written together move along (piggybacking)
 //! ```
 //!
-//! It has the autopilot's model: samples, learned costs, and what samples gain within the horizon, which is the paper's
-//! λ. It has no global plan, no commit over several sites, and no budget of changes. Until it has samples, and where a
-//! partition is changing already, the site that lacks least is taken.
+//! It has the autopilot's model: samples, learned costs, and the samples' gain within the horizon,
+//! which is the paper's λ. It has no global plan, no commit over several sites, and no budget of
+//! changes. Until it has samples, and where a partition is changing already, it takes the site that
+//! lacks least.
 
 use super::learned::Learned;
 use crate::learned::beneficial::OptionalChange;
@@ -22,8 +24,8 @@ use isomer_strategy::{
 };
 use std::collections::BTreeMap;
 
-/// Two partitions come along with each other if at least this share of the transactions that write to either write to
-/// both: what the paper calls high.
+/// Two partitions move together if at least this share of the transactions that write to either
+/// write to both; the paper says *high*.
 const TOGETHER: f64 = 0.5;
 
 /// See the [module documentation](self).
@@ -45,7 +47,7 @@ impl Default for Morphosys {
 }
 
 impl Morphosys {
-    /// The site with the largest net benefit, what it lacks, and what comes along.
+    /// The site with the largest net benefit, its necessary changes, and the piggybacked ones.
     fn arrange(&self, request: &Request<'_>) -> Result<Verdict, Refused> {
         let design = (request.design)();
         let needs = needs(&design, request.footprint);
@@ -66,7 +68,7 @@ impl Morphosys {
     }
 }
 
-/// Of all candidates the one with the largest net benefit, with what is piggybacked.
+/// The candidate with the largest net benefit, including its piggybacked changes.
 fn best(situation: &Situation<'_>, request: &Request<'_>, needs: &[Need]) -> Candidate {
     let sites = situation.sites(needs, &Default::default(), request.last_site);
     let candidates = sites.into_iter().map(|site| {
@@ -75,7 +77,7 @@ fn best(situation: &Situation<'_>, request: &Request<'_>, needs: &[Need]) -> Can
     });
     let net = |candidate: &Candidate| candidate.net_us() - candidate.run_us;
     let best = candidates.max_by(|a, b| net(a).total_cmp(&net(b)));
-    best.expect("what no site can run accesses something")
+    best.expect("a transaction that no site can run has accesses")
 }
 
 /// Partitions that are written together with those whose masters come to a site.

@@ -1,5 +1,6 @@
-//! Clay on a schedule: every ten seconds its [planner](mod@crate::clay) looks at what ran, and what it moves is
-//! moved. No replicas; what no site can run commits over several.
+//! Clay on a schedule: every ten seconds its [planner](mod@crate::clay) evaluates the recorded
+//! transactions, and its moves are executed. There are no replicas; transactions that no site can
+//! run alone commit over several.
 //!
 //! ```text
 //!   transactions of a period ──▶ heat graph over blocks ──▶ clumps that relieve overloaded sites
@@ -8,7 +9,8 @@
 //!                        split · add_replica · remaster · remove_replica
 //! ```
 //!
-//! This is what the laboratory compares with. What runs in a database watches first ([`super::Elastic`]).
+//! The laboratory uses it as a baseline. The strategy for databases is [`super::Elastic`], which
+//! monitors first.
 
 use crate::elastic::Planner;
 use crate::elastic::away::Away;
@@ -18,9 +20,9 @@ use isomer_strategy::{Decision, Refused, Request, Strategy, TwoPhase, Verdict};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 
-/// How often it plans: the paper's default.
+/// The period: the paper's default.
 const PERIOD_NS: u64 = 10_000_000_000;
-/// More transactions than this are not recorded in a period.
+/// The most transactions that are recorded in a period.
 const RECORDED_MAX: usize = 100_000;
 /// The load a site may have above the average (the paper's).
 const IMBALANCE: f64 = 0.15;
@@ -67,7 +69,7 @@ impl Strategy for PeriodicClay {
     }
 }
 
-/// What Clay would move, a plan for each clump.
+/// Clay's moves, one plan per clump.
 fn moves(design: &Design, recorded: &[Footprint]) -> Vec<Plan> {
     let recorded = (recorded, PERIOD_NS as f64 / 1e9);
     let aim = Aim::Relief { may_add: false };
@@ -80,9 +82,10 @@ mod tests {
     use crate::learned::grid::tests::{S1, S2, T, design};
     use isomer_design::{Change, Key};
 
-    /// Half of what is written lies at each of two sites, and what is read at the first, in its own partitions.
+    /// Half of the written keys are at each of two sites; the read keys are at the first, in their
+    /// own partitions.
     #[test]
-    fn what_is_read_where_every_site_has_a_copy_moves_nothing() {
+    fn reads_of_data_with_copies_everywhere_move_nothing() {
         let mut design = design(&[100, 200, 300, 400, 500, 600, 700], S2);
         let starts = [100, 200, 300, 400, 500].map(Key::int);
         for start in starts.iter().cloned() {

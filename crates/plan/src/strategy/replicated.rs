@@ -1,4 +1,5 @@
-//! Databases whose sites all hold everything: reads go anywhere, and another strategy runs the updates.
+//! Databases with a full copy at every site: reads go to any site, and another strategy runs the
+//! updates.
 //!
 //! | system | updates | masters |
 //! | --- | --- | --- |
@@ -6,8 +7,8 @@
 //! | multi-master | by two-phase commit | spread |
 //! | DynaMast | after moving masters together | spread |
 //!
-//! A reader goes to any copy, by chance, and not to where its session was last: after an update it would
-//! stay at the master, and that is the site with the most work.
+//! A reader goes to a random copy, not to the site of its session's last transaction: after an
+//! update that would be the master, which has the most work.
 
 use isomer_design::{Route, SiteId};
 use isomer_strategy::{
@@ -18,7 +19,7 @@ use isomer_strategy::{
 pub struct Replicated {
     name: &'static str,
     updates: Box<dyn Strategy>,
-    /// No reader goes there if there is another copy.
+    /// No reader goes to this site if another has a copy.
     spared: Option<SiteId>,
 }
 
@@ -34,7 +35,7 @@ impl Replicated {
         Replicated { name: "multi-master", updates: Box::new(TwoPhase), spared: None }
     }
 
-    /// Masters everywhere, which move to where they are wanted together.
+    /// Masters everywhere, which move to the site where a transaction needs them together.
     pub fn dynamast() -> Replicated {
         Replicated { name: "dynamast", updates: Box::new(OnDemand::default()), spared: None }
     }

@@ -1,16 +1,17 @@
-//! Scripts about the elastic loop: a design, a load, and what becomes of both while time passes.
+//! Scripts about the elastic loop: a design and a load, and their course over time.
 //!
-//! | command | what it does |
+//! | command | effect |
 //! | --- | --- |
 //! | `sites N`, `table NAME`, `change CHANGE…`, `design` | as in the scripts about the autopilot |
-//! | `loop PLANNER [p99_ms=N] [mode=MODE] [sites=N..M]` | from now on this loop decides, without a past; between these numbers of sites |
-//! | `power RATE` | so many accesses a second keep the processors of a site busy; before that, nobody knows how busy they are |
-//! | `load FOOTPRINT rate=N` | so many such transactions a second come from now on; 0: none |
-//! | `latency MS` | so long a transaction takes from now on |
-//! | `run SECONDS` | time passes; changes are made at once, but those that are `refuse`d |
-//! | `refuse CHANGE` | the router refuses this one |
-//! | `restart` | the loop remembers what it keeps in the database's folder, and nothing else |
-//! | `episodes`, `away` | what the loop has done; what is away from home |
+//! | `loop PLANNER [p99_ms=N] [mode=MODE] [sites=N..M]` | a new loop, with N to M sites |
+//! | `power RATE` | this many accesses per second keep the processors of a site busy |
+//! | | without it, the utilisation is unknown |
+//! | `load FOOTPRINT rate=N` | from now on N such transactions per second; 0: none |
+//! | `latency MS` | the latency of transactions from now on |
+//! | `run SECONDS` | time passes; changes are made at once, except refused ones |
+//! | `refuse CHANGE` | the router refuses this change |
+//! | `restart` | the loop keeps only its saved state |
+//! | `episodes`, `away` | the episodes of the loop; the ranges that are away from home |
 
 use crate::{parse, run, set_up};
 use goldenscript::{Command, Context, Runner};
@@ -39,7 +40,7 @@ struct State {
     refused: Vec<Change>,
     latency_ms: u64,
     power: Option<u64>,
-    /// Accesses at each site since its load was looked at.
+    /// Accesses at each site since its last load report.
     accesses: BTreeMap<SiteId, u64>,
     looked_ms: u64,
     now_ms: u64,
@@ -176,7 +177,7 @@ fn told(episode: &Episode) -> String {
 }
 
 impl State {
-    /// Time passes, a millisecond after the other; each transaction in its turn.
+    /// Lets time pass by milliseconds, and runs each transaction at its time.
     fn pass(&mut self, ms: u64) -> Result<String, Box<dyn Error>> {
         let mut text = String::new();
         for _ in 0..ms {

@@ -1,19 +1,24 @@
-//! Scripts about the autopilot: a design, what ran lately, then a transaction, and what is decided for it.
+//! Scripts about the autopilot: a design, recent transactions, then a transaction and the decision
+//! for it.
 //!
-//! | command | what it does |
+//! | command | effect |
 //! | --- | --- |
 //! | `sites N` | a design of sites s1 to sN |
 //! | `table NAME` | a table whose key is one number, mastered at s1 |
 //! | `change CHANGE…` | changes the design |
 //! | `design` | shows it |
-//! | `ran FOOTPRINT times=N at=SITE us=T` | transactions that ran, so many times within the last second; without `at`, over several sites |
-//! | `loads s1=BUSY …`, `full=SITE`, `filled=PERCENT`, `crowd=KEY waiting=N wanted=K1,K2…` | a second passes; so busy the sites are; one has no room, or is filled so far; so many wait for the partition of the first table that holds a key, and want these |
-//! | `decide FOOTPRINT` | what is decided; it is done at once, and said so |
-//! | `ask FOOTPRINT` | as decide, but nothing is done: all changes stay on their way |
-//! | `reflect` | it thinks about all transactions together |
+//! | `ran FOOTPRINT times=N at=SITE us=T` | N transactions ran within the last second |
+//! | | without `at`, over several sites |
+//! | `loads s1=BUSY …` | a second passes with these loads, and with: |
+//! | | `full=SITE`, a site without room, or filled by `filled=PERCENT` |
+//! | | `crowd=KEY waiting=N wanted=K1,K2…`, N waiters for the partition of the key |
+//! | | in the first table, and the keys that they want |
+//! | `decide FOOTPRINT` | shows the decision, which is executed at once |
+//! | `ask FOOTPRINT` | as `decide`, but all changes stay in flight |
+//! | `reflect` | draws a global plan |
 //! | `wait MS` | time passes |
-//! | `mode MODE`, `options changes_per_second=N measured_per_second=N` | what the autopilot is told |
-//! | `why KEY` | the decisions that brought a key of the first table where it is |
+//! | `mode MODE`, `options changes_per_second=N measured_per_second=N` | sets tuning |
+//! | `why KEY` | the decisions that moved a key of the first table |
 
 use crate::{parse, run, set_up, site};
 use goldenscript::{Command, Context, Runner};
@@ -106,7 +111,7 @@ impl Runner for State {
                     loads.push(SiteLoad { site: id, busy, memory_bytes, memory_max, hot_locks });
                 }
                 self.learned.loads(Time(self.now), &loads);
-                // Learned from at once, as by the thread that plans.
+                // Learned at once, as by the planning thread.
                 self.learned.with_journal(|_| ());
             }
             "reflect" => self.learned.plan_globally(&self.occasion()),
@@ -144,7 +149,8 @@ impl Runner for State {
     }
 }
 
-/// A decision without its figures, which change with every tuning: what was considered, the best first, and why.
+/// A decision without its figures, which change with every tuning: the alternatives, best first,
+/// and the reason.
 fn told(text: &str) -> String {
     let line = |line: &str| match (line.split_once(": saves "), line.rsplit_once(": ")) {
         (Some((place, _)), _) => format!("{place}\n"),
@@ -177,7 +183,7 @@ impl State {
         }
     }
 
-    /// A transaction is sent to where it can run as the design is, and nothing is thought about it.
+    /// Sends a transaction to a site that can run it under the design, without a planning pass.
     fn set_out(&mut self, footprint: &Footprint) -> Outcome<SiteId> {
         let (mode, design) = (self.learned.mode(), self.design.clone());
         self.learned.set_mode(Mode::Off);
@@ -187,7 +193,7 @@ impl State {
         Ok(decision.place.site())
     }
 
-    /// A transaction that ran somewhere, measured.
+    /// Reports a measured transaction that ran at a site.
     fn ran(&mut self, footprint: &Footprint, at: SiteId, us: f64) {
         let ns = |share: f64| (us * share * 1000.0) as u64;
         let written =

@@ -30,7 +30,7 @@ fn baseline_scripts() {
     run("baselines", State::default);
 }
 
-/// What a script has said so far.
+/// The state of a script.
 struct State {
     sites: usize,
     cost: Cost,

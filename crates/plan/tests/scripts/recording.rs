@@ -1,4 +1,4 @@
-//! Scripts about recordings: lines in, accesses or errors out.
+//! Scripts about recordings: lines as input, accesses or errors as output.
 
 use crate::run;
 use goldenscript::{Command, Context, Runner};

@@ -86,7 +86,7 @@ impl State {
         Ok(out)
     }
 
-    /// Who sends what to whom, over how many sockets, and when that has ended.
+    /// The bytes from site to site, the sockets, and the time of the end.
     fn carry(&self, pulls: &[Pull]) -> Outcome<String> {
         let (all_s, ends) = self.network.carry(pulls)?;
         let mut by_pairs: BTreeMap<String, (f64, f64, usize)> = BTreeMap::new();

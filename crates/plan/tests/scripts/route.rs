@@ -73,7 +73,7 @@ impl State {
             "hermes" => {
                 let routed = hermes(&batch, &Fused { home, fusion: &self.fusion }, options);
                 if !options.polish {
-                    // The oracle listens in on every script.
+                    // Every script is checked against the oracle.
                     assert_eq!(
                         routed,
                         textbook(&batch, &Fused { home, fusion: &self.fusion }, options)

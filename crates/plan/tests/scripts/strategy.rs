@@ -1,10 +1,11 @@
-//! Scripts about strategies that need no learning: a design, transactions, and what changes for them.
+//! Scripts about strategies that need no learning: a design, transactions, and the resulting
+//! changes.
 //!
-//! | command | what it does |
+//! | command | effect |
 //! | --- | --- |
 //! | `sites N`, `table NAME`, `change CHANGE…`, `design` | as in the scripts about the autopilot |
-//! | `strategy NAME` | from now on this one decides: `adr` or `clay`, without a past |
-//! | `run FOOTPRINT times=N` | so many transactions, a millisecond apart; where they run, and what is changed |
+//! | `strategy NAME` | from now on `adr` or `clay` decides, without a past |
+//! | `run FOOTPRINT times=N` | N transactions, 1 ms apart: their sites, and the changes |
 //! | `wait MS` | time passes |
 
 use crate::{parse, run, set_up};

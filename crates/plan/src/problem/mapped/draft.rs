@@ -1,6 +1,7 @@
-//! A plan in the making: every step is tried on the design at once, so a plan that was made is valid.
+//! A plan under construction: every step is applied to the design at once, so a finished plan is
+//! valid.
 //!
-//! To bring the master of a range to a site: split where the range begins and ends if no partition
+//! To move the master of a range to a site: split where the range begins and ends if no partition
 //! does; add a replica there, unless there is one; remaster; remove the old master's copy if a
 //! replica was added for it. At the end, neighbours that the plan made alike are merged.
 
@@ -9,7 +10,7 @@ use isomer_design::{
     Change, Design, Key, KeyRange, Placement, Plan, SiteId, Step, TableDesign, TableId,
 };
 
-/// A plan that grows, and the design that it has led to so far.
+/// A growing plan, and the design that it leads to.
 pub(crate) struct Draft {
     design: Design,
     pub(super) plan: Plan,
@@ -28,7 +29,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Makes `to` the master of all keys of some ranges.
+    /// Moves the masters of all keys of some ranges to `to`.
     pub(crate) fn move_all(
         &mut self,
         ranges: Vec<(TableId, KeyRange)>,
@@ -54,7 +55,8 @@ impl Draft {
         (self.design, self.plan)
     }
 
-    /// Splits a partition where a range begins and ends; returns the start of what is in the range.
+    /// Splits a partition where a range begins and ends; returns the start of the part inside the
+    /// range.
     fn cut_out(
         &mut self,
         table: TableId,
@@ -74,7 +76,7 @@ impl Draft {
         Ok(start)
     }
 
-    /// Brings the master of one partition to a site.
+    /// Moves the master of one partition to a site.
     fn place(
         &mut self,
         table: TableId,
@@ -95,8 +97,9 @@ impl Draft {
         Ok(())
     }
 
-    /// Takes its copies from a site that masters nothing. Where they are needed as backups, another site gets one first.
-    pub(crate) fn let_go(&mut self, site: SiteId, reason: &str) -> Result<(), MappedError> {
+    /// Drops the copies of a site that masters nothing. A copy that is needed as a backup is added
+    /// at another site first.
+    pub(crate) fn drop_copies(&mut self, site: SiteId, reason: &str) -> Result<(), MappedError> {
         let mut held = Vec::new();
         for (table, found) in self.design.tables() {
             let backups = usize::from(found.backups().count);
@@ -117,7 +120,8 @@ impl Draft {
         Ok(())
     }
 
-    /// Merges what meets at a key, if both sides are alike. True if nothing meets there now.
+    /// Merges the partitions that meet at a key, if both sides are alike. True if no border is left
+    /// there.
     pub(crate) fn heal(&mut self, table: TableId, at: &Key) -> Result<bool, MappedError> {
         let found = self.design.table(table)?;
         let left = found.partitions().before(at).map(|(_, placement)| placement);
@@ -132,7 +136,7 @@ impl Draft {
         }
     }
 
-    /// Merges neighbours that have become alike.
+    /// Merges neighbours that became alike by the plan.
     pub(crate) fn merge(&mut self, before: &Design) -> Result<(), MappedError> {
         let alike = |table: &TableDesign, at: &Key| {
             let left = table.partitions().before(at).map(|(_, placement)| placement);
@@ -154,8 +158,8 @@ impl Draft {
     }
 }
 
-/// A plan as lines, one change each: what `isomer design apply` takes, a line for a change. A
-/// reason is a comment behind the first of the changes that it is for.
+/// A plan as text, one change per line, as `isomer design apply` reads it. A reason is a comment
+/// behind the first of its changes.
 pub fn plan_text(plan: &Plan, design: &Design) -> String {
     let mut text = String::new();
     let mut told = "";

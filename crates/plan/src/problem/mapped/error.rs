@@ -1,4 +1,4 @@
-//! What can be wrong between recorded keys and a design.
+//! Mismatches between recorded keys and a design.
 
 use isomer_design::{Invalid, RowError, SITES_MAX, SchemaError, SiteId};
 use thiserror::Error;
@@ -24,7 +24,7 @@ pub enum MappedError {
         table: String,
         /// The first key column, and its type.
         column: String,
-        /// What is wrong with it.
+        /// The fault of the key.
         problem: String,
     },
     /// The rows of one recorded key are on several sites.
@@ -37,21 +37,21 @@ pub enum MappedError {
         key: String,
         /// The site of its first rows.
         first: SiteId,
-        /// Another one.
+        /// Another of its sites.
         second: SiteId,
     },
     /// Two recorded keys that are one in the design.
     #[error("{first} and {second} are the same key in the design: record it in one way")]
     Same {
-        /// One of them.
+        /// One key.
         first: String,
-        /// The other one.
+        /// The other key.
         second: String,
     },
-    /// Sites without some number below the highest.
+    /// A number below the highest site is unused.
     #[error("the design lacks {missing}: planners number sites from s1 on without gaps")]
     Gap {
-        /// The first number that is not used.
+        /// The lowest unused number.
         missing: SiteId,
     },
     /// More sites than a design can have.

@@ -1,8 +1,8 @@
-//! Placements and proposals as designs and plans: what the rest of the system speaks.
+//! Converts placements and proposals to designs and plans, and back.
 //!
-//! A planner numbers what was *recorded*; a design says where *every* key is. The recorded keys of a
-//! partition divide it among them: each speaks for the keys from itself up to the next recorded one,
-//! the first also for those before it.
+//! A planner numbers the *recorded* keys; a design gives the site of *every* key. The recorded keys
+//! of a partition divide it among them: each represents the keys from itself up to the next
+//! recorded one, and the first also those before it.
 //!
 //! ```text
 //!   design        partition []  master s1                        partition [50]  master s2
@@ -17,17 +17,17 @@
 //!                 merge orders at 50        # s2 has both sides
 //! ```
 //!
-//! Each step is valid when its turn comes, and has the reason of the move it comes from. Where the
-//! new master was a replica, it only changes places with the old one; otherwise the number of
-//! copies stays as it is. Boundaries that a move leaves without a difference are merged away;
-//! boundaries between equal placements that were there before stay.
+//! Each step is valid in its turn, and has the reason of its move. Where the new master was a
+//! replica, it exchanges roles with the old one; otherwise the number of copies stays the same.
+//! Boundaries that a move leaves without a difference are merged away; earlier boundaries between
+//! equal placements stay.
 //!
-//! Invariants: [`MappedDesign::placement`] of what [`MappedDesign::plan`] leads to is the proposal's
-//! placement; planned from [`MappedDesign::of_placement`], it leads to the design that
-//! `of_placement` gives for the proposal's placement. Nothing is lost either way.
+//! Invariants: the placement of the design that [`MappedDesign::plan`] leads to is the proposal's
+//! placement. A plan from [`MappedDesign::of_placement`] leads to the design that `of_placement`
+//! gives for the proposal's placement. Neither direction loses information.
 //!
-//! Left out: backups that a strategy imagines (DrTM+B's) are not in the design unless it has them;
-//! a recorded key whose rows are on several sites is refused, because a vertex has one.
+//! Left out: backups that a strategy assumes (DrTM+B's) are not in the design unless it has them. A
+//! recorded key whose rows are on several sites is refused, because a vertex has one site.
 
 mod draft;
 mod error;
@@ -46,18 +46,18 @@ use isomer_design::{
 use share::{Share, bounds, divide, vertices_of};
 use std::collections::BTreeMap;
 
-/// A design, and which part of it each recorded key speaks for.
+/// A design, and the part of it that each recorded key represents.
 #[derive(Clone, Debug)]
 pub struct MappedDesign {
     design: Design,
-    /// By vertex: the table, the keys spoken for, and the master's site.
+    /// By vertex: the table, the represented keys, and the master's site.
     shares: Vec<Share>,
 }
 
 impl MappedDesign {
-    /// The design that says what a placement says: a table of one key column for each recorded
-    /// table (int64 if all its keys are, else text), and a partition for each run of keys at one
-    /// site. Sites are s1 to as many as the placement has.
+    /// The design of a placement: a table with one key column for each recorded table (int64 if all
+    /// its keys are, else text), and a partition for each run of keys at one site. Sites are s1 to
+    /// s*n* for the placement's *n* sites.
     pub fn of_placement(
         keys: &KeyTable,
         placement: &SiteOfKey,
@@ -87,7 +87,7 @@ impl MappedDesign {
         MappedDesign::new(design, keys)
     }
 
-    /// A design that is there, for the keys of a recording. The design's sites must be s1, s2, …
+    /// An existing design, for the keys of a recording. The design's sites must be s1, s2, …
     pub fn new(design: Design, keys: &KeyTable) -> Result<MappedDesign, MappedError> {
         if let Some((at, _)) =
             design.sites().iter().enumerate().find(|(at, site)| usize::from(site.0) != at + 1)
@@ -120,7 +120,7 @@ impl MappedDesign {
         )
     }
 
-    /// The changes that make a proposal true, each with its reason, valid one after the other.
+    /// The changes that carry out a proposal, each with its reason and valid in its turn.
     ///
     /// # Errors
     /// [`MappedError::Sites`] if the proposal has more sites than a design can have.
@@ -139,7 +139,7 @@ impl MappedDesign {
             let ranges = self.spoken_for(keys.iter().filter(stays));
             draft.move_all(ranges, SiteId(*to + 1), reason)?;
         }
-        // A strategy tells all its moves; should one be silent, the plan still leads there.
+        // Moves that a strategy did not list are added, so the plan still leads to its placement.
         let mut silent: BTreeMap<Site, Vec<Vertex>> = BTreeMap::new();
         for key in 0..self.shares.len() as Vertex {
             silent.entry(proposal.placement.site(key)).or_default().push(key);
@@ -152,7 +152,7 @@ impl MappedDesign {
         Ok(draft.plan)
     }
 
-    /// What keys speak for, neighbours joined.
+    /// The ranges that keys represent, with neighbours joined.
     fn spoken_for<'a>(
         &'a self,
         keys: impl Iterator<Item = &'a Vertex>,

@@ -1,8 +1,8 @@
-//! Recorded keys in the order of a design, and what each speaks for.
+//! Recorded keys in the order of a design, and the ranges that they represent.
 //!
-//! A recorded key is the value of the first key column, so its rows are the keys that begin with it:
-//! a range. It lies in one partition, or in several of one master. Walking through the keys of a
-//! table in their order, each takes what is left of its first partition from the key before on:
+//! A recorded key is the value of the first key column, so its rows are the keys that begin with
+//! it: a range. The range lies in one partition, or in several with one master. Going through the
+//! keys of a table in order, each takes the rest of its first partition from the previous key on:
 //!
 //! ```text
 //!   partitions   [            )[                    )[           )
@@ -17,7 +17,7 @@ use crate::problem::Site;
 use crate::recording::{KeyTable, RecordedKey, Vertex};
 use isomer_design::{Column, ColumnType, Key, KeyRange, Schema, TableDesign, TableId, Value};
 
-/// What a recorded key speaks for, and the site of its master.
+/// The range that a recorded key represents, and the site of its master.
 #[derive(Clone, Debug)]
 pub(super) struct Share {
     pub(super) table: TableId,
@@ -25,7 +25,7 @@ pub(super) struct Share {
     pub(super) site: Site,
 }
 
-/// The type of a column that holds these keys: int64 if all of them are, else text.
+/// The type of a column with these keys: int64 if all of them are, else text.
 pub(crate) fn key_type<'a>(mut keys: impl Iterator<Item = &'a RecordedKey>) -> ColumnType {
     match keys.all(|key| matches!(key, RecordedKey::Int(_))) {
         true => ColumnType::Int64,
@@ -33,8 +33,8 @@ pub(crate) fn key_type<'a>(mut keys: impl Iterator<Item = &'a RecordedKey>) -> C
     }
 }
 
-/// The first bound of the rows of a key, as a schema has it. Other types than int64 and text are
-/// read as the design's text form has them.
+/// The first bound of the rows of a key in a schema. Types other than int64 and text are parsed as
+/// in the design's text form.
 pub(crate) fn encode_key(schema: &Schema, key: &RecordedKey) -> Result<Key, MappedError> {
     let wrong = |problem: String| MappedError::Key {
         key: key.to_string(),
@@ -87,7 +87,7 @@ pub(super) fn divide(
 ) -> Result<(), MappedError> {
     let mut sorted = bounds(keys, table.schema(), vertices_of(keys, number))?;
     sorted.sort();
-    // Where the share of the key before ends at the latest: at its partition's end.
+    // The limit of the previous key's share: the end of its partition.
     let mut last: Option<(Vertex, Key, Option<Key>)> = None;
     for (bound, vertex) in sorted {
         let rows = KeyRange::starting_with(bound.clone());

@@ -1,4 +1,4 @@
-//! The kinds of files, and what their columns mean.
+//! The kinds of files, and the meaning of their columns.
 
 use super::{Fault, KeyRef, Lines, RecordedKey, RecordingError, parse_key, parse_time};
 use std::io::Read;
@@ -48,7 +48,7 @@ impl FromStr for Kind {
     }
 }
 
-/// What one column holds.
+/// The content of one column.
 #[derive(Clone, Copy)]
 struct Column {
     at: usize,
@@ -60,20 +60,20 @@ struct Column {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// A key; `NA` and nothing mean none.
+    /// A key; `NA` and an empty field mean none.
     Key,
-    /// Keys, with spaces between.
+    /// Keys separated by spaces.
     Keys,
-    /// A key that is only unique together with the first key of the line.
+    /// A key that is unique only together with the first key of the line.
     Within,
-    /// A key that begins a transaction of all lines with the same one.
+    /// A key that groups the adjacent lines with the same value into one transaction.
     Group,
 }
 
 /// The columns of a file.
 pub(super) struct Columns {
     keys: Vec<Column>,
-    /// The column of the time, and how many microseconds its unit has.
+    /// The column of the time, and the number of microseconds of its unit.
     time: Option<(usize, i64)>,
     /// A line counts only if this column is 0: the first alternative of a dependency.
     only_first: Option<usize>,
@@ -157,7 +157,7 @@ impl Kind {
         }
     }
 
-    /// Finds the columns by their names: the first layout whose columns are all there.
+    /// Finds the columns by their names: the first layout whose columns all exist.
     pub(super) fn columns(self, names: &[&str]) -> Result<Columns, RecordingError> {
         let place = |name: &str| names.iter().position(|other| *other == name);
         for (time, columns, only_first) in self.layouts() {
@@ -179,13 +179,13 @@ impl Kind {
 }
 
 impl Columns {
-    /// The key that holds the lines of one transaction together, if that is how the kind works.
+    /// The key that groups lines into a transaction, for kinds that have one.
     pub(super) fn group<R: Read>(&self, lines: &Lines<R>) -> Option<RecordedKey> {
         let column = self.keys.first().filter(|column| column.role == Role::Group)?;
         Some(parse_key(lines.field(column.at)).into())
     }
 
-    /// Adds what a line touches; returns its time, if the kind has one.
+    /// Adds the keys that a line touches; returns its time, if the kind has one.
     pub(super) fn touch<R: Read>(
         &self,
         lines: &Lines<R>,

@@ -1,4 +1,4 @@
-//! Other people's files as recordings.
+//! Files of other projects as recordings.
 //!
 //! | kind | one transaction is | tables |
 //! | --- | --- | --- |
@@ -11,8 +11,8 @@
 //! | `twitter-cache` | a request | objects |
 //! | `graph` | (see [`follow_graph`]) | the edges of a social graph, for the Twitter generator |
 //!
-//! Which columns mean what is read from the header, so `stackexchange` and `debian` take any of
-//! their files. Times are those of the file; where it has none, lines are a second apart.
+//! Columns are found by the names in the header, so `stackexchange` and `debian` accept any of
+//! their files. Times come from the file; without any, lines are a second apart.
 
 mod kinds;
 
@@ -29,7 +29,7 @@ pub struct Importer<'a> {
     lines: Lines<Box<dyn Read + 'a>>,
     columns: Columns,
     transaction: u64,
-    /// The line that was read too far, for kinds whose transactions span lines.
+    /// A line was read ahead, for kinds whose transactions span lines.
     ahead: bool,
     time_us: i64,
     touched: Vec<(&'static str, RecordedKey, bool)>,
@@ -37,8 +37,8 @@ pub struct Importer<'a> {
 }
 
 impl<'a> Importer<'a> {
-    /// Reads the header; `first` is the number of the first transaction, so that several files can
-    /// follow each other.
+    /// Reads the header. `first` is the number of the first transaction, so that several files can
+    /// form one recording.
     pub fn new(
         kind: Kind,
         input: impl Read + 'a,
@@ -112,7 +112,7 @@ impl Source for Importer<'_> {
     }
 }
 
-/// Reads a social graph (two columns: who, whom) for the Twitter generator.
+/// Reads a social graph (two columns: follower, followed) for the Twitter generator.
 pub fn follow_graph(input: impl Read, on_fault: OnFault) -> Result<FollowGraph, RecordingError> {
     let mut lines = Lines::new(unpack(input)?, on_fault);
     if !lines.advance()? {

@@ -1,21 +1,21 @@
-//! Steps 2 and 3: routes away from sites above the threshold; then, if asked, polishing.
+//! Steps 2 and 3: moves routes away from sites above the threshold, then polishes if asked.
 //!
-//! An edge joins a transaction that reads a record with the one that wrote it last, or with the
-//! place where the record rests. A transaction's partners are the other ends of its edges: moving
-//! it saves the partners at the new site and loses those at the old one.
+//! An edge joins a transaction that reads a record with the last writer of the record, or with the
+//! site where the record rests. A transaction's partners are the other ends of its edges: moving it
+//! saves those at the new site and loses those at the old one.
 
 use super::{Keys, Options};
 
-/// The routes in hand. Transactions are known by their place in the new order.
+/// The current routes. A transaction is identified by its place in the new order.
 pub(super) struct Balancing<'r> {
     routes: &'r mut [(usize, u16)],
     sites: usize,
     threshold: usize,
     loads: Vec<usize>,
-    /// Per place: the places it exchanges records with, as often as it does.
+    /// Per place: the places it exchanges records with, one entry per record.
     partners: Vec<Vec<u32>>,
     polish: bool,
-    /// Per place and site: how many partners and resting records are there.
+    /// Per place and site: the number of partners and resting records there.
     near: Vec<u32>,
 }
 
@@ -68,7 +68,8 @@ impl<'r> Balancing<'r> {
         while self.polish && self.improve() {}
     }
 
-    /// One pass of single moves and exchanges that lower the remote edges; false without any.
+    /// One pass of single moves and exchanges that lower the number of remote edges; false if there
+    /// are none.
     fn improve(&mut self) -> bool {
         let mut improved = false;
         for place in 0..self.routes.len() {
@@ -99,8 +100,8 @@ impl<'r> Balancing<'r> {
             - i64::from(self.near[place * self.sites + from])
     }
 
-    /// A transaction of the full site `to` that can take the place of one with this gain. Their
-    /// shared edges stay remote, and count as saved in both gains.
+    /// A transaction of the full site `to` to exchange for one with this gain. Their shared edges
+    /// stay remote, but both gains count them as saved.
     fn exchange(&self, place: usize, from: usize, to: usize, gain: i64) -> Option<usize> {
         let shared = |other: usize| {
             self.partners[place].iter().filter(|&&partner| partner as usize == other).count() as i64

@@ -1,10 +1,11 @@
 //! Hermes: prescient routing of a batch (Hermes, section 3.2, Algorithm 1).
 //!
-//! 1. Order and route: the transaction and site with the fewest remote reads come first; what it
-//!    writes is there from then on, so later ones follow it instead of pulling records to and fro.
+//! 1. Order and route: the transaction and site with the fewest remote reads come first. Its
+//!    written keys are at that site from then on, so later transactions follow them instead of
+//!    pulling records to and fro.
 //! 2. Find the sites above θ = ⌈b/n·(1+α)⌉.
-//! 3. From the last transaction to the first, move transactions away from them where that adds at
-//!    most δ remote edges; raise δ after each pass until no site is above θ.
+//! 3. From the last transaction to the first, move transactions away from those sites where that
+//!    adds at most δ remote edges; raise δ after each pass until no site is above θ.
 //!
 //! # What makes it fast
 //!
@@ -15,20 +16,20 @@
 //!                         (a partner may be a resting record)    read, the readers of each write
 //! ```
 //!
-//! When a key moves, only transactions that wait to read it change a counter and maybe a bucket.
-//! When a transaction moves, only its partners change a counter. So step 1 costs the moves of keys
-//! times their waiting readers, and a pass of step 3 costs one look at n counters for each
-//! transaction on an overloaded site.
+//! When a key moves, only transactions that wait to read it change a counter, and maybe a bucket.
+//! When a transaction moves, only its partners change a counter. So step 1 costs the number of key
+//! moves times their waiting readers, and a pass of step 3 costs n counters per transaction on an
+//! overloaded site.
 //!
 //! # Better than the paper
 //!
-//! Algorithm 1 never looks back at a route that could be better now. [`Options::polish`] does so
-//! until nothing improves: a transaction goes to a site with room where it has fewer remote edges;
-//! two transactions change sites if both together have fewer; and one takes another place in the order if
-//! that saves reads (tried for batches up to [`REORDER_MAX`] transactions only).
+//! Algorithm 1 never revises a route that later moves made worse. [`Options::polish`] does so until
+//! nothing improves. A transaction goes to a site with room where it has fewer remote edges. Two
+//! transactions exchange sites if both together have fewer. A transaction takes another place in
+//! the order if that saves reads, in batches of up to [`REORDER_MAX`] transactions.
 //!
-//! Choices: the earlier transaction wins among equals; only writes move records (as the paper
-//! allows itself); δ grows per pass, as its text says.
+//! Choices: the earlier transaction wins among equals; only writes move records (the paper permits
+//! both); δ grows per pass, as the paper's text says.
 
 mod balance;
 mod order;
@@ -39,29 +40,29 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use order::Ordering;
 
-/// Which site wins when several need equally few remote reads.
+/// The site that wins when several need equally few remote reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tie {
-    /// The one with the lowest number.
+    /// The site with the lowest number.
     LowestSite,
-    /// The transaction's number modulo how many they are picks one.
+    /// The site at index (transaction number modulo the number of tied sites).
     TransactionModulo,
 }
 
-/// The switches of Algorithm 1.
+/// The options of Algorithm 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// How much more than its share a site may get.
+    /// The tolerance of a site's share.
     pub alpha: Alpha,
-    /// May transactions change places? The paper does it, its public code does not.
+    /// True if transactions may change places: the paper does it, its public code does not.
     pub reorder: bool,
-    /// Which site wins among equals.
+    /// The site that wins among equals.
     pub tie: Tie,
-    /// Improve the result of Algorithm 1 step by step; our addition.
+    /// Improves the result of Algorithm 1 step by step; this is our addition.
     pub polish: bool,
 }
 
-/// The largest batch whose order is polished too: that takes cubic time.
+/// The largest batch whose order is polished too, because that takes cubic time.
 pub const REORDER_MAX: usize = 32;
 
 impl Default for Options {
@@ -115,7 +116,7 @@ fn reorder<K: Key>(
     }
 }
 
-/// The batch's keys, numbered densely, and where they are before it.
+/// The batch's keys, numbered densely, and their sites before it.
 struct Keys {
     /// Per transaction: numbers of the keys it reads, and of those it writes.
     reads: Vec<Vec<u32>>,

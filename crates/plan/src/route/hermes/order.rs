@@ -1,4 +1,4 @@
-//! Step 1: the order and the first routes.
+//! Step 1 of Hermes: the order and the first routes.
 //!
 //! ```text
 //!   here      s0 s1 s2    reads       bucket 0   T2 T5 T6     all they read is at one site
@@ -6,8 +6,8 @@
 //!   T2         0  2  0      2         ▲ the first transaction of the first bucket is next
 //! ```
 //!
-//! A key that moves changes two counters of each waiting reader, and the reader's bucket if its
-//! best site gained or lost by it. Nothing else is looked at.
+//! When a key moves, each waiting reader of it changes two counters, and its bucket if its best
+//! site gained or lost. No other transaction is visited.
 
 use super::{Keys, Options, Tie};
 use crate::route::batch::Batch;
@@ -21,7 +21,7 @@ pub(super) struct Ordering<'a, K> {
     position: Vec<u16>,
     /// Per key: the transactions that read it.
     readers: Vec<Vec<u32>>,
-    /// Per transaction and site: how many of its reads are there.
+    /// Per transaction and site: the number of its reads at that site.
     here: Vec<u32>,
     /// Per transaction: remote reads at its best site; `DONE` when it is routed.
     remote: Vec<u32>,
@@ -88,7 +88,7 @@ impl<'a, K> Ordering<'a, K> {
         equals.nth(skip as usize).map_or(0, |(site, _)| site as u16)
     }
 
-    /// Routes all of them: their numbers and sites, in the new order.
+    /// Routes all transactions; returns their numbers and sites in the new order.
     pub(super) fn run(mut self) -> Vec<(usize, u16)> {
         let mut routes = Vec::with_capacity(self.remote.len());
         for place in 0..self.remote.len() {
@@ -128,7 +128,7 @@ impl<'a, K> Ordering<'a, K> {
     }
 }
 
-/// Waiting transactions by their remote reads: a set of bits for each number.
+/// Waiting transactions by their number of remote reads: one bit set per number.
 struct Buckets {
     words: usize,
     bits: Vec<u64>,
