@@ -17,7 +17,6 @@ const CEILINGS: [(&str, usize); 14] = [
     ("crates/log", 1),
     ("crates/net", 92),
     ("crates/server", 582),
-    ("crates/sim", 235),
     ("crates/sql", 963),
     ("crates/strategy", 1),
     ("docs/decisions", 5),

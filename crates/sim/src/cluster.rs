@@ -20,16 +20,16 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A client hears of a commit within this time, as a rule.
+/// Usually a client is told of its commit within this time.
 const LONG_NS: u64 = 1_000_000_000;
 
 /// See the [module documentation](self).
 pub struct Cluster {
-    /// Where it runs.
+    /// The world in which it runs.
     pub world: Rc<World>,
-    /// What clients and operators ask.
+    /// The router, for clients and operators.
     pub router: Arc<Router<SimTransport>>,
-    /// What clients ask who send statements.
+    /// The gateway, for clients that send statements.
     pub gateway: Arc<Gateway<SimTransport>>,
     pub(crate) transactions: RefCell<Vec<Transaction>>,
     pub(crate) opens: RefCell<Vec<Open>>,
@@ -37,7 +37,7 @@ pub struct Cluster {
     pub(crate) conflicts: RefCell<Vec<String>>,
     pub(crate) acknowledged: Cell<Time>,
     acks: RefCell<Vec<Ack>>,
-    /// When a client was told of a commit last while some partition had too few backups.
+    /// When a client was last told of a commit while a partition had too few backups.
     lacked: Cell<Time>,
     values: Cell<Value>,
 }
@@ -49,17 +49,17 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client whose session has seen nothing.
+    /// A client with a new session.
     pub fn new(number: u64) -> Client {
         Client { number, session: Session::new(number) }
     }
 
-    /// Up to when its session has seen the database.
+    /// The latest time that its session has seen.
     pub fn seen(&self) -> Time {
         self.session.seen()
     }
 
-    /// Its session hears of what another has seen.
+    /// Raises its session to the time that another session has seen.
     pub fn has_seen(&mut self, time: Time) {
         self.session.has_seen(time);
     }
@@ -97,7 +97,7 @@ impl Cluster {
     /// Creates a table, as the embedded runtime would.
     ///
     /// # Errors
-    /// In words, if a site refuses or the design cannot take it.
+    /// A message, if a site refuses or the design cannot take the table.
     pub async fn create_table(
         &self,
         id: TableId,
@@ -120,10 +120,10 @@ impl Cluster {
         entered.map_err(|error| error.to_string())
     }
 
-    /// Lets a table have backups.
+    /// Sets the backups of a table.
     ///
     /// # Errors
-    /// What the router says.
+    /// Those of the router.
     pub async fn set_backups(&self, id: TableId, backups: Backups) -> Result<(), Error> {
         if backups == Backups::NONE {
             return Ok(());
@@ -131,12 +131,13 @@ impl Cluster {
         self.router.set_backups(id, backups).await
     }
 
-    /// A client is told of a commit: notes what the disks hold at this moment.
+    /// A client is told of a commit: records what the disks hold at this moment.
     pub(crate) fn note_ack(&self, site: SiteId, time: Time) {
         let disk = |id| Some((id, self.world.log(id)?.durable()));
         let durable = self.world.sites().into_iter().filter_map(disk).collect();
         let design = self.router.design();
-        // Where backups are lacking, a commit waits for those that are left; its client hears of it later.
+        // While backups are lacking, a commit waits for the remaining ones, and its client is told
+        // later.
         let now = self.world.now();
         if !design.lacking(&self.world.domains(), |_| true).is_empty() {
             self.lacked.set(now);
@@ -147,16 +148,16 @@ impl Cluster {
         self.acks.borrow_mut().push(Ack { site, time, durable, backups });
     }
 
-    /// A value that nobody has written before.
+    /// A value that no transaction has written before.
     pub fn fresh_value(&self) -> Value {
         self.values.set(self.values.get() + 1);
         self.values.get()
     }
 
-    /// Runs a transaction, and records what it did and what its client was told.
+    /// Runs a transaction, and records its operations and the answer to its client.
     ///
     /// # Errors
-    /// What the router says.
+    /// Those of the router.
     pub async fn run(
         &self,
         client: &mut Client,
@@ -196,18 +197,19 @@ impl Cluster {
         result
     }
 
-    /// How many transactions were begun.
+    /// The number of transactions that have begun.
     pub fn begun(&self) -> usize {
         self.transactions.borrow().len()
     }
 
-    /// What all running sites hold.
+    /// The partitions of all running sites.
     pub fn holdings(&self) -> Vec<(SiteId, Holding)> {
         let sites = self.world.sites().into_iter().filter_map(|id| self.world.site(id));
         sites.flat_map(|site| site.holdings().into_iter().map(move |h| (site.id(), h))).collect()
     }
 
-    /// Why the sites are not at rest, in words; `None` if every copy is at its master's version.
+    /// Why the sites are not at rest, as a message; `None` if every copy is at its master's
+    /// version.
     pub fn why_not_settled(&self) -> Option<String> {
         let down = self.world.sites().into_iter().find(|site| self.world.site(*site).is_none());
         if let Some(site) = down {
@@ -245,7 +247,7 @@ impl Cluster {
         })
     }
 
-    /// Everything that checkers look at, once all is quiet. Reads every copy at its site.
+    /// The history for the checkers, once the world is at rest. Reads every copy at its site.
     pub async fn gather(&self) -> Result<History, String> {
         let mut history = self.history_so_far();
         let newest = history.commits.last().map_or(Time::ZERO, |commit| commit.time);
@@ -265,7 +267,7 @@ impl Cluster {
         Ok(history)
     }
 
-    /// What clients have seen and logs hold, at any moment.
+    /// The observations of clients and the contents of logs, at any moment.
     pub fn history_so_far(&self) -> History {
         let logs: Vec<_> = self
             .world

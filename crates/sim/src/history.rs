@@ -1,25 +1,25 @@
-//! What happened, as far as anybody can say: what clients saw, and what the redo logs hold.
+//! The history of a run: the observations of clients, and the contents of the redo logs.
 //!
 //! ```text
-//!   clients   transactions: what each read and wrote, and what it was told      ─┐
-//!   logs      commits: who wrote what and when, in the one order of commits      ├─▶ checkers
-//!             terms: who was master of which keys from when to when             │
-//!   sites     copies: what each replica holds in the end                        ─┘
+//!   clients   transactions: their reads and writes, and the answers to their clients ─┐
+//!   logs      commits: site, writes and time, in the one order of commits             ├─▶ checkers
+//!             terms: the master of each key range over time                           │
+//!   sites     copies: the rows of each replica in the end                             ─┘
 //! ```
 //!
-//! Nobody asks the system whether it behaved. Clients note what they saw, and the rest is read from
-//! what the sites' disks hold when all is over. A transaction whose answer was lost is in the
-//! history too: it may have committed, and the logs know.
+//! The system is not asked whether it behaved. Clients record what they saw, and the rest is read
+//! from the sites' disks at the end. A transaction whose answer was lost is in the history, too: it
+//! may have committed, and the logs tell.
 
 use isomer_cluster::Isolation;
 use isomer_design::{Backups, Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
 use isomer_log::Position;
 use std::collections::BTreeMap;
 
-/// Values of rows. A run never writes the same one twice, so a value names its writer.
+/// Values of rows. A run never writes the same value twice, so a value identifies its writer.
 pub type Value = i64;
 
-/// One thing that a transaction did.
+/// One operation of a transaction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Op {
     /// It read a key, and found this.
@@ -30,19 +30,19 @@ pub enum Op {
     Write(TableId, Key, Option<Value>),
 }
 
-/// What a client was told about its transaction.
+/// The answer to a client about its transaction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// It has committed.
     Committed {
-        /// Where.
+        /// The site.
         site: SiteId,
-        /// What it saw.
+        /// Its snapshot.
         snapshot: Time,
-        /// When it wrote; `None` if it wrote nothing.
+        /// The time of its writes; `None` if it wrote nothing.
         commit: Option<Time>,
     },
-    /// It has had no effect, for this reason.
+    /// It had no effect, for this reason.
     Nothing(String),
     /// No answer came.
     Unknown,
@@ -53,27 +53,27 @@ pub enum Outcome {
 pub struct Transaction {
     /// Its client's session. A session's transactions are in order.
     pub session: u64,
-    /// What the procedure did when it last ran.
+    /// The operations of the procedure's last run.
     pub ops: Vec<Op>,
-    /// What the client was told.
+    /// The answer to the client.
     pub outcome: Outcome,
 }
 
-/// A transaction that arrived statement by statement, as its client saw it. What it has written is in a
+/// A transaction that arrived statement by statement, as its client saw it. Its writes are in a
 /// [`Transaction`] as well.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Open {
     /// Its number.
     pub number: u64,
-    /// How much it sees of others.
+    /// Its isolation level.
     pub isolation: Isolation,
-    /// What its client did and was told.
+    /// The operations of its client, with their results.
     pub steps: Vec<OpenStep>,
-    /// What the client was told in the end.
+    /// The final answer to the client.
     pub outcome: Outcome,
 }
 
-/// One thing that a client did in an open transaction, or was told.
+/// One operation of a client in an open transaction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OpenStep {
     /// A statement began. By then, some client had been told of a commit at this time.
@@ -88,11 +88,11 @@ pub enum OpenStep {
         key: Key,
         /// The value.
         value: Option<Value>,
-        /// The commit of the version.
+        /// The commit time of the version.
         base: Option<Time>,
-        /// The snapshot of a transaction that sees one time.
+        /// The snapshot, if the transaction has one for all statements.
         snapshot: Option<Time>,
-        /// Some client had been told of a commit at this time when it asked for the lock.
+        /// When it asked for the lock, some client had been told of a commit at this time.
         acknowledged: Time,
     },
     /// It wrote a row that it had locked, or deleted it.
@@ -103,10 +103,10 @@ pub enum OpenStep {
         key: Key,
         /// The value.
         value: Option<Value>,
-        /// The version that this is in place of.
+        /// The version that the write replaces.
         base: Option<Time>,
     },
-    /// It wrote a row, or deleted it, whose lock is that of another row.
+    /// It wrote or deleted a row that is protected by the lock of another row.
     Entered {
         /// The table.
         table: TableId,
@@ -117,25 +117,25 @@ pub enum OpenStep {
         /// The version that was there, as far as it could see.
         base: Option<Time>,
     },
-    /// It marked a place to go back to.
+    /// It set a savepoint.
     Savepoint,
-    /// It went back to the place of this number; later ones are gone.
+    /// It rolled back to the savepoint of this number; later ones are released.
     BackTo(usize),
 }
 
-/// What is left of the writes of an open transaction: for each row its value, and the version that this is in
-/// place of.
+/// The remaining writes of an open transaction: the value of each row, and the version that it
+/// replaces.
 pub type Left = BTreeMap<(TableId, Key), (Option<Value>, Option<Time>)>;
 
 impl Open {
-    /// Why a transaction had no effect that has met another one's write.
+    /// Why a transaction had no effect: it met the write of another transaction.
     pub const CHANGED: &str = "a row has changed";
-    /// Why it had none, though others may have seen it.
+    /// Why it had no effect, though others may have seen it.
     pub const UNDONE: &str = "it is gone with its site";
-    /// Why it had none, though it has committed.
+    /// Why it had no effect, though it committed.
     pub const ONLY_READ: &str = "it only read";
 
-    /// What it has written and not undone.
+    /// Its writes that it has not rolled back.
     pub fn left(&self) -> Left {
         let (mut left, mut savepoints) = (Left::new(), Vec::new());
         for step in &self.steps {
@@ -155,7 +155,7 @@ impl Open {
         left
     }
 
-    /// The same as a commit has it: a row that it has made and deleted was never there.
+    /// The same as its commit has them: a row that it inserted and deleted was never there.
     pub fn written(&self) -> Vec<Op> {
         let left = self.left().into_iter();
         let there = left.filter(|(_, (value, base))| value.is_some() || base.is_some());
@@ -163,16 +163,16 @@ impl Open {
     }
 }
 
-/// A commit, as the redo logs of its masters tell it.
+/// A commit, as the redo logs of its masters have it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Commit {
-    /// Whose log decides about it.
+    /// The site whose log decides about it.
     pub site: SiteId,
-    /// When it was.
+    /// Its time.
     pub time: Time,
-    /// What was written.
+    /// Its writes.
     pub writes: Vec<Written>,
-    /// Who wrote it: the site alone, or several sites, each its part of the writes.
+    /// The writes of each site.
     pub parts: Vec<(SiteId, Vec<Written>)>,
 }
 
@@ -187,29 +187,29 @@ pub struct Written {
     pub value: Option<Value>,
 }
 
-/// A client was told of a commit, and by then the disks held this.
+/// The state of the disks when a client was told of a commit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ack {
-    /// Whose log decides about the commit.
+    /// The site whose log decides about the commit.
     pub site: SiteId,
-    /// When it was.
+    /// The time of the commit.
     pub time: Time,
-    /// Up to where each site's log was durable.
+    /// The durable position of each site's log.
     pub durable: Vec<(SiteId, Position)>,
-    /// What each table asked for.
+    /// The backups of each table.
     pub backups: BTreeMap<TableId, Backups>,
 }
 
-/// Something that a replica's log holds of what was committed elsewhere.
+/// An item in a replica's log that was committed at another site.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Copied {
     /// The replica's site.
     pub site: SiteId,
-    /// Where it is in the log.
+    /// Its position in the log.
     pub position: Position,
     /// The table.
     pub table: TableId,
-    /// What it is.
+    /// The item.
     pub what: CopiedWhat,
 }
 
@@ -222,7 +222,7 @@ pub enum CopiedWhat {
     Range(KeyRange, Time),
 }
 
-/// A time during which a site was master of some keys.
+/// A term: one uninterrupted mastership of some keys.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Term {
     /// The site.
@@ -233,11 +233,11 @@ pub struct Term {
     pub range: KeyRange,
     /// The first event as master.
     pub from: Time,
-    /// The last one; `None` if it is master still.
+    /// The last event; `None` if the term has not ended.
     pub until: Option<Time>,
 }
 
-/// What a site holds of a partition when all is over.
+/// A copy of a partition at the end of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Copy {
     /// The site.
@@ -248,41 +248,41 @@ pub struct Copy {
     pub range: KeyRange,
     /// Events so far.
     pub version: Version,
-    /// The site's master; `None` if this is the master's copy.
+    /// The site of the master; `None` if this is the master's copy.
     pub source: Option<SiteId>,
-    /// At the master, who follows.
+    /// At the master, its followers.
     pub followers: SiteSet,
     /// The rows.
     pub rows: Vec<(Key, Value)>,
 }
 
-/// Everything that checkers look at.
+/// The input of the checkers.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct History {
-    /// As the clients began them.
+    /// In the order in which clients began them.
     pub transactions: Vec<Transaction>,
-    /// Those that arrived statement by statement, as they began.
+    /// Transactions that arrived statement by statement, in the order in which they began.
     pub opens: Vec<Open>,
-    /// Row locks that were granted to two at a time, in words.
+    /// Row locks that were granted to two holders, as messages.
     pub conflicts: Vec<String>,
     /// In the order of time.
     pub commits: Vec<Commit>,
     /// In no particular order.
     pub terms: Vec<Term>,
-    /// As clients were told.
+    /// In the order in which clients were told.
     pub acks: Vec<Ack>,
-    /// Of all logs, each in its order.
+    /// From all logs, each in its order.
     pub copied: Vec<Copied>,
-    /// What is held in the end; empty if the run did not come to its end.
+    /// The copies at the end; empty if the run did not reach it.
     pub copies: Vec<Copy>,
-    /// What the router's design says about it, by table and range.
+    /// The placements in the router's design, by table and range.
     pub placements: Vec<(TableId, KeyRange, isomer_design::Placement)>,
     /// Which sites share a process.
     pub domains: isomer_design::Domains,
 }
 
 impl Transaction {
-    /// What it wrote in the end: its last write of each key, in the order of keys.
+    /// Its final writes: the last write of each key, in the order of keys.
     pub fn writes(&self) -> Vec<Written> {
         let mut writes = BTreeMap::new();
         for op in &self.ops {
@@ -295,10 +295,11 @@ impl Transaction {
 }
 
 impl History {
-    /// Where a transaction has committed of which only its rows have told, until it is [located](History::locate).
+    /// The site of a commit of which only the rows are known, until it is
+    /// [located](History::locate).
     pub const NO_SITE: SiteId = SiteId(0);
 
-    /// Finds in the logs where transactions have committed that were told only when.
+    /// Finds in the logs the sites of commits of which the client was told the time only.
     pub fn locate(&mut self) {
         let opens = self.opens.iter_mut();
         let mut open: BTreeMap<u64, _> = opens.map(|open| (u64::MAX - open.number, open)).collect();
@@ -322,7 +323,7 @@ impl History {
         }
     }
 
-    /// The newest write of a key at or before a time, and when it was.
+    /// The newest write of a key at or before a time, with its time.
     pub fn newest(&self, table: TableId, key: &Key, at: Time) -> Option<(Time, Option<Value>)> {
         let end = self.commits.partition_point(|commit| commit.time <= at);
         self.commits[..end].iter().rev().find_map(|commit| {
@@ -331,7 +332,7 @@ impl History {
         })
     }
 
-    /// When a key was given a value.
+    /// The commit that gave a key a value.
     pub fn written(&self, table: TableId, key: &Key, value: Option<Value>) -> Option<&Commit> {
         self.commits.iter().find(|commit| {
             commit.writes.iter().any(|w| w.table == table && w.key == *key && w.value == value)

@@ -1,9 +1,9 @@
-//! What the redo logs say: every commit in the one order of time, and every term.
+//! Reads the redo logs: every commit in the one order of time, and every term.
 //!
-//! A log is read from its beginning, as recovery would; but where recovery builds partitions, this
-//! only keeps account of who was master of what. Own events (frames without an origin) speak for the
-//! site as master, refreshes only tell where the borders of its partitions are. A commit over several
-//! sites is put together from their logs, with the coordinator's decision as its one witness.
+//! A log is read from its beginning, as in recovery. Recovery builds partitions; this only tracks
+//! the master of each partition. The site's own events (frames without an origin) show its
+//! masterships; refreshes only show the bounds of its partitions. A commit over several sites is
+//! assembled from their logs; it counts if the coordinator's log has the decision.
 
 use crate::history::{Commit, Copied, CopiedWhat, Term, Value, Written};
 use crate::world::Void;
@@ -24,7 +24,7 @@ pub(crate) fn read<'l>(
         let mut account = Account::of(site);
         let read = log.read(log.begin(), &mut |position, frame| {
             let (head, records) = read_frame(frame).expect("sites write frames");
-            // The position is that of the frame; the tail of a log is told by what is behind it.
+            // `position` is the begin of the frame; a void range ends at the end of its last frame.
             let is_void =
                 |void: &Void| void.site == site && (void.from..void.until).contains(&position);
             records.iter().for_each(|record| account.enter(&head, record));
@@ -60,7 +60,8 @@ pub(crate) fn read<'l>(
     (commits, terms)
 }
 
-/// That a site has taken a partition from another that was gone, or had not said that it has it.
+/// A site has taken over a partition from another that had failed, or had not reported that it holds
+/// it.
 struct Promoted {
     site: SiteId,
     table: TableId,
@@ -68,8 +69,9 @@ struct Promoted {
     at: Time,
 }
 
-/// A reign ends when another site takes the partition, whether or not its master knows. That may have cut it otherwise
-/// meanwhile, which is no part of the history.
+/// Ends each term at the time when another site takes the partition over, also if the old master
+/// does not know of it. The old master may have split it differently since; that is not part of the
+/// history.
 fn cut_short(terms: &mut [Term], promoted: &[Promoted]) {
     for term in terms {
         let ends = |p: &&Promoted| {
@@ -83,7 +85,7 @@ fn cut_short(terms: &mut [Term], promoted: &[Promoted]) {
     }
 }
 
-/// What replicas' logs hold of what was committed elsewhere.
+/// The items in replicas' logs that were committed at other sites.
 pub(crate) fn copied<'l>(logs: impl Iterator<Item = (SiteId, &'l MemoryLog)>) -> Vec<Copied> {
     let mut copied = Vec::new();
     for (site, log) in logs {
@@ -110,7 +112,7 @@ pub(crate) fn copied<'l>(logs: impl Iterator<Item = (SiteId, &'l MemoryLog)>) ->
     copied
 }
 
-/// Transactions over several sites: what the logs say of each.
+/// Transactions over several sites, as the logs have them.
 #[derive(Default)]
 struct Distributed {
     decided: BTreeMap<TxnId, (Time, Vec<Written>)>,
@@ -119,7 +121,7 @@ struct Distributed {
 }
 
 impl Distributed {
-    /// What was decided is committed, wherever it has ended already, or is still prepared.
+    /// Decided transactions are committed, whether their parts have ended or are still prepared.
     fn commits(mut self) -> impl Iterator<Item = Commit> {
         std::mem::take(&mut self.decided).into_iter().map(move |(txn, (time, writes))| {
             let own = (txn.coordinator, writes);
@@ -144,7 +146,7 @@ impl Commit {
     }
 }
 
-/// What the records of a frame write.
+/// The writes of a frame's records.
 fn writes_of(records: &[Record<'_>]) -> Vec<Written> {
     let mut writes = Vec::new();
     for record in records {
@@ -163,12 +165,12 @@ pub(crate) fn encode(value: Value) -> [u8; 8] {
     value.to_le_bytes()
 }
 
-/// A value from its bytes. Rows of another length are none of ours.
+/// The value in a row's bytes. Rows of another length were not written by this simulation.
 pub(crate) fn decode(bytes: &[u8]) -> Value {
     bytes.try_into().map_or(Value::MIN, Value::from_le_bytes)
 }
 
-/// What one site holds, as its log tells it.
+/// The partitions of one site, as its log has them.
 struct Account {
     site: SiteId,
     /// By first key: the range, and since when the site is its master.
@@ -195,8 +197,8 @@ impl Account {
             // Not held before its install.
             Event::Copy { .. } => {}
             Event::Drop => {
-                // Of a mastership that others have taken, too.
-                self.end_reign(place.clone(), head.time);
+                // Ends a term that others have taken over, too.
+                self.end_term(place.clone(), head.time);
                 self.held.remove(&place);
             }
             Event::Forget => self.held.retain(|(table, _), _| *table != record.table),
@@ -212,7 +214,7 @@ impl Account {
                 let (Some((right, since)), Some(left)) = (right, self.held.get_mut(&place)) else {
                     return;
                 };
-                // Reigns of different length are closed and begun anew, so that none is lost.
+                // Terms of different length are closed and begun again, so that none is lost.
                 let (begun, range) = (left.1, left.0.clone());
                 *left = (KeyRange::new(range.start.clone(), right.end.clone()), left.1);
                 if begun != since {
@@ -221,10 +223,11 @@ impl Account {
                     self.term(record.table, right, since, Some(head.time));
                 }
             }
-            Event::Release { .. } if own => self.end_reign(place, head.time),
+            Event::Release { .. } if own => self.end_term(place, head.time),
             Event::Acquire { .. } | Event::Promote { .. } if own => {
                 if let Some((range, since)) = self.held.get_mut(&place) {
-                    // Who has acquired it may be promoted: whoever asks had not heard.
+                    // A site that has acquired the partition may be promoted, if the router did not
+                    // know.
                     since.get_or_insert(head.time);
                     if matches!(record.event, Event::Promote { .. }) {
                         let (site, table, range) = (self.site, record.table, range.clone());
@@ -236,7 +239,7 @@ impl Account {
         }
     }
 
-    fn end_reign(&mut self, place: (TableId, Key), at: Time) {
+    fn end_term(&mut self, place: (TableId, Key), at: Time) {
         let Some((range, since)) = self.held.get_mut(&place) else { return };
         let (range, since) = (range.clone(), since.take());
         self.term(place.0, range, since, Some(at));

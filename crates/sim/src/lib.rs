@@ -1,5 +1,5 @@
-//! The real site, router and strategies on one thread, under virtual time, chance and faults; and
-//! checkers that read what happened.
+//! Deterministic simulation: the real site, router and strategies on one thread, under virtual time
+//! and faults, and checkers of the recorded history.
 //!
 //! ```text
 //!   scenario (a seed draws everything)      scripts (one interleaving, written down)
@@ -15,13 +15,13 @@
 //! | --- | --- |
 //! | [`world`] | one thread, one agenda, one source of chance; the borders of the code under test |
 //! | [`cluster`], [`statements`] | a database in a world, transactions of both kinds |
-//! | [`SimOptions`] | what is asked of a run |
+//! | [`SimOptions`] | the options of a run |
 //! | [`scenario`] | a seeded run: draw, load, break, heal, settle, check |
-//! | [`history`], [`ledger`](mod@history) | what clients saw and logs hold |
-//! | [`checkers`] | what must be true of it, one promise each |
+//! | [`history`], [`ledger`](mod@history) | the observations of clients, the contents of logs |
+//! | [`checkers`] | one promise each, checked on a history |
 //! | [`plant`] | bugs at the borders, to prove that checkers can fail |
 //!
-//! A seed repeats exactly: the same options give the same trace, to the last message.
+//! A seed repeats exactly: the same options give the same trace, message by message.
 //!
 //! ```
 //! let options = isomer_sim::SimOptions { steps: 40, ..Default::default() };

@@ -1,21 +1,21 @@
-//! What is asked of a run.
+//! The options of a run.
 
 use crate::plant::Plant;
 use std::fmt;
 use std::str::FromStr;
 
-/// Which faults a run may have. Each run draws which of them it has.
+/// The faults that a run may have. Each run draws which of them it has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Faults {
-    /// Sites crash and start again.
+    /// Sites crash and restart.
     pub crashes: bool,
-    /// Messages between sites straggle and arrive twice.
+    /// Messages between sites are delayed and duplicated.
     pub network: bool,
     /// Messages, requests and answers are lost while both sides run.
     pub loss: bool,
-    /// Disks, links and requests stand still for a while.
+    /// Disks, links and requests stall.
     pub stalls: bool,
-    /// Disks refuse a sync, and everything from then on until their site starts again, long after.
+    /// Disks fail at a sync, and stay failed until their site restarts, much later.
     pub disks: bool,
 }
 
@@ -69,26 +69,28 @@ impl FromStr for Faults {
     }
 }
 
-/// What is asked of a run, beside its seed.
+/// The options of a run, beside its seed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SimOptions {
-    /// How many transactions are run.
+    /// The number of transactions.
     pub steps: u64,
-    /// Which faults there may be.
+    /// The possible faults.
     pub faults: Faults,
     /// Tables may have synchronous backups.
     pub backups: bool,
-    /// Transactions that come statement by statement are all serializable; else they are at either of the other levels.
+    /// Transactions that arrive statement by statement are all serializable. Otherwise each is at
+    /// one of the other two levels.
     pub serializable: bool,
-    /// Tables have them, the design stands still, and others take over from sites that stay away.
+    /// Tables have backups, the design does not change, and other sites take over from sites that
+    /// stay down.
     pub failover: bool,
-    /// There is a table whose order changes again and again, as under ALTER TABLE .. SHARD BY.
+    /// There is a table whose layout changes again and again, as under ALTER TABLE .. SHARD BY.
     pub reshard: bool,
-    /// Sites are at nodes, whose logs are in Kafka, and taken from each other.
+    /// Sites are at nodes, whose logs are in Kafka; nodes take sites from each other.
     pub cluster: bool,
     /// A bug to plant at a border of the world.
     pub plant: Option<Plant>,
-    /// How many lines of its trace a failure shows, the last ones.
+    /// The number of last lines of its trace that a failure shows.
     pub lines: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What came of a run: a line for a person, or a broken promise with the way to see it again.
+//! The result of a run: a line for a person, or a broken promise with the command to reproduce it.
 
 use crate::options::SimOptions;
 use std::fmt;
@@ -20,17 +20,17 @@ pub struct Summary {
     pub unknown: usize,
     /// Design changes that were made.
     pub changes: u64,
-    /// How often a table was switched to another order.
+    /// The number of switches of a table to another layout.
     pub switches: u64,
-    /// How often the process that does so began anew.
+    /// The number of restarts of the process that makes these switches.
     pub restarts: u64,
     /// Crashes of sites, or of nodes.
     pub crashes: u64,
-    /// How often a node's process took a site from one that was there still.
+    /// The number of sites that a node's process took from another process that was still running.
     pub taken: u64,
     /// Virtual time, in milliseconds.
     pub virtual_ms: u64,
-    /// A hash of the whole trace: the same seed and options give the same.
+    /// A hash of the whole trace; the same for the same seed and options.
     pub trace_hash: u64,
 }
 
@@ -66,18 +66,18 @@ impl fmt::Display for Summary {
 pub struct Failure {
     /// The seed.
     pub seed: u64,
-    /// What the run was asked for.
+    /// The options of the run.
     pub options: SimOptions,
-    /// Which promise: a checker's name, `settles` or `no_panic`.
+    /// The promise: a checker's name, `settles` or `no_panic`.
     pub checker: &'static str,
-    /// What is wrong, in words.
+    /// The violation, in words.
     pub what: String,
     /// The end of the trace.
     pub lines: Vec<String>,
 }
 
 impl Failure {
-    /// The command that shows it again.
+    /// The command that reproduces it.
     pub fn command(&self) -> String {
         let SimOptions { steps, faults, plant, backups, serializable, .. } = self.options;
         let SimOptions { failover, reshard, cluster, .. } = self.options;

@@ -1,10 +1,11 @@
 //! Open transactions in a world: statement by statement, each recorded as its client saw it.
 //!
-//! A client is told what a statement has read once that is durable; only then it is on record. What it
-//! writes is kept in a second, simpler way: a map, copied at each savepoint. The log has to agree with that.
+//! The result of a read is told to a client, and recorded, once it is durable. The client's writes
+//! are also kept in a second, simpler way: a map, copied at each savepoint. The log must agree with
+//! it.
 //!
-//! Row locks are watched as they are granted. A holder is off the books from the moment it wants to
-//! commit or roll back, as nobody can say from outside when exactly its locks are released.
+//! Row locks are recorded as they are granted. A holder is removed when it begins to commit or to
+//! roll back, because the exact time of the release is not visible from outside.
 
 mod orders;
 
@@ -24,10 +25,10 @@ use std::sync::Arc;
 
 pub(crate) use orders::Entered;
 
-/// Of a thousand occasions for a planted bug, so many are used.
+/// How many of a thousand opportunities a planted bug uses.
 const SPOILT_PER_MILLE: u64 = 100;
 
-/// Who holds a row, as far as clients were told.
+/// The holders of each row, as far as clients were told.
 pub(crate) type Holders = std::collections::BTreeMap<(TableId, Key), Vec<(Owner, LockMode)>>;
 
 /// See the [module documentation](self).
@@ -37,7 +38,7 @@ pub struct Statements {
     owner: Owner,
     savepoints: Vec<Savepoint>,
     record: Open,
-    /// Where it is on record: among the transactions, and among those that are open.
+    /// The indexes of its records: among the transactions, and among the open ones.
     at: (usize, usize),
 }
 
@@ -59,7 +60,7 @@ impl Statements {
         self.txn.as_mut().expect("it is open")
     }
 
-    /// A statement begins.
+    /// Begins a statement.
     pub fn next(&mut self) {
         self.txn().next_statement();
         self.record.steps.push(OpenStep::Begin(self.cluster.acknowledged()));
@@ -68,7 +69,7 @@ impl Statements {
     /// Reads a key.
     ///
     /// # Errors
-    /// What the database says; the transaction has to be rolled back then. So for the others.
+    /// Those of the database; the transaction must be rolled back then. So for the others.
     pub async fn get(&mut self, table: TableId, key: &Key) -> Result<Option<Value>, OpenError> {
         let mut value = None;
         self.txn().get(table, key, |row| value = Some(ledger::decode(row))).await?;
@@ -92,9 +93,9 @@ impl Statements {
         Ok(rows)
     }
 
-    /// What was read is told once it is durable.
+    /// Records a read once it is durable.
     async fn told(&mut self, op: Op) -> Result<(), OpenError> {
-        // What is its own is read without a snapshot.
+        // The transaction's own write is read without a snapshot.
         let at = self.txn().snapshot_time();
         self.txn().until_durable().await?;
         self.record.steps.push(OpenStep::Read(at, op));
@@ -142,21 +143,21 @@ impl Statements {
         Ok(())
     }
 
-    /// A place to go back to.
+    /// Sets a savepoint.
     pub fn savepoint(&mut self) {
         let savepoint = self.txn().savepoint();
         self.savepoints.push(savepoint);
         self.record.steps.push(OpenStep::Savepoint);
     }
 
-    /// Goes back to a savepoint, the number of which is counted from 0; those after it are gone.
+    /// Rolls back to a savepoint, numbered from 0; later ones are released.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no such savepoint.
     pub fn back_to(&mut self, number: usize) {
         self.savepoints.truncate(number + 1);
         let savepoint = self.savepoints[number];
-        // Which locks are released is the database's to know.
+        // The database decides which locks are released.
         self.cluster.ended(self.owner);
         if !self.cluster.world.spoils(Plant::KeptWrite, SPOILT_PER_MILLE) {
             self.txn().back_to(savepoint);
@@ -164,7 +165,7 @@ impl Statements {
         self.record.steps.push(OpenStep::BackTo(number));
     }
 
-    /// How many savepoints there are.
+    /// The number of savepoints.
     pub fn savepoints(&self) -> usize {
         self.savepoints.len()
     }
@@ -176,7 +177,7 @@ impl Statements {
         self.cluster.update(self.at, &self.record);
         let result = txn.commit().await;
         self.record.outcome = match &result {
-            // It is known to have committed, but not when.
+            // It has committed, at an unknown time.
             Ok(Some(ran)) if ran.is_found && ran.committed.commit.is_none() => Outcome::Unknown,
             Ok(Some(ran @ Ran { committed, .. })) => Outcome::Committed {
                 site: site_of(ran),
@@ -204,7 +205,7 @@ impl Statements {
     }
 }
 
-/// Whose log has decided about a commit, if that was told.
+/// The site whose log has decided about a commit, if that was told.
 fn site_of(ran: &Ran) -> SiteId {
     if ran.is_found { History::NO_SITE } else { ran.place.site() }
 }
@@ -227,11 +228,11 @@ impl Cluster {
         self.acknowledged.set(self.acknowledged.get().max(time));
     }
 
-    /// Puts an open transaction on record; says where.
+    /// Records an open transaction; returns the indexes of its records.
     fn enter(&self, open: &Open) -> (usize, usize) {
         let (mut transactions, mut opens) =
             (self.transactions.borrow_mut(), self.opens.borrow_mut());
-        // The sessions of open transactions are one transaction long.
+        // Each open transaction is the only one of its session.
         let session = u64::MAX - open.number;
         let outcome = open.outcome.clone();
         transactions.push(Transaction { session, ops: Vec::new(), outcome });
@@ -245,7 +246,7 @@ impl Cluster {
         self.opens.borrow_mut()[at] = open.clone();
     }
 
-    /// A row lock was granted.
+    /// Records that a row lock was granted.
     fn granted(&self, owner: Owner, table: TableId, key: &Key, mode: LockMode) {
         let mut holders = self.holders.borrow_mut();
         let holders = holders.entry((table, key.clone())).or_default();
@@ -261,7 +262,7 @@ impl Cluster {
         holders.push((owner, mode));
     }
 
-    /// What an owner holds may be released from now on.
+    /// The locks of an owner may be released from now on.
     fn ended(&self, owner: Owner) {
         let mut holders = self.holders.borrow_mut();
         holders.values_mut().for_each(|holders| holders.retain(|(other, _)| *other != owner));

@@ -1,5 +1,5 @@
-//! Each checker on histories that are written down by hand: it is silent where all is well, and names
-//! what is wrong where something is.
+//! Each checker on handwritten histories: it accepts correct ones, and names the violation in the
+//! others.
 
 use isomer_design::{Key, KeyRange, Placement, SiteId, SiteSet, TableId, Time};
 use isomer_sim::checkers::{
@@ -42,7 +42,7 @@ fn history(transactions: &[Transaction]) -> History {
     History { transactions: transactions.to_vec(), commits, ..History::default() }
 }
 
-/// What the checker says contains these words.
+/// Asserts that the checker's message contains these words.
 #[track_caller]
 fn says(result: Result<(), String>, words: &str) {
     let said = result.expect_err("this history breaks the promise");

@@ -1,4 +1,4 @@
-//! A client that gives up at the moment in which it is granted a row leaves nothing behind.
+//! A client whose wait is cancelled at the moment when the lock is granted leaves no lock behind.
 
 use futures_util::FutureExt;
 use isomer_cluster::CancelToken;
@@ -10,7 +10,7 @@ use isomer_strategy::TwoPhase;
 use std::sync::Arc;
 
 #[test]
-fn a_row_that_was_granted_to_who_gave_up_is_free() {
+fn a_row_lock_that_was_granted_to_a_cancelled_wait_is_free() {
     let world = World::new(1, Manners::orderly());
     let cluster = Cluster::start(world.clone(), &[SiteId(1)], Box::new(TwoPhase)).expect("a site");
     let begin =
@@ -18,15 +18,15 @@ fn a_row_that_was_granted_to_who_gave_up_is_free() {
     let (mut first, mut second, mut third) = (begin(), begin(), begin());
     let (table, key) = (TableId(1), Key::int(5));
     let lock = first.lock(table, &key, LockMode::Exclusive, true).now_or_never();
-    lock.expect("nobody else has it").expect("nobody else has it");
+    lock.expect("the lock is free").expect("the lock is free");
     {
         let mut waits = Box::pin(second.lock(table, &key, LockMode::Exclusive, true));
         assert!((&mut waits).now_or_never().is_none(), "it waits");
         drop(first);
-        // It has the row now, and never hears of it.
+        // The second transaction has the lock now, and is not polled again.
     }
     let lock = third.lock(table, &key, LockMode::Exclusive, true).now_or_never();
-    lock.expect("nobody has it").expect("nobody has it");
+    lock.expect("the lock is free").expect("the lock is free");
     drop((second, third));
     world.end();
 }

@@ -1,9 +1,9 @@
-//! Every planted bug is caught, by a checker whose promise it breaks. If one of these tests fails, a
-//! checker has gone blind.
+//! Every planted bug is caught by a checker whose promise it breaks. If one of these tests fails, a
+//! checker no longer detects anything.
 
 use isomer_sim::{Plant, SimOptions, run};
 
-/// A planted bug must be found within so many seeds.
+/// A planted bug must be found within this number of seeds.
 const SEEDS_MAX: u64 = 200;
 
 /// Runs seeds with a planted bug until one of these checkers finds it.
@@ -13,7 +13,7 @@ fn caught(plant: Plant, checkers: &[&str]) {
     let serializable = checkers == ["serializable"];
     let on_kafka = [Plant::NoFencing, Plant::AcksOne, Plant::StaleOwner, Plant::WrongOffset];
     let cluster = on_kafka.contains(&plant);
-    // Seldom somebody writes at the very moment at which an order comes to be.
+    // It is rare that a client writes at the moment when a layout is created.
     let times = if plant == Plant::SuddenOrder { 2 } else { 1 };
     let usual = SimOptions::default();
     let plant_it = SimOptions { plant: Some(plant), steps: times * usual.steps, ..usual };

@@ -1,9 +1,9 @@
-//! Runs the golden scripts in `scripts/`: one interleaving each, written down as a lab notebook.
-//! `UPDATE_GOLDENFILES=1 cargo test -p isomer-sim --test scripts` writes the answers anew.
+//! Runs the golden scripts in `scripts/`; each fixes one interleaving. `UPDATE_GOLDENFILES=1 cargo
+//! test -p isomer-sim --test scripts` rewrites the answers.
 //!
-//! The world is the one of the seeded runs, but orderly: messages take one millisecond, syncs half of
-//! one, and after each command the world runs until nothing is left to do but heartbeats. What a
-//! script wants late, it holds.
+//! The world is that of the seeded runs without faults: messages take one millisecond, syncs half
+//! of one. After each command the world runs until only heartbeats are left. A script holds gates
+//! to delay messages.
 //!
 //! ```text
 //!   open accounts[] s1, accounts[10] s2      sites, and a table with partitions there
@@ -11,31 +11,32 @@
 //!   rows accounts[0..20) = 100               rows, by an ordinary transaction for each
 //!   c1: begin write accounts[5], …           a transaction, which then waits for statements
 //!   c1: get accounts[5] · put accounts[5] = 7 · insert · delete · scan accounts[0..5)
-//!   c1: commit · rollback                    ends it; statements without `begin` are one of their own
+//!   c1: commit · rollback                    ends it; a statement without `begin` is its own transaction
 //!   c1: begin read committed · begin repeatable read · begin serializable
-//!                                            one that is open, with row locks:
+//!                                            an open transaction, with row locks:
 //!   c1: lock accounts[5] · share accounts[5] · savepoint · back 0      besides the above
-//!   c2: has seen what c1 has                 it was told
-//!   split, merge, add_replica, …             an operator; `op: split …` gives it a name
-//!   hold, free                               messages s1 s2 · requests s1 · answers s1 · disk s1 ·
+//!   c2: has seen what c1 has                 c1's client has told c2's
+//!   split, merge, add_replica, …             an operator; `op: split …` names it
+//!   hold, free                               a gate: messages s1 s2 · requests s1 · answers s1 · disk s1 ·
 //!                                            publish s1 · cut s1: two moments of a checkpoint
-//!   messages s1 s2                            what a held link keeps
+//!   messages s1 s2                            the messages that a held link keeps
 //!   deliver s1 s2 2                          the first two of them
 //!   muddle s1 s2                             reverses and doubles them
 //!   lose s1 s2                               loses the first of them
 //!   crash s1 · restart s1                    keeps what is durable, and nothing else
-//!   processes s1+s2 s3+s4                    before `open`: which sites share a process
-//!   gone s1 s2 · returns s1 s2               their process is lost, and others take over; it is back
+//!   processes s1+s2 s3+s4                    before `open`: the sites of each process
+//!   gone s1 s2 · returns s1 s2               their process fails, and others take over; it rejoins
 //!   checkpoint s1                            makes one
 //!   wait                                     100 ms pass
 //!   settle                                   … or why it does not
 //!   show design | holdings | copies | log s1
-//!   quietly …                                does it, and says nothing
+//!   quietly …                                runs a command without output
 //! ```
 //!
-//! Below a command stands what it caused: steps at sites, messages with events (`⇥`: to or from the dead, `╳`: lost), what a
-//! client was told, and who waits for what. After every block the checkers look at the history so
-//! far; after the last one everything is healed and must settle, and all checkers look again.
+//! Below a command are its effects: steps at sites, messages with events (`⇥`: to or from a site
+//! that is down, `╳`: lost), answers to clients, and waits. After every block the checkers check
+//! the history so far. After the last one all gates are opened and all sites restarted, the world
+//! must settle, and all checkers run again.
 
 mod script;
 

@@ -21,10 +21,9 @@ fn sixty_seeds_of_serializable_transactions_keep_every_promise() {
     }
 }
 
-/// Processes stay away one after the other, of one or two sites: alone, and beside all other
-/// faults.
+/// Processes of one or two sites stay down one after the other, without and with all other faults.
 #[test]
-fn others_take_over_from_sites_that_stay_away() {
+fn others_take_over_from_sites_that_stay_down() {
     for (faults, seeds) in [(Faults::NONE, 200..=280), (Faults::ALL, 200..=260)] {
         for seed in seeds {
             let options = SimOptions { failover: true, faults, ..SimOptions::default() };
@@ -39,7 +38,8 @@ fn others_take_over_from_sites_that_stay_away() {
 fn nodes_on_kafka_keep_every_promise() {
     let (mut crashes, mut taken) = (0, 0);
     for seed in 1..=100 {
-        // In every fourth run nothing fails; some have backups besides, or serializable transactions.
+        // In every fourth run nothing fails; some runs have backups, too, or serializable
+        // transactions.
         let faults = if seed % 4 == 0 { Faults::NONE } else { Faults::ALL };
         let (backups, serializable) = (seed % 3 == 0, seed % 5 == 0);
         let usual = SimOptions { cluster: true, faults, ..SimOptions::default() };
@@ -53,12 +53,13 @@ fn nodes_on_kafka_keep_every_promise() {
     assert_eq!(run(7, &options), run(7, &options), "a seed repeats exactly");
 }
 
-/// A table changes its order again and again, with crashes in every phase, of sites and of the process that does it.
+/// A table changes its layout again and again. Sites, and the process that makes the changes, crash
+/// in every phase.
 #[test]
-fn sixty_seeds_of_changing_orders_keep_every_promise() {
+fn sixty_seeds_of_changing_layouts_keep_every_promise() {
     let (mut switches, mut restarts) = (0, 0);
     for seed in 1..=60 {
-        // In every third run nothing fails but the process.
+        // In every third run only the process fails.
         let faults = if seed % 3 == 0 { Faults::NONE } else { Faults::ALL };
         let options = SimOptions { reshard: true, faults, ..SimOptions::default() };
         let summary = run(seed, &options).unwrap_or_else(|failure| panic!("{failure}"));
@@ -68,8 +69,8 @@ fn sixty_seeds_of_changing_orders_keep_every_promise() {
     assert!(switches > 10 && restarts > 10, "only {switches} switches and {restarts} restarts");
 }
 
-/// Seeds that broke a promise once. What a seed draws changes with the code, so the faults
-/// themselves are kept as scripts.
+/// Seeds that have broken a promise. The draws of a seed change with the code, so scripts keep the
+/// faults themselves.
 #[test]
 fn seeds_that_failed_once_keep_every_promise() {
     let long = SimOptions { steps: 1000, ..SimOptions::default() };
@@ -78,12 +79,14 @@ fn seeds_that_failed_once_keep_every_promise() {
         1_009_843, 2_100_025, 2_104_372, 3_007_927,
     ];
     let seeds = seeds.map(|seed| (seed, SimOptions::default()));
-    // Masterships on their way to a site that is gone, changes of which nobody heard, copies that were let go.
+    // Releases to a site that had failed, changes of the design that followers had not
+    // acknowledged, and copies that were dropped.
     let lost = [61, 78, 107, 193, 234, 294, 324, 368, 1337, 2127, 2569, 3357].map(|seed| {
         (seed, SimOptions { failover: true, faults: Faults::NONE, ..SimOptions::default() })
     });
-    // Copies without a tail, words that were overtaken, returns that waited for each other, copies that were told to go
-    // once and had not heard it, a site that was heard too early, votes that only a site had that has started again.
+    // Copies without a tail, outdated messages, returns that waited for each other, drops that were
+    // requested once and lost, a fence that was lifted too early, and votes that only one site had,
+    // which then restarted.
     let harried = [
         353, 489, 2379, 3086, 3200, 3882, 5025, 5273, 5529, 5533, 5676, 6052, 6542, 7398, 7611,
         9880, 12_820, 14_136, 14_014, 6_000_867,
@@ -92,13 +95,13 @@ fn seeds_that_failed_once_keep_every_promise() {
     let long = [1_100_307, 1_101_266, 1_101_741].map(|seed| (seed, long));
     let usual = SimOptions::default();
     let mixed = [
-        // A copy that is to go waited behind an older one, with what its readmission needed
-        // reserved.
+        // The drop of a copy waited behind an older one, while its rejoin had reserved what that
+        // needed.
         (6_101_564, SimOptions { failover: true, serializable: true, ..usual }),
-        // A process that had the log before showed a row as it was, and a commit was taken for
+        // The former owner of a log served an old version of a row, and a commit looked
         // lost.
         (6_100_959, SimOptions { backups: true, cluster: true, ..usual }),
-        // Rows were copied to another order that their site had shown, and lost by a restart.
+        // Rows were copied to another layout that their site had served, and lost in a restart.
         (6_000_041, SimOptions { reshard: true, ..usual }),
     ];
     let all = seeds.into_iter().chain(long).chain(lost).chain(harried).chain(mixed);
@@ -107,7 +110,7 @@ fn seeds_that_failed_once_keep_every_promise() {
     }
 }
 
-/// Two kinds of trouble at a time.
+/// Two kinds of faults at a time.
 #[test]
 fn seeds_of_mixed_modes_keep_every_promise() {
     let usual = SimOptions::default();
@@ -121,7 +124,7 @@ fn seeds_of_mixed_modes_keep_every_promise() {
     }
 }
 
-/// Disks that break, and nothing else goes wrong: everybody is answered, and what was acknowledged is there.
+/// Only disks fail: every client is answered, and every acknowledged commit is there.
 #[test]
 fn no_seed_hangs_on_a_broken_disk() {
     let mut crashes = 0;
@@ -160,11 +163,11 @@ fn faults_are_read_as_they_are_written() {
     assert!("floods".parse::<Faults>().unwrap_err().contains("there are: crashes"));
 }
 
-/// Of each commit that a client is told of, so many disks have it as its table asks for.
+/// Each acknowledged commit is on as many disks as its table asks for.
 #[test]
 fn seeds_with_backups_keep_every_promise() {
     let options = SimOptions { backups: true, ..SimOptions::default() };
-    // The last three: a wait that a split did not hand on, and a copy that did not count yet.
+    // The last three: a wait that a split did not pass on, and a copy that did not count yet.
     for seed in (1..=30).chain([1177, 2284, 2386]) {
         run(seed, &options).unwrap_or_else(|failure| panic!("{failure}"));
     }

@@ -1,11 +1,11 @@
-//! What a client was told has committed was on the disks of as many other sites by then as its table asks for.
+//! Backups: when a client is told of a commit, it is on the disks of enough other sites.
 
 use crate::history::{Commit, CopiedWhat, History, Written};
 use isomer_design::{Key, SiteId, SiteSet, TableId, Time};
 use isomer_log::Position;
 use std::collections::BTreeMap;
 
-/// Where the rows of commits are, and from which position of the log on.
+/// The sites that have a row of a commit, and its position in their logs.
 type Rows<'h> = BTreeMap<(TableId, &'h Key, Time), Vec<(SiteId, Position)>>;
 
 /// See the [module documentation](self).

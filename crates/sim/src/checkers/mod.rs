@@ -1,24 +1,24 @@
-//! Checkers: each looks at a recorded [`History`] and says in words what is wrong with it.
+//! Checkers: each reads a recorded [`History`], and returns a message if its promise is broken.
 //!
-//! Snapshots are cuts through one order of all commits, and a transaction's answer names its cut and
-//! its place. So nothing has to be searched for: the claimed times are a witness, and a checker
-//! verifies it. If the witness holds, the history has the promised isolation; if not, the system has
-//! broken its word, even where another witness could be found.
+//! Snapshots are cuts through one order of all commits, and the answer to a transaction names its
+//! cut and its position. So no search is needed: the claimed times are a witness, and a checker
+//! verifies it. If the witness holds, the history has the promised isolation. If not, the system
+//! has broken its promise, even if another witness exists.
 //!
 //! | checker | promises |
 //! | --- | --- |
 //! | [`mod@one_master`] | at no time two sites may write the same key, and in the end one may |
-//! | [`mod@no_lost_write`] | what a client was told has committed is in the log, all of it, at that time |
-//! | [`mod@no_phantom_write`] | what is in the log was asked for by somebody, once, and not refused |
-//! | [`mod@snapshot_isolation`] | reads come from the claimed snapshot; nobody wrote in between |
+//! | [`mod@no_lost_write`] | an acknowledged commit is in the log, all of it, at that time |
+//! | [`mod@no_phantom_write`] | a commit in the log was requested by a client, once, and not refused |
+//! | [`mod@snapshot_isolation`] | reads come from the claimed snapshot; no other commit is between snapshot and commit |
 //! | [`mod@session_order`] | a session never goes back |
-//! | [`mod@open_transactions`] | what holds statement by statement, at all levels; row locks keep writers apart |
-//! | [`mod@serializable`] | what is serializable has no circle of who was before whom, and its commit times are an order for it |
-//! | [`mod@backed_up`] | what a client was told has committed was on the disks of enough backups by then |
-//! | [`mod@copies_agree`] | in the end every copy of a partition is what the commits add up to |
+//! | [`mod@open_transactions`] | the rules of statements, at all levels; row locks keep writers apart |
+//! | [`mod@serializable`] | serializable transactions have no cycle, and their commit times are a serial order |
+//! | [`mod@backed_up`] | an acknowledged commit was on the disks of enough backups by then |
+//! | [`mod@copies_agree`] | in the end every copy of a partition is the sum of the commits |
 //!
-//! **Write skew is allowed** where nobody asked for more: two transactions that each read what the other writes may both
-//! commit under snapshot isolation, and nothing here forbids it.
+//! **Write skew is allowed** below SERIALIZABLE: two transactions that each read what the other
+//! writes may both commit under snapshot isolation.
 
 mod backed_up;
 mod copies_agree;
@@ -42,7 +42,7 @@ pub use snapshot_isolation::snapshot_isolation;
 
 use crate::history::History;
 
-/// Looks at a history; the error is a sentence.
+/// Checks a history; the error is a sentence.
 pub type Checker = fn(&History) -> Result<(), String>;
 
 /// All checkers by name.

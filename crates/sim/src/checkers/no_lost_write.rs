@@ -1,5 +1,5 @@
-//! No lost write: if a client was told that its transaction has committed, the log of that site has
-//! all of its writes, in one frame, at that time. After whatever crashes.
+//! No lost write: if a client has been told of its commit, the log of that site has
+//! all of its writes, in one frame, at that time. Crashes do not change that.
 
 use crate::history::{Commit, History, Outcome, Written};
 use isomer_design::Time;
@@ -7,7 +7,7 @@ use isomer_design::Time;
 /// See the [module documentation](self).
 ///
 /// # Errors
-/// A sentence that names the transaction and what became of it.
+/// A sentence that names the transaction and the loss.
 pub fn no_lost_write(history: &History) -> Result<(), String> {
     for transaction in &history.transactions {
         let Outcome::Committed { site, commit, .. } = &transaction.outcome else { continue };
@@ -35,8 +35,9 @@ pub fn no_lost_write(history: &History) -> Result<(), String> {
     Ok(())
 }
 
-/// True if a commit has all that was written, and nothing else. A delete leaves no trace where nothing was: who keeps a
-/// row in two orders deletes it in the one beside unlocked, and what it has seen there a crash may have undone.
+/// True if a commit has all the writes, and no others. A deletion of a missing row leaves no trace:
+/// a table with two layouts is deleted from the second one without a lock, and a crash may have
+/// undone the row that the transaction saw there.
 fn is_whole(history: &History, frame: &Commit, writes: &[Written]) -> bool {
     let before = Time(frame.time.0.saturating_sub(1));
     let was_there = |written: &Written| {

@@ -1,6 +1,6 @@
-//! No phantom write: every commit in the logs is one that a client asked for, that was not refused,
-//! and that happened once. A transaction whose answer was lost may be there or not, but not in part
-//! and not twice.
+//! No phantom write: every commit in the logs was requested by a client, was not refused, and
+//! happened once. A transaction whose answer was lost may be there or not, but not in part and not
+//! twice.
 
 use crate::history::{Commit, History, Outcome};
 
@@ -21,8 +21,8 @@ pub fn no_phantom_write(history: &History) -> Result<(), String> {
     Ok(())
 }
 
-/// The transaction that a commit belongs to: the one that was told so, or else one that was told
-/// nothing and wrote just this.
+/// The transaction of a commit: the one whose client was told of it, or else one without an answer
+/// and with exactly these writes.
 fn owner(history: &History, taken: &[bool], commit: &Commit) -> Option<usize> {
     let mut all = history.transactions.iter().enumerate();
     let told = all.position(|(_, transaction)| {

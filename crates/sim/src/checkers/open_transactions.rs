@@ -1,4 +1,4 @@
-//! Open transactions: what their clients were told of each statement, at all levels of isolation.
+//! Open transactions: the results of their statements, at all levels of isolation.
 //!
 //! ```text
 //!   commits of key 5      10 ───────── 20 ────────────── 40
@@ -7,11 +7,12 @@
 //!   lock 5, base 20 ······························ commit 50     lost update: 40 is in between
 //! ```
 //!
-//! A statement sees of every key the newest commit at or before the time of its snapshot, under its
-//! transaction's own writes; and the snapshot has all that any client was told of before the statement
-//! began. What is committed are the writes that are left after going back to savepoints ([`super::no_lost_write`]
-//! compares them with the log), each in place of the version that was read under the row's lock. A
-//! conflict of two writers is never the fault of open transactions alone: row locks keep them apart.
+//! A statement sees, of every key, the newest commit at or before its snapshot, under its
+//! transaction's own writes. The snapshot includes every commit that any client was told of before
+//! the statement began. The committed writes are those that were not rolled back to a savepoint
+//! ([`super::no_lost_write`] compares them with the log). Each of them replaces the version that
+//! was read under the row's lock. Open transactions alone never cause a write conflict, because row
+//! locks keep them apart.
 
 use super::snapshot_isolation::{read_one, scan};
 use crate::history::{Commit, History, Op, Open, OpenStep, Outcome, Transaction, Value, Written};
@@ -99,7 +100,8 @@ fn read(
     }
 }
 
-/// What is read under a lock is the newest version, or at least what anybody was told of before.
+/// A read under a lock returns the newest version, or at least one that no client has seen
+/// replaced.
 fn locked(
     history: &History,
     own: &BTreeMap<Place, Option<Value>>,
@@ -155,7 +157,7 @@ fn lost_update(history: &History, open: &Open, commit: Time) -> Result<(), Strin
         let is_it = |step: &OpenStep| matches!(step, OpenStep::Entered { table, key, .. } if (*table, key) == (place.0, &place.1));
         open.steps.iter().any(is_it)
     };
-    // What is locked elsewhere is compared with that elsewhere.
+    // A row without a lock of its own is checked with the row that has the lock.
     for ((table, key), (_, base)) in open.left().into_iter().filter(|(place, _)| !is_entered(place))
     {
         let newest = history.newest(table, &key, Time(commit.0 - 1));
@@ -169,9 +171,10 @@ fn lost_update(history: &History, open: &Open, commit: Time) -> Result<(), Strin
     Ok(())
 }
 
-/// Somebody who takes no row locks has written one of the rows, or somebody whose outcome nobody was told.
+/// Accepts a conflict if a writer without row locks has written one of the rows, or a transaction
+/// with an unknown outcome.
 fn needless_conflict(history: &History, open: &Open) -> Result<(), String> {
-    // Two sites may have given the same time.
+    // Two sites may have assigned the same time.
     let told = |other: &Open| match other.outcome {
         Outcome::Committed { site, commit, .. } => Some((site, commit?)),
         _ => None,
@@ -188,7 +191,7 @@ fn needless_conflict(history: &History, open: &Open) -> Result<(), String> {
                 && !by_lock.contains(&(commit.site, commit.time))
                 && commit.writes.iter().any(is_row)
         };
-        // A crash may have undone what was written: then it is in no log.
+        // A crash may have undone the write: then it is in no log.
         let is_undone = |other: &Transaction| {
             let may_be = match &other.outcome {
                 Outcome::Unknown => true,

@@ -1,17 +1,18 @@
-//! Serializability of the transactions that were promised it: no circle of who was before whom, and the times of the
-//! commits are an order that they could have run in, one after the other.
+//! Serializability of SERIALIZABLE transactions: there is no dependency cycle, and the commit times
+//! are a serial order.
 //!
-//! Values are never written twice, so the history is one of lists that [`isomer_check`] can judge: each version of a key,
-//! a deletion too, is a number that its commit appends, and who reads a version reads the list up to it. A range is read
-//! as all keys there ever were in it.
+//! Values are never written twice, so the history is one of lists that [`isomer_check`] can judge.
+//! Each version of a key, also a deletion, is a number that its commit appends. A reader of a
+//! version reads the list up to it. A read of a range is a read of all keys that were ever in it.
 //!
 //! ```text
 //!   commits     1: t1[5] = 7      2: t1[5] deleted      3: t1[6] = 9
 //!   a reads t1[5..8) and finds nothing, at the time of 2           as lists: t1[5] [1 2], t1[6] []
-//!   a commits as 4                                                 3 appends to t1[6] what a has not seen: a, 3, not 3, a
+//!   a commits as 4                                                 3 appends to t1[6] unseen by a: a, 3, not 3, a
 //! ```
 //!
-//! Others that commit in between are at snapshot isolation, and have their reads and their commit at two moments.
+//! Other transactions run at snapshot isolation: their reads and their commit have two different
+//! times.
 
 use crate::history::{History, Op, Open, OpenStep, Outcome, Value};
 use isomer_check::{self as check, Level};
@@ -21,10 +22,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 type Place = (TableId, Key);
 
-/// A version of a key: when it was committed, its number, and its value.
+/// A version of a key: its commit time, its number, and its value.
 type Version = (Time, i64, Option<Value>);
 
-/// All of each key, in the order of time.
+/// All versions of each key, in the order of time.
 type Versions = BTreeMap<Place, Vec<Version>>;
 
 /// See the [module documentation](self).
@@ -51,7 +52,8 @@ pub fn serializable(history: &History) -> Result<(), String> {
     timed.try_for_each(|(open, time)| holds_at(open, &versions, time))
 }
 
-/// Which commit an open transaction is; `Some(None)` if it has only read, `None` if nobody knows that it has committed.
+/// The commit of an open transaction; `Some(None)` if it has only read, `None` if it is not known
+/// to have committed.
 fn place_of(history: &History, open: &Open) -> Option<Option<usize>> {
     match &open.outcome {
         Outcome::Committed { site, commit: Some(time), .. } => {
@@ -84,7 +86,7 @@ fn versions(history: &History) -> Versions {
     versions
 }
 
-/// A transaction for each commit, and for each that has only read; the last one reads all.
+/// A transaction for each commit, and for each that has only read; the last one reads all keys.
 fn lists(
     history: &History,
     versions: &Versions,
@@ -135,8 +137,9 @@ fn name((table, key): &Place) -> String {
     format!("{table}[{key}]")
 }
 
-/// What a transaction has seen of others: for each key that it has read, the versions up to the one that was there. A
-/// row that came and went again between its reads and its commit was never there.
+/// The versions of other transactions that a transaction has seen: for each key that it has read,
+/// all versions up to the one that was there. A row that was inserted and deleted between its reads
+/// and its commit does not count.
 fn seen<'v>(
     open: &Open,
     versions: &'v Versions,
@@ -150,7 +153,7 @@ fn seen<'v>(
         }
         if let Some((place, all)) = versions.get_key_value(place) {
             let written = |version: &Version| version.2 == value;
-            // The value says which version it is, unless it is missing.
+            // The value identifies the version, unless the row is missing.
             let count = match value.and_then(|_| all.iter().position(written)) {
                 Some(found) => found + 1,
                 None => missing(all, at, commit),
@@ -173,7 +176,8 @@ fn seen<'v>(
                 see(&own, &(*table, key.clone()), *value, *at);
             }
             OpenStep::Write { table, key, .. } => {
-                // What it has read is on record; what is read from here on may be its own, whatever is taken back.
+                // Its earlier reads are recorded. Later reads may return this write, even if it is
+                // rolled back.
                 own.insert((*table, key.clone()));
             }
             _ => {}
@@ -182,7 +186,8 @@ fn seen<'v>(
     seen
 }
 
-/// How many versions there were of a key that is missing: at the commit, if it is missing still, or in the snapshot.
+/// The number of versions of a missing key: at the commit, if it is still missing then, or else in
+/// the snapshot.
 fn missing(all: &[Version], at: Time, commit: Option<Time>) -> usize {
     let then = commit.map(|commit| all.partition_point(|(time, ..)| *time < commit));
     let is_missing = |count: &usize| *count == 0 || all[count - 1].2.is_none();
@@ -201,7 +206,7 @@ fn keys_in<'v>(
     keys.into_iter()
 }
 
-/// What a transaction has read is what was there when it committed.
+/// Checks that the reads of a transaction are unchanged at its commit.
 fn holds_at(open: &Open, versions: &Versions, commit: Time) -> Result<(), String> {
     for (place, numbers) in seen(open, versions, Some(commit)) {
         let before = versions[place].partition_point(|(time, ..)| *time < commit);

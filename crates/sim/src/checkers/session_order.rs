@@ -1,5 +1,5 @@
-//! Session order: a transaction sees all that its session has seen and done before, at whichever site
-//! it runs. The opposite is called transaction inversion.
+//! Session order: a transaction sees all that its session has seen and written before, at any site.
+//! A violation is called transaction inversion.
 
 use crate::history::{History, Outcome};
 use isomer_design::Time;

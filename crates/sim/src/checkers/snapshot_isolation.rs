@@ -1,6 +1,6 @@
 //! Snapshot isolation: a transaction reads, of every key, the newest commit at or before its
-//! snapshot (and its own writes); and between its snapshot and its commit nobody else commits to a
-//! key that it writes.
+//! snapshot (and its own writes). Between its snapshot and its commit no other transaction commits
+//! a write of a key that it writes.
 //!
 //! ```text
 //!   commits of key 5      10 ───────── 20 ─────────────── 40
@@ -9,7 +9,7 @@
 //!                               reads 40                       read skew: 40 is later
 //! ```
 //!
-//! What is wrong gets the name under which the literature knows it.
+//! Violations are reported under the names that the literature uses.
 
 use crate::history::{History, Op, Outcome, Transaction, Value};
 use isomer_design::{Key, KeyRange, TableId, Time};
@@ -85,8 +85,8 @@ pub(super) fn read_one(
     Err(missed(history, table, key, writer.time, newest) + &format!(" ({what})"))
 }
 
-/// The snapshot lacks a commit. If somebody else has seen that commit, and not one that is in this
-/// snapshot, the two have seen different pasts.
+/// The snapshot lacks a commit. If another transaction has seen that commit, and lacks one that is
+/// in this snapshot, the two have seen different histories.
 fn missed(
     history: &History,
     table: TableId,

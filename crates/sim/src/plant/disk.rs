@@ -1,4 +1,4 @@
-//! A disk that lies: it says that what it was given is durable, and loses it in a crash.
+//! A disk that reports appended frames as durable, and loses them in a crash.
 
 use isomer_log::{Counters, Log, LogError, MemoryLog, Position};
 use std::ops::ControlFlow;

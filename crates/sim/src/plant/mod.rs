@@ -1,40 +1,40 @@
-//! Planted bugs: adapters at the world's borders that misbehave, to prove that checkers would notice.
+//! Planted bugs (mutations): faulty adapters at the world's borders, to prove that checkers notice.
 //!
-//! The code of the system is not touched; what lies to it, or in its name, is outside. Each kind is
-//! a bug that such a system could well have:
+//! The code of the system is unchanged; only the adapters outside of it misbehave. Each kind is a
+//! bug that such a system could well have:
 //!
 //! | plant | border | caught by |
 //! | --- | --- | --- |
-//! | `lying-disk` | disk | no_lost_write: it says durable and loses |
-//! | `lost-checkpoints` | disk | no_panic: a checkpoint counts, the log is cut, and a crash loses it |
-//! | `dropped-events` | network | copies or snapshots: a feed loses events, keeps its closed time |
-//! | `early-close` | network | snapshot_isolation: a feed says it is closed when it is not |
+//! | `lying-disk` | disk | no_lost_write: it reports durable, and loses |
+//! | `lost-checkpoints` | disk | no_panic: a checkpoint is published, the log is cut, and a crash loses the checkpoint |
+//! | `dropped-events` | network | copies or snapshots: a feed loses events, and keeps its closed time |
+//! | `early-close` | network | snapshot_isolation: a feed's closed time is too late |
 //! | `garbled-rows` | network | copies_agree: a replica gets another value |
 //! | `forgotten-session` | transport | session_order: the site is not told what the session saw |
-//! | `two-transactions` | transport | snapshot_isolation: read and write run apart, updates get lost |
+//! | `two-transactions` | transport | snapshot_isolation: read and write run separately, updates get lost |
 //! | `error-after-commit` | transport | no_phantom_write: committed, and reported as refused |
-//! | `commit-after-nothing` | transport | no_lost_write: nothing ran, reported as committed |
+//! | `commit-after-nothing` | transport | no_lost_write: nothing ran, and it is reported as committed |
 //! | `repeated-transaction` | transport | no_phantom_write: runs twice |
-//! | `second-master` | operator | one_master: another site begins the same keys |
-//! | `forgotten-decision` | network | no_lost_write: a coordinator that has committed says it has not |
+//! | `second-master` | operator | one_master: another site creates partitions of the same keys |
+//! | `forgotten-decision` | network | no_lost_write: a coordinator that has committed answers aborted |
 //! | `hidden-gaps` | network | copies or snapshots: a feed is lost, and the next takes its number |
 //! | `unchecked-commit` | transport | open_transactions: a commit ignores which versions were read |
 //! | `moving-snapshot` | transport | open_transactions: a statement reads at another time than its own |
 //! | `early-release` | transport | open_transactions: row locks are released before publication |
-//! | `unsynced-read` | transport | open_transactions: what was read is told before it is durable |
-//! | `early-ack` | network | backed_up: a backup acknowledges what it has not written |
-//! | `unvalidated-reads` | transport | serializable: a commit does not look at what was read |
-//! | `unvalidated-ranges` | transport | serializable: it looks at keys, and at no range |
-//! | `early-validation` | transport | serializable: it looks, gives its locks back, and writes |
-//! | `sudden-order` | job | orders_agree: rows are added to an order that not all who write know of |
-//! | `missed-writers` | job | orders_agree: rows are copied before those have ended who keep one order only |
+//! | `unsynced-read` | transport | open_transactions: the result of a read is told before it is durable |
+//! | `early-ack` | network | backed_up: a backup acknowledges events that it has not written |
+//! | `unvalidated-reads` | transport | serializable: a commit does not validate its reads |
+//! | `unvalidated-ranges` | transport | serializable: it validates keys, and no range |
+//! | `early-validation` | transport | serializable: it validates, releases its locks, and writes |
+//! | `sudden-order` | job | orders_agree: rows are added to a layout before all writers know it |
+//! | `missed-writers` | job | orders_agree: rows are copied before writers that know one layout only have ended |
 //! | `unlocked-copy` | job | orders_agree: rows are copied without locks, over newer ones |
-//! | `early-switch` | job | orders_agree, open_transactions: orders change places while somebody writes |
+//! | `early-switch` | job | orders_agree, open_transactions: layouts are switched while a writer runs |
 //! | `no-fencing` | brokers | no_lost_write, no_panic: an owner takes each answer for one to a record that counts |
 //! | `acks-one` | brokers | no_lost_write, no_panic: they answer before all replicas have a record |
-//! | `stale-owner` | log | snapshot_isolation: an owner shows what it has, however long ago it was confirmed |
-//! | `wrong-offset` | log | no_panic: a process that opens a log passes over the last record before its claim |
-//! | `kept-write` | clients | no_lost_write: going back to a savepoint undoes nothing |
+//! | `stale-owner` | log | snapshot_isolation: an owner serves reads however long ago its ownership was confirmed |
+//! | `wrong-offset` | log | no_panic: a process that opens a log skips the last record before its claim |
+//! | `kept-write` | clients | no_lost_write: a rollback to a savepoint undoes nothing |
 
 pub(crate) mod disk;
 pub(crate) mod network;

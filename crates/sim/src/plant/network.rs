@@ -1,4 +1,4 @@
-//! A network that meddles with feeds and outcomes.
+//! A network that tampers with feeds and outcomes.
 
 use super::Plant;
 use isomer_design::{SiteId, Time};
@@ -7,13 +7,13 @@ use rand::RngExt;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Of a thousand messages that could be spoilt, so many are.
+/// How many of a thousand suitable messages are corrupted.
 const SPOILT_PER_MILLE: u32 = 30;
-/// How much too early a feed is closed.
+/// How much too late the closed time of a feed is, in nanoseconds.
 const EARLY_NS: u64 = 20_000_000;
 
 impl Plant {
-    /// Spoils a message from one site to another; `false` if it is to be lost.
+    /// Corrupts a message from one site to another; false if it is to be lost.
     pub(crate) fn tamper(
         self,
         rng: &mut impl RngExt,
@@ -58,13 +58,13 @@ impl Plant {
     }
 }
 
-/// How many feeds of a stream were lost, for which those behind stand in.
+/// The number of lost feeds of each stream, whose numbers later feeds have taken.
 #[derive(Default)]
 pub(crate) struct Hidden(BTreeMap<(SiteId, SiteId, u64, Epoch), u64>);
 
 impl Hidden {
-    /// Gives a feed the number of the first one that was lost before it; `false` if it is lost
-    /// itself.
+    /// Gives a feed the number of the first one that was lost before it; false if it is itself to
+    /// be lost.
     fn number_anew(&mut self, link: (SiteId, SiteId), feed: &mut Feed, is_lost: bool) -> bool {
         let lost = self.0.entry((link.0, link.1, feed.from, feed.epoch)).or_default();
         feed.number -= *lost;

@@ -1,4 +1,4 @@
-//! A transport that reports what did not happen, or makes happen what was not asked for.
+//! A transport that reports false results, or runs other requests than it was given.
 
 use super::Plant;
 use crate::world::SimTransport;
@@ -7,10 +7,10 @@ use isomer_site::{
     Abort, Body, CheckedWrites, Committed, Expect, Failure, Published, ReadSet, Reply, Request, Txn,
 };
 
-/// Of a thousand transactions that could be spoilt, so many are.
+/// How many of a thousand suitable transactions are corrupted.
 const SPOILT_PER_MILLE: u64 = 50;
 
-/// Runs a transaction, or something like it.
+/// Runs a transaction, or a corrupted one in its place.
 pub(crate) async fn execute(
     way: &SimTransport,
     site: SiteId,
@@ -50,7 +50,7 @@ pub(crate) async fn execute(
             let mut nothing = |_: &mut Txn<'_>| Ok(());
             let body = Body::Here(&mut nothing);
             let look = Request { session: request.session, ..Request::new(&reading, body) };
-            // The reads see one moment, and the writes go where they would have gone.
+            // All reads are as of one time, and the writes go where they should.
             let before = way.execute_honestly(site, look, &mut |_| {}).await?.committed;
             way.world().sleep(5_000_000).await;
             let mut after = way.execute_honestly(site, request, published).await?;
@@ -86,7 +86,7 @@ pub(crate) async fn execute(
     }
 }
 
-/// A commit of what was read before.
+/// Runs a commit that validates a read set.
 async fn validated(
     way: &SimTransport,
     site: SiteId,
@@ -112,7 +112,7 @@ async fn validated(
     way.execute_honestly(site, Request { body, ..request }, published).await
 }
 
-/// What was read key by key.
+/// The read set without its ranges.
 fn keys_of(reads: &ReadSet) -> ReadSet {
     let mut keys = ReadSet::default();
     for (table, span, rows) in reads.iter().filter(|(_, span, _)| matches!(span, Span::Key(_))) {
@@ -121,13 +121,13 @@ fn keys_of(reads: &ReadSet) -> ReadSet {
     keys
 }
 
-/// When a read sees what is there, or should.
+/// The time of a read, or a corrupted one.
 pub(crate) fn time_of_read(way: &SimTransport, at: Time) -> Time {
     let moves = way.world().spoils(Plant::MovingSnapshot, SPOILT_PER_MILLE);
     if moves { at.max(way.world().now()) } else { at }
 }
 
-/// The same writes, whatever is there.
+/// The same writes without their expectations.
 fn unchecked(checked: &CheckedWrites) -> CheckedWrites {
     let mut unchecked = checked.clone();
     let writes = unchecked.values_mut().flat_map(|rows| rows.values_mut());
@@ -135,7 +135,7 @@ fn unchecked(checked: &CheckedWrites) -> CheckedWrites {
     unchecked
 }
 
-/// The footprint with everything only read.
+/// The footprint with read access only.
 fn reading(footprint: &Footprint) -> Footprint {
     let mut reading = Footprint::new();
     for item in footprint.items() {

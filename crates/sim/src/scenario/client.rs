@@ -1,4 +1,4 @@
-//! Clients: each runs one random transaction after the other in its session.
+//! Clients: each runs random transactions one after the other in its session.
 
 use super::Run;
 use crate::cluster::{Client, Recorder};
@@ -18,7 +18,7 @@ pub(crate) enum Kind {
     BlindWrite,
     /// Reads some keys and writes others.
     ReadHereWriteThere,
-    /// Inserts keys, or ends with a duplicate.
+    /// Inserts keys, or fails with a duplicate key.
     Insert,
     /// Deletes keys.
     Delete,
@@ -38,12 +38,12 @@ const KINDS: [Kind; 7] = [
     Kind::Scan,
 ];
 
-/// What one transaction does.
+/// The operations of one transaction.
 struct Work {
     reads: Vec<(TableId, Key)>,
     scans: Vec<(TableId, KeyRange)>,
     writes: Vec<(TableId, Key, Change)>,
-    /// It ends without a commit.
+    /// It rolls back.
     rolls_back: bool,
 }
 
@@ -165,7 +165,7 @@ impl Work {
                 Change::Delete => drop(txn.delete(*table, key)?),
             }
         }
-        // What was read before must not have changed meanwhile.
+        // A repeated read must return the same value.
         if let Some((table, key)) = self.reads.first() {
             txn.get(*table, key)?;
         }

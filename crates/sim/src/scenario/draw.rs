@@ -1,6 +1,6 @@
-//! What a seed draws before a run begins. Each run has a character: some have one table and many
-//! clients, some have a tidy network and many crashes, some change nothing but what they must. Few
-//! are long, with all faults at once: what takes several unlikely things in a row is found there.
+//! The parameters of a run, drawn from its seed. Runs differ in character: one table and many
+//! clients, or a perfect network and many crashes, or as few changes as possible. A few runs are
+//! long, with all faults at once; they find bugs that need several unlikely events in a row.
 
 use crate::options::{Faults, SimOptions};
 use crate::world::{Manners, World};
@@ -15,66 +15,66 @@ use isomer_strategy::{OnDemand, Static, Strategy, TwoPhase};
 pub(crate) struct Draw {
     pub(crate) sites: u16,
     pub(crate) tables: u32,
-    /// So many times as many transactions as were asked for.
+    /// Multiplies the number of transactions in the options.
     pub(crate) times: u64,
-    /// Keys are 0 up to this, in each table.
+    /// Keys are 0 up to this, exclusive, in each table.
     pub(crate) keys: u64,
     pub(crate) clients: u64,
     pub(crate) strategy: Chosen,
-    /// How often each kind of transaction comes, by [`super::client::Kind`].
+    /// The weight of each kind of transaction, in the order of [`super::client::Kind`].
     pub(crate) mix: [u64; 7],
-    /// Of a thousand moments in which a procedure could stop half-way, so many it does.
+    /// How many of a thousand possible pauses of a procedure happen.
     pub(crate) pause_per_mille: u64,
-    /// From one change of the operator to the next, at most; 0: there is no operator.
+    /// The longest interval between changes of the operator; 0: there is no operator.
     pub(crate) change_every_ns: u64,
-    /// From one crash to the next, at most; 0: there are none.
+    /// The longest interval between crashes; 0: there are none.
     pub(crate) crash_every_ns: u64,
-    /// The site that crashes, alone and again and again; 0: any site does.
+    /// The only site that crashes, again and again; 0: any site does.
     pub(crate) restless: u16,
-    /// Of a thousand crashes, so many begin with a broken disk.
+    /// How many of a thousand crashes begin with a broken disk.
     pub(crate) break_disk_per_mille: u64,
-    /// From one stall to the next, at most; 0: there are none.
+    /// The longest interval between stalls; 0: there are none.
     pub(crate) stall_every_ns: u64,
     pub(crate) manners: Manners,
-    /// From one disk that breaks for long to the next, at most; 0: there are none.
+    /// The longest interval between disks that stay broken for long; 0: there are none.
     pub(crate) break_every_ns: u64,
-    /// Clients that send statements.
+    /// The number of clients that send statements.
     pub(crate) statements: u64,
     /// Their transactions are serializable.
     pub(crate) serializable: bool,
-    /// Of a thousand rows that they want, so many are among the first few.
+    /// How many of a thousand of their row accesses go to the first few rows.
     pub(crate) hot_per_mille: u64,
-    /// Of a thousand of their transactions, so many are cancelled at some moment.
+    /// How many of a thousand of their transactions are cancelled at some moment.
     pub(crate) cancel_per_mille: u64,
-    /// How many backups each table has.
+    /// The backups of each table.
     pub(crate) backups: Backups,
-    /// From one site that stays away to the next, at most; 0: there are none.
+    /// The longest interval between sites that stay down; 0: there are none.
     pub(crate) lose_every_ns: u64,
-    /// Which sites share a process, and are lost together.
+    /// The sites of each process, which fail together.
     pub(crate) domains: Domains,
-    /// There is a table whose order changes.
+    /// There is a table whose layout changes.
     pub(crate) reshards: bool,
     /// The sites of each node, if there are nodes.
     pub(crate) nodes: Vec<Vec<SiteId>>,
-    /// From one fault of a node, or of its brokers, to the next, at most; 0: there are none.
+    /// The longest interval between faults of a node or of its brokers; 0: there are none.
     pub(crate) trouble_every_ns: u64,
 }
 
-/// What a run does with a transaction that no single site can run.
+/// The treatment of a transaction that no single site can run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Chosen {
-    /// Refuses it.
+    /// Refuse it.
     Static,
-    /// Commits it over several sites.
+    /// Commit it over several sites.
     TwoPhase,
-    /// Changes the design for it.
+    /// Change the design for it.
     OnDemand,
-    /// Commits it over several sites, and changes the design when that pays.
+    /// Commit it over several sites, and change the design when that pays.
     Learned,
 }
 
 const MS: u64 = 1_000_000;
-/// Of a thousand runs, so many are long.
+/// How many of a thousand runs are long.
 const LONG_PER_MILLE: u64 = 40;
 
 impl Draw {
@@ -126,7 +126,7 @@ impl Draw {
             },
             serializable: options.serializable,
             hot_per_mille: [0, 700][world.draw(0..2) as usize],
-            // Nobody knows whether what was cancelled on its way has had an effect, as if its answer were lost.
+            // The effect of a cancelled commit is unknown, as if its answer were lost.
             cancel_per_mille: if faults.network { 100 } else { 0 },
             backups: if options.backups { backups(world, sites) } else { Backups::NONE },
             lose_every_ns: 0,
@@ -140,7 +140,8 @@ impl Draw {
         .with_orders()
     }
 
-    /// Who writes to two orders may need two sites; and a change of order takes its time, which others leave to it.
+    /// A writer of two layouts may need two sites. A change of the layout takes time, so other
+    /// clients are fewer.
     fn with_orders(self) -> Draw {
         if !self.reshards {
             return self;
@@ -153,7 +154,7 @@ impl Draw {
         Draw { strategy, clients, statements, times: 3 * self.times, ..self }
     }
 
-    /// What is drawn only if it is asked for leaves other runs as they were.
+    /// Draws more only if the option is set, which leaves the draws of other runs as they were.
     fn with_failover(self, world: &World, options: &SimOptions) -> Draw {
         if !options.failover {
             return self;
@@ -169,7 +170,7 @@ impl Draw {
         Draw { backups, lose_every_ns: lose_every_ms * MS, domains, ..self }
     }
 
-    /// So is this. What a disk does is Kafka's.
+    /// Draws more only if the option is set. Kafka takes the place of disks.
     fn with_nodes(self, world: &World, options: &SimOptions) -> Draw {
         if !options.cluster {
             return self;
@@ -196,7 +197,7 @@ impl Draw {
         (1..=self.tables).map(TableId)
     }
 
-    /// A table's schema, and where its partitions begin.
+    /// A table's schema, and the first keys and placements of its partitions.
     pub(crate) fn table(&self, world: &World, id: TableId) -> (Schema, Vec<(Key, Placement)>) {
         let columns =
             vec![Column::new("id", ColumnType::Int64), Column::new("value", ColumnType::Int64)];

@@ -1,20 +1,19 @@
-//! One seeded run: everything about it is drawn from the seed.
+//! A seeded run: all of its parameters are drawn from the seed.
 //!
 //! ```text
-//!   draw      sites, tables, keys, clients, their mix, the network's manners, which faults
+//!   draw      sites, tables, keys, clients, their mix, the fault profile, which faults
 //!   load      tables are created and filled
-//!   break     clients run transactions, whole or statement by statement · an operator changes the design · a nemesis kills, holds
-//!   heal      everything starts again, nothing new is begun: all that was begun must finish
+//!   break     clients run transactions and statements · operators change the design · a nemesis kills, holds
+//!   heal      all sites restart, nothing new is begun: everything in progress must finish
 //!   settle    every replica must reach its master
 //!   check     the recorded history, checker by checker
 //! ```
 //!
-//! Where it is asked for, sites are at nodes with their logs in Kafka, which take them from each other ([`nodes`]).
+//! Options add nodes with their logs in Kafka, which take sites from each other ([`nodes`]), and a
+//! table whose layout changes again and again ([`reorder`]).
 //!
-//! Where it is asked for, there is a table besides whose order changes again and again ([`reorder`]).
-//!
-//! The second half matters as much as the first: a system that waits for ever loses no write. What
-//! does not finish is told in words.
+//! The second half matters, too: a system that waits for ever loses no write. The report names
+//! everything that does not finish.
 
 mod client;
 mod draw;
@@ -36,15 +35,15 @@ use isomer_design::SiteId;
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
-/// What the tasks of a run share.
+/// The state that the tasks of a run share.
 pub(crate) struct Run {
     pub(crate) cluster: Rc<Cluster>,
     pub(crate) draw: Draw,
     pub(crate) steps: u64,
-    /// Nothing new is begun any more.
+    /// Nothing new is to begin.
     pub(crate) stopping: Cell<bool>,
     pub(crate) changes: Cell<u64>,
-    /// The table whose order changes, if there is one.
+    /// The table whose layout changes, if there is one.
     pub(crate) orders: OnceCell<reorder::Orders>,
 }
 
@@ -53,7 +52,7 @@ impl Run {
         &self.cluster.world
     }
 
-    /// The table whose order changes.
+    /// The table whose layout changes.
     pub(crate) fn orders(&self) -> &reorder::Orders {
         self.orders.get().expect("it was made at the beginning")
     }
@@ -62,7 +61,7 @@ impl Run {
 /// Runs one seed.
 ///
 /// # Errors
-/// [`Failure`]: which promise was broken, how, and how to see it again.
+/// [`Failure`]: the broken promise, the violation, and the command that reproduces it.
 pub fn run(seed: u64, options: &SimOptions) -> Result<Summary, Failure> {
     let (run, done) = begin(seed, options);
     let judged = judge(seed, options, &run, done);
@@ -70,7 +69,7 @@ pub fn run(seed: u64, options: &SimOptions) -> Result<Summary, Failure> {
     judged
 }
 
-/// Lets the run come to its end, and looks at what happened.
+/// Finishes the run, and checks its history.
 fn judge(
     seed: u64,
     options: &SimOptions,

@@ -1,4 +1,4 @@
-//! The nemesis: kills sites, breaks disks, and makes disks, links and requests stand still for a while.
+//! The nemesis: kills sites, breaks disks, and stalls disks, links and requests.
 
 use super::Run;
 use crate::world::{Gate, TaskId};
@@ -25,8 +25,8 @@ pub(crate) fn start(run: &Rc<Run>) {
     }
 }
 
-/// Kills a site, and starts it again; now and then two at once, or with a disk that broke before.
-/// In some runs it is always the same site, which is hardly up when it goes down again.
+/// Kills a site, and restarts it; sometimes two at once, or with a disk that broke before. In some
+/// runs it is always the same site, which is hardly up when it is killed again.
 async fn kill(run: &Rc<Run>) {
     let world = run.world();
     while !run.stopping.get() {
@@ -52,7 +52,7 @@ async fn kill(run: &Rc<Run>) {
     }
 }
 
-/// Starts a site that was killed. Where others may take over, they look what it holds then.
+/// Restarts a site that was killed. If other sites may have taken over, also lets it rejoin.
 pub(super) fn start_again(run: &Rc<Run>, site: SiteId) {
     let world = run.world();
     let is_down = world.site(site).is_none();
@@ -71,13 +71,13 @@ fn spawn_return(run: &Rc<Run>, site: SiteId) -> TaskId {
 async fn readmit(run: &Run, site: SiteId) {
     while run.cluster.router.readmit(site, |_| true).await.is_err() {
         if run.world().site(site).is_none() {
-            return; // It comes back once more.
+            return; // It will restart once more.
         }
         run.world().sleep(10_000_000).await;
     }
 }
 
-/// Breaks a disk, and lets its site go on with what it can do without one, until it starts again.
+/// Breaks a disk, and lets its site continue without it, until the site restarts.
 async fn break_disks(run: &Rc<Run>) {
     let world = run.world();
     while !run.stopping.get() {
@@ -95,7 +95,7 @@ async fn break_disks(run: &Rc<Run>) {
     }
 }
 
-/// Kills a process, and has others take over from its sites; after some time it comes back.
+/// Kills a process, and lets other sites take over; restarts it after some time.
 async fn lose(run: &Rc<Run>) {
     let world = run.world();
     while !run.stopping.get() {
@@ -126,7 +126,7 @@ async fn lose(run: &Rc<Run>) {
     }
 }
 
-/// Has others take over from a site.
+/// Lets other sites take over from a site.
 fn pass_by(run: &Rc<Run>, site: SiteId) -> TaskId {
     let run = run.clone();
     run.world().clone().spawn(format!("failover of {site}"), async move {
@@ -137,11 +137,12 @@ fn pass_by(run: &Rc<Run>, site: SiteId) -> TaskId {
     })
 }
 
-/// While a site is away that was passed by, nobody who can be asked counts on a backup there: its commits would wait for it.
+/// While a site that was failed over is down, no reachable master may count a backup there, because
+/// commits would wait for it.
 fn check_let_go(run: &Run, site: SiteId) {
     let (world, design) = (run.world(), run.cluster.router.design());
     if !world.is_given_up(site) {
-        return; // It is back.
+        return; // It has restarted.
     }
     for (table, _) in design.tables().filter(|(_, table)| table.backups().count > 0) {
         for (range, placement) in design.partitions_in(table, &KeyRange::all()) {

@@ -1,15 +1,15 @@
-//! What happens to nodes: processes are killed, stopped, paused, cut off, and replaced while they are there still; brokers
-//! do not answer, and others lead.
+//! Faults of nodes. Processes are killed, stopped, paused, cut off, and replaced while they still
+//! run; brokers stop answering, and leaders change.
 
 use super::Run;
 use crate::world::{LEASE_NS, NodeId};
 use isomer_design::SiteId;
 use std::rc::Rc;
 
-/// So many faults at once.
+/// The number of concurrent faults.
 const AT_ONCE: usize = 2;
 
-/// Starts whoever makes trouble, if there are nodes.
+/// Starts the faults, if there are nodes.
 pub(crate) fn start(run: &Rc<Run>) {
     if run.draw.trouble_every_ns == 0 {
         return;
@@ -55,7 +55,7 @@ async fn start_later(run: &Run, node: NodeId) {
     world.start_node(node);
 }
 
-/// Pauses a process, often for longer than its lease; often another one takes its sites meanwhile.
+/// Pauses a process, often for longer than its lease; often a new process takes its sites meanwhile.
 async fn pause(run: &Run, node: NodeId) {
     let world = run.world();
     let Some(process) = world.process_of(node) else { return };
@@ -64,7 +64,7 @@ async fn pause(run: &Run, node: NodeId) {
     world.resume_process(process);
 }
 
-/// The same to one that does not reach the brokers.
+/// The same with a process that cannot reach the brokers.
 async fn cut_off(run: &Run, node: NodeId) {
     let world = run.world();
     let Some(process) = world.process_of(node) else { return };
@@ -82,7 +82,7 @@ async fn replace_by_chance(run: &Run, node: NodeId) {
     }
 }
 
-/// Other brokers lead; by chance a node was on the same machine as those before.
+/// Changes leaders; by chance a node fails together with the former leaders.
 async fn lose_brokers(run: &Run, node: NodeId) {
     let world = run.world();
     let is_killed = world.chance(300);

@@ -1,4 +1,4 @@
-//! The operator: changes the design at random while transactions run.
+//! Operators: change the design at random while transactions run.
 
 use super::Run;
 use crate::plant::Plant;
@@ -7,12 +7,12 @@ use isomer_design::{Change, Design, Key, KeyRange, SiteId, TableId};
 use isomer_site::Step;
 use std::rc::Rc;
 
-/// A change is drawn again if it is not possible, but not for ever.
+/// The most attempts to draw a change that is possible.
 const DRAWS_MAX: usize = 8;
-/// Tables are not cut smaller than this by the operator.
+/// The operator splits no table into more partitions than this.
 const PARTITIONS_MAX: usize = 12;
 
-/// Starts what carries out the strategy's own plans, and the operators, if the run has any.
+/// Starts the tasks of the router and the strategy, and the operators, if the run has any.
 pub(crate) fn start(run: &Rc<Run>) {
     let (tending, thinking) = (run.clone(), run.clone());
     run.world()
@@ -68,7 +68,7 @@ fn draw_one(run: &Run, design: &Design) -> Change {
     }
 }
 
-/// The planted bug: a site is told to begin keys that another masters.
+/// The planted bug: a site is told to create partitions of keys that another site masters.
 async fn begin_a_second_master(run: &Run) {
     let design = run.cluster.router.design();
     let at = Key::int(run.world().draw(0..run.draw.keys) as i64);
@@ -76,7 +76,7 @@ async fn begin_a_second_master(run: &Run) {
     let others = design.sites().iter().filter(|site| !placement.holds(*site));
     for site in others {
         let step = Step::Create(TableId(1), vec![range.clone()]);
-        // A site that holds some of it already refuses.
+        // A site that holds a part of them already refuses.
         let _ = run.cluster.router.transport().step(site, step).await;
     }
 }

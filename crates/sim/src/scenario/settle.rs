@@ -1,4 +1,4 @@
-//! Before and after the storm: loading, healing, settling, and reading what is there in the end.
+//! Loading, healing, settling, and reading the final state.
 
 use super::Run;
 use super::nemesis::start_again;
@@ -11,9 +11,9 @@ use std::rc::Rc;
 
 /// Loading takes less than this.
 pub(crate) const LOAD_NS: u64 = 20_000_000_000;
-/// The breaking phase lasts at most this long, or so many times this long in a long run.
+/// The longest duration of the breaking phase; a long run multiplies it.
 pub(crate) const BREAK_NS: u64 = 5_000_000_000;
-/// Once all is healed, everything that was begun finishes within this time.
+/// After healing, everything in progress finishes within this time.
 const FINISH_NS: u64 = 20_000_000_000;
 /// Then every replica reaches its master within this time.
 const SETTLE_NS: u64 = 5_000_000_000;
@@ -47,7 +47,7 @@ pub(crate) fn load(run: &Rc<Run>) -> Result<(), String> {
     })
 }
 
-/// Heals everything, begins nothing new, and waits for what was begun.
+/// Heals all faults, begins nothing new, and waits until everything in progress has finished.
 pub(crate) fn finish(run: &Rc<Run>) -> Result<(), String> {
     let world = run.world();
     world.note(format_args!("heal"));
@@ -75,7 +75,7 @@ pub(crate) fn finish(run: &Rc<Run>) -> Result<(), String> {
 /// Waits until all replicas have reached their masters.
 pub(crate) fn settle(run: &Rc<Run>) -> Result<(), String> {
     let world = run.world();
-    // Ask now and then: it is not cheap.
+    // The check is expensive, so it is repeated only 100 times.
     for _ in 0..100 {
         if run.cluster.why_not_settled().is_none() {
             return Ok(());
@@ -88,7 +88,7 @@ pub(crate) fn settle(run: &Rc<Run>) -> Result<(), String> {
     }
 }
 
-/// Reads every copy, and puts the history together.
+/// Reads every copy, and assembles the history.
 pub(crate) fn gather(run: &Rc<Run>) -> Result<History, String> {
     let reader = run.clone();
     await_it(run, "the reader", FINISH_NS, async move { reader.cluster.gather().await })

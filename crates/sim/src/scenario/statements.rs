@@ -8,15 +8,15 @@ use isomer_design::{Key, KeyRange, TableId};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// From one renewal of the lease to the next.
+/// The interval between renewals of the lease.
 const RENEW_NS: u64 = 5_000_000;
-/// A client waits for rows no longer than this, if at all.
+/// The latest time at which a transaction is cancelled, after its begin.
 const PATIENCE_NS: u64 = 200_000_000;
 
-/// Rows that many statements want at once, where there are such.
+/// The number of contended rows, if the run has any.
 const HOT_ROWS: u64 = 3;
 
-/// Starts all clients, and what renews the lease on history for them.
+/// Starts all clients, and the renewal of the lease on history for them.
 pub(crate) fn start(run: &Rc<Run>) -> Vec<TaskId> {
     if run.draw.statements == 0 && !run.draw.reshards {
         return Vec::new();

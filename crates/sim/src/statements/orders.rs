@@ -1,7 +1,7 @@
-//! What a table that is kept in two orders takes beside: see [`crate::scenario`], `reorder`.
+//! Operations on a table with two layouts: see [`crate::scenario`], `reorder`.
 //!
-//! Rows that are written in the order beside are not locked there. What each write is in place of is read all the same,
-//! for the record: nobody else may have changed it when it is committed.
+//! Rows of the second layout are written without a lock there. The version that each write replaces
+//! is read for the record: no other transaction may have changed it at the commit.
 
 use super::Statements;
 use crate::history::{OpenStep, Value};
@@ -14,11 +14,11 @@ use isomer_design::{Key, KeyRange, TableId, Time};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// What is entered for a row.
+/// The rows and index entries of one row in a layout.
 pub(crate) type Entered = Vec<(TableId, Key, Value)>;
 
 impl Statements {
-    /// Locks a table, or a row, without reading it. Those that are not [`Statements::lock`]ed are not watched.
+    /// Locks a table or a row without reading it. Only locks of [`Statements::lock`] are recorded.
     pub(crate) async fn hold(
         &mut self,
         table: TableId,
@@ -29,7 +29,7 @@ impl Statements {
         self.txn().lock(table, key, mode, true).await
     }
 
-    /// Writes a row that was locked, in place of what was read then.
+    /// Writes a locked row, in place of the version that was read then.
     pub(crate) fn replace(
         &mut self,
         table: TableId,
@@ -44,13 +44,13 @@ impl Statements {
         Ok(())
     }
 
-    /// Waits until those have ended who write to a table.
+    /// Waits until all current writers of a table have ended.
     pub(crate) async fn wait_for_holders(&mut self, table: TableId) -> Result<(), OpenError> {
         self.cluster.world.doing(|| format!("waits for those who write to {table}"));
         self.txn().wait_for_holders(table, &Key::min()).await
     }
 
-    /// The first entry of an index in a range, as it is now.
+    /// The first current entry of an index in a range.
     pub(crate) async fn newest_entry(
         &mut self,
         index: TableId,
@@ -65,7 +65,7 @@ impl Statements {
         Ok(found)
     }
 
-    /// Writes what nobody else may write, as its row is locked elsewhere.
+    /// Writes a row or entry that is protected by the lock of a row elsewhere.
     pub(crate) async fn enter(
         &mut self,
         table: TableId,
@@ -86,7 +86,7 @@ impl Statements {
         Ok(())
     }
 
-    /// Copies rows of a table. A planted bug may have them copied as they were before they were locked.
+    /// Copies rows of a table.
     pub(crate) async fn copy(
         &mut self,
         table: TableId,
@@ -109,7 +109,7 @@ impl Statements {
         Ok(copied)
     }
 
-    /// What is there now, for a transaction that has written it already.
+    /// The current version, for a transaction that has written the row already.
     async fn base_of(&self, table: TableId, key: &Key) -> Result<Option<Time>, OpenError> {
         let gateway = &self.cluster.gateway;
         let cancel = Arc::new(CancelToken::default());
@@ -117,7 +117,7 @@ impl Statements {
     }
 }
 
-/// The commit of the newest version of a row.
+/// The commit time of the newest version of a row.
 async fn present(
     txn: &mut OpenTransaction<SimTransport>,
     table: TableId,

@@ -1,4 +1,4 @@
-//! The virtual clock, and what is to happen at which time.
+//! The virtual clock, and the events in the order of their times.
 
 use super::network::Envelope;
 use super::tasks::TaskId;
@@ -10,7 +10,7 @@ use std::collections::binary_heap::PeekMut;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Waker;
 
-/// Virtual time in nanoseconds; the sites share it.
+/// Virtual time in nanoseconds, shared by all sites.
 pub(crate) struct Clock(AtomicU64);
 
 impl Default for Clock {
@@ -32,17 +32,17 @@ impl TimeSource for Clock {
     }
 }
 
-/// What the agenda holds.
+/// An entry of the agenda.
 pub(crate) enum Event {
     Wake(Waker),
-    /// A procedure that stopped half-way goes on.
+    /// A procedure that was paused continues.
     Resume(TaskId),
     Deliver(Box<Envelope>),
-    /// Something of whoever built the world.
+    /// Code of the world's user.
     Call(Box<dyn FnOnce()>),
 }
 
-/// Entries by time, and among equals in the order in which they were made.
+/// Entries by time, and at equal times in the order in which they were added.
 #[derive(Default)]
 pub(crate) struct Agenda {
     made: u64,
@@ -50,7 +50,7 @@ pub(crate) struct Agenda {
 }
 
 struct Entry {
-    /// When, and which of those that were made for that time.
+    /// The time, and a number that orders entries of the same time.
     order: Reverse<(Time, u64)>,
     event: Event,
 }

@@ -1,5 +1,5 @@
-//! A log that a site has cut: the site does not find what was cut off, but the checkers still do, as
-//! they judge the whole history.
+//! A log that a site has cut: the site does not find the cut part, but the checkers do, because
+//! they check the whole history.
 
 use isomer_log::{Counters, Log, LogError, Position};
 use std::ops::ControlFlow;
@@ -64,7 +64,7 @@ impl Log for CutLog {
         self.whole.read(from, visit)
     }
 
-    /// To the frame: a file's log would keep a few more.
+    /// Cuts at a frame; a log in files would keep a few more frames.
     fn truncate_before(&self, position: Position) -> Result<(), LogError> {
         let (limit, mut begin) = (position.min(self.whole.durable()), self.begin());
         let end = self.whole.read(begin, &mut |at, _| {

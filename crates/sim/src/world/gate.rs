@@ -1,4 +1,4 @@
-//! Gates: borders of the world that can be held, so that what comes to them waits.
+//! Gates: borders of the world that can be held, so that messages and requests wait there.
 
 use super::World;
 use isomer_design::SiteId;
@@ -20,9 +20,9 @@ pub enum Gate {
     Answers(SiteId),
     /// The syncs of a site's disk.
     Disk(SiteId),
-    /// A site's checkpoints, all on disk, that are to count.
+    /// The publication of a site's checkpoint, which is on disk.
     Publish(SiteId),
-    /// The logs that are to be cut, as a checkpoint counts.
+    /// The cut of a site's log, after its checkpoint is published.
     Cut(SiteId),
 }
 
@@ -39,7 +39,7 @@ impl fmt::Display for Gate {
     }
 }
 
-/// Which gates are held, and who waits at them.
+/// The held gates, and the tasks that wait at them.
 #[derive(Default)]
 pub(super) struct Gates {
     held: RefCell<BTreeSet<Gate>>,
@@ -52,7 +52,7 @@ impl World {
         self.gates.held.borrow_mut().insert(gate);
     }
 
-    /// Lets a gate go: what waits at it passes.
+    /// Opens a gate: everything that waits at it passes.
     pub fn let_go(self: &Rc<World>, gate: Gate) {
         self.gates.held.borrow_mut().remove(&gate);
         let waiting = self.gates.waiting.borrow_mut().remove(&gate);
@@ -62,7 +62,7 @@ impl World {
         }
     }
 
-    /// Lets every gate go.
+    /// Opens every gate.
     pub fn let_all_go(self: &Rc<World>) {
         let held = self.gates.held.borrow().clone();
         held.into_iter().for_each(|gate| self.let_go(gate));

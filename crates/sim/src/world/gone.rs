@@ -1,7 +1,7 @@
-//! Sites that stay away, and what others have taken for the end of their logs.
+//! Sites that stay down, and the ends of their logs as their successors have cut them.
 //!
-//! What a site had logged beyond that is void: nobody was told of it, and it is discarded when the site is back. So who
-//! reads the logs for the history must know of it.
+//! Frames that a site had logged after that end are void: no client was told of them, and the site
+//! discards them when it rejoins. The reader of the logs for the history must skip them.
 
 use super::World;
 use isomer_design::SiteId;
@@ -9,7 +9,7 @@ use isomer_log::Position;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-/// A part of a site's log that is no part of the history.
+/// A part of a site's log that is not part of the history.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Void {
     /// The site.
@@ -20,7 +20,7 @@ pub struct Void {
     pub until: Position,
 }
 
-/// What the world knows of sites that were given up.
+/// Sites that were declared dead, and the void parts of logs.
 #[derive(Default)]
 pub(super) struct Gone {
     given_up: RefCell<BTreeSet<SiteId>>,
@@ -28,7 +28,7 @@ pub(super) struct Gone {
 }
 
 impl World {
-    /// Nobody waits for a site any more.
+    /// Declares a site dead.
     pub fn give_up(&self, site: SiteId) {
         self.gone.given_up.borrow_mut().insert(site);
     }
@@ -37,7 +37,7 @@ impl World {
         self.gone.given_up.borrow().contains(&site)
     }
 
-    /// Others have taken over from a site, whose log has ended there for them.
+    /// Records that other sites have taken over from a site, whose log ends at `end`.
     pub(super) fn set_taken_over(&self, site: SiteId, end: Option<Position>) {
         if let Some(from) = end {
             self.gone.void.borrow_mut().push(Void { site, from, until: Position::MAX });
@@ -49,7 +49,7 @@ impl World {
         self.gone.given_up.borrow_mut().remove(&site);
     }
 
-    /// A site has let go of what others have taken over.
+    /// A site has discarded the partitions that others have taken over.
     pub fn set_readmitted(&self, site: SiteId) {
         let end = self.log(site).map_or(0, |log| isomer_log::Log::end(&*log));
         let mut void = self.gone.void.borrow_mut();
@@ -57,7 +57,7 @@ impl World {
         void.iter_mut().filter(open).for_each(|void| void.until = end);
     }
 
-    /// All parts of logs that are no part of the history.
+    /// All parts of logs that are not part of the history.
     pub fn void(&self) -> Vec<Void> {
         self.gone.void.borrow().clone()
     }

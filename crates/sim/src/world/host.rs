@@ -1,7 +1,8 @@
-//! Sites as they come and go: their disks, their ticks, their crashes.
+//! Sites in the world: their disks, their ticks, their crashes.
 //!
-//! A **run** of a site is the time from one start to the next crash. Everything that belongs to a run
-//! (tasks, messages, requests in progress) ends with it; what stays is the disk, as the crash left it.
+//! A **run** of a site lasts from a start to the next crash. Everything that belongs to a run
+//! (tasks, messages, requests in progress) ends with it. Only the disk survives, in the state that
+//! the crash left.
 
 use super::cut::CutLog;
 use super::network::{Envelope, Port};
@@ -20,39 +21,40 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-/// A few rows: most copies come in several pieces.
+/// A few rows, so that most copies have several pieces.
 const PIECE_BYTES: usize = 100;
-/// How often a site that makes no checkpoints looks whether it should.
+/// The interval, in nanoseconds, at which a site without checkpoints checks whether to make one.
 const LOOK_NS: u64 = 50_000_000;
-/// Of a thousand requests of clients, so many go to the owner before, while that is there.
+/// How many of a thousand client requests go to the former owner, while it still runs.
 const STALE_PER_MILLE: u64 = 400;
 
 /// One site, running or not.
 pub(super) struct Host {
-    /// Counts from 1; even while the site is down, the number names the next run.
+    /// Counts from 1; while the site is down, the number of the next run.
     run: u64,
-    /// What the last run called itself, which it kept before anybody heard of it.
+    /// The incarnation of the last run, which it stored before it sent any message.
     incarnation: u64,
     site: Option<Arc<Site>>,
     disk: Disk,
     tasks: Vec<TaskId>,
-    /// Earlier runs that are there still, as their processes do not know of this one.
+    /// Earlier runs that still run, because their processes do not know of this one.
     stale: Vec<Stale>,
-    /// What the last run held, if its crash left the whole log: what the next one has to find.
+    /// The partitions of the last run, if its crash left the whole log: the next run must have the
+    /// same.
     left: Option<Vec<Holding>>,
     /// Woken by the crash.
     watchers: Vec<Waker>,
     pub(super) held_messages: BTreeMap<SiteId, VecDeque<Envelope>>,
 }
 
-/// A run of a site whose log another process has.
+/// A run of a site whose log another process has taken.
 struct Stale {
     run: u64,
     site: Arc<Site>,
     tasks: Vec<TaskId>,
 }
 
-/// What a crash leaves, and what the site sees of it.
+/// The state that a crash leaves, and the site's view of it.
 struct Disk {
     real: Arc<MemoryLog>,
     face: Arc<CutLog>,
@@ -61,8 +63,9 @@ struct Disk {
 }
 
 impl World {
-    /// Starts a site, for the first time or after a crash. A site that cannot be recovered ends the
-    /// run: every disk that a crash leaves must be one it can read. Where nodes have the sites, the site's does.
+    /// Starts a site, for the first time or after a crash. A failed recovery ends the simulation,
+    /// because a site must be able to read every disk that a crash can leave. If the sites are at
+    /// nodes, starts the node of the site.
     pub fn start(self: &Rc<World>, id: SiteId) {
         if let Some(node) = self.node_of(id) {
             return self.start_node(node);
@@ -81,7 +84,7 @@ impl World {
         }
     }
 
-    /// Makes room for a site.
+    /// Adds a site that is down.
     pub(super) fn make_host(&self, id: SiteId) {
         self.hosts.borrow_mut().entry(id).or_insert_with(|| Host {
             run: 1,
@@ -96,7 +99,7 @@ impl World {
         });
     }
 
-    /// Opens a site that is down, with a log that somebody else drives.
+    /// Opens a site that is down, with a log that the caller drives.
     pub(super) fn open_site(
         self: &Rc<World>,
         id: SiteId,
@@ -141,8 +144,9 @@ impl World {
         Some(site)
     }
 
-    /// What a site knows of its partitions is in its log and its checkpoints, so with a whole log it knows the same again.
-    /// (But for whom a replica follows: after a failover it turns to the new master before that tells it so.)
+    /// Checks that a site with a whole log has the same partitions as before the crash. The sources
+    /// of replicas are not compared: after a failover, a replica follows the new master before that
+    /// is in its log.
     fn check_recovered(&self, site: &Site) {
         let left = self.hosts.borrow_mut().get_mut(&site.id()).and_then(|host| host.left.take());
         let Some(left) = left else { return };
@@ -155,15 +159,15 @@ impl World {
         assert_eq!(left.len(), found.len(), "{} holds as much after a restart", site.id());
     }
 
-    /// A task that ends with the site's run.
+    /// Adds a task that ends with the site's run.
     pub(super) fn add_task(&self, id: SiteId, task: TaskId) {
         let mut hosts = self.hosts.borrow_mut();
         hosts.get_mut(&id).into_iter().for_each(|host| host.tasks.push(task));
     }
 
-    /// Kills a site: it keeps what is durable, and by chance the first part of what is not.
+    /// Kills a site. Its durable frames survive, and a random prefix of the others.
     ///
-    /// Where nodes have the sites, it is the process that is killed, with all its sites.
+    /// If sites are at nodes, kills the process with all of its sites.
     pub fn crash(self: &Rc<World>, id: SiteId) {
         if let Some(node) = self.node_of(id) {
             return self.kill_process(node);
@@ -177,7 +181,7 @@ impl World {
         self.crash_keeping(id, keep);
     }
 
-    /// Breaks the disk of a site that is up: it takes nothing more until the site has crashed and starts again.
+    /// Breaks the disk of a site that is up: it fails until the site has crashed and restarted.
     pub fn break_disk(&self, id: SiteId) {
         if let Some(log) = self.site(id).and_then(|_| self.log(id)) {
             self.note(format_args!("the disk of {id} breaks"));
@@ -185,7 +189,7 @@ impl World {
         }
     }
 
-    /// Kills a site: it keeps what is durable, and nothing else.
+    /// Kills a site. Only its durable frames survive.
     pub fn crash_hard(self: &Rc<World>, id: SiteId) {
         self.crash_keeping(id, 0);
     }
@@ -210,7 +214,8 @@ impl World {
         watchers.into_iter().for_each(Waker::wake);
     }
 
-    /// The run of a site is not the one any more that others speak to, but goes on; `false` if there is none.
+    /// Replaces the current run of a site as the target of messages; the run itself continues.
+    /// False if there is none.
     pub(super) fn set_aside(&self, id: SiteId) -> bool {
         let mut hosts = self.hosts.borrow_mut();
         let Some(host) = hosts.get_mut(&id) else { return false };
@@ -220,7 +225,7 @@ impl World {
         true
     }
 
-    /// Ends a run of a site, whichever it is. What its log keeps is elsewhere.
+    /// Ends any run of a site. Its log is in Kafka.
     pub(super) fn end_run(&self, id: SiteId, run: u64) {
         let (site, tasks, watchers) = {
             let mut hosts = self.hosts.borrow_mut();
@@ -250,7 +255,7 @@ impl World {
         stale.map_or(&host.tasks, |stale| &stale.tasks).clone()
     }
 
-    /// Whoever waits for what a site does looks again.
+    /// Wakes everything that waits for sites, to check again.
     pub(super) fn wake_watchers(&self) {
         let mut hosts = self.hosts.borrow_mut();
         let watchers: Vec<Waker> =
@@ -269,7 +274,7 @@ impl World {
         self.hosts.borrow().get(&id).and_then(|host| host.site.clone())
     }
 
-    /// A site's log, with all that the site has cut off.
+    /// A site's log, including the part that the site has cut.
     pub fn log(&self, id: SiteId) -> Option<Arc<MemoryLog>> {
         if let Some(history) = self.history_of(id) {
             return Some(history);
@@ -286,7 +291,7 @@ impl World {
         own.chain(self.process_tasks()).collect()
     }
 
-    /// Which run of a site is on; `None` if it is down.
+    /// The number of the current run of a site; `None` if it is down.
     pub(super) fn run_of(&self, id: SiteId) -> Option<u64> {
         let hosts = self.hosts.borrow();
         hosts.get(&id).filter(|host| host.site.is_some()).map(|host| host.run)
@@ -296,7 +301,7 @@ impl World {
         self.site_in(id, run).is_some()
     }
 
-    /// A site in one of its runs, if that goes on.
+    /// A site in one of its runs, if that still runs.
     pub(super) fn site_in(&self, id: SiteId, run: u64) -> Option<Arc<Site>> {
         let hosts = self.hosts.borrow();
         let host = hosts.get(&id)?;
@@ -306,7 +311,7 @@ impl World {
         host.stale.iter().find(|stale| stale.run == run).map(|stale| stale.site.clone())
     }
 
-    /// The run of a site that a client's request comes to: by chance an earlier one that is there still.
+    /// The run that gets a client's request: by chance an earlier one that still runs.
     pub(super) fn run_for_client(&self, id: SiteId) -> Option<u64> {
         let stale: Vec<u64> = {
             let hosts = self.hosts.borrow();
@@ -318,7 +323,7 @@ impl World {
         self.run_of(id)
     }
 
-    /// Polls a future for as long as a run of a site lasts; `None` if that ended first.
+    /// Polls a future while a run of a site lasts; `None` if the run ended first.
     pub(super) async fn while_running<F: Future>(
         &self,
         id: SiteId,
@@ -352,12 +357,12 @@ impl World {
             if lies { Arc::new(LyingDisk::new(real.clone())) } else { real.clone() };
         let face = Arc::new(CutLog::new(face, begin));
         let loses = self.plant.get().is_some_and(|plant| plant.loses_checkpoints());
-        // What is published there goes with the crash.
+        // Checkpoints that are published there are lost in the crash.
         let shown_checkpoints = if loses { checkpoints.crash() } else { checkpoints.clone() };
         Disk { real, face, checkpoints, shown_checkpoints }
     }
 
-    /// Syncs whenever there is something to sync; a sync takes its time.
+    /// Syncs whenever frames wait; a sync takes time.
     fn drive_disk(self: &Rc<World>, site: &Arc<Site>) -> TaskId {
         let (world, site) = (self.clone(), site.clone());
         self.spawn(format!("disk of {}", site.id()), async move {
@@ -383,7 +388,7 @@ impl World {
         })
     }
 
-    /// Makes a checkpoint from time to time, if that is among the world's manners.
+    /// Makes a checkpoint periodically, if the fault profile says so.
     fn drive_checkpoints(self: &Rc<World>, site: &Arc<Site>) -> TaskId {
         let (world, site) = (self.clone(), site.clone());
         self.spawn(format!("checkpoints of {}", site.id()), async move {
@@ -403,7 +408,7 @@ impl World {
         })
     }
 
-    /// Has a site make a checkpoint, which ends with the site's run.
+    /// Makes a checkpoint of a site, as a task that ends with the site's run.
     pub fn checkpoint(self: &Rc<World>, id: SiteId) {
         let Some(site) = self.site(id) else { return };
         let world = self.clone();
@@ -417,13 +422,13 @@ impl World {
         let mut pace = SlowPace { world: self.clone(), site: site.id() };
         match site.checkpoint(&mut pace).await {
             Ok(()) => self.note(format_args!("{} has cut its log", site.id())),
-            // A broken disk says so elsewhere, too.
+            // A failed disk is reported elsewhere, too.
             Err(error) => self.murmur(format_args!("{} has made none: {error}", site.id())),
         }
     }
 }
 
-/// A checkpoint takes its time: every piece of it as long as a sync.
+/// A slow checkpoint: each piece takes as long as a sync.
 struct SlowPace {
     world: Rc<World>,
     site: SiteId,

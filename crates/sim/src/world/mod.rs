@@ -12,26 +12,26 @@
 //!              └──────── sleep, send, request, sync: all become entries ──┘
 //! ```
 //!
-//! A step of the world polls one ready task, or, if none is ready, moves the clock to the next entry
-//! of the agenda. So time passes only when nobody can do anything, and a run is a function of its
-//! seed. The code between the borders is the real one; the borders are these:
+//! A step of the world polls one ready task. If none is ready, it moves the clock to the next entry
+//! of the agenda. So time passes only when no task can run, and a run is a function of its seed.
+//! The code between the borders is the real one; the borders are these:
 //!
-//! | border | here | what it does |
+//! | border | module | behaviour |
 //! | --- | --- | --- |
-//! | tasks | [`tasks`] | polls futures; a procedure can stop half-way on a stack of its own |
-//! | between sites | [`network`] | delays, reorders, doubles, loses |
-//! | router to site | [`transport`] | delays, loses; an answer that is lost leaves the outcome unknown |
-//! | disk | [`host`] | a sync takes time; a crash keeps what is durable and a torn piece more |
-//! | checkpoints | [`host`] | every piece takes time; a crash keeps the one that counts |
+//! | tasks | [`tasks`] | polls futures; a procedure can be paused on a stack of its own |
+//! | between sites | [`network`] | delays, reorders, duplicates, loses |
+//! | router to site | [`transport`] | delays, loses; after a lost answer the outcome is unknown |
+//! | disk | [`host`] | a sync takes time; a crash keeps the durable frames and a random prefix of the others |
+//! | checkpoints | [`host`] | every piece takes time; a crash keeps the published one |
 //! | clock | [`agenda`] | virtual nanoseconds |
-//! | nodes on Kafka | [`kafka`] | processes that own sites, lose them, and find that out late; records that are late and lost |
-//! | sites that stay away | [`gone`] | are given up; what their logs hold beyond the end that others took is void |
+//! | nodes on Kafka | [`kafka`] | processes that own sites, lose them, and notice that late; records that are delayed and lost |
+//! | sites that stay down | [`gone`] | are declared dead; frames after the end that their successors have cut are void |
 //!
-//! A border can be *held* ([`Gate`]), which is how scripts write down one interleaving, and it can
-//! misbehave ([`crate::plant`]), which is how the checkers prove that they would notice.
+//! A border can be *held* ([`Gate`]), as scripts do to fix one interleaving. It can also misbehave
+//! ([`crate::plant`]), which proves that the checkers notice.
 //!
-//! Left out: clocks that disagree between sites (their contract is one epoch for all), a router that
-//! crashes (it keeps nothing that sites do not tell it).
+//! **Left out.** Clocks that differ between sites (their contract is one epoch for all), and a
+//! router that crashes (it has no state but what the sites tell it).
 
 pub(crate) mod agenda;
 mod cut;
@@ -84,20 +84,20 @@ pub struct World {
     hosts: RefCell<BTreeMap<SiteId, Host>>,
     trace: RefCell<Trace>,
     panicked: RefCell<Option<String>>,
-    /// What a planted bug has hidden of lost feeds.
+    /// Lost feeds that a planted bug has hidden.
     hidden: RefCell<Hidden>,
     crashes: Cell<u64>,
-    /// Sites that stay away.
+    /// Sites that stay down.
     gone: Gone,
-    /// Which sites share a process.
+    /// The sites of each process.
     domains: RefCell<Domains>,
     /// Nodes and their logs, if there are any.
     kafka: Kafka,
-    /// Polls since time last moved.
+    /// Polls since the time last advanced.
     restless: Cell<u64>,
 }
 
-/// Tasks that wake each other for ever without letting time pass have found a fault.
+/// A limit that only tasks which wake each other for ever exceed.
 const POLLS_AT_ONE_TIME_MAX: u64 = 100_000;
 
 impl World {
@@ -124,18 +124,18 @@ impl World {
         })
     }
 
-    /// Says which sites share a process, before any of them is started.
+    /// Sets which sites share a process. To be called before any of them starts.
     pub fn set_domains(&self, domains: Domains) {
         *self.domains.borrow_mut() = domains;
     }
 
-    /// Which sites share a process, and are lost together.
+    /// The sites of each process, which fail together.
     pub fn domains(&self) -> Domains {
         self.domains.borrow().clone()
     }
 
-    /// Polls a ready task, or else lets time pass until the next entry of the agenda, but not beyond
-    /// `until`. `false` if there is nothing to do before that, or if a task has panicked.
+    /// Polls a ready task, or else advances the time to the next entry of the agenda, but not
+    /// beyond `until`. False if there is nothing to do before that, or a task has panicked.
     pub fn step(self: &Rc<World>, until: Time) -> bool {
         if self.panicked.borrow().is_some() {
             return false;
@@ -166,8 +166,8 @@ impl World {
         true
     }
 
-    /// Ends everything: tasks, sites, messages. Tasks hold the world they live in, so without this
-    /// neither would ever go.
+    /// Ends all tasks, sites and messages. Tasks hold the world, so without this neither would ever
+    /// be freed.
     pub fn end(&self) {
         self.kill_all();
         drop(self.agenda.take());
@@ -186,17 +186,17 @@ impl World {
         self.clock.now()
     }
 
-    /// What a task said when it panicked, which ends the run.
+    /// The message of a task that panicked, which ends the run.
     pub fn panicked(&self) -> Option<String> {
         self.panicked.borrow().clone()
     }
 
-    /// The virtual clock, for sites that are not started by the world itself.
+    /// The virtual clock, for sites that the world does not start itself.
     pub fn time_source(&self) -> Arc<dyn TimeSource> {
         self.clock.clone()
     }
 
-    /// Has something done after `ns` nanoseconds.
+    /// Calls a function after `ns` nanoseconds.
     pub fn after(&self, ns: u64, call: impl FnOnce() + 'static) {
         let at = Time(self.now().0 + ns);
         self.agenda.borrow_mut().add(at, Event::Call(Box::new(call)));
@@ -220,7 +220,7 @@ impl World {
         self.trace.borrow_mut().write(self.now(), line, true);
     }
 
-    /// Writes a line that is of no interest to a person.
+    /// Writes a line that counts for the hash only.
     fn murmur(&self, line: Arguments<'_>) {
         self.trace.borrow_mut().write(self.now(), line, false);
     }
@@ -230,7 +230,7 @@ impl World {
         self.trace.borrow().hash()
     }
 
-    /// How many lines of the trace are kept, the last ones.
+    /// Sets the number of last lines of the trace that are kept.
     pub fn keep_lines(&self, most: usize) {
         self.trace.borrow_mut().keep(most);
     }
@@ -245,7 +245,7 @@ impl World {
         self.trace.borrow_mut().take_lines()
     }
 
-    /// How the world behaves at its borders, from now on.
+    /// Sets the fault profile of the borders from now on.
     pub fn set_manners(&self, manners: Manners) {
         *self.manners.borrow_mut() = manners;
     }
@@ -254,12 +254,12 @@ impl World {
         *self.manners.borrow()
     }
 
-    /// How many sites have crashed.
+    /// The number of crashes of sites.
     pub fn crashes(&self) -> u64 {
         self.crashes.get()
     }
 
-    /// Plants a bug at the borders, from now on. A disk is honest until the next start of its site.
+    /// Plants a bug at the borders from now on. Disks change at the next start of their site.
     pub fn set_plant(&self, plant: Option<Plant>) {
         self.plant.set(plant);
         self.set_serves_always(plant == Some(Plant::StaleOwner));
@@ -269,7 +269,7 @@ impl World {
         self.plant.get()
     }
 
-    /// True if a planted bug shows now: of a thousand occasions, so often.
+    /// True if a planted bug shows now, in `per_mille` of a thousand cases.
     pub(crate) fn spoils(&self, plant: Plant, per_mille: u64) -> bool {
         self.plant.get() == Some(plant) && self.chance(per_mille)
     }

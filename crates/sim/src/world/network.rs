@@ -1,4 +1,4 @@
-//! The network between sites: late, out of order, doubled, and now and then without a message.
+//! The network between sites: it delays, reorders, duplicates and loses messages.
 
 use super::agenda::Event;
 use super::{Gate, World};
@@ -9,33 +9,33 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// How long things take, and how unruly they are.
+/// The fault profile: durations, and probabilities of faults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Manners {
-    /// A message's or request's time on its way: at least, and below.
+    /// Bounds of the delay of a message or request.
     pub delay_ns: (u64, u64),
-    /// Of a thousand messages, so many take much longer.
+    /// How many of a thousand messages take much longer.
     pub straggle_per_mille: u64,
-    /// How much longer, at most.
+    /// The greatest extra delay of these.
     pub straggle_ns: u64,
-    /// Of a thousand messages, so many arrive twice.
+    /// How many of a thousand messages are duplicated.
     pub double_per_mille: u64,
-    /// Of a thousand messages, requests and answers, so many are lost.
+    /// How many of a thousand messages, requests and answers are lost.
     pub lose_per_mille: u64,
-    /// Of a thousand requests, so many are given up while the site works on them.
+    /// How many of a thousand requests are cancelled while the site works on them.
     pub give_up_per_mille: u64,
-    /// A sync's time: at least, and below.
+    /// Bounds of the duration of a sync.
     pub sync_ns: (u64, u64),
-    /// From one tick of a site to the next.
+    /// The interval between ticks of a site.
     pub tick_ns: u64,
-    /// From one checkpoint of a site to the next, at most; 0: there are none.
+    /// The longest interval between checkpoints of a site; 0: none are made.
     pub checkpoint_ns: u64,
-    /// Ready tasks run in the order of chance, not of readiness.
+    /// Ready tasks run in random order, not first come, first served.
     pub shuffle: bool,
 }
 
 impl Manners {
-    /// Everything in order: for scripts.
+    /// No faults, for scripts.
     pub fn orderly() -> Manners {
         Manners {
             delay_ns: (1_000_000, 1_000_000),
@@ -52,7 +52,7 @@ impl Manners {
     }
 }
 
-/// A message on its way, and which runs of its sites it is between.
+/// A message in flight, with the runs of its sender and receiver.
 #[derive(Clone)]
 pub(crate) struct Envelope {
     from: (SiteId, u64),
@@ -60,14 +60,14 @@ pub(crate) struct Envelope {
     message: Message,
 }
 
-/// What sites have said since the world last looked.
+/// Messages that sites have sent since the last step.
 #[derive(Default)]
 pub(super) struct Outbox {
     messages: Mutex<Vec<(SiteId, u64, SiteId, Message)>>,
     troubles: Mutex<Vec<(SiteId, String)>>,
 }
 
-/// One run of a site's way to the others.
+/// The network interface of one run of a site.
 pub(super) struct Port {
     pub(super) run: u64,
     pub(super) outbox: Arc<Outbox>,
@@ -84,7 +84,7 @@ impl Network for Port {
 }
 
 impl World {
-    /// A time on the way.
+    /// A random delay.
     pub(super) fn delay(&self) -> u64 {
         let manners = *self.manners.borrow();
         let (least, below) = manners.delay_ns;
@@ -92,15 +92,15 @@ impl World {
         self.draw(least..below) + if straggle { self.draw(0..manners.straggle_ns) } else { 0 }
     }
 
-    /// Puts what sites have said on its way.
+    /// Sends the messages of sites.
     pub(super) fn post_letters(self: &Rc<World>) {
         for (site, what) in std::mem::take(&mut *self.outbox.troubles.lock()) {
             self.note(format_args!("{site} is in trouble: {what}"));
         }
         let said = std::mem::take(&mut *self.outbox.messages.lock());
         for (from, run, to, message) in said {
-            // The dead do not speak, and nothing finds its way to the dead.
-            // Nor does anybody hear who is known to have been replaced.
+            // Runs that have ended or were replaced send nothing, and messages to sites that are
+            // down are lost.
             let Some(to_run) = self.run_of(to).filter(|_| self.run_of(from) == Some(run)) else {
                 continue;
             };
@@ -131,7 +131,7 @@ impl World {
 
     pub(super) fn deliver(self: &Rc<World>, envelope: Envelope) {
         let ((from, _), (to, _)) = (envelope.from, envelope.to);
-        // Scripts count the messages that they hold; what is asked only so that logs can be cut passes.
+        // Scripts count the messages that they hold; those about cutting logs pass uncounted.
         let is_of_logs =
             matches!(envelope.message, Message::AskReceived { .. } | Message::Received { .. });
         if !is_of_logs && self.is_held(Gate::Messages(from, to)) {
@@ -143,7 +143,7 @@ impl World {
         self.hand_over(envelope);
     }
 
-    /// Delivers the first of the messages that a held gate has kept.
+    /// Delivers the first `count` messages that a held gate has kept.
     pub fn deliver_held(self: &Rc<World>, from: SiteId, to: SiteId, count: usize) -> usize {
         let messages: Vec<Envelope> = {
             let mut hosts = self.hosts.borrow_mut();
@@ -156,7 +156,7 @@ impl World {
         messages.len()
     }
 
-    /// Reverses the order of the messages that a held gate has kept, and doubles each.
+    /// Reverses the order of the messages that a held gate has kept, and duplicates each.
     pub fn muddle_held(&self, from: SiteId, to: SiteId) -> usize {
         let mut hosts = self.hosts.borrow_mut();
         let Some(host) = hosts.get_mut(&to) else { return 0 };
@@ -173,7 +173,7 @@ impl World {
         held.into_iter().flatten().map(|envelope| Said(&envelope.message).to_string()).collect()
     }
 
-    /// Loses the first of the messages that a held gate has kept.
+    /// Loses the first message that a held gate has kept.
     pub fn lose_held(&self, from: SiteId, to: SiteId) -> bool {
         let mut hosts = self.hosts.borrow_mut();
         let held = hosts.get_mut(&to).and_then(|host| host.held_messages.get_mut(&from));
@@ -182,7 +182,7 @@ impl World {
         lost.is_some()
     }
 
-    /// Writes what becomes of a message into the trace.
+    /// Writes the fate of a message into the trace.
     fn write_down(&self, envelope: &Envelope, arrow: &str) {
         let (from, to, message) = (envelope.from.0, envelope.to.0, &envelope.message);
         let line = format_args!("{from} {arrow} {to}  {}", Said(message));
@@ -191,7 +191,7 @@ impl World {
 
     fn hand_over(self: &Rc<World>, envelope: Envelope) {
         let ((from, from_run), (to, to_run)) = (envelope.from, envelope.to);
-        // What a site sent before it died may still arrive, or not.
+        // A message that a site sent before it crashed may still arrive.
         let lost = !self.runs(to, to_run) || (!self.runs(from, from_run) && self.chance(500));
         if !lost && self.stands(to, to_run) {
             self.stop_message(envelope);
@@ -204,7 +204,7 @@ impl World {
     }
 }
 
-/// True for what sites say all the time.
+/// True for messages that sites send all the time.
 fn is_routine(message: &Message) -> bool {
     match message {
         Message::Feed(feed) => feed.items.is_empty(),

@@ -1,9 +1,9 @@
-//! Tasks: futures that the world polls when they are woken, in an order the seed chooses.
+//! Tasks: futures that the world polls when they are woken, in an order that the seed chooses.
 //!
 //! Site code is `async`, but a transaction's procedure is plain code that runs to its end in one
-//! poll. On real threads two procedures at one site overlap all the same, and that is where anomalies
-//! would be born. So a client is given a **stack** of its own: its procedure can stop half-way, other
-//! tasks and other procedures run, and it goes on where it was.
+//! poll. On real threads, two procedures at one site overlap, which could cause anomalies. So each
+//! client has a **stack** of its own: its procedure can be paused, other tasks and procedures run,
+//! and it continues where it was.
 //!
 //! ```text
 //!   client 1   poll ─▶ execute ─▶ procedure: read 5 ─ pause ┄┄┄┄┄┄┄┄┄┄┄┄┄┄ write 5 ─▶ commit
@@ -34,7 +34,7 @@ type Routine<'f> = Pin<Box<dyn Future<Output = ()> + 'f>>;
 
 const STACK_BYTES: usize = 1 << 20;
 
-/// A task's own stack, on which it can stop anywhere.
+/// A task's own stack, on which it can be paused anywhere.
 #[derive(Clone, Copy)]
 pub struct Stack<'y>(&'y Yielder<(), ()>);
 
@@ -46,8 +46,8 @@ pub(super) struct Tasks {
     current: Cell<TaskId>,
 }
 
-/// Tasks by their numbers: a place, and how often it was used before. Places of tasks that have come
-/// to their end are used again, so that memory is bounded by how many there are at once.
+/// Tasks by their numbers: a slot, and how many times the slot was used before. The slots of tasks
+/// that have ended are reused, so memory is bounded by the number of concurrent tasks.
 #[derive(Default)]
 struct Table {
     places: Vec<(u32, Option<Task>)>,
@@ -55,7 +55,7 @@ struct Table {
 }
 
 impl Table {
-    /// Takes a place for a task.
+    /// Takes a slot for a task.
     fn take_id(&mut self) -> TaskId {
         let place = self.free.pop().unwrap_or_else(|| {
             self.places.push((0, None));
@@ -64,7 +64,7 @@ impl Table {
         u64::from(self.places[place as usize].0) << 32 | u64::from(place)
     }
 
-    /// Puts a task at the place that was taken for it.
+    /// Puts a task into its slot.
     fn put(&mut self, id: TaskId, task: Task) {
         self.places[id as u32 as usize].1 = Some(task);
     }
@@ -99,13 +99,13 @@ struct Task {
     waker: Arc<TaskWaker>,
     /// Taken out while it is polled.
     body: Option<Body>,
-    /// Its procedure has stopped half-way.
+    /// Its procedure is paused.
     paused: bool,
-    /// Somebody woke it meanwhile.
+    /// It was woken while it was paused.
     missed: bool,
-    /// What it is at, for whoever asks why nothing moves.
+    /// Its current activity, to explain why a run hangs.
     doing: String,
-    /// The run of a site that runs its procedure.
+    /// The site, with its run, at which the procedure runs.
     place: Option<(SiteId, u64)>,
 }
 
@@ -167,7 +167,7 @@ impl World {
         id
     }
 
-    /// Ends a task wherever it is.
+    /// Ends a task.
     pub(super) fn kill(&self, id: TaskId) {
         let task = self.tasks.tasks.borrow_mut().remove(&id);
         drop(task);
@@ -179,39 +179,39 @@ impl World {
         drop(tasks);
     }
 
-    /// True once a task has come to its end.
+    /// True once a task has ended.
     pub fn is_done(&self, id: TaskId) -> bool {
         self.tasks.tasks.borrow().get(&id).is_none()
     }
 
-    /// Says what the current task is at.
+    /// Sets the current activity of the current task.
     pub fn doing(&self, what: impl FnOnce() -> String) {
         if let Some(task) = self.tasks.tasks.borrow_mut().get_mut(&self.tasks.current.get()) {
             task.doing = what();
         }
     }
 
-    /// Says where the current task's procedure runs.
+    /// Sets the site at which the current task's procedure runs.
     pub(super) fn enter_place(&self, site: SiteId, run: u64) {
         if let Some(task) = self.tasks.tasks.borrow_mut().get_mut(&self.tasks.current.get()) {
             task.place = Some((site, run));
         }
     }
 
-    /// The site at which the current task's procedure runs; `None` if that has died under it.
+    /// The site at which the current task's procedure runs; `None` if it has crashed.
     pub fn place(&self) -> Option<SiteId> {
         let tasks = self.tasks.tasks.borrow();
         let (site, run) = tasks.get(&self.tasks.current.get())?.place?;
         Some(site).filter(|_| self.runs(site, run))
     }
 
-    /// What a task is at; `None` once it is done.
+    /// The current activity of a task; `None` once it has ended.
     pub fn what_is_done_by(&self, id: TaskId) -> Option<String> {
         let tasks = self.tasks.tasks.borrow();
         tasks.get(&id).map(|task| format!("{} {}", task.name, task.doing))
     }
 
-    /// What every task is at that does not belong to a site, and so should come to an end.
+    /// The activities of all tasks that do not belong to a site, and so should end.
     pub fn foreground(&self) -> Vec<String> {
         let background = self.site_tasks();
         let tasks = self.tasks.tasks.borrow();
@@ -219,7 +219,7 @@ impl World {
         foreground.map(|(_, task)| format!("{} {}", task.name, task.doing)).collect()
     }
 
-    /// Waits for some virtual time.
+    /// Waits for `ns` nanoseconds of virtual time.
     pub async fn sleep(&self, ns: u64) {
         let until = Time(self.now().0 + ns);
         let mut noted = false;
@@ -235,14 +235,14 @@ impl World {
         .await;
     }
 
-    /// Stops the current task where it is, in the middle of whatever it does, for some virtual time.
+    /// Pauses the current task for `ns` nanoseconds of virtual time, at any place in its code.
     pub fn pause(&self, stack: Stack<'_>, ns: u64) {
         let until = Time(self.now().0 + ns);
         self.agenda.borrow_mut().add(until, Event::Resume(self.tasks.current.get()));
         self.park(stack);
     }
 
-    /// Stops the current task where it is until [`World::resume`] is called for it.
+    /// Pauses the current task until [`World::resume`] is called for it.
     pub fn park(&self, stack: Stack<'_>) {
         let current = self.tasks.current.get();
         if let Some(task) = self.tasks.tasks.borrow_mut().get_mut(&current) {
@@ -251,14 +251,14 @@ impl World {
         stack.0.suspend(());
     }
 
-    /// Keeps a task from going on, wherever it is, until [`World::resume`] is called for it.
+    /// Keeps a task from being polled until [`World::resume`] is called for it.
     pub(super) fn stand(&self, id: TaskId) {
         if let Some(task) = self.tasks.tasks.borrow_mut().get_mut(&id) {
             task.paused = true;
         }
     }
 
-    /// Lets a task go on that has stopped.
+    /// Continues a paused task.
     pub fn resume(self: &Rc<World>, id: TaskId) {
         let missed = {
             let mut tasks = self.tasks.tasks.borrow_mut();
@@ -275,7 +275,7 @@ impl World {
         }
     }
 
-    /// True if a task has stopped half-way.
+    /// True if a task is paused.
     pub fn is_paused(&self, id: TaskId) -> bool {
         self.tasks.tasks.borrow().get(&id).is_some_and(|task| task.paused)
     }
@@ -312,12 +312,12 @@ impl World {
         let mut tasks = self.tasks.tasks.borrow_mut();
         match tasks.get_mut(&id) {
             Some(task) if done == Some(false) => task.body = Some(body),
-            // It is done, or was killed while it ran.
+            // It has ended, or was killed while it ran.
             _ => drop(tasks.remove(&id)),
         }
     }
 
-    /// Runs code of the system; a panic there ends the run, with what it said.
+    /// Runs code of the system; a panic there ends the run, with its message.
     pub(super) fn guarded<T>(&self, code: impl FnOnce() -> T) -> Option<T> {
         match catch_unwind(AssertUnwindSafe(code)) {
             Ok(done) => Some(done),

@@ -1,4 +1,4 @@
-//! What happened, line by line: a hash of all of it, and the last lines for a person.
+//! The trace: a hash of all its lines, and the last lines for a person.
 
 use isomer_design::Time;
 use std::collections::VecDeque;
@@ -8,7 +8,7 @@ use std::fmt::{Arguments, Write as _};
 pub(super) struct Trace {
     hash: u64,
     lines: VecDeque<String>,
-    /// How many lines are kept.
+    /// The number of lines that are kept.
     most: usize,
     spare: String,
 }
@@ -21,7 +21,7 @@ impl Default for Trace {
 }
 
 impl Trace {
-    /// Keeps so many lines, the last ones.
+    /// Sets the number of last lines that are kept.
     pub(super) fn keep(&mut self, most: usize) {
         self.most = most;
     }

@@ -1,8 +1,9 @@
-//! The way from the router to the sites: requests that take time, and answers that may never come.
+//! The transport from the router to the sites: requests that take time, and answers that may be
+//! lost.
 //!
-//! A request that reaches a site is carried out there as long as that run of the site lasts. If the
-//! site dies before its answer is back, or the request or its answer is lost, the router hears that
-//! the site stopped, and nobody can say whether the request was carried out.
+//! A request that reaches a site is carried out while that run of the site lasts. If the site
+//! crashes before its answer arrives, or the request or its answer is lost, the router gets
+//! [`Failure::Stopped`]. It is unknown then whether the request was carried out.
 
 use super::kafka::STALE_NS;
 use super::{Gate, World};
@@ -22,11 +23,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// After how long a router that hears nothing asks again.
+/// The interval, in nanoseconds, after which a router retries.
 const RETRY_NS: u64 = 3_000_000;
-/// So long a client waits for a node that is down.
+/// How long a client waits for a node that is down, in nanoseconds.
 const OUTAGE_NS: u64 = 100_000_000;
-/// A request that is given up is so within this time; so is one that was lost.
+/// The longest time after which a request is cancelled, or counts as lost, in nanoseconds.
 const GIVE_UP_NS: u64 = 4_000_000;
 
 /// See the [module documentation](self).
@@ -36,7 +37,7 @@ pub struct SimTransport {
 }
 
 impl SimTransport {
-    /// The way to the sites of a world.
+    /// The transport to the sites of a world.
     pub fn new(world: Rc<World>) -> SimTransport {
         SimTransport { world }
     }
@@ -45,7 +46,7 @@ impl SimTransport {
         &self.world
     }
 
-    /// Runs a transaction at a site, or lets it coordinate it, honestly.
+    /// Runs or coordinates a transaction at a site, without planted bugs.
     pub(crate) async fn execute_honestly(
         &self,
         site: SiteId,
@@ -62,7 +63,7 @@ impl SimTransport {
             living = Living { world: &self.world, site, run, procedure };
             request.body = Body::Here(&mut living);
         }
-        // Where locks wait for it, word of the publication may come late, or be lost with its site.
+        // The publication, for which row locks wait, may arrive late, or be lost with its site.
         let is_late = !matches!(request.body, Body::Here(_)) && self.world.chance(500);
         let mut late = None;
         let execution = async {
@@ -93,7 +94,7 @@ impl SimTransport {
         }
     }
 
-    /// Asks a site something that takes no note in the trace.
+    /// Sends a request that is not in the trace.
     async fn ask<A>(
         &self,
         site: SiteId,
@@ -107,13 +108,13 @@ impl SimTransport {
         if self.returns(site, run).await { answer.unwrap_or(Err(stopped)) } else { Err(stopped) }
     }
 
-    /// A client's request on its way to a site; `None` if it is lost, or finds the site down. Where nodes have the sites,
-    /// it may come to the process that had it before.
+    /// A client's request travels to a site; `None` if it is lost, or the site is down. If sites
+    /// are at nodes, it may reach the process that had the site before.
     async fn arrive(&self, site: SiteId) -> Option<(Arc<Site>, u64)> {
         self.arrive_at(site, World::run_for_client).await
     }
 
-    /// The same of what processes ask each other: that comes to the one that was met last.
+    /// The same for requests between processes, which go to the process that connected last.
     async fn arrive_at_last(&self, site: SiteId) -> Option<(Arc<Site>, u64)> {
         self.arrive_at(site, World::run_of).await
     }
@@ -131,7 +132,7 @@ impl SimTransport {
         self.world.pass(Gate::Requests(site)).await;
         let mut run = find(&self.world, site);
         let until = self.world.now().0 + OUTAGE_NS;
-        // Who finds a process down waits for it a while.
+        // The sender waits for a process that is down.
         while run.is_none() && self.world.node_of(site).is_some() && self.world.now().0 < until {
             self.world.sleep(RETRY_NS).await;
             run = find(&self.world, site);
@@ -142,8 +143,8 @@ impl SimTransport {
         Some((self.world.site_in(site, run?)?, run?))
     }
 
-    /// Lets a site work on a request, for as long as it runs; or, by chance, for a shorter time: the
-    /// connection breaks, and the site drops what it was doing, wherever that was.
+    /// Lets a site work on a request while it runs, or, by chance, for a shorter time: then the
+    /// connection breaks, and the site drops the request in whatever state it is.
     async fn patiently<F: Future>(&self, site: SiteId, run: u64, work: F) -> Option<F::Output> {
         let give_up = self.world.chance(self.world.manners().give_up_per_mille);
         let cancel = self.world.sleep(if give_up { self.world.draw(0..GIVE_UP_NS) } else { 0 });
@@ -160,7 +161,7 @@ impl SimTransport {
         done
     }
 
-    /// True if something is lost on its way, after the time in which whoever sent it gives up.
+    /// True if a message is lost; returns after the sender's timeout.
     async fn is_lost(&self) -> bool {
         let lost = self.world.chance(self.world.manners().lose_per_mille);
         if lost {
@@ -169,7 +170,7 @@ impl SimTransport {
         lost
     }
 
-    /// An answer on its way back; `false` if it is lost, or dies with its site.
+    /// An answer travels back; false if it is lost, or its site crashes.
     async fn returns(&self, site: SiteId, run: u64) -> bool {
         if self.is_lost().await {
             self.world.note(format_args!("an answer of {site} is lost"));
@@ -306,7 +307,7 @@ impl Transport for SimTransport {
     }
 }
 
-/// A procedure that ends with the run of its site.
+/// A procedure that fails if the run of its site has ended.
 struct Living<'p> {
     world: &'p World,
     site: SiteId,
@@ -318,13 +319,13 @@ impl Procedure for Living<'_> {
     fn run(&mut self, txn: &mut Txn<'_>) -> Result<(), Abort> {
         self.world.enter_place(self.site, self.run);
         self.procedure.run(txn)?;
-        // The site may have died while the procedure had stopped half-way.
+        // The site may have crashed while the procedure was paused.
         let lives = self.world.runs(self.site, self.run);
         if lives { Ok(()) } else { Err(Abort::because("the site died")) }
     }
 }
 
-/// What is asked of a participant, in a few words.
+/// A request to a participant, in a few words.
 fn part_words(part: &Part) -> String {
     match part {
         Part::Enter { txn, footprint, .. } => format!("enter {txn}: {footprint}"),

@@ -1,4 +1,4 @@
-//! Clients of a script: a transaction is a task that stops in its procedure and waits for statements.
+//! Clients of a script: a transaction is a task whose procedure is paused until the next statement.
 
 use super::show;
 use isomer_cluster::open::{Isolation, LockMode, OpenError};
@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-/// What a client asks of its transaction.
+/// A request of a client to its transaction.
 #[derive(Clone)]
 pub(crate) enum Statement {
     Get(TableId, Key),
@@ -31,21 +31,21 @@ pub(crate) enum Statement {
     Rollback,
 }
 
-/// A client: its session, and the transaction that is open, if any.
+/// A client: its session, and its open transaction, if any.
 pub(crate) struct Desk {
     client: Rc<RefCell<Option<Client>>>,
     open: Rc<RefCell<Open>>,
     task: TaskId,
-    /// What it was last seen waiting for.
+    /// The wait that was last shown.
     waits: String,
 }
 
-/// What goes between the script and the procedure.
+/// The exchange between the script and the procedure.
 #[derive(Default)]
 struct Open {
     statements: VecDeque<Statement>,
     answers: Vec<String>,
-    /// Of an open transaction that waits for a statement.
+    /// Wakes an open transaction that waits for a statement.
     waker: Option<Waker>,
 }
 
@@ -55,24 +55,24 @@ impl Desk {
         Desk { client, open: Rc::default(), task: 0, waits: String::new() }
     }
 
-    /// True while a transaction has not come to its end.
+    /// True until a transaction has ended.
     pub(crate) fn is_open(&self, world: &World) -> bool {
         self.task != 0 && !world.is_done(self.task)
     }
 
-    /// Up to when the client has seen the database, if no transaction is open.
+    /// The latest time that the client has seen, if no transaction is open.
     pub(crate) fn seen(&self) -> Time {
         self.client.borrow().as_ref().map_or(Time::ZERO, Client::seen)
     }
 
-    /// The client hears of what another has seen.
+    /// Raises the client's session to the time that another client has seen.
     pub(crate) fn has_seen(&self, time: Time) {
         if let Some(client) = &mut *self.client.borrow_mut() {
             client.has_seen(time);
         }
     }
 
-    /// Takes a line of the script.
+    /// Carries out a line of the script.
     pub(crate) fn hear(&mut self, cluster: &Rc<Cluster>, line: &str) -> Result<(), Box<dyn Error>> {
         let world = &cluster.world;
         let isolation = match line {
@@ -101,20 +101,20 @@ impl Desk {
         self.begin(cluster, footprint, statements)
     }
 
-    /// Hands a statement to the open transaction.
+    /// Passes a statement to the open transaction.
     pub(crate) fn tell(&self, world: &Rc<World>, statement: Statement) {
         self.open.borrow_mut().statements.push_back(statement);
         self.wake(world);
     }
 
-    /// Lets the procedure look around.
+    /// Continues the procedure.
     pub(crate) fn wake(&self, world: &Rc<World>) {
         world.resume(self.task);
         let waker = self.open.borrow_mut().waker.take();
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// What there is to say since the last call.
+    /// The output since the last call.
     pub(crate) fn news(&mut self, world: &World) -> Vec<String> {
         let mut news = std::mem::take(&mut self.open.borrow_mut().answers);
         let waits = match world.what_is_done_by(self.task) {
@@ -132,7 +132,7 @@ impl Desk {
         news
     }
 
-    /// Begins a transaction whose statements come one by one.
+    /// Begins a transaction whose statements arrive one by one.
     fn begin_open(&mut self, cluster: &Rc<Cluster>, isolation: Isolation) {
         let (cluster, open) = (cluster.clone(), self.open.clone());
         self.task = cluster.world.clone().spawn(String::new(), async move {

@@ -1,4 +1,4 @@
-//! The script runner: commands in, what they caused out.
+//! The script runner: from commands to their effects.
 
 mod client;
 mod show;
@@ -31,13 +31,13 @@ const SETTLE_NS: u64 = 500_000_000;
 pub(crate) struct Runner {
     cluster: Option<Rc<Cluster>>,
     desks: BTreeMap<String, Desk>,
-    /// Operators that wait in the background: what they were asked for, and what came of it.
+    /// Operators in the background: their commands, and the results.
     operators: Vec<Operator>,
-    /// Which sites share a process, in what is opened next.
+    /// The sites of each process, for the next `open`.
     domains: Domains,
 }
 
-/// What an operator is asked for.
+/// The command of an operator.
 enum Wanted {
     Change(Change),
     Backups(TableId, Backups),
@@ -47,7 +47,7 @@ struct Operator {
     name: String,
     task: TaskId,
     result: Rc<RefCell<Option<String>>>,
-    /// What it was last seen waiting for.
+    /// The wait that was last shown.
     waits: String,
 }
 
@@ -59,7 +59,8 @@ impl goldenscript::Runner for Runner {
         for argument in &command.args {
             line = format!("{line} {argument}");
         }
-        // A client or operator is named in the line itself, so that it does not prefix what others do.
+        // A line names the client or operator itself, so that the name does not prefix other
+        // output.
         let (quiet, line) = match line.strip_prefix("quietly ") {
             Some(line) => (true, line),
             None => (false, &line[..]),
@@ -174,7 +175,7 @@ impl Runner {
             sites.insert(site(at)?);
             let Some((table, start)) = place.strip_suffix(']').and_then(|p| p.split_once('['))
             else {
-                continue; // A site that holds nothing yet.
+                continue; // A site without partitions yet.
             };
             name = table;
             let start = if start.is_empty() { Key::min() } else { Key::int(start.parse()?) };
@@ -265,7 +266,7 @@ impl Runner {
         Ok(String::new())
     }
 
-    /// `s1 s2`: their process is gone, and others take over.
+    /// `s1 s2`: their process fails, and others take over.
     fn gone(&mut self, rest: &str) -> Answer {
         let sites = rest.split(' ').map(site).collect::<Result<Vec<SiteId>, _>>()?;
         sites.iter().for_each(|site| self.world().crash_hard(*site));
@@ -280,7 +281,7 @@ impl Runner {
         Ok(String::new())
     }
 
-    /// `s1 s2`: they start again, and are readmitted.
+    /// `s1 s2`: they restart, and rejoin.
     fn returns(&mut self, rest: &str) -> Answer {
         let sites = rest.split(' ').map(site).collect::<Result<Vec<SiteId>, _>>()?;
         sites.iter().for_each(|site| self.world().start(*site));
@@ -296,7 +297,7 @@ impl Runner {
         Ok(String::new())
     }
 
-    /// Has an operator do something in the background, and say what came of it.
+    /// Runs an operator's command in the background, and shows its result.
     fn operate(&mut self, work: impl AsyncFnOnce(&Cluster) -> String + 'static) {
         let cluster = self.cluster().clone();
         let result: Rc<RefCell<Option<String>>> = Rc::default();
@@ -405,13 +406,13 @@ impl Runner {
         Ok(done.ok_or_else(|| self.world().panicked().unwrap_or("it does not end".into()))?)
     }
 
-    /// What the last command caused, in words.
+    /// The effects of the last command, in words.
     fn happened(&mut self) -> String {
         let mut output = String::new();
         let mut said = BTreeSet::new();
         for line in self.world().take_lines() {
             let line = tidy(line.get(12..).unwrap_or_default());
-            // Clients say themselves what they were told.
+            // Clients show their answers themselves.
             let told = [" committed ", " refused write", " refused read"];
             if !told.iter().any(|words| line.contains(words)) && said.insert(line.clone()) {
                 output += &format!("{line}\n");

@@ -1,4 +1,4 @@
-//! What a script can look at: the router's design, what sites hold, their rows and their logs.
+//! The commands `show …`: the router's design, the partitions of sites, their rows and their logs.
 
 use super::Answer;
 use super::words::{everything, site};
@@ -58,7 +58,7 @@ fn holdings(cluster: &Cluster) -> String {
     text
 }
 
-/// Rows that are not all alike are what scripts are about: those that were written after loading.
+/// Shows only rows whose value differs from 100, the value of loaded rows.
 fn copies(cluster: &Rc<Cluster>) -> Answer {
     let output = Rc::new(RefCell::new(String::new()));
     let (slot, reader) = (output.clone(), cluster.clone());

@@ -1,4 +1,4 @@
-//! Words of a script: sites by name, and lines of the trace made fit for a reader.
+//! Formats of a script: names of sites, and readable lines of the trace.
 
 use isomer_design::{Backups, KeyRange, SiteId};
 use std::error::Error;
@@ -9,7 +9,7 @@ pub(super) fn site(text: &str) -> Result<SiteId, Box<dyn Error>> {
     Ok(SiteId(number.parse()?))
 }
 
-/// Names the table, and leaves out times and counters that say nothing to a reader.
+/// Names the table, and removes times and counters that tell a reader nothing.
 pub(super) fn tidy(line: &str) -> String {
     let mut tidied = String::new();
     let mut rest = line;
@@ -40,7 +40,7 @@ pub(super) fn tidy(line: &str) -> String {
     }
 }
 
-/// False for a message that is but a heartbeat.
+/// False for a heartbeat.
 pub(super) fn says_something(envelope: &str) -> bool {
     !envelope.starts_with("feed") || envelope.contains(',')
 }

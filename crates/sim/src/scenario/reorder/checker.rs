@@ -1,7 +1,8 @@
-//! What must be true of a table in two orders, at each commit: every row is once in each order that is whole, with the
-//! same value in both, and each index has just the entries of its order's rows.
+//! Invariants of a table with two layouts, checked at each commit. Every row is once in each
+//! complete layout, with the same value in both, and each index has exactly the entries of its
+//! layout's rows.
 //!
-//! From the logs alone: what clients were told of it is looked at by the other checkers.
+//! Uses the logs only: the other checkers compare them with the answers to clients.
 
 use super::super::Run;
 use super::{Order, id_of};
@@ -14,7 +15,7 @@ type Tables = BTreeMap<TableId, BTreeMap<Key, Value>>;
 /// See the [module documentation](self).
 ///
 /// # Errors
-/// A sentence that says when what was wrong.
+/// A sentence with the time and the violation.
 pub(crate) fn check(run: &Run, history: &History) -> Result<(), String> {
     let Some(orders) = run.orders.get() else { return Ok(()) };
     let agreements = orders.agreements.borrow();
@@ -28,7 +29,7 @@ pub(crate) fn check(run: &Run, history: &History) -> Result<(), String> {
                 None => rows.remove(&written.key),
             };
         }
-        // Several commits may have one time.
+        // Several commits may have the same time.
         if commits.peek().is_some_and(|next| next.time == commit.time) {
             continue;
         }
@@ -57,7 +58,8 @@ fn agree(tables: &Tables, orders: &[Order; 2]) -> Result<(), String> {
     Ok(())
 }
 
-/// The rows of an order by their ids, each of them once, at its place, with its entries.
+/// The rows of a layout by their ids. Fails unless each is there once, at its place, with its
+/// entries.
 fn rows(tables: &Tables, order: &Order) -> Result<BTreeMap<i64, Value>, String> {
     let none = BTreeMap::new();
     let of = |table: TableId| tables.get(&table).unwrap_or(&none);

@@ -1,4 +1,4 @@
-//! Clients of a table in one order or two.
+//! Clients of a table with one or two layouts.
 
 use super::super::Run;
 use super::{IDS, Order, Plan, begin, id_of};
@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 const WRITERS: u64 = 4;
 const READERS: u64 = 2;
-/// A row that moves is looked for so often.
+/// The most attempts to find a row that moves.
 const LOOKS_MAX: usize = 20;
 
 pub(super) fn start(run: &Rc<Run>) -> Vec<TaskId> {
@@ -40,7 +40,7 @@ async fn go(run: &Rc<Run>, number: u64) {
     }
 }
 
-/// Ends a transaction: it is rolled back if it has failed, or if the process dies.
+/// Ends a transaction: rolls it back if it has failed, or if the process has died.
 async fn end(run: &Run, open: Statements, done: Result<(), OpenError>) {
     match done {
         Ok(()) if run.orders().is_down.get() => open.roll_back("the process has died"),
@@ -75,7 +75,7 @@ async fn changes(run: &Run, open: &mut Statements, plan: &Plan) -> Result<(), Op
     Ok(())
 }
 
-/// Gives a row a value, wherever it is; without one, deletes it.
+/// Gives a row a value, or deletes it, in all layouts.
 pub(super) async fn put(
     open: &mut Statements,
     plan: &Plan,
@@ -92,7 +92,7 @@ pub(super) async fn put(
         open.replace(*rows, place, None, expect)?;
     }
     if let Some((rows, place, value)) = after.first() {
-        // Where it was found, it is as it was read then.
+        // At the place where the row was found, the expectation of that read holds.
         let is_there = before.first().is_some_and(|(_, before, _)| before == place);
         let expect = match is_there || own.ids.is_none() {
             true => expect,
@@ -117,7 +117,7 @@ pub(super) async fn put(
     Ok(())
 }
 
-/// Locks a row at its place, wherever that is, or what is to be its id; its value, and what that is of.
+/// Locks a row at its place, or its id if there is no row; returns its value and its version.
 async fn find(
     open: &mut Statements,
     own: &Order,
@@ -134,7 +134,7 @@ async fn find(
                 let place = Key::ints(&place[1..]);
                 debug_assert_eq!(id_of(&place), id);
                 let found = open.lock(own.rows, &place, LockMode::Exclusive).await?;
-                // Whoever was waited for may have moved it.
+                // The transaction that held the lock may have moved the row.
                 if found.0.is_some() {
                     return Ok(found);
                 }
@@ -149,7 +149,7 @@ async fn find(
     Err(OpenError::Changed)
 }
 
-/// Scans all there is, once or twice. Who reads by a plan says so until it is done.
+/// Scans the whole table, once or twice. Registers the version of the plan while it reads.
 async fn read(run: &Run, number: u64) {
     let (world, orders) = (run.world(), run.orders());
     let isolation = match world.chance(500) {

@@ -1,7 +1,8 @@
-//! One change of order after the other, as [`Reorder`] says; each to its end, or given up; or cut short by the death of
-//! the process.
+//! Runs changes of the layout one after the other, as [`Reorder`] says. Each runs to its end, or is
+//! abandoned, or is cut short by the death of the process.
 //!
-//! Here are the planted bugs: steps that are said to be done and were not, and a copy without locks.
+//! The planted bugs are here: steps that are reported as done and were not, and a copy without
+//! locks.
 
 use super::super::Run;
 use super::{Agreement, Beside, By, Order, Plan, begin, enter_catalog, id_of, make, restart};
@@ -15,18 +16,19 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// From one change to the next, at most.
+/// The longest interval between changes, in nanoseconds.
 const IDLE_NS: u64 = 20_000_000;
-/// Who waits for others to end looks so often.
+/// The interval between checks of a wait, in nanoseconds.
 const LOOK_NS: u64 = 500_000;
-/// A moment without writers is looked for so often, before it is asked for.
+/// How many times the table lock is tried without waiting before it is requested.
 const LOOKS: usize = 3;
-/// What has surely not been written is tried again so often, each time after so long, at most.
+/// The most attempts of a step that has certainly had no effect; the pauses between them are at
+/// most [`PAUSE_NS`].
 const TRIES_MAX: usize = 10;
 const PAUSE_NS: u64 = 20_000_000;
-/// The rows are few, and so are those of a batch.
+/// The most rows of a batch, as the table has few.
 const ROWS_MAX: u64 = 10;
-/// Of a thousand steps, before so many the process dies.
+/// Before how many of a thousand steps the process dies.
 const DIES_PER_MILLE: u64 = 10;
 
 type World = crate::world::World;
@@ -55,11 +57,11 @@ pub(super) async fn go(run: &Rc<Run>) {
     }
 }
 
-/// What came of a change.
+/// The result of a change.
 enum End {
     /// It was made.
     Whole,
-    /// It was not, and is to be undone.
+    /// It was not made, and must be undone.
     GivenUp,
     /// The process died.
     Dead,
@@ -69,7 +71,7 @@ struct Change<'r> {
     run: &'r Rc<Run>,
     now: Rc<Plan>,
     new: Order,
-    /// Keeps writers out of the table.
+    /// Holds the table lock, which keeps writers out.
     closed: Option<Txn>,
 }
 
@@ -151,7 +153,7 @@ impl Change<'_> {
             tries += 1;
             match copied {
                 Ok(copied) => break copied,
-                // It may come late, over what is written from now on.
+                // The commit may still arrive, and overwrite later writes.
                 Err(error) if is_committed && is_unknown(&error) => return Err(error),
                 Err(error) if tries == TRIES_MAX => return Err(error),
                 Err(_) => world.sleep(world.draw(0..PAUSE_NS)).await,
@@ -166,7 +168,7 @@ impl Change<'_> {
         Ok(Came::Copied(copied, world.now().0 - begun.0))
     }
 
-    /// What came of it; true if it was to be committed.
+    /// The result of one attempt; true if it reached its commit.
     async fn copy_once(&self, batch: &Batch) -> (bool, Result<Copied, OpenError>) {
         if self.world().plant() == Some(Plant::UnlockedCopy) {
             return (true, self.copy_unlocked(batch).await);
@@ -186,7 +188,7 @@ impl Change<'_> {
         (true, open.commit().await.map(|_| copied))
     }
 
-    /// The planted bug: rows are copied as they were a moment ago.
+    /// The planted bug: copies the rows of a slightly older snapshot.
     async fn copy_unlocked(&self, batch: &Batch) -> Result<Copied, OpenError> {
         let gateway = &self.run.cluster.gateway;
         let mut reader = gateway.begin(Isolation::ReadCommitted, Arc::default());
@@ -278,7 +280,7 @@ impl Change<'_> {
         }
     }
 
-    /// Leaves the table as it was, also if nobody knows what the catalog has.
+    /// Restores the layout, also if the state of the catalog is unknown.
     async fn undo(&mut self) {
         let (orders, own) = (self.run.orders(), self.now.own);
         if own != self.new {
@@ -295,7 +297,7 @@ impl Change<'_> {
     }
 }
 
-/// True if it may have been written all the same.
+/// True if the write may have taken effect.
 fn is_unknown(error: &OpenError) -> bool {
     matches!(error, OpenError::Database(error) if error.is_unknown())
 }

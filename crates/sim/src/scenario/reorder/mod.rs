@@ -1,22 +1,22 @@
-//! A table whose order changes again and again while clients read and write it, and everything fails: the protocol of
-//! [`isomer_cluster::reorder`], with a catalog of its own in the place of the server's.
+//! A table whose layout changes again and again while clients use it and all faults happen: the
+//! protocol of [`isomer_cluster::reorder`], with a simple catalog instead of the server's.
 //!
 //! ```text
 //!   rows             id → value                        by id:      7 → 42
 //!   by group         the value, modulo five, is the    by group:   (2, 7) → 42, and an index of ids: (7, 2, 7)
 //!                    group, so rows move when they     both:       an index of marks, the value modulo three
 //!                    change
-//!   catalog          one row, that says which order is the table's own; and in memory, what is beside it
+//!   catalog          one row with the table's own layout; the second layout is in memory only
 //! ```
 //!
 //! | task | what it does |
 //! | --- | --- |
-//! | [`client`] | transactions of rows that come, change, move and go, in all orders that there are; scans |
-//! | [`job`] | one change of order after the other, to its end or given up |
-//! | the process | dies at any step of that, with all its clients, and begins anew with what the catalog's row says |
-//! | the operator | cuts, merges and moves the partitions of all this |
+//! | [`client`] | transactions that insert, update, move and delete rows in all layouts; scans |
+//! | [`job`] | one change of the layout after the other; each is finished or abandoned |
+//! | the process | dies at any step of a change, with all its clients, and restarts from the catalog's row |
+//! | the operator | splits, merges and moves the partitions of these tables |
 //!
-//! What is checked beside all else is in [`checker`].
+//! The invariants of the layouts are in [`checker`].
 
 mod checker;
 mod client;
@@ -36,30 +36,30 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Ids are 0 up to this.
+/// Ids are 0 up to this, exclusive.
 const IDS: u64 = 24;
 const GROUPS: i64 = 5;
 const MARKS: i64 = 3;
-/// The table whose only row says which order is the present one.
+/// The table whose only row identifies the current layout.
 const CATALOG: TableId = TableId(900);
-/// Orders are kept in tables from here on.
+/// The number of the first table for a layout.
 const FIRST: u32 = 1000;
-/// A restart of the process looks so often whether all its clients have gone.
+/// The interval, in nanoseconds, at which a restart checks whether all clients have ended.
 const LOOK_NS: u64 = 200_000;
 
-/// What rows are found by.
+/// The key of the rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum By {
     Id,
     Group,
 }
 
-/// An order of the rows, and where it is kept.
+/// A layout of the rows, and its tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Order {
     by: By,
     rows: TableId,
-    /// The index of ids, where rows are not found by these.
+    /// The index of ids, if these are not the key.
     ids: Option<TableId>,
     marks: TableId,
 }
@@ -72,7 +72,7 @@ impl Order {
         }
     }
 
-    /// What is kept of a row, beginning with the row.
+    /// The row and the index entries of a row, in this order.
     fn entries(&self, id: i64, value: Value) -> Entered {
         let place = self.place(id, value);
         let with = |first: i64| {
@@ -98,7 +98,7 @@ fn id_of(place: &Key) -> i64 {
         .expect("a place ends with the id")
 }
 
-/// What the process knows of the table.
+/// The state of the table in the process.
 #[derive(Debug)]
 struct Plan {
     version: u64,
@@ -106,31 +106,31 @@ struct Plan {
     beside: Option<Beside>,
 }
 
-/// Another order, and whether rows are added to it, or only removed.
+/// A second layout, and whether writers maintain it, or only remove from it.
 #[derive(Clone, Copy, Debug)]
 struct Beside {
     order: Order,
     is_entered: bool,
 }
 
-/// A time in which both orders were to agree.
+/// A period in which both layouts must agree.
 struct Agreement {
     orders: [Order; 2],
     from: Time,
     until: Option<Time>,
 }
 
-/// What the tasks share.
+/// The state that the tasks share.
 pub(crate) struct Orders {
     plan: RefCell<Rc<Plan>>,
     next_table: Cell<u32>,
-    /// What the values of the catalog's row mean.
+    /// The layout of each value of the catalog's row.
     meanings: RefCell<BTreeMap<Value, Order>>,
-    /// The process is down: its clients are gone, or about to go.
+    /// The process is down: its clients have ended, or are about to.
     is_down: Cell<bool>,
-    /// How many of them are in a transaction.
+    /// The number of clients in a transaction.
     at_work: Cell<u64>,
-    /// By which version of the plan each reader reads.
+    /// The version of the plan that each reader uses.
     readers: RefCell<BTreeMap<u64, u64>>,
     agreements: RefCell<Vec<Agreement>>,
     switches: Cell<u64>,
@@ -142,7 +142,7 @@ impl Orders {
         self.plan.borrow().clone()
     }
 
-    /// All who begin from here on work with this.
+    /// Sets the plan of all transactions that begin from now on.
     fn publish(&self, own: Order, beside: Option<Beside>) {
         let version = self.plan().version + 1;
         *self.plan.borrow_mut() = Rc::new(Plan { version, own, beside });
@@ -152,7 +152,7 @@ impl Orders {
         self.plan.borrow().version == plan.version
     }
 
-    /// Two orders are both written to no longer.
+    /// Both layouts are no longer written.
     fn disagree(&self, now: Time) {
         let mut agreements = self.agreements.borrow_mut();
         for agreement in agreements.iter_mut().filter(|agreement| agreement.until.is_none()) {
@@ -160,13 +160,13 @@ impl Orders {
         }
     }
 
-    /// How often rows were switched to another order, and how often the process began anew.
+    /// The numbers of switches of the layout and of restarts of the process.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.switches.get(), self.restarts.get())
     }
 }
 
-/// Makes the table, with rows.
+/// Creates the table, with rows.
 pub(super) fn load(run: &Rc<Run>) -> Result<(), String> {
     if !run.draw.reshards {
         return Ok(());
@@ -219,7 +219,7 @@ fn begin(run: &Run, isolation: Isolation) -> Statements {
     open
 }
 
-/// Makes the tables of an order.
+/// Creates the tables of a layout.
 async fn make(run: &Run, by: By, next: &Cell<u32>) -> Result<Order, String> {
     let id = || TableId(next.replace(next.get() + 1));
     let (rows, marks) = (id(), id());
@@ -246,14 +246,14 @@ async fn create(run: &Run, id: TableId, what: &str) -> Result<(), String> {
     run.cluster.create_table(id, schema, partitions).await
 }
 
-/// Writes which order is the present one.
+/// Writes the current layout to the catalog.
 async fn enter_catalog(run: &Run, meaning: Value) -> Result<(), OpenError> {
     let mut open = begin(run, Isolation::ReadCommitted);
     open.put(CATALOG, &Key::int(0), Some(meaning)).await?;
     open.commit().await.map(drop)
 }
 
-/// Reads it.
+/// Reads the current layout from the catalog.
 async fn read_catalog(run: &Run) -> Result<Order, OpenError> {
     let mut open = begin(run, Isolation::ReadCommitted);
     let (value, _) = open.lock(CATALOG, &Key::int(0), LockMode::Exclusive).await?;
@@ -261,7 +261,7 @@ async fn read_catalog(run: &Run) -> Result<Order, OpenError> {
     Ok(meanings[&value.expect("the row was loaded")])
 }
 
-/// The process dies, and begins anew.
+/// The process dies, and restarts.
 async fn restart(run: &Run) {
     let (world, orders) = (run.world(), run.orders());
     world.note(format_args!("the process dies"));
@@ -283,7 +283,7 @@ async fn restart(run: &Run) {
     orders.is_down.set(false);
 }
 
-/// Changes the design of the orders at random.
+/// Changes the design of these tables at random.
 async fn operate(run: &Run) {
     let world = run.world();
     while run.draw.change_every_ns > 0 && !run.stopping.get() {

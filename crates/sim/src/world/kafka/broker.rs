@@ -1,13 +1,13 @@
-//! What goes on between a process and the brokers: records that are sent, and sent again, and what is read.
+//! The traffic between a process and the brokers: records, their retries, and reads.
 //!
 //! ```text
 //!   process ──┬┄┄ delay ┄┄▶ leader appends ┄┄ delay ┄┄▶ safe ┄┄ delay ┄┄▶ answered
 //!             └ no answer for a time: the same record once more, with its number
 //! ```
 //!
-//! A request is lost where the link is cut or no broker is available; so is what waits for replicas when the leader
-//! changes. A request that was sent arrives although its process has been killed since, half of the time. By chance one
-//! arrives twice, and an answer is lost, or does not say at which offset.
+//! A request is lost if the link is cut or no broker is available. Requests that wait for replicas
+//! are lost when the leader changes. After its process is killed, a request in flight arrives half
+//! of the time. By chance a request arrives twice, or an answer is lost or has no offset.
 
 use super::log::Link;
 use super::partition::{Appended, Partition, Records};
@@ -24,11 +24,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-/// After so long a client sends again what was not answered.
+/// The interval, in nanoseconds, after which a client repeats an unanswered request.
 const RESEND_NS: u64 = 15_000_000;
-/// Of a thousand answers to records that were there already, so many do not say where.
+/// How many of a thousand answers to records that were there already have no offset.
 const UNSAID_PER_MILLE: u64 = 500;
-/// A slow reader gets as few records at once, and a fast one as many.
+/// Bounds of the number of records that a reader gets at once.
 const FETCHED: (u64, u64) = (1, 30);
 
 /// A process's producer for one partition, and its reader.
@@ -37,13 +37,13 @@ pub(super) struct Client {
     pub(super) process: u64,
     pub(super) partition: Arc<Mutex<Partition>>,
     pub(super) link: Arc<Link>,
-    /// The number of the producer.
+    /// The identity of the producer.
     pub(super) producer: u64,
     /// The number of its last record.
     pub(super) sequence: Cell<u64>,
 }
 
-/// A record on its way.
+/// A record in flight.
 pub(super) struct Request {
     site: SiteId,
     process: u64,
@@ -57,21 +57,21 @@ pub(super) struct Request {
 
 #[derive(Default)]
 struct Answer {
-    /// It is written, at this offset.
+    /// The record is written, at this offset if the answer has one.
     written: Option<Option<Offset>>,
     waker: Option<Waker>,
 }
 
-/// A request whose record is at the leader, and not safe yet.
+/// A request whose record is at the leader, and not yet at all replicas.
 pub(super) struct Waiting {
     request: Rc<Request>,
     offset: Offset,
-    /// It says where it is.
+    /// The answer has the offset.
     is_said: bool,
 }
 
 impl World {
-    /// Sends a record until it is written; gives its offset, if that was said.
+    /// Sends a record until it is written; returns its offset, if an answer has it.
     pub(super) async fn produce(
         self: &Rc<World>,
         client: &Client,
@@ -106,7 +106,7 @@ impl World {
         }
     }
 
-    /// Puts a request on its way, by chance twice.
+    /// Sends a request, by chance twice.
     fn post(self: &Rc<World>, request: &Rc<Request>) {
         if request.link.is_cut() || self.chance(self.manners().lose_per_mille) {
             return;
@@ -131,7 +131,7 @@ impl World {
         let (offset, is_said) = match appended {
             Appended::At(offset) => (offset, true),
             Appended::Again(Some(offset)) => (offset, !self.chance(UNSAID_PER_MILLE)),
-            // A later one of its producer is there: nobody waits for this one.
+            // A later record of its producer is there, so this one has been answered.
             Appended::Again(None) => return,
         };
         if appended == Appended::At(offset) {
@@ -150,7 +150,7 @@ impl World {
         self.after(self.delay(), move || world.replicate(site, &brokers, leader, offset + 1));
     }
 
-    /// The replicas have what a leader had, if it leads still.
+    /// Replicas have received the leader's records up to an offset, if it still leads.
     pub(super) fn replicate(
         self: &Rc<World>,
         site: SiteId,
@@ -177,7 +177,7 @@ impl World {
         answered.into_iter().for_each(|waiting| self.answer_later(waiting));
     }
 
-    /// An answer on its way back.
+    /// Sends an answer back.
     fn answer_later(self: &Rc<World>, waiting: Waiting) {
         if self.chance(self.manners().lose_per_mille) {
             return;
@@ -193,7 +193,7 @@ impl World {
         });
     }
 
-    /// The partition's bounds, once somebody says them.
+    /// The partition's bounds, once a broker answers.
     pub(super) async fn ask_bounds(&self, client: &Client) -> (Offset, Offset) {
         loop {
             self.sleep(self.delay()).await;
@@ -204,7 +204,7 @@ impl World {
         }
     }
 
-    /// Some records from an offset on, once there is an answer; none if there are none now.
+    /// Some records from an offset on, once a broker answers; empty if there are none now.
     pub(super) async fn fetch(&self, client: &Client, from: Offset) -> Result<Records, String> {
         loop {
             self.sleep(self.delay()).await;
@@ -216,7 +216,7 @@ impl World {
         }
     }
 
-    /// Another broker leads a partition: it has what is safe, and by chance some of the rest.
+    /// Elects another leader. It has the safe records, and by chance some of the others.
     pub fn change_leader(self: &Rc<World>, site: SiteId) {
         let partition = self.partition_of(site);
         {
@@ -228,12 +228,12 @@ impl World {
             let lost = end - kept;
             self.note(format_args!("another broker leads the log of {site}: {lost} records lost"));
         }
-        // Who waited for the other one asks again.
+        // Their senders time out, and repeat them.
         self.kafka.waiting.borrow_mut().retain(|waiting| waiting.request.site != site);
         self.catch_up(site);
     }
 
-    /// Brokers of a partition answer from now on, or do not.
+    /// Sets whether the brokers of a partition answer.
     pub fn set_available(self: &Rc<World>, site: SiteId, is_available: bool) {
         let word = if is_available { "answer again" } else { "answer nobody" };
         self.note(format_args!("the brokers of {site}'s log {word}"));
@@ -243,7 +243,7 @@ impl World {
         }
     }
 
-    /// The replicas get what the leader has now.
+    /// Replicates all records that the leader has now.
     fn catch_up(self: &Rc<World>, site: SiteId) {
         let (world, partition) = (self.clone(), self.partition_of(site));
         let (leader, end) = {

@@ -1,4 +1,5 @@
-//! A log of a process in a modelled partition: the state machine of [`OwnedLog`], with the world's clock.
+//! The log of a process in a modelled partition: the state machine of [`OwnedLog`], with the
+//! world's clock.
 
 use super::partition::Partition;
 use crate::world::agenda::Clock;
@@ -14,10 +15,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-/// What is read at once of what is only in the partition.
+/// The number of records that a read of the partition returns at once.
 const READ_AT_ONCE: usize = 20;
 
-/// A process's way to the brokers.
+/// The connection of a process to the brokers.
 #[derive(Default)]
 pub(super) struct Link {
     is_cut: AtomicBool,
@@ -40,7 +41,7 @@ pub(super) struct SimLog {
     pub(super) partition: Arc<Mutex<Partition>>,
     pub(super) link: Arc<Link>,
     pub(super) clock: Arc<Clock>,
-    /// A planted bug: it shows what it has, whoever owns the log.
+    /// A planted bug: it serves reads without owning the log.
     pub(super) serves_always: Arc<AtomicBool>,
 }
 
@@ -49,7 +50,7 @@ impl SimLog {
         Duration::from_nanos(self.clock.now().0)
     }
 
-    /// The partition, if it can be asked.
+    /// Queries the partition, if a broker can be reached.
     fn reached<T>(
         &self,
         ask: impl FnOnce(&mut Partition) -> Result<T, String>,
@@ -91,7 +92,7 @@ impl Log for SimLog {
         self.owned.begin()
     }
 
-    /// Nothing: who drives it has time to wait.
+    /// Does nothing: the driver writes the records, which takes time.
     fn sync(&self) -> Result<Position, LogError> {
         self.failure().map_or(Ok(self.durable()), Err)
     }

@@ -6,25 +6,27 @@
 //!   node 2: process 2 ── site 2 ──────┘                             └─────────────────────────┘
 //! ```
 //!
-//! What decides who owns a log, what counts and what may be shown is the code of `isomer-kafka`
-//! ([`OwnedLog`](isomer_kafka::owned::OwnedLog), [`Opening`](isomer_kafka::owned::Opening)), unchanged; partitions, brokers
-//! and processes are models:
+//! The code of `isomer-kafka` decides who owns a log, which records count and which reads are
+//! allowed ([`OwnedLog`](isomer_kafka::owned::OwnedLog),
+//! [`Opening`](isomer_kafka::owned::Opening)). It is unchanged; partitions, brokers and processes
+//! are models:
 //!
-//! | module | what it models |
+//! | module | model |
 //! | --- | --- |
-//! | [`partition`] | records in order, what is safe, another leader, producers that repeat themselves |
-//! | [`broker`] | requests that are late, lost or doubled, brokers that do not answer, slow readers |
-//! | [`log`] | a log of one process |
-//! | [`process`] | processes that open, take sites from each other, are killed, stopped and paused |
+//! | [`partition`] | ordered records, safe records, changes of the leader, producers that retry |
+//! | [`broker`] | requests that are delayed, lost or duplicated, brokers that do not answer, slow readers |
+//! | [`log`] | the log of one process |
+//! | [`process`] | processes that open sites, take them from each other, are killed, stopped and paused |
 //!
-//! **Two at once.** When a process has claimed a site, the one before may still be there, paused or cut off. For as long as
-//! it is, some requests still go to it: clients may be connected to either. What sites say to each other goes to the new
-//! one only, as connections between processes do.
+//! **Two processes at once.** When a process has claimed a site, the former one may still run,
+//! paused or cut off. While it does, some client requests still go to it, because clients may be
+//! connected to either. Messages between sites go to the new one only, as connections between
+//! processes do.
 //!
-//! **Times** are shorter than in earnest: a lease is over after 40 ms, and not after 4 s.
+//! **Times** are shorter than in production: a lease lasts 40 ms instead of 4 s.
 //!
-//! Left out: a router that moves, the catalog's log, logs that fail as no broker has answered for minutes, clocks that go
-//! at different rates (`kafka/tests/simulation.rs` has those).
+//! **Left out.** A router that moves, the catalog's log, logs that fail because no broker has
+//! answered for minutes, and clocks with different rates (`kafka/tests/simulation.rs` has these).
 
 mod broker;
 mod log;
@@ -47,15 +49,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// A node: which process has its sites changes.
+/// A node: a fixed set of sites, run by one process at a time.
 pub type NodeId = u16;
 
-/// The lease of a world: so long an owner shows what it has, in nanoseconds.
+/// The lease of a world, in nanoseconds: how long an owner serves reads after a confirmation.
 pub const LEASE_NS: u64 = 40_000_000;
 /// A new owner waits this long, until the lease of the process before has ended.
 pub(super) const STALE_NS: u64 = 50_000_000;
 
-/// What a world has of nodes; nothing if its logs are on disks.
+/// The nodes of a world; empty if its logs are on disks.
 #[derive(Default)]
 pub(crate) struct Kafka {
     nodes: RefCell<BTreeMap<NodeId, Node>>,
@@ -63,31 +65,31 @@ pub(crate) struct Kafka {
     processes: RefCell<BTreeMap<u64, Process>>,
     /// Records that wait for replicas.
     waiting: RefCell<Vec<Waiting>>,
-    /// How many processes there were.
+    /// The number of processes that were started.
     begun: Cell<u64>,
-    /// How many sites were taken from a process that was there still.
+    /// The number of sites that were taken from a process that was still running.
     taken: Cell<u64>,
-    /// Runs of sites that stand still, as their processes do.
+    /// Runs of sites whose processes are paused.
     standing: RefCell<BTreeSet<(SiteId, u64)>>,
-    /// Procedures that would have gone on meanwhile.
+    /// Procedures whose continuation was due during the pause.
     held: RefCell<Vec<TaskId>>,
-    /// Messages that came there meanwhile.
+    /// Messages that arrived during the pause.
     stopped: RefCell<Vec<Envelope>>,
     serves_always: Arc<AtomicBool>,
 }
 
-/// A node, whichever process it is.
+/// A node, in all of its processes.
 struct Node {
     sites: BTreeMap<SiteId, Folders>,
-    /// A process is opening its sites, or has them.
+    /// The process that is opening its sites, or has them.
     process: Option<u64>,
 }
 
-/// The checkpoints of a site, in each folder that a process of its node had.
+/// The checkpoints of a site, in the folder of each process of its node.
 #[derive(Default)]
 struct Folders(Vec<MemoryCheckpoints>);
 
-/// How logs behave here: all is small, so that little is kept in memory and much is cut.
+/// Options with small sizes, so that little is kept in memory and much is cut.
 fn options() -> Options {
     let ms = Duration::from_millis;
     Options {

@@ -1,4 +1,4 @@
-//! A partition as its brokers have it: records in one order, how many of them are safe, and who has written what.
+//! A partition at its brokers: ordered records, the number of safe ones, and the producers.
 //!
 //! ```text
 //!   removed │ 0 │ 1 │ 2 │ 3 │ 4 │ 5 │ 6 │        the leader has all of these
@@ -6,12 +6,13 @@
 //!                  shown ─┘     └─ safe └─ the end
 //! ```
 //!
-//! What is **safe** all replicas have, and every later leader will. Another leader may have less of the rest, and at first
-//! **shows** less than is safe, as it does not know yet what the others have. Whoever has written a record that is there
-//! already is told so, and not written again: producers number their records.
+//! A record is **safe** if all replicas have it, so every later leader will. Another leader may
+//! lack some of the others, and at first **shows** less than the safe records, because it does not
+//! know yet what the other replicas have. A retry of a record that is there is acknowledged and not
+//! written again: producers number their records.
 //!
-//! Beside them is the **history**: the redo log that the safe records make, from the first one on, as any reader would put
-//! it together. It is what checkers look at.
+//! Beside the records is the **history**: the redo log that the safe records make, from the first
+//! one on, as any reader would assemble it. The checkers read it.
 
 use isomer_kafka::ownership::{Reader, Verdict};
 use isomer_kafka::record::{Head, Offset};
@@ -21,7 +22,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// All logs of a world are one database's.
+/// The database of all logs of a world.
 pub(super) const DATABASE: u128 = 1;
 
 /// Records with their offsets.
@@ -49,12 +50,12 @@ struct Record {
     sequence: u64,
 }
 
-/// What a record is to the leader that arrives there.
+/// The result of a record's arrival at the leader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Appended {
-    /// It is a new one.
+    /// It was new, and is at this offset.
     At(Offset),
-    /// It was there already: here, if it was the last one of its producer.
+    /// It was there already: at this offset, if it was the last one of its producer.
     Again(Option<Offset>),
 }
 
@@ -67,7 +68,7 @@ struct History {
 }
 
 impl Partition {
-    /// An empty one, for the log of this number. Its history is kept as `options` say.
+    /// An empty partition for the log of this number. `options` are those of its history.
     pub(super) fn new(number: u32, options: MemoryOptions) -> Partition {
         let history = History {
             reader: Reader::new(DATABASE, number, 0),
@@ -95,7 +96,7 @@ impl Partition {
         self.is_available = is_available;
     }
 
-    /// Which leader it has.
+    /// The number of the current leader.
     pub(super) fn leader(&self) -> u64 {
         self.leader
     }
@@ -105,17 +106,17 @@ impl Partition {
         self.records.len() as Offset
     }
 
-    /// So many records are safe.
+    /// The number of safe records.
     pub(super) fn safe(&self) -> Offset {
         self.safe
     }
 
-    /// The first record that a reader finds, and the one after the last.
+    /// The offset of the first record that a reader finds, and the one after the last.
     pub(super) fn bounds(&self) -> (Offset, Offset) {
         (self.begin, self.shown.max(self.begin))
     }
 
-    /// A record arrives at the leader.
+    /// Appends a record at the leader, unless it is a retry.
     pub(super) fn append(&mut self, producer: u64, sequence: u64, record: &[u8]) -> Appended {
         if let Some((last, offset)) = self.producers.get(&producer)
             && sequence <= *last
@@ -138,7 +139,7 @@ impl Partition {
         self.shown = self.safe;
     }
 
-    /// Another broker leads, which has the records up to `end`, and shows those up to `shown`.
+    /// Elects another leader, which has the records up to `end`, and shows those up to `shown`.
     pub(super) fn elect(&mut self, end: Offset, shown: Offset) {
         assert!(end >= self.safe && shown <= self.safe, "a leader has what is safe");
         self.records.truncate(end as usize);
@@ -150,7 +151,7 @@ impl Partition {
         }
     }
 
-    /// The records from an offset on, as many of those that are shown; an error if they were removed.
+    /// Up to `most` of the shown records from an offset on; an error if these were removed.
     pub(super) fn read(&self, from: Offset, most: usize) -> Result<Records, String> {
         if from < self.begin {
             return Err(format!("cannot be read at offset {from}: it begins at {}", self.begin));
@@ -164,12 +165,12 @@ impl Partition {
         self.begin = self.begin.max(offset.min(self.safe));
     }
 
-    /// The redo log that was ever written here.
+    /// The redo log of all records that were ever written here.
     pub(super) fn history(&self) -> &Arc<MemoryLog> {
         &self.history.log
     }
 
-    /// Why it cannot be read, if so.
+    /// Why the history cannot be read, if so.
     pub(super) fn broken(&self) -> Option<&String> {
         self.history.broken.as_ref()
     }

@@ -1,7 +1,7 @@
 //! Processes: each owns the logs of its node's sites, as far as it knows.
 //!
 //! ```text
-//!   start ──▶ opens: reads, claims, reads its claim ──▶ has the sites ──▶ finds out that another one has them: ends
+//!   start ──▶ opens: reads, claims, reads its claim ──▶ has the sites ──▶ learns of another owner: ends
 //!               ▲ refused: again                         │      ▲
 //!               └─────────────                   pause ──▶ stands still ──▶ resume
 //! ```
@@ -25,27 +25,27 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How often a process looks whether its logs are its own still.
+/// The longest interval at which a process checks whether it still owns its logs, in nanoseconds.
 const LOOK_NS: u64 = 25_000_000;
-/// After how long one that could not open its sites tries again.
+/// The pause before another attempt to open a site, in nanoseconds.
 const AGAIN_NS: u64 = 10_000_000;
 
-/// Of a thousand answers to an owner that a planted bug could spoil, so many it does.
+/// How many of a thousand suitable answers to an owner a planted bug corrupts.
 pub(super) const SPOILT_PER_MILLE: u64 = 300;
 
 /// See the [module documentation](self).
 pub(super) struct Process {
     node: NodeId,
     link: Arc<Link>,
-    /// Its sites, with the number of their runs.
+    /// Its sites, with the numbers of their runs.
     runs: Vec<(SiteId, u64)>,
     logs: Vec<Arc<SimLog>>,
-    /// What it does itself.
+    /// Its tasks, apart from those of its sites.
     tasks: Vec<TaskId>,
     is_paused: bool,
 }
 
-/// A site's log that a process has opened, and the folder that it has for it.
+/// A site's log that a process has opened, and its checkpoint folder.
 struct Opened {
     site: SiteId,
     client: Client,
@@ -65,7 +65,7 @@ impl Folders {
 }
 
 impl World {
-    /// From now on sites are at nodes, and their logs in partitions.
+    /// Assigns sites to nodes, and their logs to partitions, from now on.
     pub fn set_nodes(&self, nodes: &[Vec<SiteId>]) {
         for (node, sites) in (1..).zip(nodes) {
             for site in sites {
@@ -84,13 +84,13 @@ impl World {
         self.kafka.nodes.borrow().keys().copied().collect()
     }
 
-    /// The node that has a site; `None` if its log is on a disk.
+    /// The node of a site; `None` if its log is on a disk.
     pub(in crate::world) fn node_of(&self, site: SiteId) -> Option<NodeId> {
         let nodes = self.kafka.nodes.borrow();
         nodes.iter().find(|(_, node)| node.sites.contains_key(&site)).map(|(id, _)| *id)
     }
 
-    /// The process that a node is, or is about to be.
+    /// The current process of a node, which may still be opening its sites.
     pub fn process_of(&self, node: NodeId) -> Option<u64> {
         self.kafka.nodes.borrow().get(&node).and_then(|node| node.process)
     }
@@ -103,13 +103,14 @@ impl World {
         self.kafka.partitions.borrow()[&site].clone()
     }
 
-    /// The redo log that the safe records of a site's partition make; `None` if its log is on a disk.
+    /// The redo log that the safe records of a site's partition make; `None` if its log is on a
+    /// disk.
     pub(in crate::world) fn history_of(&self, site: SiteId) -> Option<Arc<isomer_log::MemoryLog>> {
         let partitions = self.kafka.partitions.borrow();
         partitions.get(&site).map(|partition| partition.lock().history().clone())
     }
 
-    /// How many sites were taken from processes that were there still.
+    /// The number of sites that were taken from a process that was still running.
     pub fn taken(&self) -> u64 {
         self.kafka.taken.get()
     }
@@ -125,7 +126,7 @@ impl World {
         }
     }
 
-    /// Starts a process for a node, which takes its sites from whoever has them.
+    /// Starts a process for a node, which takes the sites from the current process.
     pub fn start_process(self: &Rc<World>, node: NodeId) {
         let number = self.kafka.begun.get() + 1;
         self.kafka.begun.set(number);
@@ -134,7 +135,7 @@ impl World {
             let mut nodes = self.kafka.nodes.borrow_mut();
             nodes.get_mut(&node).expect("there is such a node").process.replace(number)
         };
-        // One that has not opened its sites yet is not waited for.
+        // A process that has not opened its sites yet is ended.
         let opening = |process: &Process| process.runs.is_empty();
         if let Some(before) = before
             && self.kafka.processes.borrow().get(&before).is_some_and(opening)
@@ -154,7 +155,7 @@ impl World {
         self.kafka.processes.borrow_mut().insert(number, process);
     }
 
-    /// Opens the logs of a node's sites, however often it takes.
+    /// Opens the logs of a node's sites; retries until all are open.
     async fn open_sites(self: &Rc<World>, node: NodeId, process: u64) -> Vec<Opened> {
         self.doing(|| "opens its sites".into());
         let sites: Vec<SiteId> = self.kafka.nodes.borrow()[&node].sites.keys().copied().collect();
@@ -173,7 +174,7 @@ impl World {
         opened
     }
 
-    /// Reads a log, claims it, and has the first record of the term written.
+    /// Reads a log, claims it, and writes the first record of the term.
     async fn open_log(
         self: &Rc<World>,
         node: NodeId,
@@ -224,7 +225,7 @@ impl World {
         let (first, end) = self.ask_bounds(client).await;
         let mut opening =
             Opening::new(site.to_string().into(), DATABASE, u32::from(site.0), first, options);
-        // A planted bug: the last record is passed over.
+        // A planted bug: the last record is skipped.
         let is_short = self.plant() == Some(Plant::WrongOffset) && end > first;
         let end_of_reading = end - u64::from(is_short);
         while opening.next() < end_of_reading {
@@ -251,7 +252,7 @@ impl World {
         Duration::from_nanos(self.now().0)
     }
 
-    /// Has everything written that was appended to a log so far, as a sync does.
+    /// Writes everything that has been appended to a log so far, as a sync does.
     async fn write_out(self: &Rc<World>, client: &Client, log: &SimLog) -> Result<(), LogError> {
         let end = log.end();
         loop {
@@ -290,7 +291,7 @@ impl World {
         Ok(())
     }
 
-    /// A process has opened its sites: from now on they are there.
+    /// Starts the sites of a process that has opened their logs.
     fn begin_serving(self: &Rc<World>, process: u64, opened: Vec<Opened>) {
         for Opened { site, client, log, checkpoints } in opened {
             let Some((run, site)) = self.install(site, log.clone(), checkpoints) else { return };
@@ -311,7 +312,7 @@ impl World {
         }
     }
 
-    /// Lets a new run of a site begin, whatever the run before does.
+    /// Starts a new run of a site, whatever its current run does.
     fn install(
         self: &Rc<World>,
         id: SiteId,
@@ -325,7 +326,7 @@ impl World {
         Some((self.run_of(id)?, site))
     }
 
-    /// Writes whenever there is something to write.
+    /// Writes whenever frames wait.
     fn drive_log(self: &Rc<World>, site: &Arc<Site>, client: Client, log: Arc<SimLog>) -> TaskId {
         let (world, site) = (self.clone(), site.clone());
         self.spawn(format!("log of {}", site.id()), async move {
@@ -340,7 +341,7 @@ impl World {
         })
     }
 
-    /// Looks now and then whether the logs of a process are its own still; if not, it ends.
+    /// Checks periodically whether a process still owns its logs; if not, ends it.
     async fn watch(self: &Rc<World>, process: u64) {
         loop {
             self.sleep(self.draw(1..LOOK_NS)).await;
@@ -365,7 +366,7 @@ impl World {
         }
     }
 
-    /// Stops the process of a node in good order: it releases its logs.
+    /// Stops the process of a node in an orderly way: it releases its logs.
     pub fn stop_process(self: &Rc<World>, node: NodeId) {
         let Some(number) = self.process_of(node) else { return };
         let logs = match self.kafka.processes.borrow().get(&number) {
@@ -413,7 +414,7 @@ impl World {
         self.after(0, move || world.let_held_go());
     }
 
-    /// Stops a process wherever it is, as SIGSTOP does.
+    /// Pauses a process at any place in its code, as SIGSTOP does.
     pub fn pause_process(&self, number: u64) {
         let mut processes = self.kafka.processes.borrow_mut();
         let Some(process) = processes.get_mut(&number).filter(|process| !process.is_paused) else {
@@ -426,7 +427,7 @@ impl World {
         tasks.chain(process.tasks.iter().copied()).for_each(|task| self.stand(task));
     }
 
-    /// Lets a paused process go on.
+    /// Continues a paused process.
     pub fn resume_process(self: &Rc<World>, number: u64) {
         let tasks: Vec<TaskId> = {
             let mut processes = self.kafka.processes.borrow_mut();
@@ -441,7 +442,7 @@ impl World {
             let tasks = process.runs.iter().flat_map(|(site, run)| self.tasks_of(*site, *run));
             tasks.chain(process.tasks.iter().copied()).collect()
         };
-        // Not in the middle of whatever does this.
+        // Deferred, so that it does not run inside of another task.
         let world = self.clone();
         self.after(0, move || {
             if !world.is_paused_process(number) {
@@ -455,7 +456,7 @@ impl World {
         self.kafka.processes.borrow().get(&number).is_some_and(|process| process.is_paused)
     }
 
-    /// What waited for processes that stood still goes on, if they do.
+    /// Continues everything that waited for paused processes, if these have continued.
     fn let_held_go(self: &Rc<World>) {
         let held = std::mem::take(&mut *self.kafka.held.borrow_mut());
         held.into_iter().for_each(|task| self.resume(task));
@@ -464,12 +465,12 @@ impl World {
         stopped.into_iter().for_each(|message| self.deliver(message));
     }
 
-    /// True while the process of a run stands still.
+    /// True while the process of a run is paused.
     pub(in crate::world) fn stands(&self, site: SiteId, run: u64) -> bool {
         self.kafka.standing.borrow().contains(&(site, run))
     }
 
-    /// Keeps a procedure that would go on while its process stands still; `false` if that goes.
+    /// Keeps a procedure from continuing while its process is paused; false if that is not paused.
     pub(in crate::world) fn holds_back(&self, task: TaskId, place: Option<(SiteId, u64)>) -> bool {
         let holds = place.is_some_and(|(site, run)| self.stands(site, run));
         if holds {
@@ -478,12 +479,12 @@ impl World {
         holds
     }
 
-    /// Keeps a message to a run that stands still.
+    /// Keeps a message to a paused run.
     pub(in crate::world) fn stop_message(&self, message: Envelope) {
         self.kafka.stopped.borrow_mut().push(message);
     }
 
-    /// Cuts a process off from the brokers, or lets it reach them again.
+    /// Cuts a process off from the brokers, or reconnects it.
     pub fn set_cut_off(&self, number: u64, is_cut: bool) {
         if let Some(process) = self.kafka.processes.borrow().get(&number) {
             let word = if is_cut { "does not reach" } else { "reaches" };
@@ -492,7 +493,7 @@ impl World {
         }
     }
 
-    /// All processes go on, reach the brokers, and get answers.
+    /// Continues all processes, reconnects them, and makes all brokers answer.
     pub fn heal_nodes(self: &Rc<World>) {
         let processes: Vec<u64> = self.kafka.processes.borrow().keys().copied().collect();
         for process in processes {
@@ -503,14 +504,14 @@ impl World {
         sites.into_iter().for_each(|site| self.set_available(site, true));
     }
 
-    /// What processes do beside what their sites do.
+    /// The tasks of processes, apart from those of their sites.
     pub(in crate::world) fn process_tasks(&self) -> Vec<TaskId> {
         let processes = self.kafka.processes.borrow();
         let serving = processes.values().filter(|process| !process.runs.is_empty());
         serving.flat_map(|process| process.tasks.iter().copied()).collect()
     }
 
-    /// Ends all that the world has of nodes.
+    /// Ends all nodes of the world.
     pub(in crate::world) fn end_nodes(&self) {
         drop(self.kafka.processes.take());
         drop(self.kafka.waiting.take());
