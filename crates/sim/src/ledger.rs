@@ -60,8 +60,7 @@ pub(crate) fn read<'l>(
     (commits, terms)
 }
 
-/// A site has taken over a partition from another that had failed, or had not reported that it holds
-/// it.
+/// A site has taken over a partition from another that had failed, or had not reported its copy.
 struct Promoted {
     site: SiteId,
     table: TableId,

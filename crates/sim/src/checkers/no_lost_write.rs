@@ -1,5 +1,5 @@
-//! No lost write: if a client has been told of its commit, the log of that site has
-//! all of its writes, in one frame, at that time. Crashes do not change that.
+//! No lost write: if a client has been told of its commit, the log of that site has all of its
+//! writes, in one frame, at that time. Crashes do not change that.
 
 use crate::history::{Commit, History, Outcome, Written};
 use isomer_design::Time;

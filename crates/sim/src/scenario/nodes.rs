@@ -55,7 +55,7 @@ async fn start_later(run: &Run, node: NodeId) {
     world.start_node(node);
 }
 
-/// Pauses a process, often for longer than its lease; often a new process takes its sites meanwhile.
+/// Pauses a process, often for longer than its lease; often its sites are taken meanwhile.
 async fn pause(run: &Run, node: NodeId) {
     let world = run.world();
     let Some(process) = world.process_of(node) else { return };
