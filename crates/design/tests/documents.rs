@@ -15,7 +15,6 @@ const CEILINGS: &[(&str, usize)] = &[
     ("crates/console", 25),
     ("crates/design", 94),
     ("crates/log", 1),
-    ("crates/net", 92),
     ("crates/server", 582),
     ("crates/sql", 963),
     ("crates/strategy", 1),

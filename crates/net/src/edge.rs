@@ -1,9 +1,9 @@
-//! Where time comes in, and threads are started.
+//! The edge of the crate: reads of the clock, and starts of threads.
 
 use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime};
 
-/// The time, to measure with.
+/// The monotonic time.
 #[allow(clippy::disallowed_methods, reason = "the edge: silence and back-off are measured")]
 pub(crate) fn now() -> Instant {
     Instant::now()
@@ -24,7 +24,7 @@ pub(crate) fn time_for_certificates() -> rustls::pki_types::UnixTime {
 /// Starts a thread.
 ///
 /// # Errors
-/// If the system has none.
+/// If the system refuses a thread.
 #[allow(clippy::disallowed_methods, reason = "the edge: lines and requests have threads")]
 pub(crate) fn start(
     name: &str,

@@ -5,30 +5,30 @@
 //!                              add ─▶ nothing   add ─▶ two messages   add ─▶ one
 //! ```
 //!
-//! What a head announces is only believed as far as bytes come: memory grows with what was sent. After anything that
-//! is no message the stream means nothing more.
+//! The length in a head is trusted only as far as bytes arrive: memory grows with the bytes that
+//! were sent. After an invalid message the rest of the stream is meaningless.
 
 use isomer_site::wire::{BadMessage, HEAD_BYTES, Head};
 
-/// What records of TLS begin with that may come first.
+/// The first byte of the TLS records that may come first.
 const TLS_ALERT: u8 = 21;
 const TLS_HANDSHAKE: u8 = 22;
 const ENCRYPTS: &str = "it encrypts: all processes of a cluster are given certificates, or none";
 
-/// Takes messages from a stream of bytes. See the [module documentation](self).
+/// Extracts messages from a stream of bytes. See the [module documentation](self).
 #[derive(Default)]
 pub(crate) struct Frames {
-    /// What has come of the message that is next.
+    /// The bytes of the next message that have arrived.
     next: Vec<u8>,
 }
 
 impl Frames {
-    /// Bytes have come: `take` is given each message that they complete, with its head, in order.
+    /// Adds bytes, and passes each message that they complete to `take`, with its head, in order.
     ///
-    /// `longest` says how many bytes a message may have.
+    /// `longest` is the limit for the length of a message.
     ///
     /// # Errors
-    /// In words, if that is no stream of messages, or `take` has failed.
+    /// A message, if the bytes are not a stream of messages, or `take` has failed.
     pub(crate) fn add(
         &mut self,
         mut bytes: &[u8],
@@ -117,7 +117,7 @@ mod tests {
         }
     }
 
-    /// Whatever is damaged, nothing comes that was not sent.
+    /// Damage never produces a message that was not sent.
     #[test]
     fn damaged_streams_bring_nothing_that_was_not_sent() {
         let mut refused = 0;
@@ -139,7 +139,7 @@ mod tests {
             });
             refused += usize::from(ended.is_err());
             let is_prefix = came.iter().zip(&sent).all(|(came, sent)| came == sent);
-            // A byte that was put in may be the one that follows.
+            // A byte that was inserted may equal the one that follows.
             assert!(is_prefix, "seed {seed}: something came that was not sent");
             assert!(frames.next.len() <= stream.len(), "seed {seed}");
         }

@@ -1,14 +1,15 @@
-//! A process that has dialled this one: its requests, until all of them have ended.
+//! Inbound connections: a process that has dialled this one, until all of its requests have ended.
 //!
 //! ```text
-//!   hello ─▶ judged ─▶ welcome ─▶ requests ─▶ pool ─▶ endpoint ─▶ answers
+//!   hello ─▶ checked ─▶ welcome ─▶ requests ─▶ pool ─▶ endpoint ─▶ answers
 //!                                 messages ─▶ endpoint
-//!   line over ─▶ requests are ended ─▶ none is under way ─▶ the name is free again
+//!   connection ends ─▶ requests are cancelled ─▶ none is in progress ─▶ the name is free again
 //! ```
 //!
-//! **One of each name.** Until the last request of a guest has ended, nobody else of its name is let in. So a router
-//! that was killed has no step under way at this process when its next run looks what the sites hold; and of two
-//! processes that were given one name, the second is told.
+//! **One process per name.** Until the last request of a guest has ended, other processes of its
+//! name are refused. So a router that was killed has no step in progress at this process when its
+//! next run reads the state of the sites. And of two processes that were given one name, the second
+//! gets an error.
 
 use crate::edge::now;
 use crate::hello::{ASK_STATUS, HELLO, HELLO_BYTES_MAX, Hello, REFUSED, STATUS, WELCOME};
@@ -21,13 +22,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a guest may take to say who it is.
+/// The timeout of the handshake.
 const GREETING: Duration = Duration::from_secs(5);
-/// The kind of requests to run a transaction, and of those to read: clients' own.
+/// The kinds of requests that run a transaction or read; clients cause them.
 const CLIENTS: std::ops::RangeInclusive<u8> = 1..=2;
 const REQUESTS: std::ops::RangeInclusive<u8> = 1..=63;
 
-/// What a guest has asked, and has no answer yet.
+/// The requests of a guest that have no answer yet.
 #[derive(Default)]
 pub(crate) struct Requests {
     under_way: Mutex<HashMap<u64, Arc<CancelToken>>>,
@@ -46,7 +47,7 @@ impl Requests {
         self.ended.notify_all();
     }
 
-    /// Ends all of them, and waits until none is under way.
+    /// Cancels all requests, and waits until none is in progress.
     fn end_all(&self) {
         let mut under_way = self.under_way.lock();
         under_way.values().for_each(|token| token.end(CancelReason::Gone));
@@ -56,7 +57,7 @@ impl Requests {
     }
 }
 
-/// A request that is carried out; if that panics, its line ends, as nothing else tells who has asked.
+/// A request in progress. If it panics, its connection ends, because no answer will come.
 struct UnderWay {
     requests: Arc<Requests>,
     line: Arc<Line>,
@@ -70,7 +71,7 @@ impl UnderWay {
         let Some(mut answer) = answer else { return };
         wire::set_number(&mut answer, self.number);
         if self.line.send(answer) == Err(Unsent::Full) {
-            // An answer must not be missing.
+            // A missing answer would never be noticed.
             self.line.end("it does not read its answers");
         }
     }
@@ -85,7 +86,7 @@ impl Drop for UnderWay {
     }
 }
 
-/// Serves a guest until it goes.
+/// Serves a guest until its connection ends.
 pub(crate) fn serve(line: &Arc<Line>, shared: &Arc<Shared>) {
     let mut guest = Guest {
         line: line.clone(),
@@ -107,7 +108,7 @@ struct Guest {
     is: Is,
 }
 
-/// Who a guest is.
+/// The state of the handshake.
 enum Is {
     Unknown { until: Instant },
     Known { name: String, endpoint: Endpoint },
@@ -146,7 +147,7 @@ impl Guest {
         let (requests, line, number) = (self.requests.clone(), self.line.clone(), head.number);
         let token = requests.begin(number);
         let under_way = UnderWay { requests, line, number, is_answered: false };
-        // What ends transactions has threads when what begins them has none.
+        // Requests that end transactions get a thread even if requests that begin them do not.
         let reserve = if CLIENTS.contains(&head.kind) { self.shared.reserve() } else { 0 };
         let slot = Arc::new(Mutex::new(Some(under_way)));
         let (taken, endpoint) = (slot.clone(), endpoint.clone());
@@ -155,7 +156,7 @@ impl Guest {
             let line = under_way.line.clone();
             let early = |mut early: Vec<u8>| {
                 wire::set_number(&mut early, number);
-                // The answer says the same.
+                // The answer has the time as well.
                 let _ = line.send(early);
             };
             let answer = endpoint.serve(&request, &token, early);

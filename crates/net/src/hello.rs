@@ -1,4 +1,4 @@
-//! Who talks to whom, and who is refused. Functions of what is known and what was said.
+//! The handshake: which processes talk to each other, and reasons to refuse. Pure functions.
 
 use isomer_design::SiteId;
 use isomer_site::wire::{self, BadMessage};
@@ -12,12 +12,12 @@ pub(crate) const PING: u8 = 99;
 pub(crate) const ASK_STATUS: u8 = 100;
 pub(crate) const STATUS: u8 = 101;
 
-/// A hello, a welcome, a refusal or a question is never longer.
+/// The longest hello, welcome, refusal or status.
 pub(crate) const HELLO_BYTES_MAX: usize = 64 << 10;
-/// Clocks of two machines may differ so much: sites keep history for 10 s.
+/// The greatest difference between the clocks of two machines, because sites keep history for 10 s.
 const CLOCKS_MS_MAX: u64 = 5000;
 
-/// What a process does in the cluster.
+/// The role of a process in the cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub enum Role {
     /// It has the router: the design changes there.
@@ -26,30 +26,30 @@ pub enum Role {
     Node,
 }
 
-/// Another process of the cluster, as this one was told of it.
+/// Another process of the cluster, as this one was configured.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Member {
     /// Its name.
     pub name: String,
-    /// Where it listens: a host and a port.
+    /// The host and port at which it listens.
     pub address: String,
-    /// The sites that live there.
+    /// The sites that it hosts.
     pub sites: BTreeSet<SiteId>,
 }
 
-/// What a process says of itself.
+/// A process's description of itself.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(crate) struct Hello {
-    /// The number of the cluster; `None`: it belongs to none yet.
+    /// The number of the cluster; `None` if it belongs to none yet.
     pub(crate) cluster: Option<u64>,
     pub(crate) name: String,
     pub(crate) role: Role,
-    /// Tells this run of the process from others.
+    /// Distinguishes this run of the process from others.
     pub(crate) run: u64,
     /// The program's release, for people.
     pub(crate) release: String,
     pub(crate) sites: BTreeSet<SiteId>,
-    /// Sites that the database has rows at; only the router's process knows.
+    /// Sites at which the database has rows; only the router's process knows them.
     pub(crate) known: BTreeSet<SiteId>,
     /// Its clock, in milliseconds.
     pub(crate) wall_ms: u64,
@@ -65,19 +65,20 @@ impl Hello {
     }
 }
 
-/// What becomes of somebody who says hello.
+/// The result of a successful handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// It is one of us.
+    /// It belongs to this cluster.
     Welcome,
-    /// It is, and we belong to its cluster from now on.
+    /// It does, and this process joins its cluster.
     Join(u64),
 }
 
-/// Judges what another process says of itself. `own` is what we say; `members` are those that we were told of.
+/// Checks another process's description. `own` is this process's; `members` are the configured
+/// ones.
 ///
 /// # Errors
-/// In words, what does not fit and what would be right.
+/// A message: what does not fit, and what would be right.
 pub(crate) fn judge(own: &Hello, members: &[Member], theirs: &Hello) -> Result<Verdict, String> {
     let name = &theirs.name;
     if *name == own.name {
@@ -123,7 +124,8 @@ fn judge_cluster(own: &Hello, theirs: &Hello) -> Result<Verdict, String> {
             "`{}` belongs to the cluster {other:016x}, and `{}` to {ours:016x}",
             theirs.name, own.name
         )),
-        // One that was dialled and belongs to no cluster joins that of whoever has the router, and says so itself.
+        // A dialled process without a cluster joins that of the router that has dialled it, and
+        // sends the welcome.
         (Some(_), None) => Err(format!("`{}` belongs to no cluster yet", theirs.name)),
         (None, Some(cluster)) if theirs.role == Role::Router => {
             let lost: BTreeSet<SiteId> = own.sites.intersection(&theirs.known).copied().collect();
@@ -170,20 +172,20 @@ mod tests {
     }
 
     #[test]
-    fn who_fits_is_welcome_and_the_first_router_is_joined() {
+    fn a_fitting_process_is_welcome_and_the_first_router_is_joined() {
         let (own, router) = (says("b", Role::Node, &[3, 4]), says("a", Role::Router, &[1, 2]));
         assert_eq!(judge(&own, &members(), &router), Ok(Verdict::Welcome));
         let fresh = Hello { cluster: None, ..own.clone() };
         assert_eq!(judge(&fresh, &members(), &router), Ok(Verdict::Join(7)));
         let node = says("c", Role::Node, &[5]);
         assert_eq!(judge(&own, &members(), &node), Ok(Verdict::Welcome));
-        // Both messages come back as they were sent.
+        // Both messages survive a round trip.
         assert_eq!(Hello::read(HELLO, &router.write(HELLO)), Ok(router.clone()));
         assert!(Hello::read(WELCOME, &router.write(HELLO)).is_err());
     }
 
     #[test]
-    fn who_does_not_fit_is_told_what_would() {
+    fn a_process_that_does_not_fit_is_told_what_would() {
         let own = says("b", Role::Node, &[3, 4]);
         let router = says("a", Role::Router, &[1, 2]);
         let fresh = Hello { cluster: None, ..own.clone() };

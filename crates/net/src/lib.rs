@@ -9,48 +9,53 @@
 //!   └─────────────────────────────┘                  └──────────────────────────────┘
 //! ```
 //!
-//! **One line for each direction.** Every process dials every other, and what it asks and says goes over the line that
-//! it dialled; answers come back by it. So no two processes have to agree on who dials, and a line that is lost is
-//! dialled again by the one who needs it. Each process needs an address that all others reach.
+//! **Two connections between two processes.** Every process dials every other. Its requests and
+//! messages go over the connection that it dialled, and answers come back by it. So processes need
+//! not agree on which one dials, and a lost connection is redialled by the process that needs it.
+//! Each process needs an address that all others reach. A connection is a *line* in the code. A
+//! *peer* is a process at the end of an outbound line, a *guest* one at the end of an inbound line.
 //!
-//! **What goes over a line** are the messages of [`isomer_site::wire`], one behind the other, by their own heads: a
-//! request has a number, and whatever answers it has the same. The carrier's own kinds:
+//! **The protocol** consists of the messages of [`isomer_site::wire`], one after the other with
+//! their own heads. A request has a number, and its answers have the same. The carrier's own kinds:
 //!
 //! ```text
-//!   96  hello     who dials: cluster, name, run, sites        first of all; answered by 97 or 98
-//!   97  welcome   the same of who was dialled
-//!   98  refused   why; the line ends
-//!   99  ping      nothing: somebody is there
-//!  100  status?   in place of a hello; answered by 101
-//!  101  status    who is dialled, and whom it reaches
+//!    96  hello     the dialling process: cluster, name, run, sites     first; answered by 97 or 98
+//!    97  welcome   the same of the dialled process
+//!    98  refused   the reason; the connection ends
+//!    99  ping      no body: the sender is alive
+//!   100  status?   instead of a hello; answered by 101
+//!   101  status    of the dialled process, and which others it reaches
 //! ```
 //!
-//! **Loss.** A line that ends loses what was on its way. Messages may be lost. A request that was sent and has no
-//! answer is [lost](isomer_cluster::Unanswered::Lost): who asked knows nothing of it. At the other end, the requests
-//! of a line that has ended are ended too, and until they are, nobody is let in by the same name: what a router asked
-//! before it was killed does not happen after the next one has looked.
+//! **Loss.** A connection that ends loses the bytes in flight. Messages may be lost. A request that
+//! was sent and has no answer is [lost](isomer_cluster::Unanswered::Lost): its outcome is unknown
+//! to the sender. The receiver cancels the requests of a connection that has ended. Until they have
+//! ended, it refuses other processes of the same name. So a request of a router that was killed
+//! takes no effect after the next router has read the state of the sites.
 //!
-//! **Nothing grows without bound.** Bytes that wait for a slow peer are counted: beyond the limit messages are dropped,
-//! requests refused, and a line whose answers nobody reads is ended. Requests that are carried out have each a thread
-//! of a pool, since they wait for each other; beyond its limit they are refused.
+//! **Memory is bounded.** Bytes that wait for a slow peer are counted. Beyond the limit messages
+//! are dropped, requests refused, and a connection whose answers are not read is ended. Requests
+//! wait for each other, so each runs in its own thread of a pool; beyond the pool's limit they are
+//! refused.
 //!
-//! **Silence.** A line on which nothing comes for [`Options::silence`] has ended: who is there pings.
+//! **Silence.** A connection without input for [`Options::silence`] is ended. Idle processes send
+//! pings.
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`frames`] | messages from a stream of bytes; a function of these |
-//! | [`hello`] | who talks to whom, and who is refused |
-//! | [`line`] | one connection: its queue, its thread, its silence |
-//! | [`peer`] | one other process as it is dialled: requests under way, back-off, who waits for it |
-//! | [`guest`] | one that has dialled this process: its requests, until all have ended |
+//! | [`frames`] | messages from a stream of bytes: a pure function |
+//! | [`hello`] | the handshake, and reasons to refuse it |
+//! | [`line`] | one connection: its queue, its thread, its timeout |
+//! | [`peer`] | outbound: pending requests, back-off, and tasks that wait for the process |
+//! | [`guest`] | inbound: requests in progress, until all have ended |
 //! | [`pool`] | threads for requests |
-//! | [`tls`] | who is at the other end, by certificates |
-//! | [`net`] | all of it: [`Net`] |
+//! | [`tls`] | authentication by certificates |
+//! | [`net`] | all connections of a process: [`Net`] |
 //!
-//! **Without certificates** whoever can connect can do anything, so addresses other than loopback are the embedder's to
-//! allow.
+//! **Without certificates** any process that can connect has full access, so the embedder must
+//! allow addresses other than loopback.
 //!
-//! **Left out.** A large message (the copy of a partition) holds up what is behind it on its line.
+//! **Left out.** A large message (the copy of a partition) delays later messages of its connection.
 
 mod edge;
 mod frames;

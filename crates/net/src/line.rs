@@ -1,18 +1,18 @@
-//! One connection: its queue, the thread that reads it, and its silence.
+//! A connection: its queue, the thread that reads it, and its timeout.
 //!
 //! ```text
-//!   any thread ── send ─▶ queue ─┬─▶ socket        as much as it takes, at once
+//!   any thread ── send ─▶ queue ─┬─▶ socket        as many bytes as it accepts, at once
 //!                                └─▶ wakes the line's thread, which writes the rest when there is room
-//!   line's thread ── poll: something came ─▶ frames ─▶ whoever takes messages
-//!                         room to write   ─▶ queue ─▶ socket
-//!                         nothing         ─▶ ping; or it has been silent for too long: over
+//!   line's thread ── poll: input          ─▶ frames ─▶ the receiver of messages
+//!                         room to write  ─▶ queue ─▶ socket
+//!                         neither        ─▶ ping; or the timeout has passed: the line ends
 //! ```
 //!
-//! Where the ends have certificates ([`tls`](crate::tls)), what is sent goes through the encryption on its way to the socket,
-//! under the lock of the queue, and so does what comes.
+//! With certificates ([`tls`](crate::tls)), output is encrypted on its way to the socket, under the
+//! lock of the queue, and input is decrypted.
 //!
-//! Who sends writes to the socket itself, if nothing is before it: no thread has to be woken for that. The socket never
-//! blocks anybody. Once a line is over, it stays so, and says why.
+//! A sending thread writes to the socket itself if the queue is empty, so no other thread must be
+//! woken. The socket never blocks a thread. A line that has ended stays so, and keeps the reason.
 
 use crate::edge::now;
 use crate::frames::Frames;
@@ -28,28 +28,28 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// So many bytes are read at once.
+/// The most bytes that are read at once.
 const READ_BYTES: usize = 256 << 10;
-/// So many bytes are encrypted before the socket takes them.
+/// The most encrypted bytes that wait for the socket.
 const ENCRYPTED_BYTES: usize = 256 << 10;
-/// A line that has something to say says so this often within the silence that is allowed.
+/// An idle line sends this many pings within the timeout.
 const PINGS: u32 = 4;
 
-/// What is allowed on a line.
+/// The limits of a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// How long nothing may come.
+    /// The timeout of input.
     pub(crate) silence: Duration,
-    /// How many bytes may wait to be sent.
+    /// The most bytes that may wait to be sent.
     pub(crate) queue_bytes: usize,
 }
 
-/// Why something was not sent.
+/// Why a message was not sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Unsent {
-    /// Too much waits to be sent.
+    /// The queue is full.
     Full,
-    /// The line is over.
+    /// The line has ended.
     Over,
 }
 
@@ -64,40 +64,40 @@ pub(crate) struct Line {
 
 struct Queue {
     messages: VecDeque<Vec<u8>>,
-    /// How many bytes of the first one are sent.
+    /// How many bytes of the first message are sent.
     sent: usize,
     bytes: usize,
-    /// When something was sent last.
+    /// When bytes were last sent.
     sent_at: Instant,
-    /// Nothing is taken any more; what waits is still sent.
+    /// New messages are refused; queued ones are still sent.
     is_closing: bool,
     over: Option<String>,
-    /// What encrypts, if anything does.
+    /// The encryption, if there is one.
     tls: Option<Box<Connection>>,
 }
 
-/// Whoever takes the messages of a line.
+/// A receiver of a line's messages.
 pub(crate) trait Takes {
-    /// How long a message may be.
+    /// The limit for the length of a message.
     fn longest(&self) -> usize;
 
-    /// Takes a message.
+    /// Handles a message.
     ///
     /// # Errors
-    /// In words: then the line is over.
+    /// The reason to end the line.
     fn take(&mut self, head: Head, message: Vec<u8>) -> Result<(), String>;
 
-    /// Until when something must have come that is expected, beside the silence that is allowed.
+    /// A deadline for an expected message, beside the line's timeout.
     fn deadline(&self) -> Option<Instant> {
         None
     }
 }
 
 impl Line {
-    /// A line over a connection.
+    /// Takes over a connection.
     ///
     /// # Errors
-    /// If the system does not do what is needed.
+    /// If the system refuses to configure the socket.
     pub(crate) fn new(
         socket: TcpStream,
         limits: Limits,
@@ -123,13 +123,13 @@ impl Line {
         Ok(Line { socket, queue: Mutex::new(queue), wake, limits })
     }
 
-    /// Sends a message on its way; never blocks.
+    /// Queues a message; never blocks.
     pub(crate) fn send(&self, message: Vec<u8>) -> Result<(), Unsent> {
         let mut queue = self.queue.lock();
         if queue.over.is_some() || queue.is_closing {
             return Err(Unsent::Over);
         }
-        // One that is longer than the limit goes alone.
+        // A message beyond the limit is sent if the queue is empty.
         let waits = queue.bytes > 0;
         if waits && queue.bytes + message.len() > self.limits.queue_bytes {
             return Err(Unsent::Full);
@@ -145,17 +145,17 @@ impl Line {
         Ok(())
     }
 
-    /// True if not too much waits to be sent.
+    /// True if the queue is less than half full.
     pub(crate) fn has_room(&self) -> bool {
         self.queue.lock().bytes < self.limits.queue_bytes / 2
     }
 
-    /// True if it has ended.
+    /// True if the line has ended.
     pub(crate) fn is_over(&self) -> bool {
         self.queue.lock().over.is_some()
     }
 
-    /// Sends a last message, and ends the line when that is done.
+    /// Queues a last message, and ends the line when it is sent.
     pub(crate) fn send_last(&self, message: Vec<u8>) {
         let _ = self.send(message);
         self.queue.lock().is_closing = true;
@@ -168,17 +168,18 @@ impl Line {
         self.wake();
     }
 
-    /// True if the other end may say that it has this name: its certificate has it, or there are none.
+    /// True if the other end may use this name: its certificate has it, or there are no
+    /// certificates.
     pub(crate) fn may_be(&self, name: &str) -> bool {
         self.queue.lock().tls.as_ref().is_none_or(|tls| has_name(tls, name))
     }
 
     fn wake(&self) {
-        // If that is full, it is awake.
+        // If the pipe is full, the thread is awake.
         let _ = (&self.wake.0).write(&[1]);
     }
 
-    /// Reads the line until it is over, and says why it is.
+    /// Reads the line until it ends; returns the reason.
     pub(crate) fn run(&self, takes: &mut dyn Takes) -> String {
         let (mut frames, mut heard) = (Frames::default(), now());
         let mut buffer = vec![0; READ_BYTES];
@@ -288,12 +289,12 @@ struct Ready {
 }
 
 impl Queue {
-    /// True if something is to be written when there is room.
+    /// True if bytes wait for room in the socket.
     fn waits(&self) -> bool {
         self.bytes > 0 || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
 
-    /// What the end of the connection means.
+    /// Why the other end has closed the connection.
     fn ended(&self) -> &'static str {
         match &self.tls {
             Some(tls) if tls.is_handshaking() => {
@@ -304,7 +305,7 @@ impl Queue {
         }
     }
 
-    /// What has come, if it was encrypted. What the encryption has to answer is written.
+    /// Decrypts input; `None` without encryption. Also writes the encryption's own answers.
     fn decrypt(&mut self, mut bytes: &[u8], socket: &TcpStream) -> Result<Option<Vec<u8>>, String> {
         let Some(tls) = &mut self.tls else { return Ok(None) };
         let (mut plain, mut wrong) = (Vec::new(), None);
@@ -320,12 +321,12 @@ impl Queue {
                 Err(error) => wrong = Some(in_words(&error)),
             }
         }
-        // Also where something is wrong: the other end is told what.
+        // Also after an error, so that the other end gets the alert.
         self.flush(socket);
         wrong.map_or(Ok(Some(plain)), Err)
     }
 
-    /// Writes as much as the socket takes.
+    /// Writes as many bytes as the socket accepts.
     fn flush(&mut self, socket: &TcpStream) {
         let written = match self.tls.take() {
             None => self.write_to(&mut &*socket),
@@ -356,7 +357,7 @@ impl Queue {
         }
     }
 
-    /// Writes messages to whatever takes them, as long as that does.
+    /// Writes messages while `to` accepts bytes.
     fn write_to(&mut self, to: &mut dyn Write) -> Result<(), String> {
         while let Some(message) = self.messages.front() {
             match to.write(&message[self.sent..]) {
@@ -378,7 +379,7 @@ impl Queue {
     }
 }
 
-/// What takes plain bytes as long as it has room for them encrypted.
+/// Accepts plain bytes while there is room for the encrypted ones.
 struct Encrypts<'c>(&'c mut Connection);
 
 impl Write for Encrypts<'_> {

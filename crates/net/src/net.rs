@@ -21,50 +21,51 @@ use std::time::Duration;
 
 pub use crate::peer::PeerState;
 
-/// So many guests may be here besides one for each member: who has not said yet who it is.
+/// The most inbound connections before the handshake, beside two for each member.
 const STRANGERS_MAX: usize = 32;
-/// Of the threads for requests, one in so many is kept for those that end transactions.
+/// The threads for requests, divided by this, are reserved for requests that end transactions.
 const RESERVED: usize = 4;
 
-/// Lets this process belong to a cluster, for good.
+/// Stores the number of the cluster that this process joins.
 type Join = Box<dyn Fn(u64) -> Result<(), String> + Send + Sync>;
 
-/// How a process takes part in a cluster.
+/// The configuration of a process in a cluster.
 pub struct Options {
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// Its role.
     pub role: Role,
-    /// The sites that live here.
+    /// The sites that it hosts.
     pub sites: BTreeSet<SiteId>,
-    /// All others.
+    /// All other processes.
     pub members: Vec<Member>,
-    /// The number of the cluster, if the process belongs to one. Only a node may begin without.
+    /// The number of the cluster, if the process belongs to one. Only a node may start without.
     pub cluster: Option<u64>,
-    /// Keeps that number for good, when a node that begins without is told it.
+    /// Stores that number durably, when a node without one joins a cluster.
     pub join: Join,
-    /// Sites that the database has rows at, until [`Net::set_known`]: where there is a router.
+    /// Sites at which the database has rows, until [`Net::set_known`]; for the router's process.
     pub known: BTreeSet<SiteId>,
     /// The program's release, for people.
     pub release: String,
-    /// How long clients wait for a process that has gone.
+    /// How long clients wait for a process that is down.
     pub outage_wait: Duration,
-    /// After so long others take over from a process that cannot be reached, where tables have backups; `None`: never.
+    /// After this time without a connection, other processes take over from one, for tables with
+    /// backups; `None`: never.
     pub failover_after: Option<Duration>,
-    /// How long nothing may come from a process before it counts as gone. At most 4 s: what waits for the leases of
-    /// all sites waits no longer than that.
+    /// The timeout of input from a process, after which it counts as down. At most 4 s: tasks that
+    /// wait for the leases of all sites wait at most that long.
     pub silence: Duration,
-    /// How many bytes may wait to be sent to one process.
+    /// The most bytes that may wait to be sent to one process.
     pub queue_bytes: usize,
-    /// How many requests of others are carried out at once.
+    /// The most requests of other processes that run at once.
     pub requests: usize,
-    /// The process's certificate, and whose others it takes; `None`: nothing is encrypted, and whoever reaches the
-    /// address can do anything.
+    /// The process's certificate, and the authority of the others'. `None`: no encryption, and any
+    /// process that reaches the address has full access.
     pub tls: Option<NodeTls>,
 }
 
 impl Options {
-    /// A process with these sites that belongs to no cluster yet, and knows of no others.
+    /// A process that hosts these sites, belongs to no cluster yet, and knows no others.
     pub fn new(name: &str, role: Role, sites: &[SiteId]) -> Options {
         Options {
             name: name.to_owned(),
@@ -97,18 +98,18 @@ impl std::fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
-/// The connections of a process. It dials nobody, and lets nobody in, until its sites are running
-/// ([`Wire::open`]); then until they stop ([`Wire::close`]).
+/// The connections of a process. It dials and accepts from [`Wire::open`], when its sites are
+/// running, to [`Wire::close`].
 pub struct Net {
     shared: Arc<Shared>,
     address: SocketAddr,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// Sites that the database has rows at.
+/// Returns the sites at which the database has rows.
 type Known = Box<dyn Fn() -> BTreeSet<SiteId> + Send + Sync>;
 
-/// What all lines share.
+/// The state that all connections share.
 pub(crate) struct Shared {
     own: Hello,
     known: OnceLock<Known>,
@@ -125,16 +126,17 @@ pub(crate) struct Shared {
     requests: usize,
     endpoint: Mutex<Option<Endpoint>>,
     guests: Mutex<BTreeMap<String, (u64, Arc<Line>)>>,
-    /// All lines of guests, whoever they are.
+    /// All inbound connections, also before their handshakes.
     lines: Mutex<Vec<std::sync::Weak<Line>>>,
     is_stopped: AtomicBool,
 }
 
 impl Net {
-    /// Begins to listen. `run` is greater than in any earlier run of the process, or different at least.
+    /// Starts to listen. `run` is greater than in any earlier run of the process, or at least
+    /// different.
     ///
     /// # Errors
-    /// [`StartError`], if the address cannot be used or the members do not fit together.
+    /// [`StartError`] if the address cannot be used or the members do not fit together.
     pub fn start(
         listener: TcpListener,
         run: u64,
@@ -184,27 +186,27 @@ impl Net {
         Ok(Arc::new(net))
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The other processes, as they are seen from here.
+    /// The other processes, as seen from here.
     pub fn peers(&self) -> Vec<PeerState> {
         self.shared.peers.iter().map(|peer| peer.state()).collect()
     }
 
-    /// From now on, these are the sites that a process must not begin with nothing at. It is set
-    /// once.
+    /// Sets the function that returns the sites at which the database has rows. A process without
+    /// data for them may not join. May be called once.
     pub fn set_known(&self, known: impl Fn() -> BTreeSet<SiteId> + Send + Sync + 'static) {
         let is_first = self.shared.known.set(Box::new(known)).is_ok();
         assert!(is_first, "a process has one database");
     }
 
-    /// Begins to dial the others, before the sites of this process are running: to wait for them.
+    /// Starts to dial the others before the sites of this process are running, to wait for them.
     pub fn dial(&self) {
         let mut threads = self.threads.lock();
-        // The first is the one that listens.
+        // The first thread is the one that listens.
         if threads.len() > 1 {
             return;
         }
@@ -221,10 +223,10 @@ impl Net {
         self.shared.cluster()
     }
 
-    /// Asks another process how it sees the cluster, whether or not it lets this one in.
+    /// Asks another process for its view of the cluster, also if it refuses this one.
     ///
     /// # Errors
-    /// In words, if it does not answer within `limit`.
+    /// A message, if it does not answer within `limit`.
     pub fn ask_status(&self, member: &Member, limit: Duration) -> Result<Status, String> {
         ask_status(&member.name, &member.address, self.shared.tls.as_ref(), limit)
     }
@@ -324,7 +326,7 @@ impl Wire for Net {
     fn open(&self, endpoint: Endpoint) {
         *self.shared.endpoint.lock() = Some(endpoint.clone());
         self.dial();
-        // Whoever was reached before.
+        // Peers that were reached before.
         for peer in &self.shared.peers {
             if peer.trouble().is_none() {
                 self.shared.met(peer, true);
@@ -335,7 +337,7 @@ impl Wire for Net {
     fn close(&self) {
         self.shared.stop();
         for thread in self.threads.lock().drain(..) {
-            // A thread that panicked has said so already.
+            // A thread that panicked has reported that itself.
             let _ = thread.join();
         }
         *self.shared.endpoint.lock() = None;
@@ -347,13 +349,13 @@ impl Shared {
         *self.cluster.lock()
     }
 
-    /// What this process says of itself.
+    /// This process's description of itself.
     pub(crate) fn hello(&self) -> Hello {
         let known = self.known.get().map_or_else(|| self.own.known.clone(), |known| known());
         Hello { cluster: self.cluster(), wall_ms: wall_ms(), known, ..self.own.clone() }
     }
 
-    /// Judges what another says of itself; joins its cluster, if that is to be.
+    /// Checks another process's description, and joins its cluster if the verdict says so.
     pub(crate) fn judge(&self, theirs: &Hello) -> Result<(), String> {
         let mut cluster = self.cluster.lock();
         let own = Hello { cluster: *cluster, wall_ms: wall_ms(), ..self.own.clone() };
@@ -364,7 +366,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The other process of a line that was dialled is up.
+    /// The handshake with a dialled process has succeeded.
     pub(crate) fn met(&self, peer: &Peer, is_new: bool) {
         let endpoint = self.endpoint.lock().clone();
         if let Some(endpoint) = endpoint {
@@ -373,7 +375,7 @@ impl Shared {
         }
     }
 
-    /// Lets a guest in, if nobody of its name is here.
+    /// Accepts an inbound handshake, unless a process of the same name is connected.
     pub(crate) fn welcome(&self, theirs: &Hello, line: &Arc<Line>) -> Result<Endpoint, String> {
         let Some(endpoint) = self.endpoint.lock().clone() else {
             return Err("its sites are not running yet".to_owned());
@@ -400,12 +402,12 @@ impl Shared {
         }
     }
 
-    /// A guest has gone, and its requests have ended.
+    /// A guest's connection and all its requests have ended.
     pub(crate) fn guest_is_gone(&self, name: &str) {
         self.guests.lock().remove(name);
     }
 
-    /// How many threads are kept for requests that end transactions.
+    /// The number of threads reserved for requests that end transactions.
     pub(crate) fn reserve(&self) -> usize {
         self.requests / RESERVED
     }
@@ -446,7 +448,7 @@ impl Shared {
         }
         self.end_guests();
         for thread in threads {
-            // A thread that panicked has said so already.
+            // A thread that panicked has reported that itself.
             let _ = thread.join();
         }
     }
@@ -463,7 +465,7 @@ impl Shared {
     }
 }
 
-/// The next connection; none after some time.
+/// The next connection; `None` after 50 ms.
 fn accept(listener: &TcpListener) -> Option<std::net::TcpStream> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let mut looked = [PollFd::new(listener, PollFlags::IN)];

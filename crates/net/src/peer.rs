@@ -1,15 +1,17 @@
-//! One other process, as it is dialled: the requests under way there, and who waits for it.
+//! Outbound connections: one other process, the pending requests to it, and the tasks that wait for
+//! it.
 //!
 //! ```text
-//!            dialled             welcome                line is over
-//!   down ──────────────▶ says hello ──────▶ up ─────────────────────▶ down: requests under way are lost
-//!     ▲   refused, nobody there │                                       │
+//!            dialled             welcome                connection ends
+//!   down ──────────────▶ says hello ──────▶ up ─────────────────────▶ down: pending requests are lost
+//!     ▲   refused or unreachable │                                       │
 //!     └───── waits 20 ms, 40, … 500 ms ◀───────────────────────────────────┘
 //! ```
 //!
-//! **Who waits for it.** A client that finds it down waits until it is up, if it has not been down for longer than
-//! clients are to wait ([`Options::outage_wait`](crate::Options::outage_wait)); a process that is started again is up within
-//! that. Later clients are refused at once. Each attempt to dial wakes those who wait, so they have no timers.
+//! **Outages.** A client that finds the process down waits until it is up, unless the outage has
+//! already lasted [`Options::outage_wait`](crate::Options::outage_wait). A restarted process is up
+//! within that time. Later clients are refused at once. Each attempt to dial wakes the waiting
+//! tasks, so they need no timers.
 
 use crate::edge::{now, wall_ms};
 use crate::hello::{HELLO, HELLO_BYTES_MAX, Hello, Member, REFUSED, WELCOME};
@@ -27,57 +29,58 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// How long it is waited until somebody is dialled again: at first, and at most.
+/// The pause between attempts to dial: at first, and at most.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
-/// How long a connection may take to be made, and then a hello to be answered.
+/// Timeouts of the connect and of the handshake.
 const DIAL: Duration = Duration::from_secs(2);
 const GREETING: Duration = Duration::from_secs(5);
-/// So many requests may be under way to one process.
+/// The most pending requests to one process.
 const CALLS_MAX: usize = 16 << 10;
 
 /// See the [module documentation](self).
 pub(crate) struct Peer {
     pub(crate) member: Member,
     state: Mutex<State>,
-    /// Woken when it is time to look again whether to dial.
+    /// Wakes the dialling thread before its pause ends.
     look: Condvar,
     calls: Mutex<HashMap<u64, Arc<Call>>>,
     last_call: AtomicU64,
-    /// Messages that were dropped, as too much was waiting or nobody was there.
+    /// Messages that were dropped, because the queue was full or the process down.
     pub(crate) dropped: AtomicU64,
 }
 
 struct State {
     line: Option<Arc<Line>>,
-    /// The line that is there, whether or not somebody has said who is at its other end.
+    /// The current connection, also before the handshake.
     dialled: Option<Arc<Line>>,
-    /// What came of the last attempt, or ended the last line.
+    /// Why the last attempt failed, or the last connection ended.
     trouble: String,
-    /// Since when there is no line; at first, since the start.
+    /// When the last connection ended; at first, the start of this process.
     down_since: Instant,
-    /// How often it was tried.
+    /// The number of attempts to dial.
     attempts: u64,
-    /// The run of the process that was met last; 0: none.
+    /// The run of the process in the last handshake; 0: none.
     run: u64,
     release: String,
-    /// By how many milliseconds its clock is ahead.
+    /// How many milliseconds its clock is ahead.
     ahead_ms: i64,
     waiting: Vec<Waker>,
     is_stopped: bool,
 }
 
-/// How another process is, seen from here.
+/// The state of another process, as seen from here.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PeerState {
-    /// Which.
+    /// The process.
     pub member: Member,
-    /// Its release and by how many milliseconds its clock is ahead, if it can be reached; or why it cannot.
+    /// If it can be reached: its release, and how many milliseconds its clock is ahead. Otherwise
+    /// the reason.
     pub reached: Result<(String, i64), String>,
     /// Messages to it that were dropped.
     pub dropped: u64,
 }
 
-/// A request that waits for its answer.
+/// A pending request.
 #[derive(Default)]
 struct Call {
     came: Mutex<Came>,
@@ -112,7 +115,7 @@ impl Call {
     }
 }
 
-/// A request that is under way, until this is dropped.
+/// Keeps a request pending; its answer is dropped after this is.
 struct UnderWay<'p> {
     peer: &'p Peer,
     number: u64,
@@ -149,7 +152,7 @@ impl Peer {
         }
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request, and waits for the answer.
     pub(crate) async fn ask(
         &self,
         mut request: Vec<u8>,
@@ -175,7 +178,7 @@ impl Peer {
         poll_fn(|cx| under_way.call.poll(cx, early)).await
     }
 
-    /// Sends a message, unless too much waits to be sent, or nobody is there.
+    /// Sends a message. Drops it if the queue is full or the process down.
     pub(crate) fn send(&self, message: Vec<u8>) {
         let line = self.state.lock().line.clone();
         if line.is_none_or(|line| line.send(message).is_err()) {
@@ -193,7 +196,7 @@ impl Peer {
         Unanswered::Unreachable(format!("node {name} at {address}: {why}"))
     }
 
-    /// Why it cannot be reached, if so.
+    /// Why the process cannot be reached; `None` if it can.
     pub(crate) fn trouble(&self) -> Option<String> {
         match self.line() {
             Ok(_) | Err(Unanswered::Lost) => None,
@@ -211,7 +214,7 @@ impl Peer {
         PeerState { member, reached, dropped }
     }
 
-    /// Ready when it can be reached, or was dialled once more in vain.
+    /// Ready when the process can be reached, or another attempt to dial has failed.
     pub(crate) async fn retry(&self) {
         let attempts = self.state.lock().attempts;
         self.until(|state| {
@@ -222,10 +225,10 @@ impl Peer {
         .await;
     }
 
-    /// Waits until it can be reached; `false` if it has been away for so long that nobody is to wait.
+    /// Waits until the process can be reached. False if the outage lasts `outage_wait` or longer.
     pub(crate) async fn returns(&self, outage_wait: Duration) -> bool {
         self.until(|state| match &state.line {
-            // One that takes nothing is as good as away.
+            // A process that reads nothing counts as down.
             Some(line) if !line.is_over() => Some(line.has_room()),
             Some(_) => None,
             None if state.is_stopped || state.down_since.elapsed() >= outage_wait => Some(false),
@@ -234,7 +237,7 @@ impl Peer {
         .await
     }
 
-    /// For how long it could not be reached.
+    /// How long it has been unreachable; `None` if it can be reached.
     pub(crate) fn away_for(&self) -> Option<Duration> {
         let state = self.state.lock();
         let is_up = state.line.as_ref().is_some_and(|line| !line.is_over());
@@ -257,7 +260,7 @@ impl Peer {
         .await
     }
 
-    /// Ends it; nobody dials it any more.
+    /// Ends the connection and all dialling.
     pub(crate) fn stop(&self) {
         self.change(|state| {
             state.is_stopped = true;
@@ -267,7 +270,7 @@ impl Peer {
         });
     }
 
-    /// Dials it, again and again, until it is stopped.
+    /// Dials the process again and again, until it is stopped.
     pub(crate) fn dial_until_stopped(self: &Arc<Peer>, shared: &Arc<Shared>) {
         let mut pause = BACK_OFF.0;
         while !self.state.lock().is_stopped {
@@ -280,7 +283,7 @@ impl Peer {
         }
     }
 
-    /// Dials it once; returns when it is down again. True if it was up.
+    /// Dials it once; returns when the connection has ended. True if the handshake had succeeded.
     fn dial(self: &Arc<Peer>, shared: &Arc<Shared>) -> bool {
         if shared.cluster().is_none() {
             let why = "this process belongs to no cluster yet; the one with the router comes first";
@@ -330,7 +333,7 @@ impl Peer {
         Err(why)
     }
 
-    /// Somebody is there, and one of us. Gives whether that is another run than was met before.
+    /// The handshake has succeeded. Returns whether this is another run than in the last handshake.
     fn went_up(&self, line: &Arc<Line>, theirs: &Hello) -> bool {
         let mut is_new = false;
         self.change(|state| {
@@ -343,7 +346,7 @@ impl Peer {
         is_new
     }
 
-    /// Nobody is there, or not any more: what was under way on the line is lost.
+    /// The attempt has failed, or the connection ended: its pending requests are lost.
     fn went_down(&self, line: Option<&Arc<Line>>, why: &str) {
         self.change(|state| {
             if state.line.take().is_some() {
@@ -370,12 +373,12 @@ impl Peer {
     }
 }
 
-/// What comes by a line that was dialled.
+/// Handles the input of an outbound connection.
 struct Answers {
     peer: Arc<Peer>,
     shared: Arc<Shared>,
     line: Arc<Line>,
-    /// Until when it has to say who it is; `None`: it has.
+    /// The end of the handshake's timeout; `None` after the handshake.
     deadline: Option<Instant>,
 }
 
@@ -417,7 +420,7 @@ impl Takes for Answers {
         if self.deadline.is_some() {
             return self.greeted(head, &message);
         }
-        // Who has asked may wait no longer.
+        // The request may have been dropped.
         let call = self.peer.calls.lock().get(&head.number).cloned();
         match head.kind {
             PUBLISHED => {

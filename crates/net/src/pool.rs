@@ -1,8 +1,9 @@
 //! Threads for requests.
 //!
-//! Requests wait for each other: one holds a lock until another comes that ends its transaction. So each has a thread of
-//! its own, there is no queue in front of them, and what finds no thread is refused: whoever asked lets go of what the
-//! others wait for. A thread that has nothing to do for some time ends.
+//! Requests wait for each other: one holds a lock until a later one ends its transaction. So each
+//! request has a thread of its own, and there is no queue. If no thread is free, a request is
+//! refused, and its sender releases the locks for which the others wait. An idle thread ends after
+//! [`IDLE`].
 
 use crate::edge::start;
 use parking_lot::Mutex;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-/// How long a thread waits for work.
+/// How long an idle thread waits for work.
 const IDLE: Duration = Duration::from_secs(10);
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -23,13 +24,13 @@ pub(crate) struct Pool {
 
 #[derive(Default)]
 struct Threads {
-    /// Those that wait, the one that worked last on top.
+    /// Idle threads; the one that worked last is at the end.
     idle: Vec<(u64, SyncSender<Job>)>,
     count: usize,
     last: u64,
 }
 
-/// A thread is counted as long as this is there.
+/// Counts a thread until it is dropped.
 struct Counted(Arc<Pool>);
 
 impl Drop for Counted {
@@ -43,7 +44,8 @@ impl Pool {
         Arc::new(Pool { threads: Mutex::default(), max })
     }
 
-    /// Does a job on a thread of its own; `false` if there is none, and the job is dropped.
+    /// Runs a job on a thread of its own; drops it and returns false if none is free. Leaves
+    /// `reserve` threads free.
     pub(crate) fn run(self: &Arc<Pool>, mut job: Job, reserve: usize) -> bool {
         loop {
             let mut threads = self.threads.lock();
@@ -51,7 +53,7 @@ impl Pool {
                 drop(threads);
                 match idle.send(job) {
                     Ok(()) => return true,
-                    // It has ended just now.
+                    // The thread has just ended.
                     Err(unsent) => job = unsent.0,
                 }
                 continue;
@@ -94,7 +96,7 @@ fn work(pool: &Pool, job: Job, _counted: &Counted) {
                         threads.idle.remove(at);
                         return;
                     }
-                    // Somebody has taken it for a job that is on its way.
+                    // The thread was chosen for a job that is about to arrive.
                     None => {
                         drop(threads);
                         match jobs.recv() {
@@ -116,11 +118,11 @@ mod tests {
 
     fn says(done: &Sender<usize>) -> impl FnOnce() + Send + 'static {
         let done = done.clone();
-        move || done.send(9).expect("somebody waits")
+        move || done.send(9).expect("the test waits")
     }
 
     #[test]
-    fn jobs_that_wait_for_each_other_have_threads_until_there_are_none() {
+    fn jobs_that_wait_for_each_other_have_a_thread_each_up_to_the_limit() {
         let pool = Pool::new(3);
         let (done, came) = channel();
         let mut ends = Vec::new();
@@ -129,7 +131,7 @@ mod tests {
             let done = done.clone();
             let job = move || {
                 let _ = until.recv();
-                done.send(at).expect("somebody waits");
+                done.send(at).expect("the test waits");
             };
             assert!(pool.run(Box::new(job), 0));
             ends.push(end);
@@ -139,7 +141,7 @@ mod tests {
             end.send(()).expect("it waits");
             assert_eq!(came.recv(), Ok(at));
         }
-        // They are used again, and one that panics is not counted any more.
+        // Threads are reused, and one that panics is no longer counted.
         for _ in 0..100 {
             while !pool.run(Box::new(says(&done)), 0) {}
             assert_eq!(came.recv(), Ok(9));
@@ -153,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn some_threads_are_kept_for_others() {
+    fn reserved_threads_are_kept_for_other_jobs() {
         let pool = Pool::new(2);
         let (end, until) = channel::<()>();
         assert!(pool.run(
@@ -164,7 +166,7 @@ mod tests {
         ));
         assert!(!pool.run(Box::new(|| {}), 1), "the second is for those that end transactions");
         let (done, came) = channel();
-        assert!(pool.run(Box::new(move || done.send(1).expect("somebody waits")), 0));
+        assert!(pool.run(Box::new(move || done.send(1).expect("the test waits")), 0));
         assert_eq!(came.recv(), Ok(1));
         drop(end);
     }

@@ -1,4 +1,4 @@
-//! Asking a process how it sees the cluster.
+//! Asking a process for its view of the cluster.
 
 use crate::edge::now;
 use crate::hello::{ASK_STATUS, HELLO_BYTES_MAX, Role, STATUS};
@@ -12,29 +12,30 @@ use std::collections::BTreeSet;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-/// How a process sees the cluster.
+/// The view that a process has of the cluster.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Status {
     /// The number of the cluster, if the process belongs to one.
     pub cluster: Option<u64>,
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// Its role.
     pub role: Role,
     /// The program's release.
     pub release: String,
-    /// The sites that live there.
+    /// The sites that it hosts.
     pub sites: BTreeSet<SiteId>,
     /// True once its sites are running.
     pub is_open: bool,
-    /// The other processes by name, and why each cannot be reached from there, if so.
+    /// The other processes by name, and why each cannot be reached from there; `None` if it can.
     pub peers: Vec<(String, Option<String>)>,
 }
 
-/// Asks the process of a name at an address how it sees the cluster, with a certificate if the cluster has them.
+/// Asks the process of a name at an address for its view of the cluster, with a certificate if the
+/// cluster has them.
 ///
 /// # Errors
-/// In words, if none answers within `limit`.
+/// A message, if it does not answer within `limit`.
 pub fn ask_status(
     name: &str,
     address: &str,

@@ -1,15 +1,16 @@
-//! Who is at the other end of a line, by certificates: each end shows one of the cluster's own authority.
+//! Authentication by certificates: each end of a line shows one of the cluster's own authority.
 //!
 //! ```text
-//!   b dials a     a's certificate: of our authority, in force, with the name `a`        else b ends the line
-//!                 b's certificate: of our authority, in force                           else a does
-//!   hello of b    with the name that b says it has                                      else a refuses it
+//!   b dials a     a's certificate: of this authority, valid, with the name `a`          else b ends the line
+//!                 b's certificate: of this authority, valid                             else a does
+//!   hello of b    its name is one of b's certificate                                    else a refuses it
 //! ```
 //!
-//! So a process cannot say that it is another one, and a stranger comes no further than the handshake. TLS 1.3 only, and no
-//! sessions that are resumed: all ends are of one release, and a certificate that has run out is seen at the next dial.
+//! So a process cannot use another's name, and one without a certificate fails in the handshake.
+//! TLS 1.3 only, without resumption of sessions: all ends are of one release, and an expired
+//! certificate is noticed at the next dial.
 //!
-//! **Left out.** Lists of certificates that were called back: let them run out soon, or change the authority.
+//! **Left out.** Revocation lists: use certificates that expire soon, or change the authority.
 
 use crate::edge::time_for_certificates;
 use rustls::client::danger::ServerCertVerifier;
@@ -24,7 +25,7 @@ use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A process's certificate, and whose others it takes.
+/// A process's certificate, and the authority of the others'.
 #[derive(Clone, Debug)]
 pub struct NodeTls {
     dials: Arc<ClientConfig>,
@@ -32,12 +33,12 @@ pub struct NodeTls {
 }
 
 impl NodeTls {
-    /// Reads files in the format PEM: certificates of the cluster's authority, and the process's own, which has its name
-    /// in the cluster as a DNS name, and its key.
+    /// Reads PEM files: the certificates of the cluster's authority, and the process's own, with
+    /// its name in the cluster as a DNS name, and its key.
     ///
     /// # Errors
-    /// In words, with the file: if it cannot be read, if the three do not fit together, if the process's certificate has run
-    /// out or has another name.
+    /// A message with the file: it cannot be read, the three do not fit together, or the process's
+    /// certificate has expired or has another name.
     pub fn open(
         authority: &Path,
         certificate: &Path,
@@ -94,7 +95,7 @@ pub(crate) fn has_name(connection: &Connection, name: &str) -> bool {
     parsed.zip(name.ok()).is_some_and(|(shown, name)| verify_server_name(&shown, &name).is_ok())
 }
 
-/// What is wrong with a line, in words that say what to do.
+/// The error of a line, with the way out.
 pub(crate) fn in_words(error: &rustls::Error) -> String {
     match error {
         rustls::Error::InvalidMessage(_) => {

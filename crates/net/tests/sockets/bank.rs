@@ -1,4 +1,5 @@
-//! A cluster whose processes are parts of this one: a router, and nodes, each with sockets of its own.
+//! A cluster of processes that are simulated in this one: a router and nodes, each with its own
+//! sockets.
 
 use isomer_cluster::{
     Abort, CancelToken, Database, Error, Gateway, Isolation, LockMode, Node, OpenError, Options,
@@ -20,10 +21,10 @@ use std::time::{Duration, Instant};
 
 pub(crate) const ACCOUNTS: i64 = 40;
 pub(crate) const START: i64 = 100;
-/// How long a test waits for what has to come: many times what a slow machine needs.
+/// How long a test waits for an expected event: many times the time that a slow machine needs.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Runs of processes are numbered.
+/// Numbers the runs of processes.
 static RUN: AtomicU64 = AtomicU64::new(1);
 
 pub(crate) fn balance(row: &[u8]) -> i64 {
@@ -65,11 +66,11 @@ fn procedures() -> Procedures {
     procedures
 }
 
-/// Where the processes are, and what they are told of each other.
+/// The configuration of all processes.
 pub(crate) struct Plan {
     names: Vec<&'static str>,
     sites: Vec<Vec<SiteId>>,
-    /// Where each listens, and where others dial it.
+    /// The address at which each listens, and the one that others dial.
     pub(crate) listen: Vec<SocketAddr>,
     pub(crate) dial: Vec<SocketAddr>,
     folder: Option<PathBuf>,
@@ -78,14 +79,14 @@ pub(crate) struct Plan {
     pub(crate) outage_wait: Duration,
     pub(crate) failover_after: Option<Duration>,
     pub(crate) silence: Duration,
-    /// The certificates of each.
+    /// The certificates of each process.
     pub(crate) tls: Vec<Option<NodeTls>>,
 }
 
 impl Plan {
     /// Processes a, b, … with these sites; the first has the router.
     pub(crate) fn new(sites: &[&[u16]], folder: Option<&Path>) -> Plan {
-        // A port that was free a moment ago, as a process that is started again needs the one that it had.
+        // Free ports, chosen beforehand, because a restarted process needs the same one.
         let free = |_: &&[u16]| {
             let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
             listener.local_addr().expect("it has an address")
@@ -127,7 +128,7 @@ impl Plan {
         Net::start(self.bind(at), run, options).expect("its members fit together")
     }
 
-    /// The port of a process that was here before may be about to be free.
+    /// Binds the port of a former process, which may be about to free it.
     fn bind(&self, at: usize) -> TcpListener {
         let mut listener = None;
         until("its port is free", || {
@@ -145,7 +146,7 @@ impl Plan {
         options.procedures(procedures()).elsewhere(net.clone())
     }
 
-    /// How a process sees the others, as itself is asked.
+    /// A process's own view of the cluster.
     pub(crate) fn status(&self, at: usize) -> Result<Status, String> {
         let (name, address) = (self.names[at], self.listen[at].to_string());
         ask_status(name, &address, self.tls[at].as_ref(), Duration::from_secs(60))

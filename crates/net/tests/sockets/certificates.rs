@@ -1,4 +1,4 @@
-//! Processes with certificates: of one authority they form a cluster; strangers come no further than the handshake.
+//! Certificates: processes of one authority form a cluster; all others fail in the handshake.
 
 use super::bank::{Plan, accounts, until};
 use super::{THREE, conserve};
@@ -30,7 +30,7 @@ impl Authority {
         self.folder.path().join(name)
     }
 
-    /// Makes a certificate of a name that runs out in a year.
+    /// Makes a certificate for a name; `runs_out` is the year in which it expires.
     fn make(&self, name: &str, runs_out: i32) {
         let mut params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
         params.not_after = date_time_ymd(runs_out, 1, 1);
@@ -40,7 +40,7 @@ impl Authority {
         std::fs::write(self.file(&format!("{name}.key")), key.serialize_pem()).expect("a file");
     }
 
-    /// What a process has that says it is `name`, with the certificate of `of`.
+    /// The configuration of a process that calls itself `name`, with the certificate of `of`.
     fn open(&self, of: &str, name: &str) -> Result<NodeTls, String> {
         let key = self.file(&format!("{of}.key"));
         NodeTls::open(&self.file("ca"), &self.file(of), &key, name)
@@ -65,12 +65,12 @@ fn processes_with_certificates_of_one_authority_form_a_cluster() {
     let (gateway, _net) = plan.router();
     let table = accounts(&gateway);
     conserve(&gateway, table, |rounds| {
-        until("somebody has looked", || rounds.load(Ordering::SeqCst) > 20);
+        until("a reader has read", || rounds.load(Ordering::SeqCst) > 20);
     });
     assert_eq!(plan.status(1).expect("it is there").name, "b");
 }
 
-/// What a process that dials another says of it, once it is this.
+/// Waits until a process that dials another reports this error about it.
 #[track_caller]
 fn sees(net: &Net, name: &str, what: &str) {
     net.dial();
@@ -94,12 +94,12 @@ fn strangers_come_no_further_than_the_handshake() {
     let (_b, of_b) = plan.node(1);
     let mut stranger = with_certificates(&theirs);
     (stranger.listen, stranger.dial) = (plan.listen.clone(), plan.dial.clone());
-    // One who dials sees who is there; one who is dialled sees who dials.
+    // The dialling end sees the other's certificate, and the dialled end sees the dialling one's.
     let net = stranger.net(2, Some(stranger.cluster));
     sees(&net, "b", "invalid peer certificate");
     sees(&of_b, "c", "invalid peer certificate");
     drop(net);
-    // It may well say that it takes all.
+    // A process without certificates.
     stranger.tls[2] = None;
     let net = stranger.net(2, Some(stranger.cluster));
     sees(&net, "b", "it encrypts");
@@ -108,7 +108,7 @@ fn strangers_come_no_further_than_the_handshake() {
     let limit = Duration::from_secs(60);
     let asked = ask_status("b", &plan.listen[1].to_string(), None, limit);
     assert!(asked.expect_err("it encrypts").contains("it encrypts"));
-    // One of us that says it is another.
+    // A process with the certificate of a different one.
     ours.make("both", 2999);
     stranger.tls[2] = plan.tls[0].clone();
     let net = stranger.net(2, Some(stranger.cluster));

@@ -1,4 +1,5 @@
-//! A process that is gone, and tables with backups: others take over, and nothing that was acknowledged is lost.
+//! Failover: a process fails, others take over its tables with backups, and no acknowledged commit
+//! is lost.
 
 use crate::bank::{ACCOUNTS, Plan, START, accounts, get, set, total, until};
 use crate::{THREE, conserve};
@@ -22,7 +23,7 @@ fn master(gateway: &Gateway, table: TableId, key: i64) -> SiteId {
     found.expect("a partition").1.master
 }
 
-/// Waits until nothing is mastered at a site that is gone.
+/// Waits until a failed site masters nothing.
 fn taken_over(gateway: &Arc<Gateway>, site: SiteId) {
     let db = gateway.database();
     until("others take over", || db.failed_over().iter().any(|over| over.site == site));
@@ -47,7 +48,7 @@ fn others_take_over_from_a_node_that_is_gone_and_it_comes_back() {
         let seen = rounds.load(Ordering::SeqCst);
         until("rounds", || rounds.load(Ordering::SeqCst) > seen + 5);
     });
-    set(&gateway, table, 25, 7).expect("somebody else has it");
+    set(&gateway, table, 25, 7).expect("another site masters it");
     let (node, net) = plan.node(1);
     until("each partition has a backup again", || {
         gateway.database().design().lacking(&Domains::default(), |_| true).is_empty()

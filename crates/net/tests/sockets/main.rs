@@ -1,4 +1,5 @@
-//! Clusters over real sockets: what becomes of transactions when connections are cut, and processes go and come.
+//! Clusters over real sockets: transactions while connections are cut, and processes fail and
+//! restart.
 
 mod bank;
 mod certificates;
@@ -23,7 +24,7 @@ use std::time::Duration;
 /// The router with two sites, and two nodes with one each.
 const THREE: &[&[u16]] = &[&[1, 2], &[3], &[4]];
 
-/// Transfers until it is told to stop; says how many have committed, and of how many that is not known.
+/// Transfers until `stop`; returns the numbers of committed transfers and of unknown outcomes.
 fn transfers(gateway: &Arc<Gateway>, table: TableId, seed: u64, stop: &AtomicBool) -> (u64, u64) {
     let (db, mut rng) = (gateway.database(), Xoshiro256PlusPlus::seed_from_u64(seed));
     let (mut session, mut committed, mut unknown) = (db.session(), 0, 0);
@@ -41,7 +42,7 @@ fn transfers(gateway: &Arc<Gateway>, table: TableId, seed: u64, stop: &AtomicBoo
     (committed, unknown)
 }
 
-/// Ends what goes on meanwhile, also if the test has failed.
+/// Ends the background threads, also if the test fails.
 struct End<'s>(&'s AtomicBool);
 
 impl Drop for End<'_> {
@@ -50,7 +51,8 @@ impl Drop for End<'_> {
     }
 }
 
-/// Transfers while something happens; the money is all there afterwards, and whenever somebody looks.
+/// Transfers during `trouble`. The sum of all balances is unchanged in every snapshot, and
+/// afterwards.
 fn conserve(gateway: &Arc<Gateway>, table: TableId, trouble: impl FnOnce(&AtomicU64)) {
     let (stop, rounds) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
@@ -76,7 +78,7 @@ fn conserve(gateway: &Arc<Gateway>, table: TableId, trouble: impl FnOnce(&Atomic
         let done = movers.into_iter().map(|mover| mover.join().expect("a mover has moved"));
         let (committed, unknown) = done.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
         assert!(committed > 0, "nothing was moved");
-        eprintln!("{committed} transfers, of {unknown} nobody knows");
+        eprintln!("{committed} transfers, {unknown} unknown");
     });
     let mut found = None;
     until("all accounts can be read", || {
@@ -107,7 +109,7 @@ fn a_cluster_of_three_processes_moves_money_and_partitions() {
             }
             db.change(Change::Remaster { table, start, to: site }, "test").expect("it is there");
         }
-        until("somebody has looked", || rounds.load(Ordering::SeqCst) > 3);
+        until("a reader has read", || rounds.load(Ordering::SeqCst) > 3);
     });
     // Copies in different processes agree.
     let (db, session) = (gateway.database(), gateway.database().session());
@@ -149,13 +151,13 @@ fn connections_that_are_cut_anywhere_lose_nothing_that_was_acknowledged() {
             proxy.until_cut();
         }
     });
-    // Everybody finds everybody again.
+    // All processes reconnect.
     proxies.iter().for_each(Proxy::cut);
     conserve(&gateway, table, |rounds| until("rounds", || rounds.load(Ordering::SeqCst) > 5));
 }
 
 #[test]
-fn strangers_and_garbage_disturb_nobody() {
+fn strangers_and_garbage_disturb_no_process() {
     let mut plan = Plan::new(&[&[1, 2], &[3, 4]], None);
     plan.outage_wait = Duration::from_secs(60);
     let (_node, _) = plan.node(1);
@@ -169,7 +171,7 @@ fn strangers_and_garbage_disturb_nobody() {
             let length = rng.random_range(1..200);
             let mut bytes: Vec<u8> = (0..length).map(|_| rng.random()).collect();
             if round % 3 == 0 {
-                // A head that announces much.
+                // A head with a great length.
                 bytes[0] = isomer_site::wire::VERSION;
             }
             let _ = stranger.write_all(&bytes);
@@ -186,7 +188,7 @@ fn strangers_and_garbage_disturb_nobody() {
 }
 
 #[test]
-fn a_slow_process_makes_nobody_keep_more_than_the_limit() {
+fn a_slow_process_makes_no_other_keep_more_than_the_limit() {
     let mut plan = Plan::new(&[&[1, 2], &[3, 4]], None);
     (plan.queue_bytes, plan.silence) = (200_000, Duration::from_secs(60));
     plan.outage_wait = Duration::ZERO;
@@ -197,7 +199,7 @@ fn a_slow_process_makes_nobody_keep_more_than_the_limit() {
     let table = accounts(&gateway);
     set(&gateway, table, 35, 7).expect("it is reached");
     proxy.hold(true);
-    // What the network takes is not counted; then the queue is full.
+    // Bytes that the network accepts do not count; then the queue is full.
     for length in [50, 1, 0] {
         let keys = (0..length).map(|at| (table, Key::from_bytes(&[at; 1000])));
         let asks = Message::AskAck { partitions: keys.collect() };
@@ -244,7 +246,7 @@ fn a_node_that_is_gone_is_waited_for_and_has_what_was_acknowledged() {
 }
 
 #[test]
-fn who_does_not_want_to_wait_is_told_where_the_node_should_be() {
+fn a_client_that_does_not_wait_is_told_where_the_node_should_be() {
     let mut plan = Plan::new(&[&[1, 2], &[3, 4]], None);
     plan.outage_wait = Duration::ZERO;
     let (node, net) = plan.node(1);
@@ -253,11 +255,12 @@ fn who_does_not_want_to_wait_is_told_where_the_node_should_be() {
     drop((node, net));
     let db = gateway.database();
     until("it is refused", || set(&gateway, table, 35, 1).is_err());
-    let refused = set(&gateway, table, 35, 1).expect_err("nobody is there").to_string();
+    let refused = set(&gateway, table, 35, 1).expect_err("no process is there").to_string();
     let address = plan.listen[1];
     let expected = format!("site s4 cannot be reached, so nothing was done: node b at {address}: ");
     assert!(refused.starts_with(&expected), "{refused}");
-    let split = db.change(Change::Split { table, at: Key::int(35) }, "test").expect_err("nobody");
+    let split =
+        db.change(Change::Split { table, at: Key::int(35) }, "test").expect_err("no process");
     assert!(split.to_string().starts_with(&expected), "{split}");
     transfer(db, &mut db.session(), table, [5, 15, 1]).expect("both are here");
     let over_both = transfer(db, &mut db.session(), table, [5, 35, 1]).expect_err("one is not");
@@ -268,7 +271,7 @@ fn who_does_not_want_to_wait_is_told_where_the_node_should_be() {
 fn a_router_that_starts_again_finds_the_design_at_the_nodes() {
     let folder = tempfile::tempdir().expect("a folder");
     let plan = Plan::new(THREE, Some(folder.path()));
-    // Whoever starts first waits for the others.
+    // The process that starts first waits for the others.
     let nodes = thread::scope(|scope| {
         let router = scope.spawn(|| plan.router());
         let nodes = (plan.node(1), plan.node(2));
@@ -301,7 +304,7 @@ fn a_second_process_of_one_name_is_refused() {
     let (_node, _) = plan.node(1);
     let (gateway, _net) = plan.router();
     let table = accounts(&gateway);
-    // Another router, with the same list: it is told why it is not let in.
+    // Another router, with the same list, is told why it is refused.
     let mut twin = Plan::new(&[&[1, 2], &[3, 4]], None);
     twin.dial[1] = plan.dial[1];
     let second = twin.net(0, Some(plan.cluster));
@@ -317,7 +320,8 @@ fn a_second_process_of_one_name_is_refused() {
     set(&gateway, table, 35, 1).expect("the first one goes on");
 }
 
-/// What a site at a node costs beside one in this process: `cargo test -p isomer-net cost -- --ignored --nocapture`.
+/// Measures the cost of a site at a node, compared with one in this process: `cargo test -p
+/// isomer-net cost -- --ignored --nocapture`.
 #[test]
 #[ignore = "it measures, and asserts nothing"]
 #[allow(clippy::disallowed_methods, reason = "it measures")]
@@ -348,7 +352,7 @@ fn cost_of_a_site_at_a_node() {
                 get(&gateway, table, first + client).expect("it is there");
             });
             let commits = rate(clients, &|client| {
-                set(&gateway, table, first + client, 1).expect("nobody else writes it");
+                set(&gateway, table, first + client, 1).expect("no other client writes it");
             });
             eprintln!("{clients} clients, {place}: {reads:.0} reads/s, {commits:.0} commits/s");
         }

@@ -1,4 +1,5 @@
-//! What a network does to connections: a proxy that cuts them, in the middle of messages, and holds them up.
+//! A faulty network: a proxy that cuts connections, also in the middle of messages, and delays
+//! them.
 
 use crate::bank::until;
 use std::io::{ErrorKind, Read, Write};
@@ -8,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// Passes connections on, as long as this is there.
+/// Forwards connections until it is dropped.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     shared: Arc<Shared>,
@@ -16,12 +17,12 @@ pub(crate) struct Proxy {
 
 #[derive(Default)]
 struct Shared {
-    /// Where the connections go.
+    /// The target of the connections.
     to: Mutex<Option<SocketAddr>>,
     connections: Mutex<Vec<TcpStream>>,
-    /// Bytes go nowhere as long as this is so.
+    /// Bytes are held while this is true.
     is_held: AtomicBool,
-    /// After so many bytes a connection is cut, if not 0: within a message, as a rule.
+    /// If not 0, connections are cut after this many bytes, usually within a message.
     cut_after: AtomicU64,
     passed: AtomicU64,
     is_over: AtomicBool,
@@ -37,7 +38,7 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("it has an address");
         let shared = Arc::new(Shared::default());
-        *shared.to.lock().expect("nobody panics with it") = Some(to);
+        *shared.to.lock().expect("no thread panics with it") = Some(to);
         let listening = shared.clone();
         spawn(move || {
             for from in listener.incoming() {
@@ -45,7 +46,8 @@ impl Proxy {
                 if listening.is_over.load(Ordering::SeqCst) {
                     break;
                 }
-                let to = listening.to.lock().expect("nobody panics with it").expect("it was set");
+                let to =
+                    listening.to.lock().expect("no thread panics with it").expect("it was set");
                 let Ok(to) = TcpStream::connect(to) else { continue };
                 listening.join(&from, &to);
             }
@@ -55,24 +57,24 @@ impl Proxy {
 
     /// Cuts all connections.
     pub(crate) fn cut(&self) {
-        let mut connections = self.shared.connections.lock().expect("nobody panics with it");
+        let mut connections = self.shared.connections.lock().expect("no thread panics with it");
         for connection in connections.drain(..) {
             let _ = connection.shutdown(Shutdown::Both);
         }
     }
 
-    /// Cuts the connections after so many bytes from now.
+    /// Cuts the connections after this many more bytes.
     pub(crate) fn cut_after(&self, bytes: u64) {
         let passed = self.shared.passed.load(Ordering::SeqCst);
         self.shared.cut_after.store(passed + bytes, Ordering::SeqCst);
     }
 
-    /// Waits until that has happened.
+    /// Waits until they were cut.
     pub(crate) fn until_cut(&self) {
         until("the connection is cut", || self.shared.cut_after.load(Ordering::SeqCst) == 0);
     }
 
-    /// Holds all bytes up, or lets them go on.
+    /// Holds all bytes, or forwards them again.
     pub(crate) fn hold(&self, is_held: bool) {
         self.shared.is_held.store(is_held, Ordering::SeqCst);
     }
@@ -89,7 +91,7 @@ impl Drop for Proxy {
 
 impl Shared {
     fn join(self: &Arc<Shared>, from: &TcpStream, to: &TcpStream) {
-        let mut connections = self.connections.lock().expect("nobody panics with it");
+        let mut connections = self.connections.lock().expect("no thread panics with it");
         for (from, to) in [(from, to), (to, from)] {
             let (Ok(from), Ok(to)) = (from.try_clone(), to.try_clone()) else { return };
             connections.extend(from.try_clone());
@@ -118,7 +120,7 @@ impl Shared {
             let passed = self.passed.fetch_add(count as u64, Ordering::SeqCst) + count as u64;
             let cut = self.cut_after.load(Ordering::SeqCst);
             if cut != 0 && passed >= cut {
-                // Half of it is passed on, and then nothing.
+                // One half is forwarded, and then nothing.
                 let _ = to.write_all(&buffer[..count / 2]);
                 self.cut_after.store(0, Ordering::SeqCst);
                 break;
