@@ -1,8 +1,8 @@
-//! The part of a row behind its tail: columns that the table got when it had rows already.
+//! The part of a row after its tail: columns that the table got when it already had rows.
 //!
-//! A table gets a column without one of its rows being written anew. A row has the added columns
-//! that there were when it was written, and says how many; in those after them it has their
-//! *missing values*, which the schema keeps.
+//! Adding a column to a table rewrites none of its rows. A row has the added columns that existed
+//! when it was written, and their number. For later columns it has their *missing values*, which
+//! the schema keeps.
 //!
 //! ```text
 //!   accounts(id int64, owner text)  key id     then  stage int64, missing 5     then  note text nullable, missing NULL
@@ -13,21 +13,22 @@
 //!   (9, 'Eve', 6, 'x')   03 00 00 00  E v e    02 00   08 00 00 00  09 00 00 00  06 00 … (8)  x     6, 'x'
 //! ```
 //!
-//! Each value ends where `ends` says, also one of a type with a fixed length, and the highest bit
-//! of its end marks a NULL. So where a column is depends on the row's count alone, and reading one
-//! takes as many steps as if there were no others.
+//! Each value ends where `ends` says, also if its type has a fixed length, and the highest bit of
+//! its end marks a NULL. So the position of a column depends on the row's count alone, and the time
+//! to read one does not depend on the others.
 //!
 //! **Invariants.** The part is absent or has at least one column; the last value ends with the row;
-//! columns are in the order in which they were added. A schema that knows fewer columns than the row
-//! has, as a plan from before has, reads those it knows, and keeps the others when it patches the row.
+//! columns are in the order in which they were added. A schema may know fewer columns than the row
+//! has, such as that of an older plan. It reads those that it knows, and keeps the others when it
+//! patches the row.
 //!
-//! Tables that never got a column have no such part, and their rows cost what they did.
+//! Tables without added columns have no such part, and their rows are as before.
 
 use crate::Value;
 use crate::layout::END_BYTES;
 use crate::row::stored;
 
-/// The bit of an end that marks a NULL: no row is so long that an end needs it.
+/// The bit of an end that marks a NULL. Rows are too short for an end to need it.
 const NULL: u32 = 1 << 31;
 
 /// The added part of a row; without columns if the row has none.
@@ -38,7 +39,7 @@ pub(crate) struct Added<'row> {
 }
 
 impl<'row> Added<'row> {
-    /// The added part, given all that follows the tail; `None` if that is too short for it.
+    /// The added part, given all bytes after the tail; `None` if they are too short for it.
     pub(crate) fn read(bytes: &'row [u8]) -> Option<Added<'row>> {
         if bytes.is_empty() {
             return Some(Added { ends: &[], values: &[] });
@@ -49,12 +50,13 @@ impl<'row> Added<'row> {
         Some(Added { ends: ends.as_chunks().0, values })
     }
 
-    /// How many columns it has.
+    /// The number of its columns.
     pub(crate) fn count(&self) -> usize {
         self.ends.len()
     }
 
-    /// The value of one of its columns, the inner `None` for NULL; the outer one if it lies beyond the row.
+    /// The value of one of its columns; the inner `None` for NULL, the outer one if it lies beyond
+    /// the row.
     pub(crate) fn value(&self, at: usize) -> Option<Option<&'row [u8]>> {
         let end = self.end(at)?;
         let start = at.checked_sub(1).map_or(Some(0), |before| self.end(before))? & !NULL;
@@ -73,16 +75,16 @@ impl<'row> Added<'row> {
     }
 }
 
-/// Puts added columns behind a row, one after the other.
+/// Appends added columns to a row, one after the other.
 pub(crate) struct Writer {
     next_end: usize,
     values_at: usize,
 }
 
 impl Writer {
-    /// Begins the part, for so many columns.
+    /// Begins the part, for `count` columns.
     pub(crate) fn begin(row: &mut Vec<u8>, count: usize) -> Writer {
-        // A schema has fewer columns than that.
+        // A schema has at most [`COLUMNS_MAX`](crate::COLUMNS_MAX) columns.
         row.extend_from_slice(&(count as u16).to_le_bytes());
         let next_end = row.len();
         let values_at = next_end + count * END_BYTES;
@@ -90,15 +92,15 @@ impl Writer {
         Writer { next_end, values_at }
     }
 
-    /// Puts the next value.
+    /// Appends the next value.
     pub(crate) fn put_value(&mut self, row: &mut Vec<u8>, value: &Value) {
         stored(value, |bytes| self.put(row, (*value != Value::Null).then_some(bytes)));
     }
 
-    /// Puts the stored bytes of the next value; `None` is NULL.
+    /// Appends the stored bytes of the next value; `None` is NULL.
     pub(crate) fn put(&mut self, row: &mut Vec<u8>, value: Option<&[u8]>) {
         row.extend_from_slice(value.unwrap_or_default());
-        // Rows beyond the limit are refused in the end, so the number fits where it is kept.
+        // Rows beyond the limit are refused at the end, so the number fits.
         let end = (row.len() - self.values_at) as u32 | if value.is_none() { NULL } else { 0 };
         row[self.next_end..self.next_end + END_BYTES].copy_from_slice(&end.to_le_bytes());
         self.next_end += END_BYTES;
@@ -204,8 +206,8 @@ mod tests {
         }
     }
 
-    /// Columns come at random places, also before the key; rows are written, patched and read by schemas of all
-    /// times, beside a model that is nothing but values.
+    /// Columns are added at random places, also before the key. Rows are written, patched and read
+    /// by the schemas of all times, and compared with a model of plain values.
     #[test]
     fn rows_have_the_values_that_a_table_written_anew_would_have() {
         for seed in 0..200 {
@@ -262,7 +264,7 @@ mod tests {
                     }
                 }
             }
-            // What an older schema patches keeps the columns that it does not know.
+            // A patch by an older schema keeps the columns that it does not know.
             let (old, new) = (&schemas[0], schemas.last().expect("it is there"));
             for (key, row, mut values) in rows {
                 for (at, column) in

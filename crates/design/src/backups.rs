@@ -4,24 +4,25 @@
 //!   table accounts: backups 1 on disk
 //!     accounts[]     master s1   replicas s2         a commit waits for s2
 //!     accounts[10]   master s2   replicas s1 s3      a commit waits for s1 or s3, whichever has it first
-//!     accounts[20]   master s3                       one is missing: it is made anew
+//!     accounts[20]   master s3                       one is missing: it is replaced
 //! ```
 //!
-//! A backup is a replica like any other: what makes it a backup is that commits wait for its acknowledgement. So
-//! any replicas of a partition can serve as its backups, and a partition may have more of them than its table asks
-//! for. They are at other processes than the master while there are others ([`Domains`]).
+//! A backup is a replica whose acknowledgement commits wait for. Any replica of a partition can
+//! serve as backup, and a partition may have more replicas than its table has backups. They are in
+//! other processes than the master while there are others ([`Domains`]).
 
 use crate::{Change, Design, Domains, Invalid, KeyRange, Placement, SiteId, TableId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// How many other sites must have a commit of a table before it is acknowledged. It prints as `1 on disk`.
+/// How many other sites must have a commit before it is acknowledged. It prints as `1 on disk`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Backups {
-    /// How many; 0: none, a commit is acknowledged by the master alone.
+    /// The number of sites; 0: a commit is acknowledged by the master alone.
     pub count: u8,
-    /// They have it on disk; otherwise they have applied it, in memory.
+    /// The sites must have the commit on disk; otherwise it is enough that they have applied it in
+    /// memory.
     pub on_disk: bool,
 }
 
@@ -38,10 +39,11 @@ impl fmt::Display for Backups {
 }
 
 impl Design {
-    /// Says how many backups the partitions of a table are to have. Those that it lacks are [`Design::lacking`].
+    /// Sets the number of backups of a table's partitions. [`Design::lacking`] returns the missing
+    /// ones.
     ///
     /// # Errors
-    /// [`Invalid::UnknownTable`]; [`Invalid::Backups`] if there are not as many other sites.
+    /// [`Invalid::UnknownTable`]; [`Invalid::Backups`] if there are fewer other sites.
     pub fn set_backups(&mut self, id: TableId, backups: Backups) -> Result<(), Invalid> {
         let table = self.table(id)?;
         let others = self.sites.len() - 1;
@@ -55,10 +57,10 @@ impl Design {
         Ok(())
     }
 
-    /// The changes that give every partition as many backups as its table asks for, at other
-    /// processes than its master and each other as far as there are `usable` sites: replicas to
-    /// add, at the sites that hold the fewest; and, once they are there, replicas beside a master
-    /// to remove in exchange. Backups without a usable site are left out.
+    /// The changes that give every partition the backups of its table. Replicas are added at the
+    /// `usable` sites that hold the fewest, in other processes than the master and each other as
+    /// far as possible. Once they are there, replicas in the master's process are removed in
+    /// exchange. Backups without a usable site are left out.
     pub fn lacking(&self, domains: &Domains, usable: impl Fn(SiteId) -> bool) -> Vec<Change> {
         let mut replicas: BTreeMap<SiteId, usize> =
             self.sites.iter().filter(|site| usable(*site)).map(|site| (site, 0)).collect();

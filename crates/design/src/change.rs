@@ -13,10 +13,10 @@
 //!   merge accounts at 10            s1              s2 ───────────────────
 //! ```
 //!
-//! A change is small so that it can be carried out like a transaction, and undone by another one:
-//! split and merge, add and remove, remaster and remaster back. What it would do is worked out in
-//! one place, [`Design::effect`], which refuses what would break an invariant; validating a change
-//! and applying it cannot disagree.
+//! A change is small so that it can be carried out like a transaction, and undone by an opposite
+//! one: split and merge, add and remove, remaster and remaster back. [`Design::effect`] alone
+//! computes its effect, and refuses a change that would break an invariant. So validation and
+//! application of a change cannot disagree.
 
 use crate::design::{Design, TableDesign, check_bound};
 use crate::{Invalid, Key, Placement, SiteId, SiteSet, TableId};
@@ -77,13 +77,13 @@ pub enum Change {
     },
 }
 
-/// What a valid change does to a design.
+/// The effect of a valid change on a design.
 pub(crate) enum Effect {
     /// A partition starts here, with this placement.
     Place { table: TableId, start: Key, placement: Placement },
-    /// No partition starts here any more: the one before reaches further.
+    /// No partition starts here any more: the previous one extends further.
     Join { table: TableId, start: Key },
-    /// The sites are these.
+    /// The new set of sites.
     Sites(SiteSet),
 }
 
@@ -105,8 +105,8 @@ impl Change {
         }
     }
 
-    /// The first key of the partition that changes, or where it is cut or joined; `None` for a change
-    /// of the sites.
+    /// The first key of the partition that changes, or the key of a split or merge; `None` for a
+    /// change of the sites.
     pub fn start(&self) -> Option<&Key> {
         match self {
             Change::Split { at, .. } | Change::Merge { at, .. } => Some(at),
@@ -117,8 +117,8 @@ impl Change {
         }
     }
 
-    /// The change that takes this one back, and that this one takes back. `from` is the master of the
-    /// partition before this change: a remaster is taken back by one to there.
+    /// The opposite change. `from` is the master of the partition before this change: the opposite
+    /// of a remaster is a remaster to `from`.
     #[must_use]
     pub fn opposite(&self, from: SiteId) -> Change {
         match self.clone() {
@@ -156,7 +156,7 @@ impl Design {
         self.effect(change).map(|_| ())
     }
 
-    /// True if the design is as this change would make it: there is nothing left to do.
+    /// True if the design already is as this change would make it.
     pub fn is_so_already(&self, change: &Change) -> bool {
         let Err(why) = self.effect(change) else { return false };
         match change {
@@ -188,7 +188,7 @@ impl Design {
         Ok(())
     }
 
-    /// What a change would do.
+    /// Computes the effect of a change.
     pub(crate) fn effect(&self, change: &Change) -> Result<Effect, Invalid> {
         match change {
             Change::Split { table, at } => self.split(*table, at),

@@ -3,12 +3,12 @@
 use crate::ColumnType;
 use std::fmt;
 
-/// A column: its name and what it holds.
+/// A column: its name and its type.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Column {
     /// Its name, unique in the table.
     pub name: String,
-    /// What it holds.
+    /// Its type.
     pub ty: ColumnType,
     /// True if it may hold NULL; a key column may not.
     pub nullable: bool,

@@ -8,14 +8,14 @@
 //!               [10]       [10..)       s2                    partition accounts[10]
 //! ```
 //!
-//! A partition is its start; it ends where the next one starts. So a table is always covered, once,
-//! whatever is split and merged, and neither operation touches more than one entry. Tens of
-//! thousands of partitions of a single key are a normal case.
+//! A partition is identified by its start, and ends where the next one starts. So every key of a
+//! table is in exactly one partition after any splits and merges, and these operations touch only
+//! one entry. Tens of thousands of partitions of a single key are a normal case.
 //!
-//! *A design is a value.* It lives in [`SharedMap`]s of tables and [`RangeMap`]s of partitions, so that
-//! a clone costs next to nothing however many tables and partitions there are: planners clone it
-//! per transaction to try changes out. It alters only by [`Change`](crate::Change)s, and a change
-//! that breaks an invariant is refused.
+//! *A design is a value.* It is made of [`SharedMap`]s of tables and [`RangeMap`]s of partitions.
+//! So the cost of a clone does not depend on the number of tables and partitions: planners clone
+//! the design per transaction to try changes. It changes only by [`Change`](crate::Change)s, and a
+//! change that breaks an invariant is refused.
 //!
 //! *Invariants*, checked by [`Design::check`]:
 //! - there is a site, and sites have numbers up to [`SITES_MAX`](crate::SITES_MAX);
@@ -150,7 +150,7 @@ impl Design {
         self.tables.get(&table).into_iter().flat_map(|table| table.partitions_in(range))
     }
 
-    /// How many partitions all tables have together.
+    /// The number of partitions of all tables.
     pub fn partition_count(&self) -> usize {
         self.tables.values().map(|table| table.partitions.len()).sum()
     }
@@ -193,7 +193,7 @@ impl TableDesign {
         self.schema.name()
     }
 
-    /// How many backups its partitions are to have.
+    /// The number of backups of its partitions.
     pub fn backups(&self) -> Backups {
         self.backups
     }
@@ -203,7 +203,8 @@ impl TableDesign {
         &self.partitions
     }
 
-    /// The partition that holds a key. Every key is in one; `None` is for broken designs only.
+    /// The partition that holds a key. `None` only for invalid designs, because every key is in
+    /// one.
     pub fn partition_of(&self, key: &[u8]) -> Option<(KeyRange, Placement)> {
         let (start, placement) = self.partitions.get(key)?;
         Some((self.range_from(start), placement.clone()))
@@ -224,8 +225,8 @@ impl TableDesign {
         .filter(|_| !range.is_empty())
     }
 
-    /// The placement of the partition that starts at `start`, or an error that says which one
-    /// holds that key.
+    /// The placement of the partition that starts at `start`, or an error that names the partition
+    /// which holds that key.
     pub fn placement_at(&self, start: &Key) -> Result<Placement, Invalid> {
         if let Some(placement) = self.partitions.get_exact(start) {
             return Ok(placement.clone());

@@ -1,9 +1,9 @@
 //! The changes that lead from one design to another.
 //!
-//! Partitions can only be placed one by one, so a table is brought to pieces that are small enough
-//! for both designs, the pieces are placed, and put together again. Pieces that are together in
-//! both, or could be, are not taken apart for it: what is alike before is merged before it is
-//! placed, and what will be alike after is placed before it is split.
+//! Partitions are placed one by one. So the table is split into pieces that are small enough for
+//! both designs, the pieces are placed, and merged again. Pieces that are, or could be, together in
+//! both designs are not split: neighbours with equal placements are merged before they are placed,
+//! and pieces whose new placements are equal are placed before they are split.
 //!
 //! ```text
 //!   from              0      5      10         s1     s1     s2
@@ -18,8 +18,8 @@
 //!   7  remove sites   those that hold nothing now
 //! ```
 //!
-//! Each change is valid when its turn comes. The list is short, not shortest: finding where a few
-//! merges more would save placements is the planner's work, who knows what they cost.
+//! Each change is valid when its turn comes. The list is short, not shortest: more merges might
+//! save placements, but a planner must find those, because it knows their costs.
 
 use crate::design::TableDesign;
 use crate::{Change, Design, Invalid, Key, Placement, RangeMap, TableId};

@@ -1,13 +1,13 @@
-//! Failure domains: the sites of one process are lost together.
+//! Failure domains: the sites of one process fail together.
 //!
-//! A backup beside its master does not survive the loss of their process. So backups are placed at
-//! other processes while these have room ([`Design::lacking`](crate::Design::lacking)), and commits
-//! wait for other processes before they count a site of their own.
+//! A backup in its master's process does not survive a failure of that process. So backups are
+//! placed in other processes while these have room ([`Design::lacking`](crate::Design::lacking)),
+//! and commits wait for other processes before they count a site of their own.
 
 use crate::{SiteId, SiteSet};
 use std::collections::BTreeMap;
 
-/// Which sites share a process. Sites that are not named are in one process: the one that asks.
+/// The sites of each process. All sites that are not named are in one process, that of the caller.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Domains(BTreeMap<SiteId, SiteId>);
 

@@ -1,15 +1,15 @@
-//! Footprints: what a transaction will read and write, said before it runs.
+//! Footprints: the keys that a transaction will read and write, declared before it runs.
 //!
-//! The router needs a footprint to find the one site where the transaction can run; the site needs
-//! it to lock what is written, in key order, and to fix one snapshot for all that is read. Access
-//! outside the footprint is an error, so a footprint may be larger than what is used, never smaller.
+//! The router needs a footprint to find a site where the transaction can run. The site needs it to
+//! lock the write set in key order, and to take one snapshot for the read set. Access outside the
+//! footprint is an error, so a footprint may contain more than is used, never less.
 
 use crate::{Key, KeyRange, TableId};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::fmt;
 
-/// How an item of a footprint is used. What is written may also be read.
+/// The access to an item of a footprint.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Access {
     /// Read only.
@@ -18,7 +18,7 @@ pub enum Access {
     Write,
 }
 
-/// The keys that one item of a footprint covers. Spans order by their first key.
+/// The keys of one item of a footprint. Spans are ordered by their first key.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Span {
     /// One key.
@@ -85,7 +85,7 @@ pub struct Item {
     pub table: TableId,
     /// The keys.
     pub span: Span,
-    /// What is done with them.
+    /// The access.
     pub access: Access,
 }
 
@@ -149,14 +149,14 @@ impl Footprint {
         }
     }
 
-    /// The same keys, all as written: what is only read of them is locked, too.
+    /// The same keys, all with write access, so that reads are locked, too.
     #[must_use]
     pub fn locked(mut self) -> Footprint {
         self.items.iter_mut().for_each(|item| item.access = Access::Write);
         self
     }
 
-    /// Forgets all items, keeping the memory for the next transaction.
+    /// Removes all items, and keeps the memory for the next transaction.
     pub fn clear(&mut self) {
         self.items.clear();
     }

@@ -1,4 +1,4 @@
-//! A hot lock: what sites observe, and strategies split.
+//! A hot lock: reported by sites, and split by strategies.
 
 use crate::{Key, TableId};
 use serde::{Deserialize, Serialize};
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 pub struct HotLock {
     /// Its table.
     pub table: TableId,
-    /// Where the partition begins.
+    /// The first key of the partition.
     pub start: Key,
-    /// How many wait.
+    /// The number of waiting transactions.
     pub waiting: usize,
-    /// Keys that they want to write there: a sample, the oldest first.
+    /// A sample of the keys that they want to write there, oldest first.
     pub keys: Vec<Key>,
 }

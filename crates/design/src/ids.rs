@@ -1,13 +1,13 @@
-//! Small names for the things a design speaks of, and the clock all of them share.
+//! Identifiers of tables, sites and versions, and the time that they share.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A table of the database. Numbers are given out by the catalog, from 1, and never reused.
+/// A table of the database. The catalog assigns the numbers, from 1, and never reuses them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct TableId(pub u32);
 
-/// A data site: one process-sized holder of masters and replicas. Sites count from 1.
+/// A data site: holds masters and replicas. Sites are numbered from 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SiteId(pub u16);
 
@@ -15,9 +15,9 @@ pub struct SiteId(pub u16);
 /// Versions order the redo records of one partition; they say nothing about other partitions.
 pub type Version = u64;
 
-/// A point in the one order that all commits of the database share, in nanoseconds of a hybrid
-/// clock: close to real time, but always greater than anything the committing site has seen.
-/// Snapshots are cuts through this order (`docs/decisions/0002-commit-times.md`).
+/// A point in the one order of all commits of the database, in nanoseconds of a hybrid clock. It is
+/// close to real time, and greater than any time that the committing site has seen. Snapshots are
+/// cuts through this order (`docs/decisions/0002-commit-times.md`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Time(pub u64);
 

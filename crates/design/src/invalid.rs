@@ -47,9 +47,9 @@ pub enum Invalid {
     Backups {
         /// The table.
         table: String,
-        /// How many were asked for.
+        /// The number of backups in the request.
         count: u8,
-        /// How many can be had.
+        /// The number of other sites.
         others: usize,
     },
     /// A replica that is needed as a backup.
@@ -62,13 +62,13 @@ pub enum Invalid {
         partition: String,
         /// The site.
         site: SiteId,
-        /// How many backups there are to be.
+        /// The number of backups of the table.
         count: u8,
     },
-    /// Two designs that no changes lead between.
+    /// Two designs with different tables.
     #[error("table {table} is not the same in both designs: changes alter partitions, not tables")]
     DifferentTables {
-        /// A table that one of them lacks, or that has different columns.
+        /// A table that is missing in one of them, or has different columns.
         table: String,
     },
 
@@ -83,7 +83,7 @@ pub enum Invalid {
     FirstKeysUncovered {
         /// The partition that comes first.
         partition: String,
-        /// The one that should.
+        /// The one that should come first.
         first: String,
     },
     /// Partitions that are not given in order.
@@ -133,11 +133,11 @@ pub enum Invalid {
     MergePlacements {
         /// The partition below the key.
         left: String,
-        /// Where it is.
+        /// Its placement.
         left_placement: String,
         /// The partition from the key on.
         right: String,
-        /// Where it is.
+        /// Its placement.
         right_placement: String,
     },
 

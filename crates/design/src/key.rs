@@ -99,8 +99,8 @@ impl Borrow<[u8]> for Key {
     }
 }
 
-/// Integers and their tuples print as such (`7`, `3/7`), anything else as hexadecimal bytes (`x0a`).
-/// A single-key bound (`successor`) prints with a trailing `+`.
+/// Integers and their tuples print as such (`7`, `3/7`), other keys as hexadecimal bytes (`x0a`). A
+/// single-key bound (`successor`) prints with a trailing `+`.
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(values) = self.to_ints() {
@@ -124,7 +124,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Hands the order-preserving encoding of an integer to `put`.
+/// Passes the order-preserving encoding of an integer to `put`.
 pub fn put_int(value: i64, mut put: impl FnMut(&[u8])) {
     let magnitude = if value < 0 { !(value as u64) } else { value as u64 };
     // For negative numbers the complement holds the same number of significant bytes as the

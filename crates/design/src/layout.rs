@@ -1,22 +1,22 @@
-//! Where in a row the columns of a schema are stored: see the picture in [`crate::row`].
+//! The positions of a schema's columns in a row: see the picture in [`crate::row`].
 
 use crate::ColumnType;
 use crate::column::Column;
 
-/// Bytes that say where a part of the tail ends.
+/// The size of an entry of `ends`.
 pub(crate) const END_BYTES: usize = size_of::<u32>();
 
-/// Where the columns of a schema are stored.
+/// The positions of a schema's columns.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) slots: Vec<Slot>,
-    /// Where the ends start: after nulls and fixed columns.
+    /// The offset of `ends`, after nulls and fixed columns.
     pub(crate) ends_at: usize,
-    /// Where the tail starts.
+    /// The offset of the tail.
     pub(crate) tail_at: usize,
 }
 
-/// Where one column is.
+/// The position of one column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot {
     pub(crate) place: Place,
@@ -32,7 +32,7 @@ pub(crate) enum Place {
     Fixed(usize),
     /// In the tail, as its `n`-th part.
     Tail(usize),
-    /// Behind the tail, as the `n`-th of the columns that were [added](crate::added).
+    /// After the tail, as the `n`-th [added](crate::added) column.
     Added(usize),
 }
 
@@ -54,7 +54,7 @@ impl Layout {
             let null_bit = column.nullable.then_some(next_bit);
             next_bit += usize::from(column.nullable);
             let key_index = primary_key.iter().position(|&key_column| key_column == index);
-            // A numeric of a key has its digits as they were written in the tail.
+            // The row keeps the digits of a key's numeric in its tail.
             let key_index = key_index.filter(|_| column.ty != ColumnType::Numeric);
             let place = match (key_index, fixed_bytes(column.ty)) {
                 (Some(key_index), _) => Place::Key(key_index),
@@ -72,7 +72,7 @@ impl Layout {
         Layout { slots, ends_at: fixed_at, tail_at: fixed_at + tail_parts * END_BYTES }
     }
 
-    /// Where the tail of a row ends; `None` if the row is too short to say so.
+    /// The end of a row's tail; `None` if the row is too short.
     pub(crate) fn tail_end(&self, row: &[u8]) -> Option<usize> {
         let Some(last) = self.tail_at.checked_sub(END_BYTES).filter(|last| *last >= self.ends_at)
         else {
@@ -82,17 +82,17 @@ impl Layout {
         Some(self.tail_at + u32::from_le_bytes(*end) as usize)
     }
 
-    /// Puts the next part behind the tail of a row.
+    /// Appends the next part to the tail of a row.
     pub(crate) fn put_tail(&self, row: &mut Vec<u8>, part: usize, bytes: &[u8]) {
         row.extend_from_slice(bytes);
-        // Rows beyond the limit are refused in the end, so the number fits where it is kept.
+        // Rows beyond the limit are refused at the end, so the number fits.
         let end = (row.len() - self.tail_at) as u32;
         let end_at = self.ends_at + part * END_BYTES;
         row[end_at..end_at + END_BYTES].copy_from_slice(&end.to_le_bytes());
     }
 }
 
-/// The bytes that a value of the type takes, unless it depends on the value.
+/// The size of a value of the type, if it does not depend on the value.
 pub(crate) fn fixed_bytes(ty: ColumnType) -> Option<usize> {
     match ty {
         ColumnType::Int64 | ColumnType::Float64 | ColumnType::Timestamp => Some(8),

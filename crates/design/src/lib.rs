@@ -1,10 +1,9 @@
 //! The physical design of a database, as values.
 //!
-//! A design says which partitions a database has, at which site the master of each is, and which
-//! sites hold replicas. It changes on line, by small steps that can be named, checked, printed,
-//! remembered and undone. This crate knows what designs and changes are and which of them are
-//! possible. It decides nothing and carries nothing out: planners return [`Plan`]s, sites make
-//! [`Change`]s true, and both meet in these values.
+//! A design consists of partitions, the site of the master of each, and the sites of its replicas.
+//! It changes on line, by small steps that can be named, checked, printed, stored and undone. This
+//! crate defines designs and changes, and which of them are valid. It makes no decisions and
+//! carries nothing out: planners return [`Plan`]s, and sites carry out [`Change`]s.
 //!
 //! ```text
 //!              rows                     placement                       transactions
@@ -42,8 +41,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What is absent: input and output, time, threads, chance. Everything here is a function of its
-//! arguments, so a planner can try a thousand designs, and a simulation repeats.
+//! **Left out.** Input and output, time, threads and randomness. All functions depend on their
+//! arguments only, so a planner can try a thousand designs, and a simulation repeats.
 
 mod added;
 mod backups;

@@ -1,8 +1,9 @@
-//! Exact numbers of any length as bytes whose order is the order of the numbers.
+//! Exact numbers of any length, encoded as bytes in the order of the numbers.
 //!
-//! A number is its sign, how many pairs of digits it has before the point, and its pairs of digits. Pairs count from the
-//! point to both sides; where the first one is behind it, the pairs of zeros between them count below nothing. Zeros at
-//! either end are left out, so equal numbers are the same bytes, however they are written.
+//! A number is encoded as its sign, the count of its pairs of digits before the point, and these
+//! and the later pairs. Pairs count from the point in both directions. If the first pair is after
+//! the point, the count is negative: the pairs of zeros between the point and that pair. Zeros at
+//! both ends are left out, so equal numbers have equal encodings, whatever their notation.
 //!
 //! ```text
 //!   number        sign   pairs before the point   pairs + 1    end
@@ -16,11 +17,12 @@
 //!   NaN            05                                                 above all others, and equal to itself
 //! ```
 //!
-//! The count is written as an integer of a key is, so that a longer number is a larger one. Of two that have as many pairs
-//! before the point, the first pair that differs tells; the end is less than any pair, or more where all is flipped.
+//! The count is encoded like an integer of a key, so a longer number is larger. Between numbers
+//! with the same count the first different pair decides. The end mark is less than any pair, or
+//! greater if all is flipped.
 //!
-//! Left out: how many zeros were written at the end. A row keeps its columns as they were written beside its key
-//! ([`crate::row`]).
+//! **Left out.** The number of zeros at the end. A row keeps the digits of its key columns as they
+//! were written ([`crate::row`]).
 
 use crate::{Key, put_int, take_int};
 
@@ -31,10 +33,10 @@ const POSITIVE: u8 = 3;
 const INFINITY: u8 = 4;
 const NAN: u8 = 5;
 const END: u8 = 0;
-/// So many pairs of digits no number has before the point, or zeros behind it.
+/// More pairs of digits than a number has before the point, or pairs of zeros after it.
 const PAIRS_MAX: i64 = 1 << 17;
 
-/// What a text says of a number: its sign, its digits before the point and those behind it.
+/// The parts of a number: whether it is negative, its digits before the point, and those after it.
 fn parts(text: &str) -> Option<(bool, &str, &str)> {
     let unsigned = text.strip_prefix('-').unwrap_or(text);
     let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, "0"));
@@ -71,7 +73,7 @@ pub(crate) fn put(text: &str, key: &mut Key) {
     key.extend(&bytes);
 }
 
-/// How many pairs are before the point, and the pairs, without zeros at either end.
+/// The count of pairs before the point, and the pairs, without zeros at both ends.
 fn pairs(whole: &str, fraction: &str) -> (i64, Vec<u8>) {
     let whole = whole.trim_start_matches('0');
     let fraction = fraction.trim_end_matches('0');
@@ -88,7 +90,8 @@ fn pairs(whole: &str, fraction: &str) -> (i64, Vec<u8>) {
     (whole.len().div_ceil(2) as i64 - zeros as i64, pairs)
 }
 
-/// Reads a number from the front of `bytes`: as it is written without zeros at its ends, and how many bytes it took.
+/// Decodes a number from the front of `bytes`: without zeros at its ends, and the bytes that it
+/// took.
 pub(crate) fn take(bytes: &[u8]) -> Option<(String, usize)> {
     let is_negative = match *bytes.first()? {
         MINUS_INFINITY => return Some(("-Infinity".to_owned(), 1)),

@@ -1,9 +1,8 @@
-//! Plans: what a strategy proposes, in order, with its reasons.
+//! Plans: the proposals of a strategy, in order, with reasons.
 //!
-//! A plan is for two readers. The machine carries its changes out one after the other, so each must
-//! be valid in the design that the ones before leave behind. A person wants to know why: every step
-//! has a reason in words, and the cost and benefit that the strategy predicted, in the strategy's
-//! own unit.
+//! A plan has two readers. The router carries out its changes one after the other, so each must be
+//! valid in the design that the earlier ones lead to. An operator wants reasons: every step has one
+//! in words, and the cost and benefit that the strategy predicted, in the strategy's own unit.
 //!
 //! ```text
 //!   plan: keys 3 and 7 share a lock
@@ -22,9 +21,9 @@ pub struct Step {
     pub change: Change,
     /// Why the strategy wants it.
     pub reason: String,
-    /// What carrying it out is predicted to cost.
+    /// Its predicted cost.
     pub predicted_cost: Option<f64>,
-    /// What it is predicted to save.
+    /// Its predicted benefit.
     pub predicted_benefit: Option<f64>,
 }
 
@@ -41,7 +40,7 @@ pub struct Plan {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("step {step}, {change}: {invalid}")]
 pub struct InvalidStep {
-    /// Which step, counted from 1.
+    /// The number of the step, counted from 1.
     pub step: usize,
     /// The change, as text.
     pub change: String,
@@ -56,7 +55,7 @@ impl Step {
         Step { change, reason: reason.into(), predicted_cost: None, predicted_benefit: None }
     }
 
-    /// The step with what it is predicted to cost and to save.
+    /// Sets the predicted cost and benefit.
     #[must_use]
     pub fn predicted(self, cost: f64, benefit: f64) -> Step {
         Step { predicted_cost: Some(cost), predicted_benefit: Some(benefit), ..self }
@@ -90,7 +89,7 @@ impl Plan {
         self.steps.iter().map(|step| &step.change)
     }
 
-    /// Checks the plan step by step, and gives the design that it leads to.
+    /// Checks the plan step by step, and returns the design that it leads to.
     pub fn validate(&self, design: &Design) -> Result<Design, InvalidStep> {
         let mut design = design.clone();
         for (index, step) in self.steps.iter().enumerate() {
@@ -103,12 +102,12 @@ impl Plan {
         Ok(design)
     }
 
-    /// Reads a plan: a change on each line, as [`Change::to_text`] writes it, each for the design that those before it
-    /// lead to. Empty lines, and those that begin with `#`, count for nothing; a reason stands behind `   # `, and holds
-    /// until the next.
+    /// Reads a plan: one change on each line, as [`Change::to_text`] writes it, for the design that
+    /// the earlier ones lead to. Empty lines and lines that begin with `#` are ignored. Text after
+    /// `   # ` is the reason of that change and the following ones.
     ///
     /// # Errors
-    /// In words, with the line.
+    /// A message with the line.
     pub fn parse(text: &str, design: &Design, reason: &str) -> Result<Plan, String> {
         let (mut design, mut plan) = (design.clone(), Plan::new(reason));
         let mut reason = reason;

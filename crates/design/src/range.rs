@@ -1,4 +1,4 @@
-//! Half-open ranges of keys, and the two ways through them.
+//! Half-open ranges of keys, and the two directions through them.
 
 use crate::key::Key;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ pub struct KeyRange {
     pub end: Option<Key>,
 }
 
-/// Which way the keys of a range are visited.
+/// The direction in which the keys of a range are visited.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub enum Direction {
     /// From the least key up.
@@ -25,7 +25,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// `Less` if `a` is met before `b`.
+    /// `Less` if `a` is visited before `b`.
     pub fn compare(self, a: &[u8], b: &[u8]) -> Ordering {
         match self {
             Direction::Forward => a.cmp(b),
@@ -33,7 +33,7 @@ impl Direction {
         }
     }
 
-    /// What is in order, this way.
+    /// The items in this direction; `order` is forward.
     pub fn through<I: DoubleEndedIterator>(self, mut order: I) -> impl Iterator<Item = I::Item> {
         std::iter::from_fn(move || match self {
             Direction::Forward => order.next(),
@@ -68,7 +68,8 @@ impl KeyRange {
     /// assert_eq!(district.to_string(), "[1/3..1/4)");
     /// ```
     pub fn starting_with(prefix: Key) -> KeyRange {
-        // The least bytes after all that begin with the prefix: its last byte that can be, raised.
+        // The least bytes after all that begin with the prefix: the prefix with its last byte below
+        // ff raised.
         let raised = prefix.iter().rposition(|&byte| byte < 0xff).map(|last| {
             let mut end = prefix[..=last].to_vec();
             end[last] += 1;
@@ -132,7 +133,7 @@ impl KeyRange {
         KeyRange { start, end }
     }
 
-    /// What is left of the range once `key`, and what comes before it on the way, was visited.
+    /// The rest of the range after `key` has been visited.
     ///
     /// ```
     /// use isomer_design::{Direction, Key, KeyRange};

@@ -1,15 +1,14 @@
-//! A sorted map from the start of a range to what holds for the range, made for many readers.
+//! A sorted map from the start of a range to the value of the range, for many concurrent readers.
 //!
-//! *Problem.* The router asks for every item of every transaction which partition covers a key,
-//! and every site asks the same of its own partitions. There may be tens of thousands of
-//! partitions, most of one key; a few of them change every second; and readers must never wait for
-//! a change, nor see half of one.
+//! *Problem.* The router looks up the partition of every item of every transaction, and every site
+//! looks up its own partitions. There may be tens of thousands of partitions, most of them of one
+//! key, and a few change every second. Readers must never wait for a change, nor see half of one.
 //!
-//! *Shape.* An entry is a start key and a value; it covers the keys from its start up to the next
-//! start. Entries are kept in order in chunks of at most [`CHUNK_ENTRIES_MAX`], and the chunks in
-//! order in one top vector. All of it hangs on `Arc`s, so a clone is one reference count, and
-//! changing an entry of a map that someone else still reads copies one chunk and the top vector
-//! (a hundred and some hundred entries, for a map of 50,000) and shares the rest:
+//! *Structure.* An entry is a start key and a value; it covers the keys from its start to the next
+//! start. Entries are in order in chunks of at most [`CHUNK_ENTRIES_MAX`], and the chunks are in
+//! order in one top vector. Both are behind `Arc`s, so a clone is one reference count. A change to
+//! a map with other readers copies one chunk and the top vector, and shares the rest. For 50,000
+//! entries these are about 60 entries and 800 chunks:
 //!
 //! ```text
 //!   top words    [ 81 00…        | 82 03e9…           | 82 07d1…      ]   one u64 per chunk
@@ -22,16 +21,16 @@
 //! ```
 //!
 //! *Words.* A binary search that follows pointers to keys would miss the cache at every step. So
-//! each level keeps the first eight bytes of its keys as big-endian numbers in a dense array, and
-//! searches that; in a chunk, by way of the first word of each cache line. Only if a word equals that of the wanted key are whole keys compared, among the
-//! entries of that one word.
+//! each level keeps the first eight bytes of its keys, as big-endian numbers, in a dense array, and
+//! searches that. In a chunk, it first searches the first word of each cache line. Whole keys are
+//! compared only if a word equals that of the wanted key, and only among the entries of this word.
 //!
 //! *Invariants.* Starts strictly increase, within and across chunks; no chunk is empty; words
 //! mirror the keys at both levels.
 //!
-//! *Left out.* Keys that share their first eight bytes (long texts with one prefix) are told apart
-//! by whole comparisons, in logarithmic time but with a cache miss each; cutting the prefix that a
-//! chunk's keys have in common would repair that.
+//! *Left out.* Keys with the same first eight bytes (long texts with one prefix) need comparisons
+//! of whole keys: a logarithmic number, but each a cache miss. Removing the common prefix of a
+//! chunk's keys would avoid that.
 
 use crate::Key;
 use smallvec::SmallVec;
@@ -43,8 +42,8 @@ const LINE_WORDS: usize = 8;
 const CHUNK_LINES: usize = 8;
 const CHUNK_WORDS: usize = CHUNK_LINES * LINE_WORDS;
 
-/// The most entries that one chunk holds: what a change copies at most. The last word has room for
-/// the entry that makes a chunk too large, until the chunk is cut.
+/// The most entries of one chunk, which a change copies. The last word has room for the entry that
+/// makes a chunk too large, until the chunk is divided.
 pub const CHUNK_ENTRIES_MAX: usize = CHUNK_WORDS - 1;
 
 /// Chunks with fewer entries are joined with a neighbour, so that maps which shrink stay dense.
@@ -82,7 +81,7 @@ struct Chunk<V> {
     entries: Vec<(Key, V)>,
 }
 
-/// Where an entry is: its chunk, and its index in the chunk.
+/// The position of an entry: its chunk, and its index in the chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Position {
     chunk: usize,
@@ -98,7 +97,7 @@ impl<V> RangeMap<V> {
     /// A map of the given entries, whose starts must strictly increase.
     ///
     /// # Panics
-    /// If they do not: the caller's mistake, which would make every later lookup wrong.
+    /// If they do not: that would make every later lookup wrong.
     pub fn from_sorted(entries: impl IntoIterator<Item = (Key, V)>) -> RangeMap<V> {
         let entries: Vec<(Key, V)> = entries.into_iter().collect();
         let ordered = entries.windows(2).all(|pair| pair[0].0 < pair[1].0);
@@ -128,8 +127,8 @@ impl<V> RangeMap<V> {
         Some((start, value))
     }
 
-    /// As [`RangeMap::get`] for many keys, each in its map. Goes one step for each in turn, so that the
-    /// trips to memory for one key overlap with those for the others.
+    /// As [`RangeMap::get`] for many keys, each in its map. Advances all of them one step at a
+    /// time, so that their cache misses overlap.
     pub fn get_each<'m, 'k>(
         keys: impl Iterator<Item = (&'m RangeMap<V>, &'k [u8])> + Clone,
         mut visit: impl FnMut(&'m Key, &'m V),
@@ -179,7 +178,7 @@ impl<V> RangeMap<V> {
         self.top.at(Position { chunk, index })
     }
 
-    /// The first entry that starts after `key`: where the range that covers `key` ends.
+    /// The first entry that starts after `key`, which is the end of the range that covers `key`.
     pub fn after(&self, key: &[u8]) -> Option<(&Key, &V)> {
         self.top.at(self.top.first_after(key))
     }
@@ -195,7 +194,7 @@ impl<V> RangeMap<V> {
         RangeMapIter { top: &self.top, next }
     }
 
-    /// The memory held, in bytes, without what values point to.
+    /// The memory held, in bytes, without memory behind pointers in values.
     pub fn heap_bytes(&self) -> usize {
         let chunk_bytes = |chunk: &Arc<Chunk<V>>| {
             size_of::<Chunk<V>>()
@@ -210,7 +209,7 @@ impl<V> RangeMap<V> {
 }
 
 impl<V: Clone> RangeMap<V> {
-    /// The map with an entry added, or its value replaced. What is unchanged is shared.
+    /// The map with an entry added, or its value replaced. Unchanged parts are shared.
     #[must_use = "the map itself does not change"]
     pub fn insert(&self, start: Key, value: V) -> RangeMap<V> {
         let mut map = self.clone();
@@ -218,7 +217,7 @@ impl<V: Clone> RangeMap<V> {
         map
     }
 
-    /// The map without the entry that starts at `start`. What is unchanged is shared.
+    /// The map without the entry that starts at `start`. Unchanged parts are shared.
     #[must_use = "the map itself does not change"]
     pub fn remove(&self, start: &[u8]) -> RangeMap<V> {
         let mut map = self.clone();
@@ -226,8 +225,8 @@ impl<V: Clone> RangeMap<V> {
         map
     }
 
-    /// Adds an entry in place, or replaces its value; gives back the old value. Copies only what
-    /// other clones of this map still share.
+    /// Adds an entry in place, or replaces its value; returns the old value. Copies only parts that
+    /// are shared with clones of this map.
     pub fn set(&mut self, start: Key, value: V) -> Option<V> {
         let word = word_of(&start);
         let top = Arc::make_mut(&mut self.top);
@@ -256,8 +255,8 @@ impl<V: Clone> RangeMap<V> {
         None
     }
 
-    /// Removes the entry that starts at `start` in place; gives back its value. Copies only what
-    /// other clones of this map still share.
+    /// Removes the entry that starts at `start` in place; returns its value. Copies only parts that
+    /// are shared with clones of this map.
     pub fn unset(&mut self, start: &[u8]) -> Option<V> {
         let found = self.top.floor(start)?;
         if self.top.at(found)?.0.as_bytes() != start {
@@ -323,7 +322,7 @@ impl<V> Top<V> {
         Some((start, value))
     }
 
-    /// Puts `entries`, cut into chunks of even size, in the place of some chunks.
+    /// Replaces some chunks by chunks of equal size with these entries.
     fn replace(&mut self, old: std::ops::Range<usize>, entries: Vec<(Key, V)>) {
         let count = entries.len().div_ceil(CHUNK_ENTRIES_MAX);
         let (len, mut entries) = (entries.len(), entries.into_iter());
@@ -338,7 +337,7 @@ impl<V> Top<V> {
 }
 
 impl<V: Clone> Top<V> {
-    /// Cuts the entries of some chunks anew.
+    /// Divides the entries of some chunks again.
     fn rebuild(&mut self, old: std::ops::Range<usize>) {
         let entries =
             self.chunks[old.clone()].iter().flat_map(|chunk| chunk.entries.iter().cloned());
@@ -382,8 +381,8 @@ impl<V> Chunk<V> {
         self.find_in(self.line_of(word), word, key)
     }
 
-    /// The line of words in which a search goes on: the last one that does not begin beyond `word`.
-    /// Looks at all heads, as which way a branch would go is anybody's guess.
+    /// The line of words in which the search continues: the last one that does not begin beyond
+    /// `word`. Looks at all heads, because a branch would be unpredictable.
     #[inline]
     fn line_of(&self, word: u64) -> usize {
         self.heads[1..].iter().map(|&head| usize::from(head <= word)).sum()
@@ -395,7 +394,7 @@ impl<V> Chunk<V> {
         let start = line * LINE_WORDS;
         let words = &self.words[start..start + LINE_WORDS];
         let within: usize = words.iter().map(|&other| usize::from(other <= word)).sum();
-        // The words that fill the chunk up are beyond all but the greatest.
+        // The padding words are beyond all words but the greatest.
         let count = (start + within).min(self.entries.len());
         last_not_beyond(&self.words, count, word, key, |index| &self.entries[index].0)
     }

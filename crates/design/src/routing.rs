@@ -1,10 +1,10 @@
-//! The routing table: which site can run a transaction, told from its footprint alone.
+//! The routing table: finds the sites that can run a transaction from its footprint.
 //!
-//! *Problem.* A transaction runs at one site, which must master all that is written and hold all
-//! that is read. The router answers that for every transaction, from a table that others replace
-//! while it looks.
+//! *Problem.* A transaction runs at one site, which must master all keys that it writes and hold
+//! all keys that it reads. The router checks this for every transaction, in a table that is
+//! replaced concurrently.
 //!
-//! *Answer.* Each item of a footprint is a set of the sites that could serve it; their
+//! *Solution.* Each item of a footprint has a set of sites that could serve it; the sites in the
 //! intersection can run the transaction ([`SiteSet`]):
 //!
 //! ```text
@@ -15,18 +15,18 @@
 //!   write 3, write 7      {s1} ∩ {s2}     =  {}        Route::Nowhere: the design must change
 //! ```
 //!
-//! If no site is left, [`RoutingTable::missing_at`] tells what a site lacks, which is what a plan
-//! for that site must bring.
+//! If no site remains, [`RoutingTable::missing_at`] returns what a site lacks, which a plan for
+//! that site must provide.
 //!
 //! *Compact.* Partitions exist for locks and versions; routing needs only their placement. So
-//! neighbours with one placement are one entry, and a table cut into tens of thousands of
-//! single-key partitions at four sites takes as many entries as placements change along the keys.
+//! neighbours with equal placements are one entry. A table with tens of thousands of single-key
+//! partitions at four sites has one entry for each change of the placement along the keys.
 //!
-//! *A snapshot.* A routing table never changes. [`RoutingTable::after`] makes the next one, with
-//! work that does not grow with the number of partitions, and shares the rest ([`RangeMap`]).
+//! *Immutable.* A routing table never changes. [`RoutingTable::after`] makes the next one, with
+//! work that does not depend on the number of partitions, and shares the rest ([`RangeMap`]).
 //!
-//! *Invariants.* The table is [`RoutingTable::of`] the design, whichever way it was reached; in a
-//! table's map, an entry differs from the one before.
+//! *Invariants.* The table equals [`RoutingTable::of`] the design, however it was made. In a
+//! table's map, an entry differs from the previous one.
 
 use crate::design::TableDesign;
 use crate::{
@@ -43,7 +43,7 @@ pub enum Route {
     Sites(SiteSet),
     /// At no single site, as the design is.
     Nowhere {
-        /// The sites that master some of the write set.
+        /// The sites that master a part of the write set.
         masters: SiteSet,
         /// The sites that hold all of the read set, and the write set as master or replica.
         holders: SiteSet,
@@ -52,17 +52,16 @@ pub enum Route {
     UnknownTable(TableId),
 }
 
-/// Something that a site lacks for a footprint.
+/// A part of a footprint that a site cannot serve.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Missing {
     /// The table.
     pub table: TableId,
     /// The keys of the footprint that the site cannot serve.
     pub range: KeyRange,
-    /// What the footprint wants with them: to write at a site that is not the master, or to read
-    /// at one that holds no copy.
+    /// The access: to write at a site that is not the master, or to read at one without a copy.
     pub access: Access,
-    /// Where they are.
+    /// Their placement.
     pub placement: Placement,
 }
 
@@ -88,7 +87,7 @@ impl RoutingTable {
         let mut next = self.clone();
         next.sites = design.sites().clone();
         match change {
-            // Partitions come and go, but no key moves.
+            // Partitions change, but no key moves.
             Change::Split { .. } | Change::Merge { .. } => {}
             Change::AddSite { .. } | Change::RemoveSite { .. } => {}
             Change::AddReplica { table, start, .. }
@@ -128,13 +127,13 @@ impl RoutingTable {
         &self.sites
     }
 
-    /// Where a key is; `None` if there is no such table.
+    /// The placement of a key; `None` if there is no such table.
     #[inline]
     pub fn placement(&self, table: TableId, key: &[u8]) -> Option<&Placement> {
         self.table(table)?.get(key).map(|(_, placement)| placement)
     }
 
-    /// Where a key is, and where the next keys are that are placed otherwise (`None`: nowhere).
+    /// The placement of a key, and the next key with another placement (`None`: there is none).
     #[inline]
     pub fn stretch(&self, table: TableId, key: &[u8]) -> Option<(&Placement, Option<&Key>)> {
         let map = self.table(table)?;
@@ -142,7 +141,8 @@ impl RoutingTable {
         Some((placement, map.after(key).map(|(end, _)| end)))
     }
 
-    /// Where the last keys before `end` (`None`: of all) are, and the first of the keys placed like them.
+    /// The placement of the last keys before `end` (`None`: of all keys), and the first of the keys
+    /// with this placement.
     pub fn stretch_before(&self, table: TableId, end: Option<&Key>) -> Option<(&Placement, &Key)> {
         let map = self.table(table)?;
         let (start, placement) = end.map_or_else(|| map.last(), |end| map.before(end))?;
@@ -167,7 +167,7 @@ impl RoutingTable {
                 false => Route::Sites(sites),
             };
         };
-        // Only the master of what is written can do: a set is made of nobody else.
+        // Only the master of the written keys can run it.
         let is_home = masters.all(|(_, other)| other.master == *master)
             && wanted.iter().all(|(_, placement)| placement.holds(*master));
         if is_home {
@@ -178,7 +178,7 @@ impl RoutingTable {
         Route::Nowhere { masters, holders: self.holders(&wanted) }
     }
 
-    /// The sites that hold all of it: any site, if it is nothing.
+    /// The sites that hold all items; all sites if there are none.
     fn holders(&self, wanted: &[(Access, &Placement)]) -> SiteSet {
         let mut wanted = wanted.iter();
         let Some((_, first)) = wanted.next() else { return self.sites.clone() };
@@ -187,8 +187,8 @@ impl RoutingTable {
         holders
     }
 
-    /// What `site` lacks to run a transaction with this footprint, in the order of the footprint;
-    /// nothing if it can run it. Tables that do not exist lack nothing.
+    /// The parts of a footprint that `site` cannot serve, in the order of the footprint; empty if
+    /// it can run the transaction. Tables that do not exist lack nothing.
     pub fn missing_at(&self, footprint: &Footprint, site: SiteId) -> Vec<Missing> {
         let mut missing = Vec::new();
         for Item { table: id, span, access } in footprint.items() {
@@ -209,7 +209,7 @@ impl RoutingTable {
         missing
     }
 
-    /// How many entries all tables have together.
+    /// The number of entries of all tables.
     pub fn entries(&self) -> usize {
         self.tables.iter().map(|(_, table)| table.len()).sum()
     }
@@ -226,14 +226,14 @@ impl RoutingTable {
         Some(&self.tables[self.find(id).ok()?].1)
     }
 
-    /// Where a table is, or would be.
+    /// The index of a table, or the one that it would have.
     #[inline]
     fn find(&self, id: TableId) -> Result<usize, usize> {
         self.tables.binary_search_by_key(&id, |(table, _)| *table)
     }
 }
 
-/// The placements of a table, one entry for neighbours that are alike.
+/// The placements of a table, with one entry for equal neighbours.
 fn compact(table: &TableDesign) -> RangeMap<Placement> {
     let mut previous = None;
     let entries = table.partitions().iter().filter(|(_, placement)| {
@@ -244,7 +244,7 @@ fn compact(table: &TableDesign) -> RangeMap<Placement> {
     RangeMap::from_sorted(entries.map(|(start, placement)| (start.clone(), placement.clone())))
 }
 
-/// Places the keys of one partition, keeping neighbours with one placement together.
+/// Sets the placement of one partition, and merges equal neighbours.
 fn assign(map: &mut RangeMap<Placement>, range: &KeyRange, placement: Placement) {
     let next = range.end.as_ref().and_then(|end| Some((end, map.get(end)?.1.clone())));
     if let Some((end, next)) = next {

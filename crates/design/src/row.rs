@@ -1,5 +1,6 @@
-//! Rows as bytes: every column but those of the key, each readable alone. Of a key's columns of type `numeric` the row has
-//! the digits as they were written: 1.50 and 1.5 are one key, and are shown as they are.
+//! The encoding of rows: all columns outside of the key, each of which can be read alone. For key
+//! columns of type `numeric` the row keeps the digits as written: 1.50 and 1.5 are one key, and
+//! print as written.
 //!
 //! ```text
 //!   nulls          fixed                            ends                   tail
@@ -16,16 +17,17 @@
 //!   is NULL
 //! ```
 //!
-//! Columns that a table got when it had rows already follow the tail: [`crate::added`].
+//! Columns that a table got when it already had rows follow the tail: [`crate::added`].
 //!
-//! Numbers are little-endian. Where a column is depends on the schema alone, but for the tail,
-//! which takes two reads of `ends`. So a procedure that looks at one column of a wide row touches
-//! the bytes of that column and no others. A NULL leaves zeros in `fixed`, nothing in the tail.
+//! Numbers are little-endian. The position of a column depends on the schema alone, except in the
+//! tail, which takes two reads of `ends`. So a procedure that reads one column of a wide row
+//! touches only the bytes of that column. A NULL leaves zeros in `fixed`, and nothing in the tail.
 //!
-//! Every read is checked: bytes that no [`Schema::encode_row`] wrote give [`RowError::DamagedRow`].
+//! Every read is checked: bytes that [`Schema::encode_row`] has not written give
+//! [`RowError::DamagedRow`].
 //!
-//! Left out: smaller integers and ends. Eight bytes for a small number cost memory, but keep the
-//! place of every column a constant.
+//! **Left out.** Smaller integers and ends. Eight bytes for a small number cost memory, but keep
+//! the position of every column constant.
 
 use crate::added::{Added, Writer};
 use crate::column::name_list;
@@ -56,11 +58,11 @@ impl Schema {
         Ok((key, self.encode_columns(values)?))
     }
 
-    /// The row bytes with other values in some columns, none of which is in the key. What stays as it was is
-    /// not decoded, and where only columns of a fixed place change, nothing is moved.
+    /// The row bytes with other values in some columns, none of which is in the key. Unchanged
+    /// columns are not decoded, and if only fixed columns change, no bytes move.
     ///
     /// # Panics
-    /// If a column is in the key, or is none of the table's.
+    /// If a column is in the key, or does not exist.
     pub fn patch_row(
         &self,
         mut row: Vec<u8>,
@@ -114,7 +116,7 @@ impl Schema {
         Ok(patched)
     }
 
-    /// Puts the added columns behind a row: all that this schema or the old row has.
+    /// Appends the added columns to a row: all that this schema or the old row has.
     fn patch_added(
         &self,
         row: &mut Vec<u8>,
@@ -155,7 +157,7 @@ impl Schema {
         self.layout().slots.iter().enumerate().map(read).collect()
     }
 
-    /// The value of one column, by its index, without looking at the others.
+    /// The value of one column, by its index. The others are not decoded.
     pub fn read_column(&self, key: &[u8], row: &[u8], column: usize) -> Result<Value, RowError> {
         match self.layout().slots.get(column) {
             None => Err(self.unknown_column(format!("number {column}"))),
@@ -164,8 +166,8 @@ impl Schema {
         }
     }
 
-    /// The stored bytes of a column outside the key, where they lie in the row: a text as UTF-8, a
-    /// number little-endian; a missing value where the schema has it. `None` for NULL. Nothing is copied.
+    /// The stored bytes of a column outside the key, borrowed from the row: a text as UTF-8, a
+    /// number little-endian; a missing value is borrowed from the schema. `None` for NULL.
     pub fn read_column_bytes<'row>(
         &'row self,
         row: &'row [u8],
@@ -197,7 +199,8 @@ impl Schema {
         }
     }
 
-    /// The stored bytes of an added column, the inner `None` for NULL; the outer one if the row is damaged.
+    /// The stored bytes of an added column; the inner `None` for NULL, the outer one for a damaged
+    /// row.
     fn read_added<'row>(&'row self, row: &'row [u8], at: usize) -> Option<Option<&'row [u8]>> {
         let part = Added::read(row.get(self.layout().tail_end(row)?..)?)?;
         match at < part.count() {
@@ -253,7 +256,7 @@ impl Schema {
         Some(start..end_of(part)?)
     }
 
-    /// Checks that the row ends where its last column does; says where its tail does.
+    /// Checks that the row ends with its last column; returns the end of its tail.
     fn check_row_length(&self, row: &[u8]) -> Result<usize, RowError> {
         let layout = self.layout();
         let end = layout.tail_end(row);
@@ -283,7 +286,7 @@ fn read_bit(row: &[u8], bit: usize) -> Option<bool> {
     row.get(bit / 8).map(|byte| byte >> (bit % 8) & 1 == 1)
 }
 
-/// What a value has in the tail.
+/// The bytes of a value in the tail.
 fn tail_bytes(value: &Value) -> &[u8] {
     match value {
         Value::Text(text) => text.as_bytes(),
@@ -296,7 +299,7 @@ fn put_fixed(value: &Value, place: &mut [u8]) {
     stored(value, |bytes| place[..bytes.len()].copy_from_slice(bytes));
 }
 
-/// Shows the stored bytes of a value; NULL has none.
+/// Passes the stored bytes of a value to `take`; NULL has none.
 pub(crate) fn stored<R>(value: &Value, take: impl FnOnce(&[u8]) -> R) -> R {
     match value {
         Value::Int64(number) | Value::Timestamp(number) => take(&number.to_le_bytes()),
@@ -307,7 +310,7 @@ pub(crate) fn stored<R>(value: &Value, take: impl FnOnce(&[u8]) -> R) -> R {
     }
 }
 
-/// What a column is changed to, if it is. Of one that is named twice, the last value counts.
+/// The new value of a column, if it changes: the last one, if the column is named twice.
 fn last_change(changes: &[(usize, Value)], column: usize) -> Option<&Value> {
     changes.iter().rev().find(|(changed, _)| *changed == column).map(|(_, value)| value)
 }

@@ -1,4 +1,4 @@
-//! What can be wrong with values, keys and row bytes, given a schema.
+//! Errors of values, keys and row bytes, given a schema.
 
 use crate::column::name_list;
 use crate::key::KEY_BYTES_MAX;
@@ -6,7 +6,7 @@ use crate::row::ROW_BYTES_MAX;
 use crate::{Column, ColumnType, Schema, Value};
 use thiserror::Error;
 
-/// Why values make no row, or bytes give no values.
+/// Why values are not a row, or bytes cannot be decoded.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum RowError {
     /// Too few or too many values for the columns.
@@ -18,9 +18,9 @@ pub enum RowError {
         what: &'static str,
         /// The columns to be filled.
         columns: String,
-        /// How many there are.
+        /// The number of columns.
         expected: usize,
-        /// How many values were given.
+        /// The number of values.
         given: usize,
     },
     /// A value of another type than its column.
@@ -32,7 +32,7 @@ pub enum RowError {
         column: String,
         /// The column's type.
         ty: ColumnType,
-        /// What was given, in a word.
+        /// The kind of the value, in a word.
         given: &'static str,
     },
     /// NULL where it is not accepted.
@@ -68,7 +68,7 @@ pub enum RowError {
     KeyTooLong {
         /// The table.
         table: String,
-        /// How many bytes it would take.
+        /// The length that it would have.
         bytes: usize,
     },
     /// A row that is too long.
@@ -76,7 +76,7 @@ pub enum RowError {
     RowTooLong {
         /// The table.
         table: String,
-        /// How many bytes it would take.
+        /// The length that it would have.
         bytes: usize,
     },
     /// Bytes that no key of the table has.
@@ -90,7 +90,7 @@ pub enum RowError {
         column: String,
         /// Its type.
         ty: ColumnType,
-        /// The key, as well as it prints.
+        /// The key, as far as it can be printed.
         key: String,
     },
     /// A key with something after its last column.
@@ -100,7 +100,7 @@ pub enum RowError {
         table: String,
         /// The last key column.
         column: String,
-        /// The key, as well as it prints.
+        /// The key, as far as it can be printed.
         key: String,
     },
     /// Bytes that no row of the table has.
@@ -110,7 +110,7 @@ pub enum RowError {
         table: String,
         /// The first column that cannot be read.
         column: String,
-        /// What is wrong, and what was expected.
+        /// The damage, and what was expected.
         damage: String,
     },
 }

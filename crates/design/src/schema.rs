@@ -1,4 +1,4 @@
-//! What the rows of a table look like: columns, their types, and the primary key.
+//! The structure of a table's rows: columns, their types, and the primary key.
 //!
 //! A schema turns values into bytes and back in two ways. The key columns become the [`Key`], whose
 //! byte order is the order of the rows ([`crate::key_code`]); the other columns become the row
@@ -12,15 +12,15 @@
 //!                       row   e2 04 00…   'Ann'
 //! ```
 //!
-//! A schema that exists is valid: [`Schema::new`] refuses everything else, so code further in asks
-//! no questions about names, key columns or scales.
+//! Every schema is valid: [`Schema::new`] refuses all others. So other code need not check names,
+//! key columns or scales.
 //!
-//! A schema changes in one way: it gets a column ([`Schema::add_column`]), and reads the rows that
-//! were written before as having that column's missing value ([`crate::added`]). Otherwise, row
-//! bytes are read by the schema that wrote them.
+//! A schema changes in one way: it gets a column ([`Schema::add_column`]). Older rows then have
+//! that column's missing value ([`crate::added`]). Otherwise, row bytes are read by the schema that
+//! wrote them.
 //!
-//! Left out: taking columns away, other types, added columns in the text form and in a [`Design`],
-//! whose tables keep the schema that they were made with.
+//! **Left out.** Removing columns, changing types, added columns in the text form and in a
+//! [`Design`], whose tables keep their first schema.
 //!
 //! [`Design`]: crate::Design
 
@@ -60,19 +60,19 @@ pub struct Schema {
     layout: Layout,
 }
 
-/// A column that rows may be too short for.
+/// A column that older rows lack.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct AddedColumn {
-    /// Which of the columns it is.
+    /// Its index among the columns.
     pub(crate) index: usize,
-    /// What rows have there that are too short: stored bytes, or NULL.
+    /// The value of rows that lack it: stored bytes, or NULL.
     pub(crate) missing: Option<Box<[u8]>>,
 }
 
-/// Why columns and a key make no schema.
+/// Why columns and a key are not a schema.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum SchemaError {
-    /// A table or column name that the text form could not hold.
+    /// A table or column name that the text form cannot express.
     #[error(
         "`{name}` cannot be the name of a {what}: names are 1 to {NAME_BYTES_MAX} letters, digits \
          and underscores, not starting with a digit"
@@ -96,7 +96,7 @@ pub enum SchemaError {
     TooManyColumns {
         /// The table.
         table: String,
-        /// How many were given.
+        /// The number of columns.
         columns: usize,
     },
     /// No key columns.
@@ -144,7 +144,7 @@ pub enum SchemaError {
         /// Its type.
         ty: ColumnType,
     },
-    /// A missing value that an added column could not hold.
+    /// A missing value that does not fit the added column.
     #[error(transparent)]
     MissingValue(#[from] RowError),
 }
@@ -163,7 +163,7 @@ impl Schema {
         Ok(Schema { name, columns, primary_key, added: Vec::new(), layout })
     }
 
-    /// The schema with one more column, in this place. Rows that were written without it have `missing` there.
+    /// The schema with one more column at this index. Older rows have `missing` there.
     ///
     /// ```
     /// use isomer_design::{Column, ColumnType, Schema, Value};
@@ -175,10 +175,10 @@ impl Schema {
     /// ```
     ///
     /// # Errors
-    /// If the column does not go with the others, or `missing` not with the column.
+    /// If the column does not fit the others, or `missing` does not fit the column.
     ///
     /// # Panics
-    /// If the place is behind the end of the columns.
+    /// If the index is beyond the end of the columns.
     pub fn add_column(
         &self,
         at: usize,
@@ -201,7 +201,7 @@ impl Schema {
         Ok(schema)
     }
 
-    /// True if the schema has columns that rows may be too short for.
+    /// True if the schema has columns that older rows lack.
     pub fn has_added_columns(&self) -> bool {
         !self.added.is_empty()
     }

@@ -1,19 +1,19 @@
-//! A sorted map whose versions share what they have in common.
+//! A sorted map whose versions share their common parts.
 //!
-//! A catalog and a design are values: a change makes another one, and readers keep theirs. With
-//! thousands of tables, neither the copy nor the comparison of two versions may cost in
-//! proportion to the tables. So this map is a persistent weight-balanced tree:
+//! A catalog and a design are values: a change makes a new version, and readers keep the old one.
+//! With thousands of tables, the cost of a copy and of a comparison of two versions must not be
+//! proportional to the number of tables. So this map is a persistent weight-balanced tree:
 //!
 //! | operation | cost |
 //! | --- | --- |
 //! | clone | one reference count |
 //! | insert, remove, change | copies of the log n nodes on the path that other versions share |
-//! | [`changes`](SharedMap::changes) | log n for each entry that differs: shared subtrees are passed over |
+//! | [`changes`](SharedMap::changes) | log n for each entry that differs: shared subtrees are skipped |
 //!
 //! *Invariant.* Of two sibling subtrees, neither has more than `DELTA` times the nodes of the
-//! other, except where both together have one node. `DELTA` and `RATIO` are the only pair of
-//! integers for which single and double rotations keep this (Hirai and Yamamoto, Balancing
-//! weight-balanced trees).
+//! other, unless both together have one node. `DELTA` and `RATIO` are the only pair of integers for
+//! which single and double rotations keep this (Hirai and Yamamoto, Balancing weight-balanced
+//! trees).
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -126,9 +126,8 @@ impl<K: Ord, V> SharedMap<K, V> {
         iter
     }
 
-    /// Calls `visit` for each key that has another value in `newer` than here, or is in one of
-    /// both maps only: in order, with the value here and the value there. `is_same` says whether
-    /// two values are the same.
+    /// Calls `visit`, in order, for each key with different values in this map and in `newer`, or
+    /// in only one of them, with the value here and the value there. `is_same` compares two values.
     pub fn changes<'m>(
         &'m self,
         newer: &'m SharedMap<K, V>,
@@ -184,7 +183,7 @@ impl<K: Ord, V> SharedMap<K, V> {
 }
 
 impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
-    /// Enters a value. Returns the one that the key had before.
+    /// Inserts a value. Returns the former value of the key.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         insert(&mut self.root, key, value)
     }
@@ -198,7 +197,7 @@ impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
         self.contains_key(key).then(|| remove(&mut self.root, key)).flatten()
     }
 
-    /// The value of a key, to be changed.
+    /// A mutable reference to the value of a key.
     pub fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
     where
         K: Borrow<Q>,
@@ -224,7 +223,7 @@ impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
         goes.iter().for_each(|key| drop(self.remove(key)));
     }
 
-    /// Gives another value to the entries for which `change` has one.
+    /// Replaces the values for which `change` returns a new one.
     pub fn change(&mut self, mut change: impl FnMut(&V) -> Option<V>) {
         let changed = self.iter().filter_map(|(key, value)| Some((key.clone(), change(value)?)));
         let changed: Vec<(K, V)> = changed.collect();
@@ -290,13 +289,13 @@ fn take_first<K: Clone, V: Clone>(link: &mut Link<K, V>) -> Option<(K, V)> {
     Some(first)
 }
 
-/// Restores the invariant of a node, one of whose subtrees has got or lost an entry.
+/// Restores the invariant of a node after one of its subtrees has gained or lost an entry.
 fn balance<K: Clone, V: Clone>(link: &mut Link<K, V>) {
     let Some(node) = link else { return };
     let node = Arc::make_mut(node);
     let (left, right) = (len(&node.left), len(&node.right));
     node.len = 1 + left + right;
-    // Of the heavier child: whether its outer subtree suffices for a single rotation.
+    // True if the outer subtree of the heavier child is large enough for a single rotation.
     let is_single = |inner: &Link<K, V>, outer: &Link<K, V>| len(inner) < RATIO * len(outer);
     if left + right < 2 {
     } else if right > DELTA * left {
@@ -342,7 +341,7 @@ fn rotate_right<K: Clone, V: Clone>(link: &mut Link<K, V>) {
 
 /// The entries of a [`SharedMap`], in order.
 pub struct Iter<'m, K, V> {
-    /// Nodes that are to come, the next one last; their left subtrees have been visited.
+    /// Nodes to visit, the next one last; their left subtrees have been visited.
     stack: Vec<&'m Node<K, V>>,
 }
 
@@ -371,7 +370,7 @@ impl<K, V> Clone for Iter<'_, K, V> {
     }
 }
 
-/// The parts of a map that are still to be compared, the next one last.
+/// The parts of a map that remain to be compared, the next one last.
 struct Walk<'m, K, V>(Vec<Part<'m, K, V>>);
 
 enum Part<'m, K, V> {
@@ -393,7 +392,7 @@ impl<'m, K, V> Walk<'m, K, V> {
         Walk(root.iter().map(Part::Tree).collect())
     }
 
-    /// Puts the parts of the next subtree in its place.
+    /// Replaces the next subtree by its parts.
     fn open(&mut self) {
         let Some(Part::Tree(node)) = self.0.pop() else { return };
         self.0.extend(node.right.as_ref().map(Part::Tree));
@@ -469,7 +468,7 @@ mod tests {
         1 + check(&node.left).max(check(&node.right))
     }
 
-    /// Numbers that look like chance, always the same ones.
+    /// Pseudo-random numbers, the same in each run.
     fn numbers() -> impl FnMut(u64) -> u64 {
         let mut state = 7_u64;
         move |below| {

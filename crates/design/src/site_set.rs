@@ -1,7 +1,7 @@
 //! Sets of sites: a word of a bitmap, a few numbers, or the whole bitmap on the heap.
 //!
-//! *Problem.* The router asks, for every item of a footprint, which sites could serve it, and keeps the sites
-//! that could serve all:
+//! *Problem.* The router finds the sites that could serve each item of a footprint, and intersects
+//! these sets:
 //!
 //! ```text
 //!   write accounts[5]        master s2                  {s2}
@@ -10,12 +10,13 @@
 //!   all of it                                           {s2}
 //! ```
 //!
-//! Every partition has such a set, and there may be ten million of them. As a bitmap of all sites there may be,
-//! each would take 128 bytes; as one word, there could be 64 sites.
+//! Every partition has such a set, and there may be ten million of them. A bitmap of all possible
+//! sites takes 128 bytes; one word is enough for 64 sites only.
 //!
-//! *Answer.* Most sets fit into two words, in one of two ways. With site *n* as bit *n* − 1, sites of the same
-//! 64 are a word and its place in the bitmap; so a database of up to 64 sites knows no other sets, and intersects
-//! them with one `and`. A few sites that lie apart are their numbers. Only many of them need the heap:
+//! *Solution.* Most sets fit into two words, in one of two forms. With site *n* as bit *n* − 1,
+//! sites of the same block of 64 are one word and its index in the bitmap. A database of up to 64
+//! sites has no other sets, and intersects them with one `and`. A few sites in different blocks are
+//! a list of numbers. Only larger sets need the heap:
 //!
 //! ```text
 //!   Word   block 14 │ 0000…0001 0000 0000          s905, among s897 to s960
@@ -23,19 +24,19 @@
 //!   Many   ──▶ 1011…  0000…  …                     all 16 words: 1024 sites
 //! ```
 //!
-//! *Invariant.* A set is a word if it can be, otherwise few if they are, and otherwise many; so equal sets are
-//! alike.
+//! *Invariant.* A set has the first of these forms that can express it: word, few, many. So equal
+//! sets have equal forms.
 
 use crate::SiteId;
 use std::fmt;
 use std::ops::{BitAnd, BitOr, Sub};
 use std::slice;
 
-/// The most sites of one database. Sites are numbered from 1 to this. The number of a removed site may be given
-/// again.
+/// The most sites of one database. Sites are numbered from 1 to this. The number of a removed site
+/// may be reused.
 pub const SITES_MAX: u16 = 1024;
 
-/// So many numbers have room beside what tells the forms apart.
+/// The numbers that fit beside the tag of the form.
 const FEW: usize = 7;
 const WORD_BITS: u16 = 64;
 const WORDS: usize = (SITES_MAX / WORD_BITS) as usize;
@@ -54,9 +55,9 @@ pub struct SiteSet(Form);
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Form {
-    /// One word of the bitmap, and which; that of the empty set is the first.
+    /// One word of the bitmap, and its index; that of the empty set is 0.
     Word(u8, u64),
-    /// In order; zeros behind the last.
+    /// In order; zeros after the last.
     Few([u16; FEW]),
     Many(Box<[u64; WORDS]>),
 }
@@ -72,7 +73,7 @@ impl SiteSet {
         (1..=SITES_MAX).contains(&site.0)
     }
 
-    /// The set of one site, or the empty set if no site may have this number.
+    /// The set of one site, or the empty set if the number is out of range.
     #[inline]
     pub fn of(site: SiteId) -> SiteSet {
         let (block, bit) = place(site);
@@ -98,7 +99,7 @@ impl SiteSet {
     /// Adds a site.
     ///
     /// # Panics
-    /// If no site may have this number ([`SiteSet::can_hold`]): dropping it would lose a site.
+    /// If the number is out of range ([`SiteSet::can_hold`]): ignoring it would lose a site.
     #[inline]
     pub fn insert(&mut self, site: SiteId) {
         assert!(SiteSet::can_hold(site), "{site} is no site: sites are s1 to s{SITES_MAX}");
@@ -113,7 +114,7 @@ impl SiteSet {
         }
     }
 
-    /// Adds a site that does not lie in the word of the others.
+    /// Adds a site that does not belong to the word of the others.
     fn insert_apart(&mut self, site: SiteId) {
         if self.contains(site) {
             return;
@@ -144,7 +145,8 @@ impl SiteSet {
         self - &SiteSet::of(site)
     }
 
-    /// Keeps the sites that are in another set, or are this one. In place: routing does so for every item.
+    /// Keeps the sites that are in `other` or equal `or`. In place, because routing does this for
+    /// every item.
     #[inline]
     pub(crate) fn retain(&mut self, other: &SiteSet, or: SiteId) {
         match (&mut self.0, &other.0) {
@@ -159,7 +161,7 @@ impl SiteSet {
         }
     }
 
-    /// How many sites are in the set.
+    /// The number of sites.
     #[inline]
     pub fn len(&self) -> usize {
         match &self.0 {
@@ -180,11 +182,11 @@ impl SiteSet {
         self.after(0)
     }
 
-    /// The site before which there are so many of the set.
+    /// The site at an index in the order of the numbers.
     pub fn nth(&self, mut index: usize) -> Option<SiteId> {
         let (first, words) = self.bitmap();
         let mut before = first * WORD_BITS;
-        // Whole words are passed over.
+        // Whole words are skipped.
         for count in words.iter().map(|word| word.count_ones() as usize) {
             if index < count {
                 break;
@@ -200,7 +202,7 @@ impl SiteSet {
         std::iter::successors(self.first(), |site| self.after(site.0))
     }
 
-    /// The memory held beyond the value itself, in bytes.
+    /// The memory held outside the value itself, in bytes.
     pub fn heap_bytes(&self) -> usize {
         match &self.0 {
             Many(words) => size_of_val(&**words),
@@ -225,7 +227,7 @@ impl SiteSet {
         None
     }
 
-    /// The number of the first word, and the words, of a set that is no few numbers (which has none).
+    /// The index of the first word, and the words; no words for `Few`.
     #[inline]
     fn bitmap(&self) -> (u16, &[u64]) {
         match &self.0 {
@@ -257,7 +259,7 @@ impl SiteSet {
         if many.len() > FEW { many } else { SiteSet::of_few(many.iter()) }
     }
 
-    /// The set of not more than a few sites, in order.
+    /// The set of at most [`FEW`] sites, in order.
     fn of_few(sites: impl Iterator<Item = SiteId>) -> SiteSet {
         let (mut few, mut word, mut blocks) = ([0; FEW], 0, (usize::MAX, 0));
         for (number, site) in few.iter_mut().zip(sites) {
@@ -273,7 +275,7 @@ impl SiteSet {
         }
     }
 
-    /// Word by word. Nearly always there is only one.
+    /// Combines words. Usually both sets have a single one.
     #[inline]
     fn zip(&self, other: &SiteSet, combine: fn(u64, u64) -> u64) -> SiteSet {
         match (&self.0, &other.0) {
@@ -292,14 +294,14 @@ impl SiteSet {
         SiteSet::of_words(std::array::from_fn(|at| combine(ours[at], theirs[at])))
     }
 
-    /// The sites for which `keeps` is true: a few at most.
+    /// The sites for which `keeps` is true; the set is `Few`.
     #[inline(never)]
     fn filter(&self, keeps: impl Fn(SiteId) -> bool) -> SiteSet {
         SiteSet::of_few(self.iter().filter(|site| keeps(*site)))
     }
 }
 
-/// The word and the bit of a site in a bitmap; beyond all words if no site may have this number.
+/// The word and the bit of a site in a bitmap; beyond all words if the number is out of range.
 #[inline]
 fn place(site: SiteId) -> (usize, u64) {
     let before = site.0.wrapping_sub(1);
@@ -313,7 +315,7 @@ impl Default for SiteSet {
 }
 
 /// # Panics
-/// As [`SiteSet::insert`], if no site may have one of the numbers.
+/// As [`SiteSet::insert`], if a number is out of range.
 impl FromIterator<SiteId> for SiteSet {
     fn from_iter<I: IntoIterator<Item = SiteId>>(sites: I) -> SiteSet {
         sites.into_iter().fold(SiteSet::EMPTY, SiteSet::with)

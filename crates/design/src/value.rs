@@ -6,10 +6,10 @@ use std::fmt;
 /// The most digits after the point of a decimal: an `i128` has 38 digits.
 pub const DECIMAL_SCALE_MAX: u8 = 38;
 
-/// What a decimal that is no number is kept as: above all others, as no number of 38 digits comes near it.
+/// The encoding of the decimal NaN: greater than all numbers, because 38 digits cannot reach it.
 pub const DECIMAL_NAN: i128 = i128::MAX;
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ColumnType {
     /// Whole numbers of 64 bits with a sign.
@@ -21,8 +21,8 @@ pub enum ColumnType {
         /// Digits after the point, at most [`DECIMAL_SCALE_MAX`].
         scale: u8,
     },
-    /// Exact numbers with as many digits as there are, infinities, and what is no number. The digits after the point are
-    /// as they were written; keys have the number without them.
+    /// Exact numbers of any length, infinities and NaN. Rows keep the digits after the point as
+    /// written; keys keep the number only.
     Numeric,
     /// True or false.
     Bool,
@@ -47,7 +47,8 @@ pub enum Value {
     Decimal(i128),
     /// Of a [`ColumnType::Bool`].
     Bool(bool),
-    /// Of a [`ColumnType::Text`]; or of a [`ColumnType::Numeric`], as digits: `12.50`, `NaN`, `-Infinity`.
+    /// Of a [`ColumnType::Text`], or the digits of a [`ColumnType::Numeric`]: `12.50`, `NaN`,
+    /// `-Infinity`.
     Text(String),
     /// Of a [`ColumnType::Bytes`].
     Bytes(Vec<u8>),
@@ -56,7 +57,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// What the value is, in a word.
+    /// The kind of the value, in a word.
     pub fn kind(&self) -> &'static str {
         match self {
             Value::Null => "null",
@@ -72,8 +73,8 @@ impl Value {
 }
 
 impl ColumnType {
-    /// True if a column of this type may hold `value`. Whether it may hold NULL is the column's
-    /// business, so the answer for NULL is false.
+    /// True if a column of this type may hold `value`. False for NULL, because that depends on the
+    /// column.
     pub fn accepts(self, value: &Value) -> bool {
         if let (ColumnType::Numeric, Value::Text(digits)) = (self, value) {
             return numeric_code::is_number(digits);
@@ -90,7 +91,7 @@ impl ColumnType {
         )
     }
 
-    /// How values of this type are written, for messages: `a whole number such as 7`.
+    /// An example of a value of this type, for messages: `a whole number such as 7`.
     pub fn example(self) -> &'static str {
         match self {
             ColumnType::Int64 => "a whole number such as 7",
@@ -134,7 +135,7 @@ impl ColumnType {
                 Some(Value::Decimal(parse_decimal(text, usize::from(scale))?))
             }
             ColumnType::Numeric => {
-                // A numeric was kept as a text once.
+                // Older designs have numerics as quoted texts.
                 let quoted = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
                 let value = Value::from(quoted.unwrap_or(text));
                 self.accepts(&value).then_some(value)

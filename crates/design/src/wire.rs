@@ -1,20 +1,20 @@
-//! How values with rules of their own are sent and stored: what comes in keeps their invariants, or is refused.
+//! The encoding of values with invariants: decoding keeps the invariants, or refuses.
 //!
 //! | type | as | refused |
 //! | --- | --- | --- |
-//! | [`Key`] | bytes | more than 65,535, which a record of the redo log cannot name |
-//! | [`SiteId`] | its number | what is no number of a site |
+//! | [`Key`] | bytes | more than 65,535 bytes, which a record of the redo log cannot hold |
+//! | [`SiteId`] | its number | a number out of range |
 //! | [`SiteSet`] | its sites, in order | |
-//! | [`Footprint`] | its items; they are put in order again | |
+//! | [`Footprint`] | its items; they are sorted again | |
 //!
-//! All other types derive theirs.
+//! All other types have derived encodings.
 
 use crate::{Footprint, Item, Key, SITES_MAX, SiteId, SiteSet};
 use serde::de::{Error, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
-/// The longest key that can be named: keys of rows are shorter, but ends of ranges follow them.
+/// The longest key in the encoding: keys of rows are shorter, but ends of ranges follow them.
 const NAMED_BYTES_MAX: usize = u16::MAX as usize;
 
 impl Serialize for Key {

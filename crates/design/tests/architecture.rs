@@ -1,20 +1,20 @@
-//! ARCHITECTURE.md is true: each crate builds on those that its table names, and on no others.
+//! ARCHITECTURE.md is true: each crate depends on the crates in its table, and on no others.
 //!
-//! The library that applications embed (`isomer-cluster`) compiles no planner: `isomer-plan` brings a
-//! graph partitioner in C, and an embedder who needs none should not wait for it.
+//! The library that applications embed (`isomer-cluster`) compiles no planner: `isomer-plan`
+//! contains a graph partitioner in C, for which an embedder without a planner should not wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Crates, without the `isomer-` in front, and which others each builds on.
+/// The crates without the prefix `isomer-`, and those on which each depends.
 type Dependencies = BTreeMap<String, BTreeSet<String>>;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// What the crates' manifests declare, tests left out.
+/// The dependencies in the crates' manifests, without those for tests.
 fn declared() -> Dependencies {
     let manifests = fs::read_dir(root().join("crates")).expect("the crates are here");
     let manifests = manifests.map(|entry| entry.unwrap().path().join("Cargo.toml"));
@@ -31,7 +31,7 @@ fn read_manifest(path: &Path) -> (String, BTreeSet<String>) {
     (name.trim_start_matches("isomer-").to_owned(), on)
 }
 
-/// What the table of ARCHITECTURE.md says: `| crate | builds on | … |`, `–` for none.
+/// The dependencies in the table of ARCHITECTURE.md: `| crate | builds on | … |`, `–` for none.
 fn documented() -> Dependencies {
     let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     let table = text.split_once("| crate | builds on |").expect("the table of crates").1;

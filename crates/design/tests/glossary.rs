@@ -1,5 +1,5 @@
-//! GLOSSARY.md and the code agree: each term is where the glossary says, and nothing is named by a word
-//! that it says to avoid.
+//! GLOSSARY.md and the code agree: each term is where the glossary says, and no item has a name
+//! that the glossary avoids.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The cells of the rows of all tables below a heading, up to the next; of all tables, if there is none.
+/// The cells of the table rows below a heading, up to the next one; of all tables, if `None`.
 fn rows(text: &str, heading: Option<&str>) -> Vec<Vec<String>> {
     let text = match heading {
         Some(heading) => {
@@ -22,7 +22,7 @@ fn rows(text: &str, heading: Option<&str>) -> Vec<Vec<String>> {
     lines.map(|line| line.split('|').skip(1).map(|cell| cell.trim().to_owned()).collect()).collect()
 }
 
-/// What stands in backticks.
+/// The words in backticks.
 fn quoted(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }

@@ -1,4 +1,4 @@
-//! What must hold of every design, tried on many random ones.
+//! Properties of every design, tested on many random ones.
 
 mod seeded;
 
@@ -60,7 +60,7 @@ fn a_routing_table_kept_up_is_that_of_the_design() {
     }
 }
 
-/// Compares the home of a random footprint with what the placements of its partitions say.
+/// Compares the home of a random footprint with the placements of its partitions.
 fn check_routing(random: &mut Seeded, design: &Design, routing: &RoutingTable) {
     let mut footprint = Footprint::new();
     for _ in 0..random.below(4) {
@@ -128,7 +128,7 @@ fn damaged_texts_are_errors() {
             let end = if random.below(2) == 0 { at } else { at + char.len_utf8() };
             text.replace_range(at..end, STRANGE[random.below(10) as usize]);
         }
-        // Some are still right; those that are not must say so, not panic.
+        // Some damaged texts are valid; the others must be errors, not panics.
         let _ = (Design::parse(&text), Change::parse(&text, &design));
         let _ = Footprint::parse(&text, &design);
     }

@@ -1,10 +1,9 @@
 //! Runs the golden scripts in `scripts/`: designs, changes and questions as a person would type
-//! them, with the answers recorded. `UPDATE_GOLDENFILES=1 cargo test -p isomer-design` writes the
-//! answers anew.
+//! them, with the answers. `UPDATE_GOLDENFILES=1 cargo test -p isomer-design` rewrites the answers.
 //!
 //! ```text
 //!   sites, table, column, key, partition    lines of a design file, collected
-//!   design, other                           the lines become the design, or another one
+//!   design, other                           the lines become the design, or a second one
 //!   summary, text                           the design for a person, or as a file
 //!   split, merge, add_replica, …            make one change
 //!   each accounts[0..99) add_replica s2     make a change to every partition that starts there
@@ -16,8 +15,9 @@
 //!   encode, row                             a key or a row as bytes, read back
 //! ```
 //!
-//! After every command the runner checks what must always hold: the design's invariants, the
-//! routing table kept up change by change, and that the design and each change survive printing.
+//! After every command the runner checks the invariants: those of the design, that the routing
+//! table after each change equals one built anew, and that the design and each change survive
+//! printing.
 
 use goldenscript::Context;
 use isomer_design::{
@@ -219,7 +219,7 @@ impl Runner {
 
     fn routing_size(&self) -> String {
         let (partitions, entries) = (self.design.partition_count(), self.routing.entries());
-        // Rounded up, so that a word more or less does not change the scripts.
+        // Rounded up, so that small differences do not change the scripts.
         let kib = self.routing.bytes().div_ceil(1024);
         format!("partitions {partitions}  entries {entries}  KiB {kib}")
     }

@@ -132,7 +132,7 @@ impl Site {
     ///
     /// # Errors
     /// [`Refusal::NoPartition`] if the site holds no replica that begins at `start`;
-    /// [`Refusal::Unfit`] if it does not reach `version` within [`PATIENCE_NS`]; [`Refusal::Log`].
+    /// [`Refusal::Unfit`] if it does not reach `version` within 5 s; [`Refusal::Log`].
     pub async fn promote(
         &self,
         table: TableId,

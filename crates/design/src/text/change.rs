@@ -5,7 +5,7 @@ use crate::design::TableDesign;
 use crate::{Change, Design, Key, TableId};
 use std::fmt;
 
-/// What a change can start with, for messages.
+/// The operators, for messages.
 const OPERATORS: &str =
     "split, merge, add_replica, remove_replica, remaster, add_site or remove_site";
 
@@ -20,7 +20,7 @@ impl Change {
         }
     }
 
-    /// Reads a change as [`Change::to_text`] writes it. Whether it is possible is not checked.
+    /// Reads a change as [`Change::to_text`] writes it. Does not validate it.
     pub fn parse(text: &str, design: &Design) -> Result<Change, ParseError> {
         let mut cursor = Cursor::new(text);
         cursor.next_line();

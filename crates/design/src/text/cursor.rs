@@ -1,10 +1,10 @@
-//! Reading text from left to right, and saying where and why it could not go on.
+//! A cursor that reads text from left to right, and reports the position and cause of errors.
 
 use crate::value::parse_hex;
 use crate::{ColumnType, Invalid, RowError, SITES_MAX, SchemaError, SiteId, SiteSet, Value};
 use thiserror::Error;
 
-/// Why a text could not be read, and where.
+/// Why a text could not be read, with the position.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("line {line}, column {column}: {problem}")]
 pub struct ParseError {
@@ -12,19 +12,19 @@ pub struct ParseError {
     pub line: usize,
     /// The character in the line, counted from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// The cause.
     pub problem: Problem,
 }
 
-/// What is wrong with a text.
+/// The cause of a parse error.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Problem {
-    /// Something else should stand there.
+    /// Other text was expected.
     #[error("expected {expected}, found {found}")]
     Expected {
-        /// What should.
+        /// The expected text.
         expected: String,
-        /// What does.
+        /// The text that is there.
         found: String,
     },
     /// A table that the design lacks.
@@ -35,21 +35,21 @@ pub enum Problem {
         /// The tables that exist.
         tables: String,
     },
-    /// Columns that make no schema.
+    /// Columns that are not a schema.
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    /// Values that make no key.
+    /// Values that are not a key.
     #[error(transparent)]
     Row(#[from] RowError),
-    /// Partitions that make no design.
+    /// Partitions that are not a design.
     #[error(transparent)]
     Invalid(#[from] Invalid),
 }
 
-/// The longest piece of a text that an error repeats.
+/// The most characters of a text that an error quotes.
 const FOUND_CHARS_MAX: usize = 24;
 
-/// A place in a text.
+/// A position in a text.
 #[derive(Clone)]
 pub(crate) struct Cursor<'text> {
     text: &'text str,
@@ -75,7 +75,7 @@ impl<'text> Cursor<'text> {
         self.rest().is_empty() || self.rest().starts_with(['\n', '\r', '#'])
     }
 
-    /// Goes to the next line that holds more than a comment; false if there is none.
+    /// Moves to the next line with more than a comment; false if there is none.
     pub(crate) fn next_line(&mut self) -> bool {
         self.skip_blanks();
         while self.is_line_end() {

@@ -14,9 +14,9 @@
 //!     partition [10] master s2 replicas s1
 //! ```
 //!
-//! Indentation and empty lines are for the eye; `#` starts a comment. A table without a number gets
-//! the next one. `backups` may be left out: then there are none. A table without partitions is an error, since somebody
-//! must say who masters it.
+//! Indentation and empty lines mean nothing; `#` starts a comment. A table without a number gets
+//! the next one. Without `backups`, a table has none. A table without partitions is an error,
+//! because it would have no master.
 
 use super::cursor::{Cursor, ParseError};
 use crate::design::check_partition;
@@ -62,7 +62,7 @@ impl Design {
     }
 
     /// The design for a person: as [`Design::to_text`], without columns, and with neighbouring
-    /// partitions of one placement in one row. Not to be parsed.
+    /// partitions of one placement in one row. Cannot be parsed.
     pub fn summary(&self) -> String {
         let mut text = format!("sites {}\n", self.sites());
         for (_, table) in self.tables() {
@@ -84,7 +84,7 @@ impl Design {
     }
 }
 
-/// Keys, placement and number of partitions of each run of neighbours with one placement.
+/// The keys, placement and number of partitions of each run of neighbours with equal placements.
 fn summary_rows<'a>(
     schema: &Schema,
     partitions: impl Iterator<Item = (&'a Key, &'a Placement)>,
@@ -198,7 +198,7 @@ impl Cursor<'_> {
             let start = self.bracketed_key(schema)?;
             let placement = self.placement()?;
             self.expect_line_end()?;
-            // Checked here already, so that the error is that of the line.
+            // Checked here, so that the error has the right line.
             let previous = partitions.last().map(|(start, _)| start);
             check_partition(schema, sites, previous, &start, &placement)
                 .map_err(|invalid| before.error(invalid))?;

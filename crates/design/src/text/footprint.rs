@@ -13,7 +13,7 @@ fn format_item(design: &Design, access: Access, id: TableId, range: &KeyRange) -
 }
 
 impl Missing {
-    /// What is missing, and where it is: `write accounts[5..9) (master s2 replicas s1)`.
+    /// The missing part and its placement: `write accounts[5..9) (master s2 replicas s1)`.
     pub fn to_text(&self, design: &Design) -> String {
         let item = format_item(design, self.access, self.table, &self.range);
         format!("{item} ({})", self.placement)

@@ -1,8 +1,7 @@
 //! The text form: keys, ranges, footprints, changes and whole designs, printed and parsed.
 //!
-//! What prints can be parsed, and parsing it again gives the same value. Keys are written by the
-//! types of the key columns, so the text form of anything with a key in it needs the design that
-//! names the table.
+//! Printed text can be parsed, with the same value as the result. Keys are written by the types of
+//! the key columns, so the text form of anything with a key needs the design that has the table.
 //!
 //! ```text
 //!   key            7    3/7    'Ann'/-1    nothing for the bound before all keys

@@ -31,9 +31,9 @@ impl Seeded {
         if self.below(4) == 0 { key.successor() } else { key }
     }
 
-    /// A design of two tables, with placements that neighbours often share.
+    /// A design of two tables, in which neighbours often share a placement.
     pub(crate) fn design(&mut self, keys: u64) -> Design {
-        // Few sites or more, with low numbers or all there are.
+        // Few sites or many, with low numbers or all of them.
         let (count, apart) = if self.below(2) == 0 { (6, 1) } else { (16, 64) };
         let sites = (1..=count).filter(|_| self.below(3) > 0);
         let sites: Vec<SiteId> = sites.map(|site| SiteId(site * apart)).collect();
