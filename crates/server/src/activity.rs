@@ -1,7 +1,7 @@
 //! The activity of sessions, for `pg_stat_activity` and the server's log.
 //!
-//! A session writes here when a statement begins and when it ends, and others read: a lock that is
-//! almost never contended, held for the copy of a text of at most [`TEXT_BYTES_MAX`] bytes.
+//! A session writes here when a statement begins and when it ends; other sessions read. The lock is
+//! almost never contended: it is held while a text of at most [`TEXT_BYTES_MAX`] bytes is copied.
 
 use crate::socket::Socket;
 use isomer_cluster::log_line;
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use std::fmt::Display;
 use std::sync::Arc;
 
-/// Statements are shown up to this length.
+/// The bytes of a statement that are shown.
 const TEXT_BYTES_MAX: usize = 1024;
 
 /// See the [module documentation](self).
@@ -21,7 +21,7 @@ pub(crate) struct Activity {
 }
 
 impl Activity {
-    /// A session that begins.
+    /// The activity of a new session.
     pub(crate) fn new(
         clock: fn() -> i64,
         process: i32,
@@ -44,12 +44,12 @@ impl Activity {
         Arc::new(Activity { clock, process, shown: Mutex::new(shown) })
     }
 
-    /// As others see it.
+    /// The activity as `pg_stat_activity` shows it.
     pub(crate) fn shown(&self) -> SessionShown {
         self.shown.lock().clone()
     }
 
-    /// A statement begins. Gives when, in microseconds since 1970.
+    /// Records the beginning of a statement; returns the time, in microseconds since 1970.
     pub(crate) fn begin(&self, text: &str) -> i64 {
         let now_us = (self.clock)();
         let mut shown = self.shown.lock();
@@ -59,8 +59,8 @@ impl Activity {
         now_us
     }
 
-    /// A statement that began at a time has ended: the log tells of it, if it has taken as long as
-    /// this, in milliseconds.
+    /// Records the end of a statement that began at `begun_us`, and logs it if it took at least
+    /// `slow_ms`.
     pub(crate) fn end(&self, begun_us: i64, slow_ms: Option<u64>) {
         let took_us = (self.clock)() - begun_us;
         if slow_ms.is_some_and(|slow| took_us >= 1000 * i64::try_from(slow).unwrap_or(i64::MAX)) {
@@ -69,12 +69,12 @@ impl Activity {
         }
     }
 
-    /// A transaction begins.
+    /// Records the beginning of a transaction.
     pub(crate) fn begin_transaction(&self, now_us: i64) {
         self.shown.lock().transaction_us = Some(now_us);
     }
 
-    /// The session waits for its client, with this status of ReadyForQuery.
+    /// Records that the session waits for its client, with this status of ReadyForQuery.
     pub(crate) fn rest(&self, status: u8, is_in_transaction: bool, application: &str) {
         let mut shown = self.shown.lock();
         let state = match (status, is_in_transaction) {
@@ -93,7 +93,7 @@ impl Activity {
         }
     }
 
-    /// A line of the log about the session.
+    /// Writes a line about the session to the log.
     pub(crate) fn tell(&self, what: impl Display) {
         let (user, database) = {
             let shown = self.shown.lock();

@@ -1,17 +1,18 @@
 //! ALTER TABLE.
 //!
 //! ```text
-//!   names, defaults, checks     the catalog changes, and nothing else
-//!   a new column                likewise: rows that are there have its missing value, which the catalog keeps
-//!   other columns, types, keys  a new table of the store is filled from the old one and takes its place
+//!   names, defaults, checks     only the catalog changes
+//!   a new column                likewise: existing rows get its missing value from the catalog
+//!   other columns, types, keys  a new store table is filled from the old one and replaces it
 //! ```
 //!
-//! The store's rows have a layout that their columns decide, so what changes columns that are there means new rows.
-//! So does a new column whose default is another for each row, or that refuses NULL and has no default. The table is
-//! locked against writers meanwhile, and read by everybody until its place is taken. A primary key alone comes [while
-//! the table is used](crate::reshard).
+//! The columns of a table decide the layout of its rows in the store, so changing existing columns
+//! means rewriting the rows. So does adding a column with a volatile default, or one that is NOT
+//! NULL without a default. During the rewrite the table is locked against writers, and readers use
+//! the old rows until the new store table replaces them. Adding only a primary key happens [while
+//! the table is in use](crate::reshard).
 //!
-//! Left out: keeping the partitions of rows that are written anew (they begin as one again).
+//! Left out: the partitions of a rewritten table are not kept; it begins as one partition.
 
 mod columns;
 mod otherwise;
@@ -39,7 +40,7 @@ use sqlparser::ast::{
 use std::sync::Arc;
 
 impl Definer<'_> {
-    /// Carries out one operation.
+    /// Executes one operation.
     pub(crate) fn alter(
         &mut self,
         name: &ObjectName,
@@ -89,7 +90,7 @@ impl Definer<'_> {
                     .hint("ALTER TABLE .. SHARD BY (..) does it while the table is used."))
             }
             Operation::SetOptionsParens { options } => match parameters::backups(options)? {
-                // They are of the design, which no transaction changes.
+                // These belong to the design, which is not transactional.
                 Some(_) if self.is_in_block => {
                     let message =
                         "ALTER TABLE .. SET (backups) cannot run inside a transaction block";
@@ -233,7 +234,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Gives a table that was made without a key one.
+    /// Gives a primary key to a table that was created without one.
     fn set_key(
         &mut self,
         table: &Arc<Table>,
@@ -248,7 +249,7 @@ impl Definer<'_> {
         self.rebuild(table, changed, &|old| Ok(old.to_vec()))
     }
 
-    /// Takes the primary key from a table: its rows get row ids.
+    /// Drops the primary key of a table: its rows get row ids.
     pub(super) fn drop_key(&mut self, table: &Arc<Table>, cascade: bool) -> Result<(), SqlError> {
         let mut without = Table::clone(table);
         without.key = Vec::new();
@@ -257,7 +258,7 @@ impl Definer<'_> {
         let keys = Dependent::keys(&self.catalog(), (table.oid, &on), |_, key| needs_it(key));
         let what = format!("constraint {} on table {}", table.key_name, table.name);
         self.drop_dependents(&what, &keys, cascade)?;
-        // It may have referred to itself.
+        // The table may have referred to itself.
         let table = self.catalog().table_numbered(table.oid)?.clone();
         self.backend.lock_definition(&table)?;
         let mut changed = Table::clone(&table);
@@ -265,7 +266,7 @@ impl Definer<'_> {
         self.rebuild(&table, changed, &|old| Ok(old.to_vec()))
     }
 
-    /// Refuses generated columns of a table that are not the same whenever they are computed.
+    /// Refuses generated columns with expressions that are not immutable.
     pub(crate) fn check_generated(&self, table: &Table) -> Result<(), SqlError> {
         if table.columns.iter().all(|column| !column.is_generated) {
             return Ok(());
@@ -275,13 +276,13 @@ impl Definer<'_> {
             .try_for_each(|at| define::check_generated(&table, at, &catalog, &self.around.budget))
     }
 
-    /// Refuses checks of a table that are no conditions of a row.
+    /// Refuses checks that are not valid conditions on a row.
     pub(crate) fn check_conditions(&self, table: &Table) -> Result<(), SqlError> {
         let table = Arc::new(table.clone());
         define::check_conditions(&table, &self.catalog(), &self.around.budget)
     }
 
-    /// Refuses a default that makes no value of a type.
+    /// Refuses a default that yields no value of a type.
     pub(crate) fn check_default(&self, default: &str, ty: &str) -> Result<(), SqlError> {
         let query = format!("SELECT ({})::{ty}", bound(default));
         let compiled = self.query(&query, &self.catalog())?;
@@ -306,7 +307,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Refuses rows of a table, as it is about to be, that do not fulfil these conditions.
+    /// Refuses the rows of a table, as it is about to be, that violate one of `checks`.
     fn check_rows(&mut self, table: &Table, checks: &[Check]) -> Result<(), SqlError> {
         let mut catalog = Catalog::clone(&self.catalog());
         catalog.tables.insert(Arc::new(table.clone()));
@@ -344,7 +345,8 @@ impl Definer<'_> {
     }
 }
 
-/// The name of a new primary key. Refuses a second one, and a name that a relation has.
+/// The name of a new primary key. Refuses a second primary key, and the name of an existing
+/// relation.
 pub(crate) fn check_key(
     catalog: &Catalog,
     table: &Table,
@@ -363,13 +365,13 @@ pub(crate) fn check_key(
     Ok(name)
 }
 
-/// 42P07 for a name that a relation has.
+/// 42P07 for the name of an existing relation.
 pub(crate) fn taken(name: &str) -> SqlError {
     let message = format!("relation \"{name}\" already exists");
     SqlError::new(code::DUPLICATE_TABLE, message)
 }
 
-/// Refuses a table that is kept in two orders: what is defined would have to be so in both.
+/// Refuses a table with two layouts: a definition would have to apply to both.
 pub(crate) fn in_one_order(table: &Table) -> Result<(), SqlError> {
     let Some(beside) = &table.beside else { return Ok(()) };
     let message = format!("table \"{}\" is also kept as it was before", table.name);
@@ -381,14 +383,14 @@ pub(crate) fn in_one_order(table: &Table) -> Result<(), SqlError> {
     Err(SqlError::new("55006", message).hint(hint))
 }
 
-/// The name that a constraint is to have, if it is free.
+/// The name for a constraint, if it is free.
 fn free_constraint_name(table: &Table, wanted: &Ident) -> Result<String, SqlError> {
     let name = folded(wanted);
     check_constraint_name(table, &name)?;
     Ok(name)
 }
 
-/// Refuses the name of a constraint that the table has.
+/// Refuses the name of an existing constraint of the table.
 pub(crate) fn check_constraint_name(table: &Table, name: &str) -> Result<(), SqlError> {
     match table.has_constraint(name) {
         true => Err(define::constraint_taken(&table.name, name)),

@@ -1,17 +1,17 @@
-//! The autopilot in SQL: its mode, its decisions, the changes that are under way.
+//! The autopilot in SQL: its mode, its decisions, and the changes in flight.
 //!
 //! ```text
-//!   ALTER SYSTEM SET autopilot = auto        SHOW autopilot          isomer.decisions    isomer.jobs
-//!           │                                     │                        │                 │
-//!           └──────────▶ who decides ([`Decider`]) ◀┘◀──── its journal ──────┘    router ◀─────┘
+//!   ALTER SYSTEM SET autopilot = auto     SHOW autopilot     isomer.decisions     isomer.jobs
+//!           │                                     │                  │                 │
+//!           └───────────▶ the strategy ([`Decider`]) ◀───── journal ─┘       router ◀──┘
 //! ```
 //!
 //! A decision is a row of `isomer.decisions`, the newest first: its trigger, the changes and their
-//! reasons, the outcome, the foretold saving and the measured one. Both savings have one unit:
+//! reasons, the outcome, the predicted and the measured saving. Both savings have one unit:
 //! microseconds per transaction that uses the changed partitions (`foretold_us`, `measured_us`).
-//! The measured one is `before_us` less `after_us`. `costs_us` is the one-off cost of the changes.
-//! An elastic loop tells its episodes so: its gain is
-//! not in microseconds, so that is told in words. What all of them promised and brought is in `isomer.benefit`.
+//! The measured one is `before_us` minus `after_us`. `costs_us` is the one-off cost of the changes.
+//! The episodes of an elastic loop have the same form, with their gain in words, because it is not
+//! in microseconds. `isomer.benefit` sums up the promises and effects of all decisions.
 
 use crate::engine::Engine;
 use crate::indexes::Build;
@@ -26,10 +26,10 @@ use isomer_sql::{SqlError, code};
 use isomer_strategy::Strategy as _;
 
 impl Engine {
-    /// From now on the autopilot is in this mode, also when the server starts again.
+    /// Sets the mode of the autopilot, also for later starts of the server.
     ///
     /// # Errors
-    /// 22023 if there is no such mode; what the database has against it.
+    /// 22023 for an unknown mode; errors of the database.
     pub fn set_autopilot(&self, mode: &str) -> Result<(), SqlError> {
         let mode: Mode = mode.parse().map_err(|wrong: String| {
             let message = format!("invalid value for parameter \"autopilot\": \"{mode}\"");
@@ -66,7 +66,7 @@ impl Engine {
         Ok(())
     }
 
-    /// One row: what decides, and what it takes.
+    /// One row: the strategy in use, and its cost.
     pub(crate) fn autopilot_rows(&self) -> Vec<Vec<Datum>> {
         let decider = self.autopilot();
         let budget = decider.budget();
@@ -89,7 +89,7 @@ impl Engine {
         ]]
     }
 
-    /// A change, as clients know its table.
+    /// A change in words, with its table's SQL name.
     fn shown(&self, design: &Design, change: &Change, text: String) -> String {
         match change.table() {
             Some(table) => self.with_name(design, table, text),
@@ -97,8 +97,8 @@ impl Engine {
         }
     }
 
-    /// A text with the name that clients know a table by, where it first has that of the store: a table that was
-    /// altered is another one there.
+    /// Replaces the first occurrence of a store table's name by the table's SQL name: the store
+    /// table of an altered table is a different one.
     pub(crate) fn with_name(&self, design: &Design, table: TableId, text: String) -> String {
         let catalog = self.catalog();
         let (Ok(stored), Some(name)) = (design.table(table), catalog.relation(table)) else {
@@ -131,7 +131,7 @@ impl Engine {
         }
     }
 
-    /// One row, of the learned strategy's decisions that are kept.
+    /// One row about the learned strategy's decisions that are kept.
     pub(crate) fn benefit_rows(&self) -> Vec<Vec<Datum>> {
         let Decider::Learned(learned) = self.autopilot() else { return Vec::new() };
         let summary = learned.with_journal(|journal| journal.summary());
@@ -180,7 +180,7 @@ impl Engine {
         self.database().jobs().into_iter().map(row).chain(builds).collect()
     }
 
-    /// Changes in a few words, and why they are made.
+    /// Changes in a few words, and their reasons.
     fn told(&self, design: &Design, steps: &[&Step]) -> [Datum; 3] {
         let changes = steps.iter().take(CHANGES_TOLD);
         let changes = changes.map(|s| self.shown(design, &s.change, s.change.to_text(design)));
@@ -231,7 +231,7 @@ impl Engine {
         ]
     }
 
-    /// The row of a decision. The first candidate is the one that was chosen.
+    /// The row of a decision. The first candidate is the chosen one.
     fn decision(&self, entry: &Entry, design: &Design) -> Option<Vec<Datum>> {
         let (chosen, others) = entry.candidates.split_first()?;
         let considered: Vec<String> = others
@@ -259,10 +259,10 @@ impl Engine {
     }
 }
 
-/// So many changes of a decision are told; `isomer.changes` has all that were made.
+/// The number of changes that a decision lists; `isomer.changes` has all changes that were made.
 const CHANGES_TOLD: usize = 4;
 
-/// A share as a percentage, as settings are shown.
+/// A share as a percentage, in the form of settings.
 pub(crate) fn shown_percent(share: f64) -> String {
     format!("{}", (share * 1e6).round() / 1e4)
 }
@@ -271,7 +271,7 @@ fn number(number: Option<f64>) -> Datum {
     number.map_or(Datum::Null, Datum::Float)
 }
 
-/// What has become of the changes of an episode.
+/// The outcome of the changes of an episode.
 fn outcome_of(episode: &Episode) -> String {
     let refused = |count: &usize| match count {
         0 => String::new(),
@@ -289,7 +289,7 @@ fn outcome_of(episode: &Episode) -> String {
     }
 }
 
-/// What has become of the changes of a decision.
+/// The outcome of the changes of a decision.
 fn outcome(fates: &[ChangeResult], in_force: bool) -> String {
     let made = fates.iter().filter_map(|fate| match fate {
         ChangeResult::Made(ns) => Some(*ns as f64 / 1000.0),
@@ -311,7 +311,7 @@ fn outcome(fates: &[ChangeResult], in_force: bool) -> String {
     }
 }
 
-/// Where a transaction runs, as a person reads it.
+/// The sites of a transaction, in words.
 pub(crate) fn place(place: Place) -> String {
     match place {
         Place::At(site) => format!("at {site}"),

@@ -1,13 +1,13 @@
-//! A transaction of a client: an open transaction of the database, with what SQL needs besides.
+//! A client's transaction: an open transaction of the database, with the additions that SQL needs.
 //!
-//! **Tables** are locked at a place of their own, before all rows ([`LockMode`]). Who changes rows
-//! of a table holds it [`RowExclusive`](LockMode::RowExclusive), so a definition waits for him, and
-//! so does LOCK TABLE, in the modes that PostgreSQL has. Who reads locks nothing, so that reading
-//! costs nothing; only while somebody has locked a table, or wants to, in the mode that keeps out
-//! readers does each reader ask ([`Backend::read`]). So such a lock does not wait for who has read
-//! before: that one goes on with what was there then, and waits when it reads again.
-//! The commit of a serializable transaction that has written asks as well, for all that it has read
-//! ([`Backend::keep_what_was_read`]).
+//! **Table locks** are locks on a fixed key of the table, taken before all row locks
+//! ([`LockMode`]). A writer of rows holds the table [`RowExclusive`](LockMode::RowExclusive), so
+//! definitions wait for it, and so does LOCK TABLE in the modes of PostgreSQL. A reader takes no
+//! lock, so that reading costs nothing. Only while a transaction holds or requests the mode that
+//! excludes readers does each reader take a lock as well ([`Backend::read`]). Such a lock therefore
+//! does not wait for earlier readers: they continue on their snapshot, and wait when they read
+//! again. The commit of a serializable transaction with writes also locks all tables that it has
+//! read ([`Backend::keep_what_was_read`]).
 
 use crate::deferred::{Deferred, DeferredMark};
 use crate::draft::{Draft, DraftMark};
@@ -32,40 +32,40 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is planned now is for whatever the catalog is.
+/// The version of a plan that fits any catalog.
 pub(crate) const NEWEST: u64 = u64::MAX - 1;
 
 /// A client's transaction.
 pub(crate) struct Backend {
     pub(crate) txn: OpenTransaction,
-    /// The catalog as its definitions have left it, if there were any.
+    /// The pending catalog, if the transaction contains definitions.
     pub(crate) draft: Option<Draft>,
     pub(crate) temporaries: Rc<Temporaries>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) cancel: Arc<CancelToken>,
-    /// Tables that the transaction has locked for a statement, which nobody may drop or alter
-    /// meanwhile.
+    /// Table locks of statements. They prevent other transactions from dropping or altering
+    /// the tables.
     tables: Vec<(TableId, LockMode)>,
-    /// It has locked tables so that nobody else reads them.
+    /// Guards of tables that are locked against readers.
     closed: Vec<ClosedTables>,
-    /// The version of the catalog that the statement at work was planned for.
+    /// The version of the catalog in the current statement's plan.
     pub(crate) planned_for: u64,
-    /// The catalog that it works with.
+    /// The catalog version in use.
     reading: Reading,
     pub(crate) read_only: bool,
     /// True once a statement has run.
     pub(crate) is_used: bool,
-    /// When it began: microseconds since 1970.
+    /// The time of its beginning, in microseconds since 1970.
     pub(crate) begun_us: i64,
-    /// Checks of foreign keys that it has put off.
+    /// Deferred checks of foreign keys.
     pub(crate) deferred: Deferred,
-    /// Numbers that the session has locked to its end.
+    /// The session's advisory locks.
     numbers: Rc<RefCell<Numbers>>,
-    /// The memory of what it has written and locked.
+    /// The memory of its writes and locks.
     pub(crate) written: Holding,
 }
 
-/// A place to go back to.
+/// A savepoint.
 #[derive(Clone)]
 pub(crate) struct Mark {
     txn: Savepoint,
@@ -73,12 +73,13 @@ pub(crate) struct Mark {
     deferred: DeferredMark,
 }
 
-/// The memory of a definition: the part of its catalog that the one before does not share.
+/// The memory of a definition: the part of its catalog that is not shared with the previous one.
 const DEFINITION_BYTES: usize = 16 << 10;
-/// What a written row takes beside its key and its bytes, which are there twice: as an intent, and in the log's frame
-/// when the transaction commits.
+/// The overhead of a written row, besides its key and bytes, which exist twice: as an intent, and
+/// in the log's frame at commit.
 const WRITTEN_BYTES: usize = 128;
-/// What a row's lock takes: in the table of locks, which may be moving to a larger one, and in the transaction's list.
+/// The memory of a row lock: an entry in the lock table, which may be moving to a larger one, and
+/// one in the transaction's list.
 const LOCK_BYTES: usize = 384;
 
 impl Backend {
@@ -113,8 +114,8 @@ impl Backend {
         }
     }
 
-    /// Waits for something while it works with no catalog, so that whoever has that may wait for those who do. A
-    /// transaction that keeps its snapshot cannot.
+    /// Waits without using a catalog, so that definitions which wait for readers of an old catalog
+    /// can proceed. A transaction with a fixed snapshot keeps its catalog.
     pub(crate) fn resting<T>(&mut self, wait: impl FnOnce(&mut Backend) -> T) -> T {
         let rests = self.txn.fixed_time().is_none();
         if rests {
@@ -127,12 +128,13 @@ impl Backend {
         waited
     }
 
-    /// Gives back numbers that are locked to the end of the session no longer.
+    /// Releases advisory locks of the session at the end of the transaction.
     pub(crate) fn let_go_of(&mut self, numbers: Vec<Key>) {
         numbers.into_iter().for_each(|number| self.txn.keep_no_longer((NUMBERS, number)));
     }
 
-    /// A statement begins: it works with the catalog as it is now, unless the transaction keeps to what it saw first.
+    /// Begins a statement: it uses the current catalog, unless the transaction has a fixed
+    /// snapshot.
     pub(crate) fn next_statement(&mut self) {
         self.is_used = true;
         self.planned_for = NEWEST;
@@ -142,11 +144,11 @@ impl Backend {
         self.txn.next_statement();
     }
 
-    /// Makes all that it has written visible, and the catalog as it has left it that of all.
+    /// Commits the writes and the pending catalog.
     pub(crate) fn commit(mut self, is_asynchronous: bool) -> Result<Option<Ran>, SqlError> {
         self.keep_what_was_read()?;
         match self.draft.take() {
-            // Tables of the store are dropped behind it, so it waits for the disk.
+            // Store tables are dropped after the commit, so it waits for the disk.
             Some(draft) => draft.commit(self.txn),
             None => {
                 if is_asynchronous {
@@ -158,8 +160,8 @@ impl Backend {
         }
     }
 
-    /// Keeps others from dropping the tables and indexes in which the commit looks again at what was read, and
-    /// refuses it if one is dropped: who writes without it leaves nothing there to be found.
+    /// Locks the tables and indexes whose reads the commit validates, so that they are not dropped.
+    /// Fails if one was dropped already, because writers that do not use it leave no trace in it.
     fn keep_what_was_read(&mut self) -> Result<(), SqlError> {
         for table in self.txn.tables_looked_at_again() {
             self.txn.lock(table, &Key::min(), LockMode::AccessShare, true).map_err(explain)?;
@@ -181,7 +183,7 @@ impl Backend {
         self.txn.isolation()
     }
 
-    /// The same, as SQL has it.
+    /// The isolation level as an SQL type.
     pub(crate) fn level(&self) -> Level {
         match self.isolation() {
             Isolation::ReadCommitted => Level::ReadCommitted,
@@ -190,13 +192,13 @@ impl Backend {
         }
     }
 
-    /// Asks for the memory of what the transaction remembers that it has read.
+    /// Reserves memory for the read set, which had `before` bytes.
     fn charge_reads(&mut self, before: usize) -> Result<(), SqlError> {
         self.written.more(self.txn.read_bytes() - before)
     }
 
     pub(crate) fn back_to(&mut self, mark: &Mark) {
-        // Whether the tables' locks are older than the savepoint is not known: they are asked for again.
+        // Table locks may be newer than the savepoint, so they are requested again.
         self.tables.clear();
         self.txn.back_to(mark.txn);
         self.deferred.back_to(&mark.deferred);
@@ -208,23 +210,24 @@ impl Backend {
         }
     }
 
-    /// Asks for the memory of a definition.
+    /// Reserves memory for a definition.
     pub(crate) fn charge_definition(&mut self) -> Result<(), SqlError> {
         self.written.more(DEFINITION_BYTES)
     }
 
-    /// The catalog as its statements see it.
+    /// The catalog as the transaction's statements see it.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         let draft = self.draft.as_ref();
         draft.map_or_else(|| self.temporaries.catalog(), |draft| draft.catalog().clone())
     }
 
-    /// Keeps others from dropping or altering a table and its indexes until the transaction ends.
+    /// Prevents other transactions from dropping or altering a table and its indexes until this one
+    /// ends.
     pub(crate) fn hold_all(&mut self, table: &Table) -> Result<(), SqlError> {
         table.parts().try_for_each(|(id, _)| self.hold_table(id, LockMode::RowExclusive))
     }
 
-    /// Refuses to read a table whose rows were all written after what the transaction sees.
+    /// Refuses to read a table whose rows were all written after the transaction's snapshot.
     fn check_filled(&self, table: TableId) -> Result<(), SqlError> {
         let is_late = |time: Time| self.engine.is_filled_after(time, table);
         if self.txn.fixed_time().is_some_and(is_late) {
@@ -233,7 +236,7 @@ impl Backend {
         Ok(())
     }
 
-    /// Locks a table as LOCK TABLE asks for it.
+    /// Locks a table for LOCK TABLE.
     pub(crate) fn lock_table(
         &mut self,
         table: &Table,
@@ -256,7 +259,7 @@ impl Backend {
         Ok(())
     }
 
-    /// Keeps a table for a statement that reads or changes it.
+    /// Locks a table for a statement that reads or changes it.
     fn hold_table(&mut self, table: TableId, mode: LockMode) -> Result<(), SqlError> {
         let holds = |held: &(TableId, LockMode)| {
             held.0 == table && (held.1 == mode || held.1 == LockMode::RowExclusive)
@@ -271,8 +274,8 @@ impl Backend {
         Ok(())
     }
 
-    /// Refuses to change rows in an order in which the table is not any more: those who change them now lock them
-    /// elsewhere.
+    /// Refuses to write to a layout that was replaced: current writers lock the rows in the new
+    /// one.
     fn check_in_place(&self, table: TableId) -> Result<(), SqlError> {
         let is_late = |time: Time| self.engine.is_replaced_after(time, table);
         if self.txn.fixed_time().is_some_and(is_late) {
@@ -281,7 +284,7 @@ impl Backend {
         Ok(())
     }
 
-    /// Before a table is read: waits for who keeps readers out of it.
+    /// Waits before a read while another transaction keeps readers out of the table.
     #[inline]
     fn read(&mut self, table: TableId) -> Result<(), SqlError> {
         match self.engine.gateway().has_closed_tables() {
@@ -300,7 +303,7 @@ impl Backend {
             Err(OpenError::Locked) => {
                 self.txn.lock(table, &Key::min(), mode, true).map_err(explain)?;
                 if self.isolation() == Isolation::ReadCommitted {
-                    // What the others did is seen by the whole statement or by nothing of it.
+                    // A statement must see all writes of the other transaction or none.
                     let message = "the table was locked against readers while the statement ran";
                     return Err(SqlError::new(code::SERIALIZATION, message).hint("Run it again."));
                 }
@@ -363,11 +366,11 @@ impl Transaction for Backend {
             return Err(read_only());
         }
         let (of_table, mode) = match kind {
-            // Of the modes of tables, these keep each other out as those of rows are to.
+            // The table modes that conflict as these row modes should.
             LockKind::KeyShare => (LockMode::RowShare, LockMode::AccessShare),
             LockKind::Shared => (LockMode::RowShare, LockMode::Shared),
             LockKind::NoKeyUpdate => (LockMode::RowExclusive, LockMode::AllButReads),
-            // Most who lock a row so are about to change it, and ask once.
+            // Most transactions that lock a row like this change it next, so one lock serves both.
             LockKind::Exclusive => (LockMode::RowExclusive, LockMode::Exclusive),
         };
         self.hold_table(table, of_table)?;
@@ -523,13 +526,13 @@ fn read_only() -> SqlError {
     read_only_call("this statement")
 }
 
-/// 25006.
+/// 25006: a write in a read-only transaction.
 pub(crate) fn read_only_call(what: &str) -> SqlError {
     let message = format!("cannot execute {what} in a read-only transaction");
     SqlError::new(code::READ_ONLY, message)
 }
 
-/// An error of the database as clients know it.
+/// An error of the database in PostgreSQL's terms.
 pub(crate) fn explain(error: OpenError) -> SqlError {
     match error {
         OpenError::Deadlock(_) => {
@@ -553,7 +556,7 @@ pub(crate) fn explain(error: OpenError) -> SqlError {
     }
 }
 
-/// As [`explain`], of a commit; where something was changed that the transaction had read, with its names.
+/// As [`explain`], for a commit. If a read was invalidated, the detail names it.
 pub(crate) fn explain_commit(error: OpenError, catalog: &Catalog) -> SqlError {
     let OpenError::ReadChanged { table, span } = &error else { return explain(error) };
     let detail = match what_was_read(catalog, *table, span) {
@@ -565,7 +568,7 @@ pub(crate) fn explain_commit(error: OpenError, catalog: &Catalog) -> SqlError {
     explain(error).detail(detail)
 }
 
-/// What was read of a table, as a client knows it; `None` if there is no such table.
+/// The changed part of the read set, in SQL names; `None` if the table does not exist any more.
 fn what_was_read(catalog: &Catalog, id: TableId, span: &Span) -> Option<String> {
     let table = catalog.tables.with(Handle::Part(id)).next()?;
     let (schema, name) = (&table.schema, &table.name);
@@ -578,35 +581,35 @@ fn what_was_read(catalog: &Catalog, id: TableId, span: &Span) -> Option<String> 
     })
 }
 
-/// The code for what a redo log has refused.
+/// The SQLSTATE for an error of a redo log.
 fn log(error: &LogError) -> &'static str {
     match error {
         LogError::Failed { .. } | LogError::Read { .. } | LogError::Damaged { .. } => "58030",
         LogError::NoRoom { lack: Lack::Space, .. } => "53100",
-        // Pools of connections take these for a server that is going, and connect anew.
+        // Connection pools take these for a server that shuts down, and reconnect.
         LogError::Fenced { .. } => "57P01",
         LogError::Unconfirmed { .. } | LogError::Gone { .. } => "57P03",
         _ => "53000",
     }
 }
 
-/// As PostgreSQL words it.
+/// PostgreSQL's wording.
 const UNSERIALIZABLE: &str =
     "could not serialize access due to read/write dependencies among transactions";
 
-/// What helps where a site is full.
+/// The hint for a full site.
 pub(crate) const FULL: &str = "ALTER SYSTEM SET site_memory raises the limit; isomer.sites shows what sites have, and \
     isomer.partitions what is where.";
 
-/// What helps where a node is gone.
+/// The hint for a node that is down.
 const UNREACHABLE: &str = "Run the transaction again when the node is back. isomer.sites shows which sites cannot be \
     reached.";
 
-/// What helps where nobody knows what became of a commit.
+/// The hint for a commit with an unknown outcome.
 const UNKNOWN: &str =
     "The transaction may have committed. Look for what it has written before it is run again.";
 
-/// An error of the database as clients know it.
+/// An error of the database in PostgreSQL's terms.
 pub(crate) fn database(error: Error) -> SqlError {
     let code = match &error {
         Error::Gone => code::SERIALIZATION,

@@ -1,12 +1,12 @@
-//! The clients that are connected, as others see them: counted, cancelled, sent away.
+//! The connected clients: counted, cancelled, disconnected.
 //!
 //! ```text
 //!   connections     1 ................................ most - 3 ........ most
-//!                   for everybody                      for superusers         53300 from here on
+//!                   for all users                      for superusers         53300 from here on
 //! ```
 //!
-//! As in PostgreSQL, the last places are kept for superusers, so that somebody gets in to see what
-//! all the others are about. Who has not logged in yet takes none of these places
+//! As in PostgreSQL, the last places are reserved for superusers, so that an operator can still log
+//! in when all others are taken. Connections that have not logged in take none of these places
 //! ([`crate::strangers`]).
 
 use crate::activity::Activity;
@@ -19,24 +19,24 @@ use rustix::net::Shutdown;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Places for superusers, where there are more than that.
+/// Places reserved for superusers, if there are more places than that.
 const RESERVED: usize = 3;
 
-/// All clients that have logged in, by the number of their connection.
+/// All logged-in clients, by the number of their connection.
 pub(crate) struct Clients {
     most: usize,
     gateway: Arc<Gateway>,
     clients: Mutex<BTreeMap<i32, Client>>,
 }
 
-/// A client, as others see it.
+/// A logged-in client.
 pub(crate) struct Client {
     pub(crate) user: Arc<str>,
     pub(crate) secret: [u8; 4],
     pub(crate) cancel: Arc<CancelToken>,
     pub(crate) socket: Arc<Socket>,
     pub(crate) activity: Arc<Activity>,
-    /// The node that passes its connection on.
+    /// The node that forwards its connection.
     pub(crate) passed_by: Option<Arc<str>>,
 }
 
@@ -77,10 +77,10 @@ impl Clients {
         Clients { most, gateway, clients: Mutex::default() }
     }
 
-    /// Takes a client in, until what is returned is dropped.
+    /// Registers a client until the result is dropped.
     ///
     /// # Errors
-    /// 53300 if there are too many.
+    /// 53300 if there are too many clients.
     pub(crate) fn enter(
         self: &Arc<Clients>,
         process: i32,
@@ -107,7 +107,7 @@ impl Clients {
         Ok(Entered { clients: self.clone(), process })
     }
 
-    /// Ends the statement of a client, if the request knows its secret.
+    /// Cancels the statement of a client, if the request has the right secret.
     pub(crate) fn cancel(&self, gateway: &Gateway, process: i32, secret: &[u8]) {
         let clients = self.clients.lock();
         if let Some(client) = clients.get(&process).filter(|client| client.secret == *secret) {
@@ -120,14 +120,14 @@ impl Clients {
         self.end(gateway, CancelReason::SentAway, |client| *client.user == *user);
     }
 
-    /// Ends the sessions whose connections a node passes on: what they would be told it does not
-    /// carry.
+    /// Ends the sessions whose connections a node forwards; the node would not deliver a message to
+    /// them.
     pub(crate) fn end_passed_by(&self, gateway: &Gateway, node: &str) {
         let is_of_node = |client: &Client| client.passed_by.as_deref() == Some(node);
         self.end(gateway, CancelReason::Gone, is_of_node);
         let clients = self.clients.lock();
         for client in clients.values().filter(|client| is_of_node(client)) {
-            // One may wait for room to send more.
+            // The session may be blocked in a send.
             let _ = client.socket.shutdown(Shutdown::Both);
         }
     }
@@ -137,7 +137,7 @@ impl Clients {
         self.end(gateway, CancelReason::Shutdown, |_| true);
     }
 
-    /// Ends sessions: first what they wait for, so that none gets the locks of another that ends.
+    /// Ends sessions, beginning with their waits, so that none gets the locks of another that ends.
     fn end(&self, gateway: &Gateway, why: CancelReason, which: impl Fn(&Client) -> bool) {
         let clients = self.clients.lock();
         let ended = || clients.values().filter(|client| which(client));
@@ -148,7 +148,7 @@ impl Clients {
     }
 }
 
-/// A client that is there for others until this is dropped.
+/// The registration of a client; dropping it removes the client.
 pub(crate) struct Entered {
     clients: Arc<Clients>,
     process: i32,

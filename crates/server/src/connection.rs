@@ -1,14 +1,14 @@
-//! A client's connection: messages out of a stream of bytes, and bytes into it.
+//! A client's connection: splits a stream of bytes into messages, and sends bytes.
 //!
 //! ```text
-//!   input   ▒▒▒▒▒▒▒▒▒▒██████████████░░░░░░░      ▒ handled   █ read, to be handled   ░ room
+//!   input   ▒▒▒▒▒▒▒▒▒▒██████████████░░░░░░░      ▒ processed   █ received, unprocessed   ░ free
 //!                     used_to       read_to
 //! ```
 //!
-//! A message is lent from where it was read to. Room grows with what has come, not with what a message
-//! says of its length, and is given back when a long message has passed. What is beyond a first piece is asked
-//! of the session's [memory](crate::limits::Memory); a message for which there is none is read and thrown away,
-//! and its client told.
+//! A message is borrowed from the input buffer. The buffer grows with the bytes received, not with
+//! the length that a message announces, and shrinks after a long message. Bytes beyond the initial
+//! buffer are charged to the session's [memory](crate::limits::Memory). A message that does not fit
+//! is read and discarded, and its client gets an error.
 
 use crate::limits::{self, Memory};
 use crate::session::Flush;
@@ -21,46 +21,46 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Output is sent when it is longer than this, though more may come.
+/// Output beyond this size is sent before it is complete.
 pub(crate) const FLUSH_BYTES: usize = 128 << 10;
-/// A socket is read in pieces of this size.
+/// The size of reads from a socket.
 const READ_BYTES: usize = 32 << 10;
-/// The memory of an idle session: its thread's stack and share of the allocator, and the
-/// buffers here.
+/// The memory of an idle session: its thread's stack, its share of the allocator, and these
+/// buffers.
 const SESSION_BYTES: usize = 192 << 10;
-/// A client that is told why its connection ends has so long to take notice.
+/// The time for a refused client to read the last message before the connection closes.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// A socket, and what was read from it.
+/// A socket and its input buffer.
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
-    /// How long a read waits.
+    /// The read timeout.
     silence: Option<Duration>,
     pub(crate) input: Vec<u8>,
-    /// The bytes of `input` from `used_to` to `read_to` are not handled yet.
+    /// The bytes of `input` from `used_to` to `read_to` are unprocessed.
     pub(crate) read_to: usize,
     pub(crate) used_to: usize,
     /// The memory of the session and of `input`, once there is a session.
     room: Option<Holding>,
-    /// A message that is thrown away: its tag, how much of it is to come, and why.
+    /// A message that is being discarded: its tag, the bytes left, and the error.
     refused: Option<(u8, usize, SqlError)>,
-    /// The node that passes the connection on, as that has said.
+    /// The node that forwards the connection, by its own account.
     pub(crate) passed_by: Option<Arc<str>>,
 }
 
-/// What comes from a client.
+/// Input from a client.
 pub(crate) enum Incoming {
-    /// A message: its tag, and where its body is.
+    /// A message: its tag, and the range of its body.
     Message(u8, Range<usize>),
-    /// A message of this tag was too long for the memory there is.
+    /// A message with this tag exceeded the memory.
     Refused(u8, SqlError),
-    /// The client has gone.
+    /// The client has disconnected.
     End,
 }
 
 impl Connection {
     /// # Errors
-    /// If the client has gone already.
+    /// If the client has already disconnected.
     pub(crate) fn new(stream: Stream, write_timeout: Duration) -> io::Result<Connection> {
         stream.socket().set_write_timeout(Some(write_timeout));
         let (silence, room, refused) = (None, None, None);
@@ -76,13 +76,13 @@ impl Connection {
         })
     }
 
-    /// Asks a session's memory for what its messages take.
+    /// Charges messages to a session's memory from now on.
     pub(crate) fn ask(&mut self, memory: &Memory) -> Result<(), SqlError> {
         self.room = Some(memory.input.keep(SESSION_BYTES)?);
         Ok(())
     }
 
-    /// Makes room for what is read.
+    /// Grows the input buffer to `bytes`.
     fn grow(&mut self, bytes: usize) -> io::Result<()> {
         if let Some(room) = &mut self.room {
             let more = SESSION_BYTES + bytes.saturating_sub(READ_BYTES);
@@ -93,7 +93,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Gives back the room of long messages.
+    /// Releases the memory of long messages.
     fn shrink(&mut self) {
         self.input.truncate(READ_BYTES);
         self.input.shrink_to_fit();
@@ -101,7 +101,7 @@ impl Connection {
         room.for_each(|room| room.resize(SESSION_BYTES).expect("less is always there"));
     }
 
-    /// Reads until so many bytes are there; `false` if the client has gone.
+    /// Reads until `wanted` bytes are buffered; `false` if the client has disconnected.
     pub(crate) fn fill(&mut self, wanted: usize) -> io::Result<bool> {
         if self.used_to == self.read_to {
             (self.used_to, self.read_to) = (0, 0);
@@ -114,11 +114,11 @@ impl Connection {
                 && wanted < READ_BYTES
                 && self.read_to < READ_BYTES
             {
-                // A long message has passed.
+                // After a long message.
                 self.shrink();
             }
             if self.input.len() < wanted.max(READ_BYTES) {
-                // As long as the message is said to be, but no longer than what has come by twice.
+                // At most the announced length, and at most twice the bytes received.
                 let room = wanted.max(READ_BYTES).min(2 * self.read_to.max(READ_BYTES));
                 self.grow(room.max(self.input.len()))?;
             }
@@ -143,7 +143,7 @@ impl Connection {
         i32::from_be_bytes(bytes.try_into().expect("four bytes"))
     }
 
-    /// Says why the connection ends.
+    /// Reports the reason and ends the connection.
     pub(crate) fn refuse<T>(&mut self, error: &SqlError) -> io::Result<Option<T>> {
         let mut out = Out::default();
         out.fatal(error);
@@ -151,8 +151,8 @@ impl Connection {
         Ok(None)
     }
 
-    /// Takes what the client still sends, as it might not see its last answer otherwise: a socket that is
-    /// closed with something unread is reset.
+    /// Reads the rest of the client's input. A socket that is closed with unread input is reset,
+    /// and the client might lose the last message.
     pub(crate) fn linger(&mut self) -> io::Result<()> {
         self.stream.end_writing()?;
         self.wait_at_most(Some(LINGER))?;
@@ -162,7 +162,7 @@ impl Connection {
         Ok(())
     }
 
-    /// True if a whole message was read.
+    /// True if a whole message is buffered.
     pub(crate) fn has_message(&self) -> bool {
         let there = self.read_to - self.used_to;
         there >= 5 && usize::try_from(self.i32_at(1)).is_ok_and(|length| there > length)
@@ -201,7 +201,7 @@ impl Connection {
         Ok(Incoming::Message(tag, body))
     }
 
-    /// Reads the rest of a message for which there is no room.
+    /// Reads the rest of a discarded message.
     fn throw_away(&mut self) -> io::Result<Incoming> {
         let mut scrap = [0; 4096];
         while let Some((_, left @ 1.., _)) = &mut self.refused {
@@ -225,7 +225,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what there is, and gives back what a long answer took.
+    /// Sends the output, and releases the memory of a long answer.
     pub(crate) fn send(&mut self, out: &mut Out) -> io::Result<()> {
         if !out.bytes.is_empty() {
             self.stream.write_all(&out.bytes)?;
@@ -238,7 +238,7 @@ impl Connection {
         Ok(())
     }
 }
-/// True if a read has waited as long as it was to.
+/// True for the error of a read timeout.
 pub(crate) fn is_silence(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }

@@ -1,12 +1,11 @@
-//! COPY: rows as lines of text, in and out; [`csv`] and [`packed`] have the other formats.
+//! COPY with text lines, in both directions; [`csv`] and [`packed`] have the other formats.
 //!
 //! ```text
 //!   7 <tab> Kim <tab> \N <newline>          columns between tabs, \N for NULL
-//!   8 <tab> a\tb <tab> c <newline>          a tab inside of a value is written \t
+//!   8 <tab> a\tb <tab> c <newline>          a tab in a value is written \t
 //! ```
 //!
-//! Rows that come in are inserted in batches; all of them belong to one statement, so an error undoes
-//! them all.
+//! Rows are inserted in batches. All of them belong to one statement, so an error undoes them all.
 
 mod csv;
 mod packed;
@@ -27,12 +26,12 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 const BATCH_ROWS: usize = 1000;
-/// Or as soon as they take so much.
+/// The bytes after which a batch is inserted.
 const BATCH_BYTES: usize = 4 << 20;
-/// A line may be this long.
+/// The most bytes of a line.
 const LINE_BYTES_MAX: usize = 64 << 20;
 
-/// How values are quoted, in the format csv.
+/// The quotes of a csv COPY.
 fn quotes_of(format: CopyFormat) -> Option<csv::Quotes> {
     match format {
         CopyFormat::Csv { quote, escape } => Some(csv::Quotes { quote, escape }),
@@ -40,30 +39,31 @@ fn quotes_of(format: CopyFormat) -> Option<csv::Quotes> {
     }
 }
 
-/// A COPY that is under way.
+/// A COPY FROM STDIN in progress.
 pub(crate) struct CopyIn {
     compiled: Arc<Compiled>,
-    /// What came after the last whole line, and how much of it has no end of a line.
+    /// The input after the last whole line, and the bytes of it that were searched for an end of
+    /// line.
     rest: Vec<u8>,
     looked_to: usize,
     place: csv::Place,
     rows: Vec<Vec<Datum>>,
     rows_bytes: usize,
-    /// The memory of what came and of the rows.
+    /// The memory of the input and the rows.
     kept: Holding,
-    /// What foreign keys ask of the rows, to be checked at the end, and the memory of that.
+    /// The deferred foreign key checks of the rows, made at the end, and their memory.
     checks: Checks,
     checks_kept: Holding,
     lines: u64,
     count: u64,
-    /// True behind the head of what is binary.
+    /// True after the header of a binary COPY.
     begun: bool,
     /// True after the line that ends the data.
     ended: bool,
 }
 
 impl CopyIn {
-    /// Where the next line ends, or the next record.
+    /// The end of the next line or record.
     fn line_end(&mut self, format: CopyFormat) -> Option<usize> {
         let quotes = quotes_of(format);
         while let Some(byte) = self.rest.get(self.looked_to) {
@@ -92,7 +92,8 @@ impl Session {
                 self.backend().planned_for = compiled.version;
                 let held = self.backend().hold_all(&plan.table);
                 if held.is_err() && self.catalog().version != catalog.version {
-                    // A definition has overtaken the plan; none does as soon as the table is held.
+                    // A definition has overtaken the plan. This cannot happen once the table is
+                    // locked.
                     return self.begin_copy(call, out, flush);
                 }
                 held?;
@@ -126,13 +127,13 @@ impl Session {
                     let zone = around.settings.zone();
                     out.message(b'd', |body| put_line(copy, &texts, &names, zone, body));
                 }
-                // The head is in one message with the first row, as clients expect it.
+                // The header is in one message with the first row, as clients expect.
                 let is_binary = copy.format == CopyFormat::Binary;
                 let mut head = is_binary;
                 let budget = self.memory.statement.clone();
                 let rows =
                     copy.select(self.backend(), &around, &catalog, &mut |values: &[Datum]| {
-                        // Each sign may need a backslash.
+                        // Each character may need a backslash.
                         let (mark, bytes) = (budget.mark(), 2 * Out::row_bytes(values));
                         budget.charge(bytes)?;
                         out.reserve(bytes);
@@ -161,7 +162,7 @@ impl Session {
         }
     }
 
-    /// Handles a message while data come in. What is still to come of a COPY that failed is passed over.
+    /// Handles a message during a COPY. The remaining messages of a failed COPY are ignored.
     pub(crate) fn copy_message(
         &mut self,
         tag: u8,
@@ -191,7 +192,7 @@ impl Session {
         }
     }
 
-    /// Ends a COPY, reports its result, and runs the statements behind it in a simple query.
+    /// Ends a COPY, reports its result, and runs the rest of a simple query.
     pub(crate) fn end_copy(
         &mut self,
         done: Result<u64, SqlError>,
@@ -220,7 +221,7 @@ impl Session {
         let Action::Copy(options) = &compiled.action else { return Ok(()) };
         let CopyDirection::In(plan) = &options.direction else { return Ok(()) };
         self.backend().check_cancel()?;
-        // What grows has room for as much again.
+        // A growing buffer has room for twice its size.
         copy.kept.resize(2 * (copy.rest.len() + data.len()) + copy.rows_bytes)?;
         copy.rest.extend_from_slice(data);
         if options.format == CopyFormat::Binary {
@@ -240,7 +241,7 @@ impl Session {
                 continue;
             }
             let columns = &plan.source.output;
-            // The values, and the texts that they are read from.
+            // The values, and the texts that they are parsed from.
             copy.kept.more(line_bytes(line, columns.len()))?;
             copy.rows_bytes += line_bytes(line, columns.len());
             let types = columns.iter().map(|column| column.ty);
@@ -266,7 +267,7 @@ impl Session {
         Ok(())
     }
 
-    /// Reads what is binary.
+    /// Reads binary data.
     fn packed_data(
         &mut self,
         copy: &mut CopyIn,
@@ -394,7 +395,7 @@ fn check_count(given: usize, expected: usize) -> Result<(), SqlError> {
     Err(SqlError::new(code::BAD_COPY, message))
 }
 
-/// A line of the format csv, or several where quotes are around their ends.
+/// Parses a record of the format csv, which has several lines if ends of lines are quoted.
 fn read_record(
     copy: &Copy,
     record: &[u8],
@@ -411,7 +412,7 @@ fn read_record(
     fields.into_iter().zip(types).map(read).collect()
 }
 
-/// The parts between delimiters that no backslash stands before.
+/// The parts between delimiters that are not escaped by a backslash.
 fn split(line: &str, delimiter: char) -> Vec<&str> {
     let (mut fields, mut from, mut escaped) = (Vec::new(), 0, false);
     for (at, sign) in line.char_indices() {

@@ -1,11 +1,13 @@
-//! Definitions, carried out: CREATE and DROP of tables. [`crate::indexes`] has those of indexes, [`crate::alter`]
-//! ALTER.
+//! Executes definitions: CREATE and DROP of tables. [`crate::indexes`] has those of indexes,
+//! [`crate::alter`] ALTER.
 //!
-//! Each makes another catalog, which is that of its transaction ([`crate::draft`]) until it commits. It locks the
-//! tables it is about, exclusively, so it waits for the transactions that have written to them, and later ones wait for
-//! it; but for an index that is a statement of its own, which is [built](crate::indexes) while writers go on.
+//! Each definition makes a new catalog, which stays pending ([`crate::draft`]) until its
+//! transaction commits. It takes exclusive locks on its tables, so it waits for transactions that
+//! have written to them, and later writers wait for it. The exception is CREATE INDEX outside of a
+//! block, which is [built](crate::indexes) while writers continue.
 //!
-//! None is about a table whose index is being built so: that table's row of the catalog is locked.
+//! No definition can touch a table while its index is being built, because the table's row of the
+//! catalog is locked.
 
 use crate::alter::taken;
 use crate::backend::{Backend, explain};
@@ -34,13 +36,13 @@ use sqlparser::ast::{ObjectType, OnCommit, Statement};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What definitions are carried out with.
+/// The context in which definitions are executed.
 pub(crate) struct Definer<'a> {
     pub(crate) engine: Arc<Engine>,
     pub(crate) backend: &'a mut Backend,
     pub(crate) around: &'a Surroundings,
     pub(crate) notices: &'a mut Vec<SqlError>,
-    /// True if more than the definition is in the transaction.
+    /// True if the transaction contains more than the definition.
     pub(crate) is_in_block: bool,
 }
 
@@ -54,7 +56,7 @@ impl<'a> Definer<'a> {
         Definer { engine: backend.engine.clone(), backend, around, notices, is_in_block }
     }
 
-    /// Carries out a definition, and says what it was.
+    /// Executes a definition; returns its command tag.
     pub(crate) fn define(&mut self, definition: &Definition) -> Result<&'static str, SqlError> {
         let tag = tag(definition)?;
         if self.backend.read_only {
@@ -158,12 +160,14 @@ impl<'a> Definer<'a> {
         Ok(self.catalog().lookup(&named).is_some())
     }
 
-    /// Waits until no index of the tables is being built, nor their shard key changes, and for the turn.
+    /// Waits until no index of the tables is being built and no shard key changes, and takes the
+    /// DDL lock.
     fn begin(&mut self, definition: &Definition) -> Result<(), SqlError> {
         loop {
             let names = concerned(definition, &self.catalog());
-            // Who builds an index waits for the turn, which this may have; who changes the shard key, for those who
-            // may read as it was before.
+            // The builder of an index waits for the DDL lock, which this transaction may hold. A
+            // change of the shard key waits for readers of the old layout, which this transaction
+            // may be.
             let waits = self.backend.draft.is_none() && self.backend.txn.fixed_time().is_none();
             for name in &names {
                 let (table, key) = self.engine.row_of("table", &name.kept())?;
@@ -180,14 +184,14 @@ impl<'a> Definer<'a> {
                 })?;
             }
             self.backend.begin_definition()?;
-            // An index may have become one of another table while this waited.
+            // An index may have been moved to another table during the wait.
             if concerned(definition, &self.catalog()) == names {
                 return Ok(());
             }
         }
     }
 
-    /// The catalog, with all that was defined in the transaction.
+    /// The catalog with the definitions of the transaction.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         self.backend.catalog()
     }
@@ -196,7 +200,7 @@ impl<'a> Definer<'a> {
         self.backend.cancel.over().map_or(Ok(()), |why| Err(limits::ended(why)))
     }
 
-    /// Refuses a name that a relation has.
+    /// Refuses the name of an existing relation.
     pub(crate) fn check_free(&self, name: &Name) -> Result<(), SqlError> {
         match self.catalog().has_relation(name) {
             true => Err(taken(&name.name)),
@@ -204,7 +208,8 @@ impl<'a> Definer<'a> {
         }
     }
 
-    /// Refuses the name of a type for a relation, whose rows would be of a type of this name.
+    /// Refuses a relation with the name of a type, because a relation's rows form a type of the
+    /// same name.
     pub(crate) fn check_no_type(&self, name: &Name) -> Result<(), SqlError> {
         if self.catalog().made_at(name).is_none() {
             return Ok(());
@@ -215,7 +220,7 @@ impl<'a> Definer<'a> {
         Err(SqlError::new(code::DUPLICATE_OBJECT, message).hint(hint))
     }
 
-    /// Makes another catalog. What is new in it belongs to whoever defines.
+    /// Makes a new catalog. New objects in it belong to the current role.
     pub(crate) fn change(&mut self, change: impl FnOnce(&mut Catalog)) {
         let (before, maker) = (self.catalog(), self.around.identity.role);
         self.backend.draft.as_mut().expect("a definition has begun").change(|catalog| {
@@ -224,7 +229,7 @@ impl<'a> Definer<'a> {
         });
     }
 
-    /// Puts a changed table in the place of another.
+    /// Replaces a table by a changed one.
     pub(crate) fn replace(&mut self, old: &Table, new: Table) {
         self.change(|catalog| {
             catalog.tables.remove(&old.full_name());
@@ -232,7 +237,7 @@ impl<'a> Definer<'a> {
         });
     }
 
-    /// Makes a table of the store, which is dropped again unless the catalog has it in the end.
+    /// Creates a store table, which is dropped again unless the committed catalog uses it.
     pub(crate) fn make(
         &mut self,
         wanted: &str,
@@ -243,7 +248,7 @@ impl<'a> Definer<'a> {
         Ok((id, schema))
     }
 
-    /// Refuses what looks at rows as they are now, where the transaction sees those of its beginning.
+    /// Refuses definitions that read current rows in a transaction with an older snapshot.
     pub(crate) fn needs_present(&self) -> Result<(), SqlError> {
         if self.backend.isolation() == Isolation::ReadCommitted {
             return Ok(());
@@ -270,7 +275,7 @@ impl<'a> Definer<'a> {
         }
         self.check_no_type(&full)?;
         if self.backend.txn.fixed_time().is_some() {
-            // What it sees is from before the table was made.
+            // The transaction's snapshot is older than the table.
             return Err(of_snapshot("CREATE TABLE after a query"));
         }
         let oid = self.engine.fresh_oid();
@@ -397,7 +402,7 @@ impl<'a> Definer<'a> {
         self.drop_found_tables(&tables, cascade)
     }
 
-    /// Drops tables, and what hangs on them, if that may go.
+    /// Drops tables and their dependents, if that is allowed.
     pub(crate) fn drop_found_tables(
         &mut self,
         tables: &[Arc<Table>],
@@ -425,7 +430,7 @@ fn of_snapshot(what: &str) -> SqlError {
         .hint("BEGIN ISOLATION LEVEL READ COMMITTED.")
 }
 
-/// What is said of the parts of a new table.
+/// The comments on the parts of a new table.
 fn comments_of(new: &NewTable, table: &Table) -> Vec<(Topic, Arc<str>)> {
     let topic = |part: &Part| match part {
         Part::Column(name) => (table.oid, name.clone()),
@@ -436,7 +441,7 @@ fn comments_of(new: &NewTable, table: &Table) -> Vec<(Topic, Arc<str>)> {
     new.comments.iter().map(|(part, said)| (topic(part), said.clone())).collect()
 }
 
-/// What a client is told of a definition.
+/// The command tag of a definition.
 fn tag(definition: &Definition) -> Result<&'static str, SqlError> {
     let statement = match definition {
         Definition::Sql(statement) => statement,
@@ -491,9 +496,9 @@ fn tag(definition: &Definition) -> Result<&'static str, SqlError> {
     })
 }
 
-/// The tables that a definition changes, or may change, by name.
+/// The names of the tables that a definition changes or may change.
 pub(crate) fn concerned(definition: &Definition, catalog: &Catalog) -> BTreeSet<Name> {
-    // The table that is named, or that has the index or the key that is.
+    // The named table, or the table of the named index or key.
     let of = |name: &Named, of_index: bool| match catalog.lookup(name)? {
         Relation::Table(table) if !of_index => Some(table.full_name()),
         Relation::Index(table, _) | Relation::Key(table) if of_index => Some(table.full_name()),
@@ -551,7 +556,7 @@ pub(crate) fn concerned(definition: &Definition, catalog: &Catalog) -> BTreeSet<
         Statement::Drop { object_type: ObjectType::Index, .. } | Statement::AlterIndex { .. }
     );
     let mut names: BTreeSet<Name> = names.iter().filter_map(|name| named(name, of_index)).collect();
-    // Foreign keys that refer to them may go with what they refer to.
+    // Foreign keys that reference them may be dropped with them.
     let tables = names.iter().filter_map(|name| catalog.tables.get(name));
     let children: Vec<Name> = tables
         .flat_map(|table| catalog.referring(table.oid))

@@ -1,14 +1,14 @@
-//! Checks of foreign keys that a transaction has put off: until its commit, or until SET CONSTRAINTS .. IMMEDIATE.
+//! Deferred checks of foreign keys: until commit, or until SET CONSTRAINTS .. IMMEDIATE.
 //!
 //! ```text
-//!   insert into orders ..      the customer is not there yet       a check is put off
-//!   insert into customers ..                                       whatever makes it right comes later
-//!   commit                                                         the check is made
+//!   insert into orders ..      the customer does not exist yet       the check is deferred
+//!   insert into customers ..                                         the referenced row follows
+//!   commit                                                           the check is made
 //! ```
 //!
-//! A check is a condition on what is there when it is made. So those that SET CONSTRAINTS has made stay in the list,
-//! where only the modes say that they need not be made again: going back to a savepoint cuts the list, and has the modes
-//! of then.
+//! A check is a condition on the rows at the time of the check. Checks that SET CONSTRAINTS has
+//! made stay in the list; only the modes say that they are not repeated. A rollback to a savepoint
+//! truncates the list and restores the modes.
 
 use crate::backend::Backend;
 use isomer_sql::catalog::Table;
@@ -26,15 +26,15 @@ pub(crate) struct Deferred {
     modes: Modes,
 }
 
-/// What the transaction has said of its constraints.
+/// The modes that the transaction has set for its constraints.
 #[derive(Clone, Default)]
 struct Modes {
-    /// Of all, and since then of some, by the numbers of their keys: true if they are checked at the commit.
+    /// The mode for all, and later exceptions by the oids of keys; true means deferred.
     all: Option<bool>,
     some: BTreeMap<u32, bool>,
 }
 
-/// What was put off at a savepoint.
+/// The state at a savepoint.
 #[derive(Clone)]
 pub(crate) struct DeferredMark {
     checks: usize,
@@ -58,7 +58,7 @@ impl Deferred {
         self.modes = mark.modes.clone();
     }
 
-    /// True if a check of this table waits.
+    /// True if a check of this table is pending.
     pub(crate) fn is_about(&self, table: u32) -> bool {
         let is_its =
             |check: &&Check| [check.link.child.oid, check.link.parent.oid].contains(&table);
@@ -67,7 +67,7 @@ impl Deferred {
 }
 
 impl Backend {
-    /// Puts a check off, if its key is deferred now.
+    /// Defers a check if its key is deferred now; returns false otherwise.
     pub(crate) fn defer(&mut self, check: &Check) -> Result<bool, SqlError> {
         if !self.deferred.modes.is_deferred(&check.link.key) {
             return Ok(false);
@@ -77,7 +77,7 @@ impl Backend {
         Ok(true)
     }
 
-    /// Refuses to alter, drop or empty a table whose checks wait.
+    /// Refuses to alter, drop or truncate a table with pending checks.
     pub(crate) fn check_no_deferred(&self, table: &Table) -> Result<(), SqlError> {
         if !self.deferred.is_about(table.oid) {
             return Ok(());
@@ -89,7 +89,7 @@ impl Backend {
             .hint("SET CONSTRAINTS ALL IMMEDIATE before."))
     }
 
-    /// The end of the transaction: makes the checks that have waited for it.
+    /// Makes the checks that were deferred to the end of the transaction.
     pub(crate) fn check_deferred(&mut self, around: &Surroundings) -> Result<(), SqlError> {
         let modes = self.deferred.modes.clone();
         self.check_if(around, &|key| modes.is_deferred(key))
@@ -116,7 +116,7 @@ impl Backend {
         due.iter().try_for_each(|check| verify(check, self, around, &catalog))
     }
 
-    /// SET CONSTRAINTS.
+    /// Executes SET CONSTRAINTS.
     pub(crate) fn set_constraints(
         &mut self,
         statement: &ConstraintsStatement,

@@ -1,7 +1,8 @@
-//! What hangs on what is dropped: foreign keys on what they refer to, views on what they look at, columns on what they
-//! are computed of.
+//! Dependents of dropped objects: foreign keys on the tables they reference, views on the relations
+//! they use, columns on the columns they are computed from.
 //!
-//! Without CASCADE it is refused to drop that; with it, all of these go too, and the client is told.
+//! Without CASCADE an object with dependents cannot be dropped. With it, the dependents are dropped
+//! too, and the client gets a notice.
 
 use crate::alter::in_one_order;
 use crate::ddl::Definer;
@@ -15,7 +16,7 @@ use sqlparser::ast::Ident;
 use std::fmt;
 use std::sync::Arc;
 
-/// What hangs on something, and on what.
+/// A dependent object, and the object it depends on.
 pub(crate) struct Dependent {
     what: What,
     on: String,
@@ -24,7 +25,7 @@ pub(crate) struct Dependent {
 enum What {
     Key(Arc<Table>, Arc<ForeignKey>),
     View(Arc<View>),
-    /// A column that is computed, or of a type.
+    /// A generated column, or a column of a type.
     Column(Arc<Table>, String),
     Domain(Arc<Domain>),
 }
@@ -41,7 +42,7 @@ impl fmt::Display for What {
 }
 
 impl Dependent {
-    /// The foreign keys that refer to a table, of which this is true.
+    /// The foreign keys that reference a table and for which `is_meant` is true.
     pub(crate) fn keys(
         catalog: &Catalog,
         (parent, on): (u32, &str),
@@ -55,14 +56,14 @@ impl Dependent {
         keys.map(dependent).collect()
     }
 
-    /// The columns of an enum, the domains over it with what hangs on them, and the views that name it.
+    /// The columns of an enum, its domains with their dependents, and the views that name it.
     pub(crate) fn of_type(catalog: &Catalog, labels: &EnumType, on: &str) -> Vec<Dependent> {
         let is_its = |column: &TableColumn| column.domain.is_none() && is_of(column.ty, labels);
         let is_over = |domain: &Domain| domain.over.is_none() && is_of(domain.ty, labels);
         Dependent::of_made(catalog, (labels.of.oid, on), is_its, is_over)
     }
 
-    /// The same of a domain.
+    /// The same for a domain.
     pub(crate) fn of_domain(catalog: &Catalog, domain: &Domain, on: &str) -> Vec<Dependent> {
         let oid = domain.oid;
         let is_its =
@@ -91,13 +92,14 @@ impl Dependent {
         found
     }
 
-    /// A column that hangs on something.
+    /// A column as a dependent.
     pub(crate) fn column(table: &Arc<Table>, at: usize, on: &str) -> Dependent {
         let what = What::Column(table.clone(), table.columns[at].name.clone());
         Dependent { what, on: on.to_owned() }
     }
 
-    /// The views that use a table or a view in a way of which this is true, and those that use these, and so on.
+    /// The views whose use of a relation fulfils `is_meant`, and transitively the views that use
+    /// those.
     pub(crate) fn views(
         catalog: &Catalog,
         (of, on): (u32, &str),
@@ -126,7 +128,8 @@ impl Dependent {
 }
 
 impl Definer<'_> {
-    /// Something is about to be dropped: what hangs on it goes too, if that is asked for.
+    /// Drops the dependents of an object that is about to be dropped, or refuses if `cascade` is
+    /// false.
     pub(crate) fn drop_dependents(
         &mut self,
         what: &str,
@@ -147,7 +150,7 @@ impl Definer<'_> {
         let mut domains = Vec::new();
         for one in dependents {
             match &one.what {
-                // Once no column is of them.
+                // After all columns of the domains.
                 What::Domain(domain) => domains.push(domain),
                 What::View(view) => {
                     self.change(|catalog| drop(catalog.views.remove(&view.full_name())));
@@ -169,7 +172,7 @@ impl Definer<'_> {
         domains.into_iter().rev().try_for_each(|domain| self.remove_domain(domain))
     }
 
-    /// Drops views, and what hangs on them.
+    /// Drops views and their dependents.
     pub(crate) fn drop_views(
         &mut self,
         views: &[Arc<View>],

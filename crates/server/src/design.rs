@@ -1,4 +1,4 @@
-//! The design in SQL: what `ALTER TABLE .. SPLIT AT` and its kin do, and the tables of the schema
+//! The design in SQL: statements such as `ALTER TABLE .. SPLIT AT`, and the tables of the schema
 //! `isomer`.
 
 use crate::backend::database;
@@ -19,7 +19,8 @@ use isomer_strategy::SiteLoad;
 use sqlparser::ast::{Expr, UnaryOperator};
 
 impl Engine {
-    /// Makes the changes that a statement asks for. Of those that take long, `cancel` ends what can be ended.
+    /// Makes the changes that a statement asks for; `cancel` interrupts long ones where that is
+    /// possible.
     pub(crate) fn change_design(
         &self,
         statement: &DesignStatement,
@@ -76,10 +77,10 @@ impl Engine {
         }
     }
 
-    /// From now on the rows of each site may take so much memory, also when the server starts again.
+    /// Limits the memory of each site's rows, also for later starts of the server.
     ///
     /// # Errors
-    /// 22023 if it is no size; what the database has against it.
+    /// 22023 if it is no size; errors of the database.
     pub(crate) fn set_site_memory(&self, size: &str) -> Result<(), SqlError> {
         let max = read_site_memory(size).map_err(|wrong| {
             let message = format!("invalid value for parameter \"site_memory\": \"{size}\"");
@@ -118,7 +119,7 @@ impl Engine {
         self.make(Change::Remaster { table, start, to })
     }
 
-    /// Calls `act` with the partition that has a key, or with all.
+    /// Calls `act` with the partition of a key, or with each partition.
     fn each_partition(
         &self,
         table: &Table,
@@ -184,7 +185,7 @@ fn not_literal(expr: &Expr) -> SqlError {
     SqlError::new(code::SYNTAX, format!("a key is given as literals, not as {expr}"))
 }
 
-/// A mode, as PostgreSQL calls it.
+/// PostgreSQL's name of a lock mode.
 fn lock_name(mode: LockMode) -> &'static str {
     match mode {
         LockMode::AccessShare => "AccessShareLock",
@@ -211,7 +212,7 @@ impl DesignView for Engine {
         let is_whole = |table: TableId, key: &Key| table == NUMBERS || *key == Key::min();
         let row = |lock: LockShown| LockRow {
             of: match lock.table {
-                // The first number says how many there are.
+                // The first component is the number of the others.
                 NUMBERS => Locked::Numbers(
                     lock.key.to_ints().map_or_else(Vec::new, |numbers| numbers[1..].to_vec()),
                 ),
@@ -250,7 +251,7 @@ impl DesignView for Engine {
 }
 
 impl Engine {
-    /// Figures as rows; a histogram as the rows that Prometheus makes of it.
+    /// Figures as rows; a histogram as the rows of Prometheus' format.
     fn metric_rows(&self) -> Vec<Vec<Datum>> {
         let row = |name: &str, kind: &str, labels: String, value: f64, help: &str| {
             let [name, labels, kind] = [name, &labels, kind].map(Datum::text);
@@ -383,7 +384,7 @@ impl Engine {
         rows
     }
 
-    /// Of sites at nodes, what this process knows of them.
+    /// The known figures of sites at nodes.
     fn rows_of_sites_elsewhere(&self, design: &Design) -> Vec<Vec<Datum>> {
         let row = |(load, reach): (SiteLoad, Option<Reach>)| {
             let [commits, coordinated] = self.gateway().commits(load.site);
@@ -448,7 +449,7 @@ impl Engine {
     }
 }
 
-/// How many partitions a site masters, and of how many it has a replica.
+/// The number of partitions that a site masters, and of those that it replicates.
 fn held(design: &Design, site: SiteId) -> (i64, i64) {
     let (mut masters, mut replicas) = (0, 0);
     for (_, table) in design.tables() {

@@ -1,8 +1,9 @@
 //! Definitions of domains.
 //!
-//! Each makes another [domain](isomer_sql::domains), which takes the place of the one before in all tables that have it
-//! or name it. These are locked as for a definition of their own, so nobody writes a row by what the domain was before.
-//! A condition that is added is asked of the rows that are there; none of them is written.
+//! Each statement makes a new version of the [domain](isomer_sql::domains), which replaces the old
+//! one in all tables that use it. These tables are locked as for a definition of their own, so no
+//! row is written under the old version. An added condition is checked on all existing rows; no row
+//! is rewritten.
 
 use crate::alter::in_one_order;
 use crate::ddl::Definer;
@@ -16,7 +17,7 @@ use isomer_sql::{SqlError, code};
 use sqlparser::ast::{DataType, Expr, ObjectName, Value};
 use std::sync::Arc;
 
-/// The domain that ALTER names.
+/// The domain that an ALTER names.
 fn altered(catalog: &Catalog, named: &Named) -> Result<Arc<Domain>, SqlError> {
     found(catalog, named).map_err(|error| match catalog.made_named(named) {
         Some(made) => {
@@ -39,7 +40,7 @@ fn found(catalog: &Catalog, named: &Named) -> Result<Arc<Domain>, SqlError> {
     }
 }
 
-/// The tables that the named domains are of.
+/// The tables that use the named domains.
 pub(crate) fn concerned(catalog: &Catalog, statement: &DomainStatement) -> Vec<Name> {
     let names = match statement {
         DomainStatement::Create { .. } => return Vec::new(),
@@ -49,7 +50,7 @@ pub(crate) fn concerned(catalog: &Catalog, statement: &DomainStatement) -> Vec<N
     crate::enums::concerned(catalog, names)
 }
 
-/// What a client is told.
+/// The command tag.
 pub(crate) fn tag(statement: &DomainStatement) -> &'static str {
     match statement {
         DomainStatement::Create { .. } => "CREATE DOMAIN",
@@ -125,7 +126,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// A default as it is kept; NULL is none.
+    /// A default in its stored form; NULL is stored as none.
     fn domain_default(&self, domain: &Domain, default: &Expr) -> Result<Option<String>, SqlError> {
         if matches!(default, Expr::Value(value) if value.value == Value::Null) {
             return Ok(None);
@@ -168,7 +169,7 @@ impl Definer<'_> {
                 }
                 new.checks.retain(|check| check.name != *name);
             }
-            // All of them were asked of the rows when they were added.
+            // All conditions were checked on existing rows when they were added.
             DomainChange::Validate(name) => {
                 return match now.checks.iter().any(|check| check.name == *name) {
                     true => Ok(()),
@@ -212,7 +213,7 @@ impl Definer<'_> {
         self.redefine_domain(now, Domain { name, ..now.clone() })
     }
 
-    /// Puts a domain in the place of another.
+    /// Replaces a domain by a new version.
     pub(crate) fn redefine_domain(&mut self, now: &Domain, new: Domain) -> Result<(), SqlError> {
         self.lock_users(now)?;
         self.change(|catalog| catalog.put_domain(Some(now), new));
@@ -242,7 +243,8 @@ impl Definer<'_> {
         Err(SqlError::new(code::CHECK_VIOLATION, message))
     }
 
-    /// The first column of a domain, or of one over it, that has values for which something holds.
+    /// The first column of the domain, or of a domain over it, with values for which `holds` is
+    /// true.
     fn first_broken(
         &mut self,
         domain: &Domain,
@@ -282,7 +284,7 @@ impl Definer<'_> {
     pub(crate) fn drop_domain(&mut self, domain: &Domain, cascade: bool) -> Result<(), SqlError> {
         let catalog = self.catalog();
         if catalog.domain_numbered(domain.oid).is_none() {
-            // It went with another one.
+            // It was dropped with another domain.
             return Ok(());
         }
         let what = format!("type {}", catalog.made_shown(&domain.name));
@@ -291,7 +293,7 @@ impl Definer<'_> {
         self.remove_domain(domain)
     }
 
-    /// Removes a domain of which no column is any more.
+    /// Removes a domain that no column uses any more.
     pub(crate) fn remove_domain(&mut self, domain: &Domain) -> Result<(), SqlError> {
         let catalog = self.catalog();
         let what = format!("type {}", catalog.made_shown(&domain.name));

@@ -1,29 +1,33 @@
-//! Definitions in a transaction: the catalog as it will be, if it commits.
+//! Definitions in a transaction: the pending catalog, which takes effect if the transaction
+//! commits.
 //!
 //! ```text
-//!   catalog of all      v7 ──────────────────────────────────────────────▶ v10
+//!   shared catalog      v7 ──────────────────────────────────────────────▶ v10
 //!   of this block       v7 ──CREATE TABLE──▶ v8 ──SAVEPOINT──ALTER──▶ v9    │ COMMIT
 //!                                             ▲                       │    │
 //!                                             └──────ROLLBACK TO──────┘    │
-//!   rows of the catalog                                    what differs ───┘ in the commit itself
-//!   tables of the store           made at once, as unused ones; dropped if nothing uses them in the end
+//!   rows of the catalog                              the difference ───────┘ in the commit itself
+//!   store tables        created at once, as unused; dropped if the committed catalog has no use
 //! ```
 //!
-//! A catalog is a value, so a definition makes another one, and going back is taking an older one again. Others see
-//! nothing of it. The commit of the transaction writes the rows of the catalog with all other rows, so a crash leaves
-//! all of it or nothing.
+//! A catalog is a value. A definition makes a new one, and a rollback to a savepoint restores an
+//! older one. Other sessions see none of them. The commit of the transaction writes the rows of the
+//! catalog together with all other rows, so a crash leaves all of a definition or nothing.
 //!
-//! **Locks.** The transaction holds the *turn* of definitions from its first one to its end, and each table that it
-//! alters or drops, exclusively. So a draft begins with the catalog as it is, and no other changes it meanwhile; who
-//! defines waits, and so does who writes to such a table.
+//! **Locks.** The transaction holds the *DDL lock* from its first definition to its end, and an
+//! exclusive lock on each table that it alters or drops. So a pending catalog begins as a copy of
+//! the current one, which no other transaction changes meanwhile. Other definitions wait, and so do
+//! writers of such a table.
 //!
-//! **Between the commit and the new catalog** somebody may get such a table whose plan is from before. He waits until
-//! the catalog is there ([`Freshness::Soon`]), and is refused then.
+//! **Between the commit and the publication of the catalog** another transaction may lock such a
+//! table with a plan for the old one. It waits until the catalog is published
+//! ([`Freshness::Soon`]), and is then refused.
 //!
-//! What a session has for [itself](crate::temporary) is in the draft as well. It writes no row of the catalog, and
-//! where a transaction has defined nothing else, others keep their catalog and their plans.
+//! The session's [temporary objects](crate::temporary) are in the pending catalog as well. They
+//! have no rows in the stored catalog. If a transaction has defined nothing else, other sessions
+//! keep their catalog and their plans.
 //!
-//! Left out: several definitions at work in several blocks at a time.
+//! Left out: definitions in several blocks at a time.
 
 use crate::backend::{Backend, explain};
 use crate::engine::{Engine, Freshness};
@@ -41,10 +45,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Who waits for another's commit looks so often.
+/// The poll interval of waits for another transaction's commit.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// A table of the store that was made for a definition.
+/// A store table that was created for a definition.
 #[derive(Clone)]
 pub(crate) struct Made {
     pub(crate) id: TableId,
@@ -58,11 +62,11 @@ pub(crate) struct Draft {
     base: Arc<Catalog>,
     catalog: Arc<Catalog>,
     made: Vec<Made>,
-    /// The numbers of sequences that were begun.
+    /// The new sequences' states.
     numbers: Vec<u32>,
 }
 
-/// What a draft was at a savepoint.
+/// The state of the pending catalog at a savepoint.
 #[derive(Clone)]
 pub(crate) struct DraftMark {
     catalog: Arc<Catalog>,
@@ -80,17 +84,17 @@ impl Draft {
         &self.catalog
     }
 
-    /// A table of the store was made: it is dropped again if nothing uses it in the end.
+    /// Registers a new store table: it is dropped again if the committed catalog does not use it.
     pub(crate) fn keep(&mut self, id: TableId, schema: &Arc<Schema>) {
         self.made.push(Made { id, schema: schema.clone() });
     }
 
-    /// The numbers of a sequence were begun: they are forgotten again if no sequence has them in the end.
+    /// Registers the state of a new sequence: it is deleted again if no committed sequence uses it.
     pub(crate) fn keep_numbers(&mut self, state: u32) {
         self.numbers.push(state);
     }
 
-    /// Lets the session look for names where it was told to.
+    /// Applies the session's search path.
     pub(crate) fn look_in_path(&mut self) {
         let path = self.temporaries.path(&self.catalog);
         if self.catalog.path != path {
@@ -112,7 +116,7 @@ impl Draft {
         DraftMark { catalog: self.catalog.clone(), made, numbers }
     }
 
-    /// The tables of the store that it has made since a mark, or since it began.
+    /// The store tables created since a savepoint, or since the first definition.
     pub(crate) fn made_since(&self, mark: Option<&DraftMark>) -> impl Iterator<Item = TableId> {
         self.made[mark.map_or(0, |mark| mark.made)..].iter().map(|made| made.id)
     }
@@ -125,14 +129,15 @@ impl Draft {
         self.forget_numbers(mark.numbers);
     }
 
-    /// Forgets the numbers that were begun since. Those that cannot be forgotten now are at the next start.
+    /// Deletes the states of new sequences from index `since` on. Those that cannot be deleted now
+    /// are deleted at the next start.
     fn forget_numbers(&mut self, since: usize) {
         let numbers = self.numbers.split_off(since);
         let _ = self.engine.forget_numbers(numbers);
     }
 
-    /// Commits the transaction, and puts the catalog in the place of the one that all others have, and what is the
-    /// session's own in that of what it had.
+    /// Commits the transaction, publishes the catalog to all sessions, and replaces the session's
+    /// temporary objects.
     pub(crate) fn commit(mut self, mut txn: OpenTransaction) -> Result<Option<Ran>, SqlError> {
         let engine = self.engine.clone();
         let ((old, old_own), (all, mut own)) = (self.base.parted(), self.catalog.parted());
@@ -146,14 +151,14 @@ impl Draft {
         let committed = txn.commit().map_err(explain);
         if let Err(error) = committed {
             if error.code == isomer_sql::code::UNKNOWN_OUTCOME {
-                // They may be used: the next start knows.
+                // The outcome is unknown and they may be in use; the next start decides.
                 self.made.clear();
                 self.numbers.clear();
             }
             return Err(error);
         }
         let (kept, own_difference) = (all.with(&own), Difference::of(&old_own, &own));
-        // Where nothing has changed for others, they go on with the plans that they have.
+        // If nothing has changed for other sessions, their plans stay valid.
         let version = match difference.is_empty() {
             true => engine.next_version(),
             false => engine.publish(all),
@@ -185,7 +190,7 @@ impl Draft {
     }
 }
 
-/// Rolled back, or dropped behind its commit: what was made and is not used is dropped.
+/// After a rollback or a commit, drops the created objects that are not in use.
 impl Drop for Draft {
     fn drop(&mut self) {
         self.engine.forget_made(&self.made);
@@ -193,7 +198,7 @@ impl Drop for Draft {
     }
 }
 
-/// What is in one catalog and not in another.
+/// The difference between two catalogs.
 #[derive(Default)]
 pub(crate) struct Difference {
     pub(crate) old: Vec<Arc<Table>>,
@@ -202,15 +207,15 @@ pub(crate) struct Difference {
     pub(crate) new_sequences: Vec<Arc<Sequence>>,
     pub(crate) old_views: Vec<Arc<View>>,
     pub(crate) new_views: Vec<Arc<View>>,
-    /// Schemas that came, changed or went; true: it is there.
+    /// Schemas that were added, changed or dropped; true if the entry is the new state.
     pub(crate) schemas: Vec<(Arc<Namespace>, bool)>,
-    /// Types that were made and came, changed or went; true: it is there.
+    /// User-defined types that were added, changed or dropped; true if the entry is the new state.
     pub(crate) types: Vec<(MadeType, bool)>,
-    /// What is said by now of what somebody has said something else of, or nothing.
+    /// Changed comments; `None` if dropped.
     pub(crate) comments: Vec<(Topic, Option<Arc<str>>)>,
-    /// What has another owner by now, or other rights; or none any more.
+    /// Changed owners and rights; `None` if dropped.
     pub(crate) ownership: Vec<(Object, Option<Arc<Owned>>)>,
-    /// Which roles are members of which by now; or are not any more.
+    /// Changed memberships of roles; `None` if revoked.
     pub(crate) members: Vec<((u32, u32), Option<Membership>)>,
 }
 
@@ -222,7 +227,7 @@ impl Difference {
                 |schema: &&Arc<Namespace>| other.schemas.get(&schema.name) != Some(schema);
             of.schemas.values().filter(differs).cloned().collect()
         };
-        // One that has another number is there: what is written last counts.
+        // Dropped ones come first, because a recreated one with another oid has to win.
         let went = schemas(old, new).into_iter().map(|schema| (schema, false));
         let came = schemas(new, old).into_iter().map(|schema| (schema, true));
         let schemas = went.chain(came).collect();
@@ -260,7 +265,7 @@ impl Difference {
         }
     }
 
-    /// One table in the place of another.
+    /// The difference of one replaced table.
     pub(crate) fn one(old: &Arc<Table>, new: &Arc<Table>) -> Difference {
         let (old, new) = (vec![old.clone()], vec![new.clone()]);
         Difference { old, new, ..Difference::default() }
@@ -284,7 +289,7 @@ impl Difference {
     }
 }
 
-/// What has another value in a map by now, or none.
+/// The keys with another value in `new`, or with none.
 fn changed<K: Ord + Clone, V: PartialEq + Clone>(
     old: &SharedMap<K, V>,
     new: &SharedMap<K, V>,
@@ -295,7 +300,7 @@ fn changed<K: Ord + Clone, V: PartialEq + Clone>(
 }
 
 impl Backend {
-    /// The turn of definitions, from here to the end of the transaction; and the catalog that it begins with.
+    /// Takes the DDL lock until the end of the transaction, and begins the pending catalog.
     pub(crate) fn begin_definition(&mut self) -> Result<(), SqlError> {
         if self.draft.is_some() {
             return Ok(());
@@ -309,7 +314,7 @@ impl Backend {
         Ok(())
     }
 
-    /// Locks a table that is about to be defined anew: writers have ended, and new ones wait.
+    /// Locks a table that is about to be redefined: waits for its writers, and blocks new ones.
     pub(crate) fn lock_definition(&mut self, table: &Table) -> Result<(), SqlError> {
         self.check_no_deferred(table)?;
         for (id, _) in table.parts() {
@@ -321,7 +326,7 @@ impl Backend {
         Ok(())
     }
 
-    /// Of a table that was locked just now: refuses one that is another by now.
+    /// Refuses a table that was redefined before it was locked.
     pub(crate) fn check_current(&self, table: TableId) -> Result<(), SqlError> {
         match self.is_current(table, self.planned_for)? {
             true => Ok(()),
@@ -332,8 +337,8 @@ impl Backend {
         }
     }
 
-    /// True if a plan for this version of the catalog knows the table as it is; where a commit is about to decide that,
-    /// waits for it.
+    /// True if a plan for this version of the catalog knows the current table. Waits for a commit
+    /// that is about to decide that.
     pub(crate) fn is_current(&self, table: TableId, version: u64) -> Result<bool, SqlError> {
         loop {
             match self.engine.freshness(table, version) {

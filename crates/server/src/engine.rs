@@ -1,10 +1,12 @@
-//! What all sessions share: the gateway to the database, the catalog, sequences, compiled statements.
+//! The state that all sessions share: the gateway to the database, the catalog, sequences, compiled
+//! statements.
 //!
-//! **The catalog** is kept in tables of the database itself ([`stored`]). Sessions work with an immutable
-//! copy; a change writes the rows, then puts a new copy in its place.
+//! **The catalog** is stored in tables of the database itself ([`stored`]). Sessions work with an
+//! immutable copy; a change writes the rows, then publishes a new copy.
 //!
-//! **Sequences** ([`sequences`]) are taken in blocks, so that a number costs no write; those of row ids too. A crash leaves a gap of a
-//! block at most. **Compiled statements** are kept by text, for all sessions, until the catalog changes.
+//! **Sequences** ([`sequences`]) and row ids are reserved in blocks, so that a value costs no
+//! write. A crash leaves a gap of at most one block. **Compiled statements** are cached by text,
+//! for all sessions, until the catalog changes.
 
 mod backups;
 mod readers;
@@ -43,21 +45,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use stored::{catalog_schema, sequences_schema};
 
-/// Row ids are taken so many at a time, and twice as many each time that those are used up: a load waits for few of them.
+/// The first block of row ids. Each further block doubles, so that a load waits for few
+/// reservations.
 const BLOCK: i64 = 1024;
 const BLOCK_MAX: i64 = 1 << 16;
-/// Statements are remembered up to this many.
+/// The most cached statements.
 const STATEMENTS_MAX: usize = 4096;
-/// A text longer than this is used once, most likely.
+/// Longer texts are not cached: most are used once.
 const STATEMENT_BYTES_MAX: usize = 8 << 10;
-/// A plan that takes more than this is made again.
+/// Larger plans are not cached.
 const PLAN_BYTES_MAX: usize = 1 << 20;
-/// The plans of all statements that are remembered may take so much.
+/// The total bytes of cached plans.
 const PLANS_BYTES_MAX: usize = 64 << 20;
-/// Changes of the design are remembered up to this many.
+/// The most remembered changes of the design.
 const CHANGES_MAX: usize = 1000;
 
-/// Statements that were compiled, by their texts.
+/// Compiled statements, by text.
 #[derive(Default)]
 struct Known {
     plans: HashMap<Arc<str>, Arc<Compiled>, FixedState>,
@@ -71,35 +74,34 @@ impl Known {
     }
 }
 
-/// Tables of the store that definitions have changed.
+/// Store tables that definitions have changed.
 #[derive(Default)]
 struct Redefined {
-    /// Since which version of the catalog. Plans that are older know nothing of it; one that was dropped has no
-    /// plans any more.
+    /// The version of the catalog from which on plans know the table; no plan knows a dropped one.
     since: BTreeMap<TableId, u64>,
-    /// Those that the definitions at their commit have changed.
+    /// Tables changed by definitions whose commit is in progress.
     soon: BTreeSet<TableId>,
     is_publishing: bool,
 }
 
-/// Numbers of a sequence that were taken and are not all given yet.
+/// Reserved values of a sequence.
 struct Block {
     next: i64,
     end: i64,
     size: i64,
 }
 
-/// What a plan knows of a table.
+/// The relation between a plan and the current table.
 pub(crate) enum Freshness {
-    /// It as it is.
+    /// The plan knows the current table.
     Current,
-    /// It as it was, perhaps: a commit decides.
+    /// A commit in progress decides.
     Soon,
-    /// It as it was.
+    /// The plan knows an older version of the table.
     Stale,
 }
 
-/// Definitions are at their commit.
+/// A commit of definitions in progress; dropping it ends the state.
 pub(crate) struct Publishing {
     engine: Arc<Engine>,
 }
@@ -134,9 +136,9 @@ impl Changes {
 pub struct Engine {
     gateway: Arc<Gateway>,
     catalog: ArcSwap<Catalog>,
-    /// The next version of the catalog, or of a draft of it.
+    /// The next version of the catalog, or of a pending one.
     next_version: AtomicU64,
-    /// Numbers for clients from here on are those of no object.
+    /// The next oid that is not in use.
     next_oid: AtomicU32,
     pub(crate) catalog_table: (TableId, Arc<Schema>),
     sequences_table: (TableId, Arc<Schema>),
@@ -145,18 +147,18 @@ pub struct Engine {
     sequences: Mutex<HashMap<String, Block, FixedState>>,
     compiled: Mutex<Known>,
     redefined: Mutex<Redefined>,
-    /// Tables of the store that were filled with the rows of another: since when all of them are there. Who
-    /// sees only what was before sees none, or some.
+    /// Store tables filled with the rows of another, with the time at which they were complete. An
+    /// older snapshot sees none or some of the rows.
     filled: Mutex<BTreeMap<TableId, Time>>,
-    /// The latest of these times: whoever sees that need not look.
+    /// The latest of these times: newer snapshots need no lookup.
     last_filled: AtomicU64,
-    /// Tables of the store that nothing uses, and some transaction may have written to.
+    /// Dropped store tables to which a transaction may still have written.
     retired: Mutex<Vec<(TableId, Arc<Schema>)>>,
-    /// Tables of the store that are no more what a table's rows are found in: since when. Who sees what was before
-    /// reads them, as long as they are kept, and must not write.
+    /// Store tables that a new layout has replaced, with the time of the replacement. An older
+    /// snapshot reads the old one while it exists, and must not write.
     replaced: Mutex<BTreeMap<TableId, Time>>,
     pub(crate) readers: Readers,
-    /// What is being built.
+    /// Builds in progress.
     pub(crate) builds: Mutex<Vec<Arc<Build>>>,
     changes: Arc<Mutex<Changes>>,
     pub(crate) statements: Statements,
@@ -164,11 +166,11 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine over a database that it opens, with the catalog that is in it. Who changes the design does so in this
-    /// mode; without one, in that which ALTER SYSTEM has set last; off in a new database.
+    /// Opens a database and its catalog. The autopilot starts in `mode`, or else in the mode that
+    /// ALTER SYSTEM has set last; in a new database it is off.
     ///
     /// # Errors
-    /// If the database cannot be opened, or the catalog not be read or made.
+    /// If the database cannot be opened, or its catalog cannot be read or created.
     pub fn open(
         options: Options,
         autopilot: Decider,
@@ -211,7 +213,8 @@ impl Engine {
         {
             learned.set_processor_share(percent / 100.0);
         }
-        // Definitions go on at a full site: without them no table could be dropped there.
+        // Definitions must work at a full site, because tables could not be dropped there
+        // otherwise.
         engine.database().spare(engine.catalog_table.0);
         if engine.database().site_memory().is_none() {
             engine.database().set_site_memory(engine.kept_site_memory()?);
@@ -237,7 +240,7 @@ impl Engine {
         self.gateway.database()
     }
 
-    /// The catalog as it is.
+    /// The current catalog.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.catalog.load_full()
     }
@@ -247,25 +250,24 @@ impl Engine {
         self.changes.lock().last.iter().cloned().collect()
     }
 
-    /// How many changes of each kind were made since the start.
+    /// The number of changes of each kind since the start.
     pub(crate) fn changes_made(&self) -> BTreeMap<&'static str, u64> {
         self.changes.lock().made.clone()
     }
 
-    /// Who changes the design, in the mode `auto`.
+    /// The strategy that changes the design in the mode `auto`.
     pub fn autopilot(&self) -> &Decider {
         &self.autopilot
     }
 
-    /// Puts a changed catalog in the place of the old one.
-    /// Returns its version.
+    /// Publishes a changed catalog. Returns its version.
     pub(crate) fn replace_catalog(&self, change: impl FnOnce(&mut Relations<Table>)) -> u64 {
         let mut catalog = Catalog::clone(&self.catalog.load());
         change(&mut catalog.tables);
         self.publish(catalog)
     }
 
-    /// Gives all sessions another catalog. Returns its version.
+    /// Publishes a catalog to all sessions. Returns its version.
     pub(crate) fn publish(&self, mut catalog: Catalog) -> u64 {
         catalog.version = self.next_version();
         let version = catalog.version;
@@ -274,17 +276,18 @@ impl Engine {
         version
     }
 
-    /// A version that no catalog has, nor any draft of one; later ones are greater.
+    /// A version newer than all catalogs and pending ones.
     pub(crate) fn next_version(&self) -> u64 {
         self.next_version.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The place whose lock is the turn of definitions.
+    /// The key whose lock is the DDL lock.
     pub(crate) fn turn(&self) -> Result<(TableId, Key), SqlError> {
         self.row_of("turn", "")
     }
 
-    /// These tables are about to be other ones: whoever locks one waits until what is returned is dropped.
+    /// Announces that these tables are about to change: transactions that lock one of them wait
+    /// until the result is dropped.
     pub(crate) fn begin_publishing(
         self: &Arc<Engine>,
         tables: impl IntoIterator<Item = TableId>,
@@ -295,15 +298,15 @@ impl Engine {
         Publishing { engine: self.clone() }
     }
 
-    /// True between the commit of definitions and the catalog that they have made.
+    /// True between the commit of definitions and the publication of their catalog.
     pub(crate) fn is_publishing(&self) -> bool {
         self.redefined.lock().is_publishing
     }
 
-    /// A statement, compiled for the catalog as it is.
+    /// Compiles a statement for the current catalog.
     ///
     /// # Errors
-    /// Whatever is wrong with it.
+    /// Errors of the statement.
     pub(crate) fn compiled(
         &self,
         parsed: &Parsed,
@@ -326,14 +329,14 @@ impl Engine {
         Ok(compiled)
     }
 
-    /// A statement that was compiled before, for the catalog as it is.
+    /// A cached statement, compiled for the current catalog.
     pub(crate) fn known(&self, text: &str) -> Option<Arc<Compiled>> {
         let version = self.catalog.load().version;
         let known = self.compiled.lock().plans.get(text).cloned();
         known.filter(|compiled| compiled.version == version)
     }
 
-    /// Whether a plan for this version of the catalog knows the table as it is now.
+    /// Compares a plan for this version of the catalog with the current table.
     pub(crate) fn freshness(&self, table: TableId, version: u64) -> Freshness {
         let redefined = self.redefined.lock();
         if redefined.soon.contains(&table) {
@@ -345,7 +348,7 @@ impl Engine {
         }
     }
 
-    /// The rows of a table of the store are all there now, and its place is about to be taken.
+    /// Records that a store table now has all of its rows, before it takes the place of another.
     pub(crate) fn set_filled(&self, table: TableId) -> Result<(), SqlError> {
         let now = self.present();
         self.filled.lock().insert(table, now);
@@ -353,25 +356,25 @@ impl Engine {
         Ok(())
     }
 
-    /// A time at which all is seen that was committed until now, by whomever: sites may be ahead of real time.
+    /// A time at which all commits until now are visible; sites may be ahead of real time.
     pub(crate) fn present(&self) -> Time {
         self.gateway.present()
     }
 
-    /// True if a table of the store had not got all of its rows at this time.
+    /// True if a store table was incomplete at this time.
     pub(crate) fn is_filled_after(&self, time: Time, table: TableId) -> bool {
         time.0 < self.last_filled.load(Ordering::SeqCst)
             && self.filled.lock().get(&table).is_some_and(|since| time < *since)
     }
 
-    /// From this time on the rows of a table are found in one table of the store, and no more in another.
+    /// Records that a new store table has replaced an old one at this time.
     pub(crate) fn set_replaced(&self, old: TableId, new: TableId, since: Time) {
         let mut replaced = self.replaced.lock();
         replaced.remove(&new);
         replaced.insert(old, since);
     }
 
-    /// True if after this time the rows of a table are not found in this table of the store any more.
+    /// True if the store table was replaced after this time.
     pub(crate) fn is_replaced_after(&self, time: Time, table: TableId) -> bool {
         self.replaced.lock().get(&table).is_some_and(|since| time < *since)
     }
@@ -380,12 +383,12 @@ impl Engine {
         self.redefined.lock().since.extend(tables.into_iter().map(|table| (table, u64::MAX)));
     }
 
-    /// Plans for versions of the catalog before this one do not know the table.
+    /// Records that plans for older versions of the catalog do not know the table.
     pub(crate) fn set_redefined(&self, table: TableId, version: u64) {
         self.redefined.lock().since.insert(table, version);
     }
 
-    /// The next number of a sequence.
+    /// The next value of an internal sequence.
     pub(crate) fn next_value(&self, name: &str) -> Result<i64, SqlError> {
         let mut sequences = self.sequences.lock();
         let mut known = sequences.get_mut(name);
@@ -411,7 +414,8 @@ impl Engine {
         Ok(first)
     }
 
-    /// Takes the next block of a sequence, whose row may be at any site; gives its first number, if there is a row.
+    /// Reserves the next block of a sequence, whose row may be at any site. Returns its first
+    /// value, or `None` without a row.
     fn take_block(
         &self,
         table: TableId,
@@ -436,7 +440,7 @@ impl Engine {
         txn.commit().map(|_| Some(first))
     }
 
-    /// Makes a sequence that begins at a number, or ends one.
+    /// Creates an internal sequence that begins at a value, or deletes it.
     pub(crate) fn set_sequence(&self, name: &str, next: Option<i64>) -> Result<(), SqlError> {
         let (table, schema) = &self.sequences_table;
         let (key, row) = schema
@@ -459,7 +463,7 @@ impl Engine {
         txn.commit().map(drop).map_err(explain)
     }
 
-    /// Shows all rows of a table of the store, as they are now.
+    /// Visits all current rows of a store table.
     pub(crate) fn each_row(
         &self,
         table: TableId,
@@ -469,13 +473,14 @@ impl Engine {
         txn.scan(table, &KeyRange::all(), Direction::Forward, &mut visit).map_err(explain)
     }
 
-    /// A number that no object of the catalog has, and none had since the start.
+    /// An oid that no object of the catalog has had since the start.
     pub(crate) fn fresh_oid(&self) -> u32 {
         self.next_oid.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The site where tables and indexes begin: the same for all, so that a transaction over several of
-    /// them is at one site until load or an operator moves a part away. One whose log has failed takes none.
+    /// The site where new tables and indexes begin. It is the same for all, so that a transaction
+    /// over several of them stays at one site until load or an operator moves a part away. A site
+    /// with a failed log is skipped.
     pub(crate) fn first_site(&self) -> SiteId {
         let (db, design) = (self.database(), self.database().design());
         let serves = design.sites().iter().find(|site| db.failure(*site).is_none());

@@ -1,8 +1,8 @@
 //! Definitions of enums.
 //!
-//! Each makes another [definition](isomer_sql::enums) of the type, which takes the place of the one before in all tables
-//! that have it. So these are locked as for a definition of their own: no plan that knows the labels of before meets a
-//! row with a new one. No row is looked at, and none is written.
+//! Each statement makes a new [version](isomer_sql::enums) of the type, which replaces the old one
+//! in all tables that use it. These tables are locked as for a definition of their own, so that no
+//! plan with the old labels meets a row with a new one. No row is read or written.
 
 use crate::alter::{folded, in_one_order};
 use crate::ddl::Definer;
@@ -40,7 +40,7 @@ pub(crate) fn found(catalog: &Catalog, named: &Named) -> Result<&'static EnumTyp
     }
 }
 
-/// Why no type that was made has a name.
+/// The error for a name without a user-defined type.
 pub(crate) fn no_type(named: &Named, wanted: &str) -> SqlError {
     match SqlType::of_name(&named.to_string()) {
         Some(ty) => SqlError::new(code::WRONG_OBJECT, format!("{ty} is not {wanted}")),
@@ -51,12 +51,12 @@ pub(crate) fn no_type(named: &Named, wanted: &str) -> SqlError {
     }
 }
 
-/// The tables that have an enum, or name it.
+/// The tables that use or name an enum.
 fn users(catalog: &Catalog, labels: &EnumType) -> Vec<Arc<Table>> {
     catalog.tables.values().filter(|table| table.has_type(labels)).cloned().collect()
 }
 
-/// The tables that the named types are of.
+/// The tables that use the named types.
 pub(crate) fn concerned(catalog: &Catalog, names: &[ObjectName]) -> Vec<Name> {
     let types = names.iter().filter_map(|name| catalog.made_named(&Named::of(name).ok()?));
     let tables = types.flat_map(|made| match made {
@@ -92,7 +92,8 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Refuses a name that a type has, or a relation, whose rows would be of a type of this name.
+    /// Refuses the name of an existing type, or of a relation, whose rows form a type of the same
+    /// name.
     pub(crate) fn check_free_type(&self, name: &Name) -> Result<(), SqlError> {
         if name.schema == TEMPORARY {
             return Err(SqlError::unsupported("a temporary type"));
@@ -153,7 +154,7 @@ impl Definer<'_> {
         }
     }
 
-    /// In an array, a value is its label.
+    /// Arrays store a value as its label.
     fn check_no_arrays(&self, labels: &EnumType) -> Result<(), SqlError> {
         let catalog = self.catalog();
         let is_array = |ty| matches!(ty, SqlType::Array(_)) && is_of(ty, labels);
@@ -170,7 +171,8 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Defaults that are a label call it as it is called now. Where else it is mentioned, renaming it is refused.
+    /// Renames a label in defaults that consist of the label. If it is mentioned anywhere else, the
+    /// renaming is refused.
     fn rename_in_defaults(
         &mut self,
         labels: &EnumType,

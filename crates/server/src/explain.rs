@@ -1,7 +1,7 @@
-//! EXPLAIN: how a statement finds its rows, where they are, and what it locks.
+//! EXPLAIN: the access paths of a statement, the sites of its rows, and its locks.
 //!
-//! Queries inside of expressions have numbers. They stand behind the sources of the query in whose expressions they
-//! are, with how they come by their answers; EXPLAIN ANALYZE, which runs the statement, says what that has cost.
+//! Subqueries have numbers. They are listed after the sources of the query that contains them, with
+//! their evaluation strategy. EXPLAIN ANALYZE runs the statement and reports their costs.
 
 use crate::engine::Engine;
 use isomer_design::{Direction, SiteId};
@@ -13,7 +13,7 @@ use isomer_sql::transaction::LockKind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The lines of a plan; with what it has cost, and how long it took, if that is known.
+/// The lines of a plan, with its costs and duration if known.
 pub(crate) fn explain(
     engine: &Engine,
     action: &Action,
@@ -56,13 +56,13 @@ pub(crate) fn explain(
     lines
 }
 
-/// What is explained, and what it has cost.
+/// The subject of an EXPLAIN, and its costs.
 struct Explain<'e> {
     engine: &'e Engine,
     costs: Option<&'e Costs>,
 }
 
-/// The queries inside of expressions, each once.
+/// The subqueries of expressions, each once.
 fn inner_queries<'x>(
     explain: &Explain<'_>,
     exprs: impl Iterator<Item = &'x Expr>,
@@ -271,14 +271,14 @@ fn step(explain: &Explain<'_>, step: &Step, depth: usize, lines: &mut Vec<String
     }
 }
 
-/// The columns that a table's rows are found by.
+/// The columns of a table's row key.
 pub(crate) fn by(table: &Table) -> String {
     let columns = table.key_slots().into_iter().map(|at| table.columns.get(at));
     let names = columns.map(|column| column.map_or("row_id".to_owned(), |one| quoted(&one.name)));
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// The route: which sites master the table's partitions.
+/// The sites that master the table's partitions.
 fn place(
     engine: &Engine,
     id: isomer_design::TableId,
@@ -297,13 +297,13 @@ fn place(
     lines.push(format!("{pad}route: {name} has {partitions} partitions at {}", sites.join(" ")));
 }
 
-/// That a table is kept in another order too.
+/// A note for a table with a second layout.
 fn beside(table: &Table) -> Option<String> {
     let beside = table.beside.as_ref()?;
     Some(format!("  keeps the rows by ({}) too", by(&beside.layout)))
 }
 
-/// Where a change of the table and its indexes commits.
+/// The sites at which a change of the table and its indexes commits.
 fn commit(engine: &Engine, table: &Table) -> String {
     let design = engine.database().design();
     let found = table.parts().filter_map(|(id, _)| design.table(id).ok());

@@ -1,4 +1,5 @@
-//! Figures about the running server: what `isomer.metrics` shows in SQL, and a scrape in Prometheus' text.
+//! Metrics of the running server: the rows of `isomer.metrics`, and the text of a Prometheus
+//! scrape.
 //!
 //! ```text
 //!   session ──▶ Statements ─┐
@@ -6,14 +7,15 @@
 //!   changes of the design ──┘                     └──▶ the console's /metrics
 //! ```
 //!
-//! **Ownership.** Each count belongs to the state that it is about; there is no global registry. A figure is a
-//! snapshot of one of them, with the name, unit and labels that Prometheus' conventions ask for: base units
-//! (seconds, bytes), `_total` behind a counter. The encoder of that format adds the `_total`.
+//! **Ownership.** Each count belongs to the state that it describes; there is no global registry. A
+//! figure is a snapshot of one of them, with name, unit and labels by Prometheus' conventions: base
+//! units (seconds, bytes), `_total` behind a counter. The encoder of that format adds the `_total`.
 //!
-//! **Cost.** A statement that ends takes two reads of the clock and two additions to atomics. Errors are counted
-//! by SQLSTATE under a lock, which only failed statements take.
+//! **Cost.** A statement that ends takes two reads of the clock and two additions to atomics.
+//! Errors are counted by SQLSTATE under a lock, which only failed statements take.
 //!
-//! Left out: latency by phase; figures of sites at nodes beyond their load, which their own processes have.
+//! Left out: latency by phase; figures of sites at nodes beyond their load, which their own
+//! processes have.
 
 use crate::engine::Engine;
 use isomer_sql::SqlError;
@@ -22,12 +24,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Upper ends of the histogram of statements, in microseconds. Each is about 2.5 times the one before.
+/// Upper bounds of the buckets for statements, in microseconds. Each is about 2.5 times the
+/// previous one.
 const ENDS_US: [u64; 14] = [
     50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000,
     5_000_000,
 ];
-/// SQLSTATEs that are counted one by one; rarer ones beyond that are counted as `other`.
+/// SQLSTATEs that are counted separately; further ones are counted as `other`.
 const CODES_MAX: usize = 64;
 
 /// One figure, as it is now.
@@ -35,7 +38,7 @@ const CODES_MAX: usize = 64;
 pub struct Figure {
     /// Its name, with the unit, without `_total`.
     pub name: &'static str,
-    /// What it counts, in one sentence.
+    /// Its meaning, in one sentence.
     pub help: &'static str,
     /// Names and values of its labels.
     pub labels: Vec<(&'static str, String)>,
@@ -50,13 +53,13 @@ pub enum FigureValue {
     Counter(u64),
     /// A level.
     Gauge(f64),
-    /// How often values were at most so large.
+    /// A distribution of values.
     Histogram {
         /// The sum of all values.
         sum: f64,
-        /// How many values there were.
+        /// The number of values.
         count: u64,
-        /// Upper ends, and the values in each bucket alone.
+        /// The upper bound and the number of values of each bucket, not cumulated.
         buckets: Vec<(f64, u64)>,
     },
 }
@@ -91,7 +94,7 @@ pub(crate) struct Statements {
 }
 
 impl Statements {
-    /// Counts a statement that has ended.
+    /// Counts a completed statement.
     pub(crate) fn count(&self, took: Duration, result: &Result<(), SqlError>) {
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let bucket = ENDS_US.partition_point(|end| *end < us);
@@ -128,7 +131,7 @@ impl Statements {
 }
 
 impl Engine {
-    /// All figures, as they are now. Figures of one name are neighbours.
+    /// All current figures. Figures of one name are adjacent.
     pub fn figures(&self) -> Vec<Figure> {
         let mut figures = self.statements.figures();
         figures.extend(self.site_figures());

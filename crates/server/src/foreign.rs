@@ -1,8 +1,8 @@
-//! Definitions of foreign keys, carried out.
+//! Executes definitions of foreign keys.
 //!
-//! A key is a part of its table, and is promised to hold for all rows, so both tables are locked until it is there: who
-//! writes to one of them afterwards has planned with it. Dropping it needs no lock of the parent, as plans that still
-//! have it check too much and not too little.
+//! A key is part of its table and must hold for all rows, so both tables are locked until it
+//! exists: later writers of either one plan with it. Dropping it needs no lock on the parent,
+//! because older plans check too much rather than too little.
 
 use crate::alter::in_one_order;
 use crate::ddl::Definer;
@@ -14,14 +14,14 @@ use isomer_sql::{SqlError, code};
 use sqlparser::ast::ForeignKeyConstraint;
 use std::sync::Arc;
 
-/// Which rows are looked at when a key is added.
+/// The rows that are checked when a key is added.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rows {
-    /// There are none yet.
+    /// There are no rows yet.
     None,
-    /// All that are there.
+    /// All existing rows.
     All,
-    /// NOT VALID: only those that are written from now on.
+    /// NOT VALID: only rows that are written later.
     Later,
 }
 
@@ -56,13 +56,13 @@ impl Definer<'_> {
         changed.foreign_keys.push(Arc::new(key));
         self.replace(&child, changed);
         if parent.oid != child.oid {
-            // As it was, but for plans: these know nothing of the key.
+            // Unchanged, except that older plans, which do not know the key, become stale.
             self.replace(&parent, Table::clone(&parent));
         }
         Ok(())
     }
 
-    /// VALIDATE CONSTRAINT: looks at the rows that were there before a key.
+    /// VALIDATE CONSTRAINT: checks the rows that are older than a key.
     pub(crate) fn validate_constraint(
         &mut self,
         table: &Arc<Table>,
@@ -96,7 +96,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Refuses a key that rows of its table break. Both tables are locked.
+    /// Refuses a key that rows of its table violate. Both tables are locked.
     fn check_references(
         &mut self,
         child: &Table,
@@ -163,7 +163,8 @@ impl Definer<'_> {
         Ok(first)
     }
 
-    /// Refuses to drop an index that makes unique what foreign keys refer to, unless these may go with it.
+    /// Refuses to drop the unique index behind foreign keys, unless the keys may be dropped with
+    /// it.
     pub(crate) fn release_index(
         &mut self,
         table: &Table,
@@ -184,7 +185,7 @@ impl Definer<'_> {
     }
 }
 
-/// The name of a key: the one that is asked for, or one that is free.
+/// The name of a key: the requested one, or a free one.
 fn key_name(child: &Table, asked: &ForeignKeyConstraint) -> Result<String, SqlError> {
     if let Some(name) = &asked.name {
         let name = crate::alter::folded(name);

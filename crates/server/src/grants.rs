@@ -1,10 +1,10 @@
-//! GRANT, REVOKE and OWNER TO: rights to what there is, as a part of its transaction.
+//! GRANT, REVOKE and OWNER TO, as part of the current transaction.
 //!
-//! Who grants does so as the owner, if he acts as him; else as himself, or as one of the roles whose rights he has, by the
-//! options that were given to it. What he has no option for is left out, with a warning, as at PostgreSQL; who has
-//! nothing at all is refused.
+//! A role grants as the owner if it can act as the owner; otherwise as itself, or as one of the
+//! roles whose rights it has, by their grant options. Rights without a grant option are skipped
+//! with a warning, as in PostgreSQL; without any grant option the statement is refused.
 //!
-//! Rights that are taken from all columns are taken from each.
+//! REVOKE on a table also revokes the rights on each column.
 
 use crate::alter::folded;
 use crate::ddl::Definer;
@@ -53,13 +53,13 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Whose something is, as far as the statement has come.
+    /// The ownership of an object within the current transaction.
     fn owned(&self, ownership: &Ownership, object: Object) -> Owned {
         let found = ownership.get(&object).map(|owned| Owned::clone(owned));
         found.unwrap_or_else(|| from_before(&self.catalog(), object, &self.around.identity))
     }
 
-    /// A role by what a statement calls it.
+    /// The role that a statement names.
     pub(crate) fn role(&self, named: &RoleName) -> Result<u32, SqlError> {
         let roles = self.around.identity.roles();
         let name: &str = match named {
@@ -115,7 +115,7 @@ impl Definer<'_> {
         }
     }
 
-    /// The rights that a statement means to one thing.
+    /// The rights that a statement wants on one object.
     fn wanted(&mut self, grant: &Grant, object: Object, kind: Kind) -> Result<Wanted, SqlError> {
         let Some(named) = &grant.rights else {
             return Ok(Wanted { all: kind.all(), columns: Vec::new() });
@@ -224,7 +224,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Says that some of the rights are not his to give, or to take.
+    /// Warns about rights that were skipped for lack of a grant option.
     fn tell_left_out(&mut self, grant: &Grant, wanted: Rights, options: Rights, what: &str) {
         let name = what.split_once(' ').map_or(what, |(_, name)| name);
         let (none, done, code) = match grant.grants {
@@ -261,7 +261,7 @@ impl Definer<'_> {
         Ok(role)
     }
 
-    /// Refuses an owner who could not have made it where it is.
+    /// Refuses an owner that could not have created the object in its schema.
     pub(crate) fn check_place(&self, owner: u32, schema: &str) -> Result<(), SqlError> {
         let (catalog, who) = (self.catalog(), &self.around.identity);
         let Some(schema) = catalog.schemas.get(schema).filter(|_| !who.is_superuser) else {
@@ -317,7 +317,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Gives something to another owner.
+    /// Changes the owner of an object.
     pub(crate) fn hand_over(&mut self, object: Object, to: u32) {
         let mut owned = ownership(&self.catalog(), object, &self.around.identity);
         owned.hand_over(to);
@@ -325,13 +325,13 @@ impl Definer<'_> {
     }
 }
 
-/// What a GRANT is about, of one relation.
+/// The rights of a GRANT on one relation.
 struct Wanted {
     all: Rights,
     columns: Vec<(String, Rights)>,
 }
 
-/// Whose something is; of what is from before, what that means.
+/// The ownership of an object; of one older than the ownership catalog, the default.
 fn ownership(catalog: &Catalog, object: Object, who: &Identity) -> Owned {
     let owned = catalog.ownership.get(&object).map(|owned| Owned::clone(owned));
     owned.unwrap_or_else(|| from_before(catalog, object, who))
@@ -350,7 +350,7 @@ fn from_before(catalog: &Catalog, object: Object, who: &Identity) -> Owned {
     Owned { acl: Some(Acl::of_all(kind, owner)), ..Owned::by(owner) }
 }
 
-/// As whom one grants, and what of it he may: the owner all, others what they have an option for.
+/// The grantor, and the rights it can grant: the owner all, other roles those with a grant option.
 fn best_grantor(who: &Identity, owner: u32, wanted: Rights, lists: &[&Acl]) -> (u32, Rights) {
     if who.acts_as(owner) {
         return (owner, wanted);

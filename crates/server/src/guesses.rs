@@ -1,22 +1,22 @@
-//! How often a password may be guessed.
+//! Login throttling: limits the rate of wrong passwords.
 //!
-//! Each user has, for each address, a token bucket: a wrong answer takes a token, and one comes
-//! back every few seconds. A client whose answer was wrong while the bucket was empty is told so
-//! once there is a token again; where several wait already, it is refused at once, and takes none.
+//! Each user has a token bucket per client address. A wrong password takes a token, and one returns
+//! every few seconds. If the bucket is empty, the client gets the answer once there is a token
+//! again. If several clients wait already, it is refused at once and takes none.
 //!
 //! ```text
 //!   ada from 10.0.0.7    ● ● ● ● ● ○ ○ ○ ○ ○      ten at once, then one in three seconds
 //!   ada from 10.0.0.8    ● ● ● ● ● ● ● ● ● ●      other addresses do not notice
 //! ```
 //!
-//! The right password takes no token and never waits, however often others guess from the same
-//! address: a proxy, or the machine itself, may be the address of many.
+//! A right password takes no token and never waits, even if other clients at the same address
+//! guess: a proxy, or the machine itself, may be the address of many.
 //!
-//! A user that does not exist has a bucket like any other. Up to [`BUCKETS_MAX`] buckets are
-//! remembered; when there are more, the fullest is forgotten, so a client that guesses cannot have
-//! its own forgotten by guessing for many users.
+//! A user that does not exist has a bucket like any other. Up to [`BUCKETS_MAX`] buckets are kept.
+//! Beyond that the fullest is dropped, so a client cannot clear its own bucket by guessing for many
+//! users.
 //!
-//! A state machine: the time comes in as an argument.
+//! This is a state machine: the time is an argument.
 
 use crate::socket::Origin;
 use std::collections::BTreeMap;
@@ -24,31 +24,31 @@ use std::time::{Duration, Instant};
 
 /// Tokens in a full bucket.
 const MOST: u32 = 10;
-/// One comes back in this time.
+/// The time in which one token returns.
 const EACH: Duration = Duration::from_secs(3);
-/// Nobody waits longer than this.
+/// The longest wait for a token; beyond it a client is refused.
 const WAIT_MAX: Duration = Duration::from_secs(6);
-/// Buckets that are remembered.
+/// The most buckets that are kept.
 const BUCKETS_MAX: usize = 4096;
 
 /// All buckets that are not full.
 #[derive(Default)]
 pub(crate) struct Guesses {
-    /// When a bucket will be full again.
+    /// The time at which each bucket will be full again.
     full_at: BTreeMap<(String, Origin), Instant>,
 }
 
-/// When a client is told that its answer was wrong.
+/// The time at which a client learns that its password was wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Turn {
-    /// After this time.
+    /// After this delay.
     After(Duration),
-    /// At once, as too many were wrong. After this time there may be a token again.
+    /// At once, because too many were wrong. There may be a token again after this time.
     Refused(Duration),
 }
 
 impl Guesses {
-    /// An answer was wrong.
+    /// Records a wrong password.
     pub(crate) fn wrong(&mut self, user: &str, origin: Origin, now: Instant) -> Turn {
         self.make_room(now);
         let full_at = self.full_at.entry((user.to_owned(), origin)).or_insert(now);

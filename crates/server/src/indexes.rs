@@ -1,8 +1,9 @@
-//! CREATE INDEX and DROP INDEX, and what constraints and [`crate::alter`] need of indexes.
+//! CREATE INDEX and DROP INDEX, and the index functions for constraints and [`crate::alter`].
 //!
-//! An index is a table of the store. One that is a statement of its own is [built](build) while writers go on. One in a
-//! block is a part of it: its table is locked until the end, and it is filled with the rows as the block sees them.
-//! One that fails, or is cancelled, or that a crash interrupts, is forgotten.
+//! An index is a store table. CREATE INDEX outside of a block [builds](build) it while writers
+//! continue. Inside a block it is part of the transaction: its table is locked until the end, and
+//! the index is filled with the rows that the block sees. An index that fails, or is cancelled or
+//! interrupted by a crash, is dropped.
 
 mod build;
 
@@ -27,18 +28,19 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Entries are written so many at a time.
+/// The entries per batch.
 const BATCH_ENTRIES: usize = 20_000;
-/// Who waits for another's commit looks so often.
+/// The poll interval of waits for another transaction's commit.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// What a CREATE INDEX asks for: the table, the index, its name. None if it is there, and may be.
+/// The target of a CREATE INDEX: the table, the index, its name. `None` if it exists and IF NOT
+/// EXISTS was given.
 type Wanted = Option<(Arc<Table>, NewIndex, Name)>;
 
-/// Who asks for something that is built: what ends it, and where it takes its memory.
+/// The requester of a build: its cancellation token and memory budget.
 pub(crate) type Asker<'e> = (&'e Arc<CancelToken>, &'e Rc<Budget>);
 
-/// Looks at the key and the bytes of a row.
+/// Visits the key and the bytes of a row.
 pub(crate) type EachRow<'v> = &'v mut dyn FnMut(&[u8], &[u8]) -> Result<(), SqlError>;
 
 fn wanted(
@@ -68,8 +70,8 @@ fn wanted(
 }
 
 impl Engine {
-    /// Carries out a CREATE INDEX that is a transaction of its own: writers go on meanwhile, and other tables are
-    /// defined.
+    /// Executes a CREATE INDEX outside of a block: writers continue meanwhile, and other tables can
+    /// be defined.
     pub(crate) fn create_index_online(
         self: &Arc<Engine>,
         create: &CreateIndex,
@@ -83,7 +85,7 @@ impl Engine {
             let (table, key) = self.row_of("table", &name.kept())?;
             alone.lock(table, &key, LockMode::Exclusive, true).map_err(explain)?;
         }
-        // From here on the turn is given back by going back.
+        // A rollback to this savepoint releases the DDL lock.
         let without_turn = alone.savepoint();
         self.take_turn(&mut alone, cancel)?;
         let Some((table, new, name)) = wanted(create, &self.catalog(), notices)? else {
@@ -107,7 +109,7 @@ impl Engine {
                 self.put_in_place(&known, with(&index))
             }
             Err(error) => {
-                // Nobody has asked for the end of this wait.
+                // The original request may be cancelled, but this wait must not be.
                 let mut last = self.gateway().begin(Isolation::ReadCommitted, Arc::default());
                 self.take_turn(&mut last, &Arc::default())?;
                 self.put_in_place(&known, table.clone())?;
@@ -118,7 +120,7 @@ impl Engine {
         }
     }
 
-    /// Builds the last index of a table, which is known to those who write.
+    /// Builds the last index of a table, which writers know as delete-only.
     pub(crate) fn build_last(
         self: &Arc<Engine>,
         alone: &mut OpenTransaction,
@@ -137,7 +139,7 @@ impl Engine {
         placed.and_then(|()| builder.build())
     }
 
-    /// Waits until nobody else defines anything.
+    /// Waits for the DDL lock.
     pub(crate) fn take_turn(
         &self,
         txn: &mut OpenTransaction,
@@ -151,7 +153,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Makes the table of the store for an index.
+    /// Creates the store table of an index.
     pub(crate) fn store_index(
         &self,
         table: &Table,
@@ -209,7 +211,7 @@ impl Definer<'_> {
         }
     }
 
-    /// Makes an index of this name, that comes with a constraint or not, of a table that is locked meanwhile.
+    /// Creates an index of this name, with or without a constraint, on a table that stays locked.
     pub(crate) fn add_index(
         &mut self,
         table: &Arc<Table>,
@@ -229,7 +231,8 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Makes the table of the store for an index, which is dropped again unless the catalog has it in the end.
+    /// Creates the store table of an index, which is dropped again unless the committed catalog
+    /// uses it.
     pub(crate) fn make_index(
         &mut self,
         table: &Table,
@@ -242,12 +245,13 @@ impl Definer<'_> {
         Ok(index)
     }
 
-    /// As [`Definer::make_index`], for the primary key of a table whose rows are not found by it.
+    /// As [`Definer::make_index`], for a primary key that is not the row key.
     pub(crate) fn make_key_index(&mut self, table: &Table) -> Result<Index, SqlError> {
         self.make_index(table, &key_index(table), table.key_name.clone(), true)
     }
 
-    /// Enters all rows of a locked table, those of the transaction too. Nobody sees them before its commit.
+    /// Adds entries for all rows of a locked table, including those of the transaction. They are
+    /// invisible to other sessions until it commits.
     pub(crate) fn fill_index(&mut self, table: &Table, index: &Index) -> Result<(), SqlError> {
         let (engine, mut entries) = (self.engine.clone(), Vec::new());
         let (cancel, budget) = (self.backend.cancel.clone(), self.around.budget.clone());
@@ -267,7 +271,7 @@ impl Definer<'_> {
         builder.check(&mut self.backend.txn)
     }
 
-    /// Shows all rows of a table, as the transaction sees them.
+    /// Visits all rows of a table that the transaction sees.
     pub(crate) fn each_row(&mut self, table: &Table, visit: EachRow<'_>) -> Result<(), SqlError> {
         let (mut result, cancel) = (Ok(()), self.backend.cancel.clone());
         let scanned =
@@ -322,7 +326,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Gives an index another name, also that of a key or a unique constraint, which is then called so too.
+    /// Renames an index, and the key or unique constraint behind it.
     pub(crate) fn rename_index(&mut self, name: &Named, to: String) -> Result<(), SqlError> {
         let catalog = self.catalog();
         let (table, index) = match catalog.lookup(name) {
@@ -357,7 +361,7 @@ impl Definer<'_> {
         in_one_order(table)?;
         self.release_index(table, name, cascade)?;
         self.backend.lock_definition(table)?;
-        // It may have referred to itself.
+        // The table may have referred to itself.
         let table = self.catalog().table_numbered(table.oid)?.clone();
         let mut changed = Table::clone(&table);
         changed.indexes.retain(|index| index.name != name);
@@ -366,7 +370,7 @@ impl Definer<'_> {
     }
 }
 
-/// The index that a primary key needs where rows are not found by it.
+/// The index of a primary key that is not the row key.
 pub(crate) fn key_index(table: &Table) -> NewIndex {
     NewIndex::unique(None, table.key.clone())
 }

@@ -8,31 +8,32 @@
 //!                                                isomer-cluster: open transactions, sites
 //! ```
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! | --- | --- |
 //! | [`server`](Server) | a thread per client |
-//! | `strangers`, `clients`, `guesses` | who may log in at a time, who has; how often a password is guessed |
-//! | `listener`, `socket` | what clients connect to: TCP, or a file of this machine |
-//! | [`passage`](Passage) | clients of a process without a router, passed on to the one that has it |
-//! | `startup`, `connection` | who a client is; messages out of its stream |
+//! | `strangers`, `clients`, `guesses` | connections before and after login; login throttling |
+//! | `listener`, `socket` | TCP addresses and Unix sockets |
+//! | [`passage`](Passage) | the proxy of a process without a router |
+//! | `startup`, `connection` | login; messages from a stream of bytes |
 //! | `wire` | messages as bytes |
 //! | `session` | prepared statements, portals, the state of the transaction |
 //! | `settings`, `copy` | SET and SHOW; COPY |
-//! | `size` | sizes, as PostgreSQL writes them |
-//! | `activity` | what sessions do, for `pg_stat_activity` and the log |
-//! | `liveness` | whether a client that says nothing is still there |
-//! | `limits`, `process` | limits on time; on clients, by what the system has for them |
-//! | `stream`, `scram`, `users` | encryption (TLS), passwords (SCRAM-SHA-256), who has one, superusers |
-//! | [`engine`](Engine) | what sessions share: the catalog, sequences, compiled statements |
-//! | `draft` | definitions in a transaction: the catalog as it will be, if it commits |
+//! | `size` | sizes in PostgreSQL's notation |
+//! | `activity` | the activity of sessions, for `pg_stat_activity` and the log |
+//! | `liveness` | detection of clients that are no longer there |
+//! | `limits`, `process` | limits on time and memory; limits of the process |
+//! | `stream`, `scram`, `users` | TLS, SCRAM-SHA-256, users and superusers |
+//! | [`engine`](Engine) | shared state: the catalog, sequences, compiled statements |
+//! | `draft` | definitions in a transaction: the pending catalog |
 //! | `ddl`, `indexes`, `alter` | CREATE and DROP of tables; of indexes; ALTER |
-//! | `reshard` | ALTER TABLE .. SHARD BY: a table's rows in another order, while they are used |
+//! | `reshard` | ALTER TABLE .. SHARD BY: another layout of a table while it is in use |
 //! | `sequences` | definitions of sequences and identity columns |
-//! | `foreign`, `deferred` | definitions of foreign keys; checks that are put off until the commit |
-//! | `views`, `dependents` | definitions of views; what hangs on what is dropped |
-//! | `design`, `autopilot`, `pilot`, `reconfigure` | the design in SQL, and who changes it |
+//! | `numbers` | advisory locks at session level |
+//! | `foreign`, `deferred` | definitions of foreign keys; deferred checks |
+//! | `views`, `dependents` | definitions of views; dependents of dropped objects |
+//! | `design`, `autopilot`, `pilot`, `reconfigure` | the design in SQL, and its strategy |
 //! | `backend` | the transaction that statements run in |
-//! | `figures` | counts and levels, for `isomer.metrics` and for Prometheus |
+//! | `figures` | metrics, for `isomer.metrics` and Prometheus |
 
 mod activity;
 mod alter;

@@ -1,19 +1,20 @@
-//! Limits on time, as clients set them, `SET statement_timeout = '5s'`; and on [memory](Memory), as the server has
-//! them.
+//! Limits on time, set by clients (`SET statement_timeout = '5s'`), and on [memory](Memory), set by
+//! the server.
 //!
 //! ```text
-//!            BEGIN        UPDATE ..            (thinks)          COMMIT       (thinks)
-//!   client ──┬────────────┬────────────────────┬─────────────────┬────────────┬──▶
-//!            │            ├─ statement_timeout ┤                 │            │  57014, the statement
-//!            │            ├─ lock_timeout ─┤   │                 │            │  55P03, the statement
-//!            │            │                    ├─ idle_in_trans… ┤            │  25P03, the connection
-//!            ├──────────── transaction_timeout ──────────────────┤            │  25P04, the connection
-//!            │                                                   │            ├─ idle_session_timeout ─
+//!            BEGIN      UPDATE ..           (idle)            COMMIT      (idle)
+//!   client ──┬──────────┬───────────────────┬────────────────┬───────────┬──▶
+//!            │          ├ statement_timeout ┤                │           │ 57014, the statement
+//!            │          ├─ lock_timeout ─┤  │                │           │ 55P03, the statement
+//!            │          │                   ├ idle_in_trans… ┤           │ 25P03, the connection
+//!            ├─────────── transaction_timeout ───────────────┤           │ 25P04, the connection
+//!            │                                               │           ├ idle_session_timeout ─
 //! ```
 //!
-//! Clients that are at work are watched by one thread ([`Watch`]); those that are silent by the
-//! time-out of their own socket. Without a limit neither costs anything. The same thread looks now and then whether the
-//! client of a statement is still there, if `client_connection_check_interval` says so.
+//! One thread ([`Watch`]) enforces the limits of clients with a running statement; idle clients are
+//! limited by the time-out of their own socket. Without a limit neither costs anything. The same
+//! thread periodically checks whether the client of a statement is still connected, if
+//! `client_connection_check_interval` is set.
 
 use crate::options::ServerOptions;
 use crate::socket::Socket;
@@ -26,18 +27,19 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// So much of its stack a statement may use, of what its thread has; the rest is for what is below.
+/// The stack bytes that a statement may use of its thread's stack; the rest is for the code around
+/// it.
 const STATEMENT_STACK_BYTES: usize = 6 << 20;
 
-/// The memory of a session: for each purpose what is asked before there is more. See [`isomer_sql::budget`].
+/// The memory of a session, with one budget per purpose. See [`isomer_sql::budget`].
 pub(crate) struct Memory {
     /// For statements, one at a time.
     pub(crate) statement: Rc<Budget>,
-    /// For what a transaction has written.
+    /// For the writes of a transaction.
     pub(crate) written: Rc<Budget>,
-    /// For what is there between statements: prepared ones, portals.
+    /// For state between statements: prepared statements, portals.
     pub(crate) session: Rc<Budget>,
-    /// For messages that come in.
+    /// For incoming messages.
     pub(crate) input: Rc<Budget>,
 }
 
@@ -47,7 +49,7 @@ impl Memory {
         Account::new("all sessions together", "--memory-mb", options.memory_bytes_max, None)
     }
 
-    /// The memory of a session whose statements are wanted as long as its client is patient.
+    /// The memory of a session; `cancel` interrupts its statements.
     pub(crate) fn new(
         all: &Arc<Account>,
         options: &ServerOptions,
@@ -73,22 +75,22 @@ impl Memory {
     }
 }
 
-/// How long things may take, in milliseconds; zero: as long as they take.
+/// Time limits in milliseconds; 0 means no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Limits {
     pub(crate) statement: u64,
     /// A wait for one row.
     pub(crate) lock: u64,
-    /// Silence in a transaction.
+    /// Idle time in a transaction.
     pub(crate) idle_in_transaction: u64,
-    /// Silence outside of one.
+    /// Idle time outside of a transaction.
     pub(crate) idle: u64,
     pub(crate) transaction: u64,
-    /// From one look at the client of a statement to the next.
+    /// The interval of checks whether a statement's client is connected.
     pub(crate) check: u64,
 }
 
-/// The setting that has clients looked at.
+/// The setting of the connection check.
 pub(crate) const CHECK: &str = "client_connection_check_interval";
 
 /// The settings that limit time.
@@ -102,7 +104,7 @@ pub(crate) const NAMES: [&str; 6] = [
 ];
 
 impl Limits {
-    /// The limit that a setting is the name of.
+    /// The limit of a setting.
     pub(crate) fn named(&mut self, name: &str) -> Option<&mut u64> {
         match name {
             "statement_timeout" => Some(&mut self.statement),
@@ -125,7 +127,7 @@ const UNITS: [(&str, f64); 6] = [
     ("us", 0.001),
 ];
 
-/// Reads a time such as `250`, `5s` or `1.5 min`; without a unit it is in milliseconds.
+/// Parses a time such as `250`, `5s` or `1.5 min`; without a unit it is in milliseconds.
 pub(crate) fn read_ms(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|sign: char| !sign.is_ascii_digit() && sign != '.');
@@ -138,7 +140,7 @@ pub(crate) fn read_ms(text: &str) -> Option<u64> {
     (ms <= f64::from(i32::MAX)).then_some(ms as u64)
 }
 
-/// Writes a time with the largest unit that needs no fraction.
+/// Formats a time with the largest unit that needs no fraction.
 pub(crate) fn show_ms(ms: u64) -> String {
     let whole = |(_, unit): &&(&str, f64)| *unit >= 1.0 && ms.is_multiple_of(*unit as u64);
     match UNITS.iter().find(whole) {
@@ -147,14 +149,14 @@ pub(crate) fn show_ms(ms: u64) -> String {
     }
 }
 
-/// The time, to measure limits with.
+/// The current time, for measuring limits.
 #[allow(clippy::disallowed_methods, reason = "the edge: clients limit the time of what they ask")]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// A statement whose time was over, or whose client did not want it any more. Of these, those that
-/// [end the connection](is_last) are told last.
+/// The error of a statement that was cancelled or timed out. After one that [ends the
+/// connection](is_last), nothing more is sent.
 pub(crate) fn ended(why: CancelReason) -> SqlError {
     let (code, message) = match why {
         CancelReason::Asked => (code::CANCELED, "canceling statement due to user request"),
@@ -177,12 +179,12 @@ pub(crate) fn ended(why: CancelReason) -> SqlError {
     SqlError::new(code, message)
 }
 
-/// True if the connection cannot go on after the error.
+/// True if the connection ends with the error.
 pub(crate) fn is_last(error: &SqlError) -> bool {
     matches!(error.code, "25P04" | "57P01" | "08006")
 }
 
-/// Cancels the waits of clients whose time is over.
+/// Cancels waits of clients whose time is over.
 #[derive(Default)]
 pub(crate) struct Watch {
     due: Mutex<Due>,
@@ -191,18 +193,19 @@ pub(crate) struct Watch {
 
 #[derive(Default)]
 struct Due {
-    /// By their times, and by numbers of their own: a statement and the commit in it end at the same time.
+    /// By time, and by a number of its own, because a statement and its commit end at the same
+    /// time.
     order: BTreeSet<(Instant, u64)>,
     limits: BTreeMap<u64, (Instant, Limit)>,
     next: u64,
     stopped: bool,
 }
 
-/// What happens when its time has come.
+/// The action at the given time.
 enum Limit {
-    /// A client's patience ends.
+    /// Cancels the client's waits.
     End(Arc<CancelToken>, CancelReason),
-    /// It ends if the client has gone; otherwise it is looked again after this time.
+    /// Cancels the waits if the client has disconnected; otherwise checks again after this time.
     Look(Arc<CancelToken>, Arc<Socket>, Duration),
 }
 
@@ -220,7 +223,7 @@ impl Due {
 }
 
 impl Watch {
-    /// Watches until it is [stopped](Watch::stop).
+    /// Runs until [`Watch::stop`].
     pub(crate) fn run(&self, gateway: &Gateway) {
         let mut due = self.due.lock();
         while !due.stopped {
@@ -246,7 +249,7 @@ impl Watch {
         self.sooner.notify_one();
     }
 
-    /// Cancels a client's waits at a time, unless what is returned is dropped before.
+    /// Cancels a client's waits at a given time, unless the result is dropped before.
     pub(crate) fn set(
         self: &Arc<Watch>,
         at: Instant,
@@ -256,8 +259,8 @@ impl Watch {
         self.add(at, Limit::End(cancel.clone(), why))
     }
 
-    /// Ends a client's patience once it has gone, which is looked at after each pause, unless what is returned is
-    /// dropped before.
+    /// Cancels a client's waits once it has disconnected, checking after each pause, until the
+    /// result is dropped.
     pub(crate) fn look(
         self: &Arc<Watch>,
         pause: Duration,
@@ -280,7 +283,7 @@ impl Watch {
     }
 }
 
-/// A limit that is in force until this is dropped.
+/// A limit that is in force until it is dropped.
 pub(crate) struct Limited {
     watch: Arc<Watch>,
     number: u64,

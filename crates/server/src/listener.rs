@@ -1,18 +1,18 @@
-//! What clients connect to: a TCP address, or a file in a folder.
+//! The listeners: a TCP address, or a Unix socket in a folder.
 //!
 //! ```text
 //!   psql -h 127.0.0.1 -p 5433  ──▶  127.0.0.1:5433
-//!   psql -h /tmp/shop -p 5433  ──▶  /tmp/shop/.s.PGSQL.5433      the name that PostgreSQL's clients look for
+//!   psql -h /tmp/shop -p 5433  ──▶  /tmp/shop/.s.PGSQL.5433      the name that clients look for
 //! ```
 //!
-//! Clients of this machine need no password, so the file says who they may be: its mode is 0600, and only who
-//! runs the server (and root) connects. PostgreSQL lets everybody connect and asks who it is; there are no
-//! rights here that would differ.
+//! Clients on this machine need no password, so access to the socket file is the authentication:
+//! its mode is 0600, and only the user that runs the server (and root) can connect. PostgreSQL lets
+//! every local user connect and checks who it is.
 //!
-//! The file outlives a server that is killed. The next one takes its place, but not that of a server that
-//! runs: whether one does is found out by connecting to it. Of two that begin in the same moment where such a
-//! file was left, the later could take the place of the earlier; as the port is part of the name, they would
-//! have to listen at one port of two addresses.
+//! The file survives a server that is killed. The next server replaces it, but not the file of a
+//! running server, which it detects by connecting. If two servers start at the same moment where
+//! such a file was left, the later could replace the file of the earlier. As the port is part of
+//! the name, both would have to listen at one port of two addresses.
 
 use crate::socket::Socket;
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
@@ -25,22 +25,23 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{self, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// So many clients may wait to be let in; the system has a limit of its own (4096, as a rule). Over a Unix
-/// socket one more would not wait, but be refused.
+/// The connections that may wait to be accepted; the system has a limit of its own (usually 4096).
+/// Over a Unix socket, one more is refused instead of waiting.
 const WAITING_MAX: i32 = 4096;
 
 /// See the [module documentation](self).
 pub(crate) enum Listener {
     Tcp(TcpListener),
-    /// In this order they go: as long as it is listened to, no other file has the inode of this one.
+    /// Dropped in this order: while the listener is open, no other file can get its file's inode.
     Unix(SocketFile, UnixListener),
 }
 
 impl Listener {
-    /// Listens at a file that is not there yet, or was left by a server that was killed.
+    /// Listens at a file that does not exist or was left by a killed server.
     ///
     /// # Errors
-    /// If the path is too long, its folder missing, a server there already, or something else.
+    /// If the path is too long, its folder is missing, or another server listens there; other
+    /// errors of the system.
     pub(crate) fn unix(path: &Path) -> io::Result<Listener> {
         let wrong = |error: io::Error| {
             let what = match error.kind() {
@@ -53,7 +54,7 @@ impl Listener {
         Ok(Listener::Unix(file, fd.into()))
     }
 
-    /// Waits for a client.
+    /// Accepts a client.
     pub(crate) fn accept(&self) -> io::Result<Socket> {
         match self {
             Listener::Tcp(listener) => {
@@ -63,9 +64,9 @@ impl Listener {
         }
     }
 
-    /// Ends a wait for a client.
+    /// Ends a wait in `accept`.
     pub(crate) fn wake(&self) {
-        // On Linux this does, whatever has become of the file; elsewhere it takes a client.
+        // On Linux this works even if the file was removed; elsewhere it takes a connection.
         let _ = rustix::net::shutdown(self, Shutdown::Both);
         match self {
             Listener::Tcp(listener) => drop(listener.local_addr().and_then(TcpStream::connect)),
@@ -83,7 +84,7 @@ impl AsFd for Listener {
     }
 }
 
-/// The file of a Unix socket. It goes with this, unless another one is there by now.
+/// The file of a Unix socket. Dropping this removes the file, unless another file has replaced it.
 pub(crate) struct SocketFile {
     path: PathBuf,
     inode: (u64, u64),
@@ -116,13 +117,13 @@ fn open(path: &Path) -> io::Result<(OwnedFd, SocketFile)> {
         bound => bound?,
     }
     let file = SocketFile { path: path.to_owned(), inode: SocketFile::inode(path)? };
-    // Nobody can connect before it listens, so nobody does who may not.
+    // Nothing can connect before `listen`, so the mode is set in time.
     fs::set_permissions(path, Permissions::from_mode(0o600))?;
     rustix::net::listen(&fd, WAITING_MAX)?;
     Ok((fd, file))
 }
 
-/// The system takes one byte more than clients do.
+/// The system accepts one byte more than clients do.
 fn check_length(path: &Path) -> io::Result<()> {
     if net::SocketAddr::from_pathname(path).is_ok() {
         return Ok(());
@@ -132,7 +133,7 @@ fn check_length(path: &Path) -> io::Result<()> {
     Err(io::Error::new(ErrorKind::InvalidInput, what))
 }
 
-/// Removes the socket of a server that was killed.
+/// Removes the socket file of a killed server.
 fn remove_left(path: &Path) -> io::Result<()> {
     let in_use = |what: String| Err(io::Error::new(ErrorKind::AddrInUse, what));
     if !fs::symlink_metadata(path)?.file_type().is_socket() {

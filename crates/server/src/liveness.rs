@@ -1,30 +1,33 @@
-//! Whether a client that says nothing is still there: what the system finds out, and when the server looks.
+//! Detects clients that are no longer there: keepalive probes by the system, and checks by the
+//! server.
 //!
 //! ```text
-//!   silence ────── idle ──────▶ probe ─ interval ─▶ probe ─ .. ─▶ the `count`th: the connection is dead
-//!   sent    ────── user_timeout, and no receipt ────────────────▶ the connection is dead
-//!   statement ── check interval ──▶ has it gone? ── check interval ──▶ has it gone?      (`limits`)
+//!   idle ──── keepalives_idle ───▶ probe ─ interval ─▶ probe ─ .. ─▶ the `count`th: it is dead
+//!   sent ──── user_timeout without acknowledgement ────────────────▶ the connection is dead
+//!   statement ── check interval ──▶ still there? ── check interval ──▶ still there?   (`limits`)
 //! ```
 //!
-//! A process that ends says so, and its session ends with it. A machine that stops, or a network that is cut, says
-//! nothing: without probes its session would keep locks and a place as long as the server runs. A session that waits
-//! for its client hears of a dead connection at once. One at work does not look at its socket;
-//! `client_connection_check_interval` has it looked at.
+//! A process that ends closes its connection, and its session ends. A machine that fails, or a
+//! network that is cut, closes nothing: without probes the session would keep its locks and its
+//! place until the server stops. A session that waits for its client learns of a dead connection at
+//! once. A session with a running statement does not read its socket;
+//! `client_connection_check_interval` makes the server check it.
 //!
-//! | setting | unit | what |
+//! | setting | unit | meaning |
 //! | --- | --- | --- |
-//! | `tcp_keepalives_idle` | s | silence before the first probe |
-//! | `tcp_keepalives_interval` | s | from one probe to the next |
+//! | `tcp_keepalives_idle` | s | idle time before the first probe |
+//! | `tcp_keepalives_interval` | s | time between probes |
 //! | `tcp_keepalives_count` | | probes without an answer |
-//! | `tcp_user_timeout` | ms | for how long what was sent may be without a receipt |
+//! | `tcp_user_timeout` | ms | the longest time without acknowledgement of sent data |
 //!
-//! Zero is the server's own ([`USUAL`]), where the system can be told. They are about TCP: over a
-//! Unix socket they are zero and have no effect, as the system knows there when a client ends.
+//! 0 stands for the server's default ([`USUAL`]), if the system supports the setting. All are about
+//! TCP. Over a Unix socket they are 0 and have no effect, because the system knows when a local
+//! client ends.
 
 use isomer_sql::SqlError;
 use std::time::Duration;
 
-/// Settings of one connection, in the order of [`NAMES`], each in its unit.
+/// The settings of one connection, in the order of [`NAMES`], each in its unit.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct KeepAlive([u32; 4]);
 
@@ -32,14 +35,14 @@ pub(crate) struct KeepAlive([u32; 4]);
 pub(crate) const NAMES: [&str; 4] =
     ["tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count", "tcp_user_timeout"];
 
-/// A client whose machine stops is found out within a minute: probes after 15 s of silence, and a
-/// receipt of all within 60 s.
+/// Detects a failed client machine within a minute: probes after 15 s of silence, and
+/// acknowledgement of all data within 60 s.
 pub(crate) const USUAL: KeepAlive = KeepAlive([15, 5, 4, 60_000]);
 
-/// The largest that the system takes.
+/// The largest values that the system accepts.
 const MOST: [u32; 4] = [32_767, 32_767, 127, i32::MAX as u32];
 
-/// Which of them has this name.
+/// The index of the setting with this name.
 pub(crate) fn named(name: &str) -> Option<usize> {
     NAMES.iter().position(|known| *known == name)
 }
@@ -50,10 +53,10 @@ impl KeepAlive {
         self.0[at]
     }
 
-    /// Sets one of them.
+    /// Sets one value.
     ///
     /// # Errors
-    /// In words, what would be right.
+    /// The right values, in words.
     pub(crate) fn set(&mut self, at: usize, text: &str) -> Result<(), String> {
         let value = match NAMES[at] {
             "tcp_keepalives_count" => text.trim().parse().ok(),
@@ -68,14 +71,14 @@ impl KeepAlive {
         Ok(())
     }
 
-    /// With what else holds in the place of zeros.
+    /// Replaces zeros by the values of `usual`.
     pub(crate) fn or(&self, usual: &KeepAlive) -> KeepAlive {
         let or = |at: usize| if self.0[at] == 0 { usual.0[at] } else { self.0[at] };
         KeepAlive(std::array::from_fn(or))
     }
 }
 
-/// What a setting says that does not work over the connection.
+/// The error of a setting that has no effect over this kind of connection.
 pub(crate) fn no_effect(name: &str) -> SqlError {
     SqlError::new(
         "01000",
@@ -91,14 +94,14 @@ mod system {
     use rustix::net::sockopt;
 
     impl KeepAlive {
-        /// Has the system look after a connection; gives how it does where a client sets nothing.
+        /// Enables keepalive on a connection; returns the values for settings of 0.
         pub(crate) fn begin(socket: &impl AsFd) -> Result<KeepAlive> {
             sockopt::set_socket_keepalive(socket, true)?;
             USUAL.apply(socket)?;
             Ok(USUAL)
         }
 
-        /// Tells the system.
+        /// Applies the settings to a connection.
         pub(crate) fn apply(&self, socket: &impl AsFd) -> Result<()> {
             let KeepAlive([idle, interval, count, user_timeout]) = *self;
             sockopt::set_tcp_keepidle(socket, Duration::from_secs(idle.into()))?;
@@ -117,7 +120,7 @@ mod system {
     use rustix::net::sockopt;
 
     impl KeepAlive {
-        /// Has the system look after a connection, as it does.
+        /// Enables keepalive with the system's own values.
         pub(crate) fn begin(socket: &impl AsFd) -> Result<KeepAlive> {
             sockopt::set_socket_keepalive(socket, true)?;
             Err(Errno::NOTSUP)

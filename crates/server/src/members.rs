@@ -1,9 +1,10 @@
-//! Roles in roles: GRANT and REVOKE of them, REASSIGN OWNED, and what keeps a role from being dropped.
+//! Memberships of roles: GRANT and REVOKE of roles, REASSIGN OWNED, and the dependents that keep a
+//! role from being dropped.
 //!
 //! ```text
-//!   grant readers to ann          ann may do what readers may, and SET ROLE readers
-//!   drop role readers             2BP01 while something is its own, or was granted to it or by it; else it is taken out
-//!                                 of all others, and they out of it
+//!   grant readers to ann        ann has the rights of readers, and may SET ROLE readers
+//!   drop role readers           2BP01 if it owns an object, or was granted or has granted a right;
+//!                               otherwise its memberships and members are removed
 //! ```
 
 use crate::ddl::Definer;
@@ -32,7 +33,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Who lets others into a role: a superuser, or whom it has the admin option for.
+    /// Granting a role requires a superuser or its admin option.
     fn check_admin(&self, role: &Role) -> Result<(), SqlError> {
         let (who, catalog, oid) = (&self.around.identity, self.catalog(), role.oid as u32);
         if i64::from(oid) == DATABASE_OWNER {
@@ -83,7 +84,7 @@ impl Definer<'_> {
         });
     }
 
-    /// REASSIGN OWNED: what is some roles' own is another's from now on.
+    /// REASSIGN OWNED: changes the owner of all objects of some roles.
     pub(crate) fn reassign(&mut self, from: &[RoleName], to: &RoleName) -> Result<(), SqlError> {
         let who = self.around.identity.clone();
         let check =
@@ -100,10 +101,10 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Takes a role out of all others, and them out of it, before it is dropped.
+    /// Removes a role's memberships and members, before it is dropped.
     ///
     /// # Errors
-    /// 2BP01 if something is its own, or was granted to it or by it.
+    /// 2BP01 if it owns an object, or was granted a right or has granted one.
     pub(crate) fn forget_role(&mut self, role: u32, name: &str) -> Result<(), SqlError> {
         self.backend.begin_definition()?;
         let catalog = self.catalog();
@@ -121,7 +122,7 @@ impl Definer<'_> {
     }
 }
 
-/// What is a role's own, and what it has rights to, in words.
+/// The objects that a role owns or has rights to, in words.
 fn dependents(catalog: &Catalog, role: u32) -> Vec<String> {
     let of = |(object, owned): (&Object, &std::sync::Arc<isomer_sql::rights::Owned>)| {
         let what = described(catalog, *object);

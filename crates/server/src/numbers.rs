@@ -1,14 +1,15 @@
-//! Numbers that a session has locked to its own end: advisory locks that no transaction gives back.
+//! Advisory locks at session level, which outlive the transaction that took them.
 //!
 //! ```text
-//!   pg_advisory_lock(7)           transaction 12 locks 7, and keeps it when it ends
-//!   begin                         transaction 13 begins: 12 hands 7 over to it
-//!   pg_advisory_unlock(7)         13 gives it back
+//!   pg_advisory_lock(7)           transaction 12 locks 7, and keeps the lock when it ends
+//!   begin                         transaction 13 begins: 12 hands the lock over to it
+//!   pg_advisory_unlock(7)         13 releases it
 //! ```
 //!
-//! So the lock table knows whom a session's transaction keeps waiting, and finds circles, and a session never waits for
-//! itself. Each lock is counted, as often as it was asked for, in both modes. The modes are not told apart in the lock
-//! table: a number that is held in both is held exclusively until the last of them is given back.
+//! The locks always belong to the session's current transaction. So the lock table knows which
+//! transaction others wait for, detects deadlocks, and a session never waits for itself. Each lock
+//! counts its acquisitions in both modes. The lock table has one mode per lock: a lock that is held
+//! in both modes is held exclusively until the last of them is released.
 
 use isomer_cluster::{Gateway, Owner};
 use isomer_design::{Key, TableId};
@@ -17,18 +18,18 @@ use isomer_sql::budget::Holding;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The place of locks of numbers, where no table is.
+/// The table id of advisory locks, which no table has.
 pub(crate) const NUMBERS: TableId = TableId(u32::MAX);
-/// What one takes: in the table of locks, in the list of a transaction, and here.
+/// The memory of a lock: in the lock table, in the list of a transaction, and here.
 const NUMBER_BYTES: usize = 640;
 
-/// How often each number is locked, shared and exclusively.
+/// The acquisitions of each lock, shared and exclusive.
 pub(crate) type Counts = BTreeMap<Key, [u32; 2]>;
 
-/// See the [module documentation](self). Dropping it gives all of them back.
+/// See the [module documentation](self). Dropping it releases all locks.
 pub(crate) struct Numbers {
     gateway: Arc<Gateway>,
-    /// The transaction that had them last.
+    /// The transaction that held them last.
     owner: Owner,
     counts: Counts,
     memory: Holding,
@@ -43,7 +44,7 @@ impl Numbers {
         self.counts.keys().map(|number| (NUMBERS, number.clone())).collect()
     }
 
-    /// A transaction of the session begins: the places that are handed over to it.
+    /// Hands all locks over to a new transaction of the session.
     pub(crate) fn hand_over(&mut self, to: Owner) -> Vec<(TableId, Key)> {
         let places = self.places();
         if !places.is_empty() {
@@ -53,18 +54,19 @@ impl Numbers {
         places
     }
 
-    /// Room for one more number.
+    /// Reserves memory for one more lock.
     pub(crate) fn charge(&mut self, number: &Key) -> Result<(), SqlError> {
         if self.counts.contains_key(number) { Ok(()) } else { self.memory.more(NUMBER_BYTES) }
     }
 
-    /// A transaction of the session has locked a number for it.
+    /// Counts a lock that a transaction of the session has acquired.
     pub(crate) fn locked(&mut self, number: &Key, shared: bool, by: Owner) {
         self.owner = by;
         self.counts.entry(number.clone()).or_default()[usize::from(!shared)] += 1;
     }
 
-    /// Counts one lock less: none if it was not held so; true if that was the last one of the number.
+    /// Counts a release: `None` if it was not held in this mode; true if it was the last
+    /// acquisition of the lock.
     pub(crate) fn unlocked(&mut self, number: &Key, shared: bool) -> Option<bool> {
         let counts = self.counts.get_mut(number)?;
         let count = &mut counts[usize::from(!shared)];
@@ -77,26 +79,26 @@ impl Numbers {
         Some(is_last)
     }
 
-    /// Counts all locks as given back, and tells of which numbers.
+    /// Counts all locks as released, and returns them.
     pub(crate) fn all_unlocked(&mut self) -> Vec<Key> {
         let all = std::mem::take(&mut self.counts);
         self.resize();
         all.into_keys().collect()
     }
 
-    /// The locks as they are, before a statement that may have to run again.
+    /// The counts before a statement that may be repeated.
     pub(crate) fn mark(&self) -> Counts {
         self.counts.clone()
     }
 
-    /// Counts them as they were, and tells which numbers were not locked then.
+    /// Restores the counts, and returns the locks that were not held then.
     pub(crate) fn back_to(&mut self, mark: &Counts) -> Vec<Key> {
         let now = std::mem::replace(&mut self.counts, mark.clone());
         self.resize();
         now.into_keys().filter(|number| !mark.contains_key(number)).collect()
     }
 
-    /// Gives a number back that no transaction of the session is there to give back.
+    /// Releases locks while the session has no transaction.
     pub(crate) fn give_back(&self, numbers: Vec<Key>) {
         let places: Vec<_> = numbers.into_iter().map(|number| (NUMBERS, number)).collect();
         self.gateway.give_back(self.owner, &places);

@@ -1,4 +1,4 @@
-//! How to serve.
+//! The options of a server.
 
 use crate::stream::Tls;
 use std::fmt;
@@ -6,48 +6,53 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How to serve. What is not an argument of [`ServerOptions::new`] has a default.
+/// The options of a server. Those that are no argument of [`ServerOptions::new`] have a default.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Where to listen. Other addresses than loopback need [`tls`](ServerOptions::tls), and a user with a
-    /// password. [`Server::listen_in`](crate::Server::listen_in) adds Unix sockets.
+    /// The address to listen at. Other addresses than loopback require [`tls`](ServerOptions::tls)
+    /// and a user with a password. [`Server::listen_in`](crate::Server::listen_in) adds Unix
+    /// sockets.
     pub listen: SocketAddr,
-    /// What to encrypt connections with (nothing). Clients of other machines have to; others may.
+    /// The certificate for encryption (none). It is mandatory for clients of other machines and
+    /// optional for others.
     pub tls: Option<Tls>,
-    /// Which clients of this machine need no password ([`Trust::Owner`]).
+    /// The local clients that need no password ([`Trust::Owner`]).
     pub trust: Trust,
-    /// Clients at a time (1000). One more is told 53300. The last three places are for superusers.
+    /// The most clients (1000). One more is refused with 53300. The last three places are reserved
+    /// for superusers.
     pub connections_max: usize,
-    /// Clients that are logging in at a time (1000). For one more, another one has to go, which is
-    /// told 53300.
+    /// The most connections that have not logged in (1000). A further one displaces another, which
+    /// is refused with 53300.
     pub logins_max: usize,
-    /// The longest a login may take, from the connection to the right password (30 s).
+    /// The limit of a login, from the connection to the verified password (30 s).
     pub login_timeout: Duration,
-    /// How long the server waits for a client to read on (60 s). One that does not is given up: its transaction is
-    /// rolled back, and its session ends.
+    /// The longest wait for a client to read (60 s). After it, the transaction is rolled back and
+    /// the session ends.
     pub write_timeout: Duration,
-    /// The longest message of a client, in bytes (256 MiB). A longer one ends its connection with 08P01.
+    /// The longest message of a client, in bytes (256 MiB). A longer one ends its connection with
+    /// 08P01.
     pub message_bytes_max: usize,
-    /// What a statement may have in memory, in bytes (256 MiB): rows that it sorts, groups and joins, values that
-    /// it makes, its plan. One that needs more ends with 53200, as where one of the next three is exhausted.
+    /// The memory limit of a statement, in bytes (256 MiB): rows that it sorts, groups and joins,
+    /// computed values, its plan. A statement beyond it, or beyond one of the next three limits,
+    /// ends with 53200.
     pub statement_bytes_max: usize,
-    /// What a transaction may have in memory, in bytes (1 GiB): its statement, and what it has written.
+    /// The memory limit of a transaction, in bytes (1 GiB): its statement and its writes.
     pub transaction_bytes_max: usize,
-    /// What a session may have in memory, in bytes (2 GiB): its transaction, what it has prepared, a message that
-    /// it sends.
+    /// The memory limit of a session, in bytes (2 GiB): its transaction, its prepared statements,
+    /// an incoming message.
     pub session_bytes_max: usize,
-    /// What all sessions may have in memory together, in bytes (4 GiB).
+    /// The memory limit of all sessions together, in bytes (4 GiB).
     pub memory_bytes_max: usize,
-    /// Settings as all sessions begin with them: `statement_timeout` and so on.
+    /// Initial settings of all sessions, such as `statement_timeout`.
     pub settings: Vec<(String, String)>,
-    /// The time: microseconds since 1970.
+    /// The clock: microseconds since 1970.
     pub clock: fn() -> i64,
-    /// Fills bytes with what nobody can guess.
+    /// Fills bytes with cryptographically random values.
     pub random: fn(&mut [u8]),
 }
 
 impl ServerOptions {
-    /// Listens at an address. Time and chance are the caller's.
+    /// Options for a server at an address. The caller provides the clock and the randomness.
     pub fn new(listen: SocketAddr, clock: fn() -> i64, random: fn(&mut [u8])) -> ServerOptions {
         ServerOptions {
             listen,
@@ -69,16 +74,16 @@ impl ServerOptions {
     }
 }
 
-/// Which clients of this machine need no password. Clients of other machines always need one.
+/// The local clients that need no password. Clients of other machines always need one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Trust {
     /// None of them.
     Nobody,
-    /// Over the Unix socket: those of who runs the server, and root's, who could read its files
-    /// anyway.
+    /// Over the Unix socket: the processes of the server's user, and root's, which could read the
+    /// server's files anyway.
     #[default]
     Owner,
-    /// All of them: whoever has an account on this machine, over TCP as well.
+    /// All local clients, over TCP as well.
     Loopback,
 }
 

@@ -1,19 +1,21 @@
-//! Clients of a process that has no router: their connections are passed on to the process that serves.
+//! The proxy of a process without a router: forwards client connections to the gateway process.
 //!
 //! ```text
 //!   psql ──▶ node: Passage ════ bytes, both ways ════▶ isomer serve
-//!                     └─ nobody there: 57P03, once the client has said that it speaks the protocol
+//!                     └─ gateway down: 57P03, once the client has sent its startup message
 //! ```
 //!
-//! What goes through is not looked at: encryption, passwords, cancel requests and replies are between the client and the
-//! process that serves. That one sees the connections come from here. So a client of another machine must not come by a
-//! connection that it takes for one of its own machine, which need not be encrypted: it is refused here.
+//! The proxy does not inspect the traffic: encryption, passwords, cancel requests and replies are
+//! between the client and the gateway. To the gateway the connections seem to come from the proxy.
+//! A client of another machine must therefore not reach the gateway over loopback, where encryption
+//! is not mandatory: the proxy refuses it.
 //!
-//! A connection is two threads, each for one way, as it is one in the process that serves. Ahead of
-//! what the client says, the node says its own name: when the node falls silent, the process that
-//! serves ends the sessions of its clients.
+//! A connection uses two threads, one per direction, and one in the gateway. Before the client's
+//! first bytes the proxy sends the name of its node. If the node falls silent, the gateway ends the
+//! sessions of its clients.
 //!
-//! **Left out.** The process that serves counts wrong passwords for this address, and not for each client behind it.
+//! **Left out.** The gateway counts wrong passwords for the proxy's address, and not for each
+//! client behind it.
 
 use crate::clients::too_many;
 use crate::liveness::KeepAlive;
@@ -27,17 +29,17 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long it is tried to reach the process that serves, at each of its addresses.
+/// The time-out of a connection attempt, for each address of the gateway.
 const DIAL: Duration = Duration::from_secs(2);
-/// A client that is refused has so long to say what it is, and to take notice.
+/// The time for a refused client to send its startup message and read the error.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// How connections are passed on.
+/// The options of a proxy.
 #[derive(Clone, Debug)]
 pub struct PassageOptions {
-    /// Where to listen.
+    /// The address to listen at.
     pub listen: SocketAddr,
-    /// Where the process that serves listens: a host and a port.
+    /// The address of the gateway: a host and a port.
     pub to: String,
     /// The name of this node in the cluster.
     pub node: String,
@@ -45,7 +47,7 @@ pub struct PassageOptions {
     pub connections_max: usize,
 }
 
-/// Listens, and passes on. Dropping it ends all connections. See the [module documentation](self).
+/// A running proxy. Dropping it ends all connections. See the [module documentation](self).
 pub struct Passage {
     shared: Arc<Shared>,
     address: SocketAddr,
@@ -55,15 +57,15 @@ pub struct Passage {
 struct Shared {
     options: PassageOptions,
     stop: AtomicBool,
-    /// Both ends of each connection.
+    /// Both sockets of each connection.
     open: Mutex<Vec<Weak<TcpStream>>>,
 }
 
 impl Passage {
-    /// Begins to listen. The process that serves need not be there yet.
+    /// Begins to listen. The gateway need not be up yet.
     ///
     /// # Errors
-    /// If the address cannot be listened to.
+    /// If listening fails.
     pub fn start(options: PassageOptions) -> io::Result<Passage> {
         let listener = TcpListener::bind(options.listen)?;
         let address = listener.local_addr()?;
@@ -74,7 +76,7 @@ impl Passage {
         Ok(Passage { shared, address, acceptor })
     }
 
-    /// The address where it listens.
+    /// The address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -83,9 +85,9 @@ impl Passage {
 impl Drop for Passage {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::SeqCst);
-        // It wakes whoever accepts.
+        // Wakes the accepting thread.
         let _ = TcpStream::connect(self.address);
-        // A thread that panicked has said so already.
+        // A thread that panicked has reported it already.
         let _ = self.acceptor.take().map(JoinHandle::join);
         for end in self.shared.open.lock().drain(..).filter_map(|end| end.upgrade()) {
             let _ = end.shutdown(Shutdown::Both);
@@ -115,19 +117,19 @@ fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
         let (client, passing) = (Arc::new(client), shared.clone());
         let ends = shared.note(&client);
         let spawned = thread("isomer-passage", move || {
-            // What ends a connection is for its ends to know, and they know.
+            // Both ends of a connection learn of its errors by themselves.
             let _ = match ends / 2 >= passing.options.connections_max {
                 true => refuse(&client, &too_many("too many clients already".to_owned())),
                 false => passing.pass_on(&client),
             };
         });
-        // Without a thread, the client's connection has just ended.
+        // Without a thread, the client's connection has just been closed.
         drop(spawned);
     }
 }
 
 impl Shared {
-    /// Keeps an end of a connection, to be ended with all others; says how many there are.
+    /// Registers a socket, to be closed at the end; returns the number of registered sockets.
     fn note(&self, end: &Arc<TcpStream>) -> usize {
         let mut open = self.open.lock();
         open.retain(|end| end.strong_count() > 0);
@@ -149,26 +151,25 @@ impl Shared {
         }
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
-        // Where the system does not look after a connection, the process that serves may hear late
-        // that it is dead.
+        // If the system does not support keepalive, the gateway may detect a dead connection late.
         let _ = KeepAlive::begin(client).and(KeepAlive::begin(&server));
         (&*server).write_all(&self.introduction())?;
         let (from, to) = (server.clone(), client.clone());
         let answers = thread("isomer-answers", move || {
             let _ = io::copy(&mut &*from, &mut &*to);
-            // Who is served no more has nothing to ask.
+            // The client has no more answers to expect.
             let _ = to.shutdown(Shutdown::Both);
             let _ = from.shutdown(Shutdown::Both);
         })?;
         let asked = io::copy(&mut &**client, &mut &*server);
-        // A client that has asked all still hears the answers.
+        // A client that has closed its sending side still receives the answers.
         let _ = server.shutdown(if asked.is_ok() { Shutdown::Write } else { Shutdown::Both });
-        // A thread that panicked has said so already.
+        // A thread that panicked has reported it already.
         let _ = answers.join();
         Ok(())
     }
 
-    /// The message that the node sends ahead of the client's bytes.
+    /// The message that the node sends before the client's bytes.
     fn introduction(&self) -> Vec<u8> {
         let name = self.options.node.as_bytes();
         let length = 8 + name.len() as i32;
@@ -201,7 +202,7 @@ impl Shared {
     }
 }
 
-/// Says what is wrong to a client, once it has said what it is.
+/// Refuses a client with an error, after its startup message.
 fn refuse(client: &TcpStream, error: &SqlError) -> io::Result<()> {
     client.set_read_timeout(Some(FAREWELL))?;
     client.set_write_timeout(Some(FAREWELL))?;
@@ -217,7 +218,8 @@ fn refuse(client: &TcpStream, error: &SqlError) -> io::Result<()> {
         }
         client.read_exact(&mut vec![0; length - 8])?;
         match version {
-            // In clear it can be told; who insists on encryption hears at least that there is none.
+            // In plain text the error can be sent; a client that insists on encryption learns at
+            // least that there is none.
             SSL_REQUEST | GSS_REQUEST => client.write_all(b"N")?,
             CANCEL_REQUEST => return Ok(()),
             _ => break,

@@ -1,22 +1,22 @@
-//! The strategy of a server: one that changes the design, when the autopilot is on.
+//! The strategy of a server: a strategy that changes the design while the autopilot is on.
 //!
-//! | chosen | what it changes |
+//! | strategy | its changes |
 //! | --- | --- |
-//! | learned | what pays for each transaction, by learned costs ([`Learned`]) |
-//! | clay, estore, drtmb | what overloads a site, once one is overloaded ([`Elastic`]) |
+//! | learned | those that pay off for each transaction, by learned costs ([`Learned`]) |
+//! | clay, estore, drtmb | relief of overloaded sites ([`Elastic`]) |
 //!
-//! | autopilot | what it would change |
+//! | mode | changes are |
 //! | --- | --- |
-//! | off | is not looked for |
-//! | recommend | is decided and shown, not done |
-//! | auto | is done |
+//! | off | not searched for |
+//! | recommend | decided and shown, not made |
+//! | auto | made |
 //!
-//! In all modes a transaction that no site can run commits over several sites, and changes no
-//! placement. With off and recommend, placement changes only by an operator, to add backups that a
-//! table asks for and lacks, and when replicas take over from a failed site.
+//! In all modes a transaction that no site can run alone commits over several sites, and changes no
+//! placement. In the modes `off` and `recommend` placement changes only in three ways: by an
+//! operator, to add missing backups of a table, and when replicas take over from a failed site.
 //!
-//! The learned strategy learns in all modes, so that it knows the workload when it is switched on. The others look at
-//! nothing while they are off.
+//! The learned strategy learns in all modes, so that it knows the workload when it is switched on.
+//! The others are idle while they are off.
 
 use isomer_design::{Plan, Time};
 use isomer_plan::elastic::{Options, Planner};
@@ -25,12 +25,12 @@ use isomer_plan::strategy::{Elastic, Learned};
 use isomer_strategy::{Changed, Occasion, Refused, Report, Request, SiteLoad, Strategy, Verdict};
 use std::sync::Arc;
 
-/// Who changes the design.
+/// The strategy that changes the design.
 #[derive(Clone)]
 pub enum Decider {
     /// The learned strategy.
     Learned(Arc<Learned>),
-    /// A loop that looks for overloaded sites.
+    /// A loop that relieves overloaded sites.
     Elastic(Arc<Elastic>),
 }
 
@@ -41,13 +41,13 @@ impl Default for Decider {
 }
 
 impl Decider {
-    /// The names of all that can be chosen.
+    /// The names of all strategies.
     pub const NAMES: [&str; 4] = ["learned", "clay", "estore", "drtmb"];
 
-    /// The one of this name. `options` are those of a loop.
+    /// The strategy with this name. `options` are those of a loop.
     ///
     /// # Errors
-    /// In words, with those that there are; or if it can do nothing with the options.
+    /// In words, with the valid names; or if the strategy does not take the options.
     pub fn named(name: &str, options: Options) -> Result<Decider, String> {
         match (name, name.parse::<Planner>()) {
             ("learned", _) if options.fleet.is_some() || options.p99_us_max.is_some() => {
@@ -68,7 +68,7 @@ impl Decider {
         }
     }
 
-    /// From now on the design is changed, or not.
+    /// Sets the mode.
     pub fn set_mode(&self, mode: Mode) {
         match self {
             Decider::Learned(learned) => learned.set_mode(mode),
@@ -76,7 +76,7 @@ impl Decider {
         }
     }
 
-    /// The processor time that it may use and has used; `None` if it has no budget.
+    /// The processor time that the strategy may use and has used; `None` if it has no budget.
     pub fn budget(&self) -> Option<Budget> {
         match self {
             Decider::Learned(learned) => Some(learned.budget()),

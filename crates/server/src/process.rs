@@ -1,55 +1,56 @@
-//! Limits and modes of the server's process: descriptors for its clients, memory in small pages, and files
-//! that are its owner's alone.
+//! Limits and modes of the server's process: file descriptors for its clients, memory in small
+//! pages, and private files.
 //!
-//! Each client takes one, each that logs in, and each log, checkpoint and copy of a site some.
+//! Each client takes one file descriptor, each login one, and each log, checkpoint and copy of a
+//! site several.
 //!
-//! A system gives a process a soft limit, 1024 as a rule, that it may raise itself to a hard one.
-//! If clients took them all, the next segment of a log could not be made, and its site could not
-//! commit any more. So a server finds out before it listens how many clients there are descriptors
-//! for.
+//! The system gives a process a soft limit, usually 1024, which the process may raise to a hard
+//! limit. If clients took all descriptors, the next segment of a log could not be created, and its
+//! site could not commit any more. So a server computes the possible number of clients before it
+//! listens.
 
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 use rustix::thread::disable_transparent_huge_pages;
 
-/// What a process needs besides: its own files, listeners, what is read at its start.
+/// Further descriptors of a process: its own files, listeners, files read at its start.
 const PROCESS: u64 = 64;
-/// What a site needs at most: segments of its log, a checkpoint that is written and one that is
+/// The most descriptors of a site: segments of its log, a checkpoint being written and one being
 /// read.
 const SITE: u64 = 16;
-/// With fewer clients than this there is no use in serving.
+/// A server for fewer clients than this does not start.
 const LEAST: usize = 10;
 
-/// Files and folders that this process makes from now on are its owner's alone.
+/// Makes files and folders created from now on accessible by their owner only.
 pub fn make_private_files() {
     umask(Mode::RWXG | Mode::RWXO);
 }
 
-/// Memory is given to this process in small pages from now on.
+/// Disables huge pages for this process.
 ///
-/// The allocator asks for huge ones, and lets each thread begin at another place: the first bytes
-/// of each session would take a huge page each, which the allocator cannot give back while one byte
-/// of it is in use.
+/// The allocator requests huge pages, and each thread begins at another place. The first bytes of
+/// each session would take a huge page, which the allocator cannot return while one byte of it is
+/// in use.
 pub fn use_small_pages() {
-    // Where the system cannot be told so, sessions take more memory.
+    // If the system does not support this, sessions take more memory.
     let _ = disable_transparent_huge_pages(true);
 }
 
-/// Raises the limit of descriptors as far as the system lets it be; the limit from then on.
+/// Raises the limit of file descriptors as far as possible; returns the new limit.
 pub fn raise_limit() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current < maximum || maximum.is_none() && current.is_some() {
-        // Where it cannot be raised it stays as it is.
+        // If it cannot be raised, it stays.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     }
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// How many clients, and as many that log in, there are descriptors for: those that are wanted, or
-/// fewer.
+/// The number of clients, and the equal number of logins, for which there are file descriptors, at
+/// most `wanted`.
 ///
 /// # Errors
-/// In words, if there are hardly any.
+/// A message, if there are fewer than 10.
 pub fn places(limit: u64, sites: usize, wanted: usize) -> Result<usize, String> {
     let kept = PROCESS + SITE * sites as u64;
     let places = usize::try_from(limit.saturating_sub(kept) / 2).unwrap_or(usize::MAX).min(wanted);

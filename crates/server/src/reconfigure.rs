@@ -1,4 +1,5 @@
-//! Plans of operators in SQL: ALTER SYSTEM RECONFIGURE and its kin, and the table `isomer.reconfigurations`.
+//! Plans of operators in SQL: ALTER SYSTEM RECONFIGURE and related statements, and the table
+//! `isomer.reconfigurations`.
 //!
 //! ```text
 //!   ALTER SYSTEM RECONFIGURE 'split accounts at 500
@@ -7,7 +8,7 @@
 //!   ALTER SYSTEM PAUSE RECONFIGURATION 1         RESUME, CANCEL, REVERSE
 //! ```
 //!
-//! The statement ends when the plan has been tried and is on its way. Tables are named as clients know them.
+//! The statement ends when the plan has been validated and started. Tables have their SQL names.
 
 use crate::backend::database;
 use crate::engine::Engine;
@@ -17,7 +18,7 @@ use isomer_sql::datum::Datum;
 use isomer_sql::parse::Reconfigure;
 use isomer_sql::{SqlError, code};
 
-/// Why a plan is carried out that says nothing else.
+/// The reason of a plan that gives none.
 const REASON: &str = "asked for in SQL";
 
 impl Engine {
@@ -47,7 +48,7 @@ impl Engine {
         }
     }
 
-    /// A plan with the names that the store has for tables and indexes, where it has those that clients know.
+    /// Replaces the SQL names of tables and indexes in a plan by those of store tables.
     fn stored_names(&self, design: &Design, plan: &str) -> String {
         let catalog = self.catalog();
         let stored = |name: &str| {

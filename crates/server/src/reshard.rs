@@ -1,40 +1,44 @@
-//! ALTER TABLE .. SHARD BY: a table's rows are put in another order while they are used (after Morphus, section 2).
+//! ALTER TABLE .. SHARD BY: gives a table's rows another layout while they are in use (after
+//! Morphus, section 2).
 //!
-//! The other order is built beside the table's own like an index that holds the rows, and then the two change places.
-//! What comes after what is said by [`Reorder`], which is tested in the simulator; here is the catalog's part of it.
+//! The new layout is built like an index that holds the rows, and then takes the place of the old
+//! one. [`Reorder`] decides the sequence of steps and is tested in the simulator; this module
+//! executes them on the catalog.
 //!
 //! ```text
-//!   surveyed    what is there, and where it would go: nothing has been written, so here most of what is wrong is found
-//!   known       who writes removes from the new order what is not so any more, so nothing false can be left in it
-//!   entered     who writes keeps both orders, in the same transaction; nobody reads the new one
-//!   filled      the rows that are there, by the builder of indexes, beside those who write
-//!   switched    nobody has a row locked just then; the catalog changes, and with it all plans that are made
-//!   outlived    who began before reads on in the old order, which is kept as long
-//!   let go      the old order is dropped; or it is kept, if that was wished, and going back is a switch
+//!   surveyed     finds most errors before anything is written, and plans the new partitions
+//!   delete-only  writers remove outdated rows from the new layout, so none can be left in it
+//!   write-only   writers maintain both layouts in one transaction; the new one is not read
+//!   filled       the builder of indexes copies the existing rows, while writers continue
+//!   switched     at a moment without row locks the catalog changes, and with it all new plans
+//!   waited       transactions with older snapshots read the old layout, which is kept for them
+//!   dropped      the old layout is dropped, or kept on request: then going back is a switch
 //! ```
 //!
-//! **No write is replayed.** Morphus lets writes go on at the old place and replays them from the log; at its end it
-//! has to reject some, and it loses those that a failing primary had not shipped yet. Here each write is in both
-//! orders when it commits, or in none.
+//! **No write is replayed.** Morphus lets writes continue in the old layout and replays them from
+//! the log. At the end it has to reject some writes, and it loses those that a failing primary had
+//! not shipped yet. Here each write is in both layouts when it commits, or in none.
 //!
-//! **The switch** needs a moment in which no transaction has changed the table and is still open, as row locks are
-//! those of one order. It looks for one without getting in anybody's way; where there is none, it asks for one, and who
-//! wants to write waits for it no longer than its patience, which grows each time. Who reads does not wait. Plans of
-//! before are made again ([`Freshness`](crate::engine::Freshness)), so no client sees anything of it.
+//! **The switch** needs a moment without open transactions that have changed the table, because row
+//! locks belong to one layout. First it polls for such a moment without blocking any transaction.
+//! If there is none, it requests an exclusive lock; writers wait for it no longer than its timeout,
+//! which grows with each attempt. Readers do not wait. Old plans are made again
+//! ([`Freshness`](crate::engine::Freshness)), so clients notice nothing.
 //!
-//! **Snapshots.** A transaction that keeps its snapshot reads on in the order of that time
-//! ([`seen_at`](isomer_sql::catalog::Catalog::seen_at)). It must not write there; it is told to begin again, as it
-//! would be for a row that has changed.
+//! **Snapshots.** A transaction with an older snapshot continues to read the old layout
+//! ([`seen_at`](isomer_sql::catalog::Catalog::seen_at)). It must not write there: its writes fail
+//! with a serialization error, as for a row that has changed.
 //!
-//! **What fails** before the switch leaves the table as it was, and a crash likewise: until then the new order is an
-//! unused table of the store ([`crate::engine`]). A crash after it leaves the new order; the old one is kept or
-//! unused, too.
+//! **A failure** before the switch leaves the table unchanged, and so does a crash: until then the
+//! new layout consists of unused store tables ([`crate::engine`]). A crash after the switch leaves
+//! the new layout; the old one is then either kept or unused.
 //!
-//! **Operators** can hold it up, slow it down, and end it, while it is under way ([`ShardControl`]). Held up, it has
-//! nothing locked, and writers keep both orders.
+//! **Operators** can pause, throttle and cancel the change ([`ShardControl`]). While paused it
+//! holds no locks, and writers maintain both layouts.
 //!
-//! Left out: replicas of the old partitions (whoever wanted them wants others now; backups are made), resuming after
-//! a crash, and changing a primary key that is there. One that comes late [goes the same way](key).
+//! Left out: replicas of the old partitions (their placement no longer fits; backups are made),
+//! resuming after a crash, and changing an existing primary key. Adding one works [the same
+//! way](key).
 
 mod key;
 mod survey;
@@ -59,25 +63,25 @@ use std::sync::Arc;
 use std::time::Duration;
 use survey::Survey;
 
-/// It looks so often for a moment without writers until it asks for one, and so long after each look.
+/// The number of polls for a moment without writers, and the pause between them.
 const LOOKS: usize = 100;
 const LOOK_BRIEFLY: Duration = Duration::from_micros(200);
-/// Who waits for others to end looks so often.
+/// The poll interval of waits for transactions to end.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// The order that a table's rows are to be kept in.
+/// The new layout of a table's rows.
 struct Wanted {
     key: Vec<usize>,
     key_name: String,
     shard: Vec<usize>,
 }
 
-/// How that is to be done.
+/// The options of the change.
 #[derive(Clone, Copy)]
 struct Wishes {
-    /// The order of before is kept.
+    /// The old layout is kept.
     keeps_old: bool,
-    /// At most so many rows are copied a second.
+    /// The most rows that are copied per second.
     rows_s: Option<u64>,
 }
 
@@ -86,12 +90,12 @@ struct Resharding<'e> {
     engine: &'e Arc<Engine>,
     cancel: &'e Arc<CancelToken>,
     budget: &'e Rc<Budget>,
-    /// Keeps other definitions from the table.
+    /// The transaction that keeps other definitions from the table.
     alone: OpenTransaction,
 }
 
 impl Engine {
-    /// Carries out ALTER TABLE .. SHARD BY, which is a transaction of its own.
+    /// Executes ALTER TABLE .. SHARD BY as a transaction of its own.
     pub(crate) fn reshard(
         self: &Arc<Engine>,
         reshard: &Reshard,
@@ -117,7 +121,7 @@ impl Engine {
 }
 
 impl Engine {
-    /// Refuses a second change of a table that is being changed; other definitions are waited for.
+    /// Refuses a second change of a table that is being changed; other definitions wait.
     fn check_not_sharding(&self, named: &Named) -> Result<(), SqlError> {
         let catalog = self.catalog();
         let table = catalog.table(named)?;
@@ -130,17 +134,17 @@ impl Engine {
         )))
     }
 
-    /// The change of order that a table is in, if it copies rows or is about to.
+    /// The change of layout in progress for a table.
     fn sharding_of(&self, table: &Table) -> Option<Arc<Build>> {
         self.builds.lock().iter().find(|build| build.reorders(table.id)).cloned()
     }
 
-    /// How many changes of the shard key are held up.
+    /// The number of changes of the shard key that are paused.
     pub fn held_up(&self) -> usize {
         self.builds.lock().iter().filter(|build| build.pace.is_held()).count()
     }
 
-    /// Holds up, goes on with, or ends the change that a table is in.
+    /// Pauses, resumes or cancels the change of a table.
     pub(crate) fn control_sharding(
         &self,
         table: &Table,
@@ -213,11 +217,12 @@ impl Resharding<'_> {
         self.build((table, table), layout, survey.rows, wishes)
     }
 
-    /// The order is the one that is wanted. The other one goes, unless it is to be kept.
+    /// Keeps the current layout, which is the requested one. Drops the other layout unless it is to
+    /// be kept.
     fn stay(&mut self, table: &Arc<Table>, shard: Vec<usize>, keeps: bool) -> Result<(), SqlError> {
         let mut new = Table::clone(table);
         new.shard = shard;
-        // One without the primary key is nothing to go back to.
+        // A switch back to a layout without the primary key is impossible.
         let keeps = keeps && table.beside.as_ref().is_none_or(|b| b.layout.key == table.key);
         new.beside.iter_mut().for_each(|beside| beside.is_kept = keeps);
         let new = self.define(table, new)?;
@@ -229,8 +234,8 @@ impl Resharding<'_> {
         self.let_go(&new)
     }
 
-    /// Builds an order of a table as it is, and puts it in its place. Whatever fails before leaves the table as it was
-    /// at first.
+    /// Builds a layout of the table and switches to it. A failure before the switch restores
+    /// `first`.
     fn build(
         &mut self,
         (table, first): (&Arc<Table>, &Arc<Table>),
@@ -257,9 +262,9 @@ impl Resharding<'_> {
         Err(error)
     }
 
-    /// Puts a table as it was in the place of itself as it is, and drops what it has got meanwhile.
+    /// Restores a table to an earlier definition, and drops the store tables it has got since.
     fn put_back(&self, before: &Arc<Table>) -> Result<(), SqlError> {
-        // Nobody has asked for the end of this wait.
+        // The original request may be cancelled, but this wait must not be.
         let never = Arc::default();
         let mut last = self.engine.gateway().begin(Isolation::ReadCommitted, Arc::clone(&never));
         self.engine.take_turn(&mut last, &never)?;
@@ -273,7 +278,7 @@ impl Resharding<'_> {
         Ok(())
     }
 
-    /// Puts a table in the place of another, in the turn of definitions.
+    /// Replaces a table's definition under the DDL lock.
     fn define(&mut self, old: &Arc<Table>, new: Table) -> Result<Arc<Table>, SqlError> {
         let without_turn = self.alone.savepoint();
         let new = Arc::new(new);
@@ -285,7 +290,7 @@ impl Resharding<'_> {
         placed.map(|()| new)
     }
 
-    /// Makes the tables of the store for another order: unused ones, so far.
+    /// Creates the store tables of another layout, marked as unused.
     fn make(&self, table: &Table, wanted: Wanted, survey: &Survey) -> Result<Table, SqlError> {
         let mut layout = Table { beside: None, primary: None, readable: None, ..table.clone() };
         layout.indexes.clear();
@@ -310,7 +315,7 @@ impl Resharding<'_> {
         engine.inherit_backups(table.id, layout.id)?;
         let catalog = engine.catalog();
         if needs_index(&layout.key, &layout.shard) {
-            // Where the rows are found by the primary key, its index can be cut like them.
+            // If the rows are sorted by the primary key, its index can be partitioned like them.
             let at = if table.shard.is_empty() {
                 self.partitions(table.id)
             } else {
@@ -333,7 +338,7 @@ impl Resharding<'_> {
         Ok(())
     }
 
-    /// The partitions of a table of the store: where each begins, and its master.
+    /// The partitions of a store table: the first key and the master of each.
     fn partitions(&self, id: TableId) -> Vec<(Key, SiteId)> {
         let design = self.engine.database().design();
         let partitions = design.table(id).map(|table| {
@@ -343,18 +348,18 @@ impl Resharding<'_> {
         partitions.unwrap_or_else(|_| vec![(Key::min(), self.engine.first_site())])
     }
 
-    /// One partition, where a table of the store has its first.
+    /// One partition, at the master of the store table's first partition.
     fn begins(&self, id: TableId) -> Vec<(Key, SiteId)> {
         self.partitions(id).into_iter().take(1).collect()
     }
 
-    /// Drops what was made for an order that has come to nothing.
+    /// Drops the store tables of a layout that was given up.
     fn forget(&self, layout: &Table) {
         let made = layout.own_parts().map(|(id, schema)| Made { id, schema: schema.clone() });
         self.engine.forget_made(&made.collect::<Vec<_>>());
     }
 
-    /// Does what a change of order says, one step after the other.
+    /// Executes the steps of a change of layout.
     fn drive(
         &mut self,
         change: &mut Reorder,
@@ -387,7 +392,7 @@ impl Resharding<'_> {
                 step => self.carry_out(&step, &now, builder),
             };
             if !matches!(change.step(), Step::Close(_)) || !matches!(came, Ok(Came::Done)) {
-                // Whatever came of it: who clears up after a failure takes a turn, too.
+                // Released after success or failure, because cleaning up needs the DDL lock, too.
                 closed = None;
                 self.alone.back_to(without_turn);
             }
@@ -396,7 +401,7 @@ impl Resharding<'_> {
         done
     }
 
-    /// Has writers add rows to the order that they know of.
+    /// Makes writers add rows to the new layout, which they know already.
     fn enter(&mut self, table: &Arc<Table>) -> Result<Arc<Table>, SqlError> {
         let mut entered = Table::clone(table);
         entered.beside.iter_mut().for_each(|beside| beside.is_entered = true);
@@ -441,7 +446,8 @@ impl Resharding<'_> {
         self.engine.gateway().pause(self.cancel, time).map_err(explain)
     }
 
-    /// Keeps writers out of a table, and other definitions; nothing if those who are in it have not ended for so long.
+    /// Locks a table against writers and other definitions; `None` if its writers have not ended
+    /// within `patience_ms`.
     fn close(
         &mut self,
         table: TableId,
@@ -462,13 +468,13 @@ impl Resharding<'_> {
         }
         match lock(true) {
             Ok(()) => Ok(Some(closed)),
-            // Somebody who waits for this waits for somebody whom this waits for.
+            // The time-out, or a deadlock with a transaction that waits for this lock.
             Err(OpenError::Canceled(CancelReason::LockTime) | OpenError::Deadlock(_)) => Ok(None),
             Err(error) => Err(explain(error)),
         }
     }
 
-    /// Switches a table that nobody writes to meanwhile.
+    /// Switches a table that has no writers.
     fn switch(&self, table: &Arc<Table>, keeps_old: bool) -> Result<Arc<Table>, SqlError> {
         let engine = self.engine;
         let mut new = table.switched(keeps_old);
@@ -477,7 +483,7 @@ impl Resharding<'_> {
             new.readable = Some(engine.present());
         }
         if !new.has_key() {
-            // Its numbers go on behind those that were given.
+            // The new row ids follow the old ones.
             let next = engine.next_value(&row_id_sequence(table.id))?;
             engine.set_sequence(&row_id_sequence(new.id), Some(next))?;
         }
@@ -489,11 +495,11 @@ impl Resharding<'_> {
         Ok(new)
     }
 
-    /// Drops the order that a table has beside its own, in which nobody reads any more.
+    /// Drops the second layout of a table, which has no readers any more.
     fn let_go(&mut self, table: &Arc<Table>) -> Result<(), SqlError> {
         let Some(beside) = &table.beside else { return Ok(()) };
         self.define(table, Table { beside: None, ..Table::clone(table) })?;
-        // The table last, and its row ids with it: who needs one holds an index.
+        // The rows last, with their row ids: a writer that needs one holds an index.
         let parts: Vec<_> = beside.layout.own_parts().collect();
         for (id, schema) in parts.into_iter().rev() {
             self.engine.discard_outlived(id, schema, self.cancel);
@@ -502,7 +508,7 @@ impl Resharding<'_> {
     }
 }
 
-/// 23502 for rows that have NULL where their place is to be.
+/// 23502 for rows with NULL in a column of the new row key.
 fn nulls(table: &Table, column: usize, rows: u64) -> SqlError {
     let name = &table.columns[column].name;
     let message = format!("column \"{name}\" of relation \"{}\" contains null values", table.name);

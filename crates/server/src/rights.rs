@@ -1,21 +1,22 @@
-//! Who may define what.
+//! The rights required by definitions.
 //!
-//! | | who |
+//! | statement | requires |
 //! | --- | --- |
-//! | CREATE, and a name or a schema that is new | who has CREATE on the schema; on a schema, the database's owner |
+//! | CREATE, a new name or schema | CREATE on the schema; for a schema, the database's owner |
 //! | ALTER, COMMENT, CREATE INDEX, OR REPLACE | the owner |
-//! | DROP | the owner, or that of the schema |
-//! | a foreign key | who has REFERENCES on what it refers to |
-//! | LIKE | who has SELECT on the other table |
-//! | TRUNCATE, LOCK TABLE | who has that right; one to change rows |
-//! | cuts, merges, moves, replicas, SHARD BY | the owner, or a member of `isomer_design` |
-//! | what concerns all tables | a member of `isomer_design` |
+//! | DROP | the owner, or the owner of the schema |
+//! | a foreign key | REFERENCES on the referenced columns |
+//! | LIKE | SELECT on the other table |
+//! | TRUNCATE, LOCK TABLE | that right; a right to change rows |
+//! | splits, merges, moves, replicas, SHARD BY | the owner, or a member of `isomer_design` |
+//! | statements about all tables | a member of `isomer_design` |
 //!
-//! Where a statement says the schema of what it names, it needs USAGE of that.
+//! A name with an explicit schema requires USAGE on the schema.
 //!
-//! Instead of an owner, whoever acts as him: a member, a superuser. It is looked at twice: before a definition waits for
-//! others, so that nobody is held up by one who may not; and when it has its turn, as what was named may be another's by
-//! then. What is named and not there is left to the definition, which says so.
+//! A role that can act as the owner (a member, or a superuser) counts as the owner. Rights are
+//! checked twice. The first check comes before a definition waits for locks, so that a role without
+//! rights delays no other. The second comes after the DDL lock, because the named object may have
+//! changed. A missing object is left to the definition, which reports it.
 
 use isomer_cluster::LockMode;
 use isomer_sql::catalog::{Catalog, Named, Relation, TEMPORARY};
@@ -29,7 +30,7 @@ use isomer_sql::{SqlError, code};
 use sqlparser::ast::{AlterTableOperation, ColumnOption, CommentObject, CreateTable};
 use sqlparser::ast::{Ident, ObjectName, ObjectType, Statement, TableConstraint};
 
-/// Refuses a definition to one who may not.
+/// Refuses a definition for lack of rights.
 ///
 /// # Errors
 /// 42501.
@@ -67,19 +68,19 @@ pub(crate) fn check_definition(
         Definition::Sequence(statement) => asked.sequence(statement),
         Definition::Domain(statement) => asked.domain(statement),
         Definition::Reshard(reshard) => check_design(&reshard.table, catalog, who),
-        // What may be granted depends on what was.
+        // Grant options decide these.
         Definition::Rights(_) => Ok(()),
     }
 }
 
-/// Who asks, and what there is.
+/// The role and the catalog of a check.
 struct Asked<'a> {
     catalog: &'a Catalog,
     who: &'a Identity,
     database: &'a str,
 }
 
-/// The schema in which something is.
+/// The schema of a relation.
 pub(crate) fn schema_of<'c>(found: &Relation<'c>) -> &'c str {
     match *found {
         Relation::Table(table) | Relation::Index(table, _) | Relation::Key(table) => {
@@ -178,14 +179,14 @@ impl Asked<'_> {
         options.try_for_each(|one| self.option(&one.option))
     }
 
-    /// Something is made, in a schema.
+    /// Requires CREATE for a new object in its schema.
     fn makes(&self, named: &Named, is_temporary: bool) -> Result<(), SqlError> {
-        // Where it can be nowhere, the definition says why.
+        // If no schema fits, the definition reports it.
         let made = self.catalog.made(named, is_temporary);
         made.map_or(Ok(()), |name| self.creates(&name.schema))
     }
 
-    /// A name is taken in the schema in which something is.
+    /// Requires CREATE for a new name in the schema of an existing object.
     fn creates_beside(&self, named: &Named) -> Result<(), SqlError> {
         self.catalog.lookup(named).map_or(Ok(()), |found| self.creates(schema_of(&found)))
     }
@@ -198,7 +199,7 @@ impl Asked<'_> {
         })
     }
 
-    /// What a statement names in a schema that it says.
+    /// Requires USAGE on the explicit schema of a name.
     fn uses(&self, named: &Named) -> Result<(), SqlError> {
         let schema = named.schema.as_ref().and_then(|name| self.catalog.schemas.get(name));
         schema.map_or(Ok(()), |schema| {
@@ -223,7 +224,7 @@ impl Asked<'_> {
         }
     }
 
-    /// A foreign key: who has it keeps the rows that it refers to from being deleted.
+    /// Requires REFERENCES for a foreign key, because it prevents deletion of the referenced rows.
     fn refers(&self, table: &ObjectName, columns: &[Ident]) -> Result<(), SqlError> {
         let named = Named::of(table)?;
         self.uses(&named)?;
@@ -281,7 +282,7 @@ impl Asked<'_> {
         }
     }
 
-    /// Who owns a schema may drop what is in it.
+    /// The owner of a schema may drop the objects in it.
     fn drops(&self, named: &Named) -> Result<(), SqlError> {
         let owned = self.owner_of(named);
         let found = self.catalog.lookup(named);
@@ -322,7 +323,7 @@ impl Asked<'_> {
     }
 }
 
-/// Refuses a schema that is new, or called otherwise, to one who does not act as the database's owner.
+/// Refuses to create or rename a schema, unless the role can act as the database's owner.
 ///
 /// # Errors
 /// 42501.
@@ -333,7 +334,7 @@ pub(crate) fn check_makes_schemas(who: &Identity, database: &str) -> Result<(), 
     }
 }
 
-/// Refuses to change the design of a table to one who may not.
+/// Refuses to change the design of a table for lack of rights.
 ///
 /// # Errors
 /// 42501.
@@ -350,7 +351,7 @@ pub(crate) fn check_design(
     asked.owner(table).map_err(|error| error.hint(hint))
 }
 
-/// Refuses what concerns the design of all tables.
+/// Refuses statements about the design of all tables for lack of rights.
 ///
 /// # Errors
 /// 42501.
@@ -363,7 +364,7 @@ pub(crate) fn check_all_designs(who: &Identity, what: &str) -> Result<(), SqlErr
     Err(SqlError::new(code::INSUFFICIENT_PRIVILEGE, message))
 }
 
-/// Refuses to name something in a schema to one who may not use that.
+/// Refuses a name in a schema without USAGE on it.
 ///
 /// # Errors
 /// 42501.
@@ -371,7 +372,8 @@ pub(crate) fn check_use(who: &Identity, catalog: &Catalog, named: &Named) -> Res
     Asked { catalog, who, database: "" }.uses(named)
 }
 
-/// Refuses to lock a table in a mode to one who could not change its rows, nor, where that is all, read them.
+/// Refuses to lock a table in a mode without the right to write its rows, or, for modes that only
+/// readers need, to read them.
 ///
 /// # Errors
 /// 42501.

@@ -1,7 +1,8 @@
-//! Definitions of schemas, and of relations that go from one to another.
+//! Definitions of schemas, and moves of relations between schemas.
 //!
-//! A relation is kept under its schema and its name, so one that goes elsewhere, or whose schema gets another name, is
-//! another entry of the catalog with the same number: what knows it by that (foreign keys, views, comments) stays.
+//! A relation is stored under its schema and name. After a move or a renaming of the schema it is
+//! another entry of the catalog with the same oid, so references by oid (foreign keys, views,
+//! comments) stay valid.
 
 use crate::ddl::Definer;
 use crate::rights::check_makes_schemas;
@@ -61,7 +62,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Schemas that are to be changed: those of the system are not.
+    /// A schema to change; system schemas are refused.
     fn schema(&self, name: &str) -> Result<Arc<Namespace>, SqlError> {
         let catalog = self.catalog();
         match catalog.schemas.get(name) {
@@ -109,14 +110,15 @@ impl Definer<'_> {
         }
         let told = self.notices.len();
         self.drop_views(&inside.views, true)?;
-        // Those that other ones in here refer to, or that go with them, may have gone.
+        // Tables that others in this schema reference, or that depend on them, may be dropped
+        // already.
         self.drop_found_tables(&inside.tables, true)?;
         for sequence in &inside.sequences {
             if self.catalog().sequences.contains_key(&sequence.full_name()) {
                 self.drop_sequence(sequence, true)?;
             }
         }
-        // Tables elsewhere may have types of this schema.
+        // Tables elsewhere may use types of this schema.
         let (left, types) = (self.notices.len(), &inside.types);
         inside.domains.iter().try_for_each(|domain| self.drop_domain(domain, true))?;
         types.iter().try_for_each(|labels| self.drop_type(labels, true))?;
@@ -167,7 +169,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// SET SCHEMA, of a table with all that is its own, of a view or a sequence.
+    /// SET SCHEMA of a table with its owned objects, of a view or a sequence.
     pub(crate) fn set_schema(&mut self, of: &Name, to: &str) -> Result<(), SqlError> {
         let catalog = self.catalog();
         catalog.check_schema(to)?;
@@ -222,7 +224,7 @@ impl Definer<'_> {
     }
 }
 
-/// All that is in a schema.
+/// All objects in a schema.
 struct Inside {
     tables: Vec<Arc<Table>>,
     views: Vec<Arc<View>>,
@@ -248,7 +250,7 @@ impl Inside {
         }
     }
 
-    /// What it is, in words; sequences that go with tables are not told.
+    /// The objects in words, without sequences that belong to tables.
     fn words(&self, catalog: &Catalog) -> Vec<String> {
         let word = |kind: &str, name: Name| format!("{kind} {}", catalog.shown(&name));
         let tables = self.tables.iter().map(|table| word("table", table.full_name()));
@@ -263,7 +265,7 @@ impl Inside {
     }
 }
 
-/// The names that a table takes in its schema.
+/// The names that a table occupies in its schema.
 fn names_of(catalog: &Catalog, table: &Table) -> Vec<String> {
     let key = table.has_key().then(|| table.key_name.clone());
     let indexes = table.indexes.iter().map(|index| index.name.clone());
@@ -276,7 +278,7 @@ fn move_table(catalog: &mut Catalog, table: &Table, to: &str) {
         let name = Name { schema: to.to_owned(), name: sequence.name.clone() };
         call_sequence(catalog, &sequence, name);
     }
-    // Its defaults may be others by now.
+    // Its defaults may have changed.
     if let Some(table) = catalog.tables.remove(&table.full_name()) {
         let moved = Table { schema_name: to.to_owned(), ..Arc::unwrap_or_clone(table) };
         catalog.tables.insert(Arc::new(moved));

@@ -1,4 +1,5 @@
-//! SCRAM-SHA-256 (RFC 5802, RFC 7677): a client proves that it knows a password that the server does not.
+//! SCRAM-SHA-256 (RFC 5802, RFC 7677): a client proves that it knows a password without revealing
+//! it.
 //!
 //! ```text
 //!   client                                       server, which has the verifier of the user:
@@ -7,12 +8,12 @@
 //!      ◀──────────── r=NONCE+MINE,s=SALT,i=4096
 //!   salted = PBKDF2(password, salt, rounds)
 //!   c=biws,r=NONCE+MINE,p=PROOF ──────────────▶  PROOF xor HMAC(StoredKey, all of this) is a key
-//!      ◀──────────────────────── v=SIGNATURE     whose hash is StoredKey? then it knows the password
+//!      ◀──────────────────────── v=SIGNATURE     with the hash StoredKey: the password is right
 //! ```
 //!
-//! The verifier is kept as PostgreSQL writes it, so a password that a client has turned into one (psql's
-//! `\password`) is taken as it is. For a user that does not exist the exchange is the same, and fails at
-//! its end: nobody learns who exists. Left out: channel binding.
+//! The verifier has PostgreSQL's format, so a password that a client has turned into a verifier
+//! (psql's `\password`) is stored as it is. For a user that does not exist the exchange is the same
+//! and fails at its end, so it does not reveal which users exist. Left out: channel binding.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
@@ -21,13 +22,13 @@ use std::num::NonZeroU32;
 
 /// The name of the mechanism.
 pub(crate) const MECHANISM: &str = "SCRAM-SHA-256";
-/// How often a password is hashed: what RFC 7677 asks for at least.
+/// The number of hash iterations: the minimum of RFC 7677.
 const ROUNDS: NonZeroU32 = NonZeroU32::new(4096).expect("it is not zero");
 const KEY_BYTES: usize = 32;
 
 type Key = [u8; KEY_BYTES];
 
-/// What the server knows of a password.
+/// The server's knowledge of a password.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Verifier {
     salt: Vec<u8>,
@@ -37,12 +38,12 @@ pub(crate) struct Verifier {
 }
 
 impl Verifier {
-    /// Of a password, or of a text that is a verifier already.
+    /// The verifier of a password, or of a text that is already a verifier.
     pub(crate) fn of(password: &str, salt: [u8; 16]) -> Verifier {
         if let Some(verifier) = Verifier::read(password) {
             return verifier;
         }
-        // What cannot be prepared is taken as it is, as clients do.
+        // A password that SASLprep refuses is used as it is, as clients do.
         let prepared = stringprep::saslprep(password).unwrap_or(password.into());
         let mut salted = [0; KEY_BYTES];
         let algorithm = pbkdf2::PBKDF2_HMAC_SHA256;
@@ -55,7 +56,7 @@ impl Verifier {
         }
     }
 
-    /// Of a user that does not exist: the same each time, and nobody knows its password.
+    /// The verifier of a user that does not exist: always the same, with an unknown password.
     pub(crate) fn decoy(secret: &[u8], user: &str) -> Verifier {
         let key = sign(secret, user.as_bytes());
         let salt = key[..16].to_vec();
@@ -84,21 +85,22 @@ impl Verifier {
     }
 }
 
-/// An exchange that the client has begun.
+/// An exchange in progress.
 pub(crate) struct Exchange {
     verifier: Verifier,
     client_first: String,
     server_first: String,
-    /// What the client said of channel binding, and says again.
+    /// The client's channel binding flag, which its last message repeats.
     binding: String,
     nonce: String,
 }
 
 impl Exchange {
-    /// Takes the client's first message; what the server says to it is [`Exchange::server_first`].
-    /// None if it is none.
+    /// Takes the client's first message; the answer is [`Exchange::server_first`]. `None` if the
+    /// message is malformed.
     pub(crate) fn begin(message: &str, verifier: Verifier, mine: [u8; 18]) -> Option<Exchange> {
-        // "y": the client could bind the channel, and believes that the server cannot, which is so.
+        // `y`: the client supports channel binding and believes that the server does not, which is
+        // true.
         let at = ["n,", "y,"].into_iter().any(|flag| message.starts_with(flag)).then_some(2)?;
         let header_end = at + message[at..].find(',')? + 1;
         let (header, client_first) = message.split_at(header_end);
@@ -114,12 +116,13 @@ impl Exchange {
         })
     }
 
-    /// What the server says first.
+    /// The server's first message.
     pub(crate) fn server_first(&self) -> &str {
         &self.server_first
     }
 
-    /// Takes the client's last message. What the server says to it, if the client knows the password.
+    /// Takes the client's last message. Returns the server's last message if the client knows the
+    /// password.
     pub(crate) fn end(&self, message: &str) -> Option<String> {
         let (without_proof, proof) = message.rsplit_once(",p=")?;
         let mut parts = without_proof.split(',');

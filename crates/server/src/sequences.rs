@@ -1,8 +1,10 @@
-//! Definitions of sequences and identity columns, carried out.
+//! Executes definitions of sequences and identity columns.
 //!
-//! What a sequence is belongs to the catalog, and to the transaction; its [numbers](crate::engine) do not. So RESTART
-//! begins other numbers, which the catalog has from the commit on; another increment goes on from the last number. Others
-//! may take numbers meanwhile, so what is taken or set after such an ALTER SEQUENCE stays if the block is rolled back.
+//! The definition of a sequence belongs to the catalog and the transaction; its
+//! [values](crate::engine) do not. So RESTART begins a new value state, which the catalog refers to
+//! from the commit on; another increment continues from the last value. Other sessions may take
+//! values meanwhile, so values taken or set after such an ALTER SEQUENCE stay if the block is
+//! rolled back.
 
 use crate::ddl::Definer;
 use crate::indexes::free_name;
@@ -54,7 +56,7 @@ impl Definer<'_> {
         }
     }
 
-    /// A sequence by its name; none if it need not exist.
+    /// A sequence by its name; `None` if it does not exist and IF EXISTS was given.
     fn found_sequence(
         &mut self,
         name: &Named,
@@ -108,7 +110,7 @@ impl Definer<'_> {
         Ok(Owner { table: table.oid, column: column.to_owned(), is_identity: false })
     }
 
-    /// A sequence goes with its table, also to another owner.
+    /// An owned sequence must have the owner of its table.
     fn check_same_owner(&self, table: u32, sequence: u32) -> Result<(), SqlError> {
         let (catalog, who) = (self.catalog(), &self.around.identity);
         let owner = |oid| who.owner_of(&catalog, Object::Relation(oid));
@@ -121,7 +123,8 @@ impl Definer<'_> {
         }
     }
 
-    /// Makes a sequence and its numbers, which are forgotten unless the catalog has it in the end.
+    /// Creates a sequence and its value state, which is deleted again unless the committed catalog
+    /// uses it.
     pub(crate) fn make_sequence(
         &mut self,
         name: Name,
@@ -150,7 +153,7 @@ impl Definer<'_> {
         self.engine.set_number(sequence, first, is_called)
     }
 
-    /// The sequence of a column that is made, and its default.
+    /// Creates the sequence of a new column; returns the column's default.
     pub(crate) fn make_owned(
         &mut self,
         table: (&Name, u32),
@@ -213,7 +216,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Lets the sequences of a table begin anew.
+    /// Restarts the sequences of a table.
     pub(crate) fn restart(&mut self, table: u32) -> Result<(), SqlError> {
         let options = SequenceOptions { restart: Some(None), ..SequenceOptions::default() };
         self.backend.begin_definition()?;
@@ -260,7 +263,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Tells what goes with what is dropped.
+    /// Reports the dependents that are dropped with an object.
     pub(crate) fn tell_cascade(&mut self, dependents: Vec<String>) {
         match dependents.as_slice() {
             [] => {}
@@ -277,7 +280,7 @@ impl Definer<'_> {
         }
     }
 
-    /// Drops the sequences of columns that are about to be dropped: of a table, all or one of them.
+    /// Drops the sequences owned by the columns of a table, or by one column.
     pub(crate) fn drop_owned(
         &mut self,
         table: &Table,
@@ -364,7 +367,7 @@ impl Definer<'_> {
     }
 }
 
-/// Refuses an identity column of another type than whole numbers.
+/// Refuses an identity column of a non-integer type.
 pub(crate) fn check_identity(ty: SqlType) -> Result<(), SqlError> {
     if matches!(ty, SqlType::Int2 | SqlType::Int4 | SqlType::Int8) {
         return Ok(());
@@ -377,7 +380,7 @@ fn takes(table: &Table, sequence: &Name) -> bool {
     defaults.any(|default| takes_from(default, sequence))
 }
 
-/// The defaults that take from a sequence, in words; but for those of a table, or of one of its columns.
+/// The defaults that use a sequence, in words, except those of a table or of one of its columns.
 fn defaults_of(
     catalog: &Catalog,
     sequence: &Name,
@@ -406,7 +409,7 @@ fn depends(dependents: &[String], sequence: &str) -> String {
     dependents.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Gives a sequence another name, also in the defaults that take from it.
+/// Renames a sequence, also in the defaults that use it.
 pub(crate) fn call_sequence(catalog: &mut Catalog, sequence: &Sequence, to: Name) {
     let from = sequence.full_name();
     let Name { schema, name } = to.clone();
@@ -423,7 +426,7 @@ pub(crate) fn call_sequence(catalog: &mut Catalog, sequence: &Sequence, to: Name
     });
 }
 
-/// Takes a sequence out of a catalog, and the defaults that take from it.
+/// Removes a sequence from a catalog, and the defaults that use it.
 fn forget_sequence(catalog: &mut Catalog, name: &Name) {
     catalog.sequences.remove(name);
     catalog.tables.change(|table| {

@@ -3,16 +3,16 @@
 //! ```text
 //!   listener ──accept──▶ one thread per client: log in ─▶ read ─▶ messages ─▶ session ─▶ write
 //!                              │   strangers     clients
-//!                              │                 as long as whole messages are there, nothing is written
-//!                              │                 but what has become long
-//!                              └ CancelRequest ──▶ another client's wait is cancelled
+//!                              │                 while whole messages are buffered, only
+//!                              │                 long output is written
+//!                              └ CancelRequest ──▶ cancels the statement of another client
 //! ```
 //!
-//! Who has not logged in yet is a stranger ([`crate::strangers`]), who has is a client
-//! ([`crate::clients`]); of both there may be so many. Who is too many is told so.
+//! A connection that has not logged in is counted by [`crate::strangers`], a logged-in client by
+//! [`crate::clients`]. Both have a limit, and a connection beyond it gets an error.
 //!
-//! A thread blocks on its socket, or on a row lock, or on the disk; there is nothing else it could do
-//! meanwhile. So there is no runtime, and no hand-over between a statement and its answer.
+//! A thread blocks on its socket, on a row lock, or on the disk; it has nothing else to do
+//! meanwhile. So there is no async runtime, and no hand-over between a statement and its answer.
 
 use crate::activity::Activity;
 use crate::clients::{Client, Clients, Entered, too_many};
@@ -42,17 +42,17 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A client that is told why it cannot log in has so long to take notice.
+/// The time for a client to read the error of its failed login.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// Deep expressions are walked on the stack.
+/// The stack of a client's thread; deep expressions recurse.
 const STACK_BYTES: usize = 8 << 20;
 
-/// A server that listens. Dropping it stops it.
+/// A running server. Dropping it stops it.
 pub struct Server {
     shared: Arc<Shared>,
     address: SocketAddr,
     watch: Option<JoinHandle<()>>,
-    /// Each with the thread that lets its clients in.
+    /// The listeners, each with its accepting thread.
     listeners: Vec<(Arc<Listener>, JoinHandle<()>)>,
 }
 
@@ -62,14 +62,14 @@ struct Shared {
     settings: Settings,
     watch: Arc<Watch>,
     stop: AtomicBool,
-    /// Connections, of strangers and of clients.
+    /// All connections, logged in or not.
     connected: AtomicUsize,
     next_process: AtomicI32,
     memory: Arc<Account>,
     strangers: Arc<Strangers>,
     clients: Arc<Clients>,
     guesses: Mutex<Guesses>,
-    /// What the salts of users that do not exist are made of.
+    /// The secret from which the salts of unknown users are derived.
     decoy: [u8; 16],
 }
 
@@ -77,8 +77,8 @@ impl Server {
     /// Begins to listen.
     ///
     /// # Errors
-    /// If the address cannot be listened to, or may not, as other machines reach it and there is no
-    /// encryption or no user with a password; if the settings cannot be set.
+    /// If listening at the address fails or is not allowed (other machines can reach it, and there
+    /// is no encryption or no user with a password); if a setting is invalid.
     pub fn start(engine: Arc<Engine>, options: ServerOptions) -> io::Result<Server> {
         check_address(&engine, &options)?;
         let mut decoy = [0; 16];
@@ -113,13 +113,13 @@ impl Server {
         Ok(server)
     }
 
-    /// Listens in a folder of this machine as well, where PostgreSQL's clients look for it: at the
-    /// Unix socket `.s.PGSQL.` followed by the port. Who runs the server may connect, and root.
-    /// Returns the path of the socket, which is there until the server stops.
+    /// Listens also in a folder of this machine, where PostgreSQL's clients look for it: at the
+    /// Unix socket `.s.PGSQL.` followed by the port. The user that runs the server and root may
+    /// connect. Returns the path of the socket, which exists until the server stops.
     ///
     /// # Errors
-    /// Names the path, and says what is wrong with it: its folder is missing, it is too long (107 bytes on
-    /// Linux), another server listens there.
+    /// Names the path and the fault: its folder is missing, it is too long (107 bytes on Linux), or
+    /// another server listens there.
     ///
     /// # Panics
     /// If the server was stopped.
@@ -138,23 +138,24 @@ impl Server {
         Ok(())
     }
 
-    /// The address where it listens.
+    /// The address of the TCP listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// How many clients are connected.
+    /// The number of connected clients.
     pub fn connected(&self) -> usize {
         self.shared.connected.load(Ordering::SeqCst)
     }
 
-    /// Ends the sessions of clients whose connections this node passes on, and gives back their
-    /// locks: it is silent, so it cannot say whether its clients are there.
+    /// Ends the sessions of clients whose connections this node forwards, and releases their locks:
+    /// a silent node cannot report whether its clients are still there.
     pub fn end_passed_by(&self, node: &str) {
         self.shared.clients.end_passed_by(self.shared.engine.gateway(), node);
     }
 
-    /// Takes no more clients, ends the statements of those there are, and waits until they have gone.
+    /// Accepts no more clients, cancels the statements of the present ones, and waits until they
+    /// have disconnected.
     #[allow(clippy::disallowed_methods, reason = "the edge: waits for threads to end")]
     pub fn stop(&mut self) {
         let Some(watch) = self.watch.take() else { return };
@@ -182,7 +183,7 @@ impl Drop for Server {
     }
 }
 
-/// Other machines are served with encryption and passwords only.
+/// Listening for other machines requires encryption and passwords.
 fn check_address(engine: &Engine, options: &ServerOptions) -> io::Result<()> {
     let listen = options.listen;
     if listen.ip().is_loopback() {
@@ -207,7 +208,7 @@ fn check_address(engine: &Engine, options: &ServerOptions) -> io::Result<()> {
 
 #[allow(clippy::disallowed_methods, reason = "the edge: clients are served by threads")]
 fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-    // As deep expressions are walked on the stack, it is the same wherever that may happen.
+    // All threads that may evaluate expressions have the same stack size.
     std::thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(run)
 }
 
@@ -231,7 +232,7 @@ fn accept(shared: &Arc<Shared>, listener: &Listener) {
         let (serving, served) = (shared.clone(), socket.clone());
         let spawned = thread("isomer-client", move || {
             let _counted = Counted(&serving.connected);
-            // What ends a connection is the client's to know, and it knows.
+            // The client learns of connection errors by itself.
             let _ = serve(&serving, served, stranger);
         });
         if spawned.is_err() {
@@ -291,11 +292,11 @@ struct LoggedIn {
     settings: Settings,
     cancel: Arc<CancelToken>,
     activity: Arc<Activity>,
-    /// What it is told first.
+    /// The first messages to the client.
     greeting: Out,
 }
 
-/// Lets a client log in. None: it was refused, or was none.
+/// Logs a client in. `None` if it was refused or was no client.
 fn log_in(shared: &Shared, connection: &mut Connection) -> io::Result<Option<LoggedIn>> {
     let cancel = |body: &[u8]| shared.cancel(body);
     let Some(startup) = connection.startup(&shared.options, &cancel)? else { return Ok(None) };
@@ -317,7 +318,7 @@ fn log_in(shared: &Shared, connection: &mut Connection) -> io::Result<Option<Log
 }
 
 impl Connection {
-    /// Handles messages until the client goes.
+    /// Handles messages until the client disconnects.
     fn talk(&mut self, shared: &Shared, mut session: Session, mut out: Out) -> io::Result<()> {
         let error = loop {
             if !self.has_message() {
@@ -350,8 +351,8 @@ impl Connection {
             }
             let mut sending = Sending { stream: &mut self.stream };
             let message = &self.input[body];
-            // A fault of a statement is an error of it, and rolls back its transaction as every other. Only if that
-            // is a fault as well, the connection ends.
+            // A panic in a statement becomes an error of the statement, and rolls back its
+            // transaction. Only if that panics too, the connection ends.
             let done = catch_unwind(AssertUnwindSafe(|| {
                 session.message(tag, message, &mut out, &mut sending)
             }));
@@ -371,7 +372,7 @@ impl Connection {
                 self.send(&mut out)?;
             }
         };
-        // A client that does not read its last words holds nothing meanwhile.
+        // Releases the session's resources before the client reads the last message.
         drop(session);
         out.fatal(&error);
         self.send(&mut out)?;
@@ -384,7 +385,7 @@ fn fault() -> SqlError {
 }
 
 impl Shared {
-    /// Ends the statement of another client, if the request knows its secret.
+    /// Cancels the statement of another client, if the request has its secret.
     fn cancel(&self, body: &[u8]) {
         let mut reader = Reader::new(body);
         if let Ok(process) = reader.i32() {
@@ -392,7 +393,7 @@ impl Shared {
         }
     }
 
-    /// Takes a client in that has proved who it is.
+    /// Registers an authenticated client.
     fn let_in(
         &self,
         socket: &Arc<Socket>,
@@ -415,8 +416,7 @@ impl Shared {
         };
         let is_superuser = || self.engine.user(&user).map(|user| user.superuser);
         let entered = self.clients.enter(process, client, is_superuser().unwrap_or(false))?;
-        // Whoever has dropped the user, or stopped the server, before it was in the list did not
-        // see it there.
+        // The user may have been dropped, or the server stopped, before the client was registered.
         let superuser = is_superuser().ok_or_else(|| limits::ended(CancelReason::SentAway))?;
         if self.stop.load(Ordering::SeqCst) {
             return Err(limits::ended(CancelReason::Shutdown));

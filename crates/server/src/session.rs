@@ -1,4 +1,4 @@
-//! A client's session: what it has prepared, its transaction, its settings.
+//! A client's session: its prepared statements, its transaction, its settings.
 //!
 //! ```text
 //!           BEGIN                    error
@@ -8,7 +8,7 @@
 //!       or at the end of the text of a simple query
 //! ```
 //!
-//! So statements that a client sends in one go before a Sync commit together, as in PostgreSQL.
+//! So statements that a client sends together before a Sync commit together, as in PostgreSQL.
 
 mod control;
 mod cursors;
@@ -48,19 +48,19 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A statement whose rows have moved away is run so often in all.
+/// The most runs of a statement whose rows move away.
 const RUNS_MAX: u32 = 10;
 
-/// A COPY that waits for its client looks so often whether it still is to.
+/// The interval at which a waiting COPY checks for cancellation.
 const COPY_LOOK: Duration = Duration::from_millis(100);
 
-/// How output gets to the client while a statement runs.
+/// Sends output to the client while a statement runs.
 pub(crate) trait Flush {
-    /// Sends what there is, if there is much of it.
+    /// Sends the output if there is much of it.
     fn flush_some(&mut self, out: &mut Out) -> Result<(), SqlError>;
 }
 
-/// A client whose output is sent after its message is handled.
+/// Keeps the output until the message has been handled.
 struct Unsent;
 
 impl Flush for Unsent {
@@ -72,65 +72,65 @@ impl Flush for Unsent {
 /// See the [module documentation](self).
 pub(crate) struct Session {
     pub(crate) engine: Arc<Engine>,
-    /// Where it says which catalog it works with.
+    /// The slot with the catalog version that the session uses.
     reader: ReaderPlace,
     pub(crate) cancel: Arc<CancelToken>,
     pub(crate) settings: Arc<Settings>,
-    /// What the settings will be after the block.
+    /// The settings after the end of the block.
     pub(crate) kept_settings: Option<Kept>,
     pub(crate) copy: Option<CopyIn>,
     pub(crate) txn: Option<Backend>,
-    /// Tables of its own. They go after its transaction.
+    /// Its temporary relations. They are dropped after its transaction.
     pub(crate) temporaries: Rc<Temporaries>,
-    /// Numbers that it has locked to its end, and how it was when its transaction began.
+    /// Its session-level advisory locks, and their counts at the beginning of the transaction.
     pub(crate) numbers: Rc<RefCell<Numbers>>,
     numbers_before: Counts,
-    /// True between BEGIN and its end.
+    /// True between BEGIN and the end of the block.
     in_block: bool,
     failed: bool,
     savepoints: Vec<Savepoint>,
     statements: HashMap<String, Statement, FixedState>,
     portals: HashMap<String, Portal, FixedState>,
     cursors: HashMap<String, Cursor, FixedState>,
-    /// What is shown of the cursors.
+    /// The rows of `pg_cursors`.
     declared: Rc<RefCell<Vec<CursorShown>>>,
     watch: Arc<Watch>,
     clients: Arc<Clients>,
     pub(crate) socket: Arc<Socket>,
     activity: Arc<Activity>,
-    /// When the statement of the message began: microseconds since 1970.
+    /// The beginning of the message's statement, in microseconds since 1970.
     statement_begun_us: Option<i64>,
-    /// When the time of the transaction is over, and that of the statement.
+    /// The time limits of the transaction and of the statement.
     transaction_until: Option<Instant>,
     statement_until: Option<Instant>,
     clock: fn() -> i64,
     random: fn(&mut [u8]),
     pub(crate) memory: Memory,
-    /// The modes of the block, for when a definition has ended its transaction.
+    /// The modes of the block, for the transaction after a definition has ended one.
     modes: Modes,
-    /// While a COPY goes on: true if ReadyForQuery is what ends it.
+    /// During a COPY: true if ReadyForQuery follows it.
     pub(crate) copying: Option<bool>,
     /// During a COPY inside a simple query: the query, and the number of the statement after the
     /// COPY.
     pub(crate) pending: Option<(Arc<str>, usize)>,
-    /// True while more than one statement of a simple query is at work: they are one transaction.
+    /// True while a simple query with more than one statement runs: they are one transaction.
     pub(crate) is_one_of_many: bool,
-    /// The portal that a transaction began with, and has run nothing else: where what it gave begins.
+    /// The only portal that the transaction has run, and the position of its output.
     alone: Option<(String, u64)>,
     seed: u64,
-    /// After an error in the extended protocol: messages are passed over until the next Sync.
+    /// After an error in the extended protocol: messages are ignored until the next Sync.
     skips: bool,
-    /// What the client is told last.
+    /// The last message to the client.
     last: Option<SqlError>,
-    /// The numbers that it was given by sequences.
+    /// The last values of sequences in this session.
     given: Rc<Given>,
-    /// How its last transaction that wrote has committed.
+    /// The sites of its last commit with writes.
     last_commit: Option<Ran>,
-    /// Whose rights it has, as of which versions of the catalog and of the roles.
+    /// The identity, for one version of the catalog and of the roles.
     identity: RefCell<Option<(u64, u32, Arc<Identity>)>>,
 }
 
-/// Where a block can go back to.
+/// A savepoint of a block.
 struct Savepoint {
     name: String,
     mark: Mark,
@@ -142,14 +142,14 @@ struct Savepoint {
 struct Statement {
     written: Arc<Written>,
     compiled: Option<Arc<Compiled>>,
-    /// The memory of both.
+    /// The memory of the statement and its plan.
     _kept: Option<Rc<Holding>>,
 }
 
-/// A statement as the client wrote it.
+/// A statement as the client sent it.
 struct Written {
     text: Arc<str>,
-    /// None: the empty statement.
+    /// `None` is the empty statement.
     parsed: Option<Parsed>,
     given: Vec<SqlType>,
 }
@@ -159,16 +159,16 @@ struct Portal {
     statement: Statement,
     params: Vec<Datum>,
     formats: Formats,
-    /// Rows that were not asked for yet.
+    /// Rows that were not fetched yet.
     rest: Option<Rest>,
     /// The memory of the parameters.
     _kept: Holding,
 }
 
-/// Messages of rows, and the one behind them that says how many they were.
+/// Messages of rows, and the final one with their number.
 struct Rest {
     messages: Vec<u8>,
-    /// Where the next one begins.
+    /// The position of the next message.
     at: usize,
     _kept: Holding,
 }
@@ -230,7 +230,7 @@ impl Session {
         session
     }
 
-    /// `I`, `T` or `E`, as ReadyForQuery says it.
+    /// The status `I`, `T` or `E` of ReadyForQuery.
     pub(crate) fn status(&self) -> u8 {
         match (self.in_block, self.failed) {
             (_, true) => b'E',
@@ -243,22 +243,22 @@ impl Session {
         self.in_block
     }
 
-    /// How its transaction is isolated; none if it has no transaction.
+    /// The isolation level of its transaction; `None` without a transaction.
     pub(crate) fn level(&self) -> Option<Level> {
         self.txn.as_ref().map(Backend::level)
     }
 
-    /// True if its transaction must not write; none if it has no transaction.
+    /// True if its transaction is read-only; `None` without a transaction.
     pub(crate) fn is_read_only(&self) -> Option<bool> {
         self.txn.as_ref().map(|txn| txn.read_only)
     }
 
-    /// Why the session has to end, if somebody has said so.
+    /// The reason why the session has to end, if there is one.
     pub(crate) fn dismissal(&self) -> Option<SqlError> {
         self.cancel.over().filter(|why| why.is_final()).map(limits::ended)
     }
 
-    /// How long the client may be silent now; none: as long as it likes.
+    /// The time for which the client may be idle now; `None` for no limit.
     pub(crate) fn silence(&self) -> Option<Duration> {
         let left = |at: Instant| at.saturating_duration_since(limits::now());
         if self.copy.is_some() {
@@ -271,14 +271,15 @@ impl Session {
         let until = self.transaction_until.map(left);
         let idle = (idle > 0).then(|| Duration::from_millis(idle));
         let least = until.into_iter().chain(idle).min();
-        // A socket knows no time-out of zero.
+        // A socket time-out cannot be zero.
         least.map(|time| time.max(Duration::from_millis(1)))
     }
 
-    /// The client was silent for so long: ends what it was about, if its time is over.
+    /// Called when the client was idle for that time: ends its transaction or session if a limit is
+    /// exceeded.
     ///
     /// # Errors
-    /// What it is told last, if its connection ends.
+    /// The last message to the client, if its connection ends.
     pub(crate) fn end_silence(&mut self, out: &mut Out) -> Result<(), SqlError> {
         if self.copy.is_some() {
             let is_late = self.statement_until.is_some_and(|at| at <= limits::now());
@@ -299,10 +300,10 @@ impl Session {
         })
     }
 
-    /// Handles a message; `false` if the client takes its leave.
+    /// Handles a message; `false` if the client terminates.
     ///
     /// # Errors
-    /// What the client is told last.
+    /// The last message to the client.
     pub(crate) fn message(
         &mut self,
         tag: u8,
@@ -340,11 +341,11 @@ impl Session {
                 out.ready(self.status());
             }
             b'H' => {}
-            // What is left of a COPY that failed.
+            // The rest of a failed COPY.
             b'd' | b'c' | b'f' => {}
             b'P' | b'B' | b'D' | b'E' | b'C' if self.skips => {}
             b'P' | b'B' | b'D' | b'E' | b'C' => {
-                // What comes behind its result is told with it.
+                // A statement after its result shares its outcome.
                 self.alone = None;
                 let done = match tag {
                     b'P' => self.parse(&mut reader, out),
@@ -363,10 +364,10 @@ impl Session {
         self.last.take().map_or(Ok(true), Err)
     }
 
-    /// A message that was not handled, for this reason: an error of what the client has asked for with it.
+    /// Handles a message that was discarded for this reason: the statement it belongs to fails.
     ///
     /// # Errors
-    /// What the client is told last.
+    /// The last message to the client.
     pub(crate) fn refused(
         &mut self,
         tag: u8,
@@ -393,7 +394,7 @@ impl Session {
         self.last.take().map_or(Ok(()), Err)
     }
 
-    /// Tells the client of an error, which ends its transaction and perhaps its connection.
+    /// Reports an error, which ends the transaction and perhaps the connection.
     pub(crate) fn tell(&mut self, error: SqlError, out: &mut Out) {
         self.fail();
         if limits::is_last(&error) {
@@ -403,7 +404,7 @@ impl Session {
         }
     }
 
-    /// Where its last transaction that wrote has committed, as `SHOW last_commit` says it.
+    /// The sites of its last commit with writes, as `SHOW last_commit` shows them.
     pub(crate) fn last_commit(&self) -> String {
         let Some(Ran { place, changes, .. }) = self.last_commit else { return String::new() };
         let place = crate::autopilot::place(place);
@@ -418,12 +419,12 @@ impl Session {
         self.skips = true;
     }
 
-    /// Shows that it does what this text says.
+    /// Reports the statement as the session's activity.
     fn shows(&mut self, text: &str) {
         self.statement_begun_us = Some(self.activity.begin(text));
     }
 
-    /// Shows that it waits for its client.
+    /// Reports that the session waits for its client.
     pub(crate) fn rests(&self) {
         let application = self.settings.application();
         self.activity.rest(self.status(), self.txn.is_some(), application);
@@ -470,7 +471,7 @@ impl Session {
         }
     }
 
-    /// Ends a simple query: commits an implicit transaction, and says that the session is ready.
+    /// Ends a simple query: commits an implicit transaction, and sends ReadyForQuery.
     pub(crate) fn end_simple(&mut self, succeeds: bool, out: &mut Out) {
         let ended = self.end_implicit();
         self.end_settings_of_message(succeeds && ended.is_ok(), out);
@@ -547,12 +548,12 @@ impl Session {
         Ok(())
     }
 
-    /// The catalog as its statements see it.
+    /// The catalog as the session's statements see it.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         self.txn.as_ref().map_or_else(|| self.temporaries.catalog(), Backend::catalog)
     }
 
-    /// Whose rights it has, by a catalog.
+    /// The identity whose rights the session has, under a catalog.
     pub(crate) fn identity(&self, catalog: &Catalog) -> Arc<Identity> {
         let (roles, name) = (self.engine.roles(), self.settings.current());
         let mut known = self.identity.borrow_mut();
@@ -570,17 +571,17 @@ impl Session {
         identity
     }
 
-    /// True if its catalog is not that of all.
+    /// True if its catalog differs from the published one.
     fn has_own_catalog(&self) -> bool {
         !self.temporaries.is_plain() || self.txn.as_ref().is_some_and(|txn| txn.draft.is_some())
     }
 
-    /// A statement that was compiled before, for the catalog as it is here.
+    /// A cached statement, compiled for the session's catalog.
     fn known(&self, text: &str) -> Option<Arc<Compiled>> {
         if self.has_own_catalog() { None } else { self.engine.known(text) }
     }
 
-    /// A statement, compiled for the catalog as it is here.
+    /// Compiles a statement for the session's catalog.
     fn compiled(
         &self,
         parsed: &Parsed,
@@ -594,7 +595,7 @@ impl Session {
         }
     }
 
-    /// In a failed transaction that is the error, whatever else is wrong.
+    /// In a failed transaction, that error takes precedence.
     fn or_failed(&self, error: SqlError) -> SqlError {
         if self.failed && error.code != code::SYNTAX { in_failed() } else { error }
     }
@@ -621,27 +622,27 @@ impl Session {
         self.transaction_until = until(self.settings.limits.transaction);
     }
 
-    /// Ends the transaction of a message outside of a block.
+    /// Commits the implicit transaction of a message outside of a block.
     pub(crate) fn end_implicit(&mut self) -> Result<(), SqlError> {
         if self.in_block {
             return Ok(());
         }
         self.portals.clear();
         self.transaction_until = None;
-        // The commit is a part of the statement.
+        // The commit counts as part of the statement.
         let _limited = self.watched();
         let ended = self.txn.take().map_or(Ok(()), |backend| self.commit(backend));
         self.end_cursors(ended.is_ok());
         ended
     }
 
-    /// The numbers that it has locked are as they were, as a statement is run again.
+    /// Restores the advisory locks before a statement is repeated.
     fn numbers_back_to(&mut self, before: &Counts) {
         let gone = self.numbers.borrow_mut().back_to(before);
         self.let_go_of(gone);
     }
 
-    /// Gives back numbers that are locked to the end of the session no longer.
+    /// Releases session-level advisory locks.
     pub(crate) fn let_go_of(&mut self, numbers: Vec<Key>) {
         match &mut self.txn {
             Some(backend) => backend.let_go_of(numbers),
@@ -649,9 +650,9 @@ impl Session {
         }
     }
 
-    /// After an error: a block has failed, any other transaction is rolled back.
+    /// Called after an error: fails a block, and rolls any other transaction back.
     pub(crate) fn fail(&mut self) {
-        // What was done since the last savepoint is undone at once, so that nobody waits for its rows.
+        // Rolls back to the last savepoint at once, so that the rows are unlocked.
         match (self.savepoints.last(), &mut self.txn) {
             (Some(savepoint), Some(backend)) => backend.back_to(&savepoint.mark),
             _ => self.txn = None,
@@ -676,13 +677,13 @@ impl Session {
     }
 }
 
-/// The end of a time that begins now; zero: none.
-/// True if the commit of a statement that was a transaction by itself may succeed when it is run anew: it was refused for
-/// what others did, or a site was lost.
+/// True if an autocommit statement may be repeated: its commit failed with a serialization error,
+/// and fewer than `RUNS_MAX` attempts were made.
 fn may_run_again(error: &SqlError, runs: u32) -> bool {
     error.code == code::SERIALIZATION && runs < RUNS_MAX
 }
 
+/// The time in `ms` milliseconds; `None` for 0.
 fn until(ms: u64) -> Option<Instant> {
     (ms > 0).then(|| limits::now() + Duration::from_millis(ms))
 }

@@ -1,16 +1,17 @@
-//! Settings of a session: what clients set and ask for, and what comes of it.
+//! Settings of a session, as clients set and read them, and their effects.
 //!
 //! ```text
 //!   BEGIN        SET a = 1        SET LOCAL b = 2        COMMIT: a = 1, b as before
 //!                                                        ROLLBACK: both as before
 //! ```
 //!
-//! Defaults come from the server's options (`--set`), and over these from the client's start-up message.
+//! Defaults come from the server's options (`--set`), and over these from the client's start-up
+//! message.
 //!
-//! A setting either has its effect, or has only those values that are how things are anyway
-//! ([`ONLY`]): `DateStyle` is ISO. Settings of PostgreSQL that are about speed
-//! alone are taken with a warning ([`is_about_speed`]). Names with a dot are an application's own.
-//! All others are unknown, as in PostgreSQL.
+//! A setting either has its effect, or accepts only the values that describe the fixed behaviour
+//! ([`ONLY`]): `DateStyle` is ISO. Settings of PostgreSQL that only affect speed are accepted with
+//! a warning ([`is_about_speed`]). Names with a dot belong to applications. All others are unknown,
+//! as in PostgreSQL.
 
 use crate::autopilot::shown_percent;
 use crate::limits::{self, Limits};
@@ -31,50 +32,51 @@ use std::sync::Arc;
 /// See the [module documentation](self).
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// Who has logged in.
+    /// The user that has logged in.
     pub(crate) login: Arc<str>,
-    /// Whose the session is: who has logged in, unless a superuser has said otherwise.
+    /// The session user: the login, unless a superuser has changed it.
     pub(crate) user: Arc<str>,
-    /// The role that it has taken on.
+    /// The role that was set by SET ROLE.
     pub(crate) role: Option<Arc<str>>,
-    /// The number of the role that it acts as, once it has taken on another: a new role of the same name is none of it.
+    /// The oid of the role that the session acts as, after SET ROLE: a new role with the same name
+    /// does not count.
     pub(crate) acts_as: Option<u32>,
     pub(crate) database: Arc<str>,
     pub(crate) process: i32,
-    /// As its role was when it was taken on.
+    /// Whether that role was a superuser when it was set.
     pub(crate) superuser: bool,
     pub(crate) limits: Limits,
-    /// What was asked for, and what the system has; `None` if it cannot be told.
+    /// The requested values, and the system's; `None` if they cannot be read.
     keep_alive: KeepAlive,
     system_keep_alive: Option<KeepAlive>,
-    /// How transactions are isolated, unless they say otherwise.
+    /// The default isolation level of transactions.
     pub(crate) level: Level,
-    /// Transactions do not write, unless they say otherwise.
+    /// Transactions are read-only by default.
     pub(crate) read_only: bool,
-    /// `synchronous_commit` is off: who commits is told before it is durable.
+    /// `synchronous_commit` is off: a commit is acknowledged before it is durable.
     hasty: bool,
-    /// The log tells of statements that take as long as this, in milliseconds.
+    /// The duration in milliseconds from which on statements are logged.
     pub(crate) slow_ms: Option<u64>,
     times: TimeStyle,
     values: BTreeMap<String, String>,
     defaults: Arc<[(String, String)]>,
 }
 
-/// Settings as they will be after a block that has changed some.
+/// The settings after a block that has changed some.
 pub(crate) struct Kept {
     commit: Arc<Settings>,
     rollback: Arc<Settings>,
 }
 
-/// Settings as they were at a savepoint.
+/// The settings at a savepoint.
 #[derive(Clone)]
 pub(crate) struct SettingsMark {
     now: Arc<Settings>,
-    /// As they would have been after the commit of the block.
+    /// The settings as they would be after the commit of the block.
     commit: Arc<Settings>,
 }
 
-/// What is told to clients when they start, and when it changes.
+/// The settings that are reported to clients at the start and when they change.
 pub(crate) const REPORTED: [&str; 10] = [
     "server_version",
     "server_encoding",
@@ -107,7 +109,7 @@ const DEFAULTS: [(&str, &str); 16] = [
     ("password_encryption", "scram-sha-256"),
 ];
 
-/// How the server is, which nobody sets.
+/// Read-only settings.
 const FIXED: [&str; 7] = [
     "server_version",
     "server_version_num",
@@ -118,14 +120,14 @@ const FIXED: [&str; 7] = [
     "max_index_keys",
 ];
 
-/// The setting that has the log tell of slow statements.
+/// The setting for logging slow statements.
 const SLOW: &str = "log_min_duration_statement";
 
-/// As `role` is called while the session has taken on none.
+/// The value of `role` without SET ROLE.
 const NO_ROLE: &str = "none";
 
-/// Settings whose values change nothing, as they are how things are anyway; other values are
-/// refused. In small letters; `*` stands for all.
+/// Settings that accept only the values of the fixed behaviour, in lower case; `*` stands for all
+/// values.
 const ONLY: [(&str, &[&str]); 33] = [
     ("application_name", &["*"]),
     (
@@ -142,15 +144,15 @@ const ONLY: [(&str, &[&str]); 33] = [
     ("escape_string_warning", &["*"]),
     ("array_nulls", &["on", "true", "yes", "1"]),
     ("transform_null_equals", &["off", "false", "no", "0"]),
-    // Digits enough to read the same number again.
+    // Enough digits to read back the same number.
     ("extra_float_digits", &["1", "2", "3"]),
     ("bytea_output", &["hex"]),
     ("xmloption", &["*"]),
     ("password_encryption", &["scram-sha-256"]),
-    // Who may wait for a snapshot that is safe has one at once.
+    // A deferrable transaction would wait for a safe snapshot; every snapshot is safe.
     ("default_transaction_deferrable", &["*"]),
     ("transaction_deferrable", &["*"]),
-    // There are no policies, functions, triggers and object identifiers for these to be about.
+    // There are no policies, functions, triggers and object identifiers that these could affect.
     ("row_security", &["*"]),
     ("check_function_bodies", &["*"]),
     ("session_replication_role", &["origin"]),
@@ -171,7 +173,7 @@ const ONLY: [(&str, &[&str]); 33] = [
     ("restart_after_crash", &["*"]),
 ];
 
-/// Settings of PostgreSQL that change no result, only how it is come by there.
+/// Settings of PostgreSQL that change only how a result is computed.
 fn is_about_speed(name: &str) -> bool {
     const STARTS: [&str; 18] = [
         "enable_",
@@ -217,7 +219,7 @@ fn is_about_speed(name: &str) -> bool {
 }
 
 impl Settings {
-    /// Settings as the server's options have them.
+    /// The settings of the server's options.
     ///
     /// # Errors
     /// As [`Settings::set`].
@@ -250,10 +252,10 @@ impl Settings {
         Settings { system_keep_alive: socket.keep_alive(), ..self.clone() }
     }
 
-    /// Has the system look after the connection as the settings say.
+    /// Applies the keepalive settings to the connection.
     ///
     /// # Errors
-    /// 22023 with the words of the system, if it does not take them.
+    /// 22023 with the message of the system, if it refuses them.
     pub(crate) fn keep_alive_over(&self, socket: &Socket) -> Result<(), SqlError> {
         socket.set_keep_alive(&self.keep_alive).map_err(|error| {
             let message = format!("the system refuses these settings of TCP: {error}");
@@ -261,8 +263,8 @@ impl Settings {
         })
     }
 
-    /// Settings as a client asks for at its start. What is wrong with some of them is returned; those
-    /// have their defaults.
+    /// Applies the settings of a startup message. Returns the errors of invalid ones, which keep
+    /// their defaults.
     pub(crate) fn of_client(mut self, given: Vec<(String, String)>) -> (Settings, Vec<SqlError>) {
         let mut wrong = Vec::new();
         let mut defaults = self.defaults.to_vec();
@@ -313,17 +315,17 @@ impl Settings {
         }
     }
 
-    /// The name that the client gives itself.
+    /// The `application_name`.
     pub(crate) fn application(&self) -> &str {
         self.values.get("application_name").map_or("", String::as_str)
     }
 
-    /// Whose rights it has: those of the role that it has taken on, or its user's.
+    /// The role whose rights it has: that of SET ROLE, or its user.
     pub(crate) fn current(&self) -> &Arc<str> {
         self.role.as_ref().unwrap_or(&self.user)
     }
 
-    /// What a client does not want to hear: as the severities are written.
+    /// The severities of notices that the client does not want.
     pub(crate) fn keeps_quiet(&self) -> &'static [&'static str] {
         match self.values.get("client_min_messages").map(|least| least.to_lowercase()).as_deref() {
             Some("warning") => &["NOTICE"],
@@ -332,16 +334,15 @@ impl Settings {
         }
     }
 
-    /// True if who commits is told before it is durable.
+    /// True if commits are acknowledged before they are durable.
     pub(crate) fn is_asynchronous(&self) -> bool {
         self.hasty
     }
 
-    /// Sets a setting; `None`: to its default. Returns a warning if it has no effect.
+    /// Sets a setting; `None` resets it to its default. Returns a warning if it has no effect.
     ///
     /// # Errors
-    /// 22023 for values that are not possible, 0A000 for those that would have no effect, 42704,
-    /// 55P02.
+    /// 22023 for invalid values, 0A000 for values that would have no effect, 42704, 55P02.
     pub(crate) fn set(
         &mut self,
         name: &str,
@@ -432,7 +433,7 @@ impl Settings {
                 self.values.insert(name, self.times.zone.name().to_owned());
                 return Ok(None);
             }
-            // Who may is the session's to know.
+            // The session checks the membership.
             "role" => {
                 self.role = value.filter(|role| role != NO_ROLE).map(Arc::from);
                 return Ok(None);
@@ -459,7 +460,7 @@ impl Settings {
             SqlError::new("01000", message)
         });
         match value {
-            // What a client is told of its encoding is its name.
+            // Clients are told the name of the encoding only.
             Some(_) if name == "client_encoding" => None,
             Some(value) => self.values.insert(name, value),
             None => self.values.remove(&name),
@@ -476,7 +477,7 @@ impl Settings {
         Ok(())
     }
 
-    /// The schemas in which names are looked for that say none.
+    /// The search path for names without a schema.
     pub(crate) fn path(&self) -> Arc<[String]> {
         let path = self.get("search_path").unwrap_or_default();
         let named = names_in(&path).into_iter().map(|name| match name.as_str() {
@@ -486,10 +487,10 @@ impl Settings {
         named.filter(|name| !name.is_empty()).collect()
     }
 
-    /// Sets all to their defaults.
+    /// Resets all settings to their defaults.
     ///
     /// # Errors
-    /// As [`Settings::set`]; not if the defaults were set before.
+    /// As [`Settings::set`], which cannot happen for defaults that were valid before.
     pub(crate) fn reset(&mut self) -> Result<(), SqlError> {
         self.values.clear();
         self.limits = Limits::default();
@@ -534,12 +535,12 @@ impl SettingsView for Settings {
     }
 }
 
-/// True if a setting says whose rights the session has.
+/// True for the settings that decide the session's rights.
 fn is_of_role(name: &str) -> bool {
     ["role", "session_authorization"].iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
-/// One of Isomer's own settings.
+/// True for Isomer's own settings.
 fn is_own(name: &str) -> bool {
     name.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("isomer."))
 }
@@ -552,7 +553,7 @@ fn switch(name: &str, value: &str) -> Result<bool, SqlError> {
     }
 }
 
-/// The names in a list, some of them in quotes.
+/// The names in a list, some of them quoted.
 fn names_in(list: &str) -> Vec<String> {
     let (mut names, mut name, mut is_quoted) = (Vec::new(), String::new(), false);
     for sign in list.chars() {
@@ -568,7 +569,7 @@ fn names_in(list: &str) -> Vec<String> {
     names
 }
 
-/// The order of a date's numbers that a style says; it is written as ISO 8601 has it.
+/// The order of day, month and year of a style; output is always ISO 8601.
 fn order_of(style: &str) -> Result<Option<Order>, SqlError> {
     let mut order = None;
     for word in style.split(',').map(|word| word.trim().trim_matches('\'').to_lowercase()) {
@@ -675,7 +676,7 @@ impl Session {
         self.change_settings(is_local, out, set)
     }
 
-    /// A session takes on roles whose member its user is; a superuser's may be anybody's.
+    /// A session can set roles of which its user is a member; that of a superuser can set any role.
     fn check_taking_on(&self, setting: &str, wanted: &Role) -> Result<(), SqlError> {
         let (roles, catalog) = (self.engine.roles(), self.catalog());
         let of = |name: &str| Identity::of(name, &roles, &catalog.members);
@@ -693,7 +694,7 @@ impl Session {
         Err(SqlError::new(code::INSUFFICIENT_PRIVILEGE, message))
     }
 
-    /// The value of a setting; or of what is none but can be asked for as if it were.
+    /// The value of a setting, or of a pseudo-setting of SHOW.
     fn shown(&self, name: &str) -> Option<String> {
         match name {
             "autopilot" => Some(self.engine.autopilot().mode().to_string()),
@@ -713,7 +714,7 @@ impl Session {
         }
     }
 
-    /// Looks for names where the settings say.
+    /// Applies the search path of the settings.
     pub(crate) fn look_in_path(&mut self) {
         let (path, role) = (self.settings.path(), self.settings.current().clone());
         if self.temporaries.told() == (path.clone(), role.clone()) {
@@ -725,7 +726,8 @@ impl Session {
         }
     }
 
-    /// Changes settings, where statements are one transaction so that its end can take them back.
+    /// Changes settings. In a block or a query of several statements, the end of the transaction
+    /// restores them if necessary.
     pub(crate) fn change_settings<T>(
         &mut self,
         is_local: bool,
@@ -752,7 +754,7 @@ impl Session {
         Ok(changed)
     }
 
-    /// Gives the settings back what a block has changed for itself.
+    /// Restores the settings at the end of a block.
     pub(crate) fn end_settings(&mut self, commits: bool, out: &mut Out) {
         if let Some(kept) = self.kept_settings.take() {
             let after = if commits { kept.commit } else { kept.rollback };
@@ -761,12 +763,13 @@ impl Session {
         }
     }
 
-    /// True where more than this statement is one transaction.
+    /// True if the transaction contains more than this statement.
     fn keeps_settings(&self) -> bool {
         self.is_in_block() || self.is_one_of_many
     }
 
-    /// The statements of a message outside of a block are one transaction: what they have set goes with it.
+    /// Restores settings at the end of a message with several statements outside of a block, which
+    /// are one transaction.
     pub(crate) fn end_settings_of_message(&mut self, commits: bool, out: &mut Out) {
         if !self.is_in_block() {
             self.end_settings(commits, out);
@@ -780,7 +783,7 @@ impl Session {
         SettingsMark { now, commit }
     }
 
-    /// Takes back what was set since a savepoint.
+    /// Restores the settings of a savepoint.
     pub(crate) fn settings_back_to(&mut self, mark: SettingsMark, out: &mut Out) {
         if let Some(kept) = &mut self.kept_settings {
             kept.commit = mark.commit;
@@ -792,7 +795,7 @@ impl Session {
     fn settings_changed(&mut self, before: &Settings, out: &mut Out) {
         self.look_in_path();
         if self.settings.keep_alive != before.keep_alive {
-            // The system has taken them before.
+            // The system has accepted them before.
             let _ = self.settings.keep_alive_over(&self.socket);
         }
         self.cancel.set_lock_limit(self.settings.limits.lock);

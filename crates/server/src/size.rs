@@ -1,17 +1,17 @@
-//! Sizes of memory, as PostgreSQL writes them: `64MB`, `1.5 GB`.
+//! Memory sizes in PostgreSQL's notation: `64MB`, `1.5 GB`.
 
-/// From the largest on. As in PostgreSQL, capital letters matter.
+/// From the largest on. As in PostgreSQL, case matters.
 const UNITS: [(&str, usize); 5] =
     [("TB", 1 << 40), ("GB", 1 << 30), ("MB", 1 << 20), ("kB", 1 << 10), ("B", 1)];
-/// A site with less has hardly room for the database's own tables.
+/// A smaller site has hardly room for the database's own tables.
 const SITE_BYTES_MIN: usize = 1 << 20;
-/// More than any machine has, and less than numbers here can tell apart.
+/// More than any machine has, and exact in a float.
 const BYTES_MAX: f64 = (1u64 << 50) as f64;
 
-/// Reads how many bytes the rows of a site may take; `None`: as many as there are.
+/// Parses the memory limit of a site's rows in bytes; `None` means no limit.
 ///
 /// # Errors
-/// What would be right.
+/// The right form.
 pub fn read_site_memory(text: &str) -> Result<Option<usize>, String> {
     let text = text.trim();
     if text.eq_ignore_ascii_case("default") {
@@ -32,7 +32,7 @@ pub fn read_site_memory(text: &str) -> Result<Option<usize>, String> {
     }
 }
 
-/// Writes it so that it can be read again.
+/// Formats the limit so that it can be parsed again.
 pub fn show_site_memory(max: Option<usize>) -> String {
     max.map_or_else(|| "0".to_owned(), show_bytes)
 }

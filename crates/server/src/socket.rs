@@ -1,16 +1,16 @@
-//! A client's socket: over TCP, or over a file of this machine (a Unix socket).
+//! A client's socket: TCP, or a file of this machine (a Unix socket).
 //!
-//! Once it is there, both kinds are read and written alike. A Unix socket saves what TCP does in the kernel
-//! to get bytes from one process of a machine to another: a fifth of what a small statement takes (decision
-//! 0007).
+//! After the connection both kinds are used alike. A Unix socket saves the TCP work of the kernel
+//! between two local processes: a fifth of the time of a small statement (decision 0007).
 //!
-//! The thread that serves a client reads and writes through a [`Channel`]; others have the socket
-//! to end its waits with ([`Socket::shutdown`]). It is one descriptor for both.
+//! The thread that serves a client reads and writes through a [`Channel`]. Other threads hold the
+//! socket to interrupt it ([`Socket::shutdown`]). Both share one descriptor.
 //!
-//! **Clients that do not read.** A write waits so long for room ([`Socket::set_write_timeout`]), and a client that
-//! makes none is given up: the write fails, and every later one at once, as what was sent may end in the middle of a
-//! message. The system wants to see a part of its buffer free, so a byte now and then is no reading. A client that
-//! reads steadily is served at its pace, as long as its statement may take.
+//! **Clients that do not read.** A write waits for buffer space up to a time-out
+//! ([`Socket::set_write_timeout`]). Then the write fails, and so does every later one at once,
+//! because the stream may end in the middle of a message. The system requires a part of its buffer
+//! to be free, so a byte now and then does not count as reading. A client that reads steadily is
+//! served at its pace, within the statement's time limit.
 
 use crate::limits;
 use crate::liveness::KeepAlive;
@@ -32,21 +32,21 @@ pub(crate) struct Socket {
     origin: Origin,
     /// The address of the client, over TCP.
     peer: Option<SocketAddr>,
-    /// How long a write waits for room, in milliseconds; zero: as long as it takes.
+    /// The write time-out in milliseconds; 0 for none.
     write_ms: AtomicU32,
-    /// How the system looks after it where the client sets nothing; `None`: it cannot be told.
+    /// The system's keepalive values; `None` if they cannot be read.
     keep_alive: Option<KeepAlive>,
 }
 
-/// Where a client is, as far as it can be told from others.
+/// The origin of a client, as far as it can be distinguished.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Origin {
-    /// A process of this machine, over a Unix socket, and whose it is, where the system says so.
+    /// A process of this machine over a Unix socket, with its user if the system reports it.
     Unix(Option<u32>),
-    /// A process of this machine, over TCP; it can choose its address.
+    /// A process of this machine over TCP, which can choose its address.
     Loopback,
-    /// Another machine: its address, of version 6 the network, as all of its addresses are one's
-    /// own.
+    /// Another machine by its address. For IPv6 it is the network, because one client has all
+    /// addresses of it.
     Network(IpAddr),
 }
 
@@ -65,7 +65,7 @@ impl Origin {
 
 impl Socket {
     pub(crate) fn tcp(stream: TcpStream, peer: SocketAddr) -> Socket {
-        // Where this fails the client has gone already, which the first read finds.
+        // On failure the client has already disconnected, which the first read detects.
         let _ = stream.set_nodelay(true);
         let keep_alive = KeepAlive::begin(&stream).ok();
         let origin = Origin::of(peer.ip());
@@ -77,7 +77,7 @@ impl Socket {
         Socket::of(stream.into(), Origin::Unix(owner))
     }
 
-    /// A socket of this origin.
+    /// A socket with this origin.
     pub(crate) fn of(fd: OwnedFd, origin: Origin) -> Socket {
         Socket { fd, origin, peer: None, write_ms: AtomicU32::new(0), keep_alive: None }
     }
@@ -87,13 +87,12 @@ impl Socket {
         self.peer
     }
 
-    /// How the system looks after the connection where the client sets nothing; `None`: it cannot
-    /// be told.
+    /// The system's keepalive values; `None` if they cannot be read.
     pub(crate) fn keep_alive(&self) -> Option<KeepAlive> {
         self.keep_alive
     }
 
-    /// Has the system look after the connection in this way.
+    /// Applies keepalive values.
     pub(crate) fn set_keep_alive(&self, wanted: &KeepAlive) -> io::Result<()> {
         match &self.keep_alive {
             Some(usual) => Ok(wanted.or(usual).apply(&self.fd)?),
@@ -101,7 +100,8 @@ impl Socket {
         }
     }
 
-    /// True if the client has ended the connection, or the system found it dead; what it has sent may be unread.
+    /// True if the client has closed the connection or the system found it dead, even if input is
+    /// unread.
     #[cfg(target_os = "linux")]
     pub(crate) fn is_over(&self) -> bool {
         let mut looked = [PollFd::new(&self.fd, PollFlags::RDHUP)];
@@ -110,7 +110,7 @@ impl Socket {
         poll(&mut looked, Some(&at_once)).is_ok() && looked[0].revents().intersects(ends)
     }
 
-    /// Other systems do not tell without reading.
+    /// Other systems cannot tell without reading.
     #[cfg(not(target_os = "linux"))]
     pub(crate) fn is_over(&self) -> bool {
         false
@@ -129,8 +129,8 @@ impl Socket {
         matches!(self.origin, Origin::Unix(_))
     }
 
-    /// True if the client is a process of who runs the server, or of root. Where the system does
-    /// not say whose a process is, the mode of the socket's file has let nobody else in.
+    /// True if the client is a process of the server's user or of root. If the system does not
+    /// report users, the mode of the socket's file has excluded all others.
     pub(crate) fn is_owner(&self) -> bool {
         match self.origin {
             Origin::Unix(Some(user)) => user == 0 || user == rustix::process::geteuid().as_raw(),
@@ -139,12 +139,12 @@ impl Socket {
         }
     }
 
-    /// How long a read waits; `None`: as long as it takes.
+    /// Sets the time-out of reads; `None` for none.
     pub(crate) fn set_read_timeout(&self, most: Option<Duration>) -> io::Result<()> {
         Ok(set_socket_timeout(&self.fd, Timeout::Recv, most)?)
     }
 
-    /// How long a write waits; `None`: as long as it takes.
+    /// Sets the time-out of writes; `None` for none.
     pub(crate) fn set_write_timeout(&self, most: Option<Duration>) {
         let ms = most.map_or(0, |most| u32::try_from(most.as_millis()).unwrap_or(u32::MAX).max(1));
         self.write_ms.store(ms, Ordering::Relaxed);
@@ -154,11 +154,11 @@ impl Socket {
         Ok(shutdown(&self.fd, how)?)
     }
 
-    /// Reads; before it waits, lets other threads of this processor run.
+    /// Reads; before it blocks, it yields the processor once.
     ///
-    /// What a client asks next often comes from a thread that has to run here first. If it has run when
-    /// this thread looks again, nobody was put to sleep and nobody has to be woken, which is dearer than
-    /// most statements (decision 0007).
+    /// The client's next request often comes from a thread that waits for this processor. If that
+    /// thread has run by the second attempt, neither sleep nor wakeup is necessary, which cost more
+    /// than most statements (decision 0007).
     fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         match recv(&self.fd, &mut *into, RecvFlags::DONTWAIT) {
             Err(Errno::AGAIN) => {
@@ -169,10 +169,10 @@ impl Socket {
         }
     }
 
-    /// Writes what fits, once there is room.
+    /// Writes the bytes that fit, once there is room.
     ///
-    /// A write that waits would report what it had room for before, and the next one would wait
-    /// anew: so the wait is apart.
+    /// A blocking write would report the bytes it had room for before, and the next one would wait
+    /// anew, so the wait is separate.
     pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             match send(&self.fd, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
@@ -204,18 +204,18 @@ fn owner(_stream: &UnixStream) -> Option<u32> {
     None
 }
 
-/// A socket as the one thread reads and writes it that serves the client.
+/// A socket as seen by the thread that serves the client.
 #[derive(Clone)]
 pub(crate) struct Channel {
     socket: Arc<Socket>,
-    /// All reads together wait no longer than until then.
+    /// The deadline of all reads together.
     until: Option<Instant>,
     /// A write has failed.
     broken: bool,
 }
 
 impl Channel {
-    /// One whose client has until then to log in.
+    /// A channel whose client has to log in before a deadline.
     pub(crate) fn new(socket: Arc<Socket>, until: Instant) -> Channel {
         Channel { socket, until: Some(until), broken: false }
     }
@@ -224,8 +224,8 @@ impl Channel {
         &self.socket
     }
 
-    /// A limit to all reads together; `None`: each has its own ([`Socket::set_read_timeout`]), at
-    /// first none.
+    /// Sets a deadline for all reads together; `None`: each has its own time-out
+    /// ([`Socket::set_read_timeout`]), initially none.
     pub(crate) fn set_deadline(&mut self, until: Option<Instant>) -> io::Result<()> {
         self.until = until;
         if until.is_none() { self.socket.set_read_timeout(None) } else { Ok(()) }
@@ -239,7 +239,7 @@ impl Read for Channel {
             if left.is_zero() {
                 return Err(ErrorKind::TimedOut.into());
             }
-            // The system's own unit.
+            // The resolution of the system.
             self.socket.set_read_timeout(Some(left.max(Duration::from_micros(1))))?;
         }
         self.socket.read(into)
@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(seconds(sockopt::tcp_keepintvl(&socket.fd).expect("a socket")), "7");
         assert_eq!(sockopt::tcp_keepcnt(&socket.fd).expect("a socket"), 3);
         assert_eq!(sockopt::tcp_user_timeout(&socket.fd).expect("a socket"), 90_000);
-        // Zero is the server's own.
+        // 0 stands for the server's own values.
         socket.set_keep_alive(&KeepAlive::default()).expect("the system takes it");
         let usual = socket.keep_alive().expect("this system can be told");
         assert_eq!(sockopt::tcp_keepcnt(&socket.fd).expect("a socket"), usual.get(2));

@@ -1,20 +1,20 @@
-//! How a client begins: whether it encrypts, who it is, and how it proves that.
+//! The startup of a connection: encryption, the client's user, and authentication.
 //!
 //! ```text
 //!   SSLRequest ─▶ S, and everything is encrypted from here on; or N, also over a Unix socket
-//!   the name of a node ─▶ the connection comes by that node, and ends with it (passage)
-//!   CancelRequest ─▶ another client's wait is cancelled, and the connection
-//!   StartupMessage: user, database, settings ─▶ a password, where one is asked for (scram)
+//!   the name of a node ─▶ that node forwards the connection, which ends with it (passage)
+//!   CancelRequest ─▶ cancels the statement of another client, and closes the connection
+//!   StartupMessage: user, database, settings ─▶ a password, if required (scram)
 //! ```
 //!
 //! | client | [`Trust::Nobody`] | [`Trust::Owner`] | [`Trust::Loopback`] |
 //! | --- | --- | --- | --- |
-//! | who runs the server (and root), over the Unix socket | password | trusted | trusted |
+//! | the server's user and root, over the Unix socket | password | trusted | trusted |
 //! | this machine, over TCP | password | password | trusted |
 //! | other machines | encryption and password | the same | the same |
 //!
-//! Who is trusted may be any user that exists. All of it has one deadline ([`crate::strangers`]),
-//! and wrong passwords are counted ([`crate::guesses`]).
+//! A trusted client may act as any existing user. The startup has one deadline
+//! ([`crate::strangers`]), and wrong passwords are counted ([`crate::guesses`]).
 
 use crate::connection::{Connection, Incoming};
 use crate::engine::Engine;
@@ -31,11 +31,11 @@ use parking_lot::Mutex;
 use std::io::{self, ErrorKind, Write};
 use std::time::Duration;
 
-/// Who connects, to what, and with which settings.
+/// The user, the database and the settings of a startup message.
 pub(crate) type Startup = (String, String, Vec<(String, String)>);
 
 impl Connection {
-    /// Reads who connects. `None`: it was something else, and has been answered.
+    /// Reads the startup message. `None` if it was another request, which has been answered.
     pub(crate) fn startup(
         &mut self,
         options: &ServerOptions,
@@ -84,7 +84,7 @@ impl Connection {
         }
     }
 
-    /// Encrypts the connection, if there is something to encrypt with, and anybody who could listen.
+    /// Encrypts the connection if there is a certificate and the connection is not local.
     fn answer_ssl(&mut self, options: &ServerOptions) -> io::Result<()> {
         let can_encrypt = !self.stream.is_encrypted() && !self.stream.socket().is_unix();
         let (Some(tls), Stream::Plain(channel)) =
@@ -94,7 +94,7 @@ impl Connection {
         };
         let channel = channel.clone();
         if self.used_to < self.read_to {
-            // Somebody has put it there who wants it to be taken for encrypted.
+            // An attacker may have inserted it, so that it is taken for encrypted.
             let what = "something was sent before the encryption began";
             return Err(io::Error::new(ErrorKind::InvalidData, what));
         }
@@ -103,8 +103,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Finds out whether the client is the user that it says it is, and whether that one may
-    /// connect.
+    /// Checks that the client is the user that it claims to be, and that this user may connect.
     pub(crate) fn authenticate(
         &mut self,
         engine: &Engine,
@@ -129,7 +128,7 @@ impl Connection {
         {
             return Ok(Err(error));
         }
-        // Who has not proved anything is not told who exists.
+        // Without proof, the answer must not reveal which users exist.
         Ok(match engine.user(user) {
             Some(user) if user.login => Ok(()),
             Some(_) => {
@@ -141,8 +140,8 @@ impl Connection {
         })
     }
 
-    /// Lets the client prove that it knows the user's password. Wrong answers are counted, and told
-    /// the later the more there were.
+    /// Authenticates the client by password. Wrong passwords are counted, and answered the later
+    /// the more there were.
     fn prove_password(
         &mut self,
         engine: &Engine,
@@ -158,7 +157,7 @@ impl Connection {
                 self.send(&mut out)?;
                 return Ok(Ok(()));
             }
-            // It has given no answer, so it has guessed nothing.
+            // The client has not answered, so this counts as no guess.
             Proof::None => {}
             Proof::Wrong => {
                 let origin = self.stream.socket().origin();
@@ -179,7 +178,7 @@ impl Connection {
         Ok(Err(SqlError::new("28P01", message)))
     }
 
-    /// The exchange of SCRAM, up to the proof that the client knows the password.
+    /// The SCRAM exchange, up to the proof that the client knows the password.
     fn exchange(
         &mut self,
         engine: &Engine,
@@ -217,7 +216,7 @@ impl Connection {
         })
     }
 
-    /// Says that the protocol is 3.0, and which options are not known.
+    /// Answers with protocol version 3.0, and the unknown protocol options.
     fn negotiate(&mut self, body: &[u8]) -> io::Result<()> {
         let options: Vec<String> = read_startup(body)
             .map(|(_, _, settings)| settings.into_iter().map(|(name, _)| name).collect())
@@ -239,10 +238,10 @@ impl Connection {
 
 /// The result of a client's proof.
 enum Proof {
-    /// That it knows the password; with the server's own proof of that.
+    /// The client knows the password; with the server's own proof.
     Right(String),
     Wrong,
-    /// It has not answered as the exchange asks for.
+    /// The client has left the exchange.
     None,
 }
 
@@ -285,8 +284,8 @@ fn read_startup(body: &[u8]) -> Result<Startup, SqlError> {
     Ok((user, database, settings))
 }
 
-/// The settings of a server's command line, which clients hand over as one text (`PGOPTIONS`): `-c name=value`
-/// or `--name=value`, with spaces between them; one that belongs to a value has a backslash before it.
+/// The settings of `PGOPTIONS`, in the form of a server's command line: `-c name=value` or
+/// `--name=value`, separated by spaces. A space in a value is escaped by a backslash.
 fn read_options(text: &str) -> Result<Vec<(String, String)>, SqlError> {
     let (mut words, mut settings) = (split_words(text).into_iter(), Vec::new());
     while let Some(word) = words.next() {

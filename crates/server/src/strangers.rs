@@ -1,21 +1,20 @@
-//! Clients that have not logged in yet: how many there may be, and for how long.
+//! Connections that have not logged in: their number and time are limited.
 //!
-//! Whoever reaches the address can open connections and say nothing, or a byte now and then. So
-//! these are limited apart from the sessions: the whole of a login, authentication included, has
-//! one deadline; and there are so many places for logins. When all of them are taken, a newcomer is
-//! let in all the same, and somebody else goes:
+//! Any machine that reaches the address can open connections and send nothing, or a byte now and
+//! then. So these connections are limited separately from sessions. The whole login, including
+//! authentication, has one deadline, and there is a fixed number of places for logins. If all are
+//! taken, a new connection displaces another:
 //!
 //! ```text
-//!   10.0.0.7   ▇ ▇ ▇ ▇ ▇ ▇ ▇ ▇     the address with the most loses the one that has waited longest
-//!              └ goes: 53300
+//!   10.0.0.7   ▇ ▇ ▇ ▇ ▇ ▇ ▇ ▇     the origin with the most connections loses its oldest
+//!              └ closed: 53300
 //!   10.0.0.8   ▇ ▇
-//!   (socket)   ▇                   one that asks for a password is done in some milliseconds
+//!   (socket)   ▇                   an honest client logs in within milliseconds
 //! ```
 //!
-//! So nobody is kept out by those of other addresses, and to keep out others of the same address
-//! somebody would have to take all places anew within the milliseconds of a login. There are as
-//! many places as clients that may be served, so that a pool of connections that all begin at once
-//! is let in.
+//! So clients of other addresses cannot keep a client out. To keep out clients of the same address,
+//! an attacker would have to take all places anew within the milliseconds of a login. The number of
+//! places equals the limit of clients, so that a connection pool can open all connections at once.
 
 use crate::socket::{Origin, Socket};
 use parking_lot::Mutex;
@@ -24,7 +23,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// All that have not logged in yet.
+/// All connections that have not logged in.
 pub(crate) struct Strangers {
     most: usize,
     waiting: Mutex<Waiting>,
@@ -33,7 +32,7 @@ pub(crate) struct Strangers {
 #[derive(Default)]
 struct Waiting {
     next: u64,
-    /// The longest there first.
+    /// By number, the oldest first.
     by_number: BTreeMap<u64, (Origin, Arc<Socket>, Arc<AtomicBool>)>,
 }
 
@@ -42,7 +41,7 @@ impl Strangers {
         Strangers { most: most.max(1), waiting: Mutex::default() }
     }
 
-    /// Takes one in, until what is returned is dropped; another one may have to go for it.
+    /// Registers a connection until the result is dropped; may displace another.
     pub(crate) fn enter(self: &Arc<Strangers>, socket: &Arc<Socket>) -> Stranger {
         let mut waiting = self.waiting.lock();
         let origin = socket.origin();
@@ -60,7 +59,7 @@ impl Strangers {
         Stranger { strangers: self.clone(), number, has_to_go }
     }
 
-    /// Ends all of them.
+    /// Closes all of them.
     pub(crate) fn end_all(&self) {
         for (_, socket, _) in self.waiting.lock().by_number.values() {
             let _ = socket.shutdown(Shutdown::Both);
@@ -69,14 +68,13 @@ impl Strangers {
 }
 
 impl Waiting {
-    /// Of those of the address that has the most, with the newcomer, the one that has waited
-    /// longest.
+    /// The oldest connection of the origin with the most connections, counting the new one.
     fn who_goes_for(&self, newcomer: Origin) -> Option<u64> {
         let mut counts: BTreeMap<Origin, usize> = BTreeMap::from([(newcomer, 1)]);
         for (origin, ..) in self.by_number.values() {
             *counts.entry(*origin).or_default() += 1;
         }
-        // One that has none but the newcomer has nobody who could go.
+        // The new connection itself cannot be displaced.
         let most = counts
             .into_iter()
             .filter(|(origin, count)| *origin != newcomer || *count > 1)
@@ -86,7 +84,7 @@ impl Waiting {
     }
 }
 
-/// One that has not logged in yet. Dropping it gives its place back.
+/// A connection that has not logged in. Dropping it frees its place.
 pub(crate) struct Stranger {
     strangers: Arc<Strangers>,
     number: u64,
@@ -94,7 +92,7 @@ pub(crate) struct Stranger {
 }
 
 impl Stranger {
-    /// True if another one has come for it.
+    /// True if a newer connection has displaced it.
     pub(crate) fn has_to_go(&self) -> bool {
         self.has_to_go.load(Ordering::SeqCst)
     }
@@ -128,7 +126,7 @@ mod tests {
         assert_eq!(gone(&all), [false, true, false, false, false], "the first of 7");
         all.push(enter(7));
         assert_eq!(gone(&all), [false, true, true, false, false, false], "another of its own");
-        // Who has gone by itself has left a place.
+        // A connection that has logged in or closed has freed its place.
         drop(all.remove(0));
         all.push(enter(8));
         assert_eq!(gone(&all), [true, true, false, false, false, false]);

@@ -1,4 +1,4 @@
-//! What goes over a client's socket, plain or encrypted.
+//! The bytes on a client's socket, plain or encrypted.
 
 use crate::socket::{Channel, Socket};
 use rustix::net::Shutdown;
@@ -12,17 +12,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A certificate and its key, to encrypt connections with.
+/// A certificate and its key, for encryption.
 #[derive(Clone, Debug)]
 pub struct Tls {
     config: Arc<ServerConfig>,
 }
 
 impl Tls {
-    /// Reads a certificate (with those that it depends on, if any) and its key: files in the format PEM.
+    /// Reads a certificate (with its chain, if any) and its key, both PEM files.
     ///
     /// # Errors
-    /// If a file cannot be read, the two do not fit together, or others can read the key.
+    /// If a file cannot be read, the two do not match, or other users can read the key.
     pub fn open(certificate: &Path, key: &Path) -> io::Result<Tls> {
         let wrong = |path: &Path, what: String| {
             io::Error::new(ErrorKind::InvalidData, format!("{}: {what}", path.display()))
@@ -42,17 +42,18 @@ impl Tls {
         Ok(Tls { config: Arc::new(config) })
     }
 
-    /// Encrypts what goes over a socket from now on.
+    /// Begins to encrypt a socket.
     pub(crate) fn encrypt(&self, channel: Channel) -> io::Result<Stream> {
         let connection = ServerConnection::new(self.config.clone()).map_err(io::Error::other)?;
         Ok(Stream::Encrypted(Box::new(StreamOwned::new(connection, channel))))
     }
 }
 
-/// A key is its owner's alone; one of root's may be readable by a group, as Debian keeps them.
+/// Checks that a key is readable by its owner only. A key of root's may be readable by a group, as
+/// Debian keeps them.
 ///
 /// # Errors
-/// If it can be read by others, or is not there.
+/// If other users can read it, or it does not exist.
 pub fn check_secret(key: &Path) -> io::Result<()> {
     let wrong = |what: String| {
         Err(io::Error::new(ErrorKind::PermissionDenied, format!("{}: {what}", key.display())))
@@ -104,7 +105,7 @@ impl Stream {
         matches!(self, Stream::Encrypted(_))
     }
 
-    /// Says that nothing more is sent.
+    /// Announces that nothing more is sent.
     pub(crate) fn end_writing(&mut self) -> io::Result<()> {
         if let Stream::Encrypted(stream) = self {
             stream.conn.send_close_notify();
@@ -119,7 +120,7 @@ impl Read for Stream {
         match self {
             Stream::Plain(channel) => channel.read(into),
             Stream::Encrypted(stream) => match stream.read(into) {
-                // A client that goes without a farewell has gone all the same.
+                // A client that closes without a notification has closed all the same.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(0),
                 read => read,
             },

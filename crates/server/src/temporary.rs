@@ -1,11 +1,12 @@
-//! Temporary tables, views and sequences: relations that one session alone knows.
+//! Temporary tables, views and sequences: relations that only one session knows.
 //!
-//! Their rows are in tables of the store like any other, which the catalog has as *unused*: so nothing of a session is
-//! written to it, and what a crash leaves is dropped at the next start. The session has their definitions, and its
-//! statements are compiled for the catalog of all with these ([`isomer_sql::catalog`]). They are made, altered and
-//! dropped as parts of transactions, in the same [drafts](crate::draft) as what all sessions see.
+//! Their rows are in ordinary store tables, which the stored catalog marks as *unused*: so a
+//! session writes nothing to the catalog, and leftovers of a crash are dropped at the next start.
+//! The session has their definitions, and its statements are compiled for the shared catalog
+//! combined with them ([`isomer_sql::catalog`]). They are created, altered and dropped
+//! transactionally, in the same [pending catalog](crate::draft) as shared objects.
 //!
-//! They are in a schema of their own, which is looked into before all others.
+//! They are in a schema of their own, which is searched before all others.
 //!
 //! Left out: ON COMMIT DELETE ROWS.
 
@@ -19,13 +20,12 @@ use std::sync::Arc;
 pub(crate) struct Temporaries {
     engine: Arc<Engine>,
     own: RefCell<Arc<Catalog>>,
-    /// Where the session looks for names without a schema, whether there are such schemas or not, and whether its role
-    /// may use them or not.
+    /// The session's search path, including schemas that do not exist or that its role may not use.
     path: RefCell<Arc<[String]>>,
     role: RefCell<Arc<str>>,
-    /// The catalog for the session's statements, and the version of that of all in it.
+    /// The combined catalog, and the version of the shared one in it.
     both: RefCell<Option<(u64, Arc<Catalog>)>>,
-    /// The version of the catalog that any role with this path sees as all see it, if that was found out.
+    /// The version of the shared catalog that the session sees unchanged, if that is known.
     plain: Cell<Option<u64>>,
 }
 
@@ -41,7 +41,7 @@ impl Temporaries {
         !self.own.borrow().has_own()
     }
 
-    /// True if the session sees what all see, in the same way.
+    /// True if the session sees the shared catalog unchanged.
     pub(crate) fn is_plain(&self) -> bool {
         let all = self.engine.catalog();
         if self.plain.get() == Some(all.version) {
@@ -59,19 +59,19 @@ impl Temporaries {
         self.unusable(&all).is_none()
     }
 
-    /// Where it looks for names without a schema from now on, and for whom.
+    /// Sets the search path and the role.
     pub(crate) fn set_path(&self, path: Arc<[String]>, role: Arc<str>) {
         (*self.path.borrow_mut(), *self.role.borrow_mut()) = (path, role);
         *self.both.borrow_mut() = None;
         self.plain.set(None);
     }
 
-    /// Where it was told to look, and for whom.
+    /// The search path and the role as they were set.
     pub(crate) fn told(&self) -> (Arc<[String]>, Arc<str>) {
         (self.path.borrow().clone(), self.role.borrow().clone())
     }
 
-    /// Where it looks, in a catalog: what the role may not use is passed by.
+    /// The effective search path under a catalog, without schemas that the role may not use.
     pub(crate) fn path(&self, catalog: &Catalog) -> Arc<[String]> {
         let path = self.path.borrow().clone();
         match self.unusable(catalog) {
@@ -93,20 +93,21 @@ impl Temporaries {
         Some(closed).filter(|closed| !closed.is_empty())
     }
 
-    /// The schemas of the path that not everybody may use. Most of the time there are none.
+    /// The schemas of the path that are not open to every role. Usually there are none.
     fn closed(&self, catalog: &Catalog) -> Vec<String> {
         let (path, everybody) = (self.path.borrow(), Identity::default());
         let closed = path.iter().filter(|name| !may_use(catalog, name, &everybody));
         closed.cloned().collect()
     }
 
-    /// The catalog as the session's statements see it, outside of what its transaction has defined.
+    /// The catalog as the session's statements see it, without definitions of its open transaction.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         if self.is_plain() {
             return self.engine.catalog();
         }
         loop {
-            // A definition that comes later has a later version, so that plans for this one are known to be old.
+            // Taken before the catalog is read, so a later definition gets a later version, and
+            // plans for this one become stale.
             let version = self.engine.next_version();
             let all = self.engine.catalog();
             if let Some((of, both)) = &*self.both.borrow()
@@ -124,7 +125,7 @@ impl Temporaries {
         }
     }
 
-    /// Puts what a transaction has made of them in their place.
+    /// Replaces the temporary relations by those of a committed transaction.
     pub(crate) fn replace(&self, own: Catalog) {
         *self.own.borrow_mut() = Arc::new(own);
         *self.both.borrow_mut() = None;
@@ -145,7 +146,7 @@ impl Drop for Temporaries {
         for (id, schema) in own.tables.values().flat_map(|table| table.parts()) {
             self.engine.discard_when_free(id, schema);
         }
-        // Those that cannot be forgotten now are at the next start.
+        // Sequence states that cannot be deleted now are deleted at the next start.
         let numbers: Vec<u32> = own.sequences.values().map(|sequence| sequence.state).collect();
         let _ = self.engine.forget_numbers(numbers);
     }

@@ -1,24 +1,22 @@
-//! Users: who may connect, how they prove who they are, and which of them manage the others.
+//! Users: the roles that may connect, their authentication, and superusers.
 //!
 //! ```text
 //!   isomer_roles    name    oid    superuser  login  verifier
-//!                   isomer  10     true       true                      what a new database has
-//!                   ada     16384  false      true   SCRAM-SHA-256$..   CREATE USER ada PASSWORD '..'
+//!                   isomer  10     true       true                       in a new database
+//!                   ada     16384  false      true   SCRAM-SHA-256$..  CREATE USER ada PASSWORD ..
 //! ```
 //!
-//! What they may do with tables is granted ([`crate::grants`]). What superusers alone
-//! do is making, changing and dropping users, and settings of the whole server; everybody may
-//! change his own password.
+//! Rights to tables are granted ([`crate::grants`]). Only superusers create, alter and drop users,
+//! and change settings of the whole server; every user may change the own password.
 //!
-//! **Invariant.** There is a superuser who may connect, so somebody can always repair what others
-//! did.
+//! **Invariant.** There is always a superuser who may connect, so that other superusers' mistakes
+//! can be repaired.
 //!
-//! All users are kept in memory: a login costs no transaction, and what is changed counts from then
-//! on for everybody, also for who is connected ([`crate::clients`] ends the sessions of a user that
-//! is dropped).
+//! All users are kept in memory: a login needs no transaction, and a change takes effect at once,
+//! also for connected clients ([`crate::clients`] ends the sessions of a dropped user).
 //!
-//! Databases from before there were superusers have a table `isomer_users`; as all of its users
-//! could do everything, they become superusers.
+//! Databases older than the introduction of superusers have a table `isomer_users`. Its users had
+//! all rights, so they become superusers.
 
 use crate::draft::Difference;
 use crate::engine::{Engine, damaged, system_table};
@@ -38,31 +36,31 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// The user that a new database has.
+/// The first user of a new database.
 const FIRST_USER: &str = "isomer";
-/// The number of the first user that is made.
+/// The oid of the first created user.
 const FIRST_OID: i64 = 16_384;
-/// Where users were kept before there were superusers.
+/// The table of users before the introduction of superusers.
 const OLD_TABLE: &str = "isomer_users";
 
 /// All users.
 pub(crate) struct Users {
     table: (TableId, Arc<Schema>),
-    /// Held while one is changed, so that two superusers cannot demote each other.
+    /// Held during a change, so that two superusers cannot demote each other.
     known: Mutex<BTreeMap<String, User>>,
-    /// The same for whoever asks for rights.
+    /// The same roles, for checks of rights.
     roles: ArcSwap<Roles>,
-    /// The last number that a role was given: sessions may still act as one that is no more.
+    /// The highest oid of any role: sessions may still act as a dropped one.
     last: AtomicI64,
 }
 
-/// What is known of a user.
+/// A user's attributes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct User {
     oid: i64,
     pub(crate) superuser: bool,
     pub(crate) login: bool,
-    /// Empty: it has no password.
+    /// The SCRAM verifier; empty without a password.
     verifier: String,
 }
 
@@ -78,14 +76,14 @@ fn schema() -> Result<Schema, SchemaError> {
 }
 
 impl Users {
-    /// The users' table, which is made if it is missing; they are read by [`Engine::read_users`].
+    /// Opens the users' table, creating it if it is missing; [`Engine::read_users`] reads it.
     pub(crate) fn open(database: &Database) -> Result<Users, SqlError> {
         let table = system_table(database, schema())?;
         let (known, roles, last) = Default::default();
         Ok(Users { table, known, roles, last })
     }
 
-    /// Lets whoever asks for rights know of roles as they are.
+    /// Publishes the roles for checks of rights.
     fn tell(&self, known: &BTreeMap<String, User>) {
         let role = |(name, user): (&String, &User)| {
             let User { oid, superuser, login, .. } = *user;
@@ -98,18 +96,18 @@ impl Users {
     }
 }
 
-/// What came of a statement about a user.
+/// The result of a statement about a user.
 pub(crate) struct UserChanged {
     pub(crate) tag: &'static str,
-    /// A user that is no more.
+    /// The dropped user, if any.
     pub(crate) dropped: Option<String>,
 }
 
 impl Engine {
-    /// Makes, changes or drops a user, for another one.
+    /// Creates, alters or drops a user, on behalf of the user `by`.
     ///
     /// # Errors
-    /// 42501 if that one may not; 42704, 42710; 55000 if nobody could manage users any more.
+    /// 42501 for lack of rights; 42704, 42710; 55000 if no superuser could connect any more.
     pub(crate) fn change_user(
         &self,
         statement: &UserStatement,
@@ -132,7 +130,8 @@ impl Engine {
                 return Err(SqlError::new(code::DUPLICATE_OBJECT, message));
             }
             (UserStatement::Create { attributes, .. }, _) => {
-                // Nobody gets what was left to a number that is nobody's any more.
+                // Oids are never reused, so that a new role does not inherit rights granted to an
+                // old one.
                 let named = self.catalog().last_role().into();
                 let most = self.users.last.load(Ordering::Relaxed).max(named) + 1;
                 let new = User {
@@ -172,22 +171,22 @@ impl Engine {
         Ok(UserChanged { tag, dropped })
     }
 
-    /// A user, if there is one of this name.
+    /// The user with this name.
     pub(crate) fn user(&self, name: &str) -> Option<User> {
         self.users.known.lock().get(name).cloned()
     }
 
-    /// True if somebody who may connect has a password.
+    /// True if a user who may connect has a password.
     pub fn has_passwords(&self) -> bool {
         self.users.known.lock().values().any(|user| user.login && !user.verifier.is_empty())
     }
 
-    /// All roles as they are.
+    /// All current roles.
     pub(crate) fn roles(&self) -> Arc<Roles> {
         self.users.roles.load_full()
     }
 
-    /// Reads all users; makes the first one, if there is none.
+    /// Reads all users; creates the first one if there is none.
     pub(crate) fn read_users(&self) -> Result<(), SqlError> {
         self.take_over_old_users()?;
         let mut known = self.users.known.lock();
@@ -223,8 +222,8 @@ impl Engine {
         Ok(())
     }
 
-    /// A new database: everybody uses the schema public, and its owner makes things there. In one from before
-    /// everybody does.
+    /// In a new database every role may use the schema `public`, and its owner creates objects
+    /// there. In an older one every role may create objects.
     fn begin_rights(&self) -> Result<(), SqlError> {
         let owner = isomer_sql::system::DATABASE_OWNER as u32;
         let mut acl = Acl::of_owner(Kind::Schema, owner);
@@ -237,7 +236,7 @@ impl Engine {
         self.write(self.catalog_table.0, &rows)
     }
 
-    /// Where this is cut short, it is done again at the next start.
+    /// If this is interrupted, the next start repeats it.
     fn take_over_old_users(&self) -> Result<(), SqlError> {
         let Ok((table, schema)) = self.database().table(OLD_TABLE) else { return Ok(()) };
         let mut old = Vec::new();
@@ -277,7 +276,7 @@ impl Engine {
 }
 
 impl User {
-    /// What is known of its password.
+    /// The verifier of its password.
     pub(crate) fn verifier(&self) -> Option<Verifier> {
         Verifier::read(&self.verifier)
     }
@@ -301,7 +300,7 @@ fn is_md5(password: &str) -> bool {
     digits.is_some_and(|it| it.len() == 32 && it.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }
 
-/// Refuses what only superusers do.
+/// Refuses what only superusers may do.
 ///
 /// # Errors
 /// 42501.
@@ -309,7 +308,7 @@ pub(crate) fn check_superuser(who: &Identity, what: &str) -> Result<(), SqlError
     if who.is_superuser { Ok(()) } else { Err(not_allowed(what)) }
 }
 
-/// Superusers manage users; everybody may change his own password.
+/// Superusers manage users; every user may change the own password.
 fn check_rights(
     known: &BTreeMap<String, User>,
     statement: &UserStatement,

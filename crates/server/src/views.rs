@@ -1,4 +1,4 @@
-//! Definitions of views, carried out.
+//! Executes definitions of views.
 
 use crate::ddl::Definer;
 use isomer_sql::catalog::{Named, Relation, TEMPORARY};

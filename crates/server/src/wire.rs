@@ -1,34 +1,34 @@
-//! The messages of the PostgreSQL protocol, version 3: bytes in, bytes out.
+//! The messages of the PostgreSQL protocol, version 3: parsing and building.
 //!
 //! ```text
-//!   in    tag  length  body              lent from the buffer that the socket was read into
+//!   in    tag  length  body              borrowed from the input buffer of the socket
 //!   out   tag  length  body  tag ..      appended to the buffer that is written to the socket
 //! ```
 //!
-//! Reading checks every length; what does not fit is 08P01 and ends the connection, as there is no
-//! way to know where the next message begins.
+//! The parser checks every length. A malformed message is an error 08P01 and ends the connection,
+//! because the start of the next message is unknown.
 
 use isomer_sql::datum::Datum;
 use isomer_sql::plan::OutputColumn;
 use isomer_sql::zone::Zone;
 use isomer_sql::{SqlError, SqlType, binary, text};
 
-/// A message before the client is known may be this long.
+/// The longest message before the client is known.
 pub(crate) const STARTUP_BYTES_MAX: usize = 10_000;
 
-/// What a client asks before it has started.
+/// Requests before the startup message.
 pub(crate) const SSL_REQUEST: i32 = 80_877_103;
 pub(crate) const GSS_REQUEST: i32 = 80_877_104;
 pub(crate) const CANCEL_REQUEST: i32 = 80_877_102;
-/// The message ahead of a connection that a node passes on: its name.
+/// The message before a forwarded connection: the name of the node that forwards it.
 pub(crate) const PASSED_ON: i32 = 80_877_130;
 
-/// A message that is not what the protocol says.
+/// The error of a message that violates the protocol.
 pub(crate) fn violation(what: &str) -> SqlError {
     SqlError::new("08P01", format!("invalid message: {what}"))
 }
 
-/// Reads the parts of a message.
+/// Parses the parts of a message.
 pub(crate) struct Reader<'m> {
     rest: &'m [u8],
 }
@@ -51,7 +51,7 @@ impl<'m> Reader<'m> {
         Ok(bytes)
     }
 
-    /// How many bytes are left.
+    /// The number of bytes left.
     pub(crate) fn left(&self) -> usize {
         self.rest.len()
     }
@@ -74,13 +74,13 @@ impl<'m> Reader<'m> {
         Ok(i32::from_be_bytes(bytes.try_into().expect("four bytes")))
     }
 
-    /// How many of something follow.
+    /// A number of items that follow.
     pub(crate) fn count(&mut self) -> Result<usize, SqlError> {
-        // Counts are written with all sixteen bits.
+        // Counts use all sixteen bits.
         Ok(usize::from(self.i16()? as u16))
     }
 
-    /// A text that ends with a zero.
+    /// A text terminated by a zero byte.
     pub(crate) fn text(&mut self) -> Result<&'m str, SqlError> {
         let end = self.rest.iter().position(|byte| *byte == 0);
         let end = end.ok_or_else(|| violation("a text does not end"))?;
@@ -99,37 +99,37 @@ impl<'m> Reader<'m> {
     }
 }
 
-/// What is sent to a client, until it is written.
+/// Output to a client that has not been sent.
 #[derive(Default)]
 pub(crate) struct Out {
     pub(crate) bytes: Vec<u8>,
-    /// How many bytes were sent before these.
+    /// The bytes sent before these.
     sent: u64,
-    /// Up to here are whole messages.
+    /// The end of the whole messages.
     whole: usize,
-    /// Severities of notices that the client does not want to hear of.
+    /// Severities of notices that the client does not want.
     kept_quiet: &'static [&'static str],
 }
 
 impl Out {
-    /// What there is was sent.
+    /// Called after the output was sent.
     pub(crate) fn sent(&mut self) {
         self.sent += self.bytes.len() as u64;
         self.bytes.clear();
         self.whole = 0;
     }
 
-    /// From here on the client does not hear of notices of these severities.
+    /// Suppresses notices of these severities from here on.
     pub(crate) fn keep_to_itself(&mut self, severities: &'static [&'static str]) {
         self.kept_quiet = severities;
     }
 
-    /// Where the next message begins.
+    /// The position of the next message.
     pub(crate) fn mark(&self) -> u64 {
         self.sent + self.bytes.len() as u64
     }
 
-    /// Takes back what came after a mark; `false` if some of it was sent.
+    /// Removes the output after a mark; `false` if some of it was sent.
     pub(crate) fn back_to(&mut self, mark: u64) -> bool {
         let Some(length) = mark.checked_sub(self.sent) else { return false };
         self.bytes.truncate(length as usize);
@@ -137,7 +137,7 @@ impl Out {
         true
     }
 
-    /// Takes back a message that was not finished.
+    /// Removes an unfinished message.
     pub(crate) fn cut(&mut self) {
         self.bytes.truncate(self.whole);
     }
@@ -154,13 +154,13 @@ impl Out {
         self.whole = self.bytes.len();
     }
 
-    /// What its only message says that a statement has done.
+    /// The command tag of the only message, which reports a completed statement.
     pub(crate) fn tag(&self) -> &str {
         let tag = self.bytes.get(5..self.bytes.len().max(6) - 1).unwrap_or_default();
         std::str::from_utf8(tag).unwrap_or_default()
     }
 
-    /// Appends messages that were made before.
+    /// Appends prebuilt messages.
     pub(crate) fn made(&mut self, messages: &[u8]) {
         self.bytes.extend_from_slice(messages);
         self.whole = self.bytes.len();
@@ -171,7 +171,7 @@ impl Out {
         self.message(tag, |_| {});
     }
 
-    /// A step of authentication.
+    /// Appends a step of authentication.
     pub(crate) fn authentication(&mut self, step: i32, data: &[u8]) {
         self.message(b'R', |body| {
             body.extend(step.to_be_bytes());
@@ -260,12 +260,12 @@ impl Out {
         });
     }
 
-    /// How many bytes of values a row has, which it takes once more as a message.
+    /// The bytes of a row's values, which the message takes once more.
     pub(crate) fn row_bytes(values: &[Datum]) -> usize {
         values.iter().filter(|value| value.heap_bytes() > 0).map(text::format_bytes).sum()
     }
 
-    /// Makes room for so much, and not for twice as much.
+    /// Reserves exactly this number of bytes, instead of doubling.
     pub(crate) fn reserve(&mut self, bytes: usize) {
         if bytes > self.bytes.capacity() - self.bytes.len() {
             self.bytes.reserve_exact(bytes);
@@ -308,12 +308,12 @@ impl Out {
 }
 
 fn put_text(body: &mut Vec<u8>, text: &str) {
-    // A zero would end the text early.
+    // A zero byte would end the text early.
     text.split('\0').for_each(|part| body.extend_from_slice(part.as_bytes()));
     body.push(0);
 }
 
-/// A value as text; whole numbers without a detour.
+/// Appends a value as text; integers take a fast path.
 fn put_value(body: &mut Vec<u8>, value: &Datum, ty: SqlType, zone: &Zone) {
     match (value, ty) {
         (Datum::Int(number), ty) if ty.is_integer() => {
@@ -329,13 +329,14 @@ fn put_value(body: &mut Vec<u8>, value: &Datum, ty: SqlType, zone: &Zone) {
     }
 }
 
-/// The formats of a result's columns: none: all text; one: for all; otherwise one each.
+/// The formats of a result's columns. No format means text for all; one applies to all; otherwise
+/// there is one per column.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Formats {
     count: usize,
-    /// The format of all, unless they differ.
+    /// The common format, unless they differ.
     binary: bool,
-    /// Each one's, if they differ.
+    /// The format of each column, if they differ.
     each: Vec<bool>,
 }
 
@@ -360,7 +361,7 @@ impl Formats {
         Ok(formats)
     }
 
-    /// All in their binary form.
+    /// The binary format for all columns.
     pub(crate) fn binary() -> Formats {
         Formats { count: 1, binary: true, each: Vec::new() }
     }
@@ -368,7 +369,7 @@ impl Formats {
     pub(crate) fn is_binary(&self, at: usize) -> bool {
         match self.each.get(at) {
             Some(binary) => *binary,
-            // Several formats say nothing of the columns beyond them, so those are text.
+            // Columns beyond several given formats are text.
             None => self.binary && (self.count == 1 || at < self.count),
         }
     }

@@ -1,4 +1,4 @@
-//! ALTER TABLE: columns that come, go, change and are renamed.
+//! ALTER TABLE: adds, drops, alters and renames columns.
 
 use super::{folded, in_one_order};
 use crate::ddl::Definer;
@@ -58,7 +58,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// A table as it is now, and the place of a column.
+    /// The current table, and the index of a column.
     fn table_with(&self, table: u32, column: &str) -> Result<(Arc<Table>, Vec<usize>), SqlError> {
         let table = self.catalog().table_numbered(table)?.clone();
         let at = table.column(column)?;
@@ -81,13 +81,13 @@ impl Definer<'_> {
         }
         self.check_conditions(&Table { checks: new.checks.clone(), ..with_column(table, &new) })?;
         let catalog = self.catalog();
-        // It is assigned to the column, so a text that is too long is not cut.
+        // The value is assigned to the column, so a text that is too long is not truncated.
         let shown = catalog.type_shown(ty.without_modifier());
         let is_constrained =
             new.column.domain.as_ref().is_some_and(|domain| catalog.is_constrained(domain));
         let value = match new.column.default_or_domain() {
             None if is_constrained => {
-                // Where there are rows, NULL must be a value of the domain.
+                // If there are rows, the domain must accept NULL.
                 return self.add_drawn(table, new, &format!("SELECT NULL::{shown}"));
             }
             None => Datum::Null,
@@ -105,7 +105,8 @@ impl Definer<'_> {
                 }
                 let found = self.values(&query, &catalog);
                 if is_constrained {
-                    // What does not fit the base type is refused even if there are no rows; what a domain refuses is not.
+                    // A default that does not fit the base type is refused even without rows; one
+                    // that the domain refuses is not.
                     match found {
                         Ok(mut found) => {
                             drop(convert(found.pop().unwrap_or(Datum::Null), ty, false)?)
@@ -120,7 +121,7 @@ impl Definer<'_> {
         };
         let value = convert(value, ty, false)?;
         if value.is_null() && new.column.not_null {
-            // Right if there are no rows; the first one is shown in the error.
+            // Correct if there are no rows. Otherwise the error shows the first one.
             self.backend.lock_definition(table)?;
             return self.rebuild(
                 table,
@@ -137,7 +138,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Adds a column with a value for each row, drawn by a query.
+    /// Adds a column whose value is computed for each row by a query.
     fn add_drawn(
         &mut self,
         table: &Arc<Table>,
@@ -159,7 +160,7 @@ impl Definer<'_> {
         table: &Arc<Table>,
         (if_exists, cascade): (bool, bool),
     ) -> Result<(), SqlError> {
-        // An operation before this one may have changed the table.
+        // An earlier operation may have changed the table.
         let table = self.catalog().table_numbered(table.oid)?.clone();
         let name = folded(name);
         let at = match table.column(&name) {
@@ -195,9 +196,9 @@ impl Definer<'_> {
         }
         self.drop_dependents(&what, &dependents, cascade)?;
         self.drop_owned(&table, Some(&name), cascade)?;
-        // The columns that were computed of it may have gone.
+        // Columns that were computed from it may have been dropped.
         let at = self.catalog().table_numbered(table.oid)?.column(&name)?;
-        // Its own default may have gone with a sequence.
+        // Its own default may have been dropped with a sequence.
         let table = self.catalog().table_numbered(table.oid)?.clone();
         let mut changed = Table::clone(&table);
         changed.columns.remove(at);
@@ -294,7 +295,8 @@ impl Definer<'_> {
                 let becomes_text =
                     column.ty.family() == Family::Text && was.family() != Family::Text;
                 if made_by.is_none() && (becomes_text || column.domain.is_some()) {
-                    // A value's text depends on the session's settings; a domain may refuse it.
+                    // The text of a value depends on the session's settings, and a domain may
+                    // refuse it.
                     made_by = Some(parse_expression(&quoted(&column.name))?);
                 }
                 if let Some(default) = column.default.as_ref().filter(|_| !column.is_generated) {
@@ -338,13 +340,13 @@ impl Definer<'_> {
                 || drawn.borrow_mut().next().ok_or_else(|| damaged("a locked table has grown"));
             return self.rebuild(table, changed, &|old| {
                 let mut values = old.to_vec();
-                // A text that is too long is not cut, as it is assigned.
+                // The value is assigned, so a text that is too long is not truncated.
                 values[at] = convert(next()?, ty, false)?;
                 Ok(values)
             });
         }
         let (from, settings) = (table.columns[at].ty, self.around.settings.clone());
-        // No text is cut, as none is where it is assigned.
+        // Texts are not truncated, as in assignments.
         let explicit = !matches!(ty.family(), Family::Text | Family::Array);
         let fill = |old: &[Datum]| {
             let mut values = old.to_vec();
@@ -363,8 +365,7 @@ impl Definer<'_> {
         define::type_of(expr, over, &self.catalog(), &self.around.budget)
     }
 
-    /// Refuses another type of a column that no assignment makes of its values, or of what USING
-    /// says.
+    /// Refuses a new type to which the column's values, or those of USING, have no assignment cast.
     fn check_assignable(
         &self,
         (name, was): (&str, SqlType),
@@ -390,7 +391,7 @@ impl Definer<'_> {
         Err(SqlError::new(code::DATATYPE_MISMATCH, message).hint(hint))
     }
 
-    /// Refuses another type of a column that a foreign key has, or refers to.
+    /// Refuses a new type for a column in a foreign key or referenced by one.
     fn check_not_linked(&self, table: &Table, at: usize) -> Result<(), SqlError> {
         let catalog = self.catalog();
         let own = table.foreign_keys.iter().find(|key| key.columns.contains(&at));
@@ -405,7 +406,7 @@ impl Definer<'_> {
         }
     }
 
-    /// Refuses another type of a column that others are computed of.
+    /// Refuses a new type for a column that generated columns depend on.
     fn check_not_computed_of(&self, table: &Arc<Table>, at: usize) -> Result<(), SqlError> {
         let others = define::computed_of(table, at, &self.catalog(), &self.around.budget)?;
         let Some(&other) = others.first() else { return Ok(()) };
@@ -415,7 +416,7 @@ impl Definer<'_> {
             .detail(format!("Column \"{own}\" is used by generated column \"{other}\".")))
     }
 
-    /// Refuses another type of a column that a view looks at.
+    /// Refuses a new type for a column that a view uses.
     fn check_not_looked_at(&self, table: &Table, at: usize) -> Result<(), SqlError> {
         let catalog = self.catalog();
         let mut users = catalog.users(table.oid).filter(|(_, used)| used.looked_at.contains(&at));
@@ -454,12 +455,12 @@ impl Definer<'_> {
     }
 }
 
-/// True if a value was none of a domain.
+/// True if a value violates a domain.
 fn is_of_domain(error: &SqlError) -> bool {
     matches!(error.code, code::CHECK_VIOLATION | code::NOT_NULL_VIOLATION)
 }
 
-/// A column of a table has gone: foreign keys and views have those behind it one place before.
+/// Shifts the column indices of foreign keys and views after a column was dropped.
 fn close_gap(catalog: &mut Catalog, table: u32, gone: usize) {
     catalog.views.change(|view| {
         if view.uses.iter().all(|used| used.oid != table) {
@@ -467,7 +468,7 @@ fn close_gap(catalog: &mut Catalog, table: u32, gone: usize) {
         }
         let mut view = View::clone(view);
         for used in view.uses.iter_mut().filter(|used| used.oid == table) {
-            // One that came later is not known to the view.
+            // The view does not know columns that were added later.
             if gone < used.columns.len() {
                 used.columns.remove(gone);
                 let place = |at: &usize| at - usize::from(*at > gone);
@@ -505,7 +506,7 @@ fn with_column(table: &Table, new: &NewColumn) -> Table {
     changed
 }
 
-/// The table with one more column, and its conditions.
+/// The table with one more column and its conditions.
 fn with(table: &Table, new: NewColumn) -> Table {
     let mut changed = Table::clone(table);
     changed.columns.push(new.column);

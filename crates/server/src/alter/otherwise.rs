@@ -1,4 +1,4 @@
-//! ALTER, in the forms that have [statements of their own](isomer_sql::parse::AlterChange).
+//! ALTER in the forms with [statements of their own](isomer_sql::parse::AlterChange).
 
 use super::in_one_order;
 use crate::ddl::Definer;
@@ -59,7 +59,7 @@ impl Definer<'_> {
         }
     }
 
-    /// ALTER TABLE, of a view or a sequence: it renames them too.
+    /// ALTER TABLE on a view or a sequence, which it can rename.
     pub(super) fn alter_other_relation(
         &mut self,
         named: &Named,
@@ -105,7 +105,7 @@ impl Definer<'_> {
         })
     }
 
-    /// The text of other views calls the column what it did.
+    /// The texts of other views keep the old name of the column.
     fn rename_view_column(&mut self, named: &Named, from: &str, to: &str) -> Result<(), SqlError> {
         let mut view = View::clone(self.view(named)?.as_ref());
         if view.columns.iter().any(|(other, _)| other == to) {
@@ -151,7 +151,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Says when a foreign key is checked. What is not said is as if the key were made so.
+    /// Sets when a foreign key is checked. An omitted option gets the default of a new key.
     fn alter_constraint(
         &mut self,
         table: &Arc<Table>,

@@ -1,9 +1,11 @@
-//! ALTER TABLE: rows that are written anew, in a table of the store that takes the place of the old one.
+//! ALTER TABLE: rewrites rows into a store table that replaces the old one.
 //!
-//! They are written by commits of their own, those of the transaction itself too: nobody sees the table before that
-//! has committed. A transaction that sees only what was before the last of these is refused
-//! when it reads the table ([`Engine::is_filled_after`](crate::engine::Engine::is_filled_after)), as it would find it
-//! empty. PostgreSQL lets ALTER TABLE wait for those who have read the table, and shows the others an empty one.
+//! The rows are written by commits of their own, including those of the transaction itself: other
+//! sessions see the table only after that transaction has committed. A transaction whose snapshot
+//! is older than the last of these commits would find the table empty, so it is refused when it
+//! reads the table ([`Engine::is_filled_after`](crate::engine::Engine::is_filled_after)).
+//! PostgreSQL instead lets ALTER TABLE wait for transactions that have read the table, and shows an
+//! empty one to the others.
 
 use crate::ddl::Definer;
 use crate::engine::values_of;
@@ -15,15 +17,15 @@ use isomer_sql::system::row_id_sequence;
 use isomer_sql::{SqlError, code};
 use std::sync::Arc;
 
-/// Rows are written so many at a time.
+/// The rows per commit.
 const BATCH_ROWS: usize = 20_000;
 
-/// For each old row, the values of the new one.
+/// Computes the values of a new row from those of the old one.
 type Filled<'f> = &'f dyn Fn(&[Datum]) -> Result<Vec<Datum>, SqlError>;
 
 impl Definer<'_> {
-    /// Puts a table in the place of another, which is locked, with its rows as `fill` makes them, and its indexes
-    /// anew. Columns that were added to the old one are columns as all others in the new one.
+    /// Replaces a table, which is locked, by one with the rows that `fill` makes, and with new
+    /// indexes. Columns that were added to the old one become ordinary columns of the new one.
     pub(super) fn rebuild(
         &mut self,
         old: &Arc<Table>,
@@ -42,7 +44,7 @@ impl Definer<'_> {
         self.refill(old, &new, fill)?;
         engine.set_filled(new.id)?;
         self.backend.txn.look_again();
-        // Values may be others now, so it is not enough that the rows were right before.
+        // Values may have changed, so they are checked again.
         self.check_domains(old, &new)?;
         self.check_rows(&new, &new.checks.clone())?;
         for index in kept {
@@ -66,7 +68,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Refuses rows whose columns are of a domain by now, or of another one, and have values that it refuses.
+    /// Refuses rows with values that violate the new domains of their columns.
     fn check_domains(&mut self, old: &Table, new: &Table) -> Result<(), SqlError> {
         let mut catalog = Catalog::clone(&self.catalog());
         catalog.tables.insert(Arc::new(new.clone()));
@@ -93,7 +95,7 @@ impl Definer<'_> {
             let values = values_of(old, key, row)?;
             let mut filled = fill(&values[..old.columns.len()])?;
             if !new.has_key() {
-                // Those of a table that had a key get one now.
+                // The rows of a table that had a key get row ids now.
                 let own = values.get(old.columns.len()).and_then(Datum::as_int);
                 let id = own.unwrap_or(last_id + 1);
                 filled.push(Datum::Int(id));

@@ -1,24 +1,25 @@
 //! COPY in the format csv.
 //!
 //! ```text
-//!   7,"Kim ""the swift""",,""<newline>      a quote inside of quotes is escaped; nothing is NULL, "" is empty
+//!   7,"Kim ""the swift""",,""<newline>      a quote in quotes is escaped; NULL, then an empty text
 //! ```
 //!
-//! Quotes may begin and end anywhere in a field; between them, what stands between columns or rows is part of the value.
+//! Quotes may begin and end anywhere in a field. Between them, delimiters and ends of lines are
+//! part of the value.
 
 use isomer_sql::datum::Datum;
 use isomer_sql::statement::Copy;
 use isomer_sql::zone::Zone;
 use isomer_sql::{SqlError, SqlType, code, text};
 
-/// The signs that stand around a value, and before such a sign inside of it.
+/// The quote character, and the character that escapes it inside of quotes.
 #[derive(Clone, Copy)]
 pub(super) struct Quotes {
     pub(super) quote: char,
     pub(super) escape: char,
 }
 
-/// Where in a record a search for its end has come to.
+/// The state of a search for the end of a record.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Place {
     quoted: bool,
@@ -26,7 +27,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Goes past a byte: true if the record ends with it.
+    /// Consumes a byte; true if the record ends with it.
     pub(super) fn ends(&mut self, byte: u8, quotes: Option<Quotes>) -> bool {
         let Some(Quotes { quote, escape }) = quotes else { return byte == b'\n' };
         let (quote, escape) = (quote as u8, escape as u8);
@@ -36,7 +37,7 @@ impl Place {
         if self.quoted && byte == escape && escape != quote {
             self.escaped = true;
         } else if byte == quote {
-            // One that is doubled ends the quotes, and begins them again.
+            // A doubled quote ends the quotes and begins them again.
             self.quoted = !self.quoted;
         }
         byte == b'\n' && !self.quoted
@@ -48,10 +49,10 @@ impl Place {
     }
 }
 
-/// The fields of a record; none is one that stands for NULL.
+/// The fields of a record; `None` stands for NULL.
 ///
 /// # Errors
-/// 22P04 if quotes have no end.
+/// 22P04 if a quote is not closed.
 pub(super) fn fields(
     record: &str,
     copy: &Copy,
@@ -85,7 +86,7 @@ pub(super) fn fields(
     Ok(fields)
 }
 
-/// Appends a field, in quotes if it needs them; `alone` if there is no other in its record.
+/// Appends a field, quoted if necessary; `alone` if it is the only one of its record.
 pub(super) fn put(value: &str, copy: &Copy, quotes: Quotes, alone: bool, body: &mut Vec<u8>) {
     let Quotes { quote, escape } = quotes;
     let special =

@@ -1,37 +1,38 @@
 //! COPY in the format binary.
 //!
 //! ```text
-//!   PGCOPY\n\377\r\n\0   flags   length of what else the head has      the head
-//!   2   4 00000007   -1                                                a row: how many values; of each, its bytes
-//!   -1                                                                 the end
+//!   PGCOPY\n\377\r\n\0   flags   length of header extension     the header
+//!   2   4 00000007   -1                                         a row: the number of values, and
+//!                                                               of each its length and its bytes
+//!   -1                                                          the trailer
 //! ```
 //!
-//! Values are as in the protocol ([`isomer_sql::binary`]); a length of -1 is NULL. Data come in pieces that end anywhere,
-//! so a row is read once all of it is there.
+//! Values are as in the protocol ([`isomer_sql::binary`]); a length of -1 is NULL. Data arrive in
+//! pieces of any size, so a row is parsed once it is complete.
 
 use isomer_sql::datum::Datum;
 use isomer_sql::{SqlError, SqlType, binary, code};
 
 const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
-/// Of the flags, those of this half change what follows.
+/// The flags that a reader must understand.
 const CRITICAL: u32 = 0xffff_0000;
 
-/// What a reader finds.
+/// The result of reading a piece.
 pub(super) enum Found {
-    /// Not all of it is there yet.
+    /// The piece is incomplete.
     Part,
-    /// The head; it has so many bytes.
+    /// The header, and its length in bytes.
     Head(usize),
-    /// A row, and how many bytes it has.
+    /// A row, and its length in bytes.
     Row(Vec<Datum>, usize),
-    /// The end.
+    /// The trailer.
     End,
 }
 
-/// Reads the head.
+/// Parses the header.
 ///
 /// # Errors
-/// 22P04.
+/// 22P04 for an invalid header.
 pub(super) fn head(bytes: &[u8]) -> Result<Found, SqlError> {
     let known = bytes.len().min(SIGNATURE.len());
     if bytes[..known] != SIGNATURE[..known] {
@@ -51,10 +52,10 @@ pub(super) fn head(bytes: &[u8]) -> Result<Found, SqlError> {
     Ok(if bytes.len() < all { Found::Part } else { Found::Head(all) })
 }
 
-/// Reads a row of values of these types.
+/// Parses a row of values of these types.
 ///
 /// # Errors
-/// 22P04 if it has another number of values, and what a value has against its bytes.
+/// 22P04 for a wrong number of values; errors of the values' input functions.
 pub(super) fn row(
     bytes: &[u8],
     types: impl ExactSizeIterator<Item = SqlType>,
@@ -67,7 +68,7 @@ pub(super) fn row(
     if usize::try_from(count) != Ok(types.len()) {
         return Err(bad(&format!("row field count is {count}, expected {}", types.len())));
     }
-    // Nothing is read twice that is not there yet.
+    // Incomplete rows are not parsed twice.
     if !is_whole(rest, types.len())? {
         return Ok(Found::Part);
     }
@@ -87,7 +88,7 @@ pub(super) fn row(
     Ok(Found::Row(values, bytes.len() - rest.len()))
 }
 
-/// True if so many values are there.
+/// True if `count` values are complete.
 fn is_whole(mut bytes: &[u8], count: usize) -> Result<bool, SqlError> {
     for _ in 0..count {
         let Some((length, rest)) = word(bytes) else { return Ok(false) };
@@ -103,7 +104,7 @@ fn is_whole(mut bytes: &[u8], count: usize) -> Result<bool, SqlError> {
     Ok(true)
 }
 
-/// The head, as it is written.
+/// Appends the header.
 pub(super) fn put_head(body: &mut Vec<u8>) {
     body.extend(SIGNATURE);
     body.extend([0; 8]);
@@ -125,7 +126,7 @@ pub(super) fn put_row(types: &[SqlType], values: &[Datum], body: &mut Vec<u8>) {
     }
 }
 
-/// Appends the end.
+/// Appends the trailer.
 pub(super) fn put_end(body: &mut Vec<u8>) {
     body.extend((-1i16).to_be_bytes());
 }

@@ -1,7 +1,7 @@
-//! Backups of tables: of their rows, of their indexes, and of the definitions of all tables.
+//! Backups of tables: of their rows, their indexes, and the definitions of all tables.
 //!
-//! A table that is to survive the loss of a site is of no use without its definition, so what defines tables has as
-//! many backups as the table that asks for most.
+//! A table that is to survive the loss of a site needs its definition too, so the catalog's tables
+//! have at least the number of backups of any table.
 
 use super::Engine;
 use crate::backend::database;
@@ -9,11 +9,11 @@ use isomer_design::{Backups, TableId};
 use isomer_sql::SqlError;
 use isomer_sql::catalog::Table;
 
-/// The tables of the store that hold definitions have names that begin so.
+/// The prefix of the store tables that hold definitions.
 const SYSTEM: &str = "isomer_";
 
 impl Engine {
-    /// Lets a table have so many backups.
+    /// Sets the number of backups of a table.
     pub(crate) fn set_backups(&self, table: &Table, backups: Backups) -> Result<(), SqlError> {
         let mut wanted = self.database().design();
         wanted.set_backups(table.id, backups).map_err(|invalid| {
@@ -21,7 +21,7 @@ impl Engine {
             error.message = self.with_name(&wanted, table.id, error.message);
             error
         })?;
-        // Definitions first, as rows are of no use without them.
+        // Definitions first, because rows are useless without them.
         self.back_definitions(backups)?;
         for (id, _) in table.parts() {
             self.database().set_backups(id, backups).map_err(database)?;
@@ -29,7 +29,7 @@ impl Engine {
         self.back_definitions(Backups::NONE)
     }
 
-    /// A notice for a table whose backups share processes with their masters or each other.
+    /// A notice for a table whose backups share processes with their masters or with each other.
     pub(crate) fn backups_together(&self, table: &Table) -> Option<SqlError> {
         let mut parts = table.parts();
         parts.any(|(id, _)| self.database().has_backups_together(id)).then(|| {
@@ -40,7 +40,7 @@ impl Engine {
         })
     }
 
-    /// Lets a table of the store have as many backups as another.
+    /// Gives a store table the number of backups of another.
     pub(crate) fn inherit_backups(&self, from: TableId, to: TableId) -> Result<(), SqlError> {
         match self.backups_of(from) {
             Backups::NONE => Ok(()),
@@ -48,12 +48,12 @@ impl Engine {
         }
     }
 
-    /// How many backups a table of the store has.
+    /// The number of backups of a store table.
     pub(crate) fn backups_of(&self, table: TableId) -> Backups {
         self.database().design().table(table).map_or(Backups::NONE, |table| table.backups())
     }
 
-    /// Gives what defines tables as many backups as any table has, or these, if they are more.
+    /// Gives the catalog's tables the highest number of backups of any table, at least `at_least`.
     fn back_definitions(&self, at_least: Backups) -> Result<(), SqlError> {
         let design = self.database().design();
         let (system, tables): (Vec<_>, Vec<_>) =

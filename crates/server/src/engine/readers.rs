@@ -1,9 +1,9 @@
-//! Who may still read what a former catalog says.
+//! Tracks the sessions that still read by an old catalog.
 //!
-//! A statement reads the tables of the store that its plan names, and its plan is of the catalog at its beginning; a
-//! transaction that keeps its snapshot may go on with what was there then. Each session says, at a place of its own,
-//! which catalog it works with. So whoever has replaced one can tell when nobody reads by it any more, and no session
-//! waits or is counted for it.
+//! A statement reads the store tables that its plan names, and its plan belongs to the catalog at
+//! its beginning. A transaction with a fixed snapshot may keep its catalog. Each session publishes
+//! the version of its catalog in a slot of its own. A definition that has replaced a catalog can
+//! thus tell when the old one has no readers left, without locks or shared counters in sessions.
 
 use super::Engine;
 use isomer_sql::SqlError;
@@ -11,25 +11,25 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-/// Works with no catalog.
+/// The version in the slot of a session without a catalog.
 const IDLE: u64 = u64::MAX;
 
-/// The places of all sessions.
+/// The slots of all sessions.
 #[derive(Default)]
 pub(crate) struct Readers {
     all: Mutex<Vec<Weak<AtomicU64>>>,
-    /// Who waits for them.
+    /// The number of definitions that wait for readers.
     waiting: AtomicUsize,
 }
 
-/// The place of a session.
+/// The slot of a session.
 pub(crate) struct ReaderPlace(Arc<AtomicU64>);
 
-/// A session works with a catalog, until this is dropped.
+/// The use of a catalog by a session, until this is dropped.
 pub(crate) struct Reading(Arc<AtomicU64>);
 
 impl Engine {
-    /// How many definitions wait for transactions that only read, which no lock shows.
+    /// The number of definitions that wait for read-only transactions, which hold no lock.
     pub fn waiting_for_readers(&self) -> usize {
         self.readers.waiting.load(Ordering::SeqCst)
     }
@@ -44,7 +44,7 @@ impl Readers {
         ReaderPlace(place)
     }
 
-    /// Waits until nobody works with a catalog before this version, looking each time that `pause` is over.
+    /// Waits until no session uses a catalog before this version, polling after each `pause`.
     pub(crate) fn wait_until_past(
         &self,
         version: u64,
@@ -68,7 +68,7 @@ impl Readers {
 }
 
 impl ReaderPlace {
-    /// The session works with the catalog as it is.
+    /// Begins to use the current catalog.
     pub(crate) fn begin(&self, engine: &Engine) -> Reading {
         let reading = Reading(self.0.clone());
         reading.renew(engine);
@@ -77,14 +77,16 @@ impl ReaderPlace {
 }
 
 impl Reading {
-    /// It works with none, while it waits for somebody who may wait for those who read, and until it is renewed.
+    /// Uses no catalog until `renew`, for a wait that may be for a definition which waits for
+    /// readers.
     pub(crate) fn rest(&self) {
         self.0.store(IDLE, Ordering::SeqCst);
     }
 
-    /// From here on it works with the catalog as it is now.
+    /// Uses the current catalog from here on.
     pub(crate) fn renew(&self, engine: &Engine) {
-        // Whoever publishes a catalog looks at the places afterwards; so either it sees this one, or this sees it.
+        // A publisher reads the slots after it has stored its catalog. So either it sees this
+        // version, or this load sees its catalog.
         loop {
             let version = engine.catalog.load().version;
             self.0.store(version, Ordering::SeqCst);

@@ -1,13 +1,13 @@
-//! The numbers of sequences: which is the next, and that none is given twice.
+//! The values of sequences: assigns the next one, and none twice.
 //!
 //! ```text
-//!   isomer_sequence_values      sequence → the last number that may have been given, and whether it was
-//!   in memory, for each         1025 was given, and 1023 more may be without asking again
+//!   isomer_sequence_values    sequence → the last value reserved, and true if it was assigned
+//!   in memory, for each       1025 was assigned, and 1023 more can be without a write
 //! ```
 //!
-//! Numbers are taken from the table in blocks, so that one costs no write, and sequences are no hot spot; a block that
-//! was not used up when the process ended is a gap. No transaction takes a number back. Each sequence has a lock of its
-//! own, which whoever takes a block of it holds until that is written.
+//! Values are reserved in blocks, so a value costs no write and sequences are no hot spot. The
+//! rest of a block becomes a gap when the process ends. A rollback returns no value. Each sequence
+//! has its own lock, which is held while a block is reserved.
 
 use super::{Engine, damaged};
 use crate::backend::explain;
@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Numbers are taken so many at a time, unless a sequence asks for more.
+/// The values of a block, unless the sequence has a larger CACHE.
 const BLOCK: i64 = 1024;
 
 /// See the [module documentation](self).
@@ -32,14 +32,14 @@ pub(crate) struct Numbers {
     blocks: Mutex<HashMap<u32, Arc<Mutex<Block>>, FixedState>>,
 }
 
-/// What is known of a sequence's numbers.
+/// The state of a sequence in memory.
 #[derive(Default)]
 struct Block {
-    /// The last one, and whether it was given or is to be the next.
+    /// The last value, and true if it was assigned; otherwise it is the next one.
     last: Option<(i64, bool)>,
-    /// How many more may be given as they follow each other.
+    /// The number of further values that are reserved.
     left: i64,
-    /// For a sequence that goes so: increment, least, greatest.
+    /// The increment, minimum and maximum of the reservation.
     of: (i64, i64, i64),
 }
 
@@ -63,7 +63,7 @@ impl Numbers {
 }
 
 impl Engine {
-    /// The next number of a sequence.
+    /// Assigns the next value of a sequence.
     pub(crate) fn next_number(&self, sequence: &Sequence) -> Result<i64, SqlError> {
         let block = self.numbers.block(sequence.state);
         let mut block = block.lock();
@@ -76,7 +76,7 @@ impl Engine {
         if block.left > 0 && block.of == of {
             block.left -= 1;
         } else {
-            // As many as there are before it ends, or begins anew.
+            // At most the values up to the end of the sequence or its wrap-around.
             let way = if sequence.increment > 0 { sequence.max } else { sequence.min };
             let most = (i128::from(way) - i128::from(next)) / i128::from(sequence.increment);
             let more =
@@ -90,7 +90,7 @@ impl Engine {
         Ok(next)
     }
 
-    /// Makes a number the last of a sequence; or the next, if it was not given.
+    /// Sets the last value of a sequence, or the next one if `is_called` is false.
     pub(crate) fn set_number(
         &self,
         sequence: &Sequence,
@@ -104,14 +104,14 @@ impl Engine {
         Ok(())
     }
 
-    /// The last number of a sequence; or the next, if it was not given.
+    /// The last value of a sequence, or the next one with false.
     pub(crate) fn last_number(&self, sequence: &Sequence) -> Result<(i64, bool), SqlError> {
         let block = self.numbers.block(sequence.state);
         let last = block.lock().last;
         last.map_or_else(|| self.kept_number(sequence), Ok)
     }
 
-    /// The numbers of sequences that are no more.
+    /// Deletes the states of dropped sequences.
     pub(crate) fn forget_numbers(
         &self,
         states: impl IntoIterator<Item = u32>,
@@ -125,7 +125,7 @@ impl Engine {
         if rows.is_empty() { Ok(()) } else { self.write(*table, &rows) }
     }
 
-    /// Forgets the numbers of sequences that the catalog has not: what a crash has left.
+    /// Deletes the states of sequences that are not in the catalog, left over by a crash.
     pub(super) fn forget_unused_numbers(&self, catalog: &Catalog) -> Result<(), SqlError> {
         let used: BTreeSet<i64> =
             catalog.sequences.values().map(|sequence| sequence.state.into()).collect();

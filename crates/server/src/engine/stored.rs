@@ -1,35 +1,40 @@
-//! The catalog as the database keeps it: tables of its own, read at the start.
+//! The stored catalog: tables of the database itself, read at the start.
 //!
 //! ```text
 //!   isomer_catalog     kind, name → table, oid, of, constraint, definition
 //!                      'table', 'accounts' → 3, 16384, '', false, 'CREATE TABLE ..'
 //!                      'added', 'accounts' → 0, 0, '', false, '5'
 //!                      'index', 'by_owner' → 4, 16385, 'accounts', false, 'CREATE INDEX ..'
-//!                      'primary', 'accounts' → 5, 0, '', true, '' (the index of a primary key that needs one)
-//!                      'layout', 'accounts' → 6, .. (the same in another order; so with all that is of it)
-//!                      'foreign', '16384 t_of_fkey' → 0, 16390, '16384', false, '1 16384 0 s a c n v'
-//!                      'sequence', 't_id_seq' → 3 (of its table, for clients), 16386, 'id', false, '16387 AS integer ..'
-//!                      'view', 'busy' → 0, 16391, '', false, 'column .. as SELECT ..' (isomer_sql::view has all of it)
-//!                      'schema', 'app' → 0, 16392, '', false, '' (what is in it has its name and a zero byte before its own)
-//!                      'type', 'mood' → 0, 16393, '', false, 'enum ..' (isomer_sql::enums has all of it)
-//!                      'type', 'age' → 0, 16395, '', false, 'domain ..' (isomer_sql::domains has all of it)
-//!                      'comment', '16384 id' → 0, 16384, '', false, 'who it is' (of a column; '16384 ' of all of it)
-//!                      'rights', 'relation 16384' → 0, 0, '10', false, 'all ..' (of its owner; isomer_sql::rights has all of it)
-//!                      'member', '16395 16396' → 0, 0, '10', false, 'admin' (of a role; who it is; by whose grant)
+//!                      'primary', 'accounts' → 5, 0, '', true, '' (the index of a primary key)
+//!                      'layout', 'accounts' → 6, .. (the second layout; likewise its indexes)
+//!                      'foreign', '16384 t_of_fkey' → 0, 16390, '16384', false, '1 16384 0 s ..'
+//!                      'sequence', 't_id_seq' → 3 (the owning table), 16386, 'id', false,
+//!                                               '16387 AS integer ..'
+//!                      'view', 'busy' → 0, 16391, '', false, 'column .. as SELECT ..'
+//!                      'schema', 'app' → 0, 16392, '', false, '' (objects in it have names that
+//!                                               begin with its name and a zero byte)
+//!                      'type', 'mood' → 0, 16393, '', false, 'enum ..'
+//!                      'type', 'age' → 0, 16395, '', false, 'domain ..'
+//!                      'comment', '16384 id' → 0, 16384, '', false, 'who it is' (of a column;
+//!                                               '16384 ' for the table)
+//!                      'rights', 'relation 16384' → 0, 0, '10', false, 'all ..' (owner, rights)
+//!                      'member', '16395 16396' → 0, 0, '10', false, 'admin' (role, member,
+//!                                               grantor)
 //!                      'setting', 'autopilot' → 0, 0, '', false, 'auto'
 //!                      'setting', 'autopilot_processor_percent' → 0, 0, '', false, '2'
 //!                      'setting', 'site_memory' → 0, 0, '', false, '4GB'
 //!                      'unused', 'by_city' → 0, 0, '', false, ''
-//!   isomer_sequences   name → the next number that nobody has taken
+//!   isomer_sequences   name → the next value that is not reserved
 //! ```
 //!
-//! A table of the store is unused before it is made, and until it is entered as a table or an index; and again from
-//! being struck until it is dropped. So whatever a crash cuts short is found, and dropped, at the next start: an
-//! index that was being built is gone.
+//! A store table is marked unused before it is created, until it becomes the store table of a table
+//! or index, and again from its removal from the catalog until it is dropped. So leftovers of a
+//! crash are found and dropped at the next start; an index that was being built is lost.
 //!
-//! A definition is a statement of SQL, so reading the catalog is running the binder of CREATE TABLE. Of columns that
-//! were added without rows being written anew, the last ones of their table, there are the missing values besides,
-//! a line for each. The database knows the table as it was made, and its schema is completed here.
+//! A definition is stored as a statement of SQL, so reading the catalog means running the binder of
+//! CREATE TABLE. For columns that were added without rewriting rows, always the last ones of their
+//! table, the missing values follow, one per line. The database knows the schema from the table's
+//! creation; it is completed here.
 
 use super::{Engine, damaged};
 use crate::backend::database;
@@ -55,30 +60,31 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Rows of the catalog as they will be; none: there is none with this key.
+/// New rows of the catalog by key; `None` deletes a row.
 pub(crate) type Rows = Vec<(Key, Option<Vec<u8>>)>;
 
 /// The kind of a sequence.
 const SEQUENCE: &str = "sequence";
-/// The kind of a foreign key. Its name begins with the number of its table, as names of keys are each table's own.
+/// The kind of a foreign key. Its name begins with the oid of its table, because names of keys are
+/// unique only within a table.
 const FOREIGN: &str = "foreign";
 /// The kind of a view.
 const VIEW: &str = "view";
 /// The kind of a schema.
 const SCHEMA: &str = "schema";
-/// The number of a schema that is there no more, though a database begins with it.
+/// The oid in the row of a built-in schema that was dropped.
 const GONE: u32 = 0;
 /// The kind of a type.
 const TYPE: &str = "type";
-/// The kind of a comment. Its name is the number of what it is about, and the column.
+/// The kind of a comment. Its name is the oid of the object, and the column.
 const COMMENT: &str = "comment";
-/// The kind of what an object's owner is, and of the rights to it.
+/// The kind of an object's owner and rights.
 const RIGHTS: &str = "rights";
-/// The kind of a role's member.
+/// The kind of a role's membership.
 const MEMBER: &str = "member";
-/// The kind of a table of the store that nothing uses: not yet, or no more.
+/// The kind of an unused store table: not yet, or no longer in use.
 const UNUSED: &str = "unused";
-/// The settings of the whole server.
+/// The kinds of settings of the whole server.
 const AUTOPILOT: &str = "autopilot";
 const AUTOPILOT_PROCESSOR: &str = "autopilot_processor_percent";
 const SITE_MEMORY: &str = "site_memory";
@@ -145,7 +151,7 @@ impl Engine {
             let (roles, membership) = member_of(entry)?;
             catalog.members.insert(roles, membership);
         }
-        // In the order in which they were made.
+        // In the order of their creation.
         let mut foreign: Vec<&Entry> = entries.iter().filter(|one| one.kind == FOREIGN).collect();
         foreign.sort_by_key(|entry| entry.oid);
         for entry in foreign {
@@ -159,7 +165,7 @@ impl Engine {
         Ok(catalog)
     }
 
-    /// The tables that entries of these kinds are of.
+    /// The tables of entries of these kinds.
     fn read_tables(
         &self,
         (entries, catalog): (&[Entry], &Catalog),
@@ -202,7 +208,7 @@ impl Engine {
         rows.into_iter().map(|row| Entry::read(row.map_err(damaged)?)).collect()
     }
 
-    /// The mode of the autopilot that was kept last.
+    /// The stored mode of the autopilot.
     pub(super) fn kept_autopilot(&self) -> Result<Option<Mode>, SqlError> {
         self.kept(AUTOPILOT)?.map(|mode| mode.parse().map_err(damaged)).transpose()
     }
@@ -212,7 +218,7 @@ impl Engine {
         self.kept(AUTOPILOT_PROCESSOR)?.map(|percent| percent.parse().map_err(damaged)).transpose()
     }
 
-    /// How many bytes the rows of a site may take, as was kept last; without it, as many as there are.
+    /// The stored limit of the memory of a site's rows, in bytes; `None` if there is no limit.
     pub(super) fn kept_site_memory(&self) -> Result<Option<usize>, SqlError> {
         let kept = self.kept(SITE_MEMORY)?;
         kept.map_or(Ok(None), |size| read_site_memory(&size).map_err(damaged))
@@ -224,7 +230,7 @@ impl Engine {
         Ok(kept.map(|entry| entry.definition))
     }
 
-    /// Keeps the mode of the autopilot for the next start.
+    /// Stores the mode of the autopilot.
     pub(crate) fn keep_autopilot(&self, mode: Mode) -> Result<(), SqlError> {
         self.keep(AUTOPILOT, mode.to_string())
     }
@@ -234,7 +240,7 @@ impl Engine {
         self.keep(AUTOPILOT_PROCESSOR, percent.to_string())
     }
 
-    /// Keeps for the next start how many bytes the rows of a site may take.
+    /// Stores the limit of the memory of a site's rows, in bytes.
     pub(crate) fn keep_site_memory(&self, max: Option<usize>) -> Result<(), SqlError> {
         self.keep(SITE_MEMORY, show_site_memory(max))
     }
@@ -300,8 +306,9 @@ impl Engine {
         })
     }
 
-    /// The rows of the catalog that change where another one takes its place. Parts of old tables that no new one
-    /// has are unused from here on; what is being built, or is about to go, still is.
+    /// The rows of the stored catalog that change between two catalogs. Parts of old tables without
+    /// a successor become unused; an index or layout that is being built or about to be dropped
+    /// stays so.
     pub(crate) fn changed_rows(&self, difference: &Difference) -> Result<Rows, SqlError> {
         let mut rows = BTreeMap::new();
         for sequence in &difference.old_sequences {
@@ -319,7 +326,7 @@ impl Engine {
             rows.insert(key, Some(row));
         }
         for (schema, is_there) in &difference.schemas {
-            // A database begins with public, so what is written is that it has gone.
+            // The schema `public` exists from the beginning, so its removal is what is stored.
             let is_first = **schema == Namespace::public();
             let oid = if is_first { GONE } else { schema.oid };
             let entry = Entry { oid, ..Entry::new(SCHEMA, &schema.name, String::new()) };
@@ -367,7 +374,7 @@ impl Engine {
         Ok(rows.into_iter().collect())
     }
 
-    /// Puts a changed table in the place of another, for all sessions, at once.
+    /// Replaces a table by a changed one, for all sessions, at once.
     pub(crate) fn put_in_place(&self, old: &Arc<Table>, new: Arc<Table>) -> Result<(), SqlError> {
         let difference = Difference::one(old, &new);
         self.write(self.catalog_table.0, &self.changed_rows(&difference)?)?;
@@ -376,25 +383,25 @@ impl Engine {
             tables.remove(&old.full_name());
             tables.insert(new);
         });
-        // Who waits for the table has planned without it.
+        // Transactions that wait for the table have planned without the change.
         self.set_redefined(id, version);
         Ok(())
     }
 
-    /// Writes that nothing uses a table of the store: it is about to be made, or to be dropped. If neither comes
-    /// to its end, it is dropped at the next start.
+    /// Marks a store table as unused before it is created or dropped. If neither completes, it is
+    /// dropped at the next start.
     pub(super) fn mark_unused(&self, stored: &str) -> Result<(), SqlError> {
         let (key, row) = self.catalog_row(&unused(stored))?;
         self.write(self.catalog_table.0, &[(key, Some(row))])
     }
 
-    /// The table of the store is no more.
+    /// Removes the mark of a dropped store table.
     pub(super) fn forget_unused(&self, stored: &str) -> Result<(), SqlError> {
         let (key, _) = self.catalog_row(&unused(stored))?;
         self.write(self.catalog_table.0, &[(key, None)])
     }
 
-    /// Drops what the last run of the server has left half made, or half dropped.
+    /// Drops the store tables that the last run of the server left half created or half dropped.
     pub(super) fn drop_unused(&self) -> Result<(), SqlError> {
         for entry in self.entries()?.iter().filter(|entry| entry.kind == UNUSED) {
             if let Some((id, _)) = self.database().find_table(&entry.name) {
@@ -405,7 +412,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The place of a row in the catalog.
+    /// The key of a row of the catalog.
     pub(crate) fn row_of(
         &self,
         kind: &'static str,
@@ -434,7 +441,7 @@ fn sequence_of(entry: &Entry) -> Result<Sequence, SqlError> {
     Ok(sequence)
 }
 
-/// Identity columns take from their sequences, whatever these are called by now.
+/// Identity columns use their sequences, independent of the sequences' current names.
 fn set_identities(table: &mut Table, owned: &[Arc<Sequence>]) {
     for sequence in owned {
         let is_its = |owner: &&Owner| owner.is_identity && owner.table == table.oid;
@@ -446,7 +453,7 @@ fn set_identities(table: &mut Table, owned: &[Arc<Sequence>]) {
     }
 }
 
-/// The kinds of entries of a table as it is, and in another order that is kept.
+/// The kinds of entries of a table's current layout, and of another layout that is kept.
 struct Kinds {
     table: &'static str,
     added: &'static str,
@@ -462,7 +469,7 @@ const BESIDE: Kinds = Kinds {
     index: "layout index",
 };
 
-/// What is kept of a table and its indexes, but what is being built.
+/// The stored entries of a table and its indexes, without indexes that are being built.
 fn entries_of(table: &Table) -> Vec<Entry> {
     let mut entries = entries_as(&OWN, table);
     let kept = table.beside.iter().filter(|beside| beside.is_kept);
@@ -543,7 +550,7 @@ fn member_entry((role, member): (u32, u32), how: Option<Membership>) -> Entry {
     Entry { of: grantor, ..Entry::new(MEMBER, &format!("{role} {member}"), kept.to_owned()) }
 }
 
-/// A member that may let others in.
+/// The admin option of a member.
 const ADMIN: &str = "admin";
 
 fn member_of(entry: &Entry) -> Result<((u32, u32), Membership), SqlError> {
@@ -554,7 +561,7 @@ fn member_of(entry: &Entry) -> Result<((u32, u32), Membership), SqlError> {
     Ok((roles, Membership { grantor, is_admin: entry.definition == ADMIN }))
 }
 
-/// A foreign key, and the number of its table.
+/// A foreign key, and the oid of its table.
 fn foreign_key_of(entry: &Entry) -> Result<(u32, ForeignKey), SqlError> {
     let wrong =
         || damaged(format!("the catalog has no definition of foreign key {:?}", entry.name));

@@ -1,4 +1,5 @@
-//! Tables of the store, for what defines tables and indexes: made, locked, filled, read whole, forgotten.
+//! Store tables for the definitions of tables and indexes: created, locked, filled, scanned,
+//! dropped.
 
 use super::{Engine, damaged};
 use crate::backend::{database, explain};
@@ -12,11 +13,11 @@ use isomer_sql::system::row_id_sequence;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Who waits for the clock looks so often.
+/// The poll interval of waits for the clock.
 const LOOK: Duration = Duration::from_millis(1);
 
 impl Engine {
-    /// Makes a table of the store, under a name like the wanted one that is free, as one partition.
+    /// Creates a store table as one partition, under a free name similar to `wanted`.
     pub(crate) fn store_table(
         &self,
         wanted: &str,
@@ -25,7 +26,7 @@ impl Engine {
         self.store_table_at(wanted, &[(Key::min(), self.first_site())], schema)
     }
 
-    /// As [`Engine::store_table`], with these partitions: where each begins, and its master.
+    /// As [`Engine::store_table`], with these partitions, each with its first key and master.
     pub(crate) fn store_table_at(
         &self,
         wanted: &str,
@@ -46,7 +47,8 @@ impl Engine {
         Ok((id, schema))
     }
 
-    /// A site may be ahead of the clock: waits until that has come to the time at which a table was made.
+    /// Waits until the clock has reached the creation time of a table, because a site may be ahead
+    /// of it.
     fn until_readable(&self, table: TableId) -> Result<(), SqlError> {
         loop {
             let mut txn = self.gateway().begin(Isolation::ReadCommitted, Arc::default());
@@ -59,18 +61,18 @@ impl Engine {
         }
     }
 
-    /// Lets the store forget a table that nothing uses any more.
+    /// Drops a store table that is not in use any more.
     pub(crate) fn discard(&self, table: TableId, schema: &Schema) -> Result<(), SqlError> {
         self.database().drop_table(table).map_err(database)?;
-        // Or a column of a client that is called so: then there is no such sequence.
+        // A client's column may have that name too; then there is no such sequence.
         if schema.key_columns().last().is_some_and(|column| column.name.starts_with("row_id")) {
             self.set_sequence(&row_id_sequence(table), None)?;
         }
         self.forget_unused(schema.name())
     }
 
-    /// Lets the store forget tables that were made for definitions that have come to nothing. One that cannot be
-    /// dropped now is dropped at the next start.
+    /// Drops store tables of definitions that were rolled back. One that cannot be dropped now is
+    /// dropped at the next start.
     pub(crate) fn forget_made(&self, made: &[Made]) {
         self.set_dropped(made.iter().map(|made| made.id));
         for made in made {
@@ -78,15 +80,16 @@ impl Engine {
         }
     }
 
-    /// Lets the store forget a table that nothing uses any more, when those who have written to it have ended.
+    /// Drops a store table that is not in use any more, once the transactions that have written to
+    /// it have ended.
     pub(crate) fn discard_when_free(self: &Arc<Engine>, table: TableId, schema: &Arc<Schema>) {
         self.set_dropped([table]);
         self.retired.lock().push((table, schema.clone()));
         self.discard_retired();
     }
 
-    /// As [`Engine::discard_when_free`], once those who have written to the table have ended; or at once, if nobody
-    /// wants to wait for them any more.
+    /// As [`Engine::discard_when_free`], but waits for the transactions that have written to the
+    /// table, unless cancelled.
     pub(crate) fn discard_outlived(
         self: &Arc<Engine>,
         table: TableId,
@@ -99,20 +102,20 @@ impl Engine {
         self.discard_when_free(table, schema);
     }
 
-    /// Lets the store forget what nobody writes to any more.
+    /// Drops the retired store tables that have no writers any more.
     pub(crate) fn discard_retired(self: &Arc<Engine>) {
         let is_free = |table: TableId| {
             let mut txn = self.gateway().begin(Isolation::ReadCommitted, Arc::default());
             txn.lock(table, &Key::min(), LockMode::Exclusive, false).is_ok()
         };
-        // One that cannot be dropped now is tried again, or dropped at the next start.
+        // A table that cannot be dropped now is tried again, or dropped at the next start.
         self.retired
             .lock()
             .retain(|(table, schema)| !is_free(*table) || self.discard(*table, schema).is_err());
     }
 }
 
-/// The values of a row, with its row id.
+/// The values of a row, including its row id.
 pub(crate) fn values_of(table: &Table, key: &[u8], row: &[u8]) -> Result<Vec<Datum>, SqlError> {
     let values = table.schema.decode_row(key, row).map_err(damaged)?.into_iter().enumerate();
     Ok(values.map(|(at, value)| Datum::from_value(value, table.slot_type(at))).collect())

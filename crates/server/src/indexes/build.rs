@@ -1,33 +1,34 @@
-//! An index is built while writers go on; and so is another [order](isomer_sql::catalog) of a table's rows, with its
-//! indexes, which is an index that holds the rows.
+//! Builds an index while writers continue. A second [layout](isomer_sql::catalog) of a table's
+//! rows, with its indexes, is built the same way: it is an index that holds the rows.
 //!
 //! ```text
-//!   1  known       as being built: writers remove entries, and add none; nobody reads it
-//!   2  outlived    who wrote to the table before 1 has ended, so nobody writes who does not know of it
-//!   3  entered     writers maintain it, and keep to it if it is unique
-//!   4  outlived    who began before 3 has ended, so each row without an entry can be seen
-//!   5  filled      the rows that are there, some at a time: locked, looked at, entered, let go
-//!   6  checked     if it is unique, and who began before the end of 5 has ended: no two entries are alike
-//!   7  readable    entered once more, now also in the tables of the catalog
+//!   1  delete-only   writers remove entries and add none; the index is not read
+//!   2  waited        transactions that wrote to the table before 1 have ended: all writers know it
+//!   3  write-only    writers maintain it, and check it if it is unique
+//!   4  waited        transactions from before 3 have ended: each row without an entry is visible
+//!   5  filled        existing rows are copied in batches: lock, read, add an entry, unlock
+//!   6  checked       if unique: transactions from before the end of 5 have ended; no duplicates
+//!   7  public        readers use it; the stored catalog has it
 //! ```
 //!
-//! **Invariants.** What an entry says is true of its row: whoever enters or removes it has locked the row, and nobody
-//! changes a row whose entry he does not know of ([`isomer_cluster::reorder`] says why that takes 1 and 2). From the end
-//! of 5 on, each row has its entry.
+//! **Invariants.** An entry is always true for its row: a writer of the entry holds the row's lock,
+//! and no writer changes a row whose entry it does not know of ([`isomer_cluster::reorder`]
+//! explains why that takes steps 1 and 2). From the end of step 5 on, each row has its entry.
 //!
-//! **Unique.** A writer sees in 3 to 6 only the entries that are there, so two rows can become alike: one without
-//! an entry yet, and one whose writer has found none. That is why 6 looks at all of them. A writer that does find
-//! one is refused before the index is whole, as it would be afterwards.
+//! **Unique.** In steps 3 to 6 a writer sees only the entries that exist, so two rows can become
+//! equal: one without an entry yet, and one whose writer found none. That is why step 6 checks all
+//! entries. A writer that finds a duplicate is refused before the index is complete, as it would be
+//! afterwards.
 //!
-//! **Nobody waits for the builder**, but for a row that it enters just now. It waits for a row only while it has
-//! locked no other, so it is in no circle.
+//! **Writers do not wait for the builder**, except for a row that it is copying. The builder waits
+//! for a row only while it has locked no other, so it is in no deadlock.
 //!
-//! **No row is held up for long.** A writer waits for a row while a batch of the builder has it, so batches are as large
-//! as can be entered in a moment; while nobody writes to the table, it is locked as a whole and batches are larger
-//! ([`isomer_cluster::reorder`]).
+//! **No row is locked for long.** A writer waits for a row while a batch of the builder holds it,
+//! so batches are small. While the table has no writers, it is locked as a whole and batches are
+//! larger ([`isomer_cluster::reorder`]).
 //!
-//! A transaction that keeps its snapshot does not see entries younger than that: it is planned without the index
-//! ([`Catalog::seen_at`](isomer_sql::catalog::Catalog::seen_at)).
+//! A transaction with an older snapshot does not see the entries, so it is planned without the
+//! index ([`Catalog::seen_at`](isomer_sql::catalog::Catalog::seen_at)).
 
 use crate::backend::explain;
 use crate::engine::{Engine, values_of};
@@ -48,40 +49,40 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What finds its rows moved away is done so often in all.
+/// The most attempts of an action whose rows move away.
 const RUNS_MAX: usize = 10;
-/// Who is held up looks so often whether it is to go on.
+/// The poll interval of a paused builder.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How far a builder has come, for those who look on.
+/// The progress of a build, as other sessions see it.
 pub(crate) struct Build {
-    /// What is made.
+    /// The statement that is executed.
     pub(crate) statement: String,
     pub(crate) begun: Time,
-    /// What it is doing, where it does not wait.
+    /// The current activity, except for waits.
     doing: Mutex<&'static str>,
     rows: AtomicU64,
-    /// How many rows there were at the beginning, if it has counted them.
+    /// The number of rows at the beginning, if it was counted.
     all_rows: Option<u64>,
-    /// The transaction at work.
+    /// The current transaction.
     at_work: AtomicU64,
-    /// What is written for the rows, in bytes.
+    /// The bytes written so far.
     bytes: AtomicU64,
-    /// Since when rows are copied.
+    /// The time at which copying began.
     copying: Mutex<Option<Time>>,
-    /// The table whose order is to be another; none, if it is an index that is built.
+    /// The table that gets a new layout; `None` for an index.
     reorders: Option<TableId>,
     pub(crate) pace: Pace,
     cancel: Arc<CancelToken>,
 }
 
-/// How fast rows are copied, by the wish of operators.
+/// The speed of copying, as operators have set it.
 #[derive(Default)]
 pub(crate) struct Pace {
     is_paused: AtomicBool,
-    /// It waits for leave to go on.
+    /// True while it is paused.
     is_held: AtomicBool,
-    /// At most so many rows a second; zero: as many as can be.
+    /// The most rows per second; 0 for no limit.
     rows_s: AtomicU64,
 }
 
@@ -98,24 +99,24 @@ impl Pace {
         Some(self.rows_s.load(Ordering::Relaxed)).filter(|&rows_s| rows_s > 0)
     }
 
-    /// True while it waits until it may go on.
+    /// True while it is paused.
     pub(crate) fn is_held(&self) -> bool {
         self.is_held.load(Ordering::Relaxed)
     }
 }
 
 impl Build {
-    /// True if it gives this table another order.
+    /// True if it builds a new layout of this table.
     pub(crate) fn reorders(&self, table: TableId) -> bool {
         self.reorders == Some(table)
     }
 
-    /// Ends it for whoever asked for it.
+    /// Cancels the build.
     pub(crate) fn end(&self) {
         self.cancel.end(CancelReason::Asked);
     }
 
-    /// What it is doing, in words.
+    /// The current activity in words.
     pub(crate) fn state(&self, engine: &Engine) -> String {
         let waits = engine.gateway().is_waiting(self.at_work.load(Ordering::Relaxed));
         let is_held = self.pace.is_held();
@@ -140,7 +141,7 @@ impl Build {
         state
     }
 
-    /// How many seconds the copying will take still, if it goes on as so far.
+    /// The estimated remaining seconds of copying, at the speed so far.
     fn left_s(&self, engine: &Engine, rows: u64) -> Option<f64> {
         let left = self.all_rows?.checked_sub(rows).filter(|&left| left > 0 && rows > 0)?;
         let begun = (*self.copying.lock())?;
@@ -149,12 +150,12 @@ impl Build {
     }
 }
 
-/// What is filled with the rows of a table.
+/// The target that is filled with the rows of a table.
 #[derive(Clone, Copy)]
 pub(crate) enum Target<'e> {
-    /// An index, with an entry for each.
+    /// An index, with one entry per row.
     Index(&'e Index),
-    /// The table in another order. So many rows there were when they were counted.
+    /// A new layout of the table, with the number of rows at the time of counting.
     Layout(&'e Table, u64),
 }
 
@@ -167,7 +168,7 @@ impl Target<'_> {
         }
     }
 
-    /// What is entered for a row.
+    /// The entries for a row.
     fn copies(&self, table: &Table, values: &[Datum], by: &Immutable) -> Result<Copies, SqlError> {
         match self {
             Target::Index(index) => {
@@ -181,13 +182,13 @@ impl Target<'_> {
     fn unique(&self) -> Option<&Index> {
         match self {
             Target::Index(index) if index.unique => Some(index),
-            // Who writes keeps to the constraints of the table as it is.
+            // Writers check the constraints of the current layout.
             _ => None,
         }
     }
 }
 
-/// The statement that keeps a table in an order.
+/// The statement that gives a table this layout.
 pub(crate) fn sharding(layout: &Table) -> String {
     let by = layout.shard_by().map_or("DEFAULT".to_owned(), |columns| format!("({columns})"));
     format!("ALTER TABLE {} SHARD BY {by}", quoted(&layout.name))
@@ -200,7 +201,7 @@ fn adding_key(layout: &Table) -> String {
     format!("ALTER TABLE {} ADD PRIMARY KEY ({names})", quoted(&layout.name))
 }
 
-/// Fills something from a table. See the [module documentation](self).
+/// Fills an index or layout from a table. See the [module documentation](self).
 pub(crate) struct Builder<'e> {
     engine: &'e Arc<Engine>,
     table: &'e Table,
@@ -243,7 +244,7 @@ impl<'e> Builder<'e> {
         Builder { engine, table, target, cancel, by, build }
     }
 
-    /// Fills an index that all who begin maintain, so that it has each row of the table.
+    /// Fills an index that all new transactions maintain, so that it has an entry for each row.
     pub(crate) fn build(&self) -> Result<(), SqlError> {
         self.outlive_writers()?;
         self.fill()?;
@@ -253,17 +254,17 @@ impl<'e> Builder<'e> {
         again(|| self.check(&mut self.begin()))
     }
 
-    /// What is done from here on, for those who look on.
+    /// Sets the current activity.
     pub(crate) fn now(&self, doing: &'static str) {
         *self.build.doing.lock() = doing;
     }
 
-    /// How fast it is to be.
+    /// The speed of copying.
     pub(crate) fn pace(&self) -> &Pace {
         &self.build.pace
     }
 
-    /// Waits until it may go on.
+    /// Waits while paused.
     pub(crate) fn await_leave(&self) -> Result<(), SqlError> {
         let pace = &self.build.pace;
         let mut waited = Ok(());
@@ -275,7 +276,7 @@ impl<'e> Builder<'e> {
         waited
     }
 
-    /// Enters all rows that are there.
+    /// Copies all rows.
     fn fill(&self) -> Result<(), SqlError> {
         let mut copying = Copying::new(false);
         loop {
@@ -286,7 +287,7 @@ impl<'e> Builder<'e> {
         }
     }
 
-    /// Enters some rows; how many nanoseconds it took.
+    /// Copies a batch of rows; also returns its duration in nanoseconds.
     pub(crate) fn copy(&self, batch: &Batch) -> Result<(Copied, u64), SqlError> {
         self.cancel.over().map_or(Ok(()), |why| Err(limits::ended(why)))?;
         let begun = limits::now();
@@ -298,7 +299,7 @@ impl<'e> Builder<'e> {
         Ok((copied, ns))
     }
 
-    /// What was copied, and how many bytes that takes.
+    /// Copies a batch once; also returns the bytes written.
     fn copy_once(&self, batch: &Batch) -> Result<(Copied, u64), SqlError> {
         let mut txn = self.begin();
         if let Some(key) = &batch.waits_for {
@@ -319,7 +320,7 @@ impl<'e> Builder<'e> {
         Ok((copied, bytes))
     }
 
-    /// Refuses two entries that are alike, in an index that is unique and whole.
+    /// Refuses duplicate entries in a complete unique index.
     pub(crate) fn check(&self, txn: &mut OpenTransaction) -> Result<(), SqlError> {
         let Some(index) = self.target.unique() else { return Ok(()) };
         let (mut before, mut found) = (None, Ok(None));
@@ -351,7 +352,7 @@ impl<'e> Builder<'e> {
         Err(SqlError::new(code::UNIQUE_VIOLATION, message).detail(detail))
     }
 
-    /// Waits until those have ended who have written to the table until now.
+    /// Waits for all transactions that have written to the table until now.
     pub(crate) fn outlive_writers(&self) -> Result<(), SqlError> {
         self.begin().wait_for_holders(self.table.id, &Key::min()).map_err(explain)
     }
@@ -364,7 +365,7 @@ impl<'e> Builder<'e> {
     }
 }
 
-/// Does something again whose rows have moved away meanwhile.
+/// Repeats an action whose rows have moved away, up to `RUNS_MAX` times.
 fn again<T>(act: impl Fn() -> Result<T, SqlError>) -> Result<T, SqlError> {
     let mut done = act();
     for _ in 1..RUNS_MAX {

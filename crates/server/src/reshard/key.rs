@@ -1,21 +1,23 @@
-//! ALTER TABLE .. ADD PRIMARY KEY of a table that has rows, while it is used.
+//! ALTER TABLE .. ADD PRIMARY KEY on a table with rows, while it is in use.
 //!
-//! The rows are in the order of their row ids, and are to be in that of the key. So it is a change of order like that
-//! of a [shard key](super), with one thing more to see to: the key must be one, over rows that are not in its order yet.
+//! The rows are sorted by row id and have to be sorted by the key. So this is a change of layout
+//! like that for a [shard key](super), with one addition: the key must be unique over rows that are
+//! not in its order yet.
 //!
 //! ```text
-//!   surveyed    23502 if there is NULL in a column of the key
-//!   guarded     a unique index over its columns is built, as CREATE UNIQUE INDEX builds one: 23505 if it cannot be
-//!   built       the other order; who writes keeps to the index, so no two rows meet at one place there
-//!   switched    the place of a row says now that it is the only one; the index goes with the old order
+//!   surveyed    23502 if a column of the key contains NULL
+//!   guarded     builds a unique index over its columns, like CREATE UNIQUE INDEX: 23505 on failure
+//!   built       the new layout; writers check the index, so no two rows get the same row key
+//!   switched    the row key enforces uniqueness from now on; the index is dropped
 //! ```
 //!
-//! **Who is refused.** A duplicate that is there ends the statement, and the table is as it was. Of a duplicate that
-//! comes meanwhile, its writer is refused, if the builder has been at the other row; else the statement ends. So it is
-//! with NULL: before the order is built, the statement ends; from then on, its writer is refused.
+//! **Duplicates.** An existing duplicate ends the statement, and the table stays as it was. If a
+//! duplicate is written meanwhile, its writer is refused if the builder has already copied the
+//! other row; otherwise the statement ends. It is similar for NULL: before the layout is built, the
+//! statement ends; from then on, the writer is refused.
 //!
-//! In a block, and beside other operations, the table is [rebuilt under a lock](crate::alter), as these are to be done
-//! or undone together.
+//! In a block, and together with other operations, the table is [rebuilt under a
+//! lock](crate::alter), because all operations must succeed or fail together.
 
 use super::{Resharding, Survey, Wanted, Wishes};
 use crate::alter::{check_key, folded, in_one_order};
@@ -31,7 +33,7 @@ use sqlparser::ast::{ObjectName, PrimaryKeyConstraint, TableConstraint};
 use std::sync::Arc;
 
 impl Engine {
-    /// Carries out ALTER TABLE .. ADD PRIMARY KEY, as a transaction of its own.
+    /// Executes ALTER TABLE .. ADD PRIMARY KEY as a transaction of its own.
     pub(crate) fn add_key(
         self: &Arc<Engine>,
         table: &ObjectName,
@@ -76,7 +78,7 @@ impl Resharding<'_> {
         self.build((&guarded, table), layout, survey.rows, wishes)
     }
 
-    /// Gives a table the unique index that sees to it that the key is one.
+    /// Gives a table the unique index that enforces the key.
     fn guard(&mut self, table: &Arc<Table>, wanted: &Wanted) -> Result<Arc<Table>, SqlError> {
         let (engine, without_turn) = (self.engine, self.alone.savepoint());
         engine.take_turn(&mut self.alone, self.cancel)?;

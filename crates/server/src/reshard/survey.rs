@@ -1,9 +1,9 @@
-//! What there is to move, and where it would go: found before anything is written.
+//! Surveys the rows to move and their new partitions, before anything is written.
 //!
-//! One pass over the rows counts them, looks for NULL in their new places, and takes a sample. The sample, sorted by the
-//! new order, is cut into as many parts as the table has partitions; a part goes where most of its rows are already,
-//! with no site getting more than its share ([`Placement::balanced`], Morphus, section 3.2). Rows that have the shard
-//! key in common stay together, as long as nobody splits them.
+//! One pass over the rows counts them, looks for NULL in the new row key, and takes a sample. The
+//! sample, sorted in the new order, is cut into the table's number of partitions. Each part goes to
+//! the site that has most of its rows, with no site above its share ([`Placement::balanced`],
+//! Morphus, section 3.2). Rows with the same shard key stay together until the partition is split.
 
 use super::nulls;
 use crate::backend::{FULL, explain};
@@ -18,42 +18,42 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Of a page so many rows are looked at in one snapshot.
+/// The rows of a page, which is read in one snapshot.
 const PAGE_ROWS: usize = 10_000;
-/// The sample has at most so many rows, and half as many at least if there are so many.
+/// The most rows of the sample. It has at least half of that if the table has.
 const SAMPLE_MAX: usize = 8_192;
-/// Different values are counted up to this.
+/// The most distinct values that are counted.
 const VALUES_MAX: usize = 10_000;
 
-/// A table's rows as they would be in another order.
+/// A table's rows in another layout.
 pub(super) struct Survey {
     pub(super) rows: u64,
-    /// Where the partitions begin, and their masters.
+    /// The first keys of the partitions, and their masters.
     pub(super) partitions: Vec<(Key, SiteId)>,
     place: Vec<usize>,
     shard: Vec<usize>,
-    /// For each column of the place, in how many rows it is NULL.
+    /// For each column of the row key, the number of rows in which it is NULL.
     nulls: Vec<u64>,
-    /// How many partitions the table has now.
+    /// The current number of partitions.
     partitions_now: usize,
-    /// How many different values the shard key has; none: very many.
+    /// The number of distinct values of the shard key; `None` if above `VALUES_MAX`.
     values: Option<usize>,
-    /// The part of the rows that has its most frequent value, in the sample.
+    /// The share of the sample with its most frequent shard key.
     largest: f64,
-    /// The part of the rows that changes its site.
+    /// The share of the rows that change their site.
     moved: f64,
-    /// What keys and rows take, in bytes, and the part of them that each site is to have.
+    /// The total bytes of keys and rows, and the share of each site.
     bytes: u64,
     parts: Vec<(SiteId, f64)>,
 }
 
-/// A row of the sample: its place in the new order, how many bytes of that are its shard key, and where it is now.
+/// A sampled row: its new row key, the length of the shard key in it, and its current site.
 type Sampled = (Key, usize, SiteId);
 
 /// The pass over the rows.
 struct Pass<'t> {
     table: &'t Table,
-    /// The table in the new order, for the encoding of places.
+    /// The schema of the new layout, for encoding row keys.
     schema: Schema,
     place: Vec<usize>,
     shard: &'t [usize],
@@ -62,7 +62,7 @@ struct Pass<'t> {
     nulls: Vec<u64>,
     values: BTreeSet<Key>,
     sample: Vec<Sampled>,
-    /// One in so many rows is in the sample.
+    /// One in this many rows is sampled.
     step: u64,
 }
 
@@ -112,8 +112,8 @@ impl Survey {
         })
     }
 
-    /// Refuses an order for which a site has not the memory. What indexes and versions take beside keys and rows is not
-    /// counted here; a site refuses what it has no room for, and the change is undone then.
+    /// Refuses a layout for which a site lacks memory. Indexes and versions are not counted here;
+    /// if a site refuses them later, the change is undone.
     pub(super) fn check_room(&self, engine: &Engine, table: &Table) -> Result<(), SqlError> {
         for report in engine.database().sites() {
             let part = self.parts.iter().find(|(site, _)| *site == report.site);
@@ -133,13 +133,14 @@ impl Survey {
         Ok(())
     }
 
-    /// Refuses rows that have no place in the new order.
+    /// Refuses rows with NULL in the new row key.
     pub(super) fn check(&self, table: &Table) -> Result<(), SqlError> {
         let found = self.nulls.iter().zip(&self.place).find(|(count, _)| **count > 0);
         found.map_or(Ok(()), |(count, &at)| Err(nulls(table, at, *count)))
     }
 
-    /// Refuses a key that has fewer values than the table has partitions: some would be left without rows.
+    /// Refuses a key with fewer values than the table has partitions, because some partitions would
+    /// stay empty.
     pub(super) fn check_values(&self, table: &Table) -> Result<(), SqlError> {
         let few = self.values.filter(|&values| values < self.partitions_now);
         let (Some(values), false) = (few, self.shard.is_empty() || self.rows == 0) else {
@@ -160,13 +161,13 @@ impl Survey {
             .hint("FORCE shards the table by it all the same, in fewer partitions."))
     }
 
-    /// The columns of the shard key.
+    /// The names of the shard key's columns.
     fn names(&self, table: &Table) -> String {
         let names = self.shard.iter().map(|&at| quoted(&table.columns[at].name));
         names.collect::<Vec<_>>().join(", ")
     }
 
-    /// What there is to say about it.
+    /// Notices about the new layout.
     pub(super) fn notices(&self, table: &Table) -> Vec<String> {
         let key = match self.shard.is_empty() {
             true => "without a shard key".to_owned(),
@@ -189,7 +190,8 @@ impl Survey {
         {
             said.push(format!("{key} there are few values: {values} different ones"));
         }
-        // They stay together, so their site has at least that part of the load.
+        // Rows with equal shard keys stay together, so their site gets at least that share of the
+        // load.
         if has_key && self.largest > 0.5 {
             let percent = 100.0 * self.largest;
             said.push(format!(
@@ -256,7 +258,7 @@ impl Pass<'_> {
         let place = self.schema.encode_key(&place).map_err(damaged)?;
         self.sample.extend(site().map(|site| (place, shard_bytes, site)));
         if self.sample.len() > SAMPLE_MAX {
-            // Every second one, so that it is one in twice as many.
+            // Keeps every second row, for twice the step.
             let mut at = 0_usize;
             self.sample.retain(|_| {
                 at += 1;
@@ -268,13 +270,13 @@ impl Pass<'_> {
     }
 }
 
-/// How often the most frequent value of the shard key is in a sorted sample.
+/// The count of the most frequent shard key in a sorted sample.
 fn most_frequent(sample: &[Sampled]) -> usize {
     let shard = |one: &Sampled| one.0.as_bytes()[..one.1].to_vec();
     sample.chunk_by(|a, b| shard(a) == shard(b)).map(<[_]>::len).max().unwrap_or(0)
 }
 
-/// The part of a sorted sample that each site is to have.
+/// The share of a sorted sample at each site.
 fn parts(partitions: &[(Key, SiteId)], sample: &[Sampled]) -> Vec<(SiteId, f64)> {
     let mut parts: Vec<(SiteId, f64)> = Vec::new();
     for (at, (start, site)) in partitions.iter().enumerate() {
@@ -289,7 +291,8 @@ fn parts(partitions: &[(Key, SiteId)], sample: &[Sampled]) -> Vec<(SiteId, f64)>
     parts
 }
 
-/// Partitions for a sorted sample, as many as the table has, and the part of the rows that changes its site.
+/// The partitions for a sorted sample, in the table's number, and the share of the rows that change
+/// their site.
 fn cut(
     engine: &Engine,
     table: &Table,
@@ -300,7 +303,7 @@ fn cut(
     let masters: Vec<SiteId> = found.partitions().iter().map(|(_, at)| at.master).collect();
     let sites: Vec<SiteId> = masters.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
     let parts = masters.len();
-    // Each part begins with a value of the shard key; the first with the first place that there is.
+    // Each part begins with a value of the shard key; the first begins with the lowest key.
     let begin = |part: usize| {
         let (place, shard_bytes, _) = &sample[part * sample.len() / parts];
         let bytes =

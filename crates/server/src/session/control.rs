@@ -83,7 +83,7 @@ impl Session {
         }
     }
 
-    /// A block that has done nothing yet begins again, otherwise isolated.
+    /// Restarts a block without statements in other modes.
     fn change_modes(&mut self, modes: Modes) -> Result<(), SqlError> {
         let has_savepoints = !self.savepoints.is_empty();
         let old = self.backend();
@@ -118,8 +118,8 @@ impl Session {
         })
     }
 
-    /// Users are no part of a transaction. What was done before takes effect first; a block goes on
-    /// with a new transaction, and its client is told.
+    /// Users are not transactional. Commits earlier work first; a block continues with a new
+    /// transaction, and its client gets a notice.
     pub(super) fn commit_before_user(&mut self, out: &mut Out) -> Result<(), SqlError> {
         if !self.in_block {
             return self.end_implicit();
@@ -137,7 +137,7 @@ impl Session {
         Ok(())
     }
 
-    /// Commits, and remembers where that was.
+    /// Commits, and remembers the sites of the commit.
     pub(super) fn commit(&mut self, backend: Backend) -> Result<(), SqlError> {
         self.commit_as(backend, self.settings.is_asynchronous())
     }
@@ -158,7 +158,7 @@ impl Session {
         let failed = std::mem::replace(&mut self.failed, false);
         self.in_block = false;
         self.modes = Modes::default();
-        // As the block has it, if that is its own.
+        // The setting within the block, if the block has changed it.
         let is_asynchronous = self.settings.is_asynchronous();
         self.end_settings(commits && !failed, out);
         self.savepoints.clear();

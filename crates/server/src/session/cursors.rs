@@ -1,21 +1,22 @@
 //! Cursors: the rows of a query, shown a few at a time, forward and backward.
 //!
 //! ```text
-//!   place     0     1     2     3     4        three rows; 0 is before the first, 4 behind the last
+//!   place     0     1     2     3     4      three rows; 0 is before the first, 4 after the last
 //!                   a     b     c
 //!   FETCH 2         a     b                    at 2
-//!   FETCH 2                     c              at 4: one more was asked for than there is
+//!   FETCH 2                     c              at 4: only one row was left
 //!   FETCH PRIOR                 c              at 3
 //! ```
 //!
-//! All rows are found when the cursor is declared, in the memory of the session, so they are those of that moment, and
-//! all of them can be shown in any order. A cursor ends with its transaction, or with the savepoint behind which it was
-//! declared; WITH HOLD it is there until it is closed, once its transaction has committed.
+//! All rows are computed when the cursor is declared, in the memory of the session. So they are
+//! consistent with that moment and can be shown in any order. A cursor ends with its transaction,
+//! or with the savepoint after which it was declared. With WITH HOLD it stays until it is closed,
+//! once its transaction has committed.
 //!
-//! The protocol describes and closes a cursor as it does a portal.
+//! The protocol describes and closes a cursor like a portal.
 //!
-//! Left out: WHERE CURRENT OF; what FETCH finds in a portal of the protocol, and Execute in a cursor; a cursor whose rows are found as they are
-//! asked for, and so an error that comes with the row that has it.
+//! Left out: WHERE CURRENT OF; FETCH from a portal of the protocol, and Execute on a cursor; lazy
+//! evaluation, and so an error at the row that causes it.
 
 use super::{Call, Flush, PlanAgain, Session};
 use crate::wire::{Formats, Out};
@@ -30,7 +31,7 @@ use isomer_sql::{SqlError, code};
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// A session may have so many.
+/// The most cursors of a session.
 const CURSORS_MAX: usize = 10_000;
 
 /// See the [module documentation](self).
@@ -38,28 +39,28 @@ pub(super) struct Cursor {
     shown: CursorShown,
     output: Vec<OutputColumn>,
     rows: Vec<Vec<Datum>>,
-    /// Where it is: 0 is before the first row.
+    /// The position: 0 is before the first row.
     place: usize,
-    /// How many savepoints there were when it was declared; none: its transaction has committed.
+    /// The number of savepoints at its declaration; `None` once its transaction has committed.
     since: Option<usize>,
     _kept: Holding,
 }
 
-/// The rows of a query, to be kept.
+/// Collects the rows of a query.
 pub(crate) struct Kept {
     pub(super) rows: Vec<Vec<Datum>>,
     held: Holding,
 }
 
 impl Kept {
-    /// A run begins, maybe anew.
+    /// Begins a run, which may be a repetition.
     pub(super) fn begin(&mut self) -> Result<(), SqlError> {
         self.rows.clear();
         self.held.resize(0)
     }
 
     pub(super) fn add(&mut self, values: &[Datum]) -> Result<(), SqlError> {
-        // A list that grows has room for as much again.
+        // A growing list has room for twice its length.
         let row = values.iter().map(Datum::bytes).sum::<usize>() + 4 * size_of::<Vec<Datum>>();
         self.held.more(row)?;
         self.rows.push(values.to_vec());
@@ -178,7 +179,7 @@ impl Session {
         Ok(())
     }
 
-    /// Closes a cursor; false if there is none of this name.
+    /// Closes a cursor; false if there is none with this name.
     pub(super) fn close_cursor(&mut self, name: &str) -> bool {
         let is_there = self.cursors.remove(name).is_some();
         if is_there {
@@ -187,7 +188,8 @@ impl Session {
         is_there
     }
 
-    /// Describes a cursor to who asks for it as for a portal, as drivers do; false if there is none of this name.
+    /// Describes a cursor in answer to Describe of a portal, as drivers send it; false if there is
+    /// none with this name.
     pub(super) fn describe_cursor(&self, name: &str, out: &mut Out) -> bool {
         let Some(cursor) = self.cursors.get(name) else { return false };
         let formats = if cursor.shown.is_binary { Formats::binary() } else { Formats::default() };
@@ -195,13 +197,13 @@ impl Session {
         true
     }
 
-    /// The columns of what a FETCH shows.
+    /// The columns of a FETCH.
     pub(super) fn fetched(&self, fetch: &Fetch) -> Option<&[OutputColumn]> {
         let cursor = self.cursors.get(&fetch.name).filter(|_| !fetch.is_move)?;
         Some(&cursor.output)
     }
 
-    /// The transaction has ended.
+    /// Closes cursors at the end of a transaction.
     pub(super) fn end_cursors(&mut self, has_committed: bool) {
         if self.cursors.is_empty() {
             return;
@@ -213,13 +215,14 @@ impl Session {
         self.tell_cursors();
     }
 
-    /// A savepoint was gone back to, with so many before it.
+    /// Closes the cursors declared after savepoint number `before`, on a rollback to it.
     pub(super) fn cursors_back_to(&mut self, before: usize) {
         self.cursors.retain(|_, cursor| cursor.since.is_none_or(|since| since <= before));
         self.tell_cursors();
     }
 
-    /// A savepoint was released, with so many before it.
+    /// Assigns the cursors declared after savepoint number `before` to the enclosing level, on its
+    /// release.
     pub(super) fn release_cursors(&mut self, before: usize) {
         for cursor in self.cursors.values_mut() {
             cursor.since = cursor.since.map(|since| since.min(before));
@@ -234,7 +237,7 @@ impl Session {
     }
 }
 
-/// What a FETCH does: the rows that it shows, from 1, and where the cursor is then.
+/// The effect of a FETCH: the rows to show, from 1, and the new position.
 #[derive(PartialEq, Debug)]
 struct Step {
     rows: Vec<usize>,
@@ -291,7 +294,7 @@ fn no_cursor(name: &str) -> SqlError {
 mod tests {
     use super::*;
 
-    /// After `3 rows, at 2`, as PostgreSQL has it.
+    /// After `3 rows, at 2`, as in PostgreSQL.
     #[test]
     fn a_cursor_goes_both_ways_and_past_its_ends() {
         let step = |way| {

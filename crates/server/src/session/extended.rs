@@ -14,7 +14,7 @@ use isomer_sql::{SqlError, SqlType, binary, code, text};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A session may have prepared so many statements, and have so many portals.
+/// The most prepared statements of a session, and the most portals.
 const PREPARED_MAX: usize = 10_000;
 
 impl Session {
@@ -76,7 +76,7 @@ impl Session {
         Ok(statement)
     }
 
-    /// The plan of a statement for the catalog as it is.
+    /// The plan of a statement for the current catalog.
     pub(super) fn compile(
         &self,
         statement: &mut Statement,
@@ -130,7 +130,8 @@ impl Session {
             );
             return Err(SqlError::new("08P01", message));
         }
-        // A parameter that is read takes twice what its text does, at most, and as much again meanwhile.
+        // A parsed parameter takes at most twice the size of its text, and the same again during
+        // parsing.
         let bytes = count * size_of::<Datum>() + 2 * reader.left();
         self.cancel.renew();
         let _limited = self.limited();
@@ -219,7 +220,8 @@ impl Session {
         Ok(())
     }
 
-    /// The end of what belongs together. A statement that was alone is run again if its commit is refused.
+    /// Ends an implicit transaction. A statement that was alone in it is repeated if its commit
+    /// fails with a serialization error.
     pub(super) fn sync(&mut self, out: &mut Out, flush: &mut dyn Flush) {
         let alone = self.alone.take().filter(|_| !self.in_block);
         let alone = alone
@@ -300,8 +302,8 @@ impl Session {
 }
 
 impl Statement {
-    /// Its plan for another catalog. What the client was told stays true: its parameters keep their types; a
-    /// result of other columns is refused.
+    /// The plan for another catalog. Parameters keep the types that the client knows; a result with
+    /// other columns is refused.
     pub(super) fn planned_for(
         &self,
         catalog: &Catalog,
@@ -315,7 +317,7 @@ impl Statement {
     }
 }
 
-/// The new plan of a statement, if its result has the columns that the client was told of.
+/// The new plan of a statement, if its result has the columns that the client knows.
 fn unchanged(old: &Compiled, new: Arc<Compiled>) -> Result<Arc<Compiled>, SqlError> {
     let shape = |compiled: &Compiled| {
         let columns = compiled.output.as_ref()?.iter();
@@ -328,26 +330,26 @@ fn unchanged(old: &Compiled, new: Arc<Compiled>) -> Result<Arc<Compiled>, SqlErr
     Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message).hint("Prepare the statement again."))
 }
 
-/// Keeps everything.
+/// Keeps all output.
 struct Keeping {
     kept: Holding,
 }
 
 impl Flush for Keeping {
     fn flush_some(&mut self, out: &mut Out) -> Result<(), SqlError> {
-        // What grows has room for as much again.
+        // A growing buffer has room for twice its size.
         self.kept.resize(2 * out.mark() as usize)
     }
 }
 
 impl Rest {
-    /// Shows so many rows, and what comes behind them.
+    /// Sends up to `most` rows, and the message that follows.
     fn show(&mut self, most: usize, out: &mut Out, flush: &mut dyn Flush) -> Result<(), SqlError> {
         for shown in 0.. {
             let left = &self.messages[self.at..];
             let length = left[1..5].try_into().map(i32::from_be_bytes).expect("four bytes");
             if left[0] == b'C' {
-                // It is said again to whoever asks again.
+                // Each further Execute gets it again.
                 out.made(left);
                 break;
             }

@@ -1,4 +1,5 @@
-//! Running a statement: what it is, the transaction that it runs in, again if its rows have moved.
+//! Runs a statement: dispatches on its kind, begins its transaction, and repeats it if its rows
+//! have moved.
 
 use super::cursors::Kept;
 use super::{Flush, RUNS_MAX, Session, in_failed, until};
@@ -25,25 +26,25 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Plans a statement once more, for another catalog.
+/// Plans a statement again, for another catalog.
 pub(crate) type PlanAgain<'c> = &'c dyn Fn(&Catalog) -> Result<Arc<Compiled>, SqlError>;
 
-/// A statement with its parameters, and how its result is shown.
+/// A statement with its parameters, and the form of its result.
 #[derive(Clone, Copy)]
 pub(crate) struct Call<'c> {
     pub(crate) compiled: &'c Arc<Compiled>,
-    /// For when definitions have overtaken it.
+    /// Used if definitions have overtaken the plan.
     pub(crate) again: PlanAgain<'c>,
     pub(crate) params: &'c [Datum],
     pub(crate) formats: &'c Formats,
-    /// The columns of the result are told with it, as after a simple query.
+    /// The result is preceded by its columns, as in a simple query.
     pub(crate) describes: bool,
-    /// Where the rows are kept, if they are not shown.
+    /// Collects the rows instead of sending them.
     pub(crate) keeps: Option<&'c RefCell<Kept>>,
 }
 
 impl<'c> Call<'c> {
-    /// A statement without parameters, as a simple query has it.
+    /// A statement without parameters, as in a simple query.
     pub(super) fn plain(
         compiled: &'c Arc<Compiled>,
         again: PlanAgain<'c>,
@@ -54,7 +55,7 @@ impl<'c> Call<'c> {
 }
 
 impl Session {
-    /// Runs a statement within the limits on time, and says what came of it.
+    /// Runs a statement within its time limits, and reports the result.
     pub(super) fn run(
         &mut self,
         call: Call<'_>,
@@ -68,13 +69,13 @@ impl Session {
         result
     }
 
-    /// Limits the time of the statement that begins.
+    /// Starts the time limits of a new statement.
     pub(super) fn limited(&mut self) -> [Option<Limited>; 2] {
         self.statement_until = until(self.settings.limits.statement);
         self.watched()
     }
 
-    /// Limits the time of the statement that goes on.
+    /// Watches the time limits of the current statement.
     pub(crate) fn watched(&self) -> [Option<Limited>; 2] {
         let check = Duration::from_millis(self.settings.limits.check);
         let look = || self.watch.look(check, &self.cancel, &self.socket);
@@ -134,7 +135,8 @@ impl Session {
                     DesignStatement::Alter { table, .. } => check_design(table, &catalog, &who)?,
                     DesignStatement::Show(..) => {}
                 }
-                // The design is no part of a transaction; what was defined before outside of a block is there.
+                // The design is not transactional; earlier definitions outside of a block must be
+                // visible.
                 self.end_implicit()?;
                 match &**statement {
                     DesignStatement::Alter { table, change } => {
@@ -168,7 +170,7 @@ impl Session {
         }
     }
 
-    /// LOCK TABLE: the tables are locked until the transaction ends.
+    /// LOCK TABLE: locks the tables until the transaction ends.
     fn lock_tables(&mut self, lock: &Lock, out: &mut Out) -> Result<(), SqlError> {
         self.needs_block("LOCK TABLE")?;
         self.begin_statement()?;
@@ -196,8 +198,7 @@ impl Session {
         Ok(())
     }
 
-    /// VACUUM, ANALYZE: refuses relations and columns that do not exist. Nothing else is to be
-    /// done.
+    /// VACUUM, ANALYZE: refuses relations and columns that do not exist, and does nothing else.
     fn maintain(&mut self, maintenance: &Maintenance, out: &mut Out) -> Result<(), SqlError> {
         let tag = maintenance.tag();
         if maintenance.vacuums && (self.in_block || self.is_one_of_many) {
@@ -233,7 +234,7 @@ impl Session {
         Ok(())
     }
 
-    /// Makes, changes or drops a role. Its memberships are definitions, which commit with it.
+    /// Creates, alters or drops a role. Its memberships are definitions, which commit with it.
     fn user(
         &mut self,
         statement: &UserStatement,
@@ -274,7 +275,7 @@ impl Session {
                 self.define(&definition, &mut Out::default(), flush)?;
             }
         }
-        // It is a part of no block.
+        // Users are not part of a block.
         if let Some(backend) = self.txn.take() {
             self.commit(backend)?;
         }
@@ -285,7 +286,7 @@ impl Session {
         Ok(())
     }
 
-    /// Refuses a new role that is to be with others that there are not, before it is made.
+    /// Checks the roles that a new role names, before it is created.
     fn check_known(&self, statement: &UserStatement) -> Result<(), SqlError> {
         let UserStatement::Create { name, attributes } = statement else { return Ok(()) };
         let roles = self.engine.roles();
@@ -302,7 +303,7 @@ impl Session {
         Ok(())
     }
 
-    /// Takes a role that is about to be dropped out of all others, if nothing is its own.
+    /// Removes the memberships of a role that is about to be dropped, if it owns nothing.
     fn let_go_of_role(&mut self, name: &str) -> Result<(), SqlError> {
         let roles = self.engine.roles();
         let Ok(role) = roles.named(name) else { return Ok(()) };
@@ -312,8 +313,9 @@ impl Session {
         Definer::new(self.backend(), &around, &mut notices, true).forget_role(oid, name)
     }
 
-    /// Runs a statement over rows; again if the rows it read have moved so far that no site has them as
-    /// they were, or if a definition has overtaken its plan, as long as the client has seen nothing of it.
+    /// Runs a statement over rows. Repeats it if its rows have moved so far that no site has the
+    /// snapshot any more, or if a definition has overtaken its plan, unless the client has seen
+    /// output already.
     pub(super) fn query(
         &mut self,
         call: Call<'_>,
@@ -327,7 +329,7 @@ impl Session {
             let is_used = self.txn.as_ref().is_some_and(|backend| backend.is_used);
             let is_first = !is_used && self.savepoints.is_empty() && call.compiled.is_read_only();
             self.begin_statement()?;
-            // What was done before in the transaction stays.
+            // Earlier work of the transaction stays.
             let savepoint = (!is_alone).then(|| self.backend().savepoint());
             let catalog = self.catalog();
             let done = self
@@ -339,7 +341,8 @@ impl Session {
                 }
                 return Ok(());
             };
-            // What was seen before stays true as well, as every statement of READ COMMITTED sees anew.
+            // Earlier results stay valid too, because each statement of READ COMMITTED takes a new
+            // snapshot.
             let sees_anew = self.backend().isolation() == Isolation::ReadCommitted;
             let is_overtaken = self.catalog().version != catalog.version;
             let may_again = is_alone || sees_anew || is_overtaken || is_first;
@@ -357,7 +360,7 @@ impl Session {
         Err(SqlError::new(code::SERIALIZATION, message).hint("Run the transaction again."))
     }
 
-    /// Restarts the transaction of a block, which has read and written nothing.
+    /// Restarts the transaction of a block, which has no reads or writes yet.
     fn begin_again(&mut self) {
         let Some(before) = self.txn.take() else { return };
         let (begun_us, deferred) = (before.begun_us, before.deferred);
@@ -365,7 +368,8 @@ impl Session {
         (backend.begun_us, backend.deferred) = (begun_us, deferred);
     }
 
-    /// The plan of a statement for this catalog, as the transaction may use it, if its role may run it.
+    /// The plan of a statement for this catalog and the transaction's snapshot, if the role may run
+    /// it.
     pub(crate) fn plan(
         &self,
         call: Call<'_>,
@@ -435,7 +439,7 @@ impl Session {
         Ok(())
     }
 
-    /// When the transaction began; now, if there is none.
+    /// The beginning of the transaction, or now without one.
     pub(crate) fn begun_us(&self) -> i64 {
         self.txn.as_ref().map_or_else(|| (self.clock)(), |txn| txn.begun_us)
     }
@@ -444,7 +448,7 @@ impl Session {
         self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let now_us = (self.clock)();
         let begun_us = self.txn.as_ref().map_or(now_us, |txn| txn.begun_us);
-        // A statement outside of a block begins its transaction.
+        // Outside of a block the transaction begins with the statement.
         let now_us = if self.in_block { now_us } else { begun_us };
         Surroundings {
             begun_us,
@@ -466,13 +470,13 @@ impl Session {
         }
     }
 
-    /// The transaction of the next statement, begun if there is none.
+    /// Begins a statement, and its transaction if there is none.
     pub(crate) fn begin_statement(&mut self) -> Result<(), SqlError> {
         self.backend().next_statement();
         Ok(())
     }
 
-    /// The transaction, begun if there is none: a definition ends that of its block.
+    /// The transaction, begun if there is none, because a definition ends that of its block.
     pub(crate) fn backend(&mut self) -> &mut Backend {
         if self.txn.is_none() {
             self.begin(self.modes);
@@ -480,7 +484,7 @@ impl Session {
         self.txn.as_mut().expect("just begun")
     }
 
-    /// Shows texts, one a row.
+    /// Sends texts, one per row.
     pub(crate) fn show_lines(&self, call: Call<'_>, lines: Vec<String>, out: &mut Out) {
         let Call { compiled, formats, describes, .. } = call;
         let output: &[OutputColumn] = compiled.output.as_deref().unwrap_or(&[]);

@@ -1,4 +1,4 @@
-//! Statements of SQL about what a session has prepared, and definitions.
+//! SQL statements about a session's prepared statements, and definitions.
 
 use super::{Call, Flush, PlanAgain, Session};
 use crate::backend::read_only_call;
@@ -21,7 +21,7 @@ use sqlparser::ast::{
 };
 use std::sync::Arc;
 
-/// The primary key that a statement adds to a table, if it does nothing else.
+/// The primary key that an ALTER TABLE adds to a table, if that is its only operation.
 fn late_key(statement: &Sql) -> Option<(&ObjectName, &PrimaryKeyConstraint)> {
     let Sql::AlterTable(alter) = statement else { return None };
     match (&alter.operations[..], alter.if_exists) {
@@ -124,7 +124,7 @@ impl Session {
         Ok(())
     }
 
-    /// Drops the session's own tables.
+    /// Drops the session's temporary relations.
     fn drop_temporaries(&mut self, flush: &mut dyn Flush) -> Result<(), SqlError> {
         let catalog = self.catalog();
         for (kind, names) in [
@@ -133,7 +133,7 @@ impl Session {
             ("SEQUENCE", catalog.sequences.keys().collect()),
         ] {
             for name in names.into_iter().filter(|name| name.schema == TEMPORARY) {
-                // One before may have taken it with it.
+                // An earlier one may have dropped it as a dependent.
                 let drop = format!("DROP {kind} IF EXISTS {} CASCADE", name.written());
                 let drop = match parse(&drop)?.pop() {
                     Some(Parsed::Sql(drop)) => Definition::Sql(drop),
@@ -146,29 +146,30 @@ impl Session {
         Ok(())
     }
 
-    /// The table that a statement names.
+    /// The full name of the table that a statement names.
     pub(crate) fn full_name(&self, name: &ObjectName) -> Option<Name> {
         let catalog = self.catalog();
         catalog.table(&Named::of(name).ok()?).ok().map(|table| table.full_name())
     }
 
-    /// A table as everybody finds it, if there is one of this name.
+    /// The table's full name, which is independent of the session's search path, if the table
+    /// exists.
     pub(super) fn resolved(&self, name: &ObjectName) -> ObjectName {
         self.full_name(name).map_or_else(|| name.clone(), |name| name.object_name())
     }
 
-    /// Names types in an expression as everybody understands it.
+    /// Replaces names of types in an expression by full names.
     fn name_types(&self, expr: &mut Expr) -> Result<(), SqlError> {
         *expr = parse_expression(&self.catalog().with_kept_types(&expr.to_string()))?;
         Ok(())
     }
 
-    /// Who asks for what is built.
+    /// The requester of a build.
     fn asker(&self) -> Asker<'_> {
         (&self.cancel, &self.memory.statement)
     }
 
-    /// True if a table is the session's own.
+    /// True if a table is a temporary one of the session.
     fn is_temporary(&self, name: &ObjectName) -> bool {
         let full = self.full_name(name);
         full.is_some_and(|name| name.schema == TEMPORARY)
@@ -201,7 +202,7 @@ impl Session {
             (_, Definition::Reshard(reshard)) => Some(&reshard.table),
             _ => None,
         };
-        // Nobody else writes to such a table while it changes.
+        // No other session writes to a temporary table during a change.
         let is_own = concerned.is_some_and(|name| self.is_temporary(name));
         if is_own && matches!(definition, Definition::Reshard(_)) {
             return Err(SqlError::unsupported("SHARD BY of a temporary table"));
@@ -238,7 +239,7 @@ impl Session {
         Ok(())
     }
 
-    /// The transaction that a definition is a part of: outside of a block, one that sees what is there now.
+    /// Begins the transaction of a definition: outside of a block, one with a current snapshot.
     fn begin_definition(&mut self) -> Result<(), SqlError> {
         if self.txn.is_none() && !self.in_block {
             self.begin(Modes { level: Some(Level::ReadCommitted), ..Modes::default() });
@@ -246,7 +247,7 @@ impl Session {
         self.begin_statement()
     }
 
-    /// CREATE TABLE .. AS: a table of the columns that a query shows, and its rows.
+    /// CREATE TABLE .. AS: a table with the columns and rows of a query.
     fn create_table_as(
         &mut self,
         create: &CreateTable,
@@ -327,7 +328,7 @@ impl Session {
             let text = format!("DELETE FROM {}", table.full_name().written());
             let budget = self.memory.statement.clone();
             let parsed = parse(&text)?.pop().expect("it is one statement");
-            // Whatever refers to the rows goes too.
+            // References to the rows are dropped too.
             let again: PlanAgain<'_> = &|catalog| {
                 let alone = catalog.without_foreign_keys();
                 let compiled = compile(&parsed, &text, &alone, &[], &budget)?;
@@ -336,7 +337,7 @@ impl Session {
             let compiled = again(&self.catalog())?;
             let formats = Formats::default();
             let call = Call::plain(&compiled, again, &formats);
-            // How many rows that were is not told.
+            // The number of deleted rows is not reported.
             self.query(call, &mut Out::default(), flush)?;
         }
         if matches!(truncate.identity, Some(TruncateIdentityOption::Restart)) {
@@ -349,7 +350,7 @@ impl Session {
         Ok(())
     }
 
-    /// The tables to be emptied, with those that refer to them, if these may be.
+    /// The tables to truncate, including those that reference them if CASCADE was given.
     fn truncated(
         &self,
         truncate: &sqlparser::ast::Truncate,
@@ -399,7 +400,7 @@ impl Session {
         Ok(tables.into_iter().cloned().collect())
     }
 
-    /// Keeps writers out of tables that are about to be emptied without a look at their foreign keys.
+    /// Locks tables that are about to be truncated without a check of their foreign keys.
     fn close_linked(&mut self, tables: &[Arc<Table>]) -> Result<(), SqlError> {
         let catalog = self.catalog();
         let is_linked = |table: &Arc<Table>| {
