@@ -168,6 +168,6 @@ mod tests {
             r#"ALTER TABLE "t" RESUME SHARD BY BUDGET 5"#
         );
         assert_eq!(said(&["t", "--cancel"]), r#"ALTER TABLE "t" CANCEL SHARD BY"#);
-        assert!(Cli::try_parse_from(["reshard", "t"]).is_err(), "what is to be done?");
+        assert!(Cli::try_parse_from(["reshard", "t"]).is_err(), "no column is given");
     }
 }

@@ -42,7 +42,7 @@ fn a_node_that_is_killed_comes_back_with_all_that_was_acknowledged() {
                 .batch_execute(&format!("update stays set v = v + 1 where site = {other}"))
                 .expect("its site is at another node");
             let gone = format!("update stays set v = v + 1 where site = {site}");
-            let refused = client.batch_execute(&gone).expect_err("its site is gone");
+            let refused = client.batch_execute(&gone).expect_err("its site is down");
             assert_eq!(refused.code(), Some(&SqlState::CANNOT_CONNECT_NOW), "{refused}");
             let refused = refused.as_db_error().expect("it is the server's");
             let (name, _) = PROCESSES[node];

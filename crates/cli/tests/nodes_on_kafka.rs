@@ -169,7 +169,7 @@ fn whoever_opens_the_log_of_a_site_stops_the_process_that_had_it_and_no_other() 
     });
     let ended = cluster.ended(2);
     assert!(!ended.success(), "its sites are another process's: {ended}");
-    write(2).expect("nobody has taken what node b has");
+    write(2).expect("no process has taken over node b's sites");
     let owner = format!("c, process {} ", taker.id());
     assert!(status(&cluster).contains(&owner), "{}", status(&cluster));
     // Where the others look for it, it is taken back.
@@ -267,7 +267,7 @@ impl Up {
     fn client(&self, data: &Path) -> Client {
         let mut config = Config::new();
         config.host_path(data.join("serve")).port(self.port).user("isomer").dbname("isomer");
-        config.connect(NoTls).expect("who runs it is let in")
+        config.connect(NoTls).expect("the server's user may connect")
     }
 
     fn stop(mut self) {

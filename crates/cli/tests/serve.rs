@@ -49,7 +49,7 @@ impl Served {
     fn client(&self) -> Client {
         let mut config = Config::new();
         config.host_path(&self.data).port(self.port).user("isomer").dbname("isomer");
-        config.connect(NoTls).expect("who runs the server is let in")
+        config.connect(NoTls).expect("the server's user may connect")
     }
 
     fn stop(mut self) {

@@ -415,7 +415,7 @@ impl Resharding<'_> {
         builder: Option<&Builder<'_>>,
     ) -> Result<Came, SqlError> {
         let now = |doing| builder.iter().for_each(|builder| builder.now(doing));
-        let built = || builder.expect("an order that comes to be has somebody who fills it");
+        let built = || builder.expect("a layout that is being built has a builder");
         let done = match step {
             Step::AwaitWriters => {
                 now("copies rows");

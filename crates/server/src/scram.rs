@@ -142,11 +142,11 @@ impl Exchange {
 
 fn sign(key: &[u8], text: &[u8]) -> Key {
     let key = hmac::Key::new(hmac::HMAC_SHA256, key);
-    hmac::sign(&key, text).as_ref().try_into().expect("so long is a hash")
+    hmac::sign(&key, text).as_ref().try_into().expect("the length of a hash")
 }
 
 fn hash(bytes: &[u8]) -> Key {
-    digest::digest(&digest::SHA256, bytes).as_ref().try_into().expect("so long is a hash")
+    digest::digest(&digest::SHA256, bytes).as_ref().try_into().expect("the length of a hash")
 }
 
 #[cfg(test)]

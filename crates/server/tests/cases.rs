@@ -1,16 +1,17 @@
-//! Cases: scripts for psql whose output is compared, to the letter, with PostgreSQL's.
+//! Cases: psql scripts whose output is compared literally with PostgreSQL's.
 //!
-//! `cases/NAME.sql` is a self-contained script. `cases/NAME.out` is the answer of PostgreSQL 15: both
-//! streams in order, errors as SQLSTATEs.
+//! `cases/NAME.sql` is a self-contained script. `cases/NAME.out` is the output of PostgreSQL 15,
+//! with both streams in order and errors as SQLSTATEs.
 //!
 //! ```text
 //! psql -X -q -v VERBOSITY=sqlstate -f NAME.sql > NAME.out 2>&1
 //! ```
 //!
 //! With `UPDATE_GOLDENFILES=1` the test writes NAME.out from a stock PostgreSQL, which
-//! `clients/postgres` starts: a case never records an answer of ours. Answers that differ from
+//! `clients/postgres` starts, so a case never records our own output. Answers that differ from
 //! PostgreSQL's on purpose belong into `scripts`. With `ISOMER_CASE=NAME` only this case runs.
-//! Without psql, or without the stock PostgreSQL to update from, the test says that it was skipped.
+//! Without psql, or without the stock PostgreSQL to update from, the test reports that it was
+//! skipped.
 
 mod fixture;
 #[path = "differential/stock.rs"]
@@ -25,7 +26,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicI64, Ordering};
 use stock::Stock;
 
-/// Microseconds since 1970; each look at the clock is one microsecond after the last.
+/// Microseconds since 1970; each reading of the clock is one microsecond after the last.
 fn clock() -> i64 {
     static NOW: AtomicI64 = AtomicI64::new(1_700_000_000_000_000);
     NOW.fetch_add(1, Ordering::Relaxed)
@@ -36,7 +37,7 @@ fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("cases").join(name)
 }
 
-/// The names of the cases to run, in order.
+/// The names of the selected cases, in order.
 fn names() -> Vec<String> {
     let only = std::env::var("ISOMER_CASE").ok();
     let paths = std::fs::read_dir(file("")).expect("a folder").map(|entry| entry.unwrap().path());
@@ -70,7 +71,7 @@ fn shown(name: &str, port: u16, user: &str, database: &str) -> String {
     shown
 }
 
-/// The lines from the first one that differs, of both.
+/// The lines of both texts from the first difference on.
 fn difference(expected: &str, given: &str) -> String {
     let same = expected.lines().zip(given.lines()).take_while(|(one, other)| one == other).count();
     let rest = |text: &str| {
@@ -80,13 +81,13 @@ fn difference(expected: &str, given: &str) -> String {
     format!("  from line {}, expected:\n{}\n  given:\n{}", same + 1, rest(expected), rest(given))
 }
 
-/// Writes all answers anew.
+/// Writes all answers again.
 fn update() {
     let stock = match Stock::start() {
         Ok(stock) => stock,
         Err(why) => return eprintln!("SKIPPED: {why}"),
     };
-    // Waits until it answers.
+    // Waits until the server answers.
     drop(stock.client());
     for name in names() {
         let shown = shown(&name, stock.port, "postgres", "postgres");

@@ -1,5 +1,5 @@
-//! A server on a loopback port, and a client that nobody here wrote: the crate `postgres`. Where that
-//! is too polite, a bare socket.
+//! A server on a loopback port, and a third-party client, the crate `postgres`. Where the crate
+//! allows too little, a bare socket.
 
 mod fixture;
 
@@ -84,7 +84,7 @@ fn a_driver_finds_the_labels_of_an_enum_and_a_prepared_statement_knows_those_tha
     assert!(other.query_one(&typed, &[&given("ok")]).expect("a row").get::<_, bool>(0));
 }
 
-/// A label, as a program has it.
+/// A label as an application type.
 #[derive(PartialEq, Debug)]
 struct Label(String);
 
@@ -271,7 +271,7 @@ fn tables_indexes_and_rows_are_there_after_a_restart() {
     assert_eq!(count, 3);
 }
 
-/// Bytes that are no protocol end the connection, and nothing else.
+/// Bytes that violate the protocol end their connection and nothing else.
 #[test]
 fn damaged_messages_end_their_own_connection_only() {
     let fixture = Fixture::new();

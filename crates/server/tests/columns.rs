@@ -1,4 +1,5 @@
-//! Columns that are added without rows being written anew: beside a model that does nothing else, and while rows move.
+//! Columns that are added without rewriting rows: compared with a model that rewrites them, and
+//! while rows move.
 
 mod fixture;
 
@@ -11,7 +12,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Bytes and frames that all sites have logged.
+/// The bytes and frames logged by all sites.
 fn logged(fixture: &Fixture) -> (u64, u64) {
     let logs = fixture.engine.database().sites().into_iter().map(|site| site.log);
     logs.fold((0, 0), |sum, log| (sum.0 + log.bytes, sum.1 + log.frames))
@@ -39,7 +40,7 @@ fn adding_a_column_writes_no_row() {
         let (bytes, frames) = logged(&fixture);
         client.batch_execute(definition).expect("a column");
         let now = logged(&fixture);
-        // Its row in the catalog is all.
+        // Only its row in the catalog is written.
         assert!(now.0 - bytes < 4096, "{} bytes: {definition}", now.0 - bytes);
         assert!(now.1 - frames < 20, "{} frames: {definition}", now.1 - frames);
     }
@@ -89,7 +90,7 @@ struct Column {
     default: Option<&'static str>,
 }
 
-/// What the table would hold if each of its rows were written anew by each definition: by key, and NULL as `None`.
+/// The table as it would be if each definition had rewritten each row: by key, with NULL as `None`.
 #[derive(Default)]
 struct Model {
     columns: Vec<Column>,
@@ -106,7 +107,7 @@ impl Model {
         (chance.below(4) > 0).then(|| chance.one(TYPES[self.columns[at].ty].1))
     }
 
-    /// A random statement, and what it makes of the model.
+    /// A random statement, which is also applied to the model.
     fn step(&mut self, chance: &mut Chance) -> String {
         let columns = self.columns.len() as u64;
         match chance.below(12) {
@@ -142,7 +143,7 @@ impl Model {
                 let at = chance.below(columns) as usize;
                 let name = &self.columns[at].name;
                 match chance.below(3) {
-                    // A new default is for rows that come.
+                    // A new default applies to later rows.
                     0 => {
                         let default = chance.one(TYPES[self.columns[at].ty].1);
                         let text =
@@ -231,13 +232,14 @@ fn lines(client: &mut Client, query: &str) -> Vec<String> {
     messages.into_iter().filter_map(line).collect()
 }
 
-/// A server that begins anew in the same folder.
+/// A server that restarts in the same folder.
 fn serve(folder: &Path) -> Fixture {
     Fixture::serve(Options::in_folder(folder, 2), options())
 }
 
-/// Whatever comes and goes, rows have what they would have if each definition had written them all; also after a
-/// restart, with checkpoints and without; by the key, by indexes, and as COPY shows and takes them.
+/// After any definitions, rows equal those of a table that each definition had rewritten. The test
+/// compares after restarts, with and without checkpoints, by key, by index, and with COPY in both
+/// directions.
 #[test]
 fn rows_have_what_they_would_have_if_each_definition_wrote_them_anew() {
     std::thread::scope(|scope| {
@@ -248,7 +250,7 @@ fn rows_have_what_they_would_have_if_each_definition_wrote_them_anew() {
 }
 
 fn come_and_go(seed: u64) {
-    // There are no keys of these: a number of any length, and NaN.
+    // These have no keys: a number of any length, and NaN.
     let is_key = |ty: &str| ty != "numeric" && ty != "float8";
     let folder = tempfile::tempdir().expect("a folder");
     let mut fixture = serve(folder.path());
@@ -304,7 +306,8 @@ fn come_and_go(seed: u64) {
     }
 }
 
-/// Partitions split, move and are copied while columns come, and rows that do not have them are changed.
+/// Partitions split, move and are copied while columns are added, and rows without them are
+/// changed.
 #[test]
 fn columns_come_while_partitions_move() {
     const ROWS: i64 = 400;
@@ -324,7 +327,7 @@ fn columns_come_while_partitions_move() {
             let mut moves = 0;
             while !done.load(Ordering::Relaxed) {
                 let (at, site) = (1 + moves / 3 % 3 * 100, 1 + moves % 3);
-                // One that is there already, or on the way, is refused.
+                // A move to the present or a pending site is refused.
                 let _ = mover
                     .batch_execute(&format!("alter table t remaster at ({at}) to site {site}"));
                 let _ = mover.batch_execute(&format!(

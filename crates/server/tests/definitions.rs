@@ -1,4 +1,5 @@
-//! Definitions while clients work: plans that a definition overtakes are made anew, and nobody is told.
+//! Definitions while clients work: plans that a definition overtakes are made again, without an
+//! error.
 
 mod fixture;
 
@@ -27,7 +28,7 @@ fn prepared_statements_go_on_after_definitions_unless_their_result_has_changed()
     assert_eq!(refused.message(), "cached plan must not change result type");
     let row = client.query_one("select * from t where id = 2", &[]).expect("prepared anew");
     assert_eq!((row.get::<_, i32>(0), row.get::<_, i32>(2)), (2, 5));
-    // Parameters keep the types that the client was told of.
+    // Parameters keep the types that the client knows.
     other.batch_execute("alter table t alter column v type bigint").expect("a type");
     client.execute(&insert, &[&3i32, &30i32]).expect("a row");
     assert_eq!(code(client.query(&one, &[&3i32])), SqlState::FEATURE_NOT_SUPPORTED);
@@ -35,8 +36,8 @@ fn prepared_statements_go_on_after_definitions_unless_their_result_has_changed()
     assert_eq!(code(client.execute(&insert, &[&4i32, &40i32])), SqlState::UNDEFINED_TABLE);
 }
 
-/// Statements of all kinds, alone and in blocks, prepared and not, while their table is altered: all of them
-/// succeed, and each has done what it said.
+/// Statements of all kinds, alone and in blocks, prepared and not, while their table is altered:
+/// all of them succeed with the right effect.
 #[test]
 fn statements_succeed_while_their_table_is_altered() {
     const ROUNDS: i64 = 40;
@@ -92,8 +93,8 @@ fn statements_succeed_while_their_table_is_altered() {
     assert_eq!(sum, counted);
 }
 
-/// Writers of all kinds at work while indexes are built, given up, and dropped. Nobody is told anything, and each
-/// index that comes to its end has an entry for each row, and no other.
+/// Writers of all kinds while indexes are built, cancelled, and dropped. No writer gets an error,
+/// and each complete index has exactly one entry for each row.
 #[test]
 fn indexes_agree_with_their_table_when_they_were_built_under_load() {
     const ROWS: i64 = 6000;
@@ -117,7 +118,7 @@ fn indexes_agree_with_their_table_when_they_were_built_under_load() {
                     return;
                 }
                 chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                // Each writer has rows of its own, so that values that have to be unique are.
+                // Each writer has its own rows, so that unique values are unique.
                 let id = ((chance >> 33) as i64 % ROWS) / 3 * 3 + at;
                 let statement = match round % 4 {
                     0 => format!("update t set v = {round} where id = {id}"),
@@ -136,7 +137,8 @@ fn indexes_agree_with_their_table_when_they_were_built_under_load() {
         let end = End(done);
         let mut looker = fixture.client();
         for round in 0..ROUNDS {
-            // Every other time it is given up somewhere in the middle. The limit is for the definition alone.
+            // Every second build is cancelled in the middle. The limit applies to the definition
+            // alone.
             let cancel = if round % 2 == 0 { 0 } else { 1 + round * 5 };
             let limit = format!("options='-c statement_timeout={cancel}'");
             for (name, definition) in [
@@ -149,7 +151,7 @@ fn indexes_agree_with_their_table_when_they_were_built_under_load() {
                     Ok(()) => {
                         check(&mut looker, "v", "0");
                         check(&mut looker, "u", "0");
-                        // Writers bring rows into its predicate, and out of it.
+                        // Writers move rows into its predicate and out of it.
                         check(&mut looker, "v % 7", "u % 2");
                         looker.batch_execute(&format!("drop index {name}")).expect("it is there");
                     }
@@ -164,14 +166,15 @@ fn indexes_agree_with_their_table_when_they_were_built_under_load() {
         drop(end);
     });
     client.batch_execute("create table last (id int)").expect("a definition");
-    // Only the table, without what was given up.
+    // Only the table, without the cancelled index.
     let stored = fixture.engine.database().design().tables().count();
     let known: i64 =
         client.query_one("select count(*) from isomer.tables", &[]).expect("a row").get(0);
     assert_eq!(stored as i64, known + 4, "and the catalog's own four");
 }
 
-/// Rows by the index of a value, where another is zero, if there is one, and without it, at one time.
+/// Reads rows with a value by index, where another value is zero, if there is one, and compares
+/// with a scan, in one snapshot.
 fn check(client: &mut Client, value: &str, zero: &str) {
     let block = client.build_transaction();
     let block = block.isolation_level(postgres::IsolationLevel::RepeatableRead);
@@ -186,7 +189,7 @@ fn check(client: &mut Client, value: &str, zero: &str) {
     assert_eq!(by_index, all, "by {value}");
 }
 
-/// A table that was altered is another one of the store; what the autopilot has decided is told with its own name.
+/// An altered table is another store table; decisions of the autopilot show its SQL name.
 #[test]
 fn decisions_are_told_with_the_names_of_clients() {
     let fixture = Fixture::new();
@@ -201,7 +204,7 @@ fn decisions_are_told_with_the_names_of_clients() {
         .expect("a table at two sites");
     let decisions = "select trigger, change from isomer.decisions";
     let mut round = 0;
-    // The autopilot thinks beside its clients, now and then: they go on until it has.
+    // The autopilot plans beside its clients, from time to time, so they continue until it has.
     let told = wait_for("what is always written together is brought together", || {
         round += 1;
         let (a, b) = (1 + round % 50, 51 + round % 50);
@@ -210,12 +213,13 @@ fn decisions_are_told_with_the_names_of_clients() {
             .expect("a change at two sites");
         client.query_opt(&format!("{decisions} limit 1"), &[]).expect("a decision, or none")
     });
-    // A partition is `shop[1..50]`, a split is of `shop`; the store's own name of a table that was altered is neither.
+    // A partition is `shop[1..50]`, a split is of `shop`; the store name of an altered table is
+    // neither.
     for text in [told.get::<_, &str>(0), told.get(1)] {
         let names = text.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '~');
         assert!(names.into_iter().any(|name| name == "shop"), "{text}");
     }
-    // A decision has one number, whatever it changes, so its figures can be summed up.
+    // A decision has one number for all of its changes, so its figures can be added up.
     let count = "select count(*), count(distinct number) from isomer.decisions";
     let row = client.query_one(count, &[]).expect("a row");
     let [rows, numbers]: [i64; 2] = [row.get(0), row.get(1)];
@@ -229,10 +233,10 @@ fn decisions_are_told_with_the_names_of_clients() {
     assert!((0.0..=100.0).contains(&taken_back), "{taken_back}");
 }
 
-/// A column of another type writes the table anew, in commits of its own. Who sees only what was before these is
-/// told so, and not shown an empty table: neither who sees nothing of it, nor who sees it being filled.
+/// Changing a column's type rewrites the table in commits of its own. A snapshot from before them
+/// gets an error instead of an empty table, whether it sees no row or a part of them.
 #[test]
-fn who_reads_at_an_earlier_time_does_not_find_a_table_empty_that_was_altered() {
+fn an_earlier_snapshot_does_not_find_an_altered_table_empty() {
     const ROWS: i64 = 20_000;
     let fixture = Fixture::new();
     let (mut client, mut other) = (fixture.client(), fixture.client());
@@ -264,7 +268,7 @@ fn who_reads_at_an_earlier_time_does_not_find_a_table_empty_that_was_altered() {
             }
             altering.join().expect("no panic");
         });
-        // It may have begun later than that.
+        // The transaction may have begun later.
         match count(&mut client) {
             Ok(found) => assert!(is_being_filled && found == ROWS, "{found} rows: {definition}"),
             Err(error) => assert_eq!(error.code(), Some(&SqlState::T_R_SERIALIZATION_FAILURE)),
@@ -275,9 +279,9 @@ fn who_reads_at_an_earlier_time_does_not_find_a_table_empty_that_was_altered() {
     }
 }
 
-/// What writes a table anew is given up when that is asked for, and leaves nothing behind.
+/// A rewrite can be cancelled, and leaves nothing behind.
 #[test]
-fn a_table_that_is_written_anew_can_be_given_up() {
+fn a_rewrite_of_a_table_can_be_cancelled() {
     let fixture = Fixture::new();
     let (mut client, mut other) = (fixture.client(), fixture.client());
     client

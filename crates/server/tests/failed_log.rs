@@ -1,4 +1,5 @@
-//! Logs that fail, or are full, as clients see it: an error with a code of its own, and never a wait without end.
+//! Failed and full logs from the clients' view: an error with its own code, and never an endless
+//! wait.
 
 mod fixture;
 
@@ -13,8 +14,8 @@ use std::sync::Arc;
 const S1: SiteId = SiteId(1);
 const S2: SiteId = SiteId(2);
 
-/// Two sites in a folder, whose logs are on disks that can fail: tables begin at the first; `moved` is at the second
-/// alone, `copied` is there with a copy at the first.
+/// Two sites in a folder, with disks that can fail. Tables begin at the first; `moved` is at the
+/// second alone, `copied` is at the second with a replica at the first.
 fn faulty(folder: &Path) -> (Fixture, [Arc<DiskFaults>; 2]) {
     let faults = [Arc::default(), Arc::<DiskFaults>::default()];
     let database = Options::in_folder(folder, 2)
@@ -56,7 +57,7 @@ fn a_failed_log_is_an_error_of_its_own_and_copies_take_over() {
     let (fixture, faults) = faulty(folder.path());
     let mut client = fixture.client();
     faults[1].fail_syncs(true);
-    // It was written, and nobody knows how far.
+    // The commit was written, up to an unknown point.
     let unknown = code(client.batch_execute("insert into copied values (2)"));
     assert_eq!(unknown, SqlState::from_code("08007"));
     while fixture.engine.database().failed_over().is_empty() {
@@ -80,13 +81,14 @@ fn on_a_full_disk_writes_are_refused_and_waits_end_by_time_out_and_by_cancel() {
     let (fixture, faults) = faulty(folder.path());
     let (mut client, mut patient) = (fixture.client(), fixture.client());
     faults[1].fill_up(true);
-    // The first is in the log's memory when it turns out that there is no room: it waits, for so long.
+    // The first commit is in the log's memory when the disk turns out to be full, so it waits until
+    // the time-out.
     client.batch_execute("set statement_timeout = '100ms'").expect("a setting");
     let waited = code(client.batch_execute("insert into moved values (2)"));
     assert_eq!(waited, SqlState::from_code("08007"), "it may be there when there is room");
     assert_eq!(code(client.batch_execute("insert into moved values (3)")), SqlState::DISK_FULL);
     assert_eq!(count(&mut client, "select count(*) from copied"), 1);
-    // Who reads what is not durable waits, too, until asked to stop.
+    // A reader of a commit that is not durable waits too, until it is cancelled.
     let token = patient.cancel_token();
     std::thread::scope(|scope| {
         let waits = scope.spawn(move || code(patient.batch_execute("select * from moved")));

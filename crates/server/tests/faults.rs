@@ -1,5 +1,5 @@
-//! Clients that vanish, stare, or change their minds: nothing is lost or half done, nobody else notices,
-//! memory stays bounded.
+//! Clients that disconnect, hang, or cancel: nothing is lost or half done, other clients are not
+//! affected, memory stays bounded.
 
 mod fixture;
 
@@ -13,7 +13,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A bare socket that has started, and sends these messages.
+/// A bare socket that has logged in, and sends these messages.
 fn socket(fixture: &Fixture, messages: &[(u8, &[u8])]) -> TcpStream {
     let mut stream = TcpStream::connect(fixture.server.address()).expect("the server listens");
     stream.write_all(b"\0\0\0\x15\0\x03\0\0user\0isomer\0\0").expect("it is read");
@@ -28,7 +28,8 @@ fn count(client: &mut Client, query: &str) -> i64 {
     client.query_one(query, &[]).expect("one row").get(0)
 }
 
-/// The tests share one process: who weighs its memory keeps others from filling it meanwhile.
+/// The tests share one process: a test that measures its memory keeps others from filling it
+/// meanwhile.
 static WEIGHING: RwLock<()> = RwLock::new(());
 
 /// The memory of this process, in bytes.
@@ -40,7 +41,7 @@ fn memory() -> usize {
 }
 
 #[test]
-fn who_vanishes_in_a_transaction_or_a_copy_leaves_nothing_behind() {
+fn a_client_lost_in_a_transaction_or_a_copy_leaves_nothing_behind() {
     let _beside = WEIGHING.read();
     let fixture = Fixture::new();
     let mut client = fixture.client();
@@ -58,11 +59,11 @@ fn who_vanishes_in_a_transaction_or_a_copy_leaves_nothing_behind() {
         ],
     ] {
         let stream = socket(&fixture, messages);
-        // The server has begun to work, unless it is quicker than this.
+        // By now the statement runs, unless the server was faster.
         client.batch_execute("select pg_sleep(0.02)").expect("time passes");
         drop(stream);
     }
-    // Waits for the row until the one who changed it has gone.
+    // Waits for the row until its writer has disconnected.
     client.batch_execute("update t set v = v + 10 where id = 1").expect("the row is free");
     fixture.wait_for_clients(1);
     assert_eq!(fixture.engine.gateway().locked_rows(), 0);
@@ -89,7 +90,7 @@ fn a_thousand_idle_clients_cost_little() {
     fixture.wait_for_clients(1);
 }
 
-/// True if the next look at the clock is a fault of the server.
+/// True if the next reading of the clock panics.
 static FAULT: AtomicBool = AtomicBool::new(false);
 
 fn faulty_clock() -> i64 {
@@ -97,7 +98,8 @@ fn faulty_clock() -> i64 {
     1_700_000_000_000_000
 }
 
-/// A fault costs the statement in which it is: its session goes on, its transaction is undone, its locks are free.
+/// A panic fails its statement: the session continues, the transaction is rolled back, its locks
+/// are released.
 #[test]
 fn a_fault_costs_its_statement_and_nothing_else() {
     let _beside = WEIGHING.read();
@@ -116,7 +118,7 @@ fn a_fault_costs_its_statement_and_nothing_else() {
     client.batch_execute("begin; update t set v = 1 where id = 1").expect("a row");
     assert_eq!(fault(&mut client, "select 1"), SqlState::INTERNAL_ERROR);
     assert_eq!(fixture.engine.gateway().locked_rows(), 0);
-    other.batch_execute("update t set v = 2 where id = 1").expect("nobody holds it");
+    other.batch_execute("update t set v = 2 where id = 1").expect("no transaction holds it");
     assert_eq!(code(client.batch_execute("select 1")), SqlState::IN_FAILED_SQL_TRANSACTION);
     client.batch_execute("rollback").expect("an end");
     client.batch_execute("begin; savepoint s").expect("a block");
@@ -136,9 +138,9 @@ fn a_fault_costs_its_statement_and_nothing_else() {
     assert_eq!(count(&mut client, "select count(*) from t"), 1);
 }
 
-/// A client that asks for much and reads nothing: the answer is made as fast as it is taken.
+/// A client that requests much and reads nothing: the answer is produced at the client's pace.
 #[test]
-fn who_does_not_read_fills_no_memory_and_stops_nobody() {
+fn a_client_that_does_not_read_fills_no_memory_and_blocks_no_other() {
     let _alone = WEIGHING.write();
     let fixture = Fixture::new();
     let mut client = fixture.client();
@@ -152,7 +154,7 @@ fn who_does_not_read_fills_no_memory_and_stops_nobody() {
     client.batch_execute("select pg_sleep(0.3)").expect("time passes");
     let grown = memory().saturating_sub(before);
     assert!(grown < 64 << 20, "{grown} bytes");
-    // One that reads at last gets what it asked for, from the beginning.
+    // A client that reads at last gets its answer from the beginning.
     let mut start = [0; 4096];
     for mut stream in slow {
         stream.read_exact(&mut start).expect("an answer");
@@ -160,8 +162,8 @@ fn who_does_not_read_fills_no_memory_and_stops_nobody() {
     }
 }
 
-/// A cancel request can come at any time, also while a transaction commits: it is then either committed or
-/// refused, and the client is told which.
+/// A cancel request can arrive at any time, also during a commit: the transaction then either
+/// commits or fails, and the client gets the right answer.
 #[test]
 fn cancelled_commits_are_told_truly() {
     let _beside = WEIGHING.read();

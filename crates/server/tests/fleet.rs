@@ -1,5 +1,5 @@
-//! A server that adds and removes sites beside its clients, and loses no row. A server where
-//! clients overload a site with reads only.
+//! A server that adds and removes sites under load without losing a row, and one whose clients
+//! overload a site with reads only.
 
 mod fixture;
 
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 const MS: u64 = 1_000_000;
 
-/// A loop that hardly waits, for a fleet with these limits.
+/// A loop with short waits, for a fleet with these limits.
 fn loop_for(fleet: Fleet) -> Elasticity {
     Elasticity {
         period_ns: 20 * MS,
@@ -45,7 +45,7 @@ fn client(server: &Server) -> Client {
     Client::connect(&config, NoTls).expect("the server answers")
 }
 
-/// Updates rows, in their order, until something is found.
+/// Updates rows, in their order, until `look` finds something.
 fn update_until<T>(
     client: &mut Client,
     what: &str,
@@ -55,7 +55,7 @@ fn update_until<T>(
     let update = client.prepare("update t set v = v + 1 where id = $1").expect("a statement");
     let found = wait_for(what, || {
         let id = (updates % 40) as i32;
-        assert_eq!(client.execute(&update, &[&id]).expect("nobody else writes"), 1);
+        assert_eq!(client.execute(&update, &[&id]).expect("no other client writes"), 1);
         updates += 1;
         look()
     });
@@ -98,10 +98,10 @@ fn sites_come_when_they_are_needed_and_go_when_they_are_not() {
     assert_eq!(told.expect("the changes").len(), 2);
 }
 
-/// The strategy is told one of 64 reading transactions, and counts it for all of them. While it
-/// records an overload it is told all.
+/// One of 64 reading transactions is reported to the strategy, and counts for all of them. While it
+/// records an overload all are reported.
 #[test]
-fn what_overloads_a_site_with_reads_is_moved() {
+fn partitions_that_overload_a_site_with_reads_are_moved() {
     let few = Elasticity { footprints: 400, footprints_min: 120, settle: 1, ..Default::default() };
     let decider = Decider::named("clay", few).expect("a loop");
     let database = Options::in_memory(4);

@@ -1,8 +1,8 @@
-//! Foreign keys among clients: whatever they do at a time, no child names a parent that is not there.
+//! Foreign keys under concurrent clients: no interleaving leaves a child without its parent.
 //!
-//! The tables are split over sites, and handed from site to site meanwhile. Who is refused, or has to begin again, is
-//! told why; in the end each child has its parent, and both ways of losing (a child without a parent, a parent that is
-//! still named) have come up.
+//! The tables are split over sites and move between sites meanwhile. A refused client, or one that
+//! must repeat its transaction, gets the right error. In the end each child has its parent, and
+//! both conflicts (a child without a parent, a referenced parent) have occurred.
 
 mod fixture;
 
@@ -15,7 +15,7 @@ const PARENTS: u64 = 12;
 const STEPS: u64 = 300;
 const CLIENTS: u64 = 4;
 
-/// What became of the statements of a client.
+/// The results of a client's statements.
 #[derive(Clone, Copy, Default)]
 struct Outcomes {
     done: u64,
@@ -32,7 +32,7 @@ impl Chance {
     }
 }
 
-/// Children and parents come, go and change under one client.
+/// One client inserts, deletes and changes children and parents.
 fn work(client: &mut Client, number: u64, begin: &str) -> Outcomes {
     let (mut chance, mut outcomes) = (Chance(number), Outcomes::default());
     for step in 0..STEPS {
@@ -50,7 +50,7 @@ fn work(client: &mut Client, number: u64, begin: &str) -> Outcomes {
                 "update parent set v = v + 1 where id = {parent}; insert into child values ({child}, {other})"
             ),
         };
-        // The commit comes with a message of its own, so that others get between.
+        // The commit is a separate message, so that other clients can interleave.
         let done = client.batch_execute(&format!("{begin}; {text}"));
         match done.and_then(|()| client.batch_execute("commit")) {
             Ok(()) => outcomes.done += 1,
@@ -100,7 +100,7 @@ fn no_child_is_left(key: &str, place: &str, begin: &str) {
                     break;
                 }
                 let text = format!("alter table parent remaster at (6) to site {}", site + 1);
-                // Where it is already is no error of anybody.
+                // A move to the present site fails, which is fine.
                 let _ = client.batch_execute(&text);
                 let text =
                     format!("alter table child remaster at (600) to site {}", (site + 1) % 3 + 1);
@@ -152,9 +152,9 @@ fn no_child_is_left_by_serializable_transactions() {
     no_child_is_left("on delete cascade", "", "begin isolation level serializable");
 }
 
-/// A parent that is written all the time is no hindrance to its children, and they are none to it.
+/// Updates of a parent do not block its children, nor the reverse.
 #[test]
-fn a_parent_that_is_written_is_not_waited_for() {
+fn updates_of_a_parent_do_not_block_its_children() {
     let fixture = Fixture::new();
     let (mut one, mut two) = (fixture.client(), fixture.client());
     one.batch_execute(
@@ -163,7 +163,7 @@ fn a_parent_that_is_written_is_not_waited_for() {
     .expect("a table");
     one.batch_execute("create table child (id int primary key, parent int references parent)")
         .expect("a table");
-    // In one thread: if one of these waited for the other, it would wait for ever.
+    // In one thread: a wait for each other would never end.
     one.batch_execute("begin; update parent set v = 1").expect("written");
     two.batch_execute("begin; insert into child values (1, 1)").expect("not held up");
     one.batch_execute("update parent set v = 2; insert into child values (2, 1)")
@@ -173,7 +173,7 @@ fn a_parent_that_is_written_is_not_waited_for() {
     assert_eq!(two.query_one("select v from parent", &[]).expect("a row").get::<_, i32>(0), 3);
 }
 
-/// COPY sees the end of what comes before it checks, so that rows may come in any order.
+/// COPY checks at its end, so that rows may be in any order.
 #[test]
 fn rows_of_a_copy_may_name_each_other() {
     use std::io::Write;
@@ -185,14 +185,14 @@ fn rows_of_a_copy_may_name_each_other() {
     let mut copy = |rows: std::ops::Range<i32>, last: i32| {
         let mut writer = client.copy_in("copy staff from stdin").expect("a COPY");
         for id in rows {
-            // Each names the next one; there are more than fit a batch.
+            // Each references the next; there are more than a batch.
             let boss = (id + 1).min(last);
             writeln!(writer, "{id}\t{boss}").expect("a row");
         }
         writer.finish()
     };
     assert_eq!(copy(0..2500, 2499).expect("all are there"), 2500);
-    let refused = copy(3000..3001, 3001).expect_err("nobody is 3001");
+    let refused = copy(3000..3001, 3001).expect_err("there is no row 3001");
     let refused = refused.as_db_error().expect("of the server");
     assert_eq!(refused.code(), &SqlState::FOREIGN_KEY_VIOLATION);
     assert_eq!(refused.constraint(), Some("staff_boss_fkey"));

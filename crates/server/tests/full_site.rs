@@ -1,4 +1,4 @@
-//! A site without room, as clients see it: an error with a code of its own, and a way out of it.
+//! A site without memory from the clients' view: an error with its own code, and ways out of it.
 
 mod fixture;
 
@@ -28,7 +28,7 @@ fn full() -> (Fixture, Client) {
     (fixture, client)
 }
 
-/// Inserts so many rows behind those that are there.
+/// Inserts `rows` rows after the existing ones.
 fn insert(table: &str, rows: usize) -> String {
     format!(
         "insert into {table} select last + n, repeat('x', 1000)
@@ -53,7 +53,7 @@ fn a_full_site_takes_deletions_until_there_is_room_again() {
     let error = refused(&mut client, &insert("t", 100));
     assert!(error.hint().is_some_and(|hint| hint.starts_with("ALTER SYSTEM SET site_memory")));
     refused(&mut client, "update t set text = repeat('y', 1000)");
-    // A block that was refused has no effect, and the session goes on.
+    // A refused block has no effect, and the session continues.
     let before = count(&mut client, "t");
     client.batch_execute("begin; delete from t where id = 1").expect("rows of this block only");
     client.batch_execute(&insert("t", 100)).expect("nothing is written before the commit");

@@ -1,13 +1,13 @@
-//! Damaged statements and damaged messages: whatever comes, the server answers with an error that has a
-//! code, and goes on serving. What counts as a finding is a fault (XX000), a connection that ends without
-//! a word, and a server that does not answer afterwards.
+//! Damaged statements and damaged messages: the server answers every input with an error that has a
+//! code, and continues to serve. Findings are panics (XX000), connections that end without an
+//! error, and a server that does not answer afterwards.
 //!
 //! ```text
-//!   corpus/statements.sql ──▶ cut, double, exchange words; extremes for literals; flip bytes ──▶ server
+//!   corpus/statements.sql ──▶ cut, double, swap words; extreme literals; flip bytes ──▶ server
 //! ```
 //!
-//! `ISOMER_FUZZ_SECONDS` is how long each test runs (2), `ISOMER_SEED` where chance begins (1). A finding
-//! is shown with the statement, or the bytes, that made it; it belongs into the corpus then.
+//! `ISOMER_FUZZ_SECONDS` is the duration of each test (2), `ISOMER_SEED` the seed (1). A finding is
+//! shown with its statement or bytes, which then belong into the corpus.
 
 mod fixture;
 
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 const CORPUS: &str = include_str!("corpus/statements.sql");
 
-/// Literals and words at the edges of what there is.
+/// Literals and words at the edges of their types.
 const EXTREMES: [&str; 24] = [
     "0",
     "-1",
@@ -62,7 +62,7 @@ impl Chance {
         of[self.below(of.len())]
     }
 
-    /// A statement of the corpus, with a few words that are not its own.
+    /// A statement of the corpus, with a few foreign words.
     fn statement(&mut self) -> String {
         let corpus: Vec<&str> = CORPUS.lines().collect();
         let mut words: Vec<&str> = self.one(&corpus).split(' ').collect();
@@ -97,7 +97,7 @@ impl Chance {
         statement
     }
 
-    /// Messages as a client sends them, with some bytes that are not its own.
+    /// A client's messages, with some changed bytes.
     fn messages(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for _ in 0..1 + self.below(6) {
@@ -167,7 +167,7 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// Counts off the time that the database's clock says.
+/// Counts down the time of the database's clock.
 struct Time {
     client: Client,
     until: f64,
@@ -191,7 +191,7 @@ impl Time {
     }
 }
 
-/// A server whose clock goes, with two tables, and statements that end soon.
+/// A server with a running clock, two tables, and short statement time-outs.
 fn fixture() -> Fixture {
     #[allow(clippy::disallowed_methods, reason = "how long to go on")]
     fn clock() -> i64 {
@@ -228,7 +228,7 @@ fn damaged_statements_are_refused_with_a_code() {
         for _ in 0..200 {
             count += 1;
             let statement = chance.statement();
-            // COPY into a table waits for data that this client does not send.
+            // COPY into a table waits for data, which this client does not send.
             let done = if statement.contains("copy") || statement.contains('\0') {
                 continue;
             } else if chance.below(3) == 0 {
@@ -240,7 +240,7 @@ fn damaged_statements_are_refused_with_a_code() {
             let code = error.code().map(|code| code.code().to_owned());
             assert!(code.as_deref().is_some_and(|code| code != "XX000"), "{error:?}: {statement}");
         }
-        // What was begun ends, and what was dropped comes back.
+        // Ends an open transaction, and recreates dropped tables.
         client.batch_execute("rollback").expect("an end");
         client = fixture.client();
         tables(&mut client);
@@ -262,7 +262,7 @@ fn damaged_messages_end_their_own_connection_only() {
                 TcpStream::connect(fixture.server.address()).expect("the server listens");
             stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a time-out");
             stream.write_all(b"\0\0\0\x15\0\x03\0\0user\0isomer\0\0").expect("it is read");
-            // The server may have gone before it has read all.
+            // The server may close before it has read everything.
             let _ = stream.write_all(&bytes);
             let _ = stream.shutdown(Shutdown::Write);
             let mut answer = Vec::new();

@@ -1,14 +1,14 @@
-//! What a hostile client may say: no statement, no message and no behaviour takes more memory than the server may
-//! have, outlives its time, or costs anybody else so much as a connection.
+//! Hostile clients: no statement, message or behaviour exceeds the server's memory limit or its own
+//! time limit, or costs another client its connection.
 //!
 //! ```text
-//!   case ──▶ its own session ──▶ an answer, or an error with a code; then it, and another one, say `select 1`
-//!            │ the peak of the process before and after: not more than the limit, and what the case itself takes
+//!   case ──▶ its own session ──▶ an answer, or an error with a code; then `select 1` anywhere
+//!            │ the process's peak before and after: at most the limit plus the case's own memory
 //! ```
 //!
-//! The server has 64 MB for all statements together. [`cases`] makes the list: families of statements, each of
-//! several sizes. All of it runs with `ISOMER_HOSTILE=all`, and with as much time as it may have; otherwise larger
-//! sizes are left out, and there is less time. A case that made a finding belongs here.
+//! The server has 64 MB for all statements together. [`cases`] makes the list: families of
+//! statements, each in several sizes. `ISOMER_HOSTILE=all` runs all sizes with long time limits;
+//! otherwise larger sizes are skipped and limits are shorter. Each past finding has a case here.
 
 #[path = "hostile/cases.rs"]
 mod cases;
@@ -23,9 +23,9 @@ use isomer_server::ServerOptions;
 use std::collections::BTreeMap;
 use wire::{Outcome, Wire};
 
-/// What all statements may have.
+/// The memory limit of all statements.
 const MEMORY_BYTES: usize = 64 << 20;
-/// What else there is: buffers, the test's own, what the allocator keeps for later.
+/// Further memory: buffers, the test's own, the allocator's reserve.
 const SLACK_BYTES: usize = 48 << 20;
 
 fn serve(timeout: &str) -> Fixture {
@@ -41,21 +41,21 @@ fn serve(timeout: &str) -> Fixture {
     Fixture::serve(Options::in_memory(2), options)
 }
 
-/// What the database has: rows, and the log of them, which is in memory here. What a case adds to that is no
-/// statement's, but the database's.
+/// The memory of the database: rows, and their log, which is in memory here. Growth of it is not
+/// charged to a statement.
 fn stored(fixture: &Fixture) -> usize {
     let sites = fixture.engine.gateway().database().sites();
     sites.iter().map(|site| site.memory_bytes + site.log.bytes as usize).sum()
 }
 
-/// A line of the state of this process, in bytes.
+/// A line of this process's status, in bytes.
 fn memory(line: &str) -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|found| found.strip_prefix(line)).unwrap_or("0");
     line.split_whitespace().next().and_then(|kb| kb.parse::<usize>().ok()).unwrap_or(0) << 10
 }
 
-/// What a case needs: rows to look at, and a place to write to.
+/// The tables of the cases: rows to read, and a table to write to.
 const TABLES: &str = "
     create table t (id int primary key, v text, n int);
     create table u (id int, w text);
@@ -78,7 +78,7 @@ fn no_client_takes_the_server_down() {
     let cases = cases::cases(is_all);
     for case in cases.iter().filter(|case| case.name.contains(&only)) {
         count += 1;
-        // From here on the peak is that of the case.
+        // Resets the peak, so that it is that of the case.
         let _ = std::fs::write("/proc/self/clear_refs", "5");
         let (before, had) = (memory("VmRSS:"), stored(&fixture));
         let outcome = run(case, &mut session, address);
@@ -150,10 +150,10 @@ fn run(case: &Case, session: &mut Wire, address: std::net::SocketAddr) -> Outcom
     }
 }
 
-/// Four clients announce messages of 250 MB, send a part, and stare: what they hold is bounded, and one that goes on
-/// is told that there is no room, and may go on with something else.
+/// Four clients announce messages of 250 MB, send a part, and hang. Their memory is bounded. A
+/// client that continues gets an error for lack of memory, and its session goes on.
 #[test]
-fn a_message_for_which_there_is_no_room_is_an_error_of_its_own() {
+fn a_message_beyond_the_memory_is_refused_alone() {
     let fixture = serve("0");
     let address = fixture.server.address();
     let mut client = Wire::start(address);

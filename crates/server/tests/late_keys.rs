@@ -1,5 +1,5 @@
-//! Tables get their primary keys while clients use them. None of these is refused anything but what the key forbids; no
-//! row is there twice or not at all; and a key that cannot be leaves the table as it was.
+//! Tables get primary keys while clients use them. The only errors of clients are violations of the
+//! key; no row is lost or duplicated; and a key that fails leaves the table unchanged.
 
 mod fixture;
 
@@ -12,7 +12,8 @@ const ROUNDS: i64 = 6;
 const WRITERS: i64 = 3;
 const ACCOUNTS: i64 = 200;
 const START: i64 = 1000;
-/// The rows that each writer has for itself are behind the others: it counts in the first, and others come and go.
+/// Each writer's own rows come after the shared ones: counters first, then rows that are inserted
+/// and deleted.
 const OWN: i64 = 1_000_000;
 
 fn table(client: &mut Client) {
@@ -38,7 +39,7 @@ fn worth(client: &mut Client) -> [(i64, i64); 2] {
 
 const ALL: [(i64, i64); 2] = [(ACCOUNTS, ACCOUNTS * START); 2];
 
-/// Transfers, and rows that come, get another key, and go.
+/// Transfers, and rows that are inserted, get another key, and are deleted.
 fn write(client: &mut Client, at: i64, done: &AtomicBool, writes: &AtomicU64) {
     let transfer = "update accounts set balance = balance + $2 where aid = $1";
     let transfer = client.prepare(transfer).expect("a statement");
@@ -60,7 +61,7 @@ fn write(client: &mut Client, at: i64, done: &AtomicBool, writes: &AtomicU64) {
         assert_eq!(client.execute(&transfer, &[&own, &1_i64]).expect("its own row"), 1);
         let query = "select balance from accounts where aid = $1 and tag = 'own'";
         let seen: i64 = client.query_one(query, &[&own]).expect("one row").get(0);
-        assert_eq!(seen, count, "what it has written it sees");
+        assert_eq!(seen, count, "a writer sees its own writes");
         let (come, other) = (2 * OWN + at * OWN + count, 9 * OWN + at * OWN + count);
         for statement in [
             format!("insert into accounts values ({come}, {at}, 0, 'come')"),
@@ -110,7 +111,7 @@ fn no_client_notices_that_a_primary_key_comes() {
                 });
             };
             beside(10);
-            // Some are given up somewhere on the way, and asked for again.
+            // Some are cancelled on the way, and tried again.
             let statement = "alter table accounts add primary key (aid)";
             let limit = format!("set statement_timeout = {}", 5 + 20 * round);
             client.batch_execute(&limit).expect("a setting");
@@ -145,8 +146,9 @@ fn left(client: &mut Client) -> i64 {
     client.query_one("select count(*) from isomer.partitions", &[]).expect("a row").get(0)
 }
 
-/// One writer writes the same key again and again, and another deletes it: so now and then the key cannot be, and
-/// either the statement or the writer is told. What comes of it is a table with the key or one without, and no other.
+/// One writer inserts the same key again and again, and another deletes it. So sometimes the key
+/// fails, and either the statement or the writer gets the error. The result is always a consistent
+/// table, with the key or without.
 #[test]
 fn either_a_writer_of_a_duplicate_is_refused_or_the_key() {
     let fixture = Fixture::new();
@@ -171,7 +173,7 @@ fn either_a_writer_of_a_duplicate_is_refused_or_the_key() {
                 writes.fetch_add(1, Ordering::Relaxed);
             }
         });
-        // As long as it does not come by itself.
+        // Unless it succeeds by itself.
         loop {
             assert!(!done.load(Ordering::Relaxed), "the writer has failed");
             let added = client.batch_execute("alter table accounts add primary key (aid)");

@@ -1,5 +1,5 @@
-//! The autopilot learns the same from transactions that come statement by statement as from procedures whose footprint
-//! is known: of a workload it draws the same global plan, whichever way that came.
+//! The autopilot learns the same from transactions that arrive statement by statement as from
+//! procedures with known footprints: both draw the same global plan.
 //!
 //! ```text
 //!   site 1   [0, 10)    [20, 30)   [40, 50)   [60, 70)
@@ -7,8 +7,8 @@
 //!   site 2   [10, 20)   [30, 40)   [50, 60)   [70, 80)
 //! ```
 //!
-//! The plan brings each pair together. At which of the two sites makes no difference to anybody, so the partitioner
-//! is free there, and what else the server did meanwhile, for tables of its own, decides it.
+//! The plan brings the accounts of each pair to one site. Both sites are equally good, so the
+//! partitioner is free to choose, and the server's own tables influence the choice.
 
 mod fixture;
 
@@ -21,11 +21,11 @@ use isomer_server::{Decider, Engine, Server};
 use postgres::{Client, NoTls};
 use std::sync::Arc;
 
-/// Accounts in partitions of ten, by turns at two sites.
+/// Accounts in partitions of ten, alternating between two sites.
 const TABLE: &str = "create table accounts (id bigint primary key, balance bigint);
     insert into accounts select n, 100 from generate_series(0, 79) n;";
 
-/// Who reads one account to write another does so with accounts that lie at different sites.
+/// A transaction reads one account and writes another at a different site.
 fn pair(number: i64) -> (i64, i64) {
     let first = 20 * (number % 4) + number % 7;
     (first, first + 10)
@@ -40,7 +40,8 @@ struct Subject {
 }
 
 impl Subject {
-    /// An autopilot that measures every transaction, and may change nothing: so each finds its accounts at two sites.
+    /// An autopilot that measures every transaction and makes no changes, so each transaction finds
+    /// its accounts at two sites.
     fn new() -> Subject {
         let (measured_per_second, changes_per_second) = (1e9, 0.0);
         let tuning = Tuning { measured_per_second, changes_per_second, ..Tuning::default() };
@@ -69,8 +70,9 @@ impl Subject {
         Client::connect(&config, NoTls).expect("the server answers")
     }
 
-    /// How many of the accounts' partitions it would move, and which pairs lie at one site then, by their first
-    /// accounts. Both ways the server writes tables of its own, too: they are no part of this.
+    /// The number of account partitions that it would move, and the pairs that would be at one
+    /// site, by their first accounts. Both variants write tables of the server too; those are
+    /// ignored.
     fn divided(&self) -> (usize, Vec<i64>) {
         let design = self.engine.database().design();
         let (accounts, _) = design.find_table("accounts").expect("it was created");
@@ -97,7 +99,7 @@ fn over_the_wire() -> (usize, Vec<i64>) {
         txn.query_one("select balance from accounts where id = $1", &[&read]).expect("a row");
         let update = "update accounts set balance = balance + 1 where id = $1";
         assert_eq!(txn.execute(update, &[&written]).expect("it has the row"), 1);
-        txn.commit().expect("nobody else writes");
+        txn.commit().expect("no other client writes");
     }
     subject.divided()
 }

@@ -1,5 +1,5 @@
-//! Limits: on time, on clients, on sizes. Each is an error with a code of its own, and leaves the rest
-//! as it was.
+//! Limits on time, clients and sizes. Each has an error with its own code, and leaves the rest
+//! unaffected.
 
 mod fixture;
 
@@ -16,7 +16,8 @@ fn message(result: Result<impl Sized, postgres::Error>) -> String {
     error.as_db_error().map_or_else(|| error.to_string(), |error| error.message().to_owned())
 }
 
-/// The error with which the server ended a connection, which a client learns with its next statement.
+/// The error with which the server ended a connection, which a client gets in answer to its next
+/// statement.
 fn last_words(mut client: Client) -> SqlState {
     let error = wait_for("the end of a connection", || client.simple_query("select 1").err());
     error.code().cloned().expect("words of the server")
@@ -56,12 +57,12 @@ fn a_wait_for_a_row_ends_when_its_time_is_over() {
         "canceling statement due to lock timeout"
     );
     one.batch_execute("rollback").expect("an end");
-    two.batch_execute("delete from t where id = 1").expect("nobody holds it");
+    two.batch_execute("delete from t where id = 1").expect("no transaction holds it");
 }
 
 #[test]
 fn silence_ends_a_connection_and_its_transaction() {
-    // The server's limit is for the last client; those who have something to do first have none, or another.
+    // The server's limit is for the last client; the others have none, or their own.
     let fixture = Fixture::with(&[("idle_session_timeout", "200ms")]);
     let with = |options: &str| {
         let options = format!("options='-c idle_session_timeout=0 {options}'");
@@ -71,8 +72,8 @@ fn silence_ends_a_connection_and_its_transaction() {
     other.batch_execute("create table t (id int primary key)").expect("a table");
     let mut client = with("-c idle_in_transaction_session_timeout=40");
     client.batch_execute("begin; insert into t values (1)").expect("a row");
-    // The row is locked until the server has had enough of the silence.
-    other.batch_execute("insert into t values (1)").expect("the other has gone");
+    // The row is locked until the idle client's session ends.
+    other.batch_execute("insert into t values (1)").expect("the other has ended");
     assert_eq!(last_words(client), SqlState::from_code("25P03"));
     let idle = fixture.client();
     fixture.wait_for_clients(1);
@@ -148,7 +149,7 @@ fn a_commit_need_not_wait_for_the_disk() {
 }
 
 #[test]
-fn one_client_too_many_is_told_so() {
+fn one_client_too_many_is_refused() {
     let limited = ServerOptions { connections_max: 2, ..options() };
     let fixture = Fixture::serve(Options::in_memory(1), limited);
     let (one, _two) = (fixture.client(), fixture.client());
@@ -186,9 +187,9 @@ fn sizes_are_limited_each_with_its_own_error() {
     assert!(answer.contains("a length of 2097156 is not from 4 to 1048576"), "{answer}");
 }
 
-/// Two hold a table, and each wants it for itself: one of them is refused.
+/// Two transactions hold a table, and each requests it exclusively: one of them is refused.
 #[test]
-fn waits_for_tables_do_not_close_a_circle() {
+fn deadlocks_over_tables_are_detected() {
     let fixture = Fixture::new();
     let (mut one, mut two) = (fixture.client(), fixture.client());
     one.batch_execute("create table t (id int primary key)").expect("a table");
@@ -201,11 +202,11 @@ fn waits_for_tables_do_not_close_a_circle() {
         let refused = two.batch_execute("lock table t in share row exclusive mode");
         assert_eq!(code(refused), SqlState::T_R_DEADLOCK_DETECTED);
         two.batch_execute("rollback").expect("an end");
-        waits.join().expect("no panic").expect("the other has gone");
+        waits.join().expect("no panic").expect("the other has ended");
     });
 }
 
-/// A bare socket that has started.
+/// A bare socket that has logged in.
 fn start(fixture: &Fixture) -> TcpStream {
     let mut stream = TcpStream::connect(fixture.server.address()).expect("the server listens");
     stream.write_all(b"\0\0\0\x15\0\x03\0\0user\0isomer\0\0").expect("it is read");
@@ -224,7 +225,7 @@ fn answer(mut stream: TcpStream) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// A client in the middle of a COPY sends nothing, holds a row, and is canceled by somebody else.
+/// A client in the middle of a COPY sends nothing, holds a row, and is cancelled by another client.
 #[test]
 fn a_silent_copy_is_canceled() {
     let fixture = Fixture::new();
@@ -234,18 +235,18 @@ fn a_silent_copy_is_canceled() {
     let token = client.cancel_token();
     let writer = client.copy_in("copy t from stdin").expect("a copy");
     token.cancel_query(postgres::NoTls).expect("the server listens");
-    // Waits for the row until the COPY has ended, and its transaction with it.
+    // Waits for the row until the COPY and its transaction have ended.
     other.batch_execute("set lock_timeout = '1min'; insert into t values (1)").expect("a row");
     assert_eq!(code(writer.finish()), SqlState::QUERY_CANCELED);
 }
 
-/// The stream of messages of a COPY that stops in the middle, and then goes on as if nothing had been.
+/// The messages of a COPY that pauses in the middle, and then continues.
 #[test]
-fn a_copy_that_stops_ends_with_its_time_and_what_comes_later_is_passed_over() {
+fn a_copy_that_stops_ends_with_its_time_and_later_messages_are_ignored() {
     let fixture = Fixture::new();
     fixture.client().batch_execute("create table t (id int primary key)").expect("a table");
     let mut stream = start(&fixture);
-    // The server's limit is the COPY's alone: other statements may take their time.
+    // The limit applies to the COPY alone: other statements have none.
     send(&mut stream, b'Q', b"begin; set local statement_timeout = 50; copy t from stdin\0");
     send(&mut stream, b'd', b"1\n");
     let (mut said, mut byte) = (Vec::new(), [0]);
@@ -263,8 +264,8 @@ fn a_copy_that_stops_ends_with_its_time_and_what_comes_later_is_passed_over() {
     assert!(!answer.contains("COPY"), "{answer}");
 }
 
-/// Rows that move to a site while a statement reads them are not there as they were when it began. It
-/// begins again, in a block as well, and the client sees the rows once.
+/// Rows that move to another site during a statement are not available in its snapshot there. The
+/// statement is repeated, in a block as well, and the client sees the rows once.
 #[test]
 fn a_statement_whose_rows_move_away_begins_again() {
     let fixture = Fixture::new();
@@ -279,7 +280,7 @@ fn a_statement_whose_rows_move_away_begins_again() {
     client.batch_execute("begin; update t set v = 1 where id = 1").expect("a row");
     std::thread::scope(|scope| {
         let reads = scope.spawn(|| {
-            // The first row takes its time, the last ones are looked for when they have moved.
+            // The first row takes long; the last ones are read after they have moved.
             let statement = "select case when id = 1 then pg_sleep(0.5) end, v from t";
             client.query(statement, &[]).expect("all rows")
         });

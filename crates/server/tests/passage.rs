@@ -1,4 +1,4 @@
-//! Clients whose connections are passed on by another process.
+//! Clients whose connections another process forwards.
 
 mod fixture;
 
@@ -31,7 +31,7 @@ fn a_client_is_served_and_cancels_as_if_it_had_come_by_itself() {
     assert!(back.get::<_, String>(0) == text);
     drop(client);
     cancel_a_wait(connect(&passage).expect("one"), connect(&passage).expect("two"));
-    // Who goes has gone at the server, too.
+    // A client that disconnects leaves the server, too.
     fixture.wait_for_clients(0);
 }
 
@@ -53,7 +53,7 @@ fn clients_of_a_node_that_falls_silent_give_up_their_locks() {
     let left: i32 = other.query_one("select b from t", &[]).expect("it is there").get(0);
     assert_eq!(left, 11);
     client.batch_execute("commit").expect_err("its connection has ended");
-    // One that has come by itself is none of the node's.
+    // A direct connection does not belong to the node.
     other.batch_execute("select 1").expect("it goes on");
 }
 
@@ -65,7 +65,9 @@ fn a_client_is_told_why_it_is_not_served() {
     let mut client = connect(&passage).expect("it is passed on");
     assert_eq!(code(connect(&passage)), SqlState::TOO_MANY_CONNECTIONS);
     drop(fixture);
-    client.simple_query("select 1").expect_err("the server has gone, and the connection with it");
+    client
+        .simple_query("select 1")
+        .expect_err("the server has stopped, and the connection with it");
     drop(client);
     let refused = fixture::wait_for("the place of the first", || {
         connect(&passage)
@@ -76,7 +78,8 @@ fn a_client_is_told_why_it_is_not_served() {
     assert_eq!(*refused.code(), SqlState::CANNOT_CONNECT_NOW);
     let said = format!("{} {}", refused.message(), refused.hint().unwrap_or_default());
     assert!(said.contains(&to) && said.contains("try again"), "{said}");
-    // Who wants encryption first hears that there is none, and then why; the one before may not have gone yet.
+    // A client that requests encryption first gets a refusal of it, and then the error. The
+    // previous client may still be connected.
     fixture::wait_for("the place of the one before", || {
         let mut socket = TcpStream::connect(passage.address()).expect("it listens");
         socket.write_all(&[0, 0, 0, 8, 4, 210, 22, 47]).expect("it is heard");

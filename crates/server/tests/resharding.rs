@@ -1,5 +1,6 @@
-//! The shard key of a table changes again and again while clients use the table. None of them is refused anything; no
-//! row is there twice or not at all, in any order or index; and no session sees time go backwards.
+//! The shard key of a table changes repeatedly while clients use the table. No client gets an
+//! error; no row is lost or duplicated, in any layout or index; and no session sees time go
+//! backwards.
 
 mod fixture;
 
@@ -11,10 +12,10 @@ use std::sync::{Arc, Mutex};
 const ACCOUNTS: i64 = 600;
 const WRITERS: i64 = 3;
 const START: i64 = 1000;
-/// The accounts that clients have for themselves are behind the others.
+/// The clients' own accounts come after the shared ones.
 const OWN: i64 = 1_000_000;
 
-/// The orders that the table is put in, one after the other. What is cancelled in between is found out by chance.
+/// The sequence of layouts. Some changes are cancelled at a random time.
 const CHANGES: [&str; 8] = [
     "shard by (bid)",
     "shard by default",
@@ -46,7 +47,7 @@ fn tables(client: &mut Client) {
     }
 }
 
-/// What all of it is worth, found in several ways.
+/// The total balance, computed in several ways.
 fn worth(client: &mut Client) -> [(i64, i64); 4] {
     [
         "aid < 1000000",
@@ -90,7 +91,7 @@ fn write(client: &mut Client, at: i64, done: &AtomicBool, writes: &AtomicU64) {
                 client.batch_execute(&moves).expect("a row moves");
             }
             2 => {
-                // Rows that come and go: each writer has those of its own.
+                // Rows that are inserted and deleted: each writer has its own.
                 let aid = draw(ACCOUNTS) * WRITERS + at + 2 * OWN;
                 let insert = format!(
                     "insert into accounts values ({aid}, {at}, 0, 'come', {aid})
@@ -105,7 +106,7 @@ fn write(client: &mut Client, at: i64, done: &AtomicBool, writes: &AtomicU64) {
                 }
             }
             _ => {
-                // What it has written it sees, whichever way it looks.
+                // A writer sees its own writes by every access path.
                 let own = OWN + at;
                 assert_eq!(client.execute(&transfer, &[&own, &1_i64]).expect("its own row"), 1);
                 let turns = count / 4 + 1;
@@ -159,7 +160,7 @@ fn no_client_notices_that_the_shard_key_changes() {
             look(&mut fixture.client(), done);
         });
         for (round, change) in CHANGES.iter().enumerate() {
-            // Some are given up somewhere on the way, and asked for again.
+            // Some are cancelled on the way, and tried again.
             let limit = format!("set statement_timeout = {}", 5 + 20 * (round % 3));
             client.batch_execute(&limit).expect("a setting");
             let statement = format!("alter table accounts {change}");
@@ -196,7 +197,7 @@ fn state(client: &mut Client) -> Option<String> {
 }
 
 #[test]
-fn a_change_is_held_up_slowed_down_and_ended() {
+fn a_change_is_paused_throttled_and_cancelled() {
     let fixture = Fixture::new();
     let mut client = fixture.client();
     client
@@ -209,7 +210,7 @@ fn a_change_is_held_up_slowed_down_and_ended() {
         let mut other = fixture.client();
         let change =
             scope.spawn(move || other.batch_execute("alter table held shard by (grp) budget 20"));
-        // It would take minutes: so it is there to be held up.
+        // It would take minutes, so it is there to be paused.
         let slow = wait_for("a slow change", || {
             state(&mut client)
                 .filter(|state| state.starts_with("copies rows, 2 of 5000 rows entered"))
@@ -246,14 +247,14 @@ fn a_change_is_held_up_slowed_down_and_ended() {
 }
 
 #[test]
-fn what_would_come_of_it_is_said_before_anything_is_written() {
+fn a_dry_run_reports_before_anything_is_written() {
     let fixture = Fixture::new();
     let said = Arc::new(Mutex::new(Vec::new()));
     let notes = said.clone();
     let mut config = postgres::Config::new();
     config.host("127.0.0.1").port(fixture.server.address().port()).user("isomer").dbname("test");
     config.notice_callback(move |notice| {
-        notes.lock().expect("nobody has failed").push(notice.message().to_owned());
+        notes.lock().expect("no thread panics with it").push(notice.message().to_owned());
     });
     let mut client = config.connect(postgres::NoTls).expect("the server answers");
     client
@@ -263,7 +264,7 @@ fn what_would_come_of_it_is_said_before_anything_is_written() {
         )
         .expect("a table");
     client.batch_execute("alter table hot shard by (grp) dry run").expect("a dry run");
-    let said = said.lock().expect("nobody has failed").clone();
+    let said = said.lock().expect("no thread panics with it").clone();
     assert_eq!(
         said,
         [

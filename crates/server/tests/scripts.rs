@@ -1,5 +1,5 @@
-//! Golden scripts: statements and what clients see of them. Each script has a server of its own; a
-//! prefix such as `a:` names a client, who is the user of this name, if there is one.
+//! Golden scripts: statements and the answers that clients see. Each script has its own server. A
+//! prefix such as `a:` names a client; it connects as the user of this name, if there is one.
 //!
 //! ```text
 //! a:> begin                           b: [later]> update t set v = 1      b:> select v from t
@@ -8,9 +8,9 @@
 //!                                                                         b: 1
 //! ```
 //!
-//! A statement that is shown `[later]` is left to itself as soon as it waits for others, or ends; what came of it is
-//! shown before what its client does next. `[crash]`: a server begins anew with what was in the files just then.
-//! `[ended]`: the statement comes when all reconfigurations have ended.
+//! A statement shown as `[later]` runs in the background once it waits for other transactions; its
+//! answer is shown before the client's next statement. `[crash]`: a server starts with the current
+//! contents of the files. `[ended]`: the statement is sent after all reconfigurations have ended.
 
 #![allow(clippy::disallowed_methods, reason = "a statement that waits has a thread of its own")]
 
@@ -31,7 +31,7 @@ struct Scripts {
     server: Server,
     engine: Arc<Engine>,
     clients: BTreeMap<String, Client>,
-    /// Statements that somebody has left to themselves.
+    /// Statements in the background.
     later: BTreeMap<String, JoinHandle<(Client, String)>>,
 }
 
@@ -55,7 +55,7 @@ impl Scripts {
         Scripts { folder, server, engine, clients: BTreeMap::new(), later: BTreeMap::new() }
     }
 
-    /// A server with a copy of the files, as they are while this one works.
+    /// A server with a copy of the current files, while this one works.
     fn crash(&mut self) {
         let image = TempDir::new().expect("a folder");
         copy(self.folder.path(), image.path());
@@ -73,7 +73,7 @@ impl Scripts {
         own.unwrap_or_else(first)
     }
 
-    /// Waits until all statements that were left to themselves wait for others, or have ended.
+    /// Waits until all statements in the background wait for other transactions or have ended.
     fn settle(&self) -> bool {
         loop {
             let working = self.later.values().filter(|later| !later.is_finished()).count();
@@ -175,7 +175,7 @@ fn show(result: Result<Vec<SimpleQueryMessage>, postgres::Error>) -> String {
     shown
 }
 
-/// They wait for the disk for most of the time, so many run at once.
+/// Scripts wait for the disk most of the time, so several run at once.
 const AT_ONCE: usize = 8;
 
 #[test]

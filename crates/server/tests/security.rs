@@ -1,7 +1,7 @@
-//! Who gets in, and what is refused: passwords, encryption, users, and those who keep others out.
+//! Access control: passwords, encryption, users, and connections that try to keep others out.
 //!
-//! The client is a plain socket here, as the crate `postgres` proves passwords by itself; encryption is
-//! tried with psql by `clients/tls`.
+//! The client is a bare socket here, because the crate `postgres` handles passwords by itself;
+//! `clients/tls` tests encryption with psql.
 
 mod fixture;
 
@@ -30,14 +30,14 @@ fn answer(mut stream: TcpStream) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// What the server says against a statement.
+/// The error of a statement.
 fn refusal(result: Result<(), postgres::Error>) -> String {
     let error = result.expect_err("a refusal");
     error.as_db_error().map_or_else(|| error.to_string(), |error| error.message().to_owned())
 }
 
 #[test]
-fn a_password_opens_the_door_and_another_one_does_not() {
+fn a_right_password_logs_in_and_a_wrong_one_does_not() {
     let folder = tempfile::tempdir().expect("a folder");
     let database = || Options::in_folder(folder.path(), 2);
     let fixture = Fixture::serve(database(), options());
@@ -50,7 +50,7 @@ fn a_password_opens_the_door_and_another_one_does_not() {
     client.batch_execute("drop user if exists bob").expect("nothing to do");
     drop((client, fixture));
 
-    // The server on this port trusts only who comes over the Unix socket.
+    // The server trusts clients of its Unix socket only, not of this port.
     let fixture = Fixture::serve(database(), ServerOptions { trust: Trust::Owner, ..options() });
     let mut ada = connect(&fixture, "ada", "naïve; secret").expect("it is the password");
     for (user, password) in
@@ -120,7 +120,7 @@ fn superusers_manage_users_and_the_others_themselves() {
     };
     assert_eq!([shown(&mut root), shown(&mut ada)], ["on", "off"]);
 
-    // Somebody can always repair what others did.
+    // There is always a superuser left to repair mistakes.
     for last in ["alter user isomer nosuperuser", "alter user isomer nologin"] {
         let refused = refusal(root.batch_execute(last));
         assert!(refused.contains("last superuser"), "{refused}");
@@ -133,14 +133,14 @@ fn superusers_manage_users_and_the_others_themselves() {
         rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
     let role = |name: &str, superuser| (name.to_owned(), superuser, true);
     assert_eq!(rows, [role("ada", true), role("bob", false), role("isomer", true)]);
-    // It counts at once, also in sessions that have begun before.
+    // The change takes effect at once, also in existing sessions.
     ada.batch_execute("drop user isomer; create user eve nologin").expect("she may now");
     let refused = connect(&fixture, "eve", "");
     assert_eq!(code(refused), SqlState::INVALID_AUTHORIZATION_SPECIFICATION);
 }
 
 #[test]
-fn who_is_dropped_is_sent_away() {
+fn a_dropped_user_is_disconnected() {
     let fixture = Fixture::new();
     let mut root = fixture.client();
     root.batch_execute(
@@ -156,7 +156,7 @@ fn who_is_dropped_is_sent_away() {
         root.batch_execute("drop user bob").expect("it goes");
         assert_eq!(waits.join().expect("no panic"), SqlState::ADMIN_SHUTDOWN);
     });
-    // It may have heard why before it asks: then it only says that the connection is closed.
+    // It may have received the reason before: then it only reports that the connection is closed.
     let refused = idle.simple_query("commit").expect_err("it has been sent away");
     assert!(refused.is_closed() || refused.code() == Some(&SqlState::ADMIN_SHUTDOWN), "{refused}");
     root.batch_execute("insert into t values (1)").expect("nothing is left of them");
@@ -175,7 +175,7 @@ fn databases_from_before_there_were_superusers_keep_their_users_as_such() {
         let schema = Schema::new("isomer_users", columns, &["name"]).expect("a schema");
         let db = fixture.engine.database();
         let table = db.create_table(schema.clone(), &[(Key::min(), SiteId(1))]).expect("a table");
-        // That of the password `pencil`, as RFC 7677 has it.
+        // The verifier of the password `pencil` from RFC 7677.
         let verifier = "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:\
                         wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=";
         let (key, row) =
@@ -191,7 +191,7 @@ fn databases_from_before_there_were_superusers_keep_their_users_as_such() {
     assert!(fixture.engine.database().table("isomer_users").is_err());
 }
 
-/// A database whose relations nobody has made, as all were before there were rights.
+/// A database whose relations have no owner, as before the introduction of rights.
 #[test]
 fn databases_from_before_there_were_rights_are_open_until_they_are_closed() {
     use isomer_design::Value;
@@ -213,7 +213,7 @@ fn databases_from_before_there_were_rights_are_open_until_they_are_closed() {
             let (key, _) = schema.encode_row(&row).expect("a row");
             let footprint = isomer_design::Footprint::new().write(table, key.clone());
             db.run(&mut db.session(), &footprint, |txn| txn.delete(table, &key).map(drop))
-                .expect("gone");
+                .expect("a dropped table");
         }
     }
     let fixture = Fixture::serve(database(), options());
@@ -240,10 +240,10 @@ fn databases_from_before_there_were_rights_are_open_until_they_are_closed() {
     ada.batch_execute("select * from own").expect("it is hers");
 }
 
-/// Clients that never finish logging in, at as many places as there are, and a byte from each now
-/// and then. A real client from the same address logs in all the same.
+/// Clients that never finish logging in, on all places, with a byte from each now and then. A real
+/// client from the same address can still log in.
 #[test]
-fn who_only_dawdles_keeps_nobody_out() {
+fn slow_logins_keep_no_client_out() {
     let few = ServerOptions { logins_max: 8, connections_max: 4, ..options() };
     let fixture = Fixture::serve(Options::in_memory(1), few);
     let dawdle = || {
@@ -253,22 +253,22 @@ fn who_only_dawdles_keeps_nobody_out() {
     };
     let mut slow: Vec<TcpStream> = (0..40).map(|_| dawdle()).collect();
     for _ in 0..10 {
-        // The client before may not have left yet.
+        // The previous client may still be connected.
         let mut client = wait_for("a place", || fixture.try_client().ok());
         client.batch_execute("select 1").expect("the server answers");
         slow.iter_mut().for_each(|stream| drop(stream.write_all(b"\0")));
         slow.extend((0..8).map(|_| dawdle()));
     }
-    // Those who had to go are told why.
+    // Displaced connections get the reason.
     let first = answer(slow.remove(0));
     assert!(first.contains("53300") && first.contains("too many clients"), "{first}");
-    // Those who are still there are not among the clients.
+    // The remaining connections do not count as clients.
     let client = |_| wait_for("a place", || fixture.try_client().ok());
     let _clients: Vec<Client> = (0..4).map(client).collect();
     assert_eq!(code(fixture.try_client()), SqlState::TOO_MANY_CONNECTIONS);
 }
 
-/// The whole of a login has one deadline, however often something comes.
+/// The whole login has one deadline, even if bytes keep arriving.
 #[test]
 fn a_login_has_one_deadline() {
     let quick = ServerOptions {
@@ -277,7 +277,7 @@ fn a_login_has_one_deadline() {
         ..options()
     };
     let fixture = Fixture::serve(Options::in_memory(1), quick);
-    // One that says a byte of a long first message now and then, and one that never proves its
+    // One client sends a byte of a long first message now and then, and one never sends its
     // password.
     for begun in [&b"\0\0\x20"[..], b"\0\0\0\x15\0\x03\0\0user\0isomer\0\0p\0\0"] {
         let mut stream = TcpStream::connect(fixture.server.address()).expect("the server listens");
@@ -318,7 +318,7 @@ fn the_last_places_are_for_superusers() {
 }
 
 #[test]
-fn guessing_is_slow_and_nobody_else_waits_for_it() {
+fn wrong_passwords_are_throttled_and_other_clients_do_not_wait() {
     let folder = tempfile::tempdir().expect("a folder");
     let asking = ServerOptions { trust: Trust::Nobody, ..options() };
     let database = || Options::in_folder(folder.path(), 1);

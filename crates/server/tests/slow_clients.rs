@@ -1,4 +1,4 @@
-//! Clients that do not read, or are gone without a word: each costs its own session only.
+//! Clients that do not read, or disappear silently: each costs its own session only.
 
 mod fixture;
 
@@ -11,9 +11,9 @@ use std::net::TcpStream;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// How long the server waits for a client. Nothing is measured: tests wait for what comes of it.
+/// The server's write time-out. Nothing is measured: tests wait for its effect.
 const WRITE_TIMEOUT: Duration = Duration::from_millis(200);
-/// More than all buffers between a server and its client together.
+/// More than all buffers between a server and its client.
 const MUCH: &[u8] = b"select repeat('x', 1000) from generate_series(1, 10000000)\0";
 
 fn impatient() -> Fixture {
@@ -41,7 +41,7 @@ fn until_in_block(stream: &mut TcpStream) {
     }
 }
 
-/// A client with room for little, that holds a row and asks for much.
+/// A client with small buffers that holds a row and requests much.
 fn greedy(fixture: &Fixture) -> TcpStream {
     let mut stream = TcpStream::connect(fixture.server.address()).expect("the server listens");
     rustix::net::sockopt::set_socket_recv_buffer_size(&stream, 4096).expect("a small buffer");
@@ -57,8 +57,8 @@ fn a_client_that_does_not_read_holds_its_locks_and_its_place_for_a_time() {
     let fixture = impatient();
     let mut other = fixture.client();
     let _greedy = greedy(&fixture);
-    // Waits until the transaction of the other is rolled back.
-    assert_eq!(other.execute("delete from t where id = 1", &[]).expect("it is let go"), 1);
+    // Waits until the other transaction is rolled back.
+    assert_eq!(other.execute("delete from t where id = 1", &[]).expect("the row is free"), 1);
     fixture.wait_for_clients(1);
 }
 
@@ -112,9 +112,9 @@ fn a_statement_ends_when_its_client_has_gone_if_that_is_looked_at() {
         b"set client_connection_check_interval = '10ms'; begin; delete from t where id = 1\0";
     send(&mut stream, b'Q', look);
     until_in_block(&mut stream);
-    // Nobody waits for the end of that.
+    // No test waits for the end of this statement.
     send(&mut stream, b'Q', b"select pg_sleep(100000)\0");
     drop(stream);
-    assert_eq!(other.execute("delete from t where id = 1", &[]).expect("it is let go"), 1);
+    assert_eq!(other.execute("delete from t where id = 1", &[]).expect("the row is free"), 1);
     fixture.wait_for_clients(1);
 }

@@ -1,4 +1,5 @@
-//! Unix sockets: clients come in, and stay out, as over TCP; the file is there as long as its server.
+//! Unix sockets: clients are accepted and refused as over TCP; the file exists as long as its
+//! server.
 
 mod fixture;
 
@@ -13,7 +14,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A server, and a folder where it listens.
+/// A server, and the folder of its socket.
 struct Local {
     fixture: Fixture,
     folder: TempDir,
@@ -37,7 +38,7 @@ impl Local {
         config.host_path(self.folder.path()).port(port).user("isomer").dbname("test").connect(NoTls)
     }
 
-    /// A bare socket whose session has begun.
+    /// A bare socket with a session.
     fn session(&self) -> UnixStream {
         let mut stream = UnixStream::connect(&self.socket).expect("the server listens");
         stream.write_all(b"\0\0\0\x15\0\x03\0\0user\0isomer\0\0").expect("it is read");
@@ -57,7 +58,7 @@ fn answer(mut stream: UnixStream) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// Where a server would listen in a folder.
+/// The path of a server's socket in a folder.
 fn path_in(folder: &Path, fixture: &Fixture) -> PathBuf {
     folder.join(format!(".s.PGSQL.{}", fixture.server.address().port()))
 }
@@ -125,12 +126,12 @@ fn the_file_of_a_dead_server_is_replaced() {
     let path = path_in(folder.path(), &fixture);
     drop(UnixListener::bind(&path).expect("nothing is there"));
     assert!(path.exists(), "as it would be after a kill");
-    fixture.server.listen_in(folder.path()).expect("nobody listens there");
+    fixture.server.listen_in(folder.path()).expect("no server listens there");
     UnixStream::connect(&path).expect("the server listens");
 }
 
 #[test]
-fn what_belongs_to_others_stays() {
+fn files_of_other_programs_stay() {
     let mut fixture = Fixture::new();
     let folder = tempfile::tempdir().expect("a folder");
     let path = path_in(folder.path(), &fixture);
@@ -163,7 +164,8 @@ fn places_that_cannot_be_are_named() {
     fixture.client().batch_execute("select 1").expect("it listens at its address");
 }
 
-/// Somebody cleans up, and another server begins there. The first one still ends, and leaves the other alone.
+/// An operator deletes the file, and another server starts there. The first one still stops, and
+/// leaves the other alone.
 #[test]
 fn a_server_whose_file_was_taken_away_still_stops() {
     let mut local = Local::serve(Fixture::new());

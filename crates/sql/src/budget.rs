@@ -332,7 +332,7 @@ impl Held<'_> {
 
     /// Holds so many bytes less.
     pub fn less(&mut self, bytes: usize) {
-        self.bytes = self.bytes.checked_sub(bytes).expect("no more is let go than is held");
+        self.bytes = self.bytes.checked_sub(bytes).expect("no more is released than is held");
         self.budget.held.set(self.budget.held.get() - bytes);
         self.budget.spare();
     }
@@ -403,7 +403,7 @@ mod tests {
             budget.charge(MB).expect("an operand");
             budget.charge(MB).expect("another");
             budget.charge(2 * MB).expect("the result");
-            budget.settle(mark, 2 * MB).expect("the operands are gone");
+            budget.settle(mark, 2 * MB).expect("the operands are released");
             assert_eq!(budget.charge(3 * MB).unwrap_err().code, code::OUT_OF_MEMORY);
             budget.back_to(mark);
         }
@@ -426,7 +426,7 @@ mod tests {
         assert_eq!(error.message, "out of memory: all sessions together may use 6 MB");
         two.charge(FREE_BYTES).expect("a little is always there");
         drop(held);
-        let mut kept = two.keep(3 * MB).expect("the other has let go");
+        let mut kept = two.keep(3 * MB).expect("the other has released its memory");
         kept.resize(MB).expect("less");
         drop(kept);
         drop((one, two));

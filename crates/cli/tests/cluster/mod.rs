@@ -70,12 +70,12 @@ impl Cluster {
 
     /// Where a process has its files.
     pub(crate) fn data(&self, at: usize) -> PathBuf {
-        self.data.lock().expect("nobody panics with it")[at].clone()
+        self.data.lock().expect("no thread panics with it")[at].clone()
     }
 
     /// Lets a process begin in an empty folder when it is started next, as it does on another machine.
     pub(crate) fn move_away(&self, at: usize) {
-        let mut data = self.data.lock().expect("nobody panics with it");
+        let mut data = self.data.lock().expect("no thread panics with it");
         let name = data[at].file_name().expect("it has a name").to_string_lossy().into_owned();
         data[at] = self.folder.join(name + "-elsewhere");
     }
@@ -100,7 +100,7 @@ impl Cluster {
         if let Some(said) = child.stdout.take() {
             self.hear(said);
         }
-        self.processes.lock().expect("nobody panics with it")[at] = Some(child);
+        self.processes.lock().expect("no thread panics with it")[at] = Some(child);
     }
 
     /// It says where it listens once all are there.
@@ -116,7 +116,7 @@ impl Cluster {
     }
 
     pub(crate) fn kill(&self, at: usize) {
-        let child = self.processes.lock().expect("nobody panics with it")[at].take();
+        let child = self.processes.lock().expect("no thread panics with it")[at].take();
         let mut child = child.expect("it runs");
         child.kill().expect("it runs until it is killed");
         child.wait().expect("it was killed");
@@ -124,7 +124,7 @@ impl Cluster {
 
     /// Kills those that run.
     pub(crate) fn kill_all(&self) {
-        for child in self.processes.lock().expect("nobody panicked with it").iter_mut().flatten() {
+        for child in self.processes.lock().expect("no thread panics with it").iter_mut().flatten() {
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -134,7 +134,7 @@ impl Cluster {
     pub(crate) fn ended(&self, at: usize) -> ExitStatus {
         let ((name, _), mut ended) = (PROCESSES[at], None);
         wait_for(&format!("the end of the process {name}"), || {
-            let mut processes = self.processes.lock().expect("nobody panics with it");
+            let mut processes = self.processes.lock().expect("no thread panics with it");
             let process = processes[at].as_mut().expect("it ran");
             ended = process.try_wait().expect("it can be waited for");
             ended.is_some()
@@ -144,7 +144,7 @@ impl Cluster {
 
     /// Sends a process a signal, such as `STOP`.
     pub(crate) fn signal(&self, at: usize, signal: &str) {
-        let processes = self.processes.lock().expect("nobody panics with it");
+        let processes = self.processes.lock().expect("no thread panics with it");
         let process = processes[at].as_ref().expect("it runs").id().to_string();
         let sent = Command::new("kill").args(["-s", signal, &process]).status();
         assert!(sent.expect("there is a kill").success());

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_in_pieces_is_read_once_it_is_whole() {
+    fn split_input_is_read_once_it_is_complete() {
         let types = [SqlType::Int4, SqlType::Text];
         let values = [Datum::Int(7), Datum::Null];
         let mut bytes = Vec::new();

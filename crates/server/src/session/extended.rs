@@ -310,7 +310,7 @@ impl Statement {
         budget: &Budget,
     ) -> Result<Arc<Compiled>, SqlError> {
         let (Some(old), Some(parsed)) = (&self.compiled, &self.written.parsed) else {
-            unreachable!("what was never planned is not planned again")
+            unreachable!("a statement that was never planned is not planned again")
         };
         let new = compile(parsed, &self.written.text, catalog, &old.params, budget)?;
         unchanged(old, Arc::new(new))

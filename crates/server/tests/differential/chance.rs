@@ -1,4 +1,4 @@
-//! Chance that can be repeated.
+//! Repeatable randomness.
 
 pub(crate) struct Chance {
     state: u64,
@@ -20,7 +20,7 @@ impl Chance {
         (self.state >> 33) % bound
     }
 
-    /// True once in so many times.
+    /// True with a probability of 1 in `times`.
     pub(crate) fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
@@ -29,7 +29,7 @@ impl Chance {
         of[self.below(of.len() as u64) as usize]
     }
 
-    /// How many rows an answer may have.
+    /// A LIMIT for an answer.
     pub(crate) fn limit(&mut self) -> String {
         match self.below(3) {
             0 => format!(" limit {}", self.below(9)),

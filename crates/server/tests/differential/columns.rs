@@ -1,4 +1,4 @@
-//! Random definitions of columns of one table, and what is done with its rows in between.
+//! Random definitions of columns of one table, with changes of its rows in between.
 
 use super::chance::Chance;
 use super::statements::Statement;
@@ -11,7 +11,7 @@ pub(crate) const TYPE: &str = "create type mood as enum ('ok', 'sad', 'happy'); 
 /// The table, to begin with.
 pub(crate) const TABLE: &str = "create table g (id int primary key)";
 
-/// Types, values of columns of them, and some that do not fit.
+/// Types, valid values of columns of each, and invalid ones.
 const TYPES: [(&str, &[&str], &[&str]); 18] = [
     ("int", &["7", "1 + 2 * 3", "'12'", "null", "length('abc')"], &["1 / 0", "'x'"]),
     (
@@ -41,14 +41,14 @@ const TYPES: [(&str, &[&str], &[&str]); 18] = [
     ("varchar(4)", &["'ab'", "null"], &["repeat('x', 1 / 0)"]),
 ];
 
-/// Columns by their name, with their type; names are not used again.
+/// Columns by name, with their type; names are not reused.
 #[derive(Default)]
 pub(crate) struct Columns {
     there: Vec<(String, usize)>,
     next: u64,
 }
 
-/// True for types that have no place in an index here.
+/// True for types that cannot be indexed here.
 fn is_array(ty: usize) -> bool {
     TYPES[ty].0.ends_with(']')
 }
@@ -103,7 +103,7 @@ impl Columns {
             _ => String::new(),
         };
         let added = format!("alter table g add column {name} {}{default}{more}", TYPES[ty].0);
-        // It may be refused, and is then not there for those that come: 42703 on both sides.
+        // If it is refused, later statements get 42703 on both sides.
         self.there.push((name, ty));
         added
     }

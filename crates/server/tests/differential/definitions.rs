@@ -1,13 +1,13 @@
-//! Random definitions of a few tables, with rows in between, in blocks and out of them, with savepoints; of temporary
-//! tables; and cursors.
+//! Random definitions of a few tables, with rows in between, inside and outside of blocks, with
+//! savepoints; of temporary tables; and cursors.
 //!
-//! Names are few, so that what one statement makes another finds, or finds in its way. Nothing is known of what is
-//! there: both servers refuse what does not fit, for the same reason.
+//! Names are few, so that statements meet the objects of earlier ones. The generator does not track
+//! what exists: both servers refuse invalid statements for the same reason.
 
 use super::chance::Chance;
 use super::statements::Statement;
 
-/// Tables that may be there.
+/// Tables that may exist.
 pub(crate) const TABLES: [&str; 3] = ["t1", "t2", "t3"];
 
 /// Those and temporary ones.
@@ -17,7 +17,7 @@ const TEMPORARY: [&str; 2] = ["x1", "x2"];
 
 const SEQUENCES: [&str; 3] = ["s1", "s2", "t1_id_seq"];
 
-/// A random statement; one that ends it, in a block that has failed.
+/// A random statement; in a failed block, one that ends it.
 pub(crate) fn statement(chance: &mut Chance, has_failed: bool) -> Statement {
     let text = match chance.below(26) {
         _ if has_failed => chance.one(&["rollback", "rollback to s", "commit"]).to_owned(),
@@ -107,7 +107,7 @@ fn temporary(chance: &mut Chance) -> String {
         6 => format!("alter table {name} add constraint {name}_u unique (a)"),
         7 => format!("create index on {name} (a)"),
         8 => format!("truncate {name}"),
-        // Whether a value is there twice for a moment would be a matter of the order of rows.
+        // A temporary duplicate would depend on the order of rows.
         9 => format!("update {name} set a = {n} where id < {n}"),
         10 => chance.one(&["discard temp", "select count(*) from x1, x2"]).to_owned(),
         _ => format!("insert into {name} (id, a) values ({n}, {n})"),
@@ -161,9 +161,9 @@ fn sequence(chance: &mut Chance) -> String {
         2 => format!("create sequence if not exists {name} increment -{n}"),
         3 => format!("create sequence {name} maxvalue 9 cycle"),
         4 => format!("alter sequence {name} restart with {n}"),
-        // What setval does after this is undone with the block at PostgreSQL, and stays here.
+        // PostgreSQL undoes a setval after this with the block; here its effect stays.
         5 => format!("alter sequence {name} increment by {n}; commit"),
-        // Not that of an identity, which PostgreSQL keeps then.
+        // Except that of an identity, which PostgreSQL keeps then.
         6 => {
             let (table, name) = (chance.one(&TABLES), chance.one(&SEQUENCES[..2]));
             format!("alter table {table} alter a set default nextval('{name}')")

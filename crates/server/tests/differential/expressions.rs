@@ -1,16 +1,16 @@
-//! Random expressions over the columns of some tables, each of a wanted type.
+//! Random expressions over the columns of some tables, each of a given type.
 
 use super::chance::Chance;
 
-/// Types, as far as it matters what goes with what.
+/// Kinds of types, as far as their combinations differ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Int,
     Numeric,
     Float,
     Text,
-    /// `char(n)`, which is compared, and made a text where it meets one: what PostgreSQL makes of it together with
-    /// other texts in CASE and its kin cannot be told from its type here.
+    /// `char(n)`, only in comparisons, and cast to text elsewhere: the type that PostgreSQL gives
+    /// it together with other texts in CASE and similar expressions cannot be known here.
     Char,
     Bool,
     Date,
@@ -76,11 +76,11 @@ pub(crate) const KINDS: [Kind; 10] =
 /// The columns of a table.
 pub(crate) type Columns = &'static [(&'static str, Kind)];
 
-/// What an expression is made of: columns of tables by their aliases, and parameters if it may have some.
+/// The material of an expression: columns of tables by alias, and parameters if allowed.
 pub(crate) struct Scope<'c> {
     pub(crate) chance: &'c mut Chance,
     pub(crate) tables: Vec<(&'static str, Columns)>,
-    /// The values of the parameters so far; none if constants are to be written out.
+    /// The values of the parameters so far; `None` if constants are written out.
     pub(crate) params: Option<Vec<String>>,
 }
 
@@ -121,7 +121,7 @@ impl Scope<'_> {
             Date => format!("2024-0{}-{}", 1 + self.below(3), 27 + self.below(3)),
             Json => self.chance.one(&JSONS).to_owned(),
             Span => self.chance.one(&SPANS).to_owned(),
-            // Clocks are changed on some of these days, in the zone of the sessions.
+            // Clocks change on some of these days in the zone of the sessions.
             Time => format!(
                 "2024-{} {:02}:30:0{}",
                 self.chance.one(&["02-27", "02-28", "02-29", "03-10", "11-03"]),
@@ -131,7 +131,7 @@ impl Scope<'_> {
         }
     }
 
-    /// A constant: written out, or as a parameter.
+    /// A constant, written out or as a parameter.
     pub(crate) fn constant(&mut self, kind: Kind) -> String {
         let value = self.value(kind);
         if self.chance.once_in(2)
@@ -152,7 +152,7 @@ impl Scope<'_> {
         }
     }
 
-    /// A whole number of a key.
+    /// An integer for a key.
     pub(crate) fn key(&mut self) -> String {
         let key = self.below(12).to_string();
         if self.chance.once_in(2)
@@ -169,7 +169,7 @@ impl Scope<'_> {
             .unwrap_or_else(|| self.typed_constant(kind))
     }
 
-    /// A constant whose type is written beside it if nothing else could tell.
+    /// A constant with an explicit type, if nothing else could determine it.
     fn typed_constant(&mut self, kind: Kind) -> String {
         let constant = self.constant(kind);
         if !constant.starts_with('$') {
@@ -243,7 +243,7 @@ impl Scope<'_> {
         }
     }
 
-    /// An expression whose equal values look equal: 1.0 and 1.00 would not.
+    /// An expression whose equal values have equal texts, unlike 1.0 and 1.00.
     pub(crate) fn settled(&mut self, kind: Kind, depth: u32) -> String {
         let value = self.expression(kind, depth);
         match kind {
@@ -253,7 +253,7 @@ impl Scope<'_> {
         }
     }
 
-    /// What there is for all types.
+    /// Expressions that exist for all types.
     fn of_any(&mut self, kind: Kind, depth: u32) -> String {
         let (a, b) = (self.expression(kind, depth - 1), self.expression(kind, depth - 1));
         match self.below(6) {
@@ -269,8 +269,8 @@ impl Scope<'_> {
         let a = self.expression(Int, depth - 1);
         match self.below(11) {
             0 => format!("abs({a})"),
-            // Which of several conditions is looked at first is not defined, so whether one divides by
-            // zero is not either.
+            // The order in which several conditions are evaluated is undefined, and so is an error
+            // of one of them. Hence there is no division by zero.
             1 => format!("({a} / {})", 1 + self.below(9)),
             2 => format!("({a} % {})", 1 + self.below(9)),
             3 => format!("({a} * {})", self.below(9)),
@@ -303,7 +303,7 @@ impl Scope<'_> {
             12 => format!("({} ^ {})", self.leaf(Numeric), self.below(4)),
             13 => format!("ln(abs({}) + 1)", self.leaf(Numeric)),
             14 => format!("div({}, {}.5)", self.leaf(Numeric), 1 + self.below(9)),
-            // What fits no column, PostgreSQL refuses before it looks for rows, where it is a constant.
+            // PostgreSQL refuses a constant that fits no column before it looks for rows.
             7 => format!(
                 "(extract({} from {}{}) % 1000)",
                 self.chance.one(&["epoch", "second", "milliseconds"]),
@@ -387,7 +387,7 @@ impl Scope<'_> {
             5 => format!("jsonb_build_array({a}, {})", self.leaf(kind)),
             6 => format!("to_jsonb({})", self.leaf(kind)),
             7 => format!("jsonb_strip_nulls({a})"),
-            // What is no object and no array is not changed, but refused.
+            // Other values than objects and arrays are refused.
             8 => format!("(jsonb_build_array({a}) #- '{path}')"),
             9 => {
                 let flag = self.chance.one(&["true", "false"]);
@@ -427,7 +427,7 @@ impl Scope<'_> {
         }
     }
 
-    /// Something that is true or not, or neither.
+    /// A Boolean expression, which may be NULL.
     pub(crate) fn condition(&mut self, depth: u32) -> String {
         if depth > 0 && self.chance.once_in(2) {
             let (left, right) = (self.condition(depth - 1), self.condition(depth - 1));

@@ -1,24 +1,26 @@
-//! Random foreign keys, and views over their tables: rows that come, go and change, in blocks and out of them.
+//! Random foreign keys, and views over their tables: rows are inserted, deleted and changed, inside
+//! and outside of blocks.
 //!
-//! Each round has keys with other actions, some of them deferrable. Values are few, so that parents and children meet.
+//! Each round has keys with other actions, some of them deferrable. Values are few, so that parents
+//! and children match.
 
 use super::chance::Chance;
 use super::statements::Statement;
 
-/// Tables and views that may be there, and what they are sorted by.
+/// Tables and views that may exist, and their sort columns.
 pub(crate) const RELATIONS: [&str; 7] = ["p", "c", "g", "q", "d", "v", "w"];
 
-/// Ends whatever round was before.
+/// Cleans up after the previous round.
 pub(crate) const END: &str = "drop table if exists p cascade; drop table if exists c cascade; drop table if exists g cascade; \
      drop table if exists q cascade; drop table if exists d cascade";
 
-/// What is true of a round as long as no definition changes it.
+/// Properties of a round until a definition changes them.
 #[derive(Default)]
 pub(crate) struct Links {
     in_block: bool,
 }
 
-/// ON DELETE and ON UPDATE, and when that is checked.
+/// ON DELETE and ON UPDATE, and DEFERRABLE.
 fn acts(chance: &mut Chance) -> String {
     let action = |chance: &mut Chance| {
         chance.one(&["no action", "restrict", "cascade", "cascade", "set null", "set default"])
@@ -33,7 +35,8 @@ pub(crate) fn tables(chance: &mut Chance) -> String {
     let (index, full) =
         (chance.one(&["", "create index on c (b, a);"]), chance.one(&["", "match full"]));
     let (a, b, c, up, xy) = (acts(chance), acts(chance), acts(chance), acts(chance), acts(chance));
-    // A row may refer by both. PostgreSQL looks at the first before the second one's action takes the row away.
+    // A row may refer by both keys. PostgreSQL checks the first before the action of the second
+    // deletes the row.
     let a = a.replace("on delete no action", "on delete restrict");
     format!(
         "create table p (id int primary key, u int unique, v int);
@@ -51,7 +54,7 @@ pub(crate) fn tables(chance: &mut Chance) -> String {
 }
 
 impl Links {
-    /// A random statement; one that ends it, in a block that has failed.
+    /// A random statement; in a failed block, one that ends it.
     pub(crate) fn statement(&mut self, chance: &mut Chance, has_failed: bool) -> Statement {
         let text = match chance.below(24) {
             _ if has_failed => chance.one(&["rollback", "rollback to s", "commit"]).to_owned(),
@@ -163,7 +166,8 @@ fn view(chance: &mut Chance) -> String {
     }
 }
 
-/// Definitions; never in a block, where PostgreSQL refuses them for checks that wait, be there reason or not.
+/// Definitions, never in a block, where PostgreSQL refuses them for pending checks even without a
+/// reason.
 fn define(chance: &mut Chance) -> String {
     let act = acts(chance);
     match chance.below(9) {

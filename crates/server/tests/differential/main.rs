@@ -1,24 +1,25 @@
-//! Random statements, here and at a stock PostgreSQL: the same rows, types and counts, and for errors the
-//! same class of SQLSTATE.
+//! Random statements, at Isomer and at a stock PostgreSQL: the same rows, types and counts, and for
+//! errors the same class of SQLSTATE.
 //!
 //! ```text
 //!   chance ──▶ statement ──┬─▶ Isomer       as text, in one message;          ┐  compared after
 //!                          └─▶ PostgreSQL   or prepared, with parameters      ┘  every statement
 //! ```
 //!
-//! A statement goes one of two ways. As text, the values of the answer are compared as text. Prepared, its
-//! constants become parameters whose types both servers infer; those are compared, the types of the columns,
-//! and the values in their binary form. Rows that a statement leaves in any order are compared as a set.
+//! A statement is sent in one of two ways. As text, the values of the answer are compared as text.
+//! Prepared, its constants become parameters whose types both servers infer; those types, the types
+//! of the columns, and the values in binary form are compared. Rows without an order are compared
+//! as a set.
 //!
-//! Another test lets columns of a table come and go, with rows in between; another whole tables, in blocks that are
-//! committed, rolled back, or rolled back to a savepoint; a third, rows that foreign keys are about.
+//! Another test adds and drops columns of a table, with rows in between. The next creates and drops
+//! whole tables, in blocks that are committed, rolled back, or rolled back to a savepoint. The last
+//! changes rows with foreign keys.
 //!
-//! The PostgreSQL is one that `clients/postgres` starts; where none is installed the test says that it was
-//! skipped. `ISOMER_STATEMENTS` is how many statements are compared (2000), `ISOMER_SEED` where chance begins
-//! (1).
+//! `clients/postgres` starts the stock PostgreSQL; without one the test reports that it was
+//! skipped. `ISOMER_STATEMENTS` is the number of statements (2000), `ISOMER_SEED` the seed (1).
 //!
-//! Left out: what SQL leaves open (which of several errors is told, rows that a LIMIT cuts from an unsorted
-//! answer, sums of floats that are not exact).
+//! Left out: results that SQL leaves undefined (the choice among several errors, the rows of a
+//! LIMIT over an unsorted answer, sums of inexact floats).
 
 mod chance;
 mod columns;
@@ -40,20 +41,20 @@ use statements::{Statement, TABLES, statement};
 use std::collections::BTreeMap;
 use stock::Stock;
 
-/// All rows there are.
+/// All rows of the tables.
 fn rows(client: &mut Client) -> Vec<Outcome> {
     let query = |table| outcome(client, &Statement::query(format!("select * from {table}")));
     ["d", "e", "h"].map(query).into()
 }
 
-/// So many queries with another answer are shown.
+/// The most differing queries that are shown.
 const DIFFERENCES_MAX: usize = 20;
 
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// A server of ours, and a client of it.
+/// A server of ours, and a client.
 fn ours() -> (Server, Client) {
     let engine = Engine::open(Options::in_memory(3), Decider::default(), None);
     let listen = "127.0.0.1:0".parse().expect("an address");
@@ -89,13 +90,13 @@ fn random_statements_have_the_same_outcome_at_postgresql() {
         let statement = statement(&mut chance);
         let (mine, other) = (outcome(&mut ours, &statement), outcome(&mut theirs, &statement));
         *seen.entry(mine.kind().to_owned()).or_default() += 1;
-        // PostgreSQL computes constants though no row needs them.
+        // PostgreSQL evaluates constants even if no row needs them.
         let is_of_constants =
             other == Outcome::Refused("22".to_owned()) && mine.kind().ends_with("no rows");
         if mine != other && !is_of_constants {
             different.push(format!("{number}: {statement:?}\n  here  {mine:?}\n  there {other:?}"));
         }
-        // After another change all that follows is different.
+        // After a differing change all later answers differ.
         let changed = (!statement.is_query()).then(|| rows(&mut ours) == rows(&mut theirs));
         if changed == Some(false) {
             different.push(format!("{number}: {statement:?} leaves other rows"));
@@ -168,7 +169,7 @@ fn definitions_and_blocks_are_as_at_postgresql() {
         if has_failed {
             continue;
         }
-        // An error would end the block, so what is there is asked for in a way that meets none.
+        // An error would end the block, so this query avoids all errors.
         for table in definitions::SHOWN {
             let named = format!("select relkind from pg_class where relname = '{table}'");
             let there = outcome(&mut ours, &Statement::query(named.clone()));

@@ -1,14 +1,14 @@
-//! What a client sees of a statement.
+//! The outcome of a statement, as a client sees it.
 
 use super::statements::Statement;
 use postgres::types::private::BytesMut;
 use postgres::types::{Format, FromSql, IsNull, ToSql, Type, to_sql_checked};
 use postgres::{Client, Error, SimpleQueryMessage};
 
-/// What a client sees.
+/// An outcome.
 #[derive(PartialEq, Debug)]
 pub(crate) enum Outcome {
-    /// Rows and counts, of a statement that was sent as text.
+    /// Rows and counts of a statement sent as text.
     Told(Vec<String>),
     /// Types of the parameters and of the columns, and rows in their binary form.
     Typed { params: Vec<Type>, columns: Vec<(String, Type)>, rows: Vec<String> },
@@ -17,7 +17,7 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    /// What kind of outcome it is, to count.
+    /// The kind of outcome, for counting.
     pub(crate) fn kind(&self) -> &str {
         match self {
             Outcome::Told(rows) if rows.len() > 1 => "text, rows",
@@ -81,7 +81,7 @@ fn typed(client: &mut Client, text: &str, params: &[String]) -> Result<Outcome, 
     })
 }
 
-/// A parameter, given as text whatever its type is.
+/// A parameter given as text, independent of its type.
 #[derive(Debug)]
 struct Given<'t>(&'t str);
 

@@ -1,7 +1,7 @@
 //! Random statements over three tables.
 //!
 //! ```text
-//!   d   a key of two columns, two indexes, a CHECK      what the planner has most ways for
+//!   d   a key of two columns, two indexes, a CHECK      most access paths of the planner
 //!   e   a column of every type, UNIQUE, NOT NULL        types and errors
 //!   h   no key                                          rows that are equal
 //! ```
@@ -39,17 +39,17 @@ pub(crate) const E: Columns = &[
 ];
 const H: Columns = &[("k", Int), ("x", Text)];
 
-/// A statement, to be sent as text, or prepared with the values of its parameters.
+/// A statement, sent as text, or prepared with the values of its parameters.
 #[derive(Debug)]
 pub(crate) struct Statement {
     pub(crate) text: String,
     pub(crate) params: Option<Vec<String>>,
-    /// True if the order of the rows is given.
+    /// True if the order of the rows is defined.
     pub(crate) is_ordered: bool,
 }
 
 impl Statement {
-    /// A query that is sent as text.
+    /// A query sent as text.
     pub(crate) fn query(text: String) -> Statement {
         Statement { text, params: None, is_ordered: false }
     }
@@ -95,7 +95,8 @@ pub(crate) fn statement(chance: &mut Chance) -> Statement {
     }
 }
 
-/// The same text with its parameters numbered from 1: some were drawn for expressions that it does not have.
+/// Renumbers the parameters of a text from 1, because some were drawn for expressions that it does
+/// not contain.
 fn numbered(text: &str, params: &[String]) -> (String, Vec<String>) {
     let mut parts = text.split('$');
     let mut result = parts.next().unwrap_or_default().to_owned();
@@ -150,7 +151,7 @@ impl Scope<'_> {
         self.tables = vec![("e", E)];
         let mut names = vec!["id".to_owned()];
         let mut values = vec![self.key()];
-        // One value at most, as either of two could be complained of.
+        // At most one wrong value, because with two the error could name either.
         let mut wrong = self.chance.once_in(4).then(|| {
             self.chance.one(&["'x'", "'123456789'", "99999", "'2024-13-01'", "40000"]).to_owned()
         });
@@ -210,13 +211,14 @@ impl Scope<'_> {
             "e" => {
                 let (name, kind) = self.chance.one(&E[1..]);
                 let value = self.expression(kind, 1);
-                // A constant of a type's function that is too long is an error there though no row has it.
+                // PostgreSQL refuses a too long constant argument of a type's function even without
+                // rows.
                 let value = match name {
                     "w" if value.contains("::jsonb") => format!("left({value}, 3)"),
                     _ => value,
                 };
                 if ["w", "l", "k", "q"].contains(&name) {
-                    // Whether a value of several rows is there twice for a moment is a matter of their order.
+                    // A temporary duplicate in an update of several rows depends on their order.
                     return format!("update e set {name} = {value} where id = {}", self.key());
                 }
                 (format!("{name} = {value}"), "*")
@@ -278,7 +280,7 @@ impl Scope<'_> {
         }
     }
 
-    /// Blocks and savepoints; also where there is none.
+    /// Blocks and savepoints, also where there are none.
     fn block(&mut self) -> String {
         self.params = None;
         let statement = self.chance.one(&[
@@ -303,7 +305,7 @@ impl Scope<'_> {
         statement.to_owned()
     }
 
-    /// Statements that no server can run, each for its own reason.
+    /// Statements that every server refuses, each for its own reason.
     fn wrong(&mut self) -> String {
         self.over("");
         let error = self.chance.one(&[
@@ -398,7 +400,7 @@ impl Scope<'_> {
         ]);
         let is_definition = ["create", "drop", "alter"].iter().any(|word| error.starts_with(word));
         if is_definition && self.chance.in_block {
-            // Here a definition commits what its block did before.
+            // Here a definition commits the block's earlier statements.
             return self.rows();
         }
         self.params = if self.params.is_some() && error.starts_with("select") {
@@ -448,7 +450,7 @@ impl Scope<'_> {
         }
     }
 
-    /// Rows of keys, by what the planner has ways for.
+    /// Rows selected by keys, for the access paths of the planner.
     fn of_keys(&mut self) -> String {
         self.tables = vec![("", D)];
         let condition = match self.below(7) {
@@ -497,7 +499,8 @@ impl Scope<'_> {
         }
         let condition = self.condition(2);
         let order = order(columns.len(), self);
-        // A constant is not the key that it is written as, and a parameter is another one each time.
+        // In GROUP BY a constant is a position and no key, and each parameter is a different
+        // expression.
         let is_column = !key.contains(|sign: char| !sign.is_ascii_lowercase()) && kind != Bool;
         let by = if is_column && self.chance.once_in(2) { key } else { "1".to_owned() };
         match self.below(4) {
@@ -559,7 +562,7 @@ impl Scope<'_> {
             let kind = self.chance.one(&KINDS);
             columns.push(self.settled(kind, 1));
         }
-        // PostgreSQL has no full join on anything but equalities.
+        // PostgreSQL supports full joins on equalities only.
         let on = match self.below(3) {
             0 if with != "full join" => format!("{a} = {b} and {}", self.condition(0)),
             _ => format!("{a} = {b}"),
@@ -604,7 +607,7 @@ impl Scope<'_> {
         }
     }
 
-    /// An integer column of `i`, and the source and the conditions of a query over `i` that may look at rows around.
+    /// An integer column of `i`, and the source and conditions of a correlated query over `i`.
     fn inside(&mut self) -> (String, String) {
         let around = self.tables.clone();
         let table = self.over("i");
@@ -626,7 +629,7 @@ impl Scope<'_> {
         (column, format!("from {table} i where {}", conditions.join(" and ")))
     }
 
-    /// As [`Scope::inside`], in a change of a table that is called `o`.
+    /// As [`Scope::inside`], in an update or delete of a table with the alias `o`.
     fn change_of(&mut self, table: &str) -> (String, String) {
         let columns = match table {
             "d" => D,
@@ -637,7 +640,7 @@ impl Scope<'_> {
         self.inside()
     }
 
-    /// Queries inside of expressions: what they look at around them, and how they are asked.
+    /// Subqueries in expressions: their correlations, and their forms.
     fn inside_of_expressions(&mut self) -> String {
         let table = self.over("o");
         let condition = self.condition(1);
@@ -659,7 +662,7 @@ impl Scope<'_> {
             7 => format!("select {key}, (select {column} {inside} group by {column}) from {table} o order by 1, 2"),
             8 => format!("select {key}, (select max(z.one) from (select {column} as one {inside}) z) from {table} o order by 1, 2"),
             9 => {
-                // Columns of a group are those that it is by.
+                // In a grouped query, columns are those of GROUP BY.
                 self.tables = vec![("o", &[("k", Int)])];
                 let (column, inside) = self.inside();
                 let of = self.chance.one(&["max(o.id)", "count(*)", "sum(o.m)"]);
@@ -678,7 +681,7 @@ impl Scope<'_> {
         }
     }
 
-    /// Whether a value is among those of a query of another type that it compares with.
+    /// Membership of a value in a query of another type that it can be compared with.
     fn members(&mut self) -> String {
         self.tables = vec![("o", E)];
         let (one, other) = self.chance.one(&[
@@ -701,7 +704,7 @@ impl Scope<'_> {
         )
     }
 
-    /// Joins whose columns are united, and rows that are equal to the last that is shown.
+    /// Joins with USING, and rows WITH TIES.
     fn united(&mut self) -> String {
         let with = self.chance.one(&["join", "left join", "right join"]);
         match self.below(4) {
@@ -735,7 +738,7 @@ impl Scope<'_> {
     }
 }
 
-/// By all columns, so that rows that are equal there are equal.
+/// By all columns, so that the rows of ties are equal.
 fn order(columns: usize, scope: &mut Scope<'_>) -> String {
     let mut places: Vec<String> = Vec::new();
     for place in 1..=columns {

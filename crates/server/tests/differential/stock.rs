@@ -5,19 +5,19 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// See the [module documentation](self). Dropping it stops it.
+/// See the [module documentation](self). Dropping it stops the server.
 pub(crate) struct Stock {
     process: Child,
-    /// The port of this machine where it listens.
+    /// The loopback port of its listener.
     pub(crate) port: u16,
     _folder: tempfile::TempDir,
 }
 
 impl Stock {
-    /// Starts one.
+    /// Starts a server.
     ///
     /// # Errors
-    /// What is missing.
+    /// The missing program.
     pub(crate) fn start() -> Result<Stock, String> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients/postgres");
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
@@ -31,7 +31,7 @@ impl Stock {
         Ok(Stock { process, port, _folder: folder })
     }
 
-    /// A client of it, as soon as it answers.
+    /// A client, once the server answers.
     #[allow(clippy::disallowed_methods, reason = "another program is waited for")]
     pub(crate) fn client(&self) -> Client {
         let config = format!("host=127.0.0.1 port={} user=postgres", self.port);

@@ -1,11 +1,11 @@
-//! Random window functions: partitions, orders with and without equals, frames of every kind.
+//! Random window functions: partitions, orders with and without ties, frames of every kind.
 
 use super::expressions::Kind::{Int, Numeric, Text};
 use super::expressions::Scope;
 use super::statements::{D, E};
 
 impl Scope<'_> {
-    /// A query with functions of the rows around a row.
+    /// A query with window functions.
     pub(crate) fn windows(&mut self) -> String {
         let (table, key, columns) = self.chance.one(&[("d", "a, b", D), ("e", "id", E)]);
         self.tables = vec![("", columns)];
@@ -24,7 +24,7 @@ impl Scope<'_> {
             shown.push(call);
         }
         let condition = self.condition(1);
-        // Arrays have no order here.
+        // Array values cannot be sorted here.
         let is_array = shown.last().is_some_and(|last| last.starts_with("array_agg"));
         let order = match self.chance.once_in(4) && !is_array {
             true => format!("{}, ", shown.len() + key.matches(',').count()),
@@ -49,7 +49,7 @@ impl Scope<'_> {
         self.condition(1)
     }
 
-    /// Functions for which it matters which of two rows comes first: none are equal.
+    /// Functions that depend on the order of ties, so the sort key is unique.
     fn of_rows(&mut self, partition: &str, key: &str) -> String {
         let value = self.settled(Int, 1);
         let (n, other) = (1 + self.below(3), self.below(5) as i64 - 1);
@@ -71,7 +71,7 @@ impl Scope<'_> {
         format!("{call} over ({partition}order by {by}{way}, {key}{frame})")
     }
 
-    /// Functions for which it does not.
+    /// Functions that do not.
     fn of_peers(&mut self, partition: &str) -> String {
         let call = self.chance.one(&["rank()", "dense_rank()", "percent_rank()", "cume_dist()"]);
         let call = if self.chance.once_in(2) { call.to_owned() } else { self.of_many() };
@@ -87,7 +87,7 @@ impl Scope<'_> {
         format!("{call} over ({partition}{order})")
     }
 
-    /// Frames by a distance to what the rows are sorted by.
+    /// Frames by distance in the sort key.
     fn of_distances(&mut self, partition: &str) -> String {
         let call = self.of_many();
         let kind = self.chance.one(&[Int, Int, Numeric]);

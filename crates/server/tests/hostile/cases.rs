@@ -1,15 +1,16 @@
-//! The list. A family is a statement with a size in it, written `N`, or a part that is repeated so often.
+//! The list of cases. A family is a statement with a size in it, written `N`, or with a part that
+//! is repeated `N` times.
 
-/// What a hostile client does.
+/// An action of a hostile client.
 pub(crate) enum Act {
     Statement(String),
-    /// A statement behind another one.
+    /// A statement that follows another in a block.
     InBlock(&'static str, String),
     /// Messages of the extended protocol, before a Sync.
     Messages(Vec<(u8, Vec<u8>)>),
-    /// Whatever comes, which may cost the connection.
+    /// Any bytes, which may cost the connection.
     Bytes(Vec<u8>),
-    /// Long messages of which a part is sent.
+    /// Announces long messages and sends a part of each.
     HalfSent {
         clients: usize,
         length: usize,
@@ -24,7 +25,7 @@ pub(crate) enum Act {
 }
 
 impl Act {
-    /// What it takes to say it.
+    /// The bytes to send.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Act::Statement(text) | Act::InBlock(_, text) => text.len(),
@@ -35,7 +36,7 @@ impl Act {
         }
     }
 
-    /// True if the server may end the session for it.
+    /// True if the server may end the session.
     pub(crate) fn may_end(&self) -> bool {
         matches!(self, Act::Bytes(_))
     }
@@ -154,7 +155,7 @@ const TEXTS: &[&str] = &[
     "select array(select repeat('x', 100000) from t a, t b)",
 ];
 
-/// Numbers, dates: those that are large, and the edges of what there is.
+/// Numbers and dates: large ones, and the limits of their types.
 const NUMBERS: &[&str] = &[
     "select 10 ^ 100000",
     "select power(10, 100000)",
@@ -228,7 +229,7 @@ const NUMBERS: &[&str] = &[
     "select timestamp '9999-12-31 23:59:59.999999'::date::timestamptz",
 ];
 
-/// Rows: many, wide, sorted, joined, and looked at again and again.
+/// Rows: many, wide, sorted, joined, and scanned repeatedly.
 const ROWS: &[&str] = &[
     "select count(*) from generate_series(1, N) a, generate_series(1, N) b",
     "select count(*) from generate_series(1, N) a, generate_series(1, N) b where a = b",
@@ -291,8 +292,8 @@ const ROWS: &[&str] = &[
     "create table big (a text default repeat('x', N)); insert into big default values; drop table big",
 ];
 
-/// Statements with a part that is repeated: how it begins, the part, what stands behind, and as often as the part
-/// what stands at the end.
+/// Statements with a nested part: the beginning, the opening part, the middle, and the closing
+/// part, which is repeated like the opening one.
 const NESTED: &[(&str, &str, &str, &str)] = &[
     ("select ", "(", "1", ")"),
     ("select ", "((1) + ", "1", ")"),
@@ -372,8 +373,8 @@ const NESTED: &[(&str, &str, &str, &str)] = &[
     ("select ", "{", "", "}"),
 ];
 
-/// Statements with a list that is long: how it begins, its parts (with `#` for their numbers), what stands between
-/// them, and how it ends.
+/// Statements with a long list: the beginning, the items (with `#` for their numbers), the
+/// separator, and the end.
 const LISTS: &[(&str, &str, &str, &str)] = &[
     ("select 1 in (", "#", ", ", ")"),
     ("select id from t where id in (", "#", ", ", ")"),
@@ -445,7 +446,7 @@ const LISTS: &[(&str, &str, &str, &str)] = &[
     ("truncate ", "w", ", ", ""),
 ];
 
-/// What is grown in steps of two, so that a small text means much.
+/// Values that double in each step, so that a short text has a large result.
 fn doubled(depth: usize) -> Vec<(&'static str, String)> {
     let fold = |first: &str, step: &dyn Fn(usize, String) -> String| {
         (0..depth).fold(first.to_owned(), |inner, at| step(at, inner))
@@ -545,7 +546,7 @@ fn parse(name: &str, statement: &str) -> (u8, Vec<u8>) {
     (b'P', [text(&[name, statement]), vec![0, 0]].concat())
 }
 
-/// A Bind with these values as texts, in how many formats, and how many values it says.
+/// A Bind with these values as texts, and with a declared number of formats and values.
 fn bind(portal: &str, name: &str, count: u16, values: &[&[u8]]) -> (u8, Vec<u8>) {
     let mut body = text(&[portal, name]);
     body.extend([0, 0]);
@@ -790,7 +791,7 @@ fn blocks() -> Vec<(&'static str, Act)> {
     ]
 }
 
-/// The list, with the larger sizes if it is all of it.
+/// The list; with the larger sizes if `is_all`.
 pub(crate) fn cases(is_all: bool) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut add = |name: String, act: Act| cases.push(Case { name, act });
@@ -808,7 +809,7 @@ pub(crate) fn cases(is_all: bool) -> Vec<Case> {
     for statement in ROWS {
         for size in sizes(&[3_000_000], &[1_000, 100_000]) {
             let statement = statement.replace('N', &size.to_string());
-            // What is written is no matter of the next case.
+            // Its writes must not affect the next case.
             let before = if is_all || statement.starts_with("create") { "" } else { "begin" };
             add(statement.clone(), Act::InBlock(before, statement));
         }

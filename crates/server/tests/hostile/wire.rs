@@ -1,19 +1,19 @@
-//! A client that is all ears: it reads what it is told, remembers the first error, and keeps nothing.
+//! A client that only reads answers: it remembers the first error, and keeps nothing else.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// An answer takes no longer than this, whatever the machine has to do besides.
+/// The longest time for an answer, on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What a client was told until the server was ready for more.
+/// The answers until the server was ready for the next message.
 #[derive(Default, Debug)]
 pub(crate) struct Outcome {
     /// The code of the first error.
     pub(crate) code: Option<String>,
     pub(crate) message: String,
-    /// True if the connection is at its end.
+    /// True if the connection has ended.
     pub(crate) ended: bool,
 }
 
@@ -33,7 +33,7 @@ impl Wire {
         wire
     }
 
-    /// Sends bytes. That the server may have ended the connection is found out when its answer is read.
+    /// Sends bytes. If the server has ended the connection, reading its answer shows it.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
@@ -49,7 +49,8 @@ impl Wire {
         self.outcome()
     }
 
-    /// Reads until the server is ready, or ends the connection. Who is asked for the lines of a COPY has none.
+    /// Reads until the server is ready or ends the connection. A COPY that waits for lines gets
+    /// none.
     pub(crate) fn outcome(&mut self) -> Outcome {
         let mut outcome = Outcome::default();
         loop {
