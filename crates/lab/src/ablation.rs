@@ -40,45 +40,43 @@ pub fn rules() -> Vec<Rule> {
     };
     vec![
         rule("(all)", "the autopilot as it is", || tuned(|_| {})),
-        rule("global plan", "everything is placed at once, by a graph partitioner", || {
+        rule("global plan", "all partitions are placed at once, by a graph partitioner", || {
             tuned(|t| t.plan_samples_min = usize::MAX)
         }),
-        rule("neighbours", "adjacent keys belong together a little", || {
-            tuned(|t| t.neighbours = 0.0)
-        }),
-        rule("plans split", "a plan cuts what would be locked for long", || {
+        rule("neighbours", "adjacent keys have a weak edge", || tuned(|t| t.neighbours = 0.0)),
+        rule("plans split", "a plan splits partitions whose locks would be held for long", || {
             tuned(|t| t.held_max = f64::INFINITY)
         }),
         rule("refinement", "full sites hand clumps over, as Clay does", || {
             tuned(|t| t.full_from = f64::INFINITY)
         }),
-        rule("trial", "a plan after which less is served is taken back", || {
+        rule("trial", "a plan that lowers throughput is rolled back", || {
             tuned(|t| t.rollback_ratio = 0.0)
         }),
-        rule("gain", "a plan must promise a tenth more", || tuned(|t| t.gain_min = 1.0)),
-        rule("renewal", "after a calm, a disturbance has the samples taken anew", || {
+        rule("gain", "a plan must promise a tenth more throughput", || tuned(|t| t.gain_min = 1.0)),
+        rule("renewal", "after a calm, a disturbance starts a new set of samples", || {
             tuned(|t| t.disturbed = f64::INFINITY)
         }),
-        rule("calm", "the budget of changes decays while the workload holds still", || {
+        rule("calm", "the budget of changes decays while the workload is stable", || {
             tuned(|t| t.halves_s = f64::INFINITY)
         }),
-        rule("gate", "what a change saves counts less two standard errors", || {
+        rule("gate", "two standard errors are subtracted from what a change saves", || {
             tuned(|t| t.standard_errors = 0.0)
         }),
-        rule("undoing", "what was just changed is dear to take back", || {
+        rule("undoing", "reverting a recent change has an additional price", || {
             tuned(|t| t.undo_charge = 1.0)
         }),
         rule(
             "hot is split",
-            "locks that are held for long, or waited for by many, are split",
+            "partitions are split if their locks are held for long or have many waiters",
             || tuned(|t| (t.hot, t.queue_max) = (f64::INFINITY, f64::INFINITY)),
         ),
         rule(
             "samples alone",
-            "changes are judged without emulated transactions; here with as many as samples, as in the paper",
+            "changes are judged without emulated transactions; here with an equal number of both, as in the paper",
             || tuned(|t| t.emulated = Tuning::MANY),
         ),
-        rule("cold is merged", "neighbours that are hardly accessed are merged", || {
+        rule("cold is merged", "rarely accessed neighbours are merged", || {
             tuned(|t| t.cold = -1.0)
         }),
     ]
@@ -126,9 +124,10 @@ pub fn ablation_page(experiments: &[Experiment], samples: &[Vec<Sample>]) -> Str
         "# What each rule of the autopilot is worth\n\n\
          Written by `isomer-lab ablation --seeds {seeds}`: {seeds} seeds, short forms of the experiments (4 sites of 4 \
          cores), virtual time. Each line is the autopilot without one of its rules: throughput without it over \
-         throughput with it, ± the 95 percent confidence of the mean over seeds, paired by seed. In the first line, what \
-         it serves per second. Last: changes of the design in 10 s at the end, as a mean over the experiments without a \
-         moving hot spot; by how many percent latency rises when the hot spot moves, and for how many seconds.\n\n"
+         throughput with it, ± the 95 percent confidence of the mean over seeds, paired by seed. The first line is its \
+         throughput per second. The last columns are the changes of the design in 10 s at the end, as a mean over the \
+         experiments without a moving hot spot, and the rise of latency when the hot spot moves: by how many percent, and \
+         for how many seconds.\n\n"
     );
     let names: Vec<&str> = experiments.iter().map(|e| e.name.as_str()).collect();
     let _ = writeln!(

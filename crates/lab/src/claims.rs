@@ -163,9 +163,9 @@ pub fn claims_page(experiments: &[Experiment], samples: &[Vec<Sample>]) -> Strin
     format!(
         "# What the autopilot is worth\n\n\
          Written by `isomer-lab ablation --seeds {seeds}`: {seeds} seeds, short forms of every experiment (4 sites of 4 \
-         cores), virtual time; every system takes part, but for those that refuse transactions. ± is the 95 percent \
-         confidence of the mean over seeds, paired by seed. Hindsight is the best of the placements that somebody made \
-         who knows the workload, and that stay. The paper's own factors are in [morphosys.md](morphosys.md).\n\n\
+         cores), virtual time. All systems take part except those that refuse transactions. ± is the 95 percent \
+         confidence of the mean over seeds, paired by seed. Hindsight is the best of the fixed placements that were made \
+         with knowledge of the workload. The paper's own factors are in [morphosys.md](morphosys.md).\n\n\
          {reached} of {all} claims are reached.\n\n\
          | experiment | claim | beside | to reach | ours | |\n| --- | --- | --- | --- | --- | --- |\n{table}\n\
          ## Throughput of every system\n\n{}",

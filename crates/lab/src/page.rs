@@ -35,8 +35,8 @@ pub fn head(command: &str, rows: &[Row]) -> String {
     let mut text = format!(
         "# MorphoSys' experiments in the laboratory\n\n\
          Written by `{command}`. Virtual clusters run the real router, strategies and sites; times are \
-         virtual. ± is the 95 percent confidence over seeds. What was scaled down is said with each \
-         experiment. Each number is also a line of `morphosys.jsonl`.\n\n"
+         virtual. ± is the 95 percent confidence over seeds. Each experiment says which parameters are \
+         scaled down. Each number is also a line of `morphosys.jsonl`.\n\n"
     );
     let claims: Vec<&Row> = rows.iter().filter(|row| row.reached.is_some()).collect();
     let reached = claims.iter().filter(|row| row.reached == Some(true)).count();
@@ -72,9 +72,9 @@ pub fn section(
     let others = others.filter(|other| experiment.systems.iter().any(|name| name == other.name));
     let warm_up_s = |system: &System| experiment.warm_up_s * system.warm_ups;
     let others: Vec<String> =
-        others.map(|system| format!("`{}` had {:.1} s", system.name, warm_up_s(system))).collect();
+        others.map(|system| format!("`{}` {:.1} s", system.name, warm_up_s(system))).collect();
     if !others.is_empty() {
-        let _ = writeln!(text, "Of warm-up, {}.\n", others.join(", "));
+        let _ = writeln!(text, "Other durations of the warm-up: {}.\n", others.join(", "));
     }
     more(&mut text, samples);
     let claims: Vec<&Row> = rows.iter().filter(|row| row.reached.is_some()).collect();

@@ -74,8 +74,8 @@ pub fn head(command: &str, all: &[(&Experiment, &[Sample])]) -> String {
          Written by `{command}`. The real sequencer, planner, sites and procedures of `isomer-batch` on virtual \
          machines; times are virtual ([0032](../decisions/0032-laboratory-costs-of-ordering.md)). All systems \
          are routers on the same engine, so nothing else differs. Each run counts only if all answers and rows are those \
-         of a serial execution of its order. ± is the 95 percent confidence over seeds. What was scaled down is said with \
-         each experiment. Each number is also a line of `hermes.jsonl`.\n\n\
+         of a serial execution of its order. ± is the 95 percent confidence over seeds. Each experiment says which \
+         parameters are scaled down. Each number is also a line of `hermes.jsonl`.\n\n\
          The paper gives most of its figures as drawings; the numbers of its text stand beside ours.\n\n"
     );
     let claims = all.iter().flat_map(|(one, samples)| {
@@ -152,8 +152,8 @@ fn setting(text: &mut String, experiment: &Experiment) {
     let _ = writeln!(
         text,
         "{} sites of {} cores {} times slower than this machine's, {clients_per_site} clients a site; a transaction's own \
-         code takes a core {} µs; {} µs and {} Mbit/s from machine to machine, a sync of the order's log {} µs; batches of \
-         {batch}, or what comes in {batch_wait_ms} ms; {room}; {}; placed {placement}; {warm_up_s} s of warm-up, \
+         code takes a core {} µs; {} µs and {} Mbit/s from machine to machine, a sync of the order's log {} µs; batches of up \
+         to {batch}, closed after {batch_wait_ms} ms; {room}; {}; placed {placement}; {warm_up_s} s of warm-up, \
          {seconds} s measured, {seeds} seeds.\n",
         cluster.sites,
         cluster.cores,
@@ -177,7 +177,7 @@ fn workload(spec: &WorkloadSpec) -> String {
             let hot = match (tenants.change_s, tenants.tenant) {
                 (_, Some(share)) => format!("the first has {} percent", share * 100.0),
                 (Some(every_s), None) => {
-                    format!("a site has 90 percent, another one every {every_s} s")
+                    format!("one site has 90 percent, a different site every {every_s} s")
                 }
                 (None, None) => "the first site has 90 percent".to_owned(),
             };
