@@ -1,5 +1,5 @@
-//! Redo logs in Kafka, and checkpoints in an object store, as the command line names them. A build without the feature `kafka`
-//! refuses such logs by name.
+//! The options for redo logs in Kafka and checkpoints in an object store. A build without the
+//! feature `kafka` refuses such logs by name.
 
 use crate::failure::Failure;
 use clap::Args;
@@ -7,36 +7,40 @@ use isomer_cluster::{CheckpointStore, Logs};
 use isomer_objects::Objects;
 use std::sync::Arc;
 
-/// Where redo logs and checkpoints are, if not in the folder.
+/// The places of redo logs and checkpoints, if not the folder.
 #[derive(Args, Debug, Clone, Default, PartialEq)]
 pub struct LogArgs {
-    /// The redo logs are in a topic of Apache Kafka, and the folder has checkpoints only. Whoever opens them last has
-    /// the sites: a process that has them open already stops [default: in the folder]
+    /// Keeps the redo logs in a topic of Apache Kafka, and only checkpoints in the folder. The last
+    /// process that opens the logs owns their sites, and a process with earlier access stops
+    /// [default: in the folder]
     #[arg(long, value_name = "kafka://HOST:PORT,HOST:PORT/TOPIC")]
     pub log: Option<String>,
-    /// An option of Kafka's client (librdkafka's CONFIGURATION.md), as sasl.username=me; as often as there are
+    /// An option of Kafka's client (librdkafka's CONFIGURATION.md), such as sasl.username=me; may
+    /// be repeated
     #[arg(long = "kafka-option", value_name = "NAME=VALUE", requires = "log")]
     pub options: Vec<String>,
-    /// Checkpoints are in an object store as well, for logs in Kafka: the process starts on any machine, in an empty folder. A
-    /// folder that all machines reach, or in a build with --features s3 a bucket: s3://BUCKET/PREFIX, with the settings of
-    /// the environment (AWS_ACCESS_KEY_ID, AWS_ENDPOINT and so on) [default: in the folder]
+    /// Keeps checkpoints in an object store as well, for logs in Kafka, so that the process can
+    /// start on any machine in an empty folder. A folder that all machines reach, or in a build
+    /// with --features s3 a bucket: s3://BUCKET/PREFIX, with the settings of the environment
+    /// (AWS_ACCESS_KEY_ID, AWS_ENDPOINT and so on) [default: in the folder]
     #[arg(long, value_name = "file:///FOLDER")]
     pub checkpoints: Option<String>,
 }
 
 impl LogArgs {
-    /// The logs, if they are not in the folder. `name` is what others call the process, if it has one.
+    /// The logs, if they are not in the folder. `name` is the name of the process in the cluster,
+    /// if it has one.
     ///
     /// # Errors
-    /// If what was said makes no sense.
+    /// If the options are invalid.
     pub fn logs(&self, name: Option<&str>) -> Result<Option<Arc<dyn Logs>>, Failure> {
         self.log.as_ref().map(|address| with_kafka(address, &self.options, name)).transpose()
     }
 
-    /// Where checkpoints are, if not in the folder.
+    /// The store of checkpoints, if it is not the folder.
     ///
     /// # Errors
-    /// If what was said makes no sense.
+    /// If the options are invalid.
     pub fn store(&self) -> Result<Option<Arc<dyn CheckpointStore>>, Failure> {
         let Some(place) = &self.checkpoints else { return Ok(None) };
         if self.log.is_none() {
@@ -47,10 +51,10 @@ impl LogArgs {
         Ok(Some(Arc::new(Objects::at(place).map_err(Failure::usage)?)))
     }
 
-    /// What the cluster's file says, with the flags for what it does not say.
+    /// The options of the cluster's file, completed by the flags.
     ///
     /// # Errors
-    /// If both say something.
+    /// If both set the same option.
     pub fn with_flags(self, flags: &LogArgs) -> Result<LogArgs, Failure> {
         let twice = |what: &str, said: &Option<String>, flag: &Option<String>, name: &str| {
             let Some(said) = said.as_ref().filter(|_| flag.is_some()) else { return Ok(()) };
@@ -79,7 +83,7 @@ fn with_kafka(
     }))
 }
 
-/// The way to the brokers.
+/// A connection to the brokers.
 #[cfg(feature = "kafka")]
 pub fn connection(address: &str, options: &[String]) -> Result<isomer_kafka::Connection, Failure> {
     let address: isomer_kafka::Address = address.parse().map_err(Failure::usage)?;
@@ -93,10 +97,10 @@ pub fn connection(address: &str, options: &[String]) -> Result<isomer_kafka::Con
     Ok(connection)
 }
 
-/// Where logs are and how many brokers there are; and all of them as they are now, as a table.
+/// The address of the logs with the number of brokers, and a table of the current logs.
 pub type Shown = (String, Vec<Vec<String>>);
 
-/// Looks at logs that are not in folders.
+/// Reads logs outside of folders.
 ///
 /// # Errors
 /// If they cannot be read.

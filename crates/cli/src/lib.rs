@@ -7,20 +7,20 @@
 //! | `node` | sites of a database that another process serves | `node.rs` |
 //! | `cluster` | members of a cluster; a cluster on this machine | `cluster/` |
 //! | `design` | the design of a database in a folder | `design/` |
-//! | `reconfigure`, `reshard` | changes of the design of a running server | `reconfigure.rs`, `reshard.rs` |
+//! | `reconfigure`, `reshard` | changes the design of a running server | `reconfigure.rs`, … |
 //! | `why` | how a key came to be where it is; what the autopilot has learned | `why.rs` |
 //! | `advise`, `compare`, … | plans from a recorded workload, without a database | `plan/` |
 //!
-//! Benchmarks, the simulator and the laboratory are commands of a second program, `isomer-lab`, so that
-//! a build of the database does not wait for them. The public modules here are those that it shares; they
-//! are no interface for applications, which embed `isomer-cluster`.
+//! Benchmarks, the simulator and the laboratory are commands of a second program, `isomer-lab`, so
+//! that a build of the database does not wait for them. The public modules here are those that it
+//! shares; they are no interface for applications, which embed `isomer-cluster`.
 //!
-//! Exit codes: 0 for success, 1 for a failure or a check that does not hold, 2 for a request that makes
-//! no sense. Results go to standard output, progress to standard error; with `--json` standard output has
-//! only lines of JSON.
+//! Exit codes: 0 for success, 1 for a failure or a check that does not hold, 2 for a request that
+//! makes no sense. Results go to standard output, progress to standard error; with `--json`
+//! standard output has only lines of JSON.
 //!
-//! The command line is the edge of the system: time enters in `clock.rs`. `crash_child.rs` exists to be
-//! killed by a test.
+//! The command line is the edge of the system: time enters in `clock.rs`. `crash_child.rs` exists
+//! to be killed by a test.
 
 #[doc(hidden)]
 pub mod autopilot;
@@ -116,7 +116,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The program `isomer`, to start further processes with: this process's own, or the one beside `isomer-lab`.
+/// The program `isomer`, to start further processes with: this process's own, or the one beside
+/// `isomer-lab`.
 ///
 /// # Errors
 /// If there is none beside `isomer-lab`.

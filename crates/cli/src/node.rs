@@ -18,10 +18,11 @@ use std::time::Duration;
 
 /// Hosts sites of a database that `isomer serve` serves from another process
 ///
-/// All processes are told of each other, by one file (--config) or by flags (--peers); each has a folder of its own.
-/// A node may start before the others or after them. With its logs in Kafka and its checkpoints in an object store it may start
-/// in an empty folder, and takes its sites from the process that has them; without that store, as long as its logs still go back
-/// to their beginning.
+/// A file (--config) or flags (--peers) tell all processes of each other; each has a folder of its
+/// own. A node may start before the others or after them. With its logs in Kafka and its
+/// checkpoints in an object store it may start in an empty folder, and takes its sites over from
+/// the process that has them. Without that store this works as long as its logs still reach back to
+/// their beginning.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   isomer node --config cluster.toml --name b --data /var/lib/isomer/b
@@ -32,37 +33,38 @@ pub(crate) struct NodeArgs {
     /// The node's folder; a missing or empty one becomes that of a new node
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// Its sites, if no file says which: numbers with commas between
+    /// Its sites, if no file has them: numbers separated by commas
     #[arg(long, value_name = "SITES", value_parser = read_sites, required_unless_present = "config", conflicts_with = "config")]
     sites: Option<BTreeSet<SiteId>>,
     #[command(flatten)]
     log: LogArgs,
     #[command(flatten)]
     peers: PeerArgs,
-    /// Where PostgreSQL's clients may connect as well: they are passed on to the process that serves [default: as the
-    /// cluster's file says, or nowhere]
+    /// Where PostgreSQL's clients may connect as well; their connections are forwarded to the
+    /// gateway process [default: the address in the cluster's file, or none]
     #[arg(long, value_name = "ADDR")]
     listen: Option<SocketAddr>,
-    /// Where that one listens for clients, if no file says it
+    /// The gateway's address for clients, if no file has it
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "config")]
     serves_at: Option<String>,
     /// The most clients at a time
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     connections: u32,
-    /// What the rows of each of its sites may take in memory, as 512MB or 4GB; 0: as much as there is
+    /// The memory limit for the rows of each of its sites, such as 512MB or 4GB; 0: no limit
     #[arg(long, value_name = "SIZE", value_parser = isomer_server::read_site_memory, default_value = "0")]
     site_memory: SiteMemory,
     /// Do not wait for the disk at a commit: a crash may lose the last milliseconds
     #[arg(long)]
     no_sync: bool,
-    /// Start even if a log has lost commits that were durable, and go on without them; only of logs in the folder
+    /// Start even if a log has lost commits that were durable, and go on without them; only of logs
+    /// in the folder
     #[arg(long, conflicts_with = "log")]
     accept_loss: bool,
     #[command(flatten)]
     checkpoints: CheckpointArgs,
 }
 
-/// Listens for clients, if it is to.
+/// Listens for clients, if configured.
 fn passage(args: &NodeArgs, place: &Place) -> Result<Option<Passage>, Failure> {
     let Some(listen) = place.clients(args.listen)? else { return Ok(None) };
     let to = place.serves_at.as_ref().or(args.serves_at.as_ref()).cloned().ok_or_else(|| {
@@ -77,10 +79,10 @@ fn passage(args: &NodeArgs, place: &Place) -> Result<Option<Passage>, Failure> {
     passage.map(Some).map_err(|error| Failure::failed(format!("{listen}: {error}")))
 }
 
-/// Hosts sites until it is told to stop.
+/// Hosts sites until a stop is requested.
 ///
 /// # Errors
-/// If the folder or the address cannot be used, or the sites not be opened.
+/// If the folder or the address cannot be used, or the sites cannot be opened.
 pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     isomer_server::use_small_pages();
@@ -103,7 +105,7 @@ pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
         Some(logs) => Belongs::by_logs(&args.data, role, &**logs, store.as_deref(), &stop)?,
         None => Some(Belongs::by_folder(&args.data, role, args.accept_loss)?),
     };
-    // It was asked to stop before there was a database.
+    // A stop was requested before there was a database.
     let Some(belongs) = belongs else { return Ok(()) };
     let net = place.join(&args.data, belongs, args.peers.trust_network)?;
     let durability = match args.no_sync {
@@ -144,7 +146,7 @@ pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
     let (mut lost, mut watch) = (None, Watch::new(net));
     while !stop.is_asked() && lost.is_none() {
         clock::sleep(LOOK);
-        // It has no clients of its own.
+        // Forwarded sessions end at the gateway, so there is nothing to do here.
         let _ = watch.look();
         lost = node.is_lost();
     }

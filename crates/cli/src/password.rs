@@ -1,9 +1,8 @@
-//! Where a client's password comes from, as libpq looks for it: `PGPASSWORD`, and then the file
-//! that `PGPASSFILE` names, or `~/.pgpass`.
+//! The password of a client, found as libpq does: in `PGPASSWORD`, then in the file `PGPASSFILE` or
+//! `~/.pgpass`.
 //!
-//! A line of the file is `host:port:database:user:password`; `*` stands for anything, and a
-//! backslash takes the meaning from the colon or backslash behind it. A file that others can read
-//! is passed over.
+//! A line of the file is `host:port:database:user:password`; `*` matches anything, and a backslash
+//! escapes a colon or a backslash. A file that other users can read is ignored.
 
 use postgres::Config;
 use postgres::config::Host;
@@ -32,7 +31,7 @@ pub(crate) fn of(config: &Config) -> Option<String> {
     find(&fs::read_to_string(path).ok()?, [&host, &port, database, user])
 }
 
-/// The password of the first line that fits.
+/// The password of the first line that matches.
 fn find(file: &str, wanted: [&str; 4]) -> Option<String> {
     file.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
         let mut fields = fields(line);

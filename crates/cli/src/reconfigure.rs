@@ -11,13 +11,13 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Interval between two looks at a watched plan.
+/// The poll interval of a watched plan.
 const LOOK: Duration = Duration::from_millis(200);
 /// The columns of a [`Shown`].
 const COLUMNS: &str = "number, reason, state, changes, made, rows, next, error, \
     (extract(epoch from coalesce(ended, now())) - extract(epoch from begun))::float8";
 
-/// Starts, watches and controls plans that a running server carries out beside its transactions
+/// Starts, watches and controls plans that a running server executes online
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "A plan has a change on each line, as `isomer advise --plan` writes it:
 
@@ -145,7 +145,7 @@ impl Shown {
 /// Runs a subcommand of `isomer reconfigure`.
 ///
 /// # Errors
-/// If the server cannot be reached or returns an error, or if a watched plan was not carried out.
+/// If the server cannot be reached or returns an error, or if a watched plan was not completed.
 pub(crate) fn run(args: &ReconfigureArgs) -> Result<(), Failure> {
     let mut server = Server::connect(&args.server)?;
     match &args.command {

@@ -14,9 +14,9 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Changes the shard key of a table of a running server, while clients use the table
 ///
 /// Rows are placed by their shard key, so transactions that name it run at one site. The server
-/// writes the rows in their new order beside the old one, and then switches to the new order.
-/// Clients can read and write the table all the time. Interrupted before the switch, the command
-/// leaves the table as it was.
+/// builds the new layout of the rows beside the old one, and then switches to it. Clients can read
+/// and write the table all the time. Interrupted before the switch, the command leaves the table as
+/// it was.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Examples:
   isomer reshard accounts --by bid --dry-run
@@ -37,8 +37,8 @@ pub(crate) struct ReshardArgs {
     /// Only shows the effect of the change
     #[arg(long)]
     dry_run: bool,
-    /// Keeps the rows in the old order, too. A change back is then immediate, but each write is
-    /// made twice until the old order is dropped
+    /// Keeps the old layout of the rows, too. A change back is then immediate, but each write is
+    /// made twice until the old layout is dropped
     #[arg(long)]
     keep_old: bool,
     /// Copies at most this many rows a second

@@ -1,5 +1,5 @@
-//! `isomer serve`: a database in a folder, its redo logs there or in Kafka, some of its sites maybe at nodes, for
-//! PostgreSQL's clients.
+//! `isomer serve`: serves a database to PostgreSQL's clients. Its redo logs are in its folder or in
+//! Kafka, and some of its sites may be at nodes.
 
 use crate::clock;
 use crate::cluster::{Belongs, PeerArgs, Place, Watch, wait_for_all};
@@ -27,13 +27,13 @@ use std::time::Duration;
 /// Bytes; `None` is no limit.
 pub(crate) type SiteMemory = Option<usize>;
 
-/// Where to listen, if nothing else is said.
+/// The default address.
 const LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 5433));
-/// A process has no more sites.
+/// The most sites of a process.
 const SITES_MAX_HERE: usize = 64;
 /// The time between two writes of the strategy's memory, in microseconds.
 const KEEP_US: i64 = 30_000_000;
-/// How often the command looks whether it was asked to stop.
+/// The poll interval for a requested stop.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
 /// Serves a database to psql and every other client of PostgreSQL
@@ -44,84 +44,90 @@ pub(crate) struct ServeArgs {
     data: PathBuf,
     #[command(flatten)]
     log: LogArgs,
-    /// Sites of a new database, beside those at nodes, which have other numbers
+    /// Sites of a new database in this process; sites at nodes have other numbers
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     sites: u16,
-    /// Where to listen; other addresses than loopback need a certificate and a user with a password [default: as the
-    /// cluster's file says, or 127.0.0.1:5433]
+    /// Where to listen; other addresses than loopback require a certificate and a user with a
+    /// password [default: the address in the cluster's file, or 127.0.0.1:5433]
     #[arg(long, value_name = "ADDR")]
     listen: Option<SocketAddr>,
-    /// A folder for a Unix socket, which only clients of the user who runs this can use, without a
-    /// password: `psql -h DIR`; it saves them what TCP costs [default: the database's folder]
+    /// A folder for a Unix socket, which only clients of the server's user can use, without a
+    /// password: `psql -h DIR`; it avoids the cost of TCP [default: the database's folder]
     #[arg(long, value_name = "DIR")]
     socket: Option<PathBuf>,
-    /// Serve the console, and metrics for Prometheus at /metrics, at this loopback address, such as 127.0.0.1:8080
+    /// Serve the console, and metrics for Prometheus at /metrics, at this loopback address, such as
+    /// 127.0.0.1:8080
     #[cfg(feature = "console")]
     #[arg(long, value_name = "ADDR")]
     http: Option<SocketAddr>,
-    /// A certificate (PEM), to encrypt connections with; clients of other machines have to
+    /// A certificate (PEM) for encryption, which is mandatory for clients of other machines
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// The certificate's key (PEM), which nobody else can read
+    /// The certificate's key (PEM), readable by its owner only
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Which clients of this machine need no password: nobody; owner (over the Unix socket, who
-    /// runs this); or loopback (everybody who has an account on this machine)
+    /// The local clients that need no password: `nobody`; `owner`, the server's user over the Unix
+    /// socket; or `loopback`, every user with an account on this machine
     #[arg(long, value_name = "WHO", default_value_t = Trust::Owner)]
     trust: Trust,
     /// The most clients at a time; the last three places are for superusers
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     connections: u32,
-    /// How many seconds the server waits for a client to read on; one that does not is given up, and its transaction
-    /// rolled back
+    /// The seconds that the server waits for a client to read; then its session ends, and its
+    /// transaction is rolled back
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     write_timeout: u32,
     /// The longest message of a client, in MB: a statement with its parameters, a line of COPY
     #[arg(long, value_name = "MB", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=1024))]
     message_mb: u16,
-    /// What one statement may have in memory, in MB: rows that it sorts, groups and joins, values that it makes
+    /// The memory limit of a statement, in MB: rows that it sorts, groups and joins, computed
+    /// values
     #[arg(long, value_name = "MB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
     statement_mb: u32,
-    /// What one transaction may have in memory, in MB: its statement, and what it has written
+    /// The memory limit of a transaction, in MB: its statement and its writes
     #[arg(long, value_name = "MB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
     transaction_mb: u32,
-    /// What one session may have in memory, in MB: its transaction, what it has prepared, its messages
+    /// The memory limit of a session, in MB: its transaction, prepared statements, messages
     #[arg(long, value_name = "MB", default_value_t = 2048, value_parser = clap::value_parser!(u32).range(1..))]
     session_mb: u32,
-    /// What all sessions may have in memory together, in MB
+    /// The memory limit of all sessions together, in MB
     #[arg(long, value_name = "MB", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..))]
     memory_mb: u32,
-    /// What the rows of each site may take in memory, this time, as 512MB or 4GB; 0: as much as there is. A site
-    /// that has no more refuses new rows and replicas, until some are deleted [default: as ALTER SYSTEM SET
-    /// site_memory has said last]
+    /// The memory limit for the rows of each site during this run, such as 512MB or 4GB; 0: no
+    /// limit. A full site refuses new rows and replicas until some are deleted [default: the last
+    /// value of ALTER SYSTEM SET site_memory]
     #[arg(long, value_name = "SIZE", value_parser = isomer_server::read_site_memory)]
     site_memory: Option<SiteMemory>,
-    /// A setting that sessions begin with, such as statement_timeout=30s; as often as there are settings
+    /// An initial setting of sessions, such as statement_timeout=30s; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
     settings: Vec<(String, String)>,
-    /// How transactions are isolated that do not say it themselves
+    /// The default isolation level of transactions
     #[arg(long, value_name = "LEVEL", default_value = "read-committed")]
     isolation: IsolationLevel,
-    /// Who changes the design: learned (what pays for each transaction, by learned costs), or, once a site is
-    /// overloaded, clay (moves what is accessed together), estore (moves what is hot) or drtmb (backups become masters)
+    /// The strategy that changes the design: learned (changes that pay off for each transaction, by
+    /// learned costs), or, once a site is overloaded, clay (moves co-accessed data), estore (moves
+    /// hot data) or drtmb (promotes backups to masters)
     #[arg(long, value_name = "NAME", default_value = "learned", value_parser = clap::builder::PossibleValuesParser::new(Decider::NAMES))]
     strategy: String,
-    /// With clay, estore or drtmb: adds a site when no move helps against busy processors or long latencies, and removes
-    /// one that the others can do without, as long as there are so many, such as 2..8. They are sites of this process
+    /// With clay, estore or drtmb: adds a site when no move helps against busy processors or long
+    /// latencies, and removes one that the others can replace, within these limits, such as 2..8.
+    /// These are sites of this process
     #[arg(long, value_name = "MIN..MAX", value_parser = fleet, conflicts_with_all = ["peers", "config"])]
     scale: Option<Fleet>,
-    /// With clay, estore or drtmb: 99 of 100 transactions are to take no longer than this; else it is an overload
+    /// With clay, estore or drtmb: the limit for the 99th percentile of latencies, above which a
+    /// site counts as overloaded
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..))]
     p99_ms: Option<u32>,
-    /// Whether the database looks for a better design, this time: off, recommend (it shows what it
-    /// would change) or auto; otherwise as ALTER SYSTEM SET autopilot has said last, auto in a new
-    /// database
+    /// Whether the database searches for a better design during this run: off, recommend (shows the
+    /// changes) or auto (makes them) [default: the last value of ALTER SYSTEM SET autopilot; auto
+    /// in a new database]
     #[arg(long, value_name = "MODE")]
     autopilot: Option<Mode>,
     /// Do not wait for the disk at a commit: a crash may lose the last milliseconds
     #[arg(long)]
     no_sync: bool,
-    /// Start even if a log has lost commits that were durable, and go on without them; only of logs in the folder
+    /// Start even if a log has lost commits that were durable, and go on without them; only of logs
+    /// in the folder
     #[arg(long, conflicts_with = "log")]
     accept_loss: bool,
     #[command(flatten)]
@@ -133,14 +139,14 @@ pub(crate) struct ServeArgs {
 /// When checkpoints are made, and how fast.
 #[derive(Args, Debug)]
 pub(crate) struct CheckpointArgs {
-    /// A site makes a checkpoint, and cuts its log, when the log has grown by so many MB, or by half of the
-    /// site's rows if that is more: a restart has no more than that to replay
+    /// A site makes a checkpoint and truncates its log when the log has grown by this many MB, or
+    /// by half of the site's rows if that is more; a restart has no more than that to replay
     #[arg(long, value_name = "MB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     checkpoint_log_mb: u32,
-    /// It makes one after so many seconds at the latest, unless the log has hardly grown
+    /// The longest time between checkpoints in seconds, unless the log has hardly grown
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
     checkpoint_seconds: u32,
-    /// A checkpoint is written at so many MB a second, or faster where the log grows fast
+    /// The speed at which a checkpoint is written, in MB per second; faster if the log grows fast
     #[arg(long, value_name = "MB", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
     checkpoint_mb_a_second: u32,
 }
@@ -155,7 +161,7 @@ impl CheckpointArgs {
     }
 }
 
-/// Serves until it is told to stop.
+/// Serves until a stop is requested.
 ///
 /// # Errors
 /// If the folder, the address or the socket's folder cannot be used.
@@ -198,7 +204,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
         Some((net, sites)) if wait_for_all(net, &stop)? => {
             options.sites(sites).elsewhere(net.clone())
         }
-        // It was asked to stop before all were there.
+        // A stop was requested before all processes were reached.
         Some(_) => return Ok(()),
         None => options,
     };
@@ -275,7 +281,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
         }
         lost = engine.database().is_lost();
         if clock::now_us() - kept > KEEP_US {
-            // A write that fails is tried again later.
+            // A failed write is repeated later.
             let _ = engine.database().remember();
             kept = clock::now_us();
         }
@@ -301,7 +307,7 @@ fn place(args: &ServeArgs) -> Result<Option<Place>, Failure> {
     args.cluster.place(Role::Router, "serve", &own, &args.log)
 }
 
-/// Takes part in a cluster; gives the sites of all processes.
+/// Joins a cluster; returns the sites of all processes.
 fn join(
     args: &ServeArgs,
     place: Place,
@@ -319,7 +325,7 @@ fn join(
     Ok(Some((net, sites)))
 }
 
-/// Says on standard error how far the recovery is, if it takes longer than two seconds.
+/// Reports the progress of a recovery that takes longer than two seconds on standard error.
 pub(crate) fn progress() -> impl Fn(Recovering) + Send + Sync {
     let begun = clock::now_us();
     move |Recovering { read, total }| {
@@ -329,7 +335,8 @@ pub(crate) fn progress() -> impl Fn(Recovering) + Send + Sync {
     }
 }
 
-/// How many clients there are descriptors for; says so if they are fewer than were asked for.
+/// The number of clients for which there are file descriptors; reports it if it is below the
+/// requested one.
 fn connections_max(args: &ServeArgs, descriptors: u64, sites: usize) -> Result<usize, Failure> {
     let wanted = args.connections as usize;
     let places = isomer_server::places(descriptors, sites, wanted).map_err(Failure::failed)?;
@@ -342,7 +349,7 @@ fn connections_max(args: &ServeArgs, descriptors: u64, sites: usize) -> Result<u
     Ok(places)
 }
 
-/// Starts the console, if it is asked for, and says where a browser finds it.
+/// Starts the console if requested, and prints its link for a browser.
 #[cfg(feature = "console")]
 fn console(
     args: &ServeArgs,
@@ -371,7 +378,7 @@ fn console(
     Ok(Some(console))
 }
 
-/// What the autopilot does, and how that is changed.
+/// The mode of the autopilot, and the statement that changes it.
 fn autopilot(decider: &Decider) -> String {
     let Tuning { horizon_ns, changes_per_second, .. } = Tuning::default();
     match (decider.mode(), decider) {
@@ -399,14 +406,14 @@ fn autopilot(decider: &Decider) -> String {
     }
 }
 
-/// What sessions begin with: what is set by name is set last.
+/// The initial settings of sessions. Settings by name override the other options.
 fn settings(args: &ServeArgs) -> Vec<(String, String)> {
     let isolation =
         ("default_transaction_isolation".to_owned(), args.isolation.setting().to_owned());
     std::iter::once(isolation).chain(args.settings.iter().cloned()).collect()
 }
 
-/// How psql gets here.
+/// The psql commands that connect to the server.
 fn ways(server: &Server, trust: Trust, socket: Option<&Path>) -> String {
     let address = server.address();
     let port = address.port();
@@ -426,8 +433,8 @@ fn ways(server: &Server, trust: Trust, socket: Option<&Path>) -> String {
     }
 }
 
-/// Where clients of this machine find the Unix socket. A folder that was not asked for may be one that cannot have
-/// a socket: its path may be too long for one.
+/// Listens on the Unix socket. The default folder may be unusable for a socket because its path is
+/// too long.
 fn listen_in_folder(server: &mut Server, args: &ServeArgs) -> Result<Option<PathBuf>, Failure> {
     let folder = args.socket.as_ref().unwrap_or(&args.data);
     match server.listen_in(folder) {
@@ -442,7 +449,7 @@ fn listen_in_folder(server: &mut Server, args: &ServeArgs) -> Result<Option<Path
     }
 }
 
-/// `2..8`.
+/// Parses `2..8`.
 fn fleet(text: &str) -> Result<Fleet, String> {
     let number =
         |text: &str| text.parse().ok().filter(|sites| (1..=SITES_MAX_HERE).contains(sites));
@@ -456,7 +463,7 @@ fn fleet(text: &str) -> Result<Fleet, String> {
     }
 }
 
-/// `name=value`.
+/// Parses `name=value`.
 fn setting(text: &str) -> Result<(String, String), String> {
     let parts = text.split_once('=').filter(|(name, _)| !name.trim().is_empty());
     let (name, value) = parts

@@ -1,16 +1,16 @@
-//! `isomer why`: how a key came to be where it is, what the autopilot thinks that things cost, and how often its
-//! decisions kept what they promised.
+//! `isomer why`: how a key came to be where it is, the autopilot's learned costs, and how often its
+//! decisions kept their promises.
 //!
-//! Both are read from what the strategy of a database remembers in its folder. A server writes that
-//! every 30 seconds, and when it closes the database; so the database may be open in another
-//! process, and the last moments are missing then.
+//! Both are read from the strategy's saved state in the database's folder. A server writes it every
+//! 30 seconds, and when it closes the database. So the database may be open in another process, and
+//! then the last moments are missing.
 
 use crate::failure::Failure;
 use crate::{autopilot, out};
 use isomer_plan::learned::Memory;
 use std::path::PathBuf;
 
-/// Tells how a key came to be where it is, or what the autopilot has learned
+/// Explains the current place of a key, or shows the learned costs
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Examples:
   isomer why accounts 17 --data shop
@@ -20,20 +20,20 @@ use std::path::PathBuf;
 pub(crate) struct WhyArgs {
     /// A table; or `model`, without a key
     table: String,
-    /// A key of it, as SQL writes values; columns separated by commas
+    /// A key of it, in SQL notation; columns separated by commas
     key: Option<String>,
     /// The folder of the database; it may be open elsewhere
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// How many decisions at most
+    /// The most decisions to show
     #[arg(long, default_value_t = 10, value_name = "N")]
     most: usize,
 }
 
-/// Answers.
+/// Prints the answer.
 ///
 /// # Errors
-/// If there is no such database, table or key, or its strategy learns nothing.
+/// If there is no such database, table or key, or its strategy does not learn.
 pub(crate) fn run(args: &WhyArgs) -> Result<(), Failure> {
     let folder = args.data.display();
     let (design, memory) = isomer_cluster::look(&args.data, "learned").map_err(Failure::failed)?;

@@ -1,5 +1,5 @@
-//! `kill -9`, again and again: acknowledged transfers survive, no transfer is partial, and a change
-//! of the design that was under way has either taken effect or not.
+//! `kill -9`, repeatedly: acknowledged transfers survive, no transfer is partial, and a change of
+//! the design in flight has either taken effect or not.
 //!
 //! ```text
 //!   for each round    start `isomer crash-child FOLDER`, read its reports

@@ -1,4 +1,5 @@
-//! `isomer serve --log`: a server whose redo logs are in a real broker, and a second one that takes them.
+//! `isomer serve --log`: a server with its redo logs at a real broker, and a second one that takes
+//! them over.
 
 #![cfg(feature = "kafka")]
 #![allow(clippy::disallowed_methods, reason = "a test of processes waits for them")]
@@ -14,7 +15,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// A server with its logs elsewhere.
+/// A server with its logs at a broker.
 struct Served {
     child: Child,
     port: u16,
@@ -48,7 +49,7 @@ impl Served {
         assert!(self.child.wait().expect("it ends").success());
     }
 
-    /// Waits for its end, and gives what it has said.
+    /// Waits for its end; returns its messages.
     fn ended(mut self) -> String {
         assert!(!self.child.wait().expect("it ends").success());
         let mut said = String::new();
@@ -70,7 +71,7 @@ fn count(client: &mut Client) -> i64 {
 }
 
 #[test]
-fn a_server_starts_from_its_logs_and_ends_when_another_one_takes_them() {
+fn a_server_starts_from_its_logs_and_ends_when_another_takes_them() {
     let Some(broker) = Broker::start() else { return };
     let (log, folder) = (broker.address("shop"), tempfile::tempdir().expect("a folder"));
     let served = Served::start(&folder.path().join("one"), &log);
@@ -79,7 +80,7 @@ fn a_server_starts_from_its_logs_and_ends_when_another_one_takes_them() {
     client.batch_execute("insert into t values (1), (2)").expect("rows");
     served.stop();
 
-    // Elsewhere, with nothing but the logs.
+    // In another folder, with nothing but the logs.
     let served = Served::start(&folder.path().join("two"), &log);
     let mut client = served.client();
     assert_eq!(count(&mut client), 2);
@@ -87,7 +88,7 @@ fn a_server_starts_from_its_logs_and_ends_when_another_one_takes_them() {
     let taker = Served::start(&folder.path().join("three"), &log);
     let refused = client.batch_execute("insert into t values (3)").expect_err("it is another's");
     let code = refused.code().map(|code| code.code().to_owned());
-    // The commit's outcome, or the log that it could not be written to; or the server was gone already.
+    // An unknown outcome, a failed log, or a server that had stopped already.
     let is_told = matches!(code.as_deref(), None | Some("57P01" | "08007"));
     assert!(is_told, "{refused} {code:?}");
     let said = served.ended();
@@ -96,7 +97,7 @@ fn a_server_starts_from_its_logs_and_ends_when_another_one_takes_them() {
     client.batch_execute("insert into t values (4)").expect("it goes on here");
     assert_eq!(count(&mut client), 3);
 
-    // What the folder is without its logs is said by all that open it.
+    // All commands refuse a folder without its logs with the same message.
     let data = folder.path().join("three").display().to_string();
     for args in [&["design", "show", &data][..], &["serve", "--data", &data]] {
         let said = isomer(args);
@@ -107,7 +108,7 @@ fn a_server_starts_from_its_logs_and_ends_when_another_one_takes_them() {
 }
 
 #[test]
-fn a_log_that_makes_no_sense_is_refused() {
+fn invalid_options_for_logs_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("shop").display().to_string();
     let said = |more: &[&str]| {

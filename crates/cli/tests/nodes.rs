@@ -1,5 +1,5 @@
-//! A cluster of three processes: transfers go on while a node is killed and starts again, and the process with the
-//! router is.
+//! A cluster of three processes: transfers continue while a node, or the process with the router,
+//! is killed and restarts.
 
 #![allow(clippy::disallowed_methods, reason = "a test of processes waits for them")]
 
@@ -21,7 +21,7 @@ use std::process::{Command, Stdio};
 fn a_node_that_is_killed_comes_back_with_all_that_was_acknowledged() {
     let folder = tempfile::tempdir().expect("a folder");
     let cluster = Cluster::new(folder.path(), "node_wait_seconds = 1");
-    // The one that serves comes first, and waits.
+    // The gateway starts first, and waits.
     cluster.start(0);
     let status = isomer(&["cluster", "status", "--config", &cluster.config(), "--wait", "1"]);
     assert_eq!(status.code, 1, "{}{}", status.out, status.err);
@@ -35,7 +35,7 @@ fn a_node_that_is_killed_comes_back_with_all_that_was_acknowledged() {
         for node in [1, 2] {
             more(30);
             cluster.kill(node);
-            // What is not there goes on.
+            // Statements without the missing site continue.
             let mut client = cluster.client();
             let (site, other) = if node == 1 { (2, 3) } else { (3, 2) };
             client
@@ -57,11 +57,11 @@ fn a_node_that_is_killed_comes_back_with_all_that_was_acknowledged() {
     });
 }
 
-/// Where tables have backups nothing waits for a node that is gone: its rows are written elsewhere, while it is away.
+/// Tables with backups do not wait for a failed node: their rows are written elsewhere meanwhile.
 #[test]
 fn others_take_over_from_a_node_that_is_killed_and_it_becomes_a_backup() {
     let folder = tempfile::tempdir().expect("a folder");
-    // Statements wait for longer than it takes until others take over: none is refused for a node that is gone.
+    // Statements wait longer than a takeover takes, so none is refused because of the failed node.
     let cluster = Cluster::new(folder.path(), "failover_seconds = 1\nnode_wait_seconds = 120");
     (0..3).for_each(|at| cluster.start(at));
     accounts(&cluster);
@@ -87,7 +87,7 @@ fn others_take_over_from_a_node_that_is_killed_and_it_becomes_a_backup() {
             client
                 .batch_execute(&format!("update stays set v = v + 1 where site = {site}"))
                 .expect("others take over");
-            // The autopilot may have moved that row elsewhere before.
+            // The autopilot may have moved that row before.
             wait_for("others have taken over", || masters(&mut client, &format!("s{site}")) == 0);
             more(30);
             cluster.start(node);
@@ -98,7 +98,7 @@ fn others_take_over_from_a_node_that_is_killed_and_it_becomes_a_backup() {
     });
 }
 
-/// Masters of a table at sites 1 to 6, two at each process, each with the sites of its replicas.
+/// Masters of a table at sites 1 to 6, two per process, each with the sites of its replicas.
 fn placements(client: &mut Client) -> Vec<(u16, Vec<u16>)> {
     let of = "select master, replicas from isomer.partitions where relation = 'spread' order by first_key";
     let site = |name: &str| name.trim_start_matches('s').parse().expect("a site's name");
@@ -110,7 +110,7 @@ fn placements(client: &mut Client) -> Vec<(u16, Vec<u16>)> {
     placed.collect()
 }
 
-/// The number of other processes than the master's that have a backup.
+/// The number of processes with a backup, without the master's.
 fn processes_besides((master, replicas): &(u16, Vec<u16>)) -> usize {
     let process = |site: u16| (site - 1) / 2;
     let mut others: Vec<u16> = replicas.iter().map(|site| process(*site)).collect();
@@ -120,8 +120,7 @@ fn processes_besides((master, replicas): &(u16, Vec<u16>)) -> usize {
     others.len()
 }
 
-/// Each process has two sites, as in docs/three-nodes.md and where `isomer cluster up` has made the
-/// file.
+/// Each process has two sites, as in docs/three-nodes.md and in the files of `isomer cluster up`.
 #[test]
 fn the_sites_of_a_process_and_of_two_are_taken_over_together() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -154,7 +153,7 @@ fn the_sites_of_a_process_and_of_two_are_taken_over_together() {
             .expect("there are sites for them");
         assert!(are_backed(&mut client, backups), "{:?}", placements(&mut client));
         lost.iter().for_each(|at| cluster.kill(*at));
-        // At all sites at once: it waits until others have taken over from all that are lost.
+        // An update at all sites waits until others have taken over from all failed ones.
         client.batch_execute("update spread set v = v + 1").expect("others take over");
         written += 1;
         let is_left = |site: &u16| lost.iter().all(|at| (usize::from(*site) - 1) / 2 != *at);
@@ -163,8 +162,8 @@ fn the_sites_of_a_process_and_of_two_are_taken_over_together() {
         });
         lost.iter().for_each(|at| cluster.start(*at));
         cluster.until_whole();
-        // A repair that meets a readmission is dropped until the next loss or start, or until the
-        // table asks for its backups again.
+        // A repair that conflicts with a readmission is dropped until the next failure or start, or
+        // until the table asks for its backups again.
         let again = format!("alter table spread set (backups = {backups})");
         wait_for("backups are at other processes again", || {
             are_backed(&mut client, backups)
@@ -176,7 +175,7 @@ fn the_sites_of_a_process_and_of_two_are_taken_over_together() {
     }
 }
 
-/// The rows came since the process that serves was started, which knows of them all the same.
+/// The rows are newer than the start of the gateway, which knows their sites all the same.
 #[test]
 fn a_node_that_lost_its_folder_is_let_in_once_others_have_all_that_it_had() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -203,7 +202,7 @@ fn a_node_that_lost_its_folder_is_let_in_once_others_have_all_that_it_had() {
         client.query_one(of, &[]).expect("the view is there").get(0)
     };
     wait_for("the node is refused", || health(&mut client).contains("begins with nothing"));
-    // Tables with backups go on.
+    // Tables with backups continue.
     wait_for("others have taken over", || {
         client.batch_execute("update stays set v = v + 1").is_ok()
     });
@@ -219,8 +218,8 @@ fn a_node_that_lost_its_folder_is_let_in_once_others_have_all_that_it_had() {
     assert_eq!(sum, 300 * 100);
 }
 
-/// A cluster's tables are in the catalog of the process that serves. Without that folder it says
-/// so, and ends.
+/// A cluster's tables are in the catalog of the gateway process. Without that folder it reports an
+/// error and ends.
 #[test]
 fn a_new_folder_for_the_process_that_serves_is_refused_where_nodes_belong_to_a_cluster() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -246,14 +245,14 @@ fn a_process_that_is_asked_to_end_waits_for_no_node() {
     let cluster = Cluster::new(folder.path(), "");
     (0..3).for_each(|at| cluster.start(at));
     accounts(&cluster);
-    // From now on it takes no step, though its connections are there.
+    // From now on it executes nothing, although its connections are open.
     cluster.signal(1, "STOP");
     let mut client = cluster.client();
     let plan = "alter system reconfigure 'add_replica accounts[] s2'";
     client.batch_execute(plan).expect("it is carried out beside the clients");
     cluster.signal(0, "TERM");
     assert!(cluster.ended(0).success());
-    // It waits until all nodes are there, and then it does not.
+    // The gateway waits for all nodes, and then for none.
     cluster.start(0);
     cluster.signal(0, "TERM");
     cluster.ended(0);
@@ -293,12 +292,13 @@ fn the_process_that_serves_is_killed_and_finds_the_design_at_the_nodes() {
 }
 
 #[test]
-fn what_does_not_fit_together_is_refused_by_name() {
+fn mismatches_are_refused_by_name() {
     let folder = tempfile::tempdir().expect("a folder");
     let cluster = Cluster::new(folder.path(), "");
     (0..3).for_each(|at| cluster.start(at));
     drop(cluster.client());
-    // A node's folder is no database, and a database that has lost its folder does not take the nodes.
+    // A node's folder is no database, and a database that has lost its folder does not accept the
+    // nodes.
     cluster.kill(1);
     let node = folder.path().join("b").display().to_string();
     let refused = isomer(&["serve", "--data", &node, "--listen", "127.0.0.1:0"]);
@@ -319,7 +319,7 @@ fn what_does_not_fit_together_is_refused_by_name() {
         &[&["node", "--config", &config, "--name", "b", "--data", &node], &open[..]].concat(),
     );
     assert!(open.err.contains("--trust-network"), "{}", open.err);
-    // A node that begins with nothing where the database has had rows.
+    // A node with an empty folder, at a site where the database has had rows.
     std::fs::remove_dir_all(&node).expect("it is there");
     cluster.start(1);
     let why = "begins with nothing, and the database has rows at its sites s2";
@@ -335,7 +335,7 @@ fn what_does_not_fit_together_is_refused_by_name() {
     assert!(found.is_some());
 }
 
-/// `isomer cluster up` goes on when one of its processes ends, and starts that again.
+/// `isomer cluster up` continues when one of its processes ends, and restarts it.
 #[test]
 fn a_cluster_of_one_command_goes_on_when_a_process_ends() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -364,8 +364,8 @@ fn a_cluster_of_one_command_goes_on_when_a_process_ends() {
     assert!(up.wait().expect("it ends").success());
 }
 
-/// An authority, and certificates of it for the three processes, as docs/three-nodes.md makes them; `false` if there is
-/// no openssl, which is said.
+/// A certificate authority, and certificates of it for the three processes, made as in
+/// docs/three-nodes.md; `false` without openssl, which is reported.
 fn certificates(folder: &Path, authority: &str) -> bool {
     let script = r#"
         set -e
@@ -410,7 +410,7 @@ fn processes_show_each_other_certificates_of_one_authority() {
     accounts(&cluster);
     cluster.until_whole();
     while_working(&cluster, |more| more(100));
-    // A certificate of another authority is of no use, nor is one of another process.
+    // A certificate of another authority is refused, and so is that of another process.
     cluster.kill(1);
     let (config, data) = (cluster.config(), cluster.data(1).display().to_string());
     let with = |from: &Path, name: &str| {

@@ -1,5 +1,5 @@
-//! A cluster of three processes whose logs are in a real broker: nodes come back on other machines, and whoever opens a site
-//! has it.
+//! A cluster of three processes with their logs at a real broker: nodes restart on other machines,
+//! and the last process that opens a site owns it.
 
 #![cfg(feature = "kafka")]
 #![allow(clippy::disallowed_methods, reason = "a test of processes waits for them")]
@@ -18,7 +18,8 @@ use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// Three processes with their logs at a broker; statements wait so long for a node that is away.
+/// Three processes with their logs at a broker, whose statements wait up to `node_wait_seconds` for
+/// a missing node.
 fn started(folder: &Path, broker: &Broker, topic: &str, node_wait_seconds: u32) -> Cluster {
     let log = broker.address(topic);
     let keys = format!("log = \"{log}\"\nnode_wait_seconds = {node_wait_seconds}");
@@ -59,7 +60,7 @@ fn processes_that_are_killed_come_back_where_they_were_or_in_empty_folders() {
         cluster.move_away(0);
         cluster.start(0);
         more(30);
-        // All at once, and all elsewhere but the one with the router.
+        // All at once, and all in new folders except the one with the router.
         (0..3).for_each(|at| cluster.kill(at));
         (1..3).for_each(|at| cluster.move_away(at));
         (0..3).for_each(|at| cluster.start(at));
@@ -67,7 +68,7 @@ fn processes_that_are_killed_come_back_where_they_were_or_in_empty_folders() {
     });
 }
 
-/// The first offset of each site's log that is there. None: just now the brokers did not say, or not in time.
+/// The first offset of each site's log; `None` if the brokers did not answer in time.
 fn first_offsets(cluster: &Cluster) -> Vec<Option<u64>> {
     let shown = status(cluster);
     let of = |site: u16| {
@@ -86,7 +87,7 @@ fn with_checkpoints_in_an_object_store_a_process_goes_on_without_its_folder() {
     let (log, shared) = (broker.address("objects"), shared.display());
     let keys =
         format!("log = \"{log}\"\ncheckpoints = \"file://{shared}\"\nnode_wait_seconds = 60");
-    // Soon, and when there is little.
+    // Frequent checkpoints, of short logs.
     let often = ["--checkpoint-log-mb", "1", "--checkpoint-seconds", "1"];
     let cluster = Cluster::new(folder.path(), &keys).with_flags(&often);
     (0..3).rev().for_each(|at| cluster.start(at));
@@ -106,7 +107,7 @@ fn with_checkpoints_in_an_object_store_a_process_goes_on_without_its_folder() {
         .expect("rows at three sites");
     drop(client);
     wait_for("logs that were cut", || first_offsets(&cluster).iter().all(|first| *first > Some(0)));
-    // Without the store, they begin too late.
+    // Without the store, the logs begin too late.
     let alone = folder.path().join("alone.toml");
     let text = std::fs::read_to_string(cluster.config()).expect("it is there");
     let text = text.lines().filter(|line| !line.starts_with("checkpoints"));
@@ -134,7 +135,7 @@ fn with_checkpoints_in_an_object_store_a_process_goes_on_without_its_folder() {
     assert_eq!(counted.expect("all sites are there").get::<_, i64>(0), 3000);
 }
 
-/// One more process of a node's name, beside the one that there is.
+/// A second process with a node's name, beside the first.
 fn second(cluster: &Cluster, at: usize) -> Child {
     let (name, _) = PROCESSES[at];
     let mut node = Command::new(env!("CARGO_BIN_EXE_isomer"));
@@ -145,11 +146,11 @@ fn second(cluster: &Cluster, at: usize) -> Child {
 }
 
 #[test]
-fn whoever_opens_the_log_of_a_site_stops_the_process_that_had_it_and_no_other() {
+fn the_last_process_that_opens_a_log_stops_its_previous_owner_only() {
     let Some(broker) = Broker::start() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let cluster = started(folder.path(), &broker, "taken", 5);
-    // One row is written all the while: the autopilot would move it to another process.
+    // One row is written continuously, so the autopilot would move it to another process.
     cluster.keep_design();
     let mut client = cluster.client();
     let mut write = |site: u16| {
@@ -159,7 +160,7 @@ fn whoever_opens_the_log_of_a_site_stops_the_process_that_had_it_and_no_other() 
     write(3).expect("node c is there");
     let taker = second(&cluster, 2);
     let mut written = 0;
-    // What was under way waits as long for the node as any statement.
+    // A statement in flight waits for the node as long as any other.
     wait_for("a refusal", || match write(3) {
         Ok(()) => {
             written += 1;
@@ -172,7 +173,7 @@ fn whoever_opens_the_log_of_a_site_stops_the_process_that_had_it_and_no_other() 
     write(2).expect("no process has taken over node b's sites");
     let owner = format!("c, process {} ", taker.id());
     assert!(status(&cluster).contains(&owner), "{}", status(&cluster));
-    // Where the others look for it, it is taken back.
+    // A restart at the node's address takes the site back.
     cluster.start(2);
     cluster.until_whole();
     let said = stopped(taker);
@@ -180,11 +181,11 @@ fn whoever_opens_the_log_of_a_site_stops_the_process_that_had_it_and_no_other() 
     let mut client = cluster.client();
     let counted = client.query_one("select v from stays where site = 3", &[]);
     let counted: i32 = counted.expect("node c is there").get(0);
-    // The one that was refused may have been written.
+    // The refused write may have taken effect.
     assert!((1 + written..=2 + written).contains(&counted), "{counted}, and {written} were told");
 }
 
-/// What a process has said that ends by itself.
+/// The messages of a process that ends by itself.
 fn stopped(mut process: Child) -> String {
     assert!(!process.wait().expect("it can be waited for").success());
     let mut said = String::new();
@@ -194,7 +195,7 @@ fn stopped(mut process: Child) -> String {
 }
 
 #[test]
-fn what_does_not_fit_together_is_refused_by_name_and_takes_nothing() {
+fn mismatches_are_refused_by_name_and_take_over_no_log() {
     let Some(broker) = Broker::start() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let cluster = started(folder.path(), &broker, "named", 60);
@@ -207,7 +208,7 @@ fn what_does_not_fit_together_is_refused_by_name_and_takes_nothing() {
     let empty = folder.path().join("empty").display().to_string();
     let node = ["node", "--config", &config, "--name", "c", "--data"];
     let listen = ["--node-listen", "127.0.0.1:0"];
-    // Said twice.
+    // The option is given twice.
     let log = ["--log", "kafka://127.0.0.1:1/other"];
     let said = refused(&[&node[..], &[&empty], &log].concat());
     assert!(said.contains("the file says that the logs are at kafka://"), "{said}");
@@ -216,7 +217,8 @@ fn what_does_not_fit_together_is_refused_by_name_and_takes_nothing() {
     assert!(said.contains("file:///shared/shop"), "{said}");
     let said = refused(&["serve", "--data", &empty, "--checkpoints", "file:///tmp"]);
     assert!(said.contains("nothing says where that is (--log)"), "{said}");
-    // The folder of another process of the cluster is in use; that of a database with its logs in files is another thing.
+    // The folder of another running process of the cluster, and that of a database with its logs in
+    // files.
     let of_b = cluster.data(1).display().to_string();
     let said = refused(&[&node[..], &[&of_b], &listen].concat());
     assert!(said.contains("in use"), "{said}");
@@ -226,7 +228,7 @@ fn what_does_not_fit_together_is_refused_by_name_and_takes_nothing() {
     std::fs::write(Path::new(&empty).join("logs"), marker).expect("a file");
     let said = refused(&[&node[..], &[&empty], &listen].concat());
     assert!(said.contains("belongs to database 00000000000000000000000000000007"), "{said}");
-    // Nobody answers.
+    // No broker answers.
     let away = folder.path().join("away.toml");
     let text = std::fs::read_to_string(&config).expect("it is there");
     let text = text.replace(&broker.address("named"), "kafka://127.0.0.1:1/named");
@@ -234,12 +236,12 @@ fn what_does_not_fit_together_is_refused_by_name_and_takes_nothing() {
     let away = away.display().to_string();
     let said = refused(&["node", "--config", &away, "--name", "c", "--data", &of_b]);
     assert!(said.contains("no broker of 127.0.0.1:1 answers"), "{said}");
-    // All that was nothing to those who run.
+    // None of it affects the running processes.
     let mut client = cluster.client();
     client.batch_execute("update stays set v = v + 1").expect("all sites are there");
 }
 
-/// `isomer cluster up`, and what it has said so far.
+/// `isomer cluster up`, and its messages so far.
 struct Up {
     child: Child,
     port: u16,
@@ -274,7 +276,7 @@ impl Up {
         assert!(self.ended().success());
     }
 
-    /// Its parts end with it, if it is asked.
+    /// Its parts end with it, if it is stopped properly.
     fn ended(&mut self) -> ExitStatus {
         let asked = Command::new("kill").arg(self.child.id().to_string()).status();
         assert!(asked.expect("kill is there").success());
@@ -290,14 +292,14 @@ impl Drop for Up {
     }
 }
 
-/// Where clients connect to each process: as the file says, in order.
+/// The addresses of the processes for clients, in the order of the file.
 fn clients_of(config: &str) -> Vec<u16> {
     let text = std::fs::read_to_string(config).expect("it is there");
     let ports = text.lines().filter_map(|line| line.strip_prefix("clients = \"127.0.0.1:"));
     ports.map(|port| port.trim_end_matches('"').parse().expect("a port")).collect()
 }
 
-/// Runs a client of PostgreSQL's; `None` if there is none here, which is said.
+/// Runs a client program of PostgreSQL; `None` without one, which is reported.
 fn client_of(program: &str, port: u16, args: &[&str]) -> Option<String> {
     let port = port.to_string();
     let mut client = Command::new(program);

@@ -1,5 +1,5 @@
-//! `isomer serve` as a process of its own: what it keeps from one start to the next, and whom it
-//! lets in.
+//! `isomer serve` as a process: the state that survives a restart, and access to its socket and
+//! folder.
 
 #![allow(clippy::disallowed_methods, reason = "a test of processes waits for them")]
 
@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a test waits for what has to come: many times what a slow machine needs.
+/// The time limit of waits in tests: many times what a slow machine needs.
 const LIMIT: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -21,7 +21,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// A server that was told to listen at a port of its own, in a folder of its own.
+/// A server with its own port and folder.
 struct Served {
     child: Child,
     port: u16,
@@ -45,7 +45,7 @@ impl Served {
         Served { child, port, data: data.to_owned() }
     }
 
-    /// Over the Unix socket, as who runs the server.
+    /// Connects over the Unix socket, as the server's user.
     fn client(&self) -> Client {
         let mut config = Config::new();
         config.host_path(&self.data).port(self.port).user("isomer").dbname("isomer");
@@ -68,7 +68,7 @@ impl Drop for Served {
 }
 
 #[test]
-fn nobody_comes_over_tcp_without_a_password_and_nobody_else_reads_the_folder() {
+fn tcp_requires_a_password_and_the_folder_is_private() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("shop");
@@ -104,10 +104,9 @@ fn nobody_comes_over_tcp_without_a_password_and_nobody_else_reads_the_folder() {
     assert!(refused.err.contains(&format!("chmod -R go= {data}")), "{}", refused.err);
 }
 
-/// What the autopilot has decided is there when the server has gone, and goes on from there in the
-/// next one.
+/// Decisions of the autopilot survive the server, and later ones continue their numbers.
 #[test]
-fn what_the_autopilot_decided_outlives_the_server() {
+fn decisions_of_the_autopilot_survive_the_server() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("shop");
     let served = Served::start(&data, &["--sites", "2", "--autopilot", "auto"]);
@@ -129,7 +128,7 @@ fn what_the_autopilot_decided_outlives_the_server() {
                 let mut client = served.client();
                 for round in (0..).take_while(|_| !done.load(Ordering::Relaxed)) {
                     let id = worker * 5 + round % 5 + 1;
-                    // A change of the design may come between; then another one is tried.
+                    // A change of the design may come between; then the next row is tried.
                     let _ = client.batch_execute(&format!(
                         "begin; update pairs set balance = balance - 1 where id = {id};
                          update pairs set balance = balance + 1 where id = {}; commit",
@@ -161,7 +160,7 @@ fn what_the_autopilot_decided_outlives_the_server() {
     let told: Vec<String> = told.collect();
     assert!(told.iter().any(|told| !told.contains("no decision")), "{told:?}");
 
-    // A server that starts again has not forgotten it when it ends.
+    // A restarted server saves them again when it ends.
     Served::start(&data, &[]).stop();
     let told = (1..=20).chain(501..=520).map(|id: i32| why(&["pairs", &id.to_string()]));
     assert!(told.into_iter().any(|told| !told.contains("no decision")), "it was forgotten");

@@ -1,7 +1,7 @@
-//! Samples of the last hour, and the streams of those that come.
+//! Samples of the last hour, and streams of the following ones.
 //!
-//! A sample is what happened in one interval, worked out from two snapshots of the figures. It is kept as the line
-//! of JSON that pages get, so that a new page costs one copy.
+//! A sample summarises one interval, computed from two snapshots of the figures. It is kept as the
+//! line of JSON that pages get, so that a new page costs one copy.
 
 use isomer_server::{Figure, FigureValue};
 use parking_lot::Mutex;
@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 
-/// An hour of samples.
+/// The samples of an hour.
 const SAMPLES_MAX: usize = 3600;
-/// A page that is more samples behind than this goes on with the newest.
+/// A page that is more samples behind continues with the newest.
 const BEHIND_MAX: usize = 16;
 
 /// One interval of the server, in rates.
@@ -20,19 +20,20 @@ const BEHIND_MAX: usize = 16;
 struct Sample {
     /// Its end, in milliseconds since 1970.
     at: i64,
-    /// Statements and errors a second.
+    /// Statements and errors per second.
     statements: f64,
     errors: f64,
-    /// The median and the 99th percentile of their durations, in milliseconds; missing without a statement.
+    /// The median and the 99th percentile of their durations, in milliseconds; missing without a
+    /// statement.
     p50_ms: Option<f64>,
     p99_ms: Option<f64>,
-    /// Commits a second.
+    /// Commits per second.
     commits: f64,
     /// The share of commits that ran at one site; missing without a commit.
     local: Option<f64>,
     /// Changes of the design, by kind.
     changes: BTreeMap<String, u64>,
-    /// Of each site: commits a second, share of a processor, bytes, and whether it works.
+    /// Of each site: commits per second, share of a processor, bytes, and whether it works.
     sites: BTreeMap<String, SiteSample>,
 }
 
@@ -63,7 +64,7 @@ impl Default for History {
 }
 
 impl History {
-    /// Takes the figures of a moment, in microseconds since 1970.
+    /// Adds the figures at a time, in microseconds since 1970.
     pub(crate) fn add(&self, now_us: i64, figures: &[Figure]) {
         let mut kept = self.kept.lock();
         if let Some((before_us, before)) = &kept.before {
@@ -73,20 +74,20 @@ impl History {
                 kept.lines.pop_front();
             }
             kept.lines.push_back(line.clone());
-            // Without a viewer there is none to send it to.
+            // Fails without viewers.
             let _ = self.stream.send(line);
         }
         kept.before = Some((now_us, figures.to_vec()));
     }
 
-    /// All samples as one array of JSON, and those that come from then on.
+    /// All samples as one array of JSON, and a stream of the following ones.
     pub(crate) fn watch(&self) -> (String, Receiver<Arc<str>>) {
         let kept = self.kept.lock();
         let lines: Vec<&str> = kept.lines.iter().map(|line| &**line).collect();
         (format!("[{}]", lines.join(",")), self.stream.subscribe())
     }
 
-    /// How many viewers there are.
+    /// The number of viewers.
     pub(crate) fn viewers(&self) -> usize {
         self.stream.receiver_count()
     }
@@ -112,7 +113,7 @@ fn grown(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) -> BTree
     after.iter().map(grown).collect()
 }
 
-/// Upper ends, and the counts of each bucket, of the histogram of statements.
+/// The upper bounds and counts of the buckets of the statements' histogram.
 fn durations(figures: &[Figure]) -> Vec<(f64, u64)> {
     let found = figures.iter().find_map(|figure| match &figure.value {
         FigureValue::Histogram { buckets, .. }
@@ -125,7 +126,8 @@ fn durations(figures: &[Figure]) -> Vec<(f64, u64)> {
     found.unwrap_or_default()
 }
 
-/// The value below which this share lies, between the ends of its bucket; the lower end of the last one.
+/// The value below which this share lies, interpolated within its bucket; the lower bound of the
+/// last bucket.
 fn quantile(buckets: &[(f64, u64)], share: f64) -> Option<f64> {
     let total: u64 = buckets.iter().map(|(_, count)| count).sum();
     let mut left = share * total as f64;

@@ -1,39 +1,43 @@
-//! The console: what a running server does and why, in a browser; and its metrics for Prometheus.
+//! The console: shows in a browser what a running server does and why, and serves its metrics to
+//! Prometheus.
 //!
 //! # The problem
 //!
-//! A database that moves data by itself has to answer four questions at any time: what moved, why, what it
-//! brought, and how to stop it. SQL answers them (`isomer.*`); most people would rather look.
+//! A database that moves data by itself has to answer four questions at any time: which data moved,
+//! why, with which effect, and how to stop it. SQL answers them (`isomer.*`), but most people
+//! prefer a page.
 //!
 //! ```text
 //!   browser ──HTTP──▶ routes ──┬─ pages        files of web/, inside of the program
-//!                              ├─ /api/live    server-sent events: the last hour, then a sample a second
-//!                              ├─ /api/ask/…   a named question ─▶ SQL ─▶ the server, as the user who logged in
-//!                              ├─ /api/act     a named action   ─▶ SQL ─▶ the server, as the user who logged in
+//!                              ├─ /api/live    server-sent events: the last hour, then each sample
+//!                              ├─ /api/ask/…   a named question ─▶ SQL ─▶ the server, as the user
+//!                              ├─ /api/act     a named action   ─▶ SQL ─▶ the server, as the user
 //!                              └─ /metrics     figures in Prometheus' text; /health, /ready
 //! ```
 //!
 //! # Invariants
 //!
-//! * **One interface.** Pages show what `isomer.*` and `pg_catalog` show. Each browser session has a connection
-//!   to the server of its own, so the server's rights decide what it sees and does. The console has no rights.
-//! * **Questions and actions are named.** No text of a request becomes SQL but numbers and quoted literals.
-//! * **Bounded.** Answers are cut at the server ([`questions`]); an hour of samples, [`VIEWERS_MAX`]
-//!   streams and [`sessions::SESSIONS_MAX`] sessions at most. A viewer that stops reading loses samples, and
-//!   takes no memory.
-//! * **This machine only.** It listens at loopback addresses, and answers only requests that name one as their
-//!   host, so that a page of another origin cannot reach it by a name of its own.
+//! * **One interface.** Pages show the contents of `isomer.*` and `pg_catalog`. Each browser
+//!   session has its own connection to the server, so the server's rights decide what it sees and
+//!   does. The console has no rights.
+//! * **Questions and actions are named.** The only parts of a request that become SQL are numbers
+//!   and quoted literals.
+//! * **Bounded.** Answers are cut at the server ([`questions`]); there are at most an hour of
+//!   samples, [`VIEWERS_MAX`] streams and [`sessions::SESSIONS_MAX`] sessions. A viewer that stops
+//!   reading loses samples, and takes no memory.
+//! * **Local only.** It listens at loopback addresses, and answers only requests that name one as
+//!   their host, so that a page of another origin cannot reach it by a host name of its own.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! | --- | --- |
-//! | [`routes`] | paths, headers, and who may pass |
+//! | [`routes`] | paths, headers, and access control |
 //! | [`sessions`] | log-in, cookies, connections |
 //! | [`questions`] | the SQL of questions and actions |
 //! | [`history`] | samples of the last hour, and their subscribers |
 //! | [`metrics`] | the text for Prometheus |
 //!
-//! Left out: encryption, and so other machines' browsers (a tunnel brings them here); the heat map of accesses
-//! over time; approval of proposals; pages at nodes, which have no catalog to ask.
+//! Left out: encryption, and therefore browsers on other machines (a tunnel connects them); the
+//! heat map of accesses over time; approval of proposals; pages at nodes, which have no catalog.
 
 mod history;
 mod metrics;
@@ -52,28 +56,28 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Streams of samples at a time.
+/// The most streams of samples.
 const VIEWERS_MAX: usize = 256;
 /// The interval of samples.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the console needs of the process that runs it.
+/// The interface to the process that runs the console.
 pub struct ConsoleOptions {
-    /// Where to listen: a loopback address.
+    /// The address to listen at, a loopback address.
     pub listen: SocketAddr,
-    /// Where the server listens, at an address of this machine.
+    /// The address of the server, on this machine.
     pub server: SocketAddr,
-    /// The folder of the server's Unix socket, for the log-in by the link that [`Console::link`] gives.
+    /// The folder of the server's Unix socket, for the log-in by [`Console::link`].
     pub socket: Option<PathBuf>,
-    /// The figures as they are now.
+    /// Returns the current figures.
     pub figures: Arc<dyn Fn() -> Vec<Figure> + Send + Sync>,
-    /// The time: microseconds since 1970.
+    /// The clock: microseconds since 1970.
     pub clock: fn() -> i64,
-    /// Fills bytes with random ones.
+    /// Fills bytes with random values.
     pub random: fn(&mut [u8]),
 }
 
-/// A console that listens. Dropping it stops it.
+/// A running console. Dropping it stops it.
 pub struct Console {
     address: SocketAddr,
     token: Option<String>,
@@ -81,7 +85,7 @@ pub struct Console {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What all requests share.
+/// The state that all requests share.
 struct Shared {
     options: ConsoleOptions,
     sessions: Sessions,
@@ -89,10 +93,10 @@ struct Shared {
 }
 
 impl Console {
-    /// Begins to listen, on a thread of its own.
+    /// Begins to listen, on its own thread.
     ///
     /// # Errors
-    /// If the address is not of this machine alone, or cannot be listened to.
+    /// If the address is not a loopback address, or listening fails.
     pub fn start(options: ConsoleOptions) -> io::Result<Console> {
         if !options.listen.ip().is_loopback() {
             let why = format!(
@@ -124,13 +128,14 @@ impl Console {
         Ok(Console { address, token, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// The address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where a browser goes. The first that follows it is logged in as the owner of the database, where the
-    /// server has a Unix socket; after that, and otherwise, the page asks for a user and a password.
+    /// The link for a browser. The first browser that follows it is logged in as the owner of the
+    /// database, if the server has a Unix socket. Later ones get a page that asks for a user and a
+    /// password.
     pub fn link(&self) -> String {
         match &self.token {
             Some(token) => format!("http://{}/?token={token}", self.address),

@@ -1,4 +1,4 @@
-//! Figures in the text that Prometheus reads, by the encoder of its own project.
+//! The figures in Prometheus' text format, by the encoder of the Prometheus project.
 
 use isomer_server::{Figure, FigureValue};
 use prometheus_client::collector::Collector;
@@ -8,10 +8,10 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use std::fmt;
 
-/// The type of the text.
+/// The content type of the text.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Figures of one moment; those of one name are neighbours.
+/// The figures at one time; those of one name are adjacent.
 #[derive(Debug)]
 struct Snapshot(Vec<Figure>);
 
@@ -49,7 +49,7 @@ fn encode_value(encoder: &mut MetricEncoder<'_>, value: &FigureValue) -> fmt::Re
     }
 }
 
-/// The text of these figures.
+/// Formats these figures.
 pub(crate) fn text(figures: Vec<Figure>) -> String {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Snapshot(figures)));

@@ -1,5 +1,5 @@
-//! The SQL behind the pages: questions, each with a limit, and actions. A view without an order of its
-//! own here is shown in the order of the view: partitions by key.
+//! The SQL behind the pages: questions, each with a limit, and actions. Rows are in the order of
+//! the question, or else in that of the view: partitions by key.
 
 use postgres_protocol::escape::escape_literal;
 use serde::Deserialize;
@@ -7,23 +7,23 @@ use serde::Deserialize;
 /// The most rows of an answer.
 const ROWS_MAX: u32 = 500;
 
-/// Which part of an answer is wanted.
+/// The requested part of an answer.
 #[derive(Deserialize, Default)]
 pub(crate) struct Part {
-    /// The relation that partitions are asked of.
+    /// The relation whose partitions are shown.
     relation: Option<String>,
-    /// How many rows, up to [`ROWS_MAX`].
+    /// The number of rows, up to [`ROWS_MAX`].
     limit: Option<u32>,
 }
 
-/// The SQL of a question; `None` if there is none of this name.
+/// The SQL of a question; `None` for an unknown name.
 pub(crate) fn question(name: &str, part: &Part) -> Option<String> {
     let limit = part.limit.unwrap_or(100).min(ROWS_MAX);
     let sql = match name {
         "sites" => "select * from isomer.sites order by length(site), site".to_owned(),
         "checkpoints" => "select * from isomer.checkpoints order by length(site), site".to_owned(),
         "tables" => "select * from isomer.tables order by name".to_owned(),
-        // How many partitions of a relation each site masters.
+        // The number of partitions of a relation per master site.
         "placements" => "select relation, master, count(*) as partitions, \
              count(nullif(replicas, '')) as replicated from isomer.partitions \
              group by relation, master order by relation, length(master), master"
@@ -49,15 +49,15 @@ pub(crate) fn question(name: &str, part: &Part) -> Option<String> {
     Some(if name == "autopilot" { sql } else { format!("{sql} limit {limit}") })
 }
 
-/// What a user may ask to be done.
+/// The actions that a user may request.
 #[derive(Deserialize, Debug)]
 #[serde(tag = "action", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Action {
     /// Whether the database looks for a better design.
     Autopilot { mode: Mode },
-    /// What becomes of a reconfiguration.
+    /// Controls a reconfiguration.
     Reconfiguration { control: Control, number: u64 },
-    /// A checkpoint of all sites, at once.
+    /// A checkpoint of all sites at the same time.
     Checkpoint,
 }
 

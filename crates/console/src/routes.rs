@@ -1,4 +1,4 @@
-//! Paths, headers, and who may pass.
+//! Paths, headers, and access control.
 
 use crate::metrics;
 use crate::questions::{Action, Part, question};
@@ -24,10 +24,10 @@ use tokio_postgres::SimpleQueryMessage;
 
 /// The longest body of a request.
 const BODY_BYTES_MAX: usize = 16 << 10;
-/// How long the server may take to accept a connection while it is ready.
+/// The time for the server to accept a connection while it is ready.
 const READY_WITHIN: Duration = Duration::from_secs(1);
 
-/// Files of the pages, with their types.
+/// The files of the pages, with their content types.
 const FILES: [(&str, &str, &str); 5] = [
     ("/", "text/html; charset=utf-8", include_str!("../web/index.html")),
     ("/app.js", "text/javascript; charset=utf-8", include_str!("../web/app.js")),
@@ -40,7 +40,7 @@ const FILES: [(&str, &str, &str); 5] = [
     ("/uplot.css", "text/css; charset=utf-8", include_str!("../web/vendor/uPlot.min.css")),
 ];
 
-/// Headers of every answer.
+/// The headers of every answer.
 const HEADERS: [(&str, &str); 4] = [
     (
         "content-security-policy",
@@ -73,8 +73,8 @@ pub(crate) fn routes(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-/// Lets requests pass that are meant for this machine and, if they change something, come from the console's own
-/// pages.
+/// Accepts requests that are meant for this machine and, if they change something, come from the
+/// console's own pages.
 async fn guard(request: Request, next: Next) -> Response {
     let headers = request.headers();
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
@@ -100,7 +100,7 @@ async fn guard(request: Request, next: Next) -> Response {
     response
 }
 
-/// Whether a `Host` names this machine by a loopback address, or as localhost.
+/// True if a `Host` names this machine by a loopback address, or as localhost.
 fn is_here(host: &str) -> bool {
     let name = host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok());
     let name = name.map_or(host, |(name, _)| name).trim_start_matches('[').trim_end_matches(']');
@@ -111,7 +111,7 @@ fn problem(status: StatusCode, message: &str) -> Response {
     (status, Json(json!({ "message": message }))).into_response()
 }
 
-/// What the server has against a statement or a log-in.
+/// The server's error for a statement or a log-in.
 fn refused(error: &tokio_postgres::Error) -> Response {
     let Some(error) = error.as_db_error() else {
         let mut text = error.to_string();
@@ -158,7 +158,7 @@ struct Entry {
     token: Option<String>,
 }
 
-/// The page; the first one with the token of the link is logged in as the owner.
+/// The page. The first request with the token of the link is logged in as the owner.
 async fn page(State(shared): Console, Query(entry): Query<Entry>) -> Response {
     let (_, kind, text) = FILES[0];
     let Some(token) = entry.token else {
@@ -288,7 +288,7 @@ async fn scrape(State(shared): Console) -> Response {
     ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
 }
 
-/// Whether the server accepts connections.
+/// True if the server accepts connections.
 async fn ready(State(shared): Console) -> Response {
     let connecting = tokio::net::TcpStream::connect(shared.options.server);
     match tokio::time::timeout(READY_WITHIN, connecting).await {

@@ -1,8 +1,8 @@
 //! Browser sessions: each has a cookie and a connection to the server as the user who logged in.
 //!
-//! The server judges passwords (SCRAM), rights and how often a password may be wrong; the console passes on what
-//! it says. One link lets the person in who started the server: its token works once, over the Unix socket, where
-//! the server trusts this process's own user.
+//! The server checks passwords (SCRAM) and rights and throttles logins; the console forwards its
+//! answers. One link logs in the user that started the server: its token works once, over the Unix
+//! socket, where the server trusts this process's own user.
 
 use axum::http::HeaderMap;
 use axum::http::header::COOKIE;
@@ -13,15 +13,15 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio_postgres::{Client, Config, Error, NoTls};
 
-/// Sessions at a time; one more ends the one that has rested longest.
+/// The most sessions; one more ends the session that was idle longest.
 pub(crate) const SESSIONS_MAX: usize = 64;
-/// A session that rests this long ends.
+/// The idle time after which a session ends.
 const REST_MAX_US: i64 = 12 * 3_600 * 1_000_000;
 /// The name of the cookie.
 const NAME: &str = "isomer_console";
-/// What a statement of the console may take.
+/// The time limit of a statement of the console.
 const TIMEOUT: &str = "set statement_timeout = '10s'";
-/// The owner of a new database, whom the Unix socket lets in.
+/// The owner of a new database, who needs no password over the Unix socket.
 const OWNER: &str = "isomer";
 
 /// A user with a connection.
@@ -38,7 +38,7 @@ struct Open {
 /// See the [module documentation](self).
 pub(crate) struct Sessions {
     open: Mutex<BTreeMap<String, Open>>,
-    /// The token of the link, until it is used.
+    /// The token of the link, until its use.
     token: Mutex<Option<String>>,
     random: fn(&mut [u8]),
 }
@@ -74,7 +74,7 @@ impl Sessions {
     /// Opens a session with a password. Returns the value of `Set-Cookie`.
     ///
     /// # Errors
-    /// The server's.
+    /// Those of the server.
     pub(crate) async fn open(
         &self,
         server: SocketAddr,
@@ -90,7 +90,7 @@ impl Sessions {
     /// Opens a session as the owner of the database, over the Unix socket.
     ///
     /// # Errors
-    /// The server's.
+    /// Those of the server.
     pub(crate) async fn open_as_owner(
         &self,
         socket: &Path,

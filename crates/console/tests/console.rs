@@ -1,4 +1,4 @@
-//! The console over HTTP, against a server with two sites: who gets in, what they see, what they may do.
+//! The console over HTTP, against a server with two sites: log-in, pages and actions, by rights.
 
 use isomer_cluster::Options;
 use isomer_console::{Console, ConsoleOptions};

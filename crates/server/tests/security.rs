@@ -213,7 +213,7 @@ fn databases_from_before_there_were_rights_are_open_until_they_are_closed() {
             let (key, _) = schema.encode_row(&row).expect("a row");
             let footprint = isomer_design::Footprint::new().write(table, key.clone());
             db.run(&mut db.session(), &footprint, |txn| txn.delete(table, &key).map(drop))
-                .expect("a dropped table");
+                .expect("a deleted row");
         }
     }
     let fixture = Fixture::serve(database(), options());

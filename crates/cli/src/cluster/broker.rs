@@ -1,5 +1,5 @@
-//! A Kafka broker on this machine, for trying out. How one is fetched and started is known to a shell script, which tests
-//! use as well.
+//! A Kafka broker on this machine, for trials. A shell script, which tests use as well, fetches and
+//! starts it.
 
 use super::ports::{LOOPBACK, free_port};
 use crate::clock;
@@ -12,22 +12,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
-/// It fetches what it needs, and becomes the broker.
+/// The script fetches the broker's files, and then executes the broker.
 const SCRIPT: &str = include_str!("../../../../clients/kafka");
-/// Where the script keeps the jars.
+/// The folder in which the script keeps the jars.
 const HOME: &str = "ISOMER_KAFKA_HOME";
-/// The file of a broker's folder with its ports: for its clients, and its own.
+/// The file with a broker's ports: for its clients, and for itself.
 const PORTS: &str = "ports";
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A broker whose data is in a folder.
+/// A broker with its data in a folder.
 pub(super) struct Broker {
     folder: PathBuf,
     ports: (u16, u16),
 }
 
 impl Broker {
-    /// The broker of a folder, if there has been one.
+    /// The broker of a folder, if the folder has one.
     pub(super) fn of(folder: &Path) -> Result<Option<Broker>, Failure> {
         let file = folder.join(PORTS);
         if !file.exists() {
@@ -41,7 +41,7 @@ impl Broker {
         Ok(Some(Broker { folder: folder.to_owned(), ports: (port, own) }))
     }
 
-    /// A new one, with ports that are free now.
+    /// A new broker, with ports that are free now.
     pub(super) fn new(folder: &Path) -> Result<Broker, Failure> {
         let free = || -> Result<(TcpListener, u16), Failure> {
             let listener = free_port(LOOPBACK).map_err(Failure::failed)?;
@@ -54,12 +54,12 @@ impl Broker {
         Ok(Broker { folder: folder.to_owned(), ports: (port, own) })
     }
 
-    /// The logs of a database there.
+    /// The address of a database's logs at the broker.
     pub(super) fn log(&self) -> String {
         format!("kafka://127.0.0.1:{}/isomer", self.ports.0)
     }
 
-    /// Starts it. It does not hear the terminal's Ctrl-C: those who use it end before it does.
+    /// Starts it. The terminal's Ctrl-C does not reach it, because its users must end before it.
     pub(super) fn start(&self) -> Result<Child, Failure> {
         let mut script = Command::new("bash");
         script.args(["-c", SCRIPT, "kafka"]).arg(&self.folder).process_group(0);
@@ -70,7 +70,8 @@ impl Broker {
         script.spawn().map_err(|error| Failure::failed(format!("bash: {error}")))
     }
 
-    /// Waits until it takes clients; `false` if it was asked to stop. The first time, its jars are fetched before.
+    /// Waits until it accepts clients; `false` if a stop was requested. The first start fetches the
+    /// jars.
     pub(super) fn until_up(&self, child: &mut Child, stop: &Stop) -> Result<bool, Failure> {
         while !stop.is_asked() {
             if let Some(ended) = child.try_wait().map_err(Failure::failed)? {
@@ -85,7 +86,7 @@ impl Broker {
     }
 
     fn did_not_start(&self, ended: ExitStatus) -> Failure {
-        // What is missing it has said itself.
+        // The script has reported the missing program itself.
         const MISSING: i32 = 77;
         if ended.code() == Some(MISSING) {
             return Failure::failed(
@@ -98,7 +99,7 @@ impl Broker {
     }
 }
 
-/// Where what was fetched is kept for the next time.
+/// The folder in which fetched files are kept.
 fn home() -> Result<PathBuf, Failure> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));

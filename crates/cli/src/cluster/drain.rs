@@ -1,11 +1,12 @@
-//! `isomer cluster drain`: a process's sites are emptied, so that it can be stopped and nobody waits for it.
+//! `isomer cluster drain`: moves everything away from the sites of a process, so that it can be
+//! stopped without delays.
 //!
-//! It is a client like any other: it looks at `isomer.partitions`, makes a plan, and has the server carry it out beside its
-//! transactions (`ALTER SYSTEM RECONFIGURE`), where it can be watched, paused and cancelled.
+//! The command is an SQL client: it reads `isomer.partitions`, makes a plan, and has the server
+//! execute it online (`ALTER SYSTEM RECONFIGURE`), where it can be watched, paused and cancelled.
 //!
-//! ```text
-//!   accounts[]      s2, replica s1      add_replica accounts[] s3       as many copies as before, as far as there are processes
-//!                                       remaster accounts[] s1          a copy that is there is master at once
+//!   accounts[]      s2, replica s1      add_replica accounts[] s3      keeps the number of copies
+//!                                       remaster accounts[] s1         an existing replica is
+//!                                       remove_replica accounts[] s2   promoted
 //!                                       remove_replica accounts[] s2
 //!   accounts[500]   s1, replica s2      add_replica accounts[500] s3
 //!                                       remove_replica accounts[500] s2
@@ -19,11 +20,12 @@ use isomer_design::SiteId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// Empties the sites of a process, so that it can be stopped and nobody waits for it
+/// Empties the sites of a process, so that it can be stopped without delays
 ///
-/// All that is there goes to other processes that are reached, with as many copies as before as far as there are processes
-/// for them. Transactions go on meanwhile. The process stays in the cluster, and when it is back the autopilot may use it
-/// again, or `ALTER TABLE .. REMASTER`. Of the one that serves only tables and indexes are moved: it is needed all the same.
+/// Everything there moves to other reachable processes, with the same number of copies if there are
+/// enough processes. Transactions continue meanwhile. The process stays in the cluster; after its
+/// restart the autopilot may use it again, or `ALTER TABLE .. REMASTER`. Of the gateway process
+/// only tables and indexes are moved, so it is still needed.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   isomer cluster drain b --config cluster.toml
@@ -31,10 +33,11 @@ use std::path::PathBuf;
 pub(crate) struct DrainArgs {
     /// The process, as the file names it
     name: String,
-    /// The file that says who is in the cluster
+    /// The cluster's configuration file
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// The server, as PostgreSQL's clients write it [default: where the file says that clients connect]
+    /// The server, as a connection string of PostgreSQL's clients [default: the address for clients
+    /// in the file]
     #[arg(long, value_name = "CONNECTION")]
     server: Option<String>,
     /// Only shows the plan
@@ -42,13 +45,13 @@ pub(crate) struct DrainArgs {
     dry_run: bool,
 }
 
-/// How often a plan is made, if the design changes while it is carried out.
+/// The number of plans to try, if the design changes during their execution.
 const TRIES: u32 = 5;
 
-/// Where a partition is, as `isomer.partitions` shows it.
+/// The placement of a partition, as `isomer.partitions` shows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Placed {
-    /// As plans write it: `accounts[500]`.
+    /// In the notation of plans: `accounts[500]`.
     partition: String,
     master: SiteId,
     replicas: BTreeSet<SiteId>,
@@ -57,7 +60,7 @@ struct Placed {
 /// Runs the command.
 ///
 /// # Errors
-/// If the server cannot be reached, or the plan was not carried out.
+/// If the server cannot be reached, or the plan was not completed.
 pub(super) fn run(args: &DrainArgs) -> Result<(), Failure> {
     let file = ClusterFile::open(&args.config).map_err(Failure::usage)?;
     let server = args.server.clone().unwrap_or_else(|| connection(&file));
@@ -71,17 +74,17 @@ pub(super) fn run(args: &DrainArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The server, where the file says that clients connect.
+/// The address for clients in the file.
 pub(super) fn connection(file: &ClusterFile) -> String {
     let clients = file.router().clients.as_deref().unwrap_or("127.0.0.1:5433");
     let (host, port) = clients.rsplit_once(':').unwrap_or((clients, "5433"));
     format!("host={host} port={port} user=isomer dbname=isomer")
 }
 
-/// Empties the sites of a process; if it `says` so, as it goes.
+/// Empties the sites of a process; prints progress if `says` is set.
 ///
 /// # Errors
-/// If the server cannot be reached, or the plan was not carried out.
+/// If the server cannot be reached, or the plan was not completed.
 pub fn drain(file: &ClusterFile, server: &str, name: &str, says: bool) -> Result<(), Failure> {
     let (drained, others) = sides(file, name)?;
     let mut server = Server::connect(server)?;
@@ -91,8 +94,8 @@ pub fn drain(file: &ClusterFile, server: &str, name: &str, says: bool) -> Result
             "no other process is reached that could take what {name} has"
         )));
     }
-    // Until nothing is left: while some of it is there, a transaction or the autopilot may bring more. A plan that meets such
-    // a change takes back what it has made.
+    // Repeats until nothing is left, because a transaction or the autopilot may bring more. A plan
+    // that conflicts with such a change undoes its own changes.
     let mut failed = None;
     for _ in 0..TRIES {
         let plan = plan(&partitions(&mut server)?, &drained, &others);
@@ -112,7 +115,7 @@ pub fn drain(file: &ClusterFile, server: &str, name: &str, says: bool) -> Result
     }))
 }
 
-/// The sites of a process, and those of all others with the name of their process.
+/// The sites of a process, and those of all others with the names of their processes.
 fn sides(
     file: &ClusterFile,
     name: &str,
@@ -125,7 +128,7 @@ fn sides(
     Ok((own.member.sites, others.iter().flat_map(named).collect()))
 }
 
-/// Those sites that the server reaches.
+/// The sites that the server can reach.
 fn reached(
     server: &mut Server,
     sites: BTreeMap<SiteId, String>,
@@ -150,7 +153,7 @@ fn partitions(server: &mut Server) -> Result<Vec<Placed>, Failure> {
     Ok(rows.iter().filter_map(placed).collect())
 }
 
-/// `s3` as a site.
+/// Parses a site such as `s3`.
 fn site(text: &str) -> Option<SiteId> {
     text.strip_prefix('s')?.parse().ok().map(SiteId)
 }
@@ -161,7 +164,8 @@ impl Placed {
     }
 }
 
-/// The changes that empty some sites, each partition's together, so that one that fails leaves the others as they are.
+/// The changes that empty some sites, grouped by partition, so that a failure leaves other
+/// partitions as they are.
 fn plan(
     partitions: &[Placed],
     drained: &BTreeSet<SiteId>,
@@ -185,7 +189,7 @@ fn plan(
             stay.insert(*site);
         }
         if leave.contains(master) {
-            // One that was there before is as good as any.
+            // An existing replica is preferred.
             let next = replicas.intersection(&stay).chain(&stay).next();
             plan.extend(next.map(|next| format!("remaster {partition} {next}")));
         }

@@ -1,4 +1,4 @@
-//! The file that says who is in a cluster: the same for all of its processes.
+//! The configuration file of a cluster, the same for all of its processes.
 //!
 //! ```toml
 //! node_wait_seconds = 10          # keys of the file, with their defaults
@@ -6,23 +6,23 @@
 //! silence_ms = 3000
 //! queue_mb = 64
 //! requests = 2048
-//! log = "kafka://broker1:9092/shop"         # redo logs in Kafka; not said: in the processes' folders
+//! log = "kafka://broker1:9092/shop"         # redo logs in Kafka [default: in the folders]
 //! kafka_options = ["sasl.username=me"]      # of its client; none: []
-//! checkpoints = "file:///shared/shop"       # where all machines reach them, or s3://bucket/shop; not said: in the folders
-//! node_tls_ca = "/etc/isomer/ca.pem"        # certificates between the processes; not said: nothing is encrypted
-//! node_tls_cert = "/etc/isomer/{name}.pem"  # {name}: each process's own
+//! checkpoints = "file:///shared/shop"       # or s3://bucket/shop [default: in the folders]
+//! node_tls_ca = "/etc/isomer/ca.pem"        # certificates between processes [default: none]
+//! node_tls_cert = "/etc/isomer/{name}.pem"  # {name}: the name of each process
 //! node_tls_key = "/etc/isomer/{name}.key"
 //!
 //! [[process]]                     # one for each process
 //! name = "a"
 //! address = "10.0.0.1:7433"
 //! sites = [1, 2]                  # none: []
-//! router = true                   # one of them has the router: `isomer serve`; false if not said
-//! clients = "10.0.0.1:5433"       # where PostgreSQL's clients connect; not said: at the one with the router only
+//! router = true                   # one of them has the router: `isomer serve` [default: false]
+//! clients = "10.0.0.1:5433"       # for PostgreSQL's clients [default: only with the router]
 //! ```
 //!
-//! A key that is not known is refused, with the nearest one that is: one that is passed over is a setting that does
-//! not hold.
+//! An unknown key is refused with the nearest known one, because an ignored key is a setting
+//! without effect.
 
 use super::join::TlsArgs;
 use crate::kafka::LogArgs;
@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::{Table, Value};
 
-/// The keys of the file itself; those of a process.
+/// The keys of the file, and those of a process.
 const KEYS: [&str; 12] = [
     "node_wait_seconds",
     "failover_seconds",
@@ -50,14 +50,14 @@ const KEYS: [&str; 12] = [
 ];
 const PROCESS_KEYS: [&str; 5] = ["name", "address", "sites", "router", "clients"];
 
-/// Who is in a cluster, and how its processes deal with each other.
+/// The members of a cluster, and the settings of their communication.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ClusterFile {
     pub processes: Vec<Process>,
     pub limits: Limits,
-    /// Where their redo logs and checkpoints are.
+    /// The places of redo logs and checkpoints.
     pub log: LogArgs,
-    /// The certificates between them.
+    /// The certificates between processes.
     pub tls: TlsArgs,
 }
 
@@ -66,15 +66,15 @@ pub struct ClusterFile {
 pub struct Process {
     pub member: Member,
     pub role: Role,
-    /// Where PostgreSQL's clients connect: a host and a port.
+    /// The address for PostgreSQL's clients: a host and a port.
     pub clients: Option<String>,
 }
 
-/// How processes deal with each other.
+/// Settings of the communication between processes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Limits {
     pub outage_wait: Duration,
-    /// After so long others take over from a process that is gone; `None`: never.
+    /// The time after which others take over from a failed process; `None`: never.
     pub failover_after: Option<Duration>,
     pub silence: Duration,
     pub queue_bytes: usize,
@@ -97,7 +97,7 @@ impl ClusterFile {
     /// Reads the file at a path.
     ///
     /// # Errors
-    /// In words, with the path.
+    /// A message with the path.
     pub fn open(path: &Path) -> Result<ClusterFile, String> {
         let text = std::fs::read_to_string(path);
         let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
@@ -135,10 +135,10 @@ impl ClusterFile {
         Ok(ClusterFile { processes, limits, log, tls })
     }
 
-    /// The process of a name, and the others.
+    /// The process with this name, and the others.
     ///
     /// # Errors
-    /// In words, if there is none.
+    /// A message, if there is none.
     pub fn split(&self, name: &str) -> Result<(Process, Vec<Member>), String> {
         let named = |process: &&Process| process.member.name == name;
         let Some(own) = self.processes.iter().find(named) else {
@@ -244,10 +244,10 @@ fn site(value: &Value) -> Result<SiteId, String> {
     }
 }
 
-/// `3,4` as sites.
+/// Parses sites such as `3,4`.
 ///
 /// # Errors
-/// In words, what is none.
+/// A message about the invalid site.
 pub(crate) fn read_sites(text: &str) -> Result<BTreeSet<SiteId>, String> {
     let number = |text: &str| match text.trim().parse::<i64>() {
         Ok(number) => site(&Value::Integer(number)),
@@ -256,10 +256,10 @@ pub(crate) fn read_sites(text: &str) -> Result<BTreeSet<SiteId>, String> {
     text.split(',').filter(|part| !part.trim().is_empty()).map(number).collect()
 }
 
-/// `b=10.0.0.2:7433/3,4` as another process.
+/// Parses another process such as `b=10.0.0.2:7433/3,4`.
 ///
 /// # Errors
-/// In words, what is missing.
+/// A message about the missing part.
 pub(crate) fn read_member(text: &str) -> Result<Member, String> {
     let wrong = || format!("`{text}` is not NAME=HOST:PORT/SITES, as in b=10.0.0.2:7433/3,4");
     let (name, rest) = text.split_once('=').ok_or_else(wrong)?;
@@ -271,7 +271,7 @@ pub(crate) fn read_member(text: &str) -> Result<Member, String> {
     Ok(Member { name: name.to_owned(), address: address.to_owned(), sites })
 }
 
-/// A value as it may stand in the file.
+/// A value in the file's notation.
 fn shown(value: &Value) -> String {
     match value {
         Value::Integer(number) => number.to_string(),
@@ -299,7 +299,7 @@ fn number(
     }
 }
 
-/// Seconds, or parts of one.
+/// Seconds, possibly with a fraction.
 fn seconds(table: &Table, key: &str, usual: Duration) -> Result<Duration, String> {
     match table.get(key) {
         Some(Value::Float(seconds)) if (0.0..=86_400.0).contains(seconds) => {
@@ -319,7 +319,7 @@ fn check_keys(table: &Table, known: &[&str], of: &str) -> Result<(), String> {
     ))
 }
 
-/// How many letters have to be put in, taken out or replaced.
+/// The edit distance: letters to insert, delete or replace.
 fn distance(from: &str, to: &str) -> usize {
     let mut row: Vec<usize> = (0..=to.chars().count()).collect();
     for (at, letter) in from.chars().enumerate() {
@@ -350,7 +350,7 @@ mod tests {
         sites = [3]";
 
     #[test]
-    fn a_file_says_who_is_in_the_cluster() {
+    fn a_file_names_the_members_of_the_cluster() {
         let file = ClusterFile::read(FILE).expect("it is right");
         assert_eq!(
             file.limits,
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_what_would_be_right() {
+    fn faults_are_named_with_the_right_form() {
         let wrong = |from: &str, to: &str| {
             ClusterFile::read(&FILE.replace(from, to)).expect_err("something is wrong")
         };

@@ -1,4 +1,4 @@
-//! How a process takes part in a cluster: its flags, its place in the list, its connections.
+//! A process as a member of a cluster: its flags, its place in the list, its connections.
 
 use super::file::{ClusterFile, Limits, Process, read_member};
 use crate::clock;
@@ -17,36 +17,36 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the command looks whether it was asked to stop.
+/// The poll interval for a requested stop.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often brokers are asked whether there is a database.
+/// The interval at which brokers are asked for a database.
 const ASKED_AGAIN: Duration = Duration::from_millis(250);
-/// A node that is down for this long loses the sessions that it passes on, and their locks.
+/// After this time without a node, the sessions that it forwards end, and their locks are released.
 const AWAY_US: i64 = 1_000_000;
-/// How long a process that is waited for may take to say which cluster it belongs to.
+/// The time for an awaited process to answer which cluster it belongs to.
 const STATUS: Duration = Duration::from_secs(1);
-/// How often it says for whom it waits.
+/// The interval of messages about awaited processes.
 const TOLD_US: i64 = 2_000_000;
 
-/// Who else is in the cluster.
+/// The other members of the cluster.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PeerArgs {
-    /// A file that says who is in the cluster, the same for all processes; see docs/three-nodes.md
+    /// The cluster's configuration file, the same for all processes; see docs/three-nodes.md
     #[arg(long, value_name = "FILE", conflicts_with = "peers")]
     pub(crate) config: Option<PathBuf>,
     /// This process's name in the cluster
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// In place of a file, another process: its name, where it listens, its sites; as often as there are others
+    /// Instead of a file, another process: its name, address and sites; may be repeated
     #[arg(long = "peers", visible_alias = "nodes", value_name = "NAME=HOST:PORT/SITES", value_parser = read_member)]
     pub(crate) peers: Vec<Member>,
-    /// Where to listen for the other processes, if not at the address that the file says
+    /// Where to listen for the other processes, if not at the address in the file
     #[arg(long, value_name = "ADDR")]
     pub(crate) node_listen: Option<String>,
     #[command(flatten)]
     pub(crate) tls: TlsArgs,
-    /// Let other machines reach this process without encryption: whoever reaches the address can do anything with
-    /// the database, so nobody else must
+    /// Lets other machines reach this process without encryption. Any program that reaches the
+    /// address has full access to the database, so the network must be private
     #[arg(long)]
     pub(crate) trust_network: bool,
 }
@@ -54,19 +54,20 @@ pub(crate) struct PeerArgs {
 /// The certificates that processes show each other.
 #[derive(Args, Clone, Default, PartialEq, Debug)]
 pub struct TlsArgs {
-    /// The authority (PEM) whose certificates the processes of the cluster have: they encrypt, and let nobody else in
+    /// The certificate authority (PEM) of the cluster's processes: they encrypt, and accept no
+    /// other peers
     #[arg(long = "node-tls-ca", value_name = "FILE", requires_all = ["cert", "key"])]
     pub(crate) ca: Option<PathBuf>,
     /// This process's certificate (PEM), with its name in the cluster as a DNS name
     #[arg(long = "node-tls-cert", value_name = "FILE", requires = "ca")]
     pub(crate) cert: Option<PathBuf>,
-    /// The certificate's key (PEM), which nobody else can read
+    /// The certificate's key (PEM), readable by its owner only
     #[arg(long = "node-tls-key", value_name = "FILE", requires = "ca")]
     pub(crate) key: Option<PathBuf>,
 }
 
 impl TlsArgs {
-    /// What the files say, for a process of this name; `None` if there are none.
+    /// The contents of the files for the process with this name; `None` without files.
     pub(crate) fn open(&self, name: &str) -> Result<Option<NodeTls>, Failure> {
         let (Some(ca), Some(cert), Some(key)) = (&self.ca, &self.cert, &self.key) else {
             return Ok(None);
@@ -78,22 +79,22 @@ impl TlsArgs {
     }
 }
 
-/// A place in a cluster.
+/// A process's place in a cluster.
 pub(crate) struct Place {
     pub(crate) own: Process,
     others: Vec<Member>,
     limits: Limits,
     listen: String,
-    /// Where redo logs and checkpoints are.
+    /// The places of redo logs and checkpoints.
     pub(crate) log: LogArgs,
-    /// Where the process that serves listens for clients, if a file says so.
+    /// The address of the gateway process for clients, if a file has it.
     pub(crate) serves_at: Option<String>,
     tls: TlsArgs,
 }
 
 impl PeerArgs {
-    /// This process's place in the cluster; `None` if it is in none. Without a file, its sites are those given. Where its
-    /// logs are is said by the file or by the flag.
+    /// This process's place in the cluster; `None` outside of a cluster. Without a file, its sites
+    /// are the given ones. The file or the flag has the place of its logs.
     pub(crate) fn place(
         &self,
         role: Role,
@@ -136,16 +137,16 @@ impl PeerArgs {
     }
 }
 
-/// What a process knows, before it joins, of the cluster that it belongs to.
+/// A process's knowledge of its cluster before it joins.
 pub(crate) struct Belongs {
-    /// Its number; a node that has its logs in its folder may not know it yet.
+    /// The cluster's number; a node with its logs in its folder may not know it yet.
     cluster: Option<u64>,
-    /// Sites that the database has had rows at; only the process with the router knows.
+    /// Sites at which the database has had rows; known only to the process with the router.
     known: Vec<SiteId>,
 }
 
 impl Belongs {
-    /// As the folder says, which a process with the router may draw the number for.
+    /// The knowledge in the folder. The process with the router may draw a new number.
     pub(crate) fn by_folder(
         folder: &Path,
         role: Role,
@@ -169,8 +170,9 @@ impl Belongs {
         Ok(Belongs { cluster, known })
     }
 
-    /// As logs elsewhere say. The process with the router makes them, if there are none yet; a node waits for that, and
-    /// says so now and then. `None` if it was asked to stop.
+    /// The knowledge in logs outside of the folder. The process with the router creates them if
+    /// there are none; a node waits for that, and reports it periodically. `None` if a stop was
+    /// requested.
     pub(crate) fn by_logs(
         folder: &Path,
         role: Role,
@@ -205,7 +207,7 @@ impl Belongs {
     }
 }
 
-/// What is to be said where the process with the router has not left its mark.
+/// The message if the process with the router has left no mark.
 fn lacking_mark(
     store: Option<&dyn CheckpointStore>,
     database: DatabaseId,
@@ -217,7 +219,8 @@ fn lacking_mark(
 }
 
 impl Place {
-    /// Where this process listens for PostgreSQL's clients: as the flag says, or the file; nowhere, if neither does.
+    /// The address for PostgreSQL's clients: that of the flag, or of the file; `None` without
+    /// either.
     pub(crate) fn clients(&self, flag: Option<SocketAddr>) -> Result<Option<SocketAddr>, Failure> {
         let Some(clients) = self.own.clients.as_ref().filter(|_| flag.is_none()) else {
             return Ok(flag);
@@ -232,7 +235,7 @@ impl Place {
         self.log.logs(Some(&self.own.member.name))
     }
 
-    /// Where checkpoints are, if they are not in the folder.
+    /// The store of checkpoints, if it is not the folder.
     pub(crate) fn store(&self) -> Result<Option<Arc<dyn CheckpointStore>>, Failure> {
         self.log.store()
     }
@@ -248,7 +251,7 @@ impl Place {
         self.own_sites().into_iter().chain(others).collect()
     }
 
-    /// Takes part: listens, and gets ready to dial the others.
+    /// Joins: listens, and prepares connections to the others.
     pub(crate) fn join(
         self,
         folder: &Path,
@@ -281,7 +284,7 @@ impl Place {
     }
 }
 
-/// Listens; at addresses that other machines reach, only with certificates, or if that is asked for.
+/// Listens. Addresses that other machines reach require certificates, or an explicit permission.
 fn bind(address: &str, may_be_open: bool) -> Result<TcpListener, Failure> {
     let failed = |error: std::io::Error| Failure::failed(format!("{address}: {error}"));
     let found: Vec<SocketAddr> = address.to_socket_addrs().map_err(failed)?.collect();
@@ -294,10 +297,11 @@ fn bind(address: &str, may_be_open: bool) -> Result<TcpListener, Failure> {
     TcpListener::bind(&found[..]).map_err(failed)
 }
 
-/// Waits until all others can be reached, and says now and then who is missing; `false` if it was asked to stop.
+/// Waits until all other processes can be reached, and reports missing ones periodically; `false`
+/// if a stop was requested.
 ///
 /// # Errors
-/// If one belongs to another cluster: it would never be reached.
+/// If a process belongs to another cluster and will therefore never be reached.
 pub(crate) fn wait_for_all(net: &Net, stop: &Stop) -> Result<bool, Failure> {
     net.dial();
     let (begun, mut told) = (clock::now_us(), 0);
@@ -322,9 +326,9 @@ pub(crate) fn wait_for_all(net: &Net, stop: &Stop) -> Result<bool, Failure> {
     }
 }
 
-/// Refuses a process that belongs to another cluster than this one.
+/// Refuses a process of another cluster.
 fn check_cluster(net: &Net, member: &Member) -> Result<(), Failure> {
-    // A process that does not answer may still be started.
+    // A process that does not answer may not run yet.
     let theirs = net.ask_status(member, STATUS).ok().and_then(|status| status.cluster);
     let (Some(theirs), Some(ours)) = (theirs, net.cluster()) else { return Ok(()) };
     if theirs == ours {
@@ -339,11 +343,11 @@ fn check_cluster(net: &Net, member: &Member) -> Result<(), Failure> {
     )))
 }
 
-/// Says on standard error who comes and goes.
+/// Reports connected and lost processes on standard error.
 pub(crate) struct Watch {
     net: Arc<Net>,
     before: Vec<PeerState>,
-    /// The processes that went a moment ago, and when.
+    /// The recently lost processes, and the times of their loss.
     went: Vec<(String, i64)>,
 }
 
@@ -353,7 +357,7 @@ impl Watch {
         Watch { net, before, went: Vec::new() }
     }
 
-    /// To be called now and then. Gives the processes that have been away for [`AWAY_US`] now.
+    /// Must be called periodically. Returns the processes that have now been away for [`AWAY_US`].
     pub(crate) fn look(&mut self) -> Vec<String> {
         let (now, time) = (self.net.peers(), clock::now_us());
         for (before, now) in self.before.iter().zip(&now) {

@@ -1,12 +1,13 @@
-//! `isomer cluster`: who is in a cluster and who is reached; a process is emptied; a cluster on this machine, for trying out.
-//!
-//! | module | what it holds |
+//! `isomer cluster`: shows the members of a cluster and their connections, empties a process, and
+//! runs a cluster on this machine for trials.
+//! | module | contents |
 //! | --- | --- |
-//! | [`mod@file`] | the file that says who is in a cluster |
-//! | [`join`] | how a process takes part: flags, place, connections |
-//! | [`mod@drain`] | the sites of a process are emptied |
+//! | [`mod@file`] | the configuration file of a cluster |
+//! | [`join`] | a process as a member: flags, place, connections |
+//! | [`mod@drain`] | empties the sites of a process |
 //! | [`up`] | several processes on this machine |
 //! | [`broker`] | a Kafka broker on this machine |
+//! | [`ports`] | free ports for them |
 //! | [`ports`] | where those listen |
 
 mod broker;
@@ -35,7 +36,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Shows who is in a cluster, empties a process, and starts a cluster on this machine
+/// Shows the members of a cluster, empties a process, and starts a cluster on this machine
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum ClusterCommand {
     Up(UpArgs),
@@ -43,24 +44,27 @@ pub(crate) enum ClusterCommand {
     Drain(drain::DrainArgs),
 }
 
-/// Shows the processes of a cluster, their sites, who reaches whom, whose the logs are, and what each site has
+/// Shows the processes of a cluster, their sites, their connections, the owners of the logs, and
+/// the load of each site
 ///
-/// Each process is asked for itself. Logs in Kafka are read, whatever they have; that changes nothing of whose they are. What
-/// sites have is asked of the server in SQL, where --server or the file says how clients connect. The exit code is 1 if a
-/// process does not answer, or does not reach another, or no broker answers.
+/// Each process is asked for itself. Logs in Kafka are read with their contents, which does not
+/// change their owners. The server reports the load of sites in SQL, at the address of --server or
+/// of the file. The exit code is 1 if a process does not answer, or does not reach another, or no
+/// broker answers.
 #[derive(clap::Args, Debug)]
 pub(crate) struct StatusArgs {
-    /// The file that says who is in the cluster
+    /// The cluster's configuration file
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// By whose certificate to ask, where the processes have them [default: that of the one with the router]
+    /// The process whose certificate is used, if the processes have certificates [default: the one
+    /// with the router]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// How many seconds a process has to answer
+    /// The seconds that a process has to answer
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=60))]
     wait: u64,
-    /// The server, as PostgreSQL's clients write it, to be asked what the sites have [default: where the file says that
-    /// clients connect]
+    /// The server to ask for the load of the sites, as a connection string of PostgreSQL's clients
+    /// [default: the address for clients in the file]
     #[arg(long, value_name = "CONNECTION")]
     server: Option<String>,
 }
@@ -110,7 +114,7 @@ fn status(args: &StatusArgs) -> Result<(), Failure> {
     if is_whole { Ok(()) } else { Err(Failure::Told) }
 }
 
-/// What each site has, and how busy it is.
+/// The content and the load of each site.
 fn sites(server: &str) -> Result<Vec<Vec<String>>, Failure> {
     let question = "select site, masters, replicas, memory_bytes / 1e6::float8, busy, commits, coordinated, health \
                     from isomer.sites";
@@ -133,7 +137,7 @@ fn sites(server: &str) -> Result<Vec<Vec<String>>, Failure> {
     Ok(rows)
 }
 
-/// A process's release, and `ok` or what is wrong.
+/// A process's release, and `ok` or the problem.
 fn state_of(
     name: &str,
     sites: &BTreeSet<SiteId>,

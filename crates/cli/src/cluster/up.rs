@@ -1,14 +1,14 @@
-//! A cluster of several processes on this machine, for trying out.
+//! A cluster of several processes on this machine, for trials.
 //!
 //! ```text
-//!   isomer cluster up ──┬─▶ broker          with --kafka: first to come, last to go
-//!                       ├─▶ isomer serve    has the router; goes first, so that nothing is under way at the nodes
+//!   isomer cluster up ──┬─▶ broker          with --kafka: starts first, stops last
+//!                       ├─▶ isomer serve    has the router; stops first, so nothing is in flight
 //!                       └─▶ isomer node …
 //! ```
 //!
-//! The parts are in process groups of their own, as a terminal's Ctrl-C would end all at once. When
-//! one ends by itself, the others go on: it is started again after a pause, which doubles while it
-//! ends soon after its start; or it is left.
+//! The parts are in process groups of their own, because a terminal's Ctrl-C would otherwise end
+//! all at once. When one ends by itself, the others continue. Depending on the options, it is
+//! restarted after a pause, which doubles while it ends soon after its start, or left as it is.
 
 use super::broker::Broker;
 use super::file::{ClusterFile, Process};
@@ -25,21 +25,21 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// How often the command looks whether it was asked to stop.
+/// The poll interval for a requested stop.
 const LOOK: Duration = Duration::from_millis(50);
-/// A process that has ended is started again after the first; after up to the second if it ends
-/// again and again.
+/// The shortest pause before a restart, and the longest, for a process that ends repeatedly.
 const PAUSES_US: (i64, i64) = (1_000_000, 30_000_000);
 /// A process that has run for 30 s has not ended soon after its start.
 const LASTING_US: i64 = 30_000_000;
-/// What the broker is called, beside the processes of the file.
+/// The name of the broker, beside the processes of the file.
 pub const BROKER: &str = "broker";
 
-/// Starts a cluster on this machine, for trying out: one process that serves, nodes, and with --kafka a broker
+/// Starts a cluster on this machine, for trials: a gateway process, nodes, and with --kafka a
+/// broker
 ///
-/// Its folder gets the file `cluster.toml` and a folder for each process; with the same folder it
-/// goes on. Ctrl-C ends all of them. A process that ends by itself is started again
-/// (--when-one-ends). The broker needs a Java runtime; Maven fetches it, once, into
+/// Its folder gets the file `cluster.toml` and a folder for each process; a second start in the
+/// folder continues the cluster. Ctrl-C ends all processes. A process that ends by itself is
+/// restarted (--when-one-ends). The broker needs a Java runtime; Maven fetches it, once, into
 /// ~/.cache/isomer/kafka.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
@@ -48,7 +48,7 @@ pub const BROKER: &str = "broker";
   isomer cluster status --config /tmp/three/cluster.toml
   psql -h /tmp/three/serve -p 5433 -d isomer -U isomer")]
 pub struct UpArgs {
-    /// Processes of a new cluster; the first is the one that serves
+    /// Processes of a new cluster; the first one has the router
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(2..=9))]
     pub nodes: u16,
     /// The redo logs of a new cluster are in Kafka, at a broker that is started as well
@@ -60,13 +60,14 @@ pub struct UpArgs {
     /// The cluster's folder
     #[arg(long, value_name = "DIR")]
     pub data: PathBuf,
-    /// Where clients of a new cluster connect; at its nodes, at the ports after that, or with port 0 at any
+    /// The address for clients of a new cluster; its nodes use the ports after it, or any ports
+    /// with port 0
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:5433")]
     pub listen: SocketAddr,
     /// The fate of a process that ends by itself, while the others go on
     #[arg(long, value_name = "WHAT", default_value = "restart")]
     pub when_one_ends: WhenOneEnds,
-    /// Which clients of this machine need no password: see isomer serve
+    /// The local clients that need no password: see isomer serve
     #[arg(long, value_name = "WHO", default_value_t = Trust::Owner)]
     pub trust: Trust,
     /// Further lines of a new cluster's file.
@@ -77,19 +78,19 @@ pub struct UpArgs {
 /// The fate of a process that ends by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum WhenOneEnds {
-    /// It is started again after a moment
+    /// Restarts it after a moment
     Restart,
-    /// It is not
+    /// Leaves it
     Leave,
 }
 
-/// A process of the cluster; it is ended with this one.
+/// A process of the cluster, which ends with this one.
 struct Part {
     name: String,
     child: Child,
-    /// When it was started, by the clock of [`clock::now_us`].
+    /// The time of its start, by the clock of [`clock::now_us`].
     started_us: i64,
-    /// The pause before it was started; it is none at first.
+    /// The pause before its start; 0 at first.
     pause_us: i64,
 }
 
@@ -98,14 +99,14 @@ impl Part {
         Part { name: name.to_owned(), child, started_us: clock::now_us(), pause_us: 0 }
     }
 
-    /// The pause before it is started again: longer while it ends soon after its start.
+    /// The pause before its restart: longer while it ends soon after its start.
     fn next_pause(&self, now: i64) -> i64 {
         let (least, most) = PAUSES_US;
         let has_lasted = now - self.started_us >= LASTING_US;
         if has_lasted { least } else { (2 * self.pause_us).clamp(least, most) }
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Stops it, and waits until it has ended.
     fn stop(&mut self) {
         let asked = Command::new("kill").arg(self.child.id().to_string()).status();
         if asked.is_ok_and(|asked| asked.success()) {
@@ -116,13 +117,13 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // It has ended, or is to.
+        // It has ended, or must end now.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Runs a cluster until it is told to stop, or no process is left.
+/// Runs a cluster until a stop is requested, or no process is left.
 ///
 /// # Errors
 /// If a process cannot be started, or all have ended.
@@ -157,23 +158,23 @@ pub(super) fn run(args: &UpArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A cluster whose processes are started by this one, and end with it.
+/// A cluster whose processes are children of this one.
 pub struct Running {
-    /// The broker, if there is one; and then as in the file.
+    /// The broker, if there is one, and then the processes in the order of the file.
     parts: Vec<Part>,
-    /// Processes that have ended, when each is to be started again, and after which pause.
+    /// Processes that have ended, with the times of their restarts, and the pauses.
     due: Vec<(String, i64, i64)>,
     broker: Option<Broker>,
     config: PathBuf,
     pub file: ClusterFile,
     data: PathBuf,
     trust: Trust,
-    /// Whether its processes say where they are.
+    /// Whether its processes print their addresses.
     says: bool,
 }
 
 impl Running {
-    /// Starts all; `None` if it was told to stop meanwhile.
+    /// Starts all; `None` if a stop was requested meanwhile.
     pub fn start(args: &UpArgs, says: bool, stop: &Stop) -> Result<Option<Running>, Failure> {
         std::fs::create_dir_all(&args.data).map_err(Failure::failed)?;
         let (config, broker) = prepare(args)?;
@@ -213,7 +214,7 @@ impl Running {
         Ok(Part::new(&name, child))
     }
 
-    /// Takes out the processes that have ended, each with how it has.
+    /// Removes and returns the processes that have ended, each with its exit status.
     fn ended(&mut self) -> Result<Vec<(Part, ExitStatus)>, Failure> {
         let (mut ended, mut at) = (Vec::new(), 0);
         while at < self.parts.len() {
@@ -225,7 +226,7 @@ impl Running {
         Ok(ended)
     }
 
-    /// Starts the processes again whose time has come.
+    /// Restarts the processes that are due.
     fn start_due(&mut self, now: i64, stop: &Stop) -> Result<(), Failure> {
         let due: Vec<_> = self.due.extract_if(.., |(_, at, _)| *at <= now).collect();
         for (name, _, pause_us) in due {
@@ -236,8 +237,7 @@ impl Running {
         Ok(())
     }
 
-    /// Starts a process, or the broker, that does not run. Of the broker it waits until that takes
-    /// clients.
+    /// Starts a stopped process or the broker. Waits until a broker accepts clients.
     fn part(&self, name: &str, stop: &Stop) -> Result<Part, Failure> {
         match &self.broker {
             Some(broker) if name == BROKER => {
@@ -253,7 +253,8 @@ impl Running {
         }
     }
 
-    /// Ends all, the one that serves first: then nothing is under way at the nodes. The broker last.
+    /// Stops all: the gateway process first, so that no transaction is in flight at the nodes, and
+    /// the broker last.
     pub fn stop(mut self) {
         let serves = self.file.router().member.name.clone();
         self.parts.sort_by_key(|part| (part.name == BROKER, part.name != serves));
@@ -261,7 +262,7 @@ impl Running {
     }
 }
 
-/// What happens to single parts, where somebody tries that out.
+/// Faults of single parts, for trials.
 #[cfg(feature = "kafka")]
 impl Running {
     /// `kill -9`.
@@ -269,27 +270,27 @@ impl Running {
         self.parts.retain(|part| part.name != name);
     }
 
-    /// Asks a part to end, and waits until it has.
+    /// Stops a part, and waits until it has ended.
     pub fn end(&mut self, name: &str) {
         self.parts.iter_mut().filter(|part| part.name == name).for_each(Part::stop);
         self.kill(name);
     }
 
-    /// Starts a process, or the broker, that does not run. Of the broker it waits until that takes clients.
+    /// Starts a stopped process or the broker. Waits until a broker accepts clients.
     pub fn start_again(&mut self, name: &str) -> Result<(), Failure> {
         let part = self.part(name, &Stop::default())?;
         self.parts.push(part);
         Ok(())
     }
 
-    /// The number of a process that runs.
+    /// The process id of a running process.
     pub fn pid(&self, name: &str) -> u32 {
         let mut all = self.parts.iter();
         all.find(|part| part.name == name).expect("it runs").child.id()
     }
 }
 
-/// The file of the cluster, made if it is new; and its broker, if it has one.
+/// The configuration file of the cluster, created if missing, and its broker, if it has one.
 fn prepare(args: &UpArgs) -> Result<(PathBuf, Option<Broker>), Failure> {
     let (config, of_broker) = (args.data.join("cluster.toml"), args.data.join("broker"));
     if config.exists() {
@@ -308,7 +309,7 @@ fn prepare(args: &UpArgs) -> Result<(PathBuf, Option<Broker>), Failure> {
     Ok((config, broker))
 }
 
-/// The file of a new cluster: ports that are free now.
+/// The configuration file of a new cluster, with ports that are free now.
 fn file(args: &UpArgs, broker: Option<&Broker>) -> Result<String, Failure> {
     let (nodes, sites) = (args.nodes, args.sites);
     let listen = |address: SocketAddr| {
@@ -317,7 +318,7 @@ fn file(args: &UpArgs, broker: Option<&Broker>) -> Result<String, Failure> {
     let mut text = "# A cluster of `isomer cluster up`: who is in it, and where.\n".to_owned();
     text += &args.keys;
     if let Some(broker) = broker {
-        // What all processes reach: they are on one machine.
+        // A path that all processes can reach, because they are on one machine.
         let data = args.data.canonicalize().map_err(Failure::failed)?;
         let checkpoints = data.join("checkpoints");
         std::fs::create_dir_all(&checkpoints).map_err(Failure::failed)?;
@@ -325,7 +326,7 @@ fn file(args: &UpArgs, broker: Option<&Broker>) -> Result<String, Failure> {
         writeln!(text, "log = \"{}\"\ncheckpoints = {checkpoints:?}", broker.log())
             .expect("text can be written to");
     }
-    // Held until all are known: none is given twice.
+    // Held until all are chosen, so that none is chosen twice.
     let mut held = Vec::new();
     for at in 0..nodes {
         let mut clients = args.listen;

@@ -38,7 +38,7 @@ pub(crate) struct Knobs {
     /// METIS and Schism: imbalance of the parts.
     #[arg(long, default_value_t = 0.1, allow_negative_numbers = true)]
     pub(crate) eta: f64,
-    /// E-Store and DrTM+B: the share of keys followed one by one; Clay with --clumps: the share of
+    /// E-Store and DrTM+B: the share of keys tracked one by one; Clay with --clumps: the share of
     /// keys that are hot.
     #[arg(long, default_value_t = 0.01, allow_negative_numbers = true)]
     pub(crate) hot_share: f64,

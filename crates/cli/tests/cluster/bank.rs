@@ -1,4 +1,4 @@
-//! Accounts at three sites, transfers between them while something happens, and what must be true afterwards.
+//! Accounts at three sites, transfers between them under faults, and the invariants afterwards.
 
 use super::{Cluster, wait_for};
 use postgres::Client;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const ACCOUNTS: i64 = 300;
 const START: i64 = 100;
 
-/// A hundred accounts at each site, which transfers move; and for each node a row that stays there.
+/// A hundred accounts at each site, for transfers; and for each node a row that stays there.
 pub(crate) fn accounts(cluster: &Cluster) {
     let mut client = cluster.client();
     client
@@ -30,7 +30,7 @@ pub(crate) fn accounts(cluster: &Cluster) {
         .expect("a table at three sites");
 }
 
-/// What became of a transfer.
+/// The outcome of a transfer.
 enum Became {
     Committed,
     /// The error says that nothing was written.
@@ -50,7 +50,7 @@ fn transfer(client: &mut Client, name: i32, from: i64, to: i64, amount: i32) -> 
     match code {
         Some(code) if code == SqlState::TRANSACTION_RESOLUTION_UNKNOWN => Became::Unknown,
         Some(code)
-            // Two transfers the other way round may wait for each other.
+            // Two opposite transfers may wait for each other.
             if [
                 SqlState::T_R_SERIALIZATION_FAILURE,
                 SqlState::T_R_DEADLOCK_DETECTED,
@@ -60,14 +60,15 @@ fn transfer(client: &mut Client, name: i32, from: i64, to: i64, amount: i32) -> 
         {
             Became::Refused
         }
-        // The process that serves was killed.
+        // The gateway process was killed.
         None => Became::Unknown,
         Some(code) if code == SqlState::ADMIN_SHUTDOWN => Became::Unknown,
         Some(code) => panic!("{from} to {to}: {code:?}: {error}"),
     }
 }
 
-/// Transfers go on at three sites until it is told to stop. Says what each client knows to have committed.
+/// Makes transfers over three sites until `stop`. Returns the number of transfers that are known to
+/// have committed, and of those that may have.
 fn work(cluster: &Cluster, name: i32, stop: &AtomicBool, commits: &AtomicU64) -> (i64, i64) {
     let (mut client, mut at, mut committed, mut unknown) = (cluster.client(), name, 0, 0);
     while !stop.load(Ordering::SeqCst) {
@@ -95,7 +96,7 @@ fn work(cluster: &Cluster, name: i32, stop: &AtomicBool, commits: &AtomicU64) ->
     (committed, unknown)
 }
 
-/// All money is there, and each acknowledged transfer is in the journal.
+/// Checks that the sum is unchanged, and that each acknowledged transfer is in the journal.
 fn check(cluster: &Cluster, worked: &[(i32, (i64, i64))]) {
     let mut client = cluster.client();
     let sum = client.query_one("select sum(balance), count(*) from accounts", &[]);
@@ -109,7 +110,7 @@ fn check(cluster: &Cluster, worked: &[(i32, (i64, i64))]) {
     }
 }
 
-/// Clients work while something happens to processes.
+/// Lets clients work during `trouble`.
 pub(crate) fn while_working(cluster: &Cluster, trouble: impl FnOnce(&dyn Fn(u64))) {
     let (stop, commits) = (AtomicBool::new(false), AtomicU64::new(0));
     let worked: Vec<(i32, (i64, i64))> = std::thread::scope(|scope| {
@@ -118,7 +119,7 @@ pub(crate) fn while_working(cluster: &Cluster, trouble: impl FnOnce(&dyn Fn(u64)
             fn drop(&mut self) {
                 self.0.store(true, Ordering::SeqCst);
                 if std::thread::panicking() {
-                    // Clients may wait for what does not come.
+                    // Clients may wait for a process that never starts.
                     self.1.kill_all();
                 }
             }

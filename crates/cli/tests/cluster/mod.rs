@@ -1,4 +1,4 @@
-//! A cluster of three processes for tests: started, killed, asked.
+//! A cluster of three processes for tests, with control over their starts and faults.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -13,16 +13,16 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// How long a test waits for what has to come: many times what a slow machine needs.
+/// The time limit of waits in tests: many times what a slow machine needs.
 pub(crate) const LIMIT: Duration = Duration::from_secs(180);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The processes: the one that serves has site 1, each node one of the others.
+/// The processes: the gateway has site 1, each node one of the others.
 pub(crate) const PROCESSES: [(&str, u16); 3] = [("a", 1), ("b", 2), ("c", 3)];
 
 pub(crate) struct Cluster {
     folder: PathBuf,
-    /// Where each process has its files.
+    /// The folder of each process.
     data: Mutex<Vec<PathBuf>>,
     /// Further flags of each process.
     flags: Vec<String>,
@@ -39,12 +39,13 @@ pub(crate) fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
 }
 
 impl Cluster {
-    /// A cluster whose file has these keys, besides its processes. None of them runs yet.
+    /// A cluster with these keys in its file, besides its processes. No process runs yet.
     pub(crate) fn new(folder: &Path, keys: &str) -> Cluster {
         Cluster::with_sites(folder, keys, 1)
     }
 
-    /// The same, with `each` sites at each process: with 2, these are 1 and 2, 3 and 4, 5 and 6.
+    /// As [`Cluster::new`], with `each` sites per process: with 2, these are 1 and 2, 3 and 4, 5
+    /// and 6.
     pub(crate) fn with_sites(folder: &Path, keys: &str, each: u16) -> Cluster {
         let listeners = PROCESSES.map(|_| free_port(LOOPBACK).expect("a free port"));
         let mut text = format!("{keys}\n");
@@ -62,18 +63,18 @@ impl Cluster {
         Cluster { folder: folder.to_owned(), data, flags: Vec::new(), processes }
     }
 
-    /// Each process is started with these flags as well.
+    /// Starts each process with these flags as well.
     pub(crate) fn with_flags(mut self, flags: &[&str]) -> Cluster {
         self.flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
         self
     }
 
-    /// Where a process has its files.
+    /// The folder of a process.
     pub(crate) fn data(&self, at: usize) -> PathBuf {
         self.data.lock().expect("no thread panics with it")[at].clone()
     }
 
-    /// Lets a process begin in an empty folder when it is started next, as it does on another machine.
+    /// Gives a process an empty folder for its next start, as on another machine.
     pub(crate) fn move_away(&self, at: usize) {
         let mut data = self.data.lock().expect("no thread panics with it");
         let name = data[at].file_name().expect("it has a name").to_string_lossy().into_owned();
@@ -84,7 +85,7 @@ impl Cluster {
         self.folder.join("cluster.toml").display().to_string()
     }
 
-    /// Starts a process; does not wait until it is there.
+    /// Starts a process, without waiting for it.
     pub(crate) fn start(&self, at: usize) {
         let (name, _) = PROCESSES[at];
         let mut command = Command::new(env!("CARGO_BIN_EXE_isomer"));
@@ -103,7 +104,7 @@ impl Cluster {
         self.processes.lock().expect("no thread panics with it")[at] = Some(child);
     }
 
-    /// It says where it listens once all are there.
+    /// The gateway prints its address once all processes are connected.
     fn hear(&self, said: std::process::ChildStdout) {
         let file = self.folder.join("port");
         let _ = std::fs::remove_file(&file);
@@ -122,7 +123,7 @@ impl Cluster {
         child.wait().expect("it was killed");
     }
 
-    /// Kills those that run.
+    /// Kills the running processes.
     pub(crate) fn kill_all(&self) {
         for child in self.processes.lock().expect("no thread panics with it").iter_mut().flatten() {
             let _ = child.kill();
@@ -130,7 +131,7 @@ impl Cluster {
         }
     }
 
-    /// Waits for a process that ends by itself, and says how.
+    /// Waits until a process ends by itself; returns its exit status.
     pub(crate) fn ended(&self, at: usize) -> ExitStatus {
         let ((name, _), mut ended) = (PROCESSES[at], None);
         wait_for(&format!("the end of the process {name}"), || {
@@ -157,12 +158,12 @@ impl Cluster {
         });
     }
 
-    /// Turns the autopilot off, for tests that need rows to stay at the sites they were placed at.
+    /// Turns the autopilot off, for tests whose rows must stay at their initial sites.
     pub(crate) fn keep_design(&self) {
         self.client().batch_execute("alter system set autopilot = off").expect("it can be set");
     }
 
-    /// A connection, as soon as there is one.
+    /// Connects, as soon as the server accepts it.
     pub(crate) fn client(&self) -> Client {
         let mut client = None;
         wait_for("a connection", || {
