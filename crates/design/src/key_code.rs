@@ -1,8 +1,8 @@
 //! Key columns as bytes whose order is the order of the values.
 //!
-//! Columns follow each other without separators; each says itself where it ends, and no encoding
-//! of a column is the beginning of another of the same column, so order is decided by the first
-//! column that differs.
+//! Columns follow each other without separators. Each encoding contains its own end, and no
+//! encoding of a column is a prefix of another encoding of the same column. So the first column
+//! that differs decides the order.
 //!
 //! ```text
 //!   type        bytes                                                   example

@@ -175,7 +175,7 @@ mod tests {
         }
     }
 
-    /// By their digits, with as many of them on both sides of the point.
+    /// By their digits, padded to equal lengths on both sides of the point.
     fn order(a: &str, b: &str) -> std::cmp::Ordering {
         let rank = |text: &str| match text {
             "-Infinity" => 0,

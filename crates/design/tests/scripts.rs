@@ -16,7 +16,7 @@
 //! ```
 //!
 //! After every command the runner checks the invariants: those of the design, that the routing
-//! table after each change equals one built anew, and that the design and each change survive
+//! table after each change equals a new one, and that the design and each change survive
 //! printing.
 
 use goldenscript::Context;

@@ -114,7 +114,7 @@ pub enum OpenStep {
         key: Key,
         /// The value.
         value: Option<Value>,
-        /// The version that was there, as far as it could see.
+        /// The version that the transaction saw before; `None`: it saw none.
         base: Option<Time>,
     },
     /// It set a savepoint.

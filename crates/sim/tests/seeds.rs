@@ -124,7 +124,7 @@ fn seeds_of_mixed_modes_keep_every_promise() {
     }
 }
 
-/// Only disks fail: every client is answered, and every acknowledged commit is there.
+/// Only disks fail: every client is answered, and no acknowledged commit is lost.
 #[test]
 fn no_seed_hangs_on_a_broken_disk() {
     let mut crashes = 0;

@@ -155,7 +155,7 @@ struct Due {
     end: Position,
 }
 
-/// Adds a waker, unless it is there.
+/// Adds a waker, unless it is in the list.
 fn leave(wakers: &mut Vec<Waker>, waker: &Waker) {
     if !wakers.iter().any(|other| other.will_wake(waker)) {
         wakers.push(waker.clone());

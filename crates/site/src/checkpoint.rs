@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   redo log   ────────────┬──────────────────────────────────▶
-//!                     begin│    rows are copied while commits go on
+//!                     begin│    rows are copied during commits
 //!   checkpoint             └ begin │ clock │ p: state, rows … │ q: state, rows … │ end
 //! ```
 //!
@@ -296,7 +296,7 @@ impl Site {
     /// The state of a partition between two events.
     async fn settled_state(&self, partition: &Arc<SitePartition>) -> PartitionState {
         let mut held = Held::default();
-        // A retired partition keeps its last state; the redo log goes on from there.
+        // A retired partition keeps its last state; the redo log continues from there.
         let _ = held.wait_for(partition).await;
         let state = PartitionState {
             table: partition.table,

@@ -7,7 +7,7 @@
 //!   master                             new replica's log
 //!   follow: an event under the lock;   copy 0    rows a, b        no partition has them yet,
 //!   then the rows of its snapshot,     copy 1    rows c, d        so no reader sees them
-//!   while writers go on                install   row e            the replica exists
+//!   while writers continue             install   row e            the replica exists
 //! ```
 //!
 //! **Crashes.** The install is the event; without it, a copy is incomplete. Recovery drops its
@@ -125,7 +125,7 @@ impl Site {
     /// Lets `site` follow a partition, and returns the snapshot from which it starts.
     ///
     /// The lock is held only while the follower is added. The rows are read from the snapshot while
-    /// writers go on.
+    /// writers continue.
     ///
     /// # Errors
     /// [`Refusal`] unless the partition that begins at `start` is mastered here.

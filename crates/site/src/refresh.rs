@@ -265,7 +265,7 @@ impl Site {
     /// partition.
     fn follow_on(&self, partition: &Arc<SitePartition>, record: &Record<'_>, came: Came) {
         match &record.event {
-            // No feed covered all keys of the split partition, so the parts subscribe anew.
+            // No feed covered all keys of the split partition, so the parts subscribe again.
             Event::Split { at } if partition.feed().is_none() => {
                 let right = self.table(partition.table).and_then(|table| table.starting_at(at));
                 let parts: Vec<_> = std::iter::once(partition.clone()).chain(right).collect();

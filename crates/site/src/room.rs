@@ -10,7 +10,7 @@
 //!    all requests                                 a planning     no room: transactions that write rows, and new
 //!                                                 strategy       replicas, are refused by name. Reads, deletions,
 //!                                                 drops          changes that free memory, and refreshes of
-//!                                                 replicas       replicas go on
+//!                                                 replicas       replicas continue
 //! ```
 //!
 //! **The check comes before any promise**: before a transaction's frame is in the log, before a

@@ -4,7 +4,7 @@
 //! a dropped range, perhaps of a million rows, is freed piece by piece:
 //!
 //! ```text
-//!   drop table ─▶ partitions gone     dropped: [ .. ∞ )
+//!   drop table ─▶ removed             dropped: [ .. ∞ )
 //!   tick                              after its last reader: 1,024 rows, [ 1024 .. ∞ ) is left
 //!   tick, soon, as there is more                            1,024 rows, [ 2048 .. ∞ ) is left
 //! ```

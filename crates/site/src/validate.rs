@@ -9,7 +9,7 @@
 //!   doctors[alice]    1 row                         1 row, of 71                  the same
 //!   doctors[zoe]      no row                        no row                        the same
 //!   shifts[5..9)      3 rows                        3 rows, the newest of 94      5..9 was changed: abort
-//!   shifts[20..30)    2 rows                        1 row, of 40                  a row is gone: abort
+//!   shifts[20..30)    2 rows                        1 row, of 40                  fewer rows: abort
 //! ```
 //!
 //! **A span is unchanged if it has the same number of rows as before, none of them newer than the

@@ -1,5 +1,5 @@
 //! Serializability of SERIALIZABLE transactions: there is no dependency cycle, and the commit times
-//! are a serial order.
+//! define a serial order.
 //!
 //! Values are never written twice, so the history is one of lists that [`isomer_check`] can judge.
 //! Each version of a key, also a deletion, is a number that its commit appends. A reader of a

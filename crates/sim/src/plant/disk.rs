@@ -25,7 +25,7 @@ impl Log for LyingDisk {
         self.real.end()
     }
 
-    /// The lie.
+    /// Reports unsynced data as durable.
     fn durable(&self) -> Position {
         self.real.end()
     }

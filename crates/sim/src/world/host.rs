@@ -37,7 +37,7 @@ pub(super) struct Host {
     site: Option<Arc<Site>>,
     disk: Disk,
     tasks: Vec<TaskId>,
-    /// Earlier runs that still run, because their processes do not know of this one.
+    /// Earlier runs that still run, because their processes do not know of the current run.
     stale: Vec<Stale>,
     /// The partitions of the last run, if its crash left the whole log: the next run must have the
     /// same.

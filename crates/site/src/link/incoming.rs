@@ -239,7 +239,7 @@ impl Site {
             }
             if link.sender != 0 && link.sender < feed.from {
                 // The other site has restarted and lost the state of the stream: its numbers begin
-                // anew.
+                // again.
                 drop(incoming);
                 return self.open_link(from, feed.from);
             }

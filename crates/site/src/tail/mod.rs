@@ -55,8 +55,8 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | `own` | at the site itself: its own tail, and who has it |
-//! | `others` | at the others: tails that are kept, and fences |
-//! | `takeover` | what was history at a site that is gone: a pure function |
+//! | `others` | at other sites: the tails of masters, and fences |
+//! | `takeover` | the history of a failed site: a pure function |
 
 mod others;
 mod own;

@@ -208,7 +208,7 @@ impl Site {
     /// # Errors
     /// [`Refusal::Log`].
     pub(crate) async fn replaced(&self, site: SiteId) -> Result<(), Refusal> {
-        // A restarted site hears this of itself again, before other sites lift the fence.
+        // A restarted site receives this about itself again, before other sites lift the fence.
         if site != self.id && !self.are_replaced(&SiteSet::of(site)) {
             let _shaping = self.shaping.read();
             self.log_hearing(site, Hearing::Replaced)?;

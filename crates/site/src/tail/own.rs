@@ -14,7 +14,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// A tail of more than this many bytes is dropped and begins anew.
+/// A tail of more than this many bytes is dropped and begins again.
 const TAIL_BYTES_MAX: usize = 64 << 20;
 
 /// A site's own tail, as its followers are to have it.

@@ -8,7 +8,7 @@ use isomer_design::{SiteId, Time, Version};
 use isomer_log::Position;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The work that lets other sites go on where a failed one has ended: see [`take_over`].
+/// The work that lets other sites continue where a failed one has ended: see [`take_over`].
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct TakeOver {
     /// Where its log has ended; `None` if it masters no partition with backups.
@@ -94,7 +94,7 @@ pub fn take_over(lost: &BTreeMap<SiteId, Lost>) -> Result<BTreeMap<SiteId, TakeO
             let Unended::Prepared(frame) = how else { continue };
             match outcome(of, txn) {
                 Some(Some((_, at))) => {
-                    // If no other site takes over, the failed site's own log goes on from there.
+                    // If no other site takes over, the failed site's own log continues there.
                     let (position, bytes) = (tail.received, ended(*txn, frame, at));
                     over.frames.push(TailFrame { position, bytes });
                 }

@@ -38,7 +38,7 @@ pub(crate) struct Branch {
     /// The events that its reads have seen.
     pub(super) seen: Seen,
     pub(super) prepared: Option<Prepared>,
-    /// When the coordinator was last heard or asked.
+    /// When the last message from the coordinator arrived, or the last question to it was sent.
     pub(super) heard: Time,
 }
 
@@ -329,7 +329,7 @@ impl Site {
 
 impl Branch {
     /// Adds a record without rows for each locked partition that is not in `written`. Then no other
-    /// commit there gets a time before this one's, whichever site fails.
+    /// commit there gets a time before the transaction's, whichever site fails.
     fn touch(&self, frame: &mut FrameWriter, written: &mut Vec<Arc<SitePartition>>) {
         for partition in self.held.iter() {
             if !written.iter().any(|other| Arc::ptr_eq(other, partition)) {

@@ -26,7 +26,7 @@
 //! ([`RowsBuffer`](crate::RowsBuffer)) have the encoding of the redo log.
 //!
 //! **Input is not trusted.** A message that is unknown to this version, cut off or damaged is a
-//! [`BadMessage`] that says which. Lengths are compared with the bytes at hand before any
+//! [`BadMessage`] that says which. Lengths are compared with the received bytes before any
 //! allocation. Frames and rows are validated as a whole, because later code relies on that.
 //!
 //! **Evolution.** A variant is encoded as its index, so new ones are added at the end, and a type
