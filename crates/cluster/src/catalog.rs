@@ -1,4 +1,5 @@
-//! The catalog: which sites and tables a database has. Where partitions are stands in the sites' logs.
+//! The catalog, the conductor's log: which sites and tables a database has, and how many backups each
+//! table asks for. Where partitions are stands in the sites' logs.
 //!
 //! It is text: a design in which every table is one partition at the first site, and behind it the
 //! changes since, so that a definition costs one table and not all of them:
@@ -25,8 +26,8 @@
 //! 2 no changes), and writes its own with the next change; a number that it does not know is
 //! refused by name.
 
-use isomer_design::{Backups, Design, Key, Placement, Schema, SharedMap, SiteId, TableId};
-use std::sync::Arc;
+use crate::conductor::Definition;
+use isomer_design::{Backups, Design, Key, Placement, SiteId, TableDesign, TableId};
 
 /// The format of the catalog that is written here, and the newest that is read.
 const FORMAT: u32 = 3;
@@ -68,25 +69,6 @@ impl Kind {
     }
 }
 
-/// Sites and tables.
-#[derive(Clone, Debug)]
-pub(crate) struct Catalog {
-    pub(crate) sites: Vec<SiteId>,
-    tables: SharedMap<TableId, Arc<Schema>>,
-    names: SharedMap<String, TableId>,
-    /// Of the tables that ask for some.
-    backups: SharedMap<TableId, Backups>,
-}
-
-/// A change of one table, which the catalog after it has the rest of.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum TableChange {
-    /// The table is new, or asks for other backups.
-    Enter(TableId),
-    /// The table has gone.
-    Drop(TableId),
-}
-
 /// How much of a catalog is kept as a whole, and how much as changes, in bytes.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Written {
@@ -109,145 +91,90 @@ impl Written {
     }
 }
 
-impl Catalog {
-    /// Sites, and no tables.
-    pub(crate) fn of(sites: Vec<SiteId>) -> Catalog {
-        let (tables, names, backups) = Default::default();
-        Catalog { sites, tables, names, backups }
+/// The text of a whole catalog: that of a design.
+pub(crate) fn whole(design: &Design, kind: Kind) -> String {
+    let tables = design.tables().map(|(id, _)| id);
+    let text = reduced(design, tables).to_text();
+    match kind {
+        Kind::Database => format!(
+            "{TITLE}{FORMAT}: its sites and tables. Where partitions are stands in the sites' logs.\n{text}"
+        ),
+        Kind::Node => format!(
+            "{NODE_TITLE}{FORMAT}: its sites. Their tables are in the catalog of the database.\n{text}"
+        ),
     }
+}
 
-    fn from_design(design: &Design) -> Catalog {
-        let mut catalog = Catalog::of(design.sites().iter().collect());
-        for (id, table) in design.tables() {
-            catalog.enter(id, table.schema().clone());
-            catalog.set_backups(id, table.backups());
+/// The text of a change; `after` is the design with it. `None`: the whole has to be written.
+pub(crate) fn change(after: &Design, definition: Definition) -> Option<String> {
+    match definition {
+        Definition::Table(table) => {
+            Some(format!("{ENTER}{table}\n{}", reduced(after, [table]).to_text()))
         }
-        catalog
-    }
-
-    /// The tables, by their numbers.
-    pub(crate) fn tables(&self) -> impl Iterator<Item = (TableId, &Arc<Schema>)> {
-        self.tables.iter().map(|(id, schema)| (*id, schema))
-    }
-
-    /// True if there is a table of this number.
-    pub(crate) fn has(&self, table: TableId) -> bool {
-        self.tables.contains_key(&table)
-    }
-
-    /// A table by its name.
-    pub(crate) fn find(&self, name: &str) -> Option<(TableId, &Arc<Schema>)> {
-        let id = *self.names.get(name)?;
-        Some((id, self.tables.get(&id)?))
-    }
-
-    /// Adds a table, whose name no other one has.
-    pub(crate) fn enter(&mut self, table: TableId, schema: Arc<Schema>) {
-        self.names.insert(schema.name().to_owned(), table);
-        self.tables.insert(table, schema);
-    }
-
-    /// Removes a table.
-    pub(crate) fn drop_table(&mut self, table: TableId) {
-        if let Some(schema) = self.tables.remove(&table) {
-            self.names.remove(schema.name());
+        Definition::Dropped(table) => {
+            Some(format!("{DROP}{table}\n{}", reduced(after, []).to_text()))
         }
-        self.backups.remove(&table);
+        Definition::Sites => None,
     }
+}
 
-    /// The tables that ask for backups, and for how many.
-    pub(crate) fn backed(&self) -> impl Iterator<Item = (TableId, Backups)> {
-        self.backups.iter().map(|(table, backups)| (*table, *backups))
+/// What a catalog keeps of some tables of a design: each as one partition at the first site.
+fn reduced(design: &Design, tables: impl IntoIterator<Item = TableId>) -> Design {
+    let mut kept = Design::new(design.sites().iter()).expect("sites were valid before");
+    for id in tables {
+        let table = design.table(id).expect("a table that is written is there");
+        enter(&mut kept, id, table);
     }
+    kept
+}
 
-    /// How many backups a table is to have.
-    fn backups(&self, table: TableId) -> Backups {
-        self.backups.get(&table).copied().unwrap_or(Backups::NONE)
-    }
+/// Adds a table as one partition, in place of the one of this number. There may be fewer sites than
+/// when it was asked for so many backups: then it asks for as many as there can be.
+fn enter(kept: &mut Design, id: TableId, table: &TableDesign) {
+    // There is none if the table is new.
+    let _ = kept.drop_table(id);
+    let first = kept.sites().first().expect("a design has a site");
+    let everything = [(Key::min(), Placement::at(first))];
+    kept.create_table(id, table.schema().clone(), everything).expect("tables were valid before");
+    let others = kept.sites().len().saturating_sub(1).min(usize::from(u8::MAX)) as u8;
+    let backups = table.backups();
+    let backups = Backups { count: backups.count.min(others), ..backups };
+    kept.set_backups(id, backups).expect("there are as many sites");
+}
 
-    /// Says how many.
-    pub(crate) fn set_backups(&mut self, table: TableId, backups: Backups) {
-        self.backups.remove(&table);
-        if backups != Backups::NONE {
-            self.backups.insert(table, backups);
-        }
+/// Takes in a change that was [written](change).
+fn take_in(catalog: &mut Design, text: &str) -> Result<(), String> {
+    let after = Design::parse(text).map_err(|invalid| invalid.to_string())?;
+    let first = text.lines().next().unwrap_or_default();
+    if let Some(table) = first.strip_prefix(DROP) {
+        let number = table.strip_prefix('t').and_then(|number| number.parse().ok());
+        let number = number.ok_or_else(|| format!("there is no table {table}"))?;
+        // A table may have been created and dropped since the whole was written.
+        let _ = catalog.drop_table(TableId(number));
     }
-
-    /// The text that is kept.
-    pub(crate) fn to_text(&self, kind: Kind) -> String {
-        let design = self.to_design().to_text();
-        match kind {
-            Kind::Database => format!(
-                "{TITLE}{FORMAT}: its sites and tables. Where partitions are stands in the sites' logs.\n{design}"
-            ),
-            Kind::Node => format!(
-                "{NODE_TITLE}{FORMAT}: its sites. Their tables are in the catalog of the database.\n{design}"
-            ),
-        }
+    if after.sites() != catalog.sites() {
+        let (before, sites) = (catalog.clone(), after.sites().iter());
+        *catalog = Design::new(sites).map_err(|invalid| invalid.to_string())?;
+        before.tables().for_each(|(id, table)| enter(catalog, id, table));
     }
-
-    /// The text of a change, of which this is the catalog after it.
-    pub(crate) fn change_text(&self, change: TableChange) -> String {
-        match change {
-            TableChange::Enter(table) => {
-                format!("{ENTER}{table}\n{}", self.design_of([table]).to_text())
-            }
-            TableChange::Drop(table) => format!("{DROP}{table}\n{}", self.design_of([]).to_text()),
-        }
-    }
-
-    /// As a design, with every table as one partition.
-    pub(crate) fn to_design(&self) -> Design {
-        self.design_of(self.tables.keys().copied())
-    }
-
-    fn design_of(&self, tables: impl IntoIterator<Item = TableId>) -> Design {
-        let mut design = Design::new(self.sites.iter().copied()).expect("sites were valid before");
-        for id in tables {
-            let everything = [(Key::min(), Placement::at(self.sites[0]))];
-            let schema = self.tables.get(&id).expect("a table that is written is there").clone();
-            design.create_table(id, schema, everything).expect("tables were valid before");
-            // There may be fewer sites by now: then a table asks for more than there can be.
-            let others = self.sites.len().saturating_sub(1).min(usize::from(u8::MAX)) as u8;
-            let backups = self.backups(id);
-            let backups = Backups { count: backups.count.min(others), ..backups };
-            design.set_backups(id, backups).expect("there are as many sites");
-        }
-        design
-    }
-
-    /// Takes in a change that was [written](Catalog::change_text).
-    fn take_in(&mut self, text: &str) -> Result<(), String> {
-        let after = parse(text)?;
-        let first = text.lines().next().unwrap_or_default();
-        if let Some(table) = first.strip_prefix(DROP) {
-            let number = table.strip_prefix('t').and_then(|number| number.parse().ok());
-            self.drop_table(TableId(number.ok_or_else(|| format!("there is no table {table}"))?));
-        }
-        for (table, schema) in after.tables() {
-            self.drop_table(table);
-            self.enter(table, schema.clone());
-            self.set_backups(table, after.backups(table));
-        }
-        self.sites = after.sites;
-        Ok(())
-    }
+    after.tables().for_each(|(id, table)| enter(catalog, id, table));
+    Ok(())
 }
 
 /// Reads the text of a catalog, with the changes that were appended to it.
 ///
 /// # Errors
 /// A sentence, if it is damaged.
-pub(crate) fn read(text: &str) -> Result<Catalog, String> {
+pub(crate) fn read(text: &str) -> Result<Design, String> {
     check_format(text)?;
     let line = format!("\n{CHANGE}");
     let end = text.find(&line).map_or(text.len(), |at| at + 1);
     let (whole, mut changes) = text.split_at(end);
-    let mut catalog = parse(whole)?;
+    let mut catalog = Design::parse(whole).map_err(|invalid| invalid.to_string())?;
     while !changes.is_empty() {
         match next_change(changes) {
             Some((change, true, rest)) => {
-                catalog.take_in(change)?;
+                take_in(&mut catalog, change)?;
                 changes = rest;
             }
             // The process ended while it appended this.
@@ -263,12 +190,12 @@ pub(crate) fn read(text: &str) -> Result<Catalog, String> {
 ///
 /// # Errors
 /// A sentence, if they are damaged.
-pub(crate) fn read_frames(frames: &[Vec<u8>]) -> Result<Option<Catalog>, String> {
-    let mut catalog: Option<Catalog> = None;
+pub(crate) fn read_frames(frames: &[Vec<u8>]) -> Result<Option<Design>, String> {
+    let mut catalog: Option<Design> = None;
     for frame in frames {
         let text = std::str::from_utf8(frame).map_err(|error| error.to_string())?;
         match &mut catalog {
-            Some(catalog) if is_change(text) => catalog.take_in(text)?,
+            Some(catalog) if is_change(text) => take_in(catalog, text)?,
             // A log is cut at whole catalogs, but by whole segments.
             None if is_change(text) => {}
             _ => catalog = Some(read(text)?),
@@ -283,7 +210,11 @@ pub(crate) fn read_frames(frames: &[Vec<u8>]) -> Result<Option<Catalog>, String>
 /// A sentence, if it is damaged.
 pub(crate) fn sites_of_frame(frame: &[u8]) -> Result<Vec<SiteId>, String> {
     let text = std::str::from_utf8(frame).map_err(|error| error.to_string())?;
-    Ok(if is_change(text) { parse(text)? } else { read(text)? }.sites)
+    let design = match is_change(text) {
+        true => Design::parse(text).map_err(|invalid| invalid.to_string())?,
+        false => read(text)?,
+    };
+    Ok(design.sites().iter().collect())
 }
 
 fn is_change(text: &str) -> bool {
@@ -305,10 +236,6 @@ fn next_change(text: &str) -> Option<(&str, bool, &str)> {
     Some((change, crc32fast::hash(change.as_bytes()) == sum, rest))
 }
 
-fn parse(text: &str) -> Result<Catalog, String> {
-    Design::parse(text).map(|design| Catalog::from_design(&design)).map_err(|e| e.to_string())
-}
-
 fn check_format(catalog: &str) -> Result<(), String> {
     let title = catalog.strip_prefix(TITLE).or(catalog.strip_prefix(NODE_TITLE));
     let Some(title) = title else { return Ok(()) };
@@ -325,7 +252,8 @@ fn check_format(catalog: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use isomer_design::{Column, ColumnType};
+    use isomer_design::{Column, ColumnType, Schema};
+    use std::sync::Arc;
 
     fn schema(name: &str) -> Arc<Schema> {
         let columns = vec![Column::new("id", ColumnType::Int64)];
@@ -334,32 +262,38 @@ mod tests {
 
     /// A catalog's text before and after each of some changes.
     fn texts() -> (String, Vec<(String, String)>) {
-        let mut catalog = Catalog::of(vec![SiteId(1), SiteId(2)]);
-        catalog.enter(TableId(1), schema("first"));
-        let (text, mut changes) = (catalog.to_text(Kind::Database), Vec::new());
-        catalog.enter(TableId(2), schema("second"));
-        changes.push((catalog.change_text(TableChange::Enter(TableId(2))), catalog.clone()));
-        catalog.set_backups(TableId(2), Backups { count: 1, on_disk: true });
-        changes.push((catalog.change_text(TableChange::Enter(TableId(2))), catalog.clone()));
-        catalog.drop_table(TableId(1));
-        changes.push((catalog.change_text(TableChange::Drop(TableId(1))), catalog.clone()));
-        let after = |(text, after): (String, Catalog)| (text, after.to_text(Kind::Database));
-        (text, changes.into_iter().map(after).collect())
+        let mut design = Design::new([SiteId(1), SiteId(2)]).expect("two sites");
+        let at_second = || [(Key::min(), Placement::at(SiteId(2)))];
+        let [first, second] = [TableId(1), TableId(2)];
+        design.create_table(first, schema("first"), at_second()).expect("a table");
+        let (text, mut changes) = (whole(&design, Kind::Database), Vec::new());
+        let mut written = |design: &Design, definition| {
+            let change = change(design, definition).expect("it is of a table");
+            changes.push((change, whole(design, Kind::Database)));
+        };
+        design.create_table(second, schema("second"), at_second()).expect("a table");
+        written(&design, Definition::Table(second));
+        design.set_backups(second, Backups { count: 1, on_disk: true }).expect("two sites");
+        written(&design, Definition::Table(second));
+        design.drop_table(first).expect("it is there");
+        written(&design, Definition::Dropped(first));
+        (text, changes)
     }
 
     #[test]
     fn changes_that_were_appended_are_read_and_one_that_was_cut_short_is_not() {
-        let (whole, changes) = texts();
-        let (mut file, mut before) = (whole.clone(), whole.clone());
+        let (text, changes) = texts();
+        let (mut file, mut before) = (text.clone(), text.clone());
         for (change, after) in &changes {
             let framed = framed(change);
             for cut in 0..framed.len() {
                 let text = format!("{file}{}", &framed[..cut]);
                 let read = read(&text).unwrap_or_else(|error| panic!("cut at {cut}: {error}"));
-                assert_eq!(read.to_text(Kind::Database), before, "cut at {cut}");
+                assert_eq!(whole(&read, Kind::Database), before, "cut at {cut}");
             }
             file += &framed;
-            assert_eq!(read(&file).expect("it is whole").to_text(Kind::Database), *after);
+            let read = read(&file).expect("it is whole");
+            assert_eq!(whole(&read, Kind::Database), *after);
             before.clone_from(after);
         }
         for (right, wrong) in [("second", "sexond"), ("# change of 1", "# change of x")] {
@@ -367,11 +301,11 @@ mod tests {
             let refused = read(&damaged).err();
             assert_eq!(refused.as_deref(), Some("a change in it is damaged"), "{wrong}");
         }
-        let frames: Vec<Vec<u8>> = std::iter::once(whole.into_bytes())
+        let frames: Vec<Vec<u8>> = std::iter::once(text.into_bytes())
             .chain(changes.iter().map(|(change, _)| change.clone().into_bytes()))
             .collect();
         let read = read_frames(&frames).expect("they are whole").expect("there are frames");
-        assert_eq!(read.to_text(Kind::Database), before);
+        assert_eq!(whole(&read, Kind::Database), before);
         assert_eq!(sites_of_frame(&frames[3]), Ok(vec![SiteId(1), SiteId(2)]));
     }
 }

@@ -4,6 +4,7 @@
 
 mod background;
 mod explorer;
+mod home;
 mod opening;
 mod options;
 
@@ -11,16 +12,13 @@ pub use explorer::Explorer;
 pub use options::Options;
 pub(crate) use options::log_options;
 
-use crate::catalog::{Catalog, TableChange};
+use crate::conductor::{ChangeEvent, Conductor, FailedOver, Job};
 use crate::embedded::{Checkpointer, Embedded, Runtime, SiteReport};
-use crate::error::{Error, OpenDatabaseError};
-use crate::event::ChangeEvent;
+use crate::error::Error;
 use crate::node::Endpoint;
-use crate::protocol;
 use crate::reconfiguration::{Control, Reconfiguration};
 use crate::remote::Reach;
-use crate::router::{FailedOver, Job, Ran, Router, Session};
-use crate::sites::Sites;
+use crate::router::{Ran, Router, Session};
 use crate::storage::Storage;
 use crate::transport::Transport;
 use background::Background;
@@ -29,16 +27,13 @@ use isomer_design::{
     SiteId, TableId, Time,
 };
 use isomer_log::LogError;
-use isomer_site::{
-    Abort, Answer, Body, CheckedWrites, Failure, Read, ReadSpan, Refusal, Request, Step,
-    TimeSource, Txn,
-};
+use isomer_site::{Abort, Body, CheckedWrites, Failure, Read, ReadSpan, Request, TimeSource, Txn};
 use isomer_strategy::SiteLoad;
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A procedure whose footprint was explored wrongly is tried again this often.
 const EXPLORED_MAX: usize = 20;
@@ -73,15 +68,12 @@ const REMEMBERED_EVERY: u64 = 500;
 /// # }
 /// ```
 pub struct Database {
+    conductor: Arc<Conductor<Embedded>>,
     router: Arc<Router<Embedded>>,
     runtime: Arc<Runtime>,
     checkpointer: Arc<Checkpointer>,
     background: Background,
     storage: Arc<dyn Storage>,
-    catalog: Arc<Mutex<Catalog>>,
-    sites: Arc<Sites>,
-    /// The number given last: none is given twice while the process runs.
-    last_table: AtomicU32,
     sessions: AtomicU64,
     notes: Vec<String>,
     failed_over: Arc<Mutex<Vec<FailedOver>>>,
@@ -108,73 +100,29 @@ impl Database {
         schema: Schema,
         placement: &[(Key, SiteId)],
     ) -> Result<TableId, Error> {
-        let mut catalog = self.catalog.lock();
-        if catalog.find(schema.name()).is_some() {
-            return Err(Error::TableExists(schema.name().to_owned()));
-        }
-        let id = TableId(self.last_table.load(Ordering::SeqCst) + 1);
-        let schema = Arc::new(schema);
-        let partitions: Vec<(Key, Placement)> =
-            placement.iter().map(|(start, site)| (start.clone(), Placement::at(*site))).collect();
-        // A trial on a copy, so that a bad placement changes nothing.
-        let mut trial = self.router.design();
-        trial.create_table(id, schema.clone(), partitions.clone()).map_err(Box::new)?;
-        let masters = placement.iter().map(|(_, site)| *site);
-        masters.into_iter().try_for_each(|site| self.router.check_site(site))?;
-        // The number is used even if this fails: sites that hold a part of the table forget it only
-        // at the next start.
-        self.last_table.store(id.0, Ordering::SeqCst);
-        let mut by_site: BTreeMap<SiteId, Vec<KeyRange>> = BTreeMap::new();
-        for (range, placement) in trial.partitions_in(id, &KeyRange::all()) {
-            by_site.entry(placement.master).or_default().push(range);
-        }
-        for (site, ranges) in by_site {
-            self.ask(site, Step::Create(id, ranges)).map_err(OpenDatabaseError::Change)?;
-        }
-        // Last: a table of the catalog that no site has was lost.
-        let mut entered = catalog.clone();
-        entered.enter(id, schema.clone());
-        self.storage.change_catalog(&entered, TableChange::Enter(id))?;
-        *catalog = entered;
-        self.router.enter_table(id, schema, partitions)?;
-        Ok(id)
+        let at = |(start, site): &(Key, SiteId)| (start.clone(), Placement::at(*site));
+        let partitions = placement.iter().map(at).collect();
+        self.runtime.block_on(self.conductor.create_table(schema, partitions))
     }
 
-    /// Lets a table have so many backups: a commit is acknowledged when so many other sites have it. When this is
-    /// done, that is true of all that the table holds. Replicas that it lacks for that are added, and replaced
-    /// when their sites fail. If the files of a site are lost, the database can be opened without them
-    /// ([`Options::accept_loss`]) and has all that was acknowledged.
+    /// Sets the number of backups of a table: a commit is acknowledged when that number of other sites
+    /// has it. When this is done, that is true of all that the table holds. Replicas that it lacks for
+    /// that are added, and replaced when their sites fail. If the files of a site are lost, the database
+    /// can be opened without them ([`Options::accept_loss`]) and has all that was acknowledged.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if there are not as many sites; nothing has changed then, but replicas that were added
-    /// stay.
+    /// [`Error::Invalid`] if there are not as many sites; nothing has changed then, but replicas that
+    /// were added stay.
     pub fn set_backups(&self, table: TableId, backups: Backups) -> Result<(), Error> {
-        let mut catalog = self.catalog.lock();
-        let before = catalog.clone();
-        self.router.design().set_backups(table, backups).map_err(Box::new)?;
-        catalog.set_backups(table, backups);
-        self.storage.change_catalog(&catalog, TableChange::Enter(table))?;
-        let set = self.runtime.block_on(self.router.set_backups(table, backups));
-        if set.is_err() {
-            *catalog = before;
-            self.storage.change_catalog(&catalog, TableChange::Enter(table))?;
-        }
-        set
+        self.runtime.block_on(self.conductor.set_backups(table, backups))
     }
 
-    /// Removes a table with all its rows, at once. Who reads it meanwhile is told to start again.
+    /// Removes a table with all its rows, at once. Transactions that read it are told to start again.
     ///
     /// # Errors
     /// [`Error::Invalid`] if there is no such table.
     pub fn drop_table(&self, id: TableId) -> Result<(), Error> {
-        let mut catalog = self.catalog.lock();
-        self.router.design().table(id).map_err(Box::new)?;
-        let mut left = catalog.clone();
-        left.drop_table(id);
-        // From here on the table is gone: what sites still hold of it, they forget at the next start.
-        self.storage.change_catalog(&left, TableChange::Drop(id))?;
-        *catalog = left;
-        self.runtime.block_on(self.router.drop_table(id))
+        self.runtime.block_on(self.conductor.drop_table(id))
     }
 
     /// The table of this name.
@@ -183,16 +131,15 @@ impl Database {
     /// [`Error::UnknownTable`].
     pub fn table(&self, name: &str) -> Result<(TableId, Arc<Schema>), Error> {
         self.find_table(name).ok_or_else(|| {
-            let catalog = self.catalog.lock();
-            let known: Vec<&str> = catalog.tables().map(|(_, schema)| schema.name()).collect();
+            let design = self.design();
+            let known: Vec<&str> = design.tables().map(|(_, table)| table.name()).collect();
             Error::UnknownTable { name: name.to_owned(), known: known.join(", ") }
         })
     }
 
     /// The table of this name, if there is one.
     pub fn find_table(&self, name: &str) -> Option<(TableId, Arc<Schema>)> {
-        let catalog = self.catalog.lock();
-        catalog.find(name).map(|(id, schema)| (id, schema.clone()))
+        self.design().find_table(name).map(|(id, table)| (id, table.schema().clone()))
     }
 
     /// A new session. Sessions are independent; within one, each transaction sees what the ones
@@ -323,7 +270,7 @@ impl Database {
     /// [`Error::Invalid`] if it does not fit the design, [`Error::Change`] if a site refuses; the old
     /// design is in force then.
     pub fn change(&self, change: Change, reason: &str) -> Result<ChangeEvent, Error> {
-        self.sites.change(change, reason)
+        self.runtime.block_on(self.conductor.change(change, reason))
     }
 
     /// Makes the changes of a plan, independent ones at once.
@@ -331,7 +278,7 @@ impl Database {
     /// # Errors
     /// The first error.
     pub fn change_all(&self, plan: &Plan) -> Result<Vec<ChangeEvent>, Error> {
-        self.runtime.block_on(self.router.change_all(plan))
+        self.runtime.block_on(self.conductor.change_all(plan))
     }
 
     /// Begins to carry out a plan beside the transactions, after trying it on the design as it is. Gives its number.
@@ -341,7 +288,7 @@ impl Database {
     /// [`Error::InvalidPlan`]; [`Error::Reconfiguration`] if it changes nothing, or what another one holds, or the sites
     /// of the database.
     pub fn reconfigure(&self, plan: Plan) -> Result<u64, Error> {
-        self.router.reconfigure(plan)
+        self.conductor.reconfigure(plan)
     }
 
     /// Pauses, resumes or cancels a reconfiguration. One that is cancelled takes back what it has done.
@@ -349,7 +296,7 @@ impl Database {
     /// # Errors
     /// [`Error::Reconfiguration`] if there is none of this number, or it is too late.
     pub fn control_reconfiguration(&self, number: u64, control: Control) -> Result<(), Error> {
-        self.router.control_reconfiguration(number, control)
+        self.conductor.control_reconfiguration(number, control)
     }
 
     /// Begins another reconfiguration, which takes back what one has done. Gives its number.
@@ -357,38 +304,38 @@ impl Database {
     /// # Errors
     /// As [`Database::reconfigure`]: the design may have gone on since.
     pub fn reverse_reconfiguration(&self, number: u64) -> Result<u64, Error> {
-        self.router.reverse_reconfiguration(number)
+        self.conductor.reverse_reconfiguration(number)
     }
 
     /// The reconfigurations since the database was opened, the oldest first; of those that have ended, the last hundred.
     pub fn reconfigurations(&self) -> Vec<Reconfiguration> {
-        self.router.reconfigurations()
+        self.conductor.reconfigurations()
     }
 
     /// The changes of the design that are being made, or wait until they are.
     pub fn jobs(&self) -> Vec<Job> {
-        self.router.jobs()
+        self.conductor.jobs()
     }
 
     /// The design as it is.
     pub fn design(&self) -> Design {
-        self.router.design()
+        self.conductor.design()
     }
 
     /// The strategy's name.
     pub fn strategy(&self) -> &'static str {
-        self.router.strategy()
+        self.conductor.strategy().name()
     }
 
     /// How many entries the routing table has, and how many bytes.
     pub fn routing_size(&self) -> (usize, usize) {
-        let table = self.router.routing_table();
+        let table = self.conductor.routing_table();
         (table.entries(), table.bytes())
     }
 
     /// Calls `watcher` for every change from now on, on the thread that made it.
     pub fn watch(&self, watcher: impl Fn(&ChangeEvent) + Send + Sync + 'static) {
-        self.router.watch(watcher);
+        self.conductor.watch(watcher);
     }
 
     /// The sites of this process, as they are.
@@ -398,7 +345,7 @@ impl Database {
 
     /// The sites of other processes, where they are and how they are, as far as that is known here.
     pub fn sites_elsewhere(&self) -> Vec<(SiteLoad, Option<Reach>)> {
-        let transport = self.router.transport();
+        let transport = self.conductor.transport();
         let elsewhere = |site: &SiteId| !self.runtime.hosts_site(*site);
         let design = self.design();
         let sites = design.sites().iter().filter(elsewhere);
@@ -409,7 +356,7 @@ impl Database {
     /// other processes than it is to have backups: the loss of a process may take more than one of
     /// its copies.
     pub fn has_backups_together(&self, table: TableId) -> bool {
-        let (design, domains) = (self.design(), self.router.transport().domains());
+        let (design, domains) = (self.design(), self.conductor.transport().domains());
         let Ok(found) = design.table(table) else { return false };
         let (count, all) = (usize::from(found.backups().count), KeyRange::all());
         let is_together =
@@ -422,12 +369,12 @@ impl Database {
     /// over from them.
     pub fn sites_with_rows(&self) -> BTreeSet<SiteId> {
         let sites = self.design().sites().clone();
-        sites.iter().filter(|site| !self.router.may_be_empty(*site)).collect()
+        sites.iter().filter(|site| !self.conductor.may_be_empty(*site)).collect()
     }
 
     /// Why a site is passed by, wherever it is: its log has failed.
     pub fn failure(&self, site: SiteId) -> Option<LogError> {
-        self.router.transport().failure(site)
+        self.conductor.transport().failure(site)
     }
 
     /// The sites that are passed by because their logs have failed, and what became of their partitions.
@@ -489,7 +436,7 @@ impl Database {
         range: &KeyRange,
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<(), Error> {
-        let transport = self.router.transport();
+        let transport = self.conductor.transport();
         let span = ReadSpan::Range(range, Direction::Forward);
         let read = Read { table, span, limit: usize::MAX };
         let mut visit = |key: &[u8], value: &[u8], _: Time| {
@@ -550,8 +497,8 @@ impl Database {
     /// # Errors
     /// If the file cannot be written.
     pub fn remember(&self) -> std::io::Result<()> {
-        match (self.storage.folder(), self.router.memory()) {
-            (Some(folder), Some(memory)) => folder.write_memory(self.router.strategy(), &memory),
+        match (self.storage.folder(), self.conductor.memory()) {
+            (Some(folder), Some(memory)) => folder.write_memory(self.strategy(), &memory),
             _ => Ok(()),
         }
     }
@@ -569,16 +516,12 @@ impl Database {
     pub fn endpoint(&self) -> Endpoint {
         Endpoint::new(self.runtime.clone())
     }
-
-    fn ask(&self, site: SiteId, step: Step) -> Result<Answer, Refusal> {
-        self.runtime.block_on(protocol::ask(self.router.transport(), site, step))
-    }
 }
 
 impl Drop for Database {
     fn drop(&mut self) {
         self.runtime.begin_to_close();
-        self.router.close();
+        self.conductor.close();
         self.checkpointer.stop();
         self.background.join();
         // If this fails, the strategy begins anew: no client is left to tell.

@@ -25,8 +25,9 @@
 //! the server's Unix socket may be in it. A new database makes it so; of an existing one that
 //! others may enter nothing is touched.
 
-use crate::catalog::{self, Catalog, Kind, TableChange, Written};
+use crate::catalog::{self, Kind, Written};
 use crate::claim::ClaimNote;
+use crate::conductor::Definition;
 use crate::error::OpenDatabaseError;
 use crate::storage::DatabaseId;
 use isomer_design::{Design, SiteId};
@@ -70,17 +71,17 @@ impl Folder {
         path: &Path,
         sites: &[SiteId],
         kind: Kind,
-    ) -> Result<(Folder, Catalog), OpenDatabaseError> {
+    ) -> Result<(Folder, Design), OpenDatabaseError> {
         if let Some((place, _)) = read_logs(path)? {
             return Err(OpenDatabaseError::LogsElsewhere { path: path.to_owned(), place });
         }
         let mut folder = Folder::enter(path, CATALOG)?;
         folder.kind = kind;
         if folder.is_new {
-            return Ok((folder, Catalog::of(sites.to_vec())));
+            return Ok((folder, design_of(sites)?));
         }
         let catalog = read_catalog(path, kind)?;
-        folder.sites.clone_from(&catalog.sites);
+        folder.sites = catalog.sites().iter().collect();
         Ok((folder, catalog))
     }
 
@@ -146,9 +147,9 @@ impl Folder {
         OpenDatabaseError::NotADatabase { path: self.path.clone(), expected: CATALOG }
     }
 
-    /// Replaces the catalog, as a whole or not at all.
-    pub(crate) fn write_catalog(&self, catalog: &Catalog) -> Result<(), OpenDatabaseError> {
-        let (mut file, text) = (self.catalog.lock(), catalog.to_text(self.kind));
+    /// Replaces the catalog by that of a design, as a whole or not at all.
+    pub(crate) fn write_catalog(&self, design: &Design) -> Result<(), OpenDatabaseError> {
+        let (mut file, text) = (self.catalog.lock(), catalog::whole(design, self.kind));
         *file = None;
         self.replace(CATALOG, &text)?;
         let path = self.path.join(CATALOG);
@@ -157,21 +158,23 @@ impl Folder {
         Ok(())
     }
 
-    /// Appends a change to the catalog, which is that after it; or replaces the whole, where that
-    /// is better.
-    pub(crate) fn change_catalog(
+    /// Appends a definition to the catalog, of which `after` is the design; or replaces the whole,
+    /// where that is better.
+    pub(crate) fn keep(
         &self,
-        catalog: &Catalog,
-        change: TableChange,
+        after: &Design,
+        definition: Definition,
     ) -> Result<(), OpenDatabaseError> {
         let mut file = self.catalog.lock();
         // One that is not whole in the file must be the last there.
-        let Some((mut opened, mut written)) = file.take().filter(|(_, written)| !written.is_long())
+        let appendable = file.take().filter(|(_, written)| !written.is_long());
+        let (Some((mut opened, mut written)), Some(text)) =
+            (appendable, catalog::change(after, definition))
         else {
             drop(file);
-            return self.write_catalog(catalog);
+            return self.write_catalog(after);
         };
-        let text = catalog::framed(&catalog.change_text(change));
+        let text = catalog::framed(&text);
         let appended = opened.write_all(text.as_bytes()).and_then(|()| opened.sync_data());
         appended.map_err(failed(&self.path.join(CATALOG)))?;
         written.add(text.len() as u64);
@@ -286,7 +289,7 @@ pub fn join_cluster(folder: &Path, number: u64) -> Result<(), OpenDatabaseError>
 /// [`OpenDatabaseError`] if there is something else, or it cannot be read.
 pub fn sites_of(folder: &Path) -> Result<Vec<SiteId>, OpenDatabaseError> {
     match folder.join(CATALOG).exists() {
-        true => Ok(read_catalog(folder, Kind::Database)?.sites),
+        true => Ok(read_catalog(folder, Kind::Database)?.sites().iter().collect()),
         false => Ok(Vec::new()),
     }
 }
@@ -298,7 +301,7 @@ pub fn sites_of(folder: &Path) -> Result<Vec<SiteId>, OpenDatabaseError> {
 /// [`OpenDatabaseError`], if there is no database.
 pub fn look(path: &Path, strategy: &str) -> Result<(Design, Option<String>), OpenDatabaseError> {
     Ok((
-        read_catalog(path, Kind::Database)?.to_design(),
+        read_catalog(path, Kind::Database)?,
         fs::read_to_string(path.join(memory_of(strategy))).ok(),
     ))
 }
@@ -308,7 +311,16 @@ fn memory_of(strategy: &str) -> String {
     format!("{STRATEGY}-{strategy}")
 }
 
-fn read_catalog(folder: &Path, kind: Kind) -> Result<Catalog, OpenDatabaseError> {
+/// The design of a new database: sites, and no tables.
+///
+/// # Errors
+/// [`OpenDatabaseError::Design`] if the sites make none.
+pub(crate) fn design_of(sites: &[SiteId]) -> Result<Design, OpenDatabaseError> {
+    let design = Design::new(sites.iter().copied());
+    design.map_err(|invalid| OpenDatabaseError::Design(invalid.to_string()))
+}
+
+fn read_catalog(folder: &Path, kind: Kind) -> Result<Design, OpenDatabaseError> {
     if let Some((place, _)) = read_logs(folder)? {
         return Err(OpenDatabaseError::LogsElsewhere { path: folder.to_owned(), place });
     }

@@ -2,9 +2,9 @@
 //! design while it runs.
 //!
 //! ```text
-//!   your threads ──▶ Database ──▶ Router ──▶ Site 1   Site 2   Site 3     one process
-//!                                   │ strategy            ▲  │
-//!                                   └─ change protocols ──┘  └─ replication between sites
+//!   your threads ──▶ Database ──▶ Router ───────▶ Site 1   Site 2   Site 3     one process
+//!                                   │ strategy               ▲  │
+//!                                   └─ Conductor ── changes ─┘  └─ replication between sites
 //! ```
 //!
 //! Start with [`Database`] and its example. A transaction is a [footprint](isomer_design::Footprint)
@@ -18,9 +18,9 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`router`](Router) | where a transaction runs, reservations, the one place where the design changes |
-//! | `protocol` | how each change is carried out at the sites |
-//! | [`reconfiguration`](Reconfiguration) | a plan that an operator asks for, pauses, cancels and reverses |
+//! | [`router`](Router) | where a transaction runs |
+//! | [`conductor`] | the one place where the design changes: definitions, changes, lost sites |
+//! | [`reconfiguration`](Reconfiguration) | a plan that an operator requests, pauses, cancels and reverses |
 //! | `branches` | who serves what of a transaction over several sites |
 //! | [`reorder`] | another order of a table's rows, while it is used: what is done after what |
 //! | [`open`] | transactions that arrive statement by statement: snapshots, row locks, intents |
@@ -31,38 +31,34 @@
 //! | `claim` | what a folder says of logs that are elsewhere |
 //! | `assemble` | the design of a database that was stopped, from what its sites hold |
 //!
-//! The router and the protocols know no threads and no sockets: they run on a [`Transport`], which is
+//! The router and the conductor know no threads and no sockets: they run on a [`Transport`], which is
 //! the embedded runtime here and a simulated network in `isomer-sim`.
 
 mod assemble;
-mod backlog;
 mod branches;
 mod catalog;
 mod claim;
+pub mod conductor;
 mod database;
 mod embedded;
 mod error;
-mod event;
 mod folder;
 mod node;
 mod notice;
 pub mod open;
-mod protocol;
 mod reconfiguration;
 mod remote;
 pub mod reorder;
-mod reservation;
 mod router;
 mod shell;
-mod sites;
 mod storage;
 mod transport;
 
 pub use claim::ClaimNote;
+pub use conductor::{ChangeEvent, Conductor, FailedOver, Job};
 pub use database::{Database, Explorer, Options};
 pub use embedded::{Checkpointing, Recovering, SiteReport};
 pub use error::{Error, OpenDatabaseError};
-pub use event::ChangeEvent;
 pub use folder::{join_cluster, leave_if_empty, look, read_cluster, sites_of};
 pub use isomer_log::{Counters, DiskFaults, Durability, Lack, LogError};
 pub use isomer_site::{
@@ -78,7 +74,7 @@ pub use open::{
 };
 pub use reconfiguration::{Control, Progress, Reconfiguration};
 pub use remote::{Early, Reach, Unanswered, Wire};
-pub use router::{FailedOver, Job, Ran, Router, Session};
+pub use router::{Ran, Router, Session};
 pub use shell::{ClosedTables, Gateway, OpenTransaction};
 pub use storage::{
     CheckpointStore, DatabaseId, FoundLogs, LogOf, Logs, find_database, found_database,

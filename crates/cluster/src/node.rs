@@ -14,7 +14,7 @@
 //! with a greater number. When it meets another process ([`Endpoint::meet`]), the sites on both sides greet each other
 //! anew: replicas ask for what they lack, prepared transactions ask their coordinators. The process with the router
 //! looks through what the sites that come back hold: what the design has given to others meanwhile, and tables that
-//! were dropped, they let go ([`crate::Router::readmit`]).
+//! were dropped, they let go ([`crate::Conductor::readmit`]).
 //!
 //! **The process with the router comes back** while nodes stay up: it asks all sites what they hold, and assembles the
 //! design from that, wherever they are (`assemble`). What it had asked and not heard must have ended by then: who
@@ -27,11 +27,12 @@
 //! processes from opening copies of one folder but that the wire lets no two of one name in. Whether a node's log has lost
 //! what sites of other processes know of it is not compared.
 
-use crate::catalog::{Catalog, Kind};
+use crate::catalog::Kind;
 use crate::database::{Options, log_options};
 use crate::embedded::{Checkpointer, Here, Runtime, start};
 use crate::error::OpenDatabaseError;
 use crate::folder::Folder;
+use crate::folder::design_of;
 use crate::open::CancelToken;
 use crate::remote::serve;
 use crate::storage::{Beside, InFolder, InMemory, Storage};
@@ -73,8 +74,9 @@ impl Node {
             }
             (Some(path), None) => {
                 let (folder, catalog) = Folder::open(path, &options.sites, Kind::Node)?;
-                if catalog.sites != options.sites {
-                    let (path, has) = (path.clone(), catalog.sites);
+                let has: Vec<SiteId> = catalog.sites().iter().collect();
+                if has != options.sites {
+                    let path = path.clone();
                     return Err(OpenDatabaseError::OtherSites { path, has, wanted: options.sites });
                 }
                 let faults = std::mem::take(&mut options.faults);
@@ -88,7 +90,7 @@ impl Node {
         let mut notes = Vec::new();
         runtime.open(&*storage, log, &options.sites, &options.told, &mut notes)?;
         if storage.is_new() {
-            storage.write_catalog(&Catalog::of(options.sites))?;
+            storage.write_catalog(&design_of(&options.sites)?)?;
         }
         runtime.open_wire();
         let checkpointer = Arc::new(Checkpointer::new(options.checkpoints));

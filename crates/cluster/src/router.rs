@@ -7,55 +7,33 @@
 //!                                  reserve the footprint's partitions, decide again,
 //!                                  make the changes (independent ones at once), execute
 //!
-//!   … ─▶ strategy ─▶ several sites ─▶ who serves what ─▶ coordinate: two-phase commit
+//!   … ─▶ strategy ─▶ several sites ─▶ which serves what ─▶ coordinate: two-phase commit
 //!
-//!   what may pay later ─▶ backlog ─▶ run_deferred: some plans at once, while transactions run
-//!   a transaction, loads of sites ─▶ occasions ─▶ plan: the strategy looks for deferred plans
+//!   what may pay later ─▶ conductor: deferred plans
+//!   a transaction, loads of sites ─▶ conductor: occasions on which the strategy plans
 //! ```
 //!
 //! The common transaction reads an immutable routing table, asks the strategy, and runs: no lock, no
 //! shared counter. A site never takes the router's word for it: if the design has moved on, the site
-//! says so, and the transaction goes the reserved way, where nobody can pull its partitions away.
-//! A site runs a procedure only if it can commit it there, so nothing runs twice.
+//! says so, and the transaction goes the reserved way, where no other task can pull its partitions
+//! away. A site runs a procedure only if it can commit it there, so nothing runs twice.
 //!
-//! The design changes in one place, [`change`]: validated, carried out by a protocol, and then, with one
-//! swap, in the routing table.
+//! The design changes at the [conductor](Conductor), and nowhere else. The router asks it for a
+//! reservation, for changes of what is reserved, and whether a site is given up.
 
-mod backups;
-mod change;
-mod failover;
-mod readmission;
-mod reconfigure;
-mod takeover;
-
-pub use change::Job;
-pub use failover::FailedOver;
-use reconfigure::Reconfigurations;
-
-use crate::backlog::Backlog;
 use crate::branches::branches;
+use crate::conductor::{Conductor, Reservation, sites_of};
 use crate::error::Error;
-use crate::event::{ChangeEvent, Watchers};
 use crate::open::CancelReason;
-use crate::reservation::{Reservation, Reservations};
 use crate::transport::Transport;
-use arc_swap::ArcSwap;
-use change::Jobs;
-use futures_util::StreamExt;
 use futures_util::future::{Either, select};
-use futures_util::stream::FuturesUnordered;
-use isomer_design::{
-    Change, Design, Footprint, KeyRange, Plan, RoutingTable, SITES_MAX, SiteId, Span, TableId, Time,
-};
+use isomer_design::{Design, Footprint, KeyRange, RoutingTable, SiteId, Span, TableId, Time};
 use isomer_log::LogError;
 use isomer_site::{
     Body, Committed, Failure, Procedure, Published, Refusal, Reply, Request, Timing,
 };
-use isomer_strategy::{Measured, Occasion, Place, Report, SiteLoad, Stage, Strategy, Verdict};
-use parking_lot::Mutex;
-use readmission::sites_of;
+use isomer_strategy::{Measured, Place, Report, Stage, Strategy, Verdict};
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -65,10 +43,6 @@ use std::task::{Poll, Waker};
 /// A transaction that finds its keys elsewhere this often, with its partitions reserved, has found a
 /// fault.
 const LOST_MAX: u32 = 100;
-/// More plans than this do not wait: by the time it is their turn, the design would be another.
-const PLANS_MAX: usize = 64;
-/// So many plans that nobody waits for are carried out at once.
-const PLANS_AT_ONCE: usize = 64;
 /// A transaction that met a change this often reserves what it needs.
 const STALE_MAX: u32 = 8;
 
@@ -120,42 +94,11 @@ pub struct Ran {
 
 /// See the [module documentation](self).
 pub struct Router<T> {
-    transport: T,
-    design: Mutex<Design>,
-    table: ArcSwap<RoutingTable>,
-    strategy: Box<dyn Strategy>,
-    reservations: Reservations,
-    watchers: Watchers,
-    backlog: Backlog<Plan>,
-    /// Sites that the strategy wants to be added or removed, and why.
-    of_sites: Backlog<(Change, String)>,
-    /// When the strategy wants to plan.
-    occasions: Backlog<Planning>,
-    jobs: Jobs,
-    reconfigurations: Reconfigurations,
-    /// Sites whose logs have failed, until others have taken over.
-    failures: Backlog<SiteId>,
-    /// Sites that were given up, and have not been readmitted since; and, once others have taken
-    /// over from one, how many of its partitions these have.
-    given_up: Mutex<BTreeMap<SiteId, Option<takeover::Replaced>>>,
-    /// Sites that others take over from, or that are readmitted, at this moment.
-    in_transit: takeover::InTransit,
-    said_of: takeover::SaidOf,
-    /// Sites of other processes that have begun a new run.
-    returned: Backlog<SiteId>,
+    conductor: Arc<Conductor<T>>,
     /// The time of the latest commit that was ahead of the clock when it could be seen.
     latest: AtomicU64,
-    /// Somebody has written who holds no row locks.
+    /// A transaction has written that holds no row locks.
     has_procedures: AtomicBool,
-}
-
-/// An occasion on which the strategy plans.
-#[derive(Clone, Copy)]
-enum Planning {
-    /// A decision left an opportunity: [`Strategy::plan`].
-    ForOne(Time),
-    /// The strategy was told the loads: [`Strategy::plan_globally`].
-    Globally(Time),
 }
 
 /// How a transaction comes to the router.
@@ -221,59 +164,40 @@ pub(crate) async fn unless<F: Future>(
 }
 
 impl<T: Transport> Router<T> {
-    /// A router over sites that hold `design`.
-    pub fn new(transport: T, design: Design, strategy: Box<dyn Strategy>) -> Router<T> {
-        Router {
-            transport,
-            table: ArcSwap::from_pointee(RoutingTable::of(&design)),
-            design: Mutex::new(design),
-            strategy,
-            reservations: Reservations::default(),
-            watchers: Watchers::default(),
-            backlog: Backlog::new(PLANS_MAX),
-            of_sites: Backlog::new(1),
-            occasions: Backlog::new(2),
-            jobs: Jobs::default(),
-            reconfigurations: Reconfigurations::default(),
-            failures: Backlog::new(usize::from(SITES_MAX)),
-            given_up: Mutex::default(),
-            in_transit: Mutex::default(),
-            said_of: Mutex::default(),
-            returned: Backlog::new(usize::from(SITES_MAX)),
-            latest: AtomicU64::new(0),
-            has_procedures: AtomicBool::new(false),
-        }
+    /// A router over the sites of a conductor.
+    pub fn new(conductor: Arc<Conductor<T>>) -> Router<T> {
+        let (latest, has_procedures) = (AtomicU64::new(0), AtomicBool::new(false));
+        Router { conductor, latest, has_procedures }
+    }
+
+    /// The conductor, which changes the design.
+    pub fn conductor(&self) -> &Conductor<T> {
+        &self.conductor
     }
 
     /// The way to the sites.
     pub fn transport(&self) -> &T {
-        &self.transport
-    }
-
-    /// The strategy's name.
-    pub fn strategy(&self) -> &'static str {
-        self.strategy.name()
-    }
-
-    /// What the strategy has learned and decided, as text; `None` if it learns nothing.
-    pub fn memory(&self) -> Option<String> {
-        self.strategy.memory(&self.design())
+        self.conductor.transport()
     }
 
     /// The design as it is; cheap.
     pub fn design(&self) -> Design {
-        self.design.lock().clone()
+        self.conductor.design()
     }
 
     /// The routing table as it is.
     pub fn routing_table(&self) -> Arc<RoutingTable> {
-        self.table.load_full()
+        self.conductor.routing_table()
+    }
+
+    fn strategy(&self) -> &dyn Strategy {
+        self.conductor.strategy()
     }
 
     /// A time at which all is seen whose clients were told of it until now: that of the clock, or of a commit
     /// that a site made ahead of it.
     pub fn present(&self) -> Time {
-        self.transport.now().max(self.latest())
+        self.transport().now().max(self.latest())
     }
 
     /// True if anybody has ever written rows without their row locks.
@@ -287,18 +211,13 @@ impl<T: Transport> Router<T> {
 
     /// A commit can be seen: the present is not before it from now on.
     pub(crate) fn has_committed(&self, time: Time) {
-        self.note_committed(time, self.transport.now());
+        self.note_committed(time, self.transport().now());
     }
 
     fn note_committed(&self, time: Time, now: Time) {
         if time > now {
             self.latest.fetch_max(time.0, Ordering::SeqCst);
         }
-    }
-
-    /// Calls `watcher` for every change from now on.
-    pub fn watch(&self, watcher: impl Fn(&ChangeEvent) + Send + Sync + 'static) {
-        self.watchers.add(Arc::new(watcher));
     }
 
     /// Runs code of this process as a transaction: [`Router::serve`] without wishes.
@@ -348,12 +267,12 @@ impl<T: Transport> Router<T> {
         let footprint = request.footprint;
         let Call { ticket, is_wanted, before, over } = call;
         let stage = if before.is_some() { Stage::Commit } else { Stage::Whole };
-        let asked = Asked { footprint, ticket, begun: self.transport.now(), before, stage, over };
+        let asked = Asked { footprint, ticket, begun: self.transport().now(), before, stage, over };
         request.is_measured = is_wanted;
         for _ in 0..STALE_MAX {
             let Verdict::Run(decision) = self.decide(session, &asked, false)? else { break };
             // Whatever becomes of this transaction: the strategy counts on it.
-            self.queue(decision.deferred, decision.is_occasion, asked.begun);
+            self.conductor.queue(decision.deferred, decision.is_occasion, asked.begun);
             let sent = request.again();
             match self.execute(session, &asked, decision.place, sent, &mut *published, 0).await {
                 Err(Error::Failure(failure)) if failure.is_stale_route() => {}
@@ -365,7 +284,7 @@ impl<T: Transport> Router<T> {
             }
             // What it needs is being changed: it goes on when that is done.
             let partitions = partitions_of(&self.design(), footprint);
-            unless(over, self.reservations.passed(&partitions)).await.map_err(unwritten)?;
+            unless(over, self.conductor.passed(&partitions)).await.map_err(unwritten)?;
         }
         self.run_reserved(session, &asked, request, published).await
     }
@@ -373,7 +292,7 @@ impl<T: Transport> Router<T> {
     /// A number for a transaction that begins, and whether the strategy wants to hear of it.
     pub(crate) fn ticket(&self, session: &mut Session) -> (u64, bool) {
         let ticket = session.next_ticket();
-        (ticket, self.strategy.wants(ticket))
+        (ticket, self.strategy().wants(ticket))
     }
 
     /// Tells the strategy of a transaction that has read, wherever its rows were, and perhaps committed, as if it had
@@ -381,71 +300,21 @@ impl<T: Transport> Router<T> {
     pub(crate) fn hear(&self, session: &Session, ticket: u64, heard: &Heard) {
         let Heard { footprint, measured } = heard;
         let Measured { service_ns, lock_ns, wait_ns, run_ns, commit_ns, .. } = measured;
-        let now = self.transport.now();
+        let now = self.transport().now();
         let took_ns = service_ns + lock_ns + wait_ns + run_ns + commit_ns;
         let begun = Time(now.0.saturating_sub(took_ns));
         let stage = Stage::Ended;
         let asked = Asked { footprint, ticket, begun, before: None, stage, over: NEVER };
         let first = footprint.items().first();
-        let first =
-            first.and_then(|i| self.table.load().placement(i.table, i.span.start()).cloned());
+        let first = first
+            .and_then(|i| self.conductor.routing().placement(i.table, i.span.start()).cloned());
         let Some(first) = first else { return };
         let mut site = first.master;
         if let Ok(Verdict::Run(decision)) = self.decide(session, &asked, false) {
             site = decision.place.site();
-            self.queue(decision.deferred, decision.is_occasion, now);
+            self.conductor.queue(decision.deferred, decision.is_occasion, now);
         }
         self.tell(&asked, site, 0, Some(*measured), now);
-    }
-
-    /// Carries out the plans that no transaction waits for, several at once, until the router is
-    /// [closed](Router::close). To be run beside the transactions. A plan may wait for a partition for
-    /// long; those behind it do not. When it returns, all that it began is done.
-    pub async fn run_deferred(&self) {
-        let mut under_way = FuturesUnordered::new();
-        loop {
-            let plan = if under_way.is_empty() {
-                self.backlog.next().await
-            } else if under_way.len() >= PLANS_AT_ONCE {
-                under_way.next().await;
-                continue;
-            } else {
-                match select(pin!(self.backlog.next()), under_way.next()).await {
-                    Either::Left((plan, _)) => plan,
-                    Either::Right(_) => continue,
-                }
-            };
-            let Some(plan) = plan else { break };
-            under_way.push(async move { self.carry_out_deferred(&plan).await });
-        }
-        // What was begun is brought to its end: sites may have done more of it than the design says.
-        while under_way.next().await.is_some() {}
-    }
-
-    /// Lets the strategy plan on each occasion, until the router is [closed](Router::close). Run it
-    /// beside the transactions and [`Router::run_deferred`], on a thread of its own if there are
-    /// threads: a plan may take seconds.
-    pub async fn plan(&self) {
-        while let Some(planning) = self.occasions.next().await {
-            let (Planning::ForOne(now) | Planning::Globally(now)) = planning;
-            let (design, worked_ns) = (&self.design(), &|| self.transport.worked_ns());
-            let occasion = Occasion { now, design, worked_ns };
-            match planning {
-                Planning::ForOne(_) => self.defer(self.strategy.plan(&occasion)),
-                Planning::Globally(_) => self.strategy.plan_globally(&occasion),
-            }
-        }
-    }
-
-    /// Ends [`Router::run_deferred`], [`Router::plan`], [`Router::run_reconfigurations`],
-    /// [`Router::fail_over`] and the readmission of sites.
-    pub fn close(&self) {
-        self.failures.close();
-        self.returned.close();
-        self.backlog.close();
-        self.of_sites.close();
-        self.occasions.close();
-        self.reconfigurations.close();
     }
 
     async fn run_reserved(
@@ -455,7 +324,7 @@ impl<T: Transport> Router<T> {
         mut request: Request<'_>,
         published: Published<'_>,
     ) -> Result<(Ran, Vec<u8>), Error> {
-        let reserve = || self.reserve(|design| partitions_of(design, asked.footprint));
+        let reserve = || self.conductor.reserve(|design| partitions_of(design, asked.footprint));
         let mut reserved = Some(unless(asked.over, reserve()).await.map_err(unwritten)?);
         let (mut changes, mut lost) = (0, 0);
         while lost < LOST_MAX {
@@ -466,9 +335,9 @@ impl<T: Transport> Router<T> {
                 lost += 1;
                 continue;
             };
-            self.queue(decision.deferred, decision.is_occasion, asked.begun);
+            self.conductor.queue(decision.deferred, decision.is_occasion, asked.begun);
             let place = decision.place;
-            let done = match self.carry_out_plan(&decision.first).await {
+            let done = match self.conductor.carry_out_plan(&decision.first).await {
                 Ok(made) => {
                     changes += made.len();
                     let sent = request.again();
@@ -479,14 +348,14 @@ impl<T: Transport> Router<T> {
             };
             match done {
                 Err(Error::Failure(failure)) if failure.is_stale_route() => {
-                    let is_given_up = self.is_given_up(place.site());
+                    let is_given_up = self.conductor.is_given_up(place.site());
                     lost += u32::from(!is_given_up);
                     if is_given_up || lost.is_multiple_of(STALE_MAX) {
                         // Whoever readmits the site may wait for the partition.
                         reserved = None;
-                        let pause = self.transport.retry(place.site());
+                        let pause = self.transport().retry(place.site());
                         unless(asked.over, pause).await.map_err(unwritten)?;
-                        if let Some(gone) = self.waited_for().filter(|_| !is_given_up) {
+                        if let Some(gone) = self.conductor.waited_for().filter(|_| !is_given_up) {
                             let why = "a mastership that it has released may not have arrived";
                             self.until_returned(gone, why.to_owned(), asked.over).await?;
                         }
@@ -502,7 +371,7 @@ impl<T: Transport> Router<T> {
                     reserved = None;
                     let (master, _) = sites_of(&self.design(), &change);
                     let site = master.unwrap_or(place.site());
-                    unless(asked.over, self.transport.retry(site)).await.map_err(unwritten)?;
+                    unless(asked.over, self.transport().retry(site)).await.map_err(unwritten)?;
                     self.until_returned(site, what.to_string(), asked.over).await?;
                 }
                 result => return result,
@@ -521,9 +390,9 @@ impl<T: Transport> Router<T> {
     ) -> R {
         let mut run = pin!(run);
         loop {
-            match select(run.as_mut(), pin!(self.transport.retry(site))).await {
+            match select(run.as_mut(), pin!(self.transport().retry(site))).await {
                 Either::Left((done, _)) => return done,
-                Either::Right(_) if self.has_given_up() => break,
+                Either::Right(_) if self.conductor.has_given_up() => break,
                 Either::Right(_) => {}
             }
         }
@@ -533,10 +402,10 @@ impl<T: Transport> Router<T> {
 
     /// Waits until a site can be reached again, and is readmitted; fails if its clients should not wait for that.
     async fn until_returned(&self, site: SiteId, why: String, over: Over<'_>) -> Result<(), Error> {
-        if self.is_given_up(site) && self.transport.failure(site).is_none() {
-            return unless(over, self.transport.retry(site)).await.map_err(unwritten);
+        if self.conductor.is_given_up(site) && self.transport().failure(site).is_none() {
+            return unless(over, self.transport().retry(site)).await.map_err(unwritten);
         }
-        match unless(over, self.transport.returns(site)).await.map_err(unwritten)? {
+        match unless(over, self.transport().returns(site)).await.map_err(unwritten)? {
             true => Ok(()),
             false => Err(Error::Failure(Failure::Unreachable { site, why })),
         }
@@ -550,7 +419,7 @@ impl<T: Transport> Router<T> {
     ) -> Result<Verdict, Error> {
         let request = isomer_strategy::Request {
             footprint: asked.footprint,
-            route: self.table.load().home(asked.footprint),
+            route: self.conductor.routing().home(asked.footprint),
             last_site: session.last_site,
             ticket: asked.ticket,
             now: asked.begun,
@@ -558,7 +427,7 @@ impl<T: Transport> Router<T> {
             stage: asked.stage,
             design: &|| self.design(),
         };
-        Ok(self.strategy.decide(&request)?)
+        Ok(self.strategy().decide(&request)?)
     }
 
     /// Runs a transaction where it is to run, and tells the strategy how that went.
@@ -571,7 +440,7 @@ impl<T: Transport> Router<T> {
         published: Published<'_>,
         changes: usize,
     ) -> Result<(Ran, Vec<u8>), Error> {
-        let (site, begun) = (place.site(), self.transport.now());
+        let (site, begun) = (place.site(), self.transport().now());
         request.session = session.seen;
         let is_written = Cell::new(false);
         let mut noted = |time| {
@@ -579,16 +448,16 @@ impl<T: Transport> Router<T> {
             published(time);
         };
         let running = self.execute_at(place, asked, request, &mut noted);
-        let is_lost = !self.transport.drop_revokes(site) && !asked.footprint.is_read_only();
+        let is_lost = !self.transport().drop_revokes(site) && !asked.footprint.is_read_only();
         let canceled = |why| Error::Canceled { why, may_be_written: is_lost || is_written.get() };
         let reply = unless(asked.over, running).await.map_err(canceled)?;
         if matches!(reply, Err(Failure::Full(_))) {
             // It is not measured, and there may be no other for as long as the strategy does not know.
-            self.tell_loads(self.transport.now());
+            self.conductor.tell_loads(self.transport().now());
         }
         let reply = reply?;
         let Reply { committed, output, timing } = reply;
-        let now = self.transport.now();
+        let now = self.transport().now();
         session.has_seen(committed.session());
         self.note_committed(committed.session(), now);
         session.last_site = Some(site);
@@ -610,12 +479,12 @@ impl<T: Transport> Router<T> {
         published: Published<'_>,
     ) -> Result<Reply, Failure> {
         match place {
-            Place::At(site) => self.transport.execute(site, request, published).await,
+            Place::At(site) => self.transport().execute(site, request, published).await,
             Place::Distributed { coordinator } => {
                 let (footprint, ticket) = (asked.footprint, asked.ticket);
-                let branches = branches(&self.table.load(), footprint, coordinator, ticket);
+                let branches = branches(&self.conductor.routing(), footprint, coordinator, ticket);
                 let request = Request { branches: Some(&branches), ..request.again() };
-                self.transport.execute(coordinator, request, published).await
+                self.transport().execute(coordinator, request, published).await
             }
         }
     }
@@ -631,54 +500,9 @@ impl<T: Transport> Router<T> {
         let (ticket, footprint) = (asked.ticket, asked.footprint);
         let latency_ns = now.0.saturating_sub(asked.begun.0);
         let report = Report { ticket, footprint, site, changes, now, latency_ns, measured };
-        self.strategy.observe(&report);
+        self.strategy().observe(&report);
         if measured.is_some() {
-            self.tell_loads(now);
-        }
-    }
-
-    /// Tells the strategy how the sites are, if it is time.
-    fn tell_loads(&self, now: Time) {
-        if self.strategy.wants_loads(now) {
-            let table = self.table.load();
-            let sites = table.sites().iter();
-            let loads: Vec<SiteLoad> = sites.map(|id| self.transport.load(id)).collect();
-            self.strategy.loads(now, &loads);
-            // One occasion is as good as two.
-            let _ = self.occasions.add(Planning::Globally(now));
-        }
-    }
-
-    /// Reserves ranges that depend on the design; asks again until they are those of the design
-    /// that is in force with the reservation.
-    async fn reserve(
-        &self,
-        ranges: impl Fn(&Design) -> Vec<(TableId, KeyRange)>,
-    ) -> Reservation<'_> {
-        loop {
-            let wanted = ranges(&self.design());
-            let reserved = self.reservations.take(&wanted).await;
-            if ranges(&self.design()) == wanted {
-                return reserved;
-            }
-        }
-    }
-
-    /// Queues the deferred changes of a decision, and the occasion that it is.
-    fn queue(&self, deferred: Plan, is_occasion: bool, now: Time) {
-        self.defer(deferred);
-        if is_occasion {
-            let _ = self.occasions.add(Planning::ForOne(now));
-        }
-    }
-
-    /// Leaves a plan for [`Router::run_deferred`].
-    fn defer(&self, plan: Plan) {
-        if plan.is_empty() {
-            return;
-        }
-        if let Err(plan) = self.backlog.add(plan) {
-            self.leave(plan.changes(), "too many plans were waiting");
+            self.conductor.tell_loads(now);
         }
     }
 }

@@ -28,11 +28,12 @@
 //! catalog: the process with the router has that. Until that one [has made the database](found_database), nothing says
 //! whose the logs are, and a node waits.
 
-use crate::catalog::{self, Catalog, Kind, TableChange, Written};
+use crate::catalog::{self, Kind, Written};
 use crate::claim::ClaimNote;
+use crate::conductor::Definition;
 use crate::error::OpenDatabaseError;
-use crate::folder::{Folder, database_of};
-use isomer_design::SiteId;
+use crate::folder::{Folder, database_of, design_of};
+use isomer_design::{Design, SiteId};
 use isomer_log::{
     CheckpointError, Checkpoints, DiskFaults, FileCheckpoints, FileLog, Log, LogError, MemoryLog,
     MemoryOptions, MovedCheckpoints, OpenError, Options, Position,
@@ -182,15 +183,11 @@ pub(crate) trait Storage: Send + Sync {
     /// True if there was no catalog when this was opened.
     fn is_new(&self) -> bool;
 
-    /// Replaces the catalog, as a whole or not at all.
-    fn write_catalog(&self, catalog: &Catalog) -> Result<(), OpenDatabaseError>;
+    /// Replaces the catalog by that of a design, as a whole or not at all.
+    fn write_catalog(&self, design: &Design) -> Result<(), OpenDatabaseError>;
 
-    /// Writes a change of the catalog, which is that after it: as a whole or not at all.
-    fn change_catalog(
-        &self,
-        catalog: &Catalog,
-        change: TableChange,
-    ) -> Result<(), OpenDatabaseError>;
+    /// Writes a definition to the catalog, of which `after` is the design: as a whole or not at all.
+    fn keep(&self, after: &Design, definition: Definition) -> Result<(), OpenDatabaseError>;
 
     /// Looks whether another process has taken the catalog, where that is possible; [`Storage::fenced`] says so then.
     fn look_for_others(&self) {}
@@ -228,11 +225,11 @@ impl Storage for InMemory {
         true
     }
 
-    fn write_catalog(&self, _: &Catalog) -> Result<(), OpenDatabaseError> {
+    fn write_catalog(&self, _: &Design) -> Result<(), OpenDatabaseError> {
         Ok(())
     }
 
-    fn change_catalog(&self, _: &Catalog, _: TableChange) -> Result<(), OpenDatabaseError> {
+    fn keep(&self, _: &Design, _: Definition) -> Result<(), OpenDatabaseError> {
         Ok(())
     }
 
@@ -275,16 +272,12 @@ impl Storage for InFolder {
         self.folder.is_new()
     }
 
-    fn write_catalog(&self, catalog: &Catalog) -> Result<(), OpenDatabaseError> {
-        self.folder.write_catalog(catalog)
+    fn write_catalog(&self, design: &Design) -> Result<(), OpenDatabaseError> {
+        self.folder.write_catalog(design)
     }
 
-    fn change_catalog(
-        &self,
-        catalog: &Catalog,
-        change: TableChange,
-    ) -> Result<(), OpenDatabaseError> {
-        self.folder.change_catalog(catalog, change)
+    fn keep(&self, after: &Design, definition: Definition) -> Result<(), OpenDatabaseError> {
+        self.folder.keep(after, definition)
     }
 
     fn folder(&self) -> Option<&Folder> {
@@ -316,7 +309,7 @@ impl Beside {
         store: Option<Arc<dyn CheckpointStore>>,
         options: Options,
         sites: &[SiteId],
-    ) -> Result<(Beside, Catalog), OpenDatabaseError> {
+    ) -> Result<(Beside, Design), OpenDatabaseError> {
         let (folder, expected) = Folder::open_beside(path)?;
         let found = find(path, &*logs, expected)?;
         let database = found.database;
@@ -328,11 +321,11 @@ impl Beside {
         if expected.is_none() {
             folder.write_logs(&logs.place(), database)?;
         }
-        let known = catalog.as_ref().map_or_else(Vec::new, |catalog| catalog.sites.clone());
+        let known = catalog.as_ref().map_or_else(Vec::new, |it| it.sites().iter().collect());
         let (catalog, read, written) = (Some(log), catalog, Mutex::default());
         let beside =
             Beside { folder, logs, store, database, options, catalog, written, sites: known };
-        Ok((beside, read.unwrap_or_else(|| Catalog::of(sites.to_vec()))))
+        Ok((beside, read.map_or_else(|| design_of(sites), Ok)?))
     }
 
     /// Opens the folder of a node, and looks which sites the database has.
@@ -506,10 +499,10 @@ impl Storage for Beside {
         self.catalog.is_some() && self.sites.is_empty()
     }
 
-    fn write_catalog(&self, catalog: &Catalog) -> Result<(), OpenDatabaseError> {
+    fn write_catalog(&self, design: &Design) -> Result<(), OpenDatabaseError> {
         let mut written = self.written.lock();
         *written = None;
-        let text = catalog.to_text(Kind::Database);
+        let text = catalog::whole(design, Kind::Database);
         let begin = self.append(&text)?;
         *written = Some(Written::whole(text.len() as u64));
         // The older ones count for nothing. What cannot be removed now is removed with the next.
@@ -518,17 +511,13 @@ impl Storage for Beside {
         Ok(())
     }
 
-    fn change_catalog(
-        &self,
-        catalog: &Catalog,
-        change: TableChange,
-    ) -> Result<(), OpenDatabaseError> {
+    fn keep(&self, after: &Design, definition: Definition) -> Result<(), OpenDatabaseError> {
         let mut written = self.written.lock();
-        let Some(so_far) = written.as_mut().filter(|written| !written.is_long()) else {
+        let appendable = written.as_mut().filter(|written| !written.is_long());
+        let (Some(so_far), Some(text)) = (appendable, catalog::change(after, definition)) else {
             drop(written);
-            return self.write_catalog(catalog);
+            return self.write_catalog(after);
         };
-        let text = catalog.change_text(change);
         self.append(&text)?;
         so_far.add(text.len() as u64);
         Ok(())

@@ -5,16 +5,15 @@ use crate::drive::Drive;
 use crate::machines::{Hardware, Machines};
 use crate::system::{Decider, System};
 use crate::transport::LabTransport;
-use isomer_cluster::{Router, Session};
+use isomer_cluster::{Conductor, Router, Session};
 use isomer_design::{
     Change, Design, Footprint, Key, KeyRange, Placement, Schema, SiteId, TableId, Time,
 };
 use isomer_plan::strategy::Learned;
 use isomer_sim::world::World;
-use isomer_site::{Abort, Step, Txn};
+use isomer_site::{Abort, Txn};
 use isomer_workload::{Examiner, LoadRow, Totals};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -30,6 +29,7 @@ const PATIENCE_NS: u64 = 3_600_000_000_000;
 pub(crate) struct Cluster {
     pub(crate) world: Rc<World>,
     pub(crate) machines: Rc<Machines>,
+    pub(crate) conductor: Arc<Conductor<LabTransport>>,
     pub(crate) router: Router<LabTransport>,
     /// The autopilot, if the system uses it.
     pub(crate) learned: Option<Arc<Learned>>,
@@ -65,8 +65,11 @@ impl Cluster {
         let design = Design::new(sites).map_err(|invalid| invalid.to_string())?;
         let Decider { strategy, learned } = (system.strategy)();
         let transport = LabTransport::new(machines.clone());
-        let router = Router::new(transport, design, strategy);
-        let cluster = Rc::new(Cluster { world, machines, router, learned });
+        let conductor = Conductor::new(transport, design, TableId(0), strategy, Box::new(()));
+        #[allow(clippy::arc_with_non_send_sync, reason = "on threads it is shared")]
+        let conductor = Arc::new(conductor);
+        let router = Router::new(conductor.clone());
+        let cluster = Rc::new(Cluster { world, machines, conductor, router, learned });
         let parts = cluster.parts(system, workload, partition_rows);
         if system.serial {
             let parts =
@@ -127,21 +130,10 @@ impl Cluster {
     ) -> Result<(), String> {
         for (id, schema) in tables {
             let of_table = || parts.iter().filter(|part| part.table == id);
-            let mut by_site: BTreeMap<SiteId, Vec<KeyRange>> = BTreeMap::new();
-            for part in of_table() {
-                by_site.entry(part.placement.master).or_default().push(part.range.clone());
-            }
-            for (site, ranges) in by_site {
-                let host = self.machines.host(site);
-                host.site
-                    .step(Step::Create(id, ranges))
-                    .await
-                    .map_err(|refusal| refusal.to_string())?;
-            }
             let masters = of_table()
                 .map(|part| (part.range.start.clone(), Placement::at(part.placement.master)));
-            let entered = self.router.enter_table(id, Arc::new(schema), masters.collect());
-            entered.map_err(|error| error.to_string())?;
+            let created = self.conductor.create_table_as(id, schema, masters.collect()).await;
+            created.map_err(|error| error.to_string())?;
         }
         let mut replicas = Vec::new();
         for part in parts {
@@ -182,7 +174,7 @@ impl Cluster {
                 self.world.spawn("builder".into(), async move {
                     loop {
                         let Some(change) = left.borrow_mut().next() else { break };
-                        if let Err(error) = cluster.router.change(change, "set-up").await {
+                        if let Err(error) = cluster.conductor.change(change, "set-up").await {
                             *problem.borrow_mut() = Some(error.to_string());
                         }
                     }
@@ -213,7 +205,7 @@ impl Cluster {
     }
 
     async fn read_all(&self, examiner: &mut dyn Examiner) -> Result<Totals, String> {
-        let design = self.router.design();
+        let design = self.conductor.design();
         let mut all = Totals::default();
         for (table, found) in design.tables() {
             for (range, placement) in found.partitions_in(&KeyRange::all()) {

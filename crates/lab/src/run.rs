@@ -94,8 +94,8 @@ fn measure<W: Drive>(
     let ns = |seconds: f64| (seconds * 1e9) as u64;
     let from = begun_ns + ns(experiment.warm_up_s);
     let to = from + ns(experiment.seconds);
-    let changes = Arc::new(Changes::new(cluster.router.design()));
-    cluster.router.watch({
+    let changes = Arc::new(Changes::new(cluster.conductor.design()));
+    cluster.conductor.watch({
         let changes = changes.clone();
         move |event| changes.enter(event)
     });
@@ -107,8 +107,8 @@ fn measure<W: Drive>(
     });
     let (deferring, planning) = (cluster.clone(), cluster.clone());
     let deferred =
-        world.spawn("tender".into(), async move { deferring.router.run_deferred().await });
-    world.spawn("thinker".into(), async move { planning.router.plan().await });
+        world.spawn("tender".into(), async move { deferring.conductor.run_deferred().await });
+    world.spawn("thinker".into(), async move { planning.conductor.plan().await });
     let count = u64::from(experiment.clients_per_site) * u64::from(machines.hardware.sites);
     let tasks = clients.start(workload, count, seed);
     let used = || machines.hosts().map(|host| host.machine.cores.used_ns()).sum::<u64>();
@@ -123,7 +123,7 @@ fn measure<W: Drive>(
     world.run_for(PATIENCE_NS, || tasks.iter().all(|task| world.is_done(*task)));
     finished(&world, &tasks)?;
     // The examination below requires that no changes are in progress.
-    cluster.router.close();
+    cluster.conductor.close();
     world.run_for(PATIENCE_NS, || world.is_done(deferred));
     cluster.finished(world.is_done(deferred), "the changes under way")?;
 

@@ -7,15 +7,14 @@ use crate::ledger;
 use crate::statements::Holders;
 use crate::world::{SimTransport, World};
 use isomer_cluster::open::Gateway;
-use isomer_cluster::{Error, Ran, Router, Session, Transport};
+use isomer_cluster::{Conductor, Error, Ran, Router, Session};
 use isomer_design::{
     Backups, Design, Footprint, Invalid, Key, KeyRange, Placement, Schema, SiteId, TableId, Time,
 };
 use isomer_log::Log;
-use isomer_site::{Abort, Holding, Refusal, Step, Txn};
+use isomer_site::{Abort, Holding, Txn};
 use isomer_strategy::Strategy;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -27,7 +26,9 @@ const LONG_NS: u64 = 1_000_000_000;
 pub struct Cluster {
     /// The world in which it runs.
     pub world: Rc<World>,
-    /// The router, for clients and operators.
+    /// The conductor, for operators.
+    pub conductor: Arc<Conductor<SimTransport>>,
+    /// The router, for clients.
     pub router: Arc<Router<SimTransport>>,
     /// The gateway, for clients that send statements.
     pub gateway: Arc<Gateway<SimTransport>>,
@@ -78,9 +79,14 @@ impl Cluster {
         sites.iter().for_each(|site| world.start(*site));
         let design = Design::new(sites.iter().copied())?;
         #[allow(clippy::arc_with_non_send_sync, reason = "on threads it is shared")]
-        let router = Arc::new(Router::new(SimTransport::new(world.clone()), design, strategy));
+        let transport = SimTransport::new(world.clone());
+        let conductor = Conductor::new(transport, design, TableId(0), strategy, Box::new(()));
+        let conductor = Arc::new(conductor);
+        #[allow(clippy::arc_with_non_send_sync, reason = "on threads it is shared")]
+        let router = Arc::new(Router::new(conductor.clone()));
         Ok(Rc::new(Cluster {
             world,
+            conductor,
             gateway: Gateway::new(router.clone()),
             router,
             transactions: RefCell::default(),
@@ -94,7 +100,7 @@ impl Cluster {
         }))
     }
 
-    /// Creates a table, as the embedded runtime would.
+    /// Creates a table of this number.
     ///
     /// # Errors
     /// A message, if a site refuses or the design cannot take the table.
@@ -104,38 +110,26 @@ impl Cluster {
         schema: Schema,
         partitions: Vec<(Key, Placement)>,
     ) -> Result<(), String> {
-        let mut trial = self.router.design();
-        let schema = Arc::new(schema);
-        let invalid = trial.create_table(id, schema.clone(), partitions.clone());
-        invalid.map_err(|invalid| invalid.to_string())?;
-        let mut by_site: BTreeMap<SiteId, Vec<KeyRange>> = BTreeMap::new();
-        for (range, placement) in trial.partitions_in(id, &KeyRange::all()) {
-            by_site.entry(placement.master).or_default().push(range);
-        }
-        for (site, ranges) in by_site {
-            let step = self.router.transport().step(site, Step::Create(id, ranges)).await;
-            step.map_err(|refusal: Refusal| refusal.to_string())?;
-        }
-        let entered = self.router.enter_table(id, schema, partitions);
-        entered.map_err(|error| error.to_string())
+        let created = self.conductor.create_table_as(id, schema, partitions).await;
+        created.map_err(|error| error.to_string())
     }
 
     /// Sets the backups of a table.
     ///
     /// # Errors
-    /// Those of the router.
+    /// Those of the conductor.
     pub async fn set_backups(&self, id: TableId, backups: Backups) -> Result<(), Error> {
         if backups == Backups::NONE {
             return Ok(());
         }
-        self.router.set_backups(id, backups).await
+        self.conductor.set_backups(id, backups).await
     }
 
     /// A client is told of a commit: records what the disks hold at this moment.
     pub(crate) fn note_ack(&self, site: SiteId, time: Time) {
         let disk = |id| Some((id, self.world.log(id)?.durable()));
         let durable = self.world.sites().into_iter().filter_map(disk).collect();
-        let design = self.router.design();
+        let design = self.conductor.design();
         // While backups are lacking, a commit waits for the remaining ones, and its client is told
         // later.
         let now = self.world.now();
@@ -258,7 +252,7 @@ impl Cluster {
             let followers = holding.followers;
             history.copies.push(Copy { site, table, range, version, source, followers, rows });
         }
-        let design = self.router.design();
+        let design = self.conductor.design();
         for (id, _) in design.tables() {
             let all = KeyRange::all();
             let placed = design.partitions_in(id, &all).map(|(range, at)| (id, range, at));

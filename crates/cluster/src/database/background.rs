@@ -2,24 +2,26 @@
 //!
 //! | thread | what it does |
 //! | --- | --- |
-//! | `isomer-tend` | carries out plans of the strategy that may pay later |
+//! | `isomer-changes` | carries out plans of the strategy that may pay later, and adds backups that are lacking |
 //! | `isomer-plan` | lets the strategy learn and plan |
-//! | `isomer-sites` | adds and removes sites |
 //! | `isomer-reconf` | carries out plans of operators |
 //! | `isomer-failover` | lets others take over from sites that are lost |
 //! | `isomer-readmit` | takes sites back that have returned |
 //! | `isomer-checkpoint` | makes checkpoints when they are due |
 //! | `isomer-owners` | looks whether another process has taken the logs, where it can |
 //!
-//! All but the last two end when the router is closed, with what they had under way: each in a way that waits for no
+//! All but the last two end when the conductor is closed, with what they had under way: each in a way that waits for no
 //! site that cannot be reached.
 
+use crate::conductor::{Conductor, FailedOver};
 use crate::embedded::{Checkpointer, Embedded, Runtime, start};
-use crate::router::{FailedOver, Router};
-use crate::sites::Sites;
+use crate::storage::Storage;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+
+/// What the threads share.
+type Shared<'s> = (&'s Arc<Conductor<Embedded>>, &'s Arc<Runtime>, &'s Arc<dyn Storage>);
 
 /// See the [module documentation](self).
 pub(super) struct Background {
@@ -30,13 +32,12 @@ pub(super) struct Background {
 
 impl Background {
     pub(super) fn start(
-        sites: &Arc<Sites>,
+        (conductor, runtime, storage): Shared<'_>,
         checkpointer: &Arc<Checkpointer>,
         failed_over: &Arc<Mutex<Vec<FailedOver>>>,
         can_be_taken: bool,
     ) -> Background {
-        let Sites { runtime, storage, .. } = &**sites;
-        let mut threads = of_router(sites, failed_over);
+        let mut threads = of_conductor(conductor, runtime, failed_over);
         if storage.folder().is_some() {
             let (checkpointer, runtime) = (checkpointer.clone(), runtime.clone());
             threads.push(start("isomer-checkpoint", move || checkpointer.work(&runtime)));
@@ -48,7 +49,7 @@ impl Background {
         Background { threads, watcher }
     }
 
-    /// Waits for those that end with the router and the checkpointer.
+    /// Waits for those that end with the conductor and the checkpointer.
     pub(super) fn join(&mut self) {
         for thread in self.threads.drain(..) {
             // A thread that panicked has said so already.
@@ -66,40 +67,33 @@ impl Background {
     }
 }
 
-/// Starts the threads that end with the router.
-fn of_router(sites: &Arc<Sites>, failed_over: &Arc<Mutex<Vec<FailedOver>>>) -> Vec<JoinHandle<()>> {
-    let Sites { router, runtime, catalog, .. } = &**sites;
-    let with = |name: &str, work: fn(&Router<Embedded>, &Runtime)| {
-        let (router, runtime) = (router.clone(), runtime.clone());
-        start(name, move || work(&router, &runtime))
+/// Starts the threads that end with the conductor.
+fn of_conductor(
+    conductor: &Arc<Conductor<Embedded>>,
+    runtime: &Arc<Runtime>,
+    failed_over: &Arc<Mutex<Vec<FailedOver>>>,
+) -> Vec<JoinHandle<()>> {
+    let with = |name: &str, work: fn(&Conductor<Embedded>, &Runtime)| {
+        let (conductor, runtime) = (conductor.clone(), runtime.clone());
+        start(name, move || work(&conductor, &runtime))
     };
     vec![
-        with("isomer-tend", |router, runtime| runtime.block_on(router.run_deferred())),
-        with("isomer-plan", |router, runtime| runtime.block_on(router.plan())),
-        start("isomer-sites", {
-            let sites = sites.clone();
-            move || sites.make_wanted()
+        with("isomer-changes", |conductor, runtime| runtime.block_on(conductor.run_deferred())),
+        with("isomer-plan", |conductor, runtime| runtime.block_on(conductor.plan())),
+        with("isomer-reconf", |conductor, runtime| {
+            runtime.block_on(conductor.run_reconfigurations());
         }),
-        with("isomer-reconf", |router, runtime| runtime.block_on(router.run_reconfigurations())),
         start("isomer-failover", {
-            let (router, runtime) = (router.clone(), runtime.clone());
+            let (conductor, runtime) = (conductor.clone(), runtime.clone());
             let failed_over = failed_over.clone();
             let told = move |done: &FailedOver| {
                 crate::log_line(done);
                 failed_over.lock().push(done.clone());
             };
-            move || runtime.block_on(router.fail_over(told))
+            move || runtime.block_on(conductor.fail_over(told))
         }),
-        start("isomer-readmit", {
-            let (router, runtime, catalog) = (router.clone(), runtime.clone(), catalog.clone());
-            move || {
-                while let Some(site) = runtime.block_on(router.next_returned()) {
-                    // Tables come and go with this locked.
-                    let catalog = catalog.lock();
-                    let is_known = |table| catalog.has(table);
-                    runtime.block_on(router.readmit_all(site, is_known));
-                }
-            }
+        with("isomer-readmit", |conductor, runtime| {
+            runtime.block_on(conductor.readmit_returned());
         }),
     ]
 }

@@ -11,22 +11,21 @@
 //! change has come.
 
 use super::background::Background;
+use super::home::Surroundings;
 use super::options::{Options, log_options};
 use super::{Database, REMEMBERED_EVERY};
 use crate::assemble::{Assembled, assemble};
-use crate::catalog::{Catalog, Kind};
+use crate::catalog::Kind;
+use crate::conductor::{Conductor, protocol};
 use crate::embedded::{Checkpointer, Embedded, Runtime};
 use crate::error::{Error, OpenDatabaseError};
-use crate::folder::{Folder, read_cluster};
-use crate::protocol;
+use crate::folder::{Folder, design_of, read_cluster};
 use crate::router::Router;
-use crate::sites::Sites;
 use crate::storage::{Beside, InFolder, InMemory, Storage};
-use isomer_design::{Design, SiteId};
+use isomer_design::{Design, SiteId, SiteSet, TableId};
 use isomer_site::{Answer, Holding, Refusal, Step};
-use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What the sites tell of the design.
@@ -34,7 +33,7 @@ struct Found {
     design: Design,
     repairs: Vec<(SiteId, Step)>,
     /// The highest number of a table that any site knows.
-    last_table: u32,
+    last_table: TableId,
     /// Ranges of tables that no site has.
     lost: Vec<String>,
 }
@@ -57,10 +56,10 @@ impl Database {
         runtime.stale_for.store(stale_for.as_nanos() as u64, Ordering::Relaxed);
         let mut notes = Vec::new();
         if !can_be_taken {
-            check_places(&*storage, &runtime, &catalog.sites, options.accept_loss)?;
+            check_places(&*storage, &runtime, catalog.sites(), options.accept_loss)?;
         }
         let here: Vec<SiteId> =
-            catalog.sites.iter().copied().filter(|site| runtime.hosts_site(*site)).collect();
+            catalog.sites().iter().filter(|site| runtime.hosts_site(*site)).collect();
         let opening = isomer_log::Options { accept_loss: options.accept_loss, ..log };
         runtime.open(&*storage, opening, &here, &options.told, &mut notes)?;
         runtime.open_wire();
@@ -80,50 +79,34 @@ impl Database {
         {
             notes.extend(options.strategy.recall(&memory).err());
         }
-        let router = Arc::new(Router::new(transport, design, options.strategy));
-        hear_of_sites(&runtime, &router);
-        let catalog = Arc::new(Mutex::new(catalog));
-        let sites = Arc::new(Sites {
-            router: router.clone(),
-            runtime: runtime.clone(),
-            storage: storage.clone(),
-            catalog: catalog.clone(),
-            log,
-        });
+        let home = Surroundings { runtime: runtime.clone(), storage: storage.clone(), log };
+        let conductor =
+            Conductor::new(transport, design, last_table, options.strategy, Box::new(home));
+        let conductor = Arc::new(conductor);
+        hear_of_sites(&runtime, &conductor);
         let checkpointer = Arc::new(Checkpointer::new(options.checkpoints));
         let failed_over = Arc::default();
-        let background = Background::start(&sites, &checkpointer, &failed_over, can_be_taken);
+        let threads = (&conductor, &runtime, &storage);
+        let background = Background::start(threads, &checkpointer, &failed_over, can_be_taken);
         let database = Database {
-            router,
+            router: Arc::new(Router::new(conductor.clone())),
+            conductor,
             runtime,
             checkpointer,
             background,
             storage,
-            catalog,
-            sites,
-            last_table: AtomicU32::new(last_table),
             sessions: AtomicU64::new(0),
             notes,
             failed_over,
         };
         for (site, step) in repairs {
-            database.ask(site, step).map_err(OpenDatabaseError::Change)?;
+            let transport = database.conductor.transport();
+            let repaired = database.runtime.block_on(protocol::ask(transport, site, step));
+            repaired.map_err(OpenDatabaseError::Change)?;
         }
-        database.assure_backups()?;
+        database.runtime.block_on(database.conductor.assure_backups())?;
         database.remember_from_time_to_time();
         Ok(database)
-    }
-
-    /// Has every site know how many backups each table is to have, and replaces those that were lost.
-    fn assure_backups(&self) -> Result<(), Error> {
-        let (design, catalog) = (self.router.design(), self.catalog.lock());
-        for (table, backups) in catalog.backed() {
-            for site in design.sites().iter() {
-                self.runtime.block_on(self.router.tell_backups(site, table, backups))?;
-            }
-        }
-        self.router.restore_backups();
-        Ok(())
     }
 
     /// Writes what the strategy remembers after every so many changes of the design.
@@ -132,15 +115,15 @@ impl Database {
             return;
         }
         let storage = self.storage.clone();
-        let (router, changes) = (Arc::downgrade(&self.router), AtomicU64::new(0));
-        self.router.watch(move |_| {
+        let (conductor, changes) = (Arc::downgrade(&self.conductor), AtomicU64::new(0));
+        self.conductor.watch(move |_| {
             if changes.fetch_add(1, Ordering::Relaxed) % REMEMBERED_EVERY == REMEMBERED_EVERY - 1
-                && let Some(router) = router.upgrade()
-                && let Some(memory) = router.memory()
+                && let Some(conductor) = conductor.upgrade()
+                && let Some(memory) = conductor.memory()
                 && let Some(folder) = storage.folder()
             {
                 // It is written again soon.
-                let _ = folder.write_memory(router.strategy(), &memory);
+                let _ = folder.write_memory(conductor.strategy().name(), &memory);
             }
         });
     }
@@ -150,11 +133,11 @@ impl Database {
 fn open_storage(
     options: &mut Options,
     log: isomer_log::Options,
-) -> Result<(Arc<dyn Storage>, Catalog), OpenDatabaseError> {
+) -> Result<(Arc<dyn Storage>, Design), OpenDatabaseError> {
     let log = isomer_log::Options { accept_loss: options.accept_loss, ..log };
     let sites = std::mem::take(&mut options.sites);
     let Some(path) = &options.folder else {
-        return Ok((Arc::new(InMemory), Catalog::of(sites)));
+        return Ok((Arc::new(InMemory), design_of(&sites)?));
     };
     if let Some(logs) = options.logs.take() {
         let (storage, catalog) = Beside::open(path, logs, options.store.take(), log, &sites)?;
@@ -171,12 +154,12 @@ fn open_storage(
 fn check_places(
     storage: &dyn Storage,
     runtime: &Runtime,
-    sites: &[SiteId],
+    sites: &SiteSet,
     accept_loss: bool,
 ) -> Result<(), OpenDatabaseError> {
     let Some(folder) = storage.folder().filter(|_| !storage.is_new()) else { return Ok(()) };
     let is_of_cluster = !runtime.has_wire() && read_cluster(folder.path())?.is_some();
-    for &site in sites {
+    for site in sites.iter() {
         let path = folder.path().to_owned();
         match (runtime.hosts_site(site), folder.has_site(site)) {
             (_, false) if is_of_cluster => return Err(OpenDatabaseError::OfCluster { path, site }),
@@ -193,23 +176,23 @@ fn check_places(
 fn read_design(
     runtime: &Runtime,
     transport: &Embedded,
-    catalog: &Catalog,
+    catalog: &Design,
     accept_loss: bool,
 ) -> Result<Found, Error> {
-    let holdings = runtime.block_on(describe(transport, &catalog.sites));
+    let holdings = runtime.block_on(describe(transport, catalog.sites()));
     let holdings = holdings.map_err(OpenDatabaseError::Change)?;
-    let tables: Vec<_> = catalog.tables().map(|(id, schema)| (id, schema.clone())).collect();
+    let tables: Vec<_> = catalog.tables().map(|(id, table)| (id, table.schema().clone())).collect();
     let assembled = assemble(&tables, &holdings).map_err(OpenDatabaseError::Design)?;
     let Assembled { mut design, repairs, lost } = assembled;
     if !lost.is_empty() && !accept_loss {
         return Err(OpenDatabaseError::LostRows { tables: listed(&lost) }.into());
     }
-    for (table, backups) in catalog.backed() {
-        design.set_backups(table, backups).map_err(Box::new)?;
+    for (table, kept) in catalog.tables() {
+        design.set_backups(table, kept.backups()).map_err(Box::new)?;
     }
     let held = holdings.iter().flat_map(|(_, held)| held.iter().map(|holding| holding.table));
     let tables = tables.iter().map(|(table, _)| *table).chain(held);
-    let last_table = tables.map(|table| table.0).max().unwrap_or(0);
+    let last_table = tables.max().unwrap_or(TableId(0));
     Ok(Found { design, repairs, last_table, lost })
 }
 
@@ -226,10 +209,10 @@ fn listed(things: &[String]) -> String {
 /// What the sites hold.
 async fn describe(
     transport: &Embedded,
-    sites: &[SiteId],
+    sites: &SiteSet,
 ) -> Result<Vec<(SiteId, Vec<Holding>)>, Refusal> {
     let mut holdings = Vec::new();
-    for &site in sites {
+    for site in sites.iter() {
         let Answer::Holdings(held) = protocol::ask(transport, site, Step::Describe).await? else {
             unreachable!("a description was asked for")
         };
@@ -238,18 +221,18 @@ async fn describe(
     Ok(holdings)
 }
 
-/// Has a router hear of sites that fail, and of those that are back.
-fn hear_of_sites(runtime: &Runtime, router: &Arc<Router<Embedded>>) {
-    let (failing, returning) = (Arc::downgrade(router), Arc::downgrade(router));
+/// Has a conductor hear of sites that fail, and of those that are back.
+fn hear_of_sites(runtime: &Runtime, conductor: &Arc<Conductor<Embedded>>) {
+    let (failing, returning) = (Arc::downgrade(conductor), Arc::downgrade(conductor));
     // Both are set once, as this is the only database of the runtime.
     let _ = runtime.mailboxes.on_failure.set(Box::new(move |site| {
-        if let Some(router) = failing.upgrade() {
-            router.site_failed(site);
+        if let Some(conductor) = failing.upgrade() {
+            conductor.site_failed(site);
         }
     }));
     let _ = runtime.on_return.set(Box::new(move |site| {
-        if let Some(router) = returning.upgrade() {
-            router.site_returned(site);
+        if let Some(conductor) = returning.upgrade() {
+            conductor.site_returned(site);
         }
     }));
 }

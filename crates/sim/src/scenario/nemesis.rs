@@ -69,7 +69,7 @@ fn spawn_return(run: &Rc<Run>, site: SiteId) -> TaskId {
 }
 
 async fn readmit(run: &Run, site: SiteId) {
-    while run.cluster.router.readmit(site, |_| true).await.is_err() {
+    while run.cluster.conductor.readmit(site).await.is_err() {
         if run.world().site(site).is_none() {
             return; // It will restart once more.
         }
@@ -132,7 +132,7 @@ fn pass_by(run: &Rc<Run>, site: SiteId) -> TaskId {
     run.world().clone().spawn(format!("failover of {site}"), async move {
         let world = run.world();
         let told = |over: &FailedOver| world.note(format_args!("{over}"));
-        told(&run.cluster.router.pass_by(site, &told).await);
+        told(&run.cluster.conductor.pass_by(site, &told).await);
         check_let_go(&run, site);
     })
 }
@@ -140,7 +140,7 @@ fn pass_by(run: &Rc<Run>, site: SiteId) -> TaskId {
 /// While a site that was failed over is down, no reachable master may count a backup there, because
 /// commits would wait for it.
 fn check_let_go(run: &Run, site: SiteId) {
-    let (world, design) = (run.world(), run.cluster.router.design());
+    let (world, design) = (run.world(), run.cluster.conductor.design());
     if !world.is_given_up(site) {
         return; // It has restarted.
     }

@@ -15,9 +15,10 @@ const PARTITIONS_MAX: usize = 12;
 /// Starts the tasks of the router and the strategy, and the operators, if the run has any.
 pub(crate) fn start(run: &Rc<Run>) {
     let (tending, thinking) = (run.clone(), run.clone());
-    run.world()
-        .spawn("the router".into(), async move { tending.cluster.router.run_deferred().await });
-    let thinks = async move { thinking.cluster.router.plan().await };
+    run.world().spawn("the conductor".into(), async move {
+        tending.cluster.conductor.run_deferred().await
+    });
+    let thinks = async move { thinking.cluster.conductor.plan().await };
     run.world().spawn("the strategy".into(), thinks);
     if run.draw.change_every_ns == 0 {
         return;
@@ -38,14 +39,14 @@ async fn go(run: &Run) {
         }
         let Some(change) = draw(run) else { continue };
         world.doing(|| format!("asks for {change}"));
-        if run.cluster.router.change(change, "at random").await.is_ok() {
+        if run.cluster.conductor.change(change, "at random").await.is_ok() {
             run.changes.set(run.changes.get() + 1);
         }
     }
 }
 
 fn draw(run: &Run) -> Option<Change> {
-    let design = run.cluster.router.design();
+    let design = run.cluster.conductor.design();
     let possible = |change: &Change| design.validate(change).is_ok();
     (0..DRAWS_MAX).map(|_| draw_one(run, &design)).find(possible)
 }
@@ -70,13 +71,13 @@ fn draw_one(run: &Run, design: &Design) -> Change {
 
 /// The planted bug: a site is told to create partitions of keys that another site masters.
 async fn begin_a_second_master(run: &Run) {
-    let design = run.cluster.router.design();
+    let design = run.cluster.conductor.design();
     let at = Key::int(run.world().draw(0..run.draw.keys) as i64);
     let Some((range, placement)) = design.partition_of(TableId(1), &at) else { return };
     let others = design.sites().iter().filter(|site| !placement.holds(*site));
     for site in others {
         let step = Step::Create(TableId(1), vec![range.clone()]);
         // A site that holds a part of them already refuses.
-        let _ = run.cluster.router.transport().step(site, step).await;
+        let _ = run.cluster.conductor.transport().step(site, step).await;
     }
 }

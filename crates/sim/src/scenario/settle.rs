@@ -52,7 +52,7 @@ pub(crate) fn finish(run: &Rc<Run>) -> Result<(), String> {
     let world = run.world();
     world.note(format_args!("heal"));
     run.stopping.set(true);
-    run.cluster.router.close();
+    run.cluster.conductor.close();
     world.set_manners(Manners::orderly());
     world.let_all_go();
     world.heal_nodes();

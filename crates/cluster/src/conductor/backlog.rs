@@ -67,6 +67,11 @@ impl<T> Backlog<T> {
         self.queue.lock().items.iter().cloned().collect()
     }
 
+    /// True once it is closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.queue.lock().closed
+    }
+
     /// Nothing more is done.
     pub(crate) fn close(&self) {
         self.queue.lock().closed = true;

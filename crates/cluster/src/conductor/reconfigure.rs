@@ -1,9 +1,9 @@
-//! Reconfigurations: the router makes the changes of plans that operators ask for, one after the other.
+//! Reconfigurations: the conductor makes the changes of plans that operators ask for, one after the other.
 //!
 //! What becomes of a plan, whatever happens to it, is told by the state machine ([`crate::reconfiguration`]). Here are
 //! its hands, and the list of all that there were.
 
-use super::Router;
+use super::Conductor;
 use crate::error::Error;
 use crate::reconfiguration::{Control, Reconfiguration};
 use crate::transport::Transport;
@@ -91,7 +91,7 @@ impl Reconfigurations {
     }
 }
 
-impl<T: Transport> Router<T> {
+impl<T: Transport> Conductor<T> {
     /// Begins to carry out a plan, after trying it on the design as it is. Gives its number.
     ///
     /// # Errors
@@ -137,7 +137,7 @@ impl<T: Transport> Router<T> {
     /// Begins another reconfiguration that takes back what one has done. Gives its number.
     ///
     /// # Errors
-    /// As [`Router::reconfigure`]: the design may have gone on since.
+    /// As [`Conductor::reconfigure`]: the design may have gone on since.
     pub fn reverse_reconfiguration(&self, number: u64) -> Result<u64, Error> {
         let plan = self.reconfigurations.list.lock().get(number)?.reverse();
         self.reconfigure(plan.map_err(Error::Reconfiguration)?)
@@ -148,7 +148,7 @@ impl<T: Transport> Router<T> {
         self.reconfigurations.list.lock().all.clone()
     }
 
-    /// Makes the changes of reconfigurations until the router is [closed](Router::close). To be run beside the
+    /// Makes the changes of reconfigurations until the conductor is [closed](Conductor::close). To be run beside the
     /// transactions.
     pub async fn run_reconfigurations(&self) {
         while let Some((number, step)) = self.reconfigurations.next().await {

@@ -43,9 +43,11 @@
 //!
 //! Tables without backups wait for the site: what was acknowledged may be nowhere else.
 
-use super::Router;
-use super::failover::{AT_ONCE, FailedOver, Place, Surveyed, places, ranges};
-use crate::reservation::Reservation;
+use super::evacuation::FailedOver;
+use super::promotion::{Surveyed, promote};
+use super::state::Towards;
+use super::{AT_ONCE, Place, places, ranges};
+use crate::conductor::{Conductor, Reservation};
 use crate::transport::Transport;
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
@@ -53,7 +55,6 @@ use futures_util::stream::iter;
 use isomer_design::{Change, Design, Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
 use isomer_log::LogError;
 use isomer_site::{Answer, Fenced, Holding, Lost, Step, TakeOver, TxnId, take_over};
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 
@@ -61,156 +62,92 @@ use std::pin::pin;
 /// survey of each partition.
 type Survey = (BTreeMap<SiteId, Lost>, BTreeMap<SiteId, TakeOver>, Vec<(Place, Surveyed)>);
 
-/// What is under way with a site: each of these undoes what the other does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Towards {
-    /// Others take over from it.
-    Gone,
-    /// It is readmitted.
-    Back,
+/// Taking over from a site that is gone. See the [module documentation](self).
+pub(super) struct Takeover<'c, T> {
+    pub(super) conductor: &'c Conductor<T>,
+    pub(super) site: SiteId,
+    /// Why, for those who look at changes.
+    pub(super) reason: &'c str,
 }
 
-/// What the router keeps of a site that is replaced, until it is readmitted.
-#[derive(Clone, Default, Debug)]
-pub(super) struct Replaced {
-    /// How many of its partitions others have taken over.
-    pub(super) moved: usize,
-    /// The transactions that it had decided to commit, if its tail tells: a site that was down as
-    /// well may be in doubt of one, and all others that it had coordinated were aborted.
-    pub(super) decided: Option<BTreeMap<TxnId, Time>>,
-}
-
-/// The sites that something is under way with.
-pub(super) type InTransit = Mutex<BTreeMap<SiteId, Towards>>;
-
-/// No other task takes over from these sites, or readmits them, before this is dropped.
-pub(super) struct Transit<'r> {
-    in_transit: &'r InTransit,
-    sites: SiteSet,
-}
-
-impl Drop for Transit<'_> {
-    fn drop(&mut self) {
-        self.in_transit.lock().retain(|site, _| !self.sites.contains(*site));
-    }
-}
-
-/// The sites of which others are about to be told whether to hear them.
-pub(super) type SaidOf = Mutex<Vec<SiteId>>;
-
-/// See [`Router::say_of`].
-pub(super) struct Saying<'r> {
-    said_of: &'r SaidOf,
-    of: SiteId,
-}
-
-impl Drop for Saying<'_> {
-    fn drop(&mut self) {
-        let mut said_of = self.said_of.lock();
-        let at = said_of.iter().position(|other| *other == self.of);
-        at.map(|at| said_of.swap_remove(at));
-    }
-}
-
-impl<T: Transport> Router<T> {
-    pub(super) fn has_backups(&self, table: TableId) -> bool {
-        self.design().table(table).is_ok_and(|table| table.backups().count > 0)
-    }
-
-    /// A site that is gone counts as given up until it is readmitted; whether or not others can take over from it.
-    pub(super) fn give_up(&self, site: SiteId) {
-        if self.transport.failure(site).is_some() {
-            self.given_up.lock().entry(site).or_default();
-        }
-    }
-
-    fn has_any_backups(&self) -> bool {
-        self.design().tables().any(|(_, table)| table.backups().count > 0)
-    }
-
-    /// Lets others take over from a site that is gone. If they cannot, it is tried again until they can, or the site is
-    /// back; `told` is told why, whenever that is something else.
-    pub(super) async fn take_over_from(
-        &self,
-        site: SiteId,
-        reason: &str,
-        told: &impl Fn(&FailedOver),
-    ) -> FailedOver {
+impl<T: Transport> Takeover<'_, T> {
+    /// Lets others take over. If they cannot, it is tried again until they can, or the site is back;
+    /// `told` is told why, whenever the reason is another.
+    pub(super) async fn run(&self, told: &impl Fn(&FailedOver)) -> FailedOver {
+        let Takeover { conductor, site, .. } = *self;
         let mut said = Vec::new();
         loop {
             // Until it is readmitted, what it holds would be in the way of new copies. It may have been already.
-            self.give_up(site);
-            match self.try_to_take_over(site, reason).await {
-                Err(over) if self.transport.failure(site).is_none() => return over,
+            conductor.give_up(site);
+            match self.attempt().await {
+                Err(over) if conductor.transport.failure(site).is_none() => return over,
                 Err(over) if over.unavailable != said => {
                     told(&over);
                     said = over.unavailable;
                 }
                 Err(_) => {}
-                Ok(over) if !self.may_master(site) => return over,
+                Ok(over) if !self.may_master() => return over,
                 Ok(_) => {}
             }
-            self.transport.retry(site).await;
+            conductor.transport.retry(site).await;
         }
     }
 
-    /// True if a site masters something that has backups, or a mastership is on its way there.
-    fn may_master(&self, site: SiteId) -> bool {
+    /// True if the site masters something that has backups, or a mastership is on its way there.
+    fn may_master(&self) -> bool {
+        let Takeover { conductor, site, .. } = *self;
         let is_on_its_way =
             |change: &Change| matches!(change, Change::Remaster { to, .. } if *to == site);
-        let mut places = mastered_by(&self.design(), &SiteSet::of(site)).into_iter();
-        self.jobs.any(is_on_its_way) || places.any(|(table, _)| self.has_backups(table))
+        let mut places = mastered_by(&conductor.design(), &SiteSet::of(site)).into_iter();
+        conductor.jobs.any(is_on_its_way) || places.any(|(table, _)| conductor.has_backups(table))
     }
 
-    /// Takes over from a site together with all others that are gone and from which no site has
+    /// Takes over from the site together with all others that are gone and from which no site has
     /// taken over yet: of what they were about to commit together only all of their tails tell.
-    async fn try_to_take_over(&self, site: SiteId, reason: &str) -> Result<FailedOver, FailedOver> {
-        let lost = self.lost_with(site);
-        let transit = self.begin_transit(&lost, Towards::Gone);
-        if transit.is_none() || self.transport.failure(site).is_none() {
-            return Err(self.failed_over(site, 0, BTreeMap::new()));
+    async fn attempt(&self) -> Result<FailedOver, FailedOver> {
+        let lost = self.lost();
+        let transit = self.conductor.membership.begin(&lost, Towards::Gone);
+        if transit.is_none() || self.conductor.transport.failure(self.site).is_none() {
+            return Err(self.failed_over(0, &BTreeMap::new()));
         }
         for site in lost.iter() {
-            self.nothing_said_of(site).await;
+            self.conductor.nothing_said_of(site).await;
         }
         // A transaction that waits for one of them would keep its reservations for ever.
         for other in self.reachable() {
             for site in lost.iter() {
-                let _ = self.transport.step(other, Step::Fence(site)).await;
+                let _ = self.conductor.transport.step(other, Step::Fence(site)).await;
             }
         }
-        let done = self.take_over_fenced(site, &lost, reason).await;
+        let done = self.take_over_fenced(&lost).await;
         // One may be back before others can take over.
-        let heard: Vec<SiteId> = lost.iter().filter(|site| !self.is_replaced(*site)).collect();
+        let is_replaced = |site: &SiteId| self.conductor.membership.is_replaced(*site);
+        let heard: Vec<SiteId> = lost.iter().filter(|site| !is_replaced(site)).collect();
         for other in self.reachable() {
             for site in &heard {
-                let _ = self.transport.step(other, Step::Admit(*site)).await;
+                let _ = self.conductor.transport.step(other, Step::Admit(*site)).await;
             }
         }
         done
     }
 
-    /// A site that is down, and all others that are down and not replaced yet.
-    fn lost_with(&self, site: SiteId) -> SiteSet {
+    /// The site, and all others that are down and not replaced yet.
+    fn lost(&self) -> SiteSet {
         let is_gone = |other: &SiteId| {
-            matches!(self.transport.failure(*other), Some(LogError::Gone { .. }))
-                && !self.is_replaced(*other)
+            matches!(self.conductor.transport.failure(*other), Some(LogError::Gone { .. }))
+                && !self.conductor.membership.is_replaced(*other)
         };
-        let sites = self.design().sites().clone();
-        sites.iter().filter(is_gone).chain([site]).collect()
+        let sites = self.conductor.design().sites().clone();
+        sites.iter().filter(is_gone).chain([self.site]).collect()
     }
 
-    async fn take_over_fenced(
-        &self,
-        site: SiteId,
-        lost: &SiteSet,
-        reason: &str,
-    ) -> Result<FailedOver, FailedOver> {
+    async fn take_over_fenced(&self, lost: &SiteSet) -> Result<FailedOver, FailedOver> {
+        let Takeover { conductor, site, reason } = *self;
         let Some((_reserved, places)) = self.reserve_places(lost).await else {
-            return Err(self.failed_over(site, 0, BTreeMap::new()));
+            return Err(self.failed_over(0, &BTreeMap::new()));
         };
         let (backed, others): (Vec<&Place>, Vec<&Place>) =
-            places.iter().partition(|(table, _)| self.has_backups(*table));
+            places.iter().partition(|(table, _)| self.conductor.has_backups(*table));
         // Of each of the others a task of its own tells.
         let is_told = |place: &&&Place| {
             let master = self.master_at(place).filter(|master| lost.contains(*master));
@@ -227,40 +164,44 @@ impl<T: Transport> Router<T> {
                     *moved.entry(master.unwrap_or(site)).or_default() += 1;
                 }
                 let promotions = surveys.iter().map(|(place, survey)| async move {
-                    while self.promote(place, survey, reason).await.is_err() {
-                        self.transport.retry(survey.candidates[0]).await;
+                    while promote(conductor, place, survey, reason).await.is_err() {
+                        self.conductor.transport.retry(survey.candidates[0]).await;
                     }
                 });
                 iter(promotions).buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
                 for (lost, found) in &found {
                     self.end_in_doubt(*lost, &known[lost], found).await;
                 }
-                let mut given_up = self.given_up.lock();
                 for (lost, found) in found {
-                    let all = given_up.entry(lost).or_default().get_or_insert_default();
-                    all.moved += moved.get(&lost).unwrap_or(&0);
-                    if found.end.is_some() {
-                        all.decided.get_or_insert_default().extend(found.decided);
-                    }
-                    self.transport.set_taken_over(lost, found.end);
+                    let moved = moved.get(&lost).copied().unwrap_or(0);
+                    let decided = found.end.is_some().then_some(found.decided);
+                    conductor.membership.replace(lost, moved, decided);
+                    conductor.transport.set_taken_over(lost, found.end);
                 }
-                let moved = given_up.get(&site).and_then(Option::as_ref).map_or(0, |it| it.moved);
-                drop(given_up);
-                Ok(self.failed_over(site, moved, left))
+                let moved = conductor.membership.replaced(site).map_or(0, |it| it.moved);
+                Ok(self.failed_over(moved, &left))
             }
             // Others may still lack what it has released.
             Err(_) if backed.is_empty() && !self.has_any_backups() => {
-                Ok(self.failed_over(site, 0, left))
+                Ok(self.failed_over(0, &left))
             }
             Err(why) => {
                 left.extend(backed.iter().filter(is_told).map(|place| (*place, why.clone())));
-                Err(self.failed_over(site, 0, left))
+                Err(self.failed_over(0, &left))
             }
         }
     }
 
+    fn failed_over(&self, moved: usize, left: &BTreeMap<&Place, String>) -> FailedOver {
+        FailedOver::of(&self.conductor.design(), self.site, moved, left)
+    }
+
+    fn has_any_backups(&self) -> bool {
+        self.conductor.design().tables().any(|(_, table)| table.backups().count > 0)
+    }
+
     fn master_at(&self, (table, start): &Place) -> Option<SiteId> {
-        self.placement(*table, start).map(|placement| placement.master)
+        self.conductor.placement(*table, start).map(|placement| placement.master)
     }
 
     /// Reserves what sites that are gone master, and what no site masters as one of them has
@@ -273,7 +214,7 @@ impl<T: Transport> Router<T> {
                 found.extend(unacquired.iter().cloned());
                 found
             };
-            let reserved = self.reserve(|design| ranges(design, &of_sites(design)));
+            let reserved = self.conductor.reserve(|design| ranges(design, &of_sites(design)));
             // Once it is back, what is under way there may wait for those who do not hear it.
             let Either::Left((reserved, _)) =
                 select(pin!(reserved), pin!(self.is_any_back(lost))).await
@@ -286,7 +227,7 @@ impl<T: Transport> Router<T> {
                 return None;
             }
             if now.iter().all(|place| unacquired.contains(place)) {
-                let mut places = mastered_by(&self.design(), lost);
+                let mut places = mastered_by(&self.conductor.design(), lost);
                 places.extend(now);
                 return Some((reserved, places));
             }
@@ -295,50 +236,22 @@ impl<T: Transport> Router<T> {
     }
 
     fn is_any_there(&self, lost: &SiteSet) -> bool {
-        lost.iter().any(|site| self.transport.failure(site).is_none())
+        lost.iter().any(|site| self.conductor.transport.failure(site).is_none())
     }
 
     /// Ready when one of these sites is not given up any more.
     async fn is_any_back(&self, lost: &SiteSet) {
         while !self.is_any_there(lost) {
-            self.transport.retry(lost.first().expect("a site is gone")).await;
+            self.conductor.transport.retry(lost.first().expect("a site is gone")).await;
         }
-    }
-
-    /// Begins to take over from sites or to readmit one; `None` while one of these is under way
-    /// with any of them.
-    pub(super) fn begin_transit(&self, sites: &SiteSet, towards: Towards) -> Option<Transit<'_>> {
-        let mut in_transit = self.in_transit.lock();
-        if sites.iter().any(|site| in_transit.contains_key(&site)) {
-            return None;
-        }
-        in_transit.extend(sites.iter().map(|site| (site, towards)));
-        Some(Transit { in_transit: &self.in_transit, sites: sites.clone() })
-    }
-
-    /// A site is about to be told whether to hear another one, until this is dropped.
-    pub(super) fn say_of(&self, other: SiteId) -> Saying<'_> {
-        self.said_of.lock().push(other);
-        Saying { said_of: &self.said_of, of: other }
-    }
-
-    /// Ready when nobody is about to be told whether to hear a site: what arrives late would undo what is said now.
-    pub(super) async fn nothing_said_of(&self, site: SiteId) {
-        while self.said_of.lock().contains(&site) {
-            self.transport.retry(site).await;
-        }
-    }
-
-    /// True while others take over from a site.
-    pub(super) fn is_taken_over(&self, site: SiteId) -> bool {
-        self.in_transit.lock().get(&site) == Some(&Towards::Gone)
     }
 
     /// The sites that can be asked.
     fn reachable(&self) -> Vec<SiteId> {
-        let design = self.design();
+        let design = self.conductor.design();
         let can_be = |site: &SiteId| {
-            self.transport.failure(*site).is_none() && self.check_site(*site).is_ok()
+            self.conductor.transport.failure(*site).is_none()
+                && self.conductor.check_site(*site).is_ok()
         };
         design.sites().iter().filter(can_be).collect()
     }
@@ -350,11 +263,11 @@ impl<T: Transport> Router<T> {
         let mut known: BTreeMap<SiteId, Lost> = BTreeMap::new();
         let others = self.reachable();
         for site in lost.iter() {
-            let mut places = mastered_by(&self.design(), &SiteSet::of(site)).into_iter();
+            let mut places = mastered_by(&self.conductor.design(), &SiteSet::of(site)).into_iter();
             let of = known.entry(site).or_default();
-            of.is_kept = places.any(|(table, _)| self.has_backups(table));
+            of.is_kept = places.any(|(table, _)| self.conductor.has_backups(table));
             for other in &others {
-                match self.transport.step(*other, Step::Fence(site)).await {
+                match self.conductor.transport.step(*other, Step::Fence(site)).await {
                     Ok(Answer::Fenced(fenced)) => drop(of.known.insert(*other, *fenced)),
                     Ok(_) => unreachable!("what is known of a site was asked for"),
                     Err(refusal) => return Err(refusal.to_string()),
@@ -372,7 +285,11 @@ impl<T: Transport> Router<T> {
         for (site, found) in &found {
             for other in &others {
                 let frames = Step::TakeFrames(*site, found.frames.clone());
-                self.transport.step(*other, frames).await.map_err(|refusal| refusal.to_string())?;
+                self.conductor
+                    .transport
+                    .step(*other, frames)
+                    .await
+                    .map_err(|refusal| refusal.to_string())?;
             }
         }
         let places = self.reshape(places, &others).await?;
@@ -386,13 +303,11 @@ impl<T: Transport> Router<T> {
 
     /// Enters splits and merges that the site had made without being able to say so. Gives the partitions as they are.
     async fn reshape(&self, places: &[&Place], others: &[SiteId]) -> Result<Vec<Place>, String> {
-        let ranges = ranges(&self.design(), places.iter().copied());
+        let ranges = ranges(&self.conductor.design(), places.iter().copied());
         let mut starts: BTreeMap<&(TableId, KeyRange), BTreeSet<Key>> = BTreeMap::new();
         for other in others {
-            let described = self.transport.step(*other, Step::Describe).await;
-            let Answer::Holdings(held) = described.map_err(|refusal| refusal.to_string())? else {
-                unreachable!("a description was asked for")
-            };
+            let described = self.conductor.describe(*other).await;
+            let held = described.map_err(|refusal| refusal.to_string())?;
             for range in &ranges {
                 let is_of = |h: &&Holding| h.table == range.0 && h.range.overlaps(&range.1);
                 let of = held.iter().filter(is_of).map(|holding| holding.range.start.clone());
@@ -415,13 +330,13 @@ impl<T: Transport> Router<T> {
             let (table, range) = (place.0, &place.1);
             if !found.contains(&range.start) {
                 let merge = Change::Merge { table, at: range.start.clone() };
-                self.enter(&merge).map_err(|error| error.to_string())?;
+                self.conductor.enter(&merge).map_err(|error| error.to_string())?;
                 continue;
             }
             for at in found.iter().filter(|start| range.contains(start)).cloned() {
                 if at != range.start {
                     let split = Change::Split { table, at: at.clone() };
-                    self.enter(&split).map_err(|error| error.to_string())?;
+                    self.conductor.enter(&split).map_err(|error| error.to_string())?;
                 }
                 now.push((table, at));
             }
@@ -432,8 +347,10 @@ impl<T: Transport> Router<T> {
     /// Whoever is away as well may have acknowledged what nobody else knows of, or be in doubt of what nobody could tell it
     /// any more; unless others have taken over from it before.
     fn check_others(&self, lost: &SiteSet) -> Result<(), String> {
-        let (design, reachable) = (self.design(), self.reachable());
-        let is_needed = |other: &SiteId| !lost.contains(*other) && !self.is_replaced(*other);
+        let (design, reachable) = (self.conductor.design(), self.reachable());
+        let is_needed = |other: &SiteId| {
+            !lost.contains(*other) && !self.conductor.membership.is_replaced(*other)
+        };
         match design.sites().iter().filter(is_needed).find(|other| !reachable.contains(other)) {
             Some(other) => Err(format!("{other} cannot be reached either")),
             None => Ok(()),
@@ -448,12 +365,12 @@ impl<T: Transport> Router<T> {
         (known, found): (&BTreeMap<SiteId, Lost>, &BTreeMap<SiteId, TakeOver>),
     ) -> Result<Surveyed, String> {
         let (table, start) = place;
-        let design = self.design();
+        let design = self.conductor.design();
         let (_, placement) = design.partition_of(*table, start).ok_or("it is gone")?;
         let mut candidates = Vec::new();
         for other in others.iter().filter(|other| placement.holds(**other)) {
             let step = Step::Standing(*table, start.clone());
-            match self.transport.step(*other, step).await {
+            match self.conductor.transport.step(*other, step).await {
                 Ok(Answer::Standing(standing)) if standing.version > 0 => {
                     candidates.push((standing.version, *other));
                 }
@@ -495,16 +412,13 @@ impl<T: Transport> Router<T> {
     async fn unacquired(&self, lost: &SiteSet) -> Option<Vec<Place>> {
         let mut found = Vec::new();
         for other in self.reachable() {
-            let described = self.transport.step(other, Step::Describe).await.ok()?;
-            let Answer::Holdings(held) = described else {
-                unreachable!("a description was asked for")
-            };
-            let design = self.design();
+            let held = self.conductor.describe(other).await.ok()?;
+            let design = self.conductor.design();
             let is_unacquired = |holding: &Holding| {
                 let placed = design.partition_of(holding.table, &holding.range.start);
                 let is_master = placed.is_some_and(|(_, placement)| placement.master == other);
                 let is_of_lost = holding.source.is_some_and(|source| lost.contains(source));
-                is_master && is_of_lost && self.has_backups(holding.table)
+                is_master && is_of_lost && self.conductor.has_backups(holding.table)
             };
             let held = held.into_iter().filter(is_unacquired);
             found.extend(held.map(|holding| (holding.table, holding.range.start)));
@@ -520,12 +434,12 @@ impl<T: Transport> Router<T> {
             let outcomes: Vec<(TxnId, Option<Time>)> =
                 fenced.in_doubt.iter().map(outcome).collect();
             for step in [Step::EndInDoubt(outcomes), Step::Replaced(site)] {
-                while self.transport.step(other, step.clone()).await.is_err() {
-                    if self.transport.failure(other).is_some() {
+                while self.conductor.transport.step(other, step.clone()).await.is_err() {
+                    if self.conductor.transport.failure(other).is_some() {
                         // It asks the site itself once both are back, and waits until then.
                         break;
                     }
-                    self.transport.retry(other).await;
+                    self.conductor.transport.retry(other).await;
                 }
             }
         }

@@ -20,8 +20,7 @@
 //! **A site that is given up.** A site whose process [is gone](isomer_log::LogError::Gone) may have made its step, and nobody
 //! can be asked. So a release is final: the site that it names is the master by the design, whether it has acquired
 //! or not. It does when it is readmitted, unless others have taken over from it by then. If it is the one that has released
-//! that goes, the new master is promoted if it has not heard of the release ([`Router`](crate::Router), `takeover` and
-//! `readmission`).
+//! that goes, the new master is promoted if it has not heard of the release ([`super::membership`]).
 
 use crate::transport::Transport;
 use futures_util::future::{Either, select};
@@ -121,7 +120,7 @@ async fn add_replica<T: Transport>(
     passing_by(transport, master, Step::Unfollow(table, start.clone(), site)).await?;
     if is_in_the_way {
         // An older copy is there, which follows somebody else. It goes when that one is back, as it may have what nobody else
-        // has ([`Router`](crate::Router), `readmission`).
+        // has ([`super::membership`]).
         return Err(refusal);
     }
     let end = match transport.failure(master) {

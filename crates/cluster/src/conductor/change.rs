@@ -2,23 +2,22 @@
 //!
 //! ```text
 //!   reserved ─▶ validated ─▶ steps at the sites ([`protocol`]) ─▶ routing table swapped ─▶ told
-//!                 job: under way, for whoever asks
+//!                            a job: under way, for operators
 //! ```
 
-use super::Router;
-use super::readmission::sites_of;
+use super::definitions::definitions;
+use super::event::ChangeEvent;
+use super::protocol::{self, Made};
+use super::{Conductor, Deferred};
 use crate::error::Error;
-use crate::event::ChangeEvent;
-use crate::protocol::{self, Made};
 use crate::transport::Transport;
 use futures_util::future::join_all;
-use isomer_design::{Change, Design, KeyRange, Plan, Schema, Step, TableId, Time};
+use isomer_design::{Change, Design, KeyRange, Plan, SiteId, Step, TableId, Time};
 use isomer_log::LogError;
 use isomer_site::Refusal;
 use isomer_strategy::Changed;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// A change that is being made, or waits until it is.
 #[derive(Clone, PartialEq, Debug)]
@@ -64,8 +63,8 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-impl<T: Transport> Router<T> {
-    /// Makes a change of the design, once nobody else changes or relies on what it touches.
+impl<T: Transport> Conductor<T> {
+    /// Makes a change of the design, once no other task changes or relies on what it touches.
     ///
     /// # Errors
     /// [`Error::Invalid`] and [`Error::Change`]; the old design is in force then.
@@ -84,57 +83,19 @@ impl<T: Transport> Router<T> {
         self.carry_out_plan(plan).await
     }
 
-    /// Enters a table that the sites have begun to hold.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] if the design cannot take it.
-    pub fn enter_table(
-        &self,
-        id: TableId,
-        schema: Arc<Schema>,
-        partitions: Vec<(isomer_design::Key, isomer_design::Placement)>,
-    ) -> Result<(), Error> {
-        let mut design = self.design.lock();
-        design.create_table(id, schema, partitions).map_err(Box::new)?;
-        self.table.store(Arc::new(self.table.load().with_table(&design, id)));
-        Ok(())
-    }
-
-    /// Takes a table out of the design, once nobody relies on its partitions, and lets the sites forget
-    /// it.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] if there is no such table.
-    pub async fn drop_table(&self, id: TableId) -> Result<(), Error> {
-        let everything = |design: &Design| -> Vec<(TableId, KeyRange)> {
-            design.partitions_in(id, &KeyRange::all()).map(|(range, _)| (id, range)).collect()
-        };
-        let _reserved = self.reserve(everything).await;
-        let sites = {
-            let mut design = self.design.lock();
-            design.drop_table(id).map_err(Box::new)?;
-            self.table.store(Arc::new(self.table.load().without_table(id)));
-            design.sites().clone()
-        };
-        // A site that cannot be reached forgets when it comes back.
-        for site in sites.iter().filter(|site| self.check_site(*site).is_ok()) {
-            // A site that cannot write its log says so to everyone; it forgets at the next start.
-            let _ = protocol::ask(&self.transport, site, isomer_site::Step::Forget(id)).await;
-        }
-        Ok(())
-    }
-
-    /// The changes that are being made, and those that wait until [`Router::run_deferred`] gets to them.
+    /// The changes that are being made, and those that wait until [`Conductor::run_deferred`] gets to them.
     pub fn jobs(&self) -> Vec<Job> {
         let mut jobs = self.jobs.under_way.lock().clone();
-        for step in self.backlog.waiting().into_iter().flat_map(|plan| plan.steps) {
-            jobs.push(Job { change: step.change, reason: step.reason, begun: None });
+        for waiting in self.deferred.waiting() {
+            let Deferred::Plan(plan) = waiting else { continue };
+            let waits = |step: Step| Job { change: step.change, reason: step.reason, begun: None };
+            jobs.extend(plan.steps.into_iter().map(waits));
         }
         jobs
     }
 
     /// Carries out a plan whose partitions are reserved; what follows a stage that failed is left.
-    pub(super) async fn carry_out_plan(&self, plan: &Plan) -> Result<Vec<ChangeEvent>, Error> {
+    pub(crate) async fn carry_out_plan(&self, plan: &Plan) -> Result<Vec<ChangeEvent>, Error> {
         let mut events = Vec::new();
         let mut stages = stages(&self.design(), plan).into_iter();
         while let Some(chains) = stages.next() {
@@ -150,45 +111,25 @@ impl<T: Transport> Router<T> {
         Ok(events)
     }
 
-    /// Carries out a plan that nobody waits for: each partition is reserved for its own changes only. What
-    /// fails there stops what should follow there, and nothing else.
-    pub(super) async fn carry_out_deferred(&self, plan: &Plan) {
-        if plan.changes().any(Change::is_of_sites) {
-            self.defer_to_embedder(plan);
-            return;
-        }
+    /// Carries out a plan that no transaction waits for: each partition is reserved for its own changes
+    /// only. What fails there stops what should follow there, and nothing else. Gives the number of
+    /// changes that were made.
+    pub(super) async fn carry_out_deferred(&self, plan: &Plan) -> usize {
         let tables = plan.changes().filter_map(Change::table).collect();
         if let Some(number) = self.reconfigurations.holder(&tables) {
             self.leave(plan.changes(), &format!("reconfiguration {number} holds a table of it"));
-            return;
+            return 0;
         }
+        let mut made = 0;
         for chains in stages(&self.design(), plan) {
             let chains = chains.into_iter().map(|chain| async move {
                 let _reserved = self.reserve(|design| touched_by(design, &chain)).await;
-                // A step that the design has overtaken is nobody's fault: the strategy has heard of it.
-                drop(self.carry_out_chain(chain).await);
+                // The strategy has heard of a step that the design has overtaken.
+                self.carry_out_chain(chain).await.map_or(0, |events| events.len())
             });
-            join_all(chains).await;
+            made += join_all(chains).await.into_iter().sum::<usize>();
         }
-    }
-
-    /// A site comes and goes with its log, which is for whoever embeds the router.
-    fn defer_to_embedder(&self, plan: &Plan) {
-        for Step { change, reason, .. } in &plan.steps {
-            let is_left = match change.is_of_sites() {
-                true => self.of_sites.add((change.clone(), reason.clone())).is_err(),
-                false => true,
-            };
-            if is_left {
-                let why = "sites are added and removed by plans of their own, a few at a time";
-                self.leave(std::iter::once(change), why);
-            }
-        }
-    }
-
-    /// The next site that the strategy wants to be added or removed, and why; `None` once the router is closed.
-    pub(crate) async fn next_of_sites(&self) -> Option<(Change, String)> {
-        self.of_sites.next().await
+        made
     }
 
     async fn carry_out_chain(&self, chain: Vec<&Step>) -> Result<Vec<ChangeEvent>, Error> {
@@ -204,8 +145,8 @@ impl<T: Transport> Router<T> {
         Ok(events)
     }
 
-    /// Tells the strategy of changes that it asked for, and that nobody will make.
-    pub(crate) fn leave<'c>(&self, changes: impl Iterator<Item = &'c Change>, why: &str) {
+    /// Tells the strategy of changes that it asked for, and that will not be made.
+    pub(super) fn leave<'c>(&self, changes: impl Iterator<Item = &'c Change>, why: &str) {
         let now = self.transport.now();
         for change in changes {
             let took_ns = Err(why.to_owned());
@@ -213,7 +154,7 @@ impl<T: Transport> Router<T> {
         }
     }
 
-    /// Carries out a change whose partitions are reserved, and tells everyone who wants to know.
+    /// Carries out a change whose partitions are reserved, and tells the strategy and the watchers.
     async fn carry_out(&self, change: Change, reason: &str) -> Result<ChangeEvent, Error> {
         let begun = self.transport.now();
         let job = Job { change: change.clone(), reason: reason.to_owned(), begun: Some(begun) };
@@ -244,7 +185,7 @@ impl<T: Transport> Router<T> {
         event
     }
 
-    /// Tells everyone of a change that nobody has asked for.
+    /// Tells the strategy and the watchers of a change that no task has asked for.
     pub(super) fn tell_of(&self, change: Change, reason: &str, begun: Time, rows: usize) {
         let now = self.transport.now();
         let took_ns = now.0.saturating_sub(begun.0);
@@ -256,6 +197,11 @@ impl<T: Transport> Router<T> {
     async fn make(&self, change: &Change) -> Result<usize, Error> {
         let before = self.design();
         before.validate(change).map_err(Box::new)?;
+        match *change {
+            Change::AddSite { site } => return self.add_site(site).await.map(|()| 0),
+            Change::RemoveSite { site } => return self.remove_site(site).await.map(|()| 0),
+            _ => {}
+        }
         self.check_reached(&before, change)?;
         self.check_given_up(&before, change)?;
         self.check_backups(change)?;
@@ -299,14 +245,6 @@ impl<T: Transport> Router<T> {
             }
         }
     }
-
-    pub(super) fn enter(&self, change: &Change) -> Result<(), Error> {
-        let mut design = self.design.lock();
-        design.apply(change).map_err(Box::new)?;
-        let table = self.table.load().after(&design, change);
-        self.table.store(Arc::new(table));
-        Ok(())
-    }
 }
 
 /// The partitions that steps touch, as the design is.
@@ -332,7 +270,7 @@ fn touched(design: &Design, change: &Change) -> Vec<(TableId, KeyRange)> {
         Change::AddReplica { table, start, .. }
         | Change::RemoveReplica { table, start, .. }
         | Change::Remaster { table, start, .. } => at(table, start).into_iter().collect(),
-        Change::AddSite { .. } | Change::RemoveSite { .. } => Vec::new(),
+        Change::AddSite { .. } | Change::RemoveSite { .. } => vec![definitions()],
     }
 }
 
@@ -359,4 +297,17 @@ fn stages<'p>(design: &Design, plan: &'p Plan) -> Vec<Vec<Vec<&'p Step>>> {
         chains.into_values().collect()
     });
     stages.collect()
+}
+
+/// The sites that take steps of a change: the master, and another one.
+pub(crate) fn sites_of(design: &Design, change: &Change) -> (Option<SiteId>, Option<SiteId>) {
+    let (table, key, target) = match change {
+        Change::Split { table, at } | Change::Merge { table, at } => (*table, at, None),
+        Change::AddReplica { table, start, site }
+        | Change::RemoveReplica { table, start, site } => (*table, start, Some(*site)),
+        Change::Remaster { table, start, to } => (*table, start, Some(*to)),
+        Change::AddSite { .. } | Change::RemoveSite { .. } => return (None, None),
+    };
+    let master = design.partition_of(table, key).map(|(_, placement)| placement.master);
+    (master, target)
 }

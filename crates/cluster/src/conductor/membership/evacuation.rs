@@ -1,0 +1,261 @@
+//! Evacuation: passing by a site whose log has failed, or whose process is gone.
+//!
+//! ```text
+//!   s1 has failed ─▶ its copies of other masters' partitions: their masters let them go, until it has none
+//!                    its masterships: reserved together
+//!                      survey    how far is each partition durable, and where?
+//!                      decide    which sites may be promoted (isomer-site::failover has the rule)
+//!                      promote   ([`super::promotion`])
+//!                    what no site can take over stays with it, and is refused with its failure
+//! ```
+//!
+//! A site whose process is gone, and does not come back for some time, is passed by in the same way; but
+//! it cannot be asked how far its partitions are durable ([`super::takeover`]).
+//!
+//! From then on no transaction is placed there but one that needs what is only there, and no change
+//! targets it.
+//!
+//! A log that another process has opened has not failed: what its site masters is at that process,
+//! which goes on with it.
+
+use super::promotion::{Surveyed, promote};
+use super::takeover::Takeover;
+use super::{AT_ONCE, Place, places, ranges};
+use crate::conductor::Conductor;
+use crate::transport::Transport;
+use futures_util::StreamExt;
+use futures_util::future::join;
+use futures_util::stream::iter;
+use isomer_design::{Change, Design, Placement, SiteId, SiteSet, TableId, Version};
+use isomer_log::LogError;
+use isomer_site::{Answer, Standing, Step};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// What became of the partitions of a site whose log has failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FailedOver {
+    /// The site.
+    pub site: SiteId,
+    /// The number of its partitions that have another master now.
+    pub moved: usize,
+    /// Those that have none, and why.
+    pub unavailable: Vec<String>,
+}
+
+impl FailedOver {
+    /// What became of a site's partitions: `left` says why those that have no other master have none.
+    pub(super) fn of(
+        design: &Design,
+        site: SiteId,
+        moved: usize,
+        left: &BTreeMap<&Place, String>,
+    ) -> FailedOver {
+        let named = |((table, start), why): (&Place, &String)| match design.table(*table) {
+            Ok(found) => {
+                let schema = found.schema();
+                format!("{}[{}]: {why}", schema.name(), schema.format_key(start))
+            }
+            Err(_) => why.clone(),
+        };
+        let unavailable = left.iter().map(|(place, why)| named((*place, why))).collect();
+        FailedOver { site, moved, unavailable }
+    }
+}
+
+impl fmt::Display for FailedOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let FailedOver { site, moved, unavailable } = self;
+        write!(f, "site {site} is passed by: {moved} of its partitions have another master")?;
+        if let Some(first) = unavailable.first() {
+            let count = unavailable.len();
+            write!(f, "; {count} are unavailable until its log can be opened again: {first}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Passing by one site. See the [module documentation](self).
+pub(super) struct Evacuation<'c, T> {
+    conductor: &'c Conductor<T>,
+    site: SiteId,
+}
+
+impl<'c, T: Transport> Evacuation<'c, T> {
+    pub(super) fn of(conductor: &'c Conductor<T>, site: SiteId) -> Evacuation<'c, T> {
+        Evacuation { conductor, site }
+    }
+
+    /// Has others take over what the site masters, and let go of what it has copies of: at once, as a
+    /// partition may be locked by what is in doubt until others have taken over. While they cannot,
+    /// `told` is told why.
+    pub(super) async fn run(&self, told: &impl Fn(&FailedOver)) -> FailedOver {
+        let Evacuation { conductor, site } = *self;
+        let is_gone = matches!(conductor.transport.failure(site), Some(LogError::Gone { .. }));
+        let reason = match is_gone {
+            true => format!("{site} is gone"),
+            false => format!("the log of {site} has failed"),
+        };
+        // A replica that is no backup serves reads again when a site that is gone is back.
+        let is_let_go = |table| !is_gone || conductor.has_backups(table);
+        let copies = || self.let_go(&reason, is_let_go);
+        let taken_over = async {
+            let over = match is_gone {
+                true => Takeover { conductor, site, reason: &reason }.run(told).await,
+                false => self.take_over(&reason).await,
+            };
+            // Before all copies are let go, too: that may take long.
+            conductor.restore_backups();
+            over
+        };
+        let (_, over) = join(copies(), taken_over).await;
+        // It may have been back for a moment, so that its copies were kept, and gone again.
+        copies().await;
+        over
+    }
+
+    /// Lets others take over from the site, which can be asked how far its partitions are durable.
+    async fn take_over(&self, reason: &str) -> FailedOver {
+        let Evacuation { conductor, site } = *self;
+        let mastered = |design: &Design| places(design, |placement| placement.master == site);
+        let _reserved = conductor.reserve(|design| ranges(design, &mastered(design))).await;
+        let places = mastered(&conductor.design());
+        let surveys = places.iter().map(|place| async move { (place, self.survey(place).await) });
+        let surveys: BTreeMap<&Place, Result<Surveyed, String>> =
+            iter(surveys).buffer_unordered(AT_ONCE).collect().await;
+        let promotable = promotable(&surveys);
+        let promotions = promotable.into_iter().map(|place| {
+            let survey = &surveys[place];
+            async move {
+                let survey = survey.as_ref().expect("only what was surveyed can be promoted");
+                (place, promote(conductor, place, survey, reason).await)
+            }
+        });
+        let mut left: BTreeMap<&Place, String> = surveys
+            .iter()
+            .map(|(place, survey)| {
+                let alone = "it branches a transaction in doubt with one that has no other master";
+                (*place, survey.as_ref().err().cloned().unwrap_or_else(|| alone.to_owned()))
+            })
+            .collect();
+        let done: Vec<_> = iter(promotions).buffer_unordered(AT_ONCE).collect().await;
+        for (place, promoted) in done {
+            match promoted {
+                Ok(()) => drop(left.remove(place)),
+                Err(why) => drop(left.insert(place, why)),
+            }
+        }
+        FailedOver::of(&conductor.design(), site, places.len() - left.len(), &left)
+    }
+
+    /// Lets the copies go that the site has of what others master, also those that a change under way
+    /// brings, or splits from others: a commit to one of them waits for the site. Ready when there are
+    /// none but those whose masters cannot be asked either, or the site is back.
+    async fn let_go(&self, reason: &str, is_of: impl Fn(TableId) -> bool) {
+        let Evacuation { conductor, site } = *self;
+        let is_copy = |placement: &Placement| {
+            let master = placement.master;
+            placement.replicas.contains(site)
+                && conductor.transport.failure(master).is_none()
+                && conductor.check_site(master).is_ok()
+        };
+        let is_on_its_way =
+            |change: &Change| matches!(change, Change::AddReplica { site: to, .. } if *to == site);
+        while conductor.transport.failure(site).is_some() {
+            // In this order: what is made meanwhile is in the design.
+            let is_any_on_its_way = conductor.jobs.any(is_on_its_way);
+            let mut copies = places(&conductor.design(), is_copy);
+            copies.retain(|(table, _)| is_of(*table));
+            if copies.is_empty() && !is_any_on_its_way {
+                return;
+            }
+            let released = copies.into_iter().map(|(table, start)| {
+                let change = Change::RemoveReplica { table, start, site };
+                async move { conductor.change(change, reason).await.is_ok() }
+            });
+            let released: Vec<bool> = iter(released).buffer_unordered(AT_ONCE).collect().await;
+            if !released.contains(&true) {
+                conductor.transport.retry(site).await;
+            }
+        }
+    }
+
+    /// Asks all sites that hold a partition how far it is durable there.
+    async fn survey(&self, (table, start): &Place) -> Result<Surveyed, String> {
+        let transport = &self.conductor.transport;
+        let placement = self.conductor.placement(*table, start).ok_or("it is gone")?;
+        let mut found: Vec<(Version, SiteId)> = Vec::new();
+        let mut shared = Vec::new();
+        for site in placement.holders().iter() {
+            let step = Step::Standing(*table, start.clone());
+            match transport.step(site, step).await {
+                Ok(Answer::Standing(Standing { version, shared: with })) => {
+                    found.push((version, site));
+                    // What others have in doubt, their own logs will tell.
+                    shared.extend(with.into_iter().filter(|_| transport.failure(site).is_some()));
+                }
+                Ok(_) => unreachable!("a standing was asked for"),
+                Err(refusal) => return Err(refusal.to_string()),
+            }
+        }
+        found.sort();
+        let version = found.last().map_or(0, |(version, _)| *version);
+        let healthy = |site: &SiteId| transport.failure(*site).is_none();
+        let candidates: Vec<SiteId> =
+            found.into_iter().rev().map(|(_, site)| site).filter(healthy).collect();
+        match candidates.is_empty() {
+            true => Err("there is no replica elsewhere".to_owned()),
+            false => {
+                let without = SiteSet::of(placement.master);
+                let followers = candidates.iter().copied().collect();
+                Ok(Surveyed { without, version, candidates, followers, shared })
+            }
+        }
+    }
+}
+
+/// Of the partitions that could be promoted, those that share no transaction in doubt with one that
+/// cannot, nor with one that does.
+fn promotable<'p>(surveys: &BTreeMap<&'p Place, Result<Surveyed, String>>) -> BTreeSet<&'p Place> {
+    let mut promotable: BTreeSet<&Place> =
+        surveys.iter().filter(|(_, survey)| survey.is_ok()).map(|(place, _)| *place).collect();
+    loop {
+        let is_alone = |place: &&Place| {
+            let shared = surveys[place].as_ref().map(|survey| &survey.shared);
+            shared.into_iter().flatten().all(|other| promotable.contains(other))
+        };
+        let left: BTreeSet<&Place> = promotable.iter().copied().filter(is_alone).collect();
+        if left.len() == promotable.len() {
+            return left;
+        }
+        promotable = left;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use isomer_design::Key;
+
+    #[test]
+    fn what_shares_a_transaction_in_doubt_is_promoted_together_or_not_at_all() {
+        let places: Vec<Place> = (0..5).map(|id| (TableId(1), Key::int(id))).collect();
+        let surveyed = |shared: &[usize]| {
+            let shared = shared.iter().map(|at| places[*at].clone()).collect();
+            let followers = SiteSet::of(SiteId(2));
+            let without = SiteSet::of(SiteId(1));
+            Ok(Surveyed { without, version: 7, candidates: vec![SiteId(2)], followers, shared })
+        };
+        // 0 and 1 share one, so do 2 and 3, and so do 3 and 4, which has no replica.
+        let surveys = [
+            surveyed(&[0, 1]),
+            surveyed(&[0, 1]),
+            surveyed(&[2, 3]),
+            surveyed(&[2, 3, 4]),
+            Err("there is no replica elsewhere".to_owned()),
+        ];
+        let surveys: BTreeMap<_, _> = places.iter().zip(surveys).collect();
+        let expected: BTreeSet<_> = places[..2].iter().collect();
+        assert_eq!(promotable(&surveys), expected);
+    }
+}

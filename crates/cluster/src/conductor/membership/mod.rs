@@ -1,0 +1,328 @@
+//! Membership: sites that are lost, taken over from, and readmitted.
+//!
+//! ```text
+//!   a log fails, a process is gone ─▶ fail_over ─▶ evacuation  what it masters, others take over;
+//!                                                              its copies are let go
+//!   a process is back              ─▶ readmit_returned ─▶ readmission  what the design does not give it,
+//!                                                              it lets go of; then it is a member again
+//! ```
+//!
+//! [`state`] says what is known of each site: the one place where that is kept. [`evacuation`] is for
+//! all lost sites, [`takeover`] for those that cannot be asked how far they had come, [`promotion`]
+//! gives a partition another master, and [`readmission`] takes a site back.
+
+mod evacuation;
+mod promotion;
+mod readmission;
+mod state;
+mod takeover;
+
+pub use evacuation::FailedOver;
+
+use super::Conductor;
+use super::backlog::Backlog;
+use super::change::sites_of;
+use crate::error::Error;
+use crate::transport::Transport;
+use evacuation::Evacuation;
+use futures_util::StreamExt;
+use futures_util::future::{Either, select};
+use futures_util::stream::FuturesUnordered;
+use isomer_design::{
+    Change, Design, Key, KeyRange, Placement, SITES_MAX, SiteId, SiteSet, TableId, Time,
+};
+use isomer_site::{Answer, Failure, Holding, Refusal, Step, TxnId};
+use parking_lot::Mutex;
+use readmission::Readmission;
+use state::{Members, Replaced, Towards};
+use std::collections::BTreeMap;
+use std::pin::pin;
+
+/// The number of partitions that are worked on at once.
+const AT_ONCE: usize = 64;
+
+/// A partition, by its table and first key.
+type Place = (TableId, Key);
+
+/// What is known of the sites, and what has happened to them and is not dealt with yet.
+pub(super) struct Membership {
+    members: Mutex<Members>,
+    /// Sites whose logs have failed, or whose processes are gone.
+    failures: Backlog<SiteId>,
+    /// Sites of other processes that have begun a new run.
+    returned: Backlog<SiteId>,
+}
+
+impl Default for Membership {
+    fn default() -> Membership {
+        // As many fit as there can be sites.
+        let queue = || Backlog::new(usize::from(SITES_MAX));
+        Membership { members: Mutex::default(), failures: queue(), returned: queue() }
+    }
+}
+
+/// No other task takes over from these sites, or readmits them, before this is dropped.
+struct Transit<'m> {
+    membership: &'m Membership,
+    sites: SiteSet,
+}
+
+impl Drop for Transit<'_> {
+    fn drop(&mut self) {
+        self.membership.members.lock().end(&self.sites);
+    }
+}
+
+/// A site is about to be told whether to hear another one, until this is dropped.
+struct Saying<'m> {
+    membership: &'m Membership,
+    of: SiteId,
+}
+
+impl Drop for Saying<'_> {
+    fn drop(&mut self) {
+        self.membership.members.lock().said(self.of);
+    }
+}
+
+impl Membership {
+    pub(super) fn close(&self) {
+        self.failures.close();
+        self.returned.close();
+    }
+
+    /// True from when a site is given up until it is readmitted.
+    pub(super) fn is_passed_by(&self, site: SiteId) -> bool {
+        self.members.lock().is_passed_by(site)
+    }
+
+    fn is_replaced(&self, site: SiteId) -> bool {
+        self.members.lock().replaced(site).is_some()
+    }
+
+    fn replaced(&self, site: SiteId) -> Option<Replaced> {
+        self.members.lock().replaced(site).cloned()
+    }
+
+    fn is_taken_over(&self, site: SiteId) -> bool {
+        self.members.lock().is_taken_over(site)
+    }
+
+    fn replace(&self, site: SiteId, moved: usize, decided: Option<BTreeMap<TxnId, Time>>) {
+        self.members.lock().replace(site, moved, decided);
+    }
+
+    fn admit(&self, site: SiteId) {
+        self.members.lock().admit(site);
+    }
+
+    /// Begins to take over from sites or to readmit one; `None` while one of these is under way
+    /// with any of them.
+    fn begin(&self, sites: &SiteSet, towards: Towards) -> Option<Transit<'_>> {
+        let has_begun = self.members.lock().begin(sites, towards);
+        has_begun.then(|| Transit { membership: self, sites: sites.clone() })
+    }
+
+    fn say_of(&self, of: SiteId) -> Saying<'_> {
+        self.members.lock().say_of(of);
+        Saying { membership: self, of }
+    }
+}
+
+impl<T: Transport> Conductor<T> {
+    /// The log of a site has failed, or its process is gone.
+    pub fn site_failed(&self, site: SiteId) {
+        let _ = self.membership.failures.add(site);
+    }
+
+    /// A site of another process has begun a new run.
+    pub fn site_returned(&self, site: SiteId) {
+        let _ = self.membership.returned.add(site);
+    }
+
+    /// Lets other sites take over from those that [have failed](Conductor::site_failed), until the
+    /// conductor is [closed](Conductor::close). To be run beside the transactions.
+    pub async fn fail_over(&self, told: impl Fn(&FailedOver)) {
+        let failures = &self.membership.failures;
+        let mut under_way = FuturesUnordered::new();
+        loop {
+            let site = match under_way.is_empty() {
+                true => failures.next().await,
+                // One that waits for a site does not hold up the others.
+                false => match select(pin!(failures.next()), under_way.next()).await {
+                    Either::Left((site, _)) => site,
+                    Either::Right((over, _)) => {
+                        over.iter().for_each(&told);
+                        continue;
+                    }
+                },
+            };
+            let Some(site) = site else { break };
+            if self.transport.failure(site).is_some() {
+                under_way.push(self.pass_by(site, &told));
+            }
+        }
+    }
+
+    /// Lets other sites take over from one that has [failed](Transport::failure). While they cannot,
+    /// `told` is told why.
+    pub async fn pass_by(&self, site: SiteId, told: &impl Fn(&FailedOver)) -> FailedOver {
+        let done = Evacuation::of(self, site).run(told).await;
+        self.restore_backups();
+        done
+    }
+
+    /// Readmits the sites that [have returned](Conductor::site_returned), until the conductor is
+    /// [closed](Conductor::close). To be run beside the transactions. Those that return while one is
+    /// readmitted join it, as one may wait for a word of another.
+    pub async fn readmit_returned(&self) {
+        let returned = &self.membership.returned;
+        while let Some(first) = returned.next().await {
+            // No table comes or goes meanwhile.
+            let _definitions = self.reserve_definitions().await;
+            let mut under_way = FuturesUnordered::new();
+            under_way.push(self.readmit_in_the_end(first));
+            while !under_way.is_empty() {
+                match select(pin!(returned.next()), under_way.next()).await {
+                    Either::Left((Some(next), _)) => under_way.push(self.readmit_in_the_end(next)),
+                    Either::Left((None, _)) => return,
+                    Either::Right(_) => {}
+                }
+            }
+        }
+    }
+
+    /// Readmits a site, however often it has to be tried. One that goes away meanwhile comes back once more.
+    async fn readmit_in_the_end(&self, site: SiteId) {
+        while Readmission::of(self, site).run().await.is_err() && self.check_site(site).is_ok() {
+            self.transport.retry(site).await;
+        }
+    }
+
+    /// Has a site let go of what the design does not give it any more, and makes it a member again.
+    ///
+    /// # Errors
+    /// [`Refusal`], of the first step that is refused.
+    pub async fn readmit(&self, site: SiteId) -> Result<(), Refusal> {
+        let _definitions = self.reserve_definitions().await;
+        Readmission::of(self, site).run().await
+    }
+
+    /// True if a site may come back with nothing: others have taken over all that it had.
+    pub(crate) fn may_be_empty(&self, site: SiteId) -> bool {
+        self.membership.is_replaced(site)
+            && places(&self.design(), |placement| placement.holds(site)).is_empty()
+    }
+
+    /// A site that is gone counts as given up until it is readmitted; whether or not others can take
+    /// over from it.
+    pub(super) fn give_up(&self, site: SiteId) {
+        if self.transport.failure(site).is_some() {
+            self.membership.members.lock().give_up(site);
+        }
+    }
+
+    /// True from when others begin to take over from a site until it is readmitted, and while it is.
+    pub(crate) fn is_given_up(&self, site: SiteId) -> bool {
+        self.membership.members.lock().is_given_up(site)
+    }
+
+    /// True if any site is given up.
+    pub(crate) fn has_given_up(&self) -> bool {
+        self.membership.members.lock().has_given_up()
+    }
+
+    /// A site that is given up, and from which no site has taken over: what it has released may
+    /// arrive only when it is back.
+    pub(crate) fn waited_for(&self) -> Option<SiteId> {
+        self.membership.members.lock().waited_for()
+    }
+
+    /// Refuses a change that would bring something to a site whose log has failed, or that needs to
+    /// know what one that is given up has done.
+    pub(super) fn check_given_up(&self, design: &Design, change: &Change) -> Result<(), Error> {
+        let is_let_go = matches!(change, Change::RemoveReplica { .. });
+        let (master, target) = sites_of(design, change);
+        for site in target.into_iter().filter(|_| !is_let_go) {
+            if let Some(error) = self.transport.failure(site) {
+                let (change, refusal) = (Box::new(change.clone()), Refusal::Log(error));
+                return Err(Error::Change { change, refusal });
+            }
+        }
+        let mut needed = master.into_iter().chain(target.filter(|_| !is_let_go));
+        needed.find(|site| self.is_given_up(*site)).map_or(Ok(()), |site| {
+            let why = "it was away, and it is not known yet what it has done".to_owned();
+            Err(Error::Failure(Failure::Unreachable { site, why }))
+        })
+    }
+
+    /// Refuses a change that needs a site that cannot be reached, before it is begun: once begun, it would wait for
+    /// it, and all that waits for the change with it.
+    pub(super) fn check_reached(&self, design: &Design, change: &Change) -> Result<(), Error> {
+        // A copy is let go without the site that has it, if that is passed by.
+        let is_let_go = |site: &SiteId| match change {
+            Change::RemoveReplica { site: of, .. } if of == site => {
+                self.transport.failure(*site).is_some()
+            }
+            _ => false,
+        };
+        let (master, target) = sites_of(design, change);
+        let mut needed = master.into_iter().chain(target).filter(|site| !is_let_go(site));
+        needed.try_for_each(|site| self.check_site(site))
+    }
+
+    /// Refuses what needs a site that cannot be reached.
+    pub(crate) fn check_site(&self, site: SiteId) -> Result<(), Error> {
+        match self.transport.reach(site).and_then(|reach| reach.trouble) {
+            Some(why) => Err(Error::Failure(Failure::Unreachable { site, why })),
+            None => Ok(()),
+        }
+    }
+
+    /// Ready when no task is about to tell a site whether to hear this one: what arrives late would
+    /// undo what is said now.
+    async fn nothing_said_of(&self, site: SiteId) {
+        while self.membership.members.lock().is_said_of(site) {
+            self.transport.retry(site).await;
+        }
+    }
+
+    fn has_backups(&self, table: TableId) -> bool {
+        self.design().table(table).is_ok_and(|table| table.backups().count > 0)
+    }
+
+    fn placement(&self, table: TableId, start: &Key) -> Option<Placement> {
+        self.design().partition_of(table, start).map(|(_, placement)| placement)
+    }
+
+    /// What a site holds.
+    async fn describe(&self, site: SiteId) -> Result<Vec<Holding>, Refusal> {
+        match self.transport.step(site, Step::Describe).await? {
+            Answer::Holdings(held) => Ok(held),
+            _ => unreachable!("a description was asked for"),
+        }
+    }
+}
+
+/// The partitions whose placement is so.
+fn places(design: &Design, is_so: impl Fn(&Placement) -> bool) -> Vec<Place> {
+    let mut places = Vec::new();
+    let all = KeyRange::all();
+    for (table, _) in design.tables() {
+        let found = design.partitions_in(table, &all);
+        let found = found.filter(|(_, placement)| is_so(placement));
+        places.extend(found.map(|(range, _)| (table, range.start)));
+    }
+    places
+}
+
+/// The ranges of partitions, to be reserved.
+fn ranges<'p>(
+    design: &Design,
+    places: impl IntoIterator<Item = &'p Place>,
+) -> Vec<(TableId, KeyRange)> {
+    let range = |(table, start): &Place| {
+        design.partition_of(*table, start).map(|(range, _)| (*table, range))
+    };
+    places.into_iter().filter_map(range).collect()
+}

@@ -1,0 +1,101 @@
+//! Promotion: a partition gets another master, without a word of the one before.
+//!
+//! ```text
+//!   candidates, the furthest first ─▶ promote ─▶ the other replicas turn to the new master
+//!                                             ─▶ routing table: the new master, the lost sites nowhere
+//!                                             ─▶ replicas that cannot turn are let go, and discarded
+//! ```
+
+use super::Place;
+use crate::conductor::{Conductor, protocol};
+use crate::transport::Transport;
+use isomer_design::{Change, SiteId, SiteSet, Version};
+use isomer_site::Step;
+
+/// What is known of a partition that is to have another master.
+pub(super) struct Surveyed {
+    /// The sites that are passed by.
+    pub(super) without: SiteSet,
+    /// What a new master must have applied.
+    pub(super) version: Version,
+    /// The sites that could be it, the one that has applied most first.
+    pub(super) candidates: Vec<SiteId>,
+    /// The sites that have what the others may lack, or will.
+    pub(super) followers: SiteSet,
+    /// Partitions that it must be promoted together with.
+    pub(super) shared: Vec<Place>,
+}
+
+/// Makes the first of the candidates that can the master of a partition.
+///
+/// # Errors
+/// The refusal of the last candidate, in words; nothing has changed then.
+pub(super) async fn promote<T: Transport>(
+    conductor: &Conductor<T>,
+    place: &Place,
+    survey: &Surveyed,
+    reason: &str,
+) -> Result<(), String> {
+    let transport = &conductor.transport;
+    let (table, start) = (place.0, place.1.clone());
+    let placement = conductor.placement(table, &start).ok_or("it is gone")?;
+    // The master may be back meanwhile: with what it had in doubt, which no site follows.
+    let holders = placement.holders();
+    let others = holders.iter().filter(|site| !survey.without.contains(*site));
+    let healthy: SiteSet = others.filter(|site| transport.failure(*site).is_none()).collect();
+    let mut why = String::new();
+    for to in survey.candidates.iter().copied() {
+        let followers = healthy.without(to);
+        let able = &followers & &survey.followers;
+        let step = Step::Promote(table, start.clone(), survey.version, able.clone());
+        // Until it is known what has become of it, no other site may be promoted.
+        if let Err(refusal) = protocol::ask(transport, to, step).await {
+            why = refusal.to_string();
+            continue;
+        }
+        let begun = transport.now();
+        let followers = turn(transport, place, survey.version, to, (followers, able)).await;
+        let gone = holders.iter().filter(|site| *site != to && !followers.contains(*site));
+        let gone = gone.map(|site| Change::RemoveReplica { table, start: start.clone(), site });
+        // It may be the master by the design.
+        let change = Change::Remaster { table, start: start.clone(), to };
+        let change = Some(change).filter(|_| to != placement.master);
+        for change in change.into_iter().chain(gone) {
+            conductor.enter(&change).map_err(|error| error.to_string())?;
+            conductor.tell_of(change, reason, begun, 0);
+        }
+        discard(conductor, place, &(&healthy.without(to) - &followers)).await;
+        return Ok(());
+    }
+    Err(why)
+}
+
+/// Lets those followers of a partition that can follow the promoted site; gives those that do. The
+/// others have no master from then on.
+async fn turn<T: Transport>(
+    transport: &T,
+    (table, start): &Place,
+    version: Version,
+    to: SiteId,
+    (mut followers, able): (SiteSet, SiteSet),
+) -> SiteSet {
+    for site in followers.clone().iter() {
+        let turn = Step::Turn(*table, start.clone(), version, to);
+        if able.contains(site) && transport.step(site, turn).await.is_ok() {
+            continue;
+        }
+        followers = followers.without(site);
+        let unfollow = Step::Unfollow(*table, start.clone(), site);
+        let _ = protocol::ask(transport, to, unfollow).await;
+    }
+    followers
+}
+
+/// Lets sites discard what they have of a partition. One that is gone does so when it is back.
+async fn discard<T: Transport>(conductor: &Conductor<T>, (table, start): &Place, sites: &SiteSet) {
+    let Some((range, _)) = conductor.design().partition_of(*table, start) else { return };
+    for site in sites.iter() {
+        let discard = Step::Discard(*table, range.clone());
+        let _ = protocol::ask(&conductor.transport, site, discard).await;
+    }
+}

@@ -1,0 +1,284 @@
+//! The conductor: the one place where the design of a database changes.
+//!
+//! ```text
+//!   operators ─▶ definitions: tables, sites, backups      ─┐
+//!   operators ─▶ reconfigurations: plans to their end     ─┤            steps
+//!   strategy  ─▶ deferred plans                           ─┼─▶ change ─────────▶ sites
+//!   router    ─▶ what a transaction needs, reserved       ─┤     │
+//!   failures  ─▶ membership: takeover, readmission        ─┘     ├─▶ design ─▶ routing table ─▶ router
+//!                                                                └─▶ watchers, strategy
+//! ```
+//!
+//! It owns the design. A change is validated against it, its partitions are [reserved](reservation),
+//! a [protocol] carries it out at the sites, and one swap enters it in the routing table.
+//! [Routers](crate::Router) read that table, an immutable value, and ask nothing else of the
+//! conductor in the common case.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`change`] | one change: reserve, validate, carry out, enter, tell; plans in stages |
+//! | [`definitions`] | tables, sites and backups: what the conductor's log keeps, as sites' logs do not |
+//! | [`backups`] | which replicas tables lack as backups, and which must stay |
+//! | [`reconfigure`] | the plans of operators, one change after the other |
+//! | [`membership`] | sites that are lost, taken over from, and readmitted |
+//! | [`protocol`] | the steps of each change at the sites |
+//! | [`reservation`], [`backlog`], [`event`] | who holds which ranges; work that waits; who is told |
+//!
+//! *Invariants.*
+//! - A partition is changed by one task at a time: the one that has reserved it.
+//! - What the design gives a site, the site holds, or is known to be away.
+//! - The conductor's log has a table before any router sees it, and loses it before any site forgets it.
+//!
+//! *Left out.* The conductor is a part of the process that serves SQL; another process does not
+//! take it over. A restart assembles the design from what the sites hold ([`crate::assemble`]).
+
+mod backlog;
+mod backups;
+mod change;
+mod definitions;
+mod event;
+mod membership;
+pub(crate) mod protocol;
+mod reconfigure;
+mod reservation;
+
+pub use change::Job;
+pub(crate) use change::sites_of;
+pub use definitions::{Definition, Home};
+pub use event::ChangeEvent;
+pub use membership::FailedOver;
+pub(crate) use reservation::Reservation;
+
+use crate::error::Error;
+use crate::transport::Transport;
+use arc_swap::ArcSwap;
+use backlog::Backlog;
+use change::Jobs;
+use event::Watchers;
+use futures_util::StreamExt;
+use futures_util::future::{Either, select};
+use futures_util::stream::FuturesUnordered;
+use isomer_design::{Change, Design, KeyRange, Plan, RoutingTable, TableId, Time};
+use isomer_strategy::{Occasion, SiteLoad, Strategy};
+use membership::Membership;
+use parking_lot::Mutex;
+use reconfigure::Reconfigurations;
+use reservation::Reservations;
+use std::pin::pin;
+use std::sync::Arc;
+
+/// More deferred plans than this do not wait: by the time of their turn, the design would be another.
+const PLANS_MAX: usize = 64;
+/// The number of deferred plans that are carried out at once.
+const PLANS_AT_ONCE: usize = 64;
+
+/// See the [module documentation](self).
+pub struct Conductor<T> {
+    transport: T,
+    strategy: Box<dyn Strategy>,
+    /// Where definitions are kept, and sites of this process are opened.
+    home: Box<dyn Home>,
+    design: Mutex<Design>,
+    table: ArcSwap<RoutingTable>,
+    reservations: Reservations,
+    watchers: Watchers,
+    jobs: Jobs,
+    reconfigurations: Reconfigurations,
+    membership: Membership,
+    deferred: Backlog<Deferred>,
+    occasions: Backlog<Planning>,
+    /// The highest number of a table so far: none is given twice while the process runs.
+    last_table: Mutex<TableId>,
+}
+
+/// Work that no transaction waits for.
+#[derive(Clone)]
+enum Deferred {
+    /// A plan of the strategy.
+    Plan(Plan),
+    /// Partitions may have too few replicas for the backups that their tables ask for.
+    Backups,
+}
+
+/// An occasion on which the strategy plans.
+#[derive(Clone, Copy)]
+enum Planning {
+    /// A decision left an opportunity: [`Strategy::plan`].
+    ForOne(Time),
+    /// The strategy was told the loads: [`Strategy::plan_globally`].
+    Globally(Time),
+}
+
+impl<T: Transport> Conductor<T> {
+    /// A conductor of sites that hold `design`. New tables get numbers above `last_table`.
+    pub fn new(
+        transport: T,
+        design: Design,
+        last_table: TableId,
+        strategy: Box<dyn Strategy>,
+        home: Box<dyn Home>,
+    ) -> Conductor<T> {
+        Conductor {
+            transport,
+            strategy,
+            home,
+            table: ArcSwap::from_pointee(RoutingTable::of(&design)),
+            design: Mutex::new(design),
+            reservations: Reservations::default(),
+            watchers: Watchers::default(),
+            jobs: Jobs::default(),
+            reconfigurations: Reconfigurations::default(),
+            membership: Membership::default(),
+            deferred: Backlog::new(PLANS_MAX),
+            occasions: Backlog::new(2),
+            last_table: Mutex::new(last_table),
+        }
+    }
+
+    /// The way to the sites.
+    pub fn transport(&self) -> &T {
+        &self.transport
+    }
+
+    /// The strategy that routers ask, and that is told of each change.
+    pub fn strategy(&self) -> &dyn Strategy {
+        &*self.strategy
+    }
+
+    /// What the strategy has learned and decided, as text; `None` if it learns nothing.
+    pub fn memory(&self) -> Option<String> {
+        self.strategy.memory(&self.design())
+    }
+
+    /// The design as it is; cheap.
+    pub fn design(&self) -> Design {
+        self.design.lock().clone()
+    }
+
+    /// The routing table as it is.
+    pub fn routing_table(&self) -> Arc<RoutingTable> {
+        self.table.load_full()
+    }
+
+    /// The routing table for the length of one decision, without a shared counter.
+    pub(crate) fn routing(&self) -> arc_swap::Guard<Arc<RoutingTable>> {
+        self.table.load()
+    }
+
+    /// Calls `watcher` for every change from now on.
+    pub fn watch(&self, watcher: impl Fn(&ChangeEvent) + Send + Sync + 'static) {
+        self.watchers.add(Arc::new(watcher));
+    }
+
+    /// Reserves ranges that depend on the design; asks again until they are those of the design
+    /// that is in force with the reservation.
+    pub(crate) async fn reserve(
+        &self,
+        ranges: impl Fn(&Design) -> Vec<(TableId, KeyRange)>,
+    ) -> Reservation<'_> {
+        loop {
+            let wanted = ranges(&self.design());
+            let reserved = self.reservations.take(&wanted).await;
+            if ranges(&self.design()) == wanted {
+                return reserved;
+            }
+        }
+    }
+
+    /// Waits for each of the ranges until the task that holds it now, or takes it meanwhile, has given it back.
+    pub(crate) async fn passed(&self, ranges: &[(TableId, KeyRange)]) {
+        self.reservations.passed(ranges).await;
+    }
+
+    /// Enters a change that sites have made in the design and in the routing table.
+    fn enter(&self, change: &Change) -> Result<(), Error> {
+        let mut design = self.design.lock();
+        design.apply(change).map_err(Box::new)?;
+        let table = self.table.load().after(&design, change);
+        self.table.store(Arc::new(table));
+        Ok(())
+    }
+
+    /// Tells the strategy how the sites are, if it wants to hear that at `now`; then it plans.
+    pub(crate) fn tell_loads(&self, now: Time) {
+        if self.strategy.wants_loads(now) {
+            let table = self.table.load();
+            let sites = table.sites().iter();
+            let loads: Vec<SiteLoad> = sites.map(|id| self.transport.load(id)).collect();
+            self.strategy.loads(now, &loads);
+            // One occasion is as good as two.
+            let _ = self.occasions.add(Planning::Globally(now));
+        }
+    }
+
+    /// Leaves the deferred changes of a decision for [`Conductor::run_deferred`], and the occasion
+    /// that it is, if it is one, for [`Conductor::plan`].
+    pub(crate) fn queue(&self, deferred: Plan, is_occasion: bool, now: Time) {
+        self.defer(deferred);
+        if is_occasion {
+            let _ = self.occasions.add(Planning::ForOne(now));
+        }
+    }
+
+    fn defer(&self, plan: Plan) {
+        if plan.is_empty() {
+            return;
+        }
+        if let Err(Deferred::Plan(plan)) = self.deferred.add(Deferred::Plan(plan)) {
+            self.leave(plan.changes(), "too many plans were waiting");
+        }
+    }
+
+    /// Carries out the plans that no transaction waits for, several at once, until the conductor is
+    /// [closed](Conductor::close). To be run beside the transactions. A plan may wait for a partition
+    /// for long; those behind it do not. When it returns, all that it began is done.
+    pub async fn run_deferred(&self) {
+        let mut under_way = FuturesUnordered::new();
+        loop {
+            let work = if under_way.is_empty() {
+                self.deferred.next().await
+            } else if under_way.len() >= PLANS_AT_ONCE {
+                under_way.next().await;
+                continue;
+            } else {
+                match select(pin!(self.deferred.next()), under_way.next()).await {
+                    Either::Left((work, _)) => work,
+                    Either::Right(_) => continue,
+                }
+            };
+            let Some(work) = work else { break };
+            under_way.push(async move {
+                match work {
+                    Deferred::Plan(plan) => drop(self.carry_out_deferred(&plan).await),
+                    Deferred::Backups => self.add_lacking_backups().await,
+                }
+            });
+        }
+        // What was begun is brought to its end: sites may have done more of it than the design says.
+        while under_way.next().await.is_some() {}
+    }
+
+    /// Lets the strategy plan on each occasion, until the conductor is [closed](Conductor::close). Run
+    /// it beside the transactions and [`Conductor::run_deferred`], on a thread of its own if there are
+    /// threads: a plan may take seconds.
+    pub async fn plan(&self) {
+        while let Some(planning) = self.occasions.next().await {
+            let (Planning::ForOne(now) | Planning::Globally(now)) = planning;
+            let (design, worked_ns) = (&self.design(), &|| self.transport.worked_ns());
+            let occasion = Occasion { now, design, worked_ns };
+            match planning {
+                Planning::ForOne(_) => self.defer(self.strategy.plan(&occasion)),
+                Planning::Globally(_) => self.strategy.plan_globally(&occasion),
+            }
+        }
+    }
+
+    /// Ends [`Conductor::run_deferred`], [`Conductor::plan`], [`Conductor::run_reconfigurations`],
+    /// [`Conductor::fail_over`] and [`Conductor::readmit_returned`].
+    pub fn close(&self) {
+        self.membership.close();
+        self.deferred.close();
+        self.occasions.close();
+        self.reconfigurations.close();
+    }
+}

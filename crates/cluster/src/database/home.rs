@@ -1,0 +1,33 @@
+//! The surroundings of an embedded conductor: where definitions are kept, and the sites of the process.
+
+use crate::conductor::{Definition, Home};
+use crate::embedded::Runtime;
+use crate::error::Error;
+use crate::storage::Storage;
+use isomer_design::{Design, SiteId};
+use std::sync::Arc;
+
+/// See the [module documentation](self).
+pub(super) struct Surroundings {
+    pub(super) runtime: Arc<Runtime>,
+    pub(super) storage: Arc<dyn Storage>,
+    /// How the sites' logs are.
+    pub(super) log: isomer_log::Options,
+}
+
+impl Home for Surroundings {
+    fn keep(&self, after: &Design, definition: Definition) -> Result<(), Error> {
+        Ok(self.storage.keep(after, definition)?)
+    }
+
+    fn open_site(&self, site: SiteId) -> Result<(), Error> {
+        if self.runtime.hosts_site(site) {
+            self.runtime.open(&*self.storage, self.log, &[site], &|_| {}, &mut Vec::new())?;
+        }
+        Ok(())
+    }
+
+    fn close_site(&self, site: SiteId) {
+        self.runtime.remove(site);
+    }
+}
