@@ -1,26 +1,27 @@
-//! Arrays, as drivers use them: `id = ANY ($1)`, `ARRAY (SELECT ..)`, what the catalog holds.
+//! Arrays, as drivers use them: `id = ANY ($1)`, `ARRAY (SELECT ..)`, columns of the catalog.
 //!
 //! ```text
 //!   {3,NULL,"a \"b\", c"}      an array: elements between commas, counted from 1
-//!   [0:1]={3,4}                one whose elements are counted from another number
-//!   3 5 7                      a vector of the catalog: between blanks, counted from 0
+//!   [0:1]={3,4}                an array whose elements are counted from another number
+//!   3 5 7                      a vector in the catalog: between blanks, counted from 0
 //! ```
 //!
-//! An array is kept as this text, in memory and in the store: each is written in one way, and one that is looked into is
-//! read once for each row. Comparisons read both, element by element (`functions/arrays.rs`). Left out: more than one
-//! dimension, and their order in ORDER BY, keys and indexes.
+//! An array is stored as this text, in memory and in the store. Each array has one canonical text;
+//! element access parses it once per row. Comparisons parse both sides, element by element
+//! (`functions/arrays.rs`). Left out: more than one dimension, and the order of arrays in ORDER BY,
+//! keys and indexes.
 
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
 use crate::types::SqlType;
 use std::borrow::Cow;
 
-/// The blanks that may stand beside elements and signs; they are part of no element.
+/// The blanks that may surround elements and signs; they are part of no element.
 const BLANKS: [char; 6] = [' ', '\t', '\n', '\r', '\x0b', '\x0c'];
 
 /// The elements of an array or a vector, one after the other.
 ///
-/// Each is an error if it is none: 22P02, 0A000 for more than one dimension.
+/// An element is an error if the text is malformed: 22P02, or 0A000 for more than one dimension.
 pub(crate) fn elements(text: &str) -> Elements<'_> {
     let body = behind_bounds(text).trim_start_matches(BLANKS);
     match body.strip_prefix('{') {
@@ -29,7 +30,7 @@ pub(crate) fn elements(text: &str) -> Elements<'_> {
     }
 }
 
-/// The part of an array behind the bounds that are written before it.
+/// The part of an array after its explicit bounds.
 fn behind_bounds(text: &str) -> &str {
     match text.trim_start_matches(BLANKS) {
         bounded if bounded.starts_with('[') => bounded.split_once('=').map_or("", |both| both.1),
@@ -37,10 +38,10 @@ fn behind_bounds(text: &str) -> &str {
     }
 }
 
-/// The number of the first element, and the number of elements if the text says it.
+/// The number of the first element, and the number of elements if the text has bounds.
 ///
 /// # Errors
-/// 22P02 and 2202E for what is no array as a client writes one; 0A000 for several dimensions.
+/// 22P02 and 2202E for a malformed array of a client; 0A000 for several dimensions.
 pub(crate) fn bounds(text: &str) -> Result<(i64, Option<i64>), SqlError> {
     const MISSING: &str = "Array value must start with \"{\" or dimension information.";
     let start = text.trim_start_matches(BLANKS);
@@ -86,7 +87,7 @@ pub(crate) fn malformed(text: &str, detail: &str) -> SqlError {
     SqlError::new(code::INVALID_TEXT, message).detail(detail)
 }
 
-/// The elements of one array, and then those of another, counted from `first`.
+/// The elements of two arrays, counted from `first`.
 pub(crate) fn joined(a: &str, b: &str, first: i64) -> String {
     let inside = |text: &str| {
         let text = behind_bounds(text);
@@ -99,7 +100,7 @@ pub(crate) fn joined(a: &str, b: &str, first: i64) -> String {
     }
 }
 
-/// An array whose elements are counted from a number.
+/// An array whose elements are counted from `first`.
 fn counted_from(first: i64, text: String) -> String {
     let count = if first == 1 { 0 } else { elements(&text).count() as i64 };
     match count {
@@ -117,13 +118,13 @@ pub(crate) struct Elements<'t> {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
-    /// Behind the opening brace.
+    /// After the opening brace.
     First,
-    /// Behind a comma.
+    /// After a comma.
     Next,
     /// Between blanks.
     Vector,
-    /// Behind the closing brace, or a mistake.
+    /// After the closing brace, or after an error.
     End,
 }
 
@@ -160,7 +161,7 @@ impl<'t> Elements<'t> {
         self.wrong("Unexpected end of input.")
     }
 
-    /// What stands before the next comma or the closing brace; the outer none: nothing, in an array that is empty.
+    /// The next element; the outer `None` means that the array is empty.
     fn element(&mut self) -> Result<Option<Option<Cow<'t, str>>>, SqlError> {
         self.rest = self.rest.trim_start_matches(BLANKS);
         let first = self.rest.chars().next().ok_or_else(|| self.too_short())?;
@@ -183,7 +184,7 @@ impl<'t> Elements<'t> {
         }
     }
 
-    /// Passes over so many bytes, and the comma or the closing brace behind them.
+    /// Skips `length` bytes, and the comma or the closing brace after them.
     fn end(&mut self, length: usize) -> Result<(), SqlError> {
         let closes = self.rest[..length] == *"}";
         let rest = self.rest[length..].trim_start_matches(BLANKS);
@@ -202,7 +203,7 @@ impl<'t> Elements<'t> {
         if rest.is_empty() { Ok(()) } else { Err(self.wrong("Junk after closing right brace.")) }
     }
 
-    /// An element in quotes, and its length with them.
+    /// A quoted element, and its length with the quotes.
     fn quoted(&self) -> Result<(Cow<'t, str>, usize), SqlError> {
         let inside = &self.rest[1..];
         let end = inside.find(['"', '\\']).ok_or_else(|| self.too_short())?;
@@ -220,8 +221,7 @@ impl<'t> Elements<'t> {
         Err(self.too_short())
     }
 
-    /// An element without quotes, and its length. Blanks at its end belong to it only behind a
-    /// backslash.
+    /// An unquoted element, and its length. Trailing blanks belong to it only after a backslash.
     fn plain(&self) -> Result<(Cow<'t, str>, usize), SqlError> {
         let end = self.rest.find([',', '}', '{', '"', '\\']).ok_or_else(|| self.too_short())?;
         if !self.rest[end..].starts_with(['"', '\\']) {
@@ -248,7 +248,7 @@ impl<'t> Elements<'t> {
     }
 }
 
-/// So many zeros the exponents of an array's numbers may stand for, all together.
+/// The most zeros that the exponents of an array's numbers may expand to, in total.
 const ZEROS_MAX: usize = 1 << 20;
 
 /// Writes an array, an element at a time.
@@ -282,7 +282,8 @@ impl Writer {
         }
     }
 
-    /// Refuses to write much more than so many bytes that are read: numbers with exponents are written out.
+    /// Refuses an output much longer than the `read` bytes of its input: numbers with exponents are
+    /// expanded.
     ///
     /// # Errors
     /// 54000.
@@ -300,7 +301,7 @@ impl Writer {
         self.text
     }
 
-    /// The array, counted from a number.
+    /// The array, counted from `first`.
     pub(crate) fn end_from(self, first: i64) -> String {
         counted_from(first, self.end())
     }
@@ -313,7 +314,8 @@ pub(crate) fn format<'e>(elements: impl IntoIterator<Item = Option<&'e str>>) ->
     writer.end()
 }
 
-/// The values of an array, all of one type. Each is an error as [`elements`] has them, or if it is no value.
+/// The values of an array of one type. A value is an error as in [`elements`], or if it is not of
+/// the type.
 pub(crate) fn values(
     text: &str,
     ty: SqlType,
@@ -324,12 +326,12 @@ pub(crate) fn values(
     })
 }
 
-/// The number of the first element, in subscripts.
+/// The number of the first element.
 pub(crate) fn first_number(text: &str) -> i64 {
     bounds(text).map_or(0, |(first, _)| first)
 }
 
-/// An element by its number, counted from `first`; NULL if there is none.
+/// An element by its number, counted from `first`; NULL if it does not exist.
 ///
 /// # Errors
 /// As [`values`].
@@ -338,10 +340,10 @@ pub(crate) fn element(text: &str, number: i64, first: i64, ty: SqlType) -> Resul
     values(text, ty).nth(at).unwrap_or(Ok(Datum::Null))
 }
 
-/// Appends an array as bytes: dimensions, whether there are NULLs, the type, the length, the first
-/// number; and each element with its length.
+/// Appends an array in binary form: dimensions, whether it contains NULLs, the element type, the
+/// length, the first number; and each element with its length.
 pub(crate) fn encode(text: &str, ty: SqlType, out: &mut Vec<u8>) {
-    // What is in an array was checked when it became one.
+    // The text was checked when it became an array.
     let all = || values(text, ty).map_while(Result::ok);
     let word = |value: usize| (value as i32).to_be_bytes();
     let (mut count, mut has_null) = (0, false);
@@ -366,10 +368,10 @@ pub(crate) fn encode(text: &str, ty: SqlType, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads an array of these bytes.
+/// Parses an array in binary form.
 ///
 /// # Errors
-/// 22P03 if they are none, 0A000 for more than one dimension.
+/// 22P03 for invalid bytes, 0A000 for more than one dimension.
 pub(crate) fn decode(bytes: &[u8], ty: SqlType) -> Result<String, SqlError> {
     let wrong = || {
         let message = format!("{} bytes are no array of type {ty}", bytes.len());
@@ -459,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_array_is_refused() {
+    fn invalid_arrays_are_refused() {
         for (text, expected) in [
             ("{1", code::INVALID_TEXT),
             ("{1,}", code::INVALID_TEXT),

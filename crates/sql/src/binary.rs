@@ -1,7 +1,7 @@
-//! Values as bytes: what clients ask for by a format of 1.
+//! Values in binary form, which clients request by format code 1.
 //!
-//! Numbers are big-endian; times count from the year 2000; an exact number is a list of groups of
-//! four digits. Anything that is not a value of the type is an error, never a panic.
+//! Numbers are big-endian; times count from the year 2000; an exact number is a list of base-10000
+//! digits. Bytes that are no value of the type are an error, never a panic.
 
 use crate::datum::{Datum, convert};
 use crate::error::{SqlError, code};
@@ -9,10 +9,10 @@ use crate::interval::Interval;
 use crate::numeric::Decimal;
 use crate::types::SqlType;
 
-/// From 1970 to 2000.
+/// The time from 1970 to 2000.
 const EPOCH_US: i64 = 946_684_800_000_000;
 const EPOCH_DAYS: i64 = 10_957;
-/// What a `jsonb` begins with: the version of how it is written behind it, which is as a text.
+/// The first byte of a binary `jsonb`: the version of its format. The text follows.
 const JSONB_VERSION: u8 = 1;
 
 /// Appends a value that is not NULL.
@@ -59,10 +59,10 @@ pub fn encode(value: &Datum, ty: SqlType, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads a value.
+/// Parses a value.
 ///
 /// # Errors
-/// 22P03 if the bytes are none, 22021 if a text is not UTF-8.
+/// 22P03 for invalid bytes, 22021 if a text is not UTF-8.
 pub fn decode(bytes: &[u8], ty: SqlType) -> Result<Datum, SqlError> {
     let wrong = || {
         let message = format!("{} bytes are no value of type {ty}", bytes.len());
@@ -146,7 +146,7 @@ pub fn utf8(bytes: &[u8]) -> Result<&str, SqlError> {
     })
 }
 
-/// True for microseconds since midnight that a day has.
+/// True if a day has this number of microseconds since midnight.
 fn is_within_day(micros: &i64) -> bool {
     (0..=86_400_000_000).contains(micros)
 }

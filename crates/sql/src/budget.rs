@@ -1,36 +1,37 @@
-//! Memory and time of a statement: both are asked for before they are used.
+//! The memory and time of a statement: both are reserved before they are used.
 //!
 //! ```text
 //!   all sessions together ── session ── transaction ── statement          an Account each
 //!          --memory-mb      --session-mb  --transaction-mb  --statement-mb
 //!                                              ▲ 256 KB at a time
-//!                                           Budget: scratch + held        of one thread, no atomics
+//!                                          Budget: scratch + held         one thread, no atomics
 //! ```
 //!
-//! An [`Account`] is a limit and what is used of it, inside of another account. A [`Budget`] is what a thread
-//! works with: it takes memory from its account in large pieces, and counts small ones for itself. The first
-//! 64 KB are its own, so a statement that looks up a row touches nothing that sessions share.
+//! An [`Account`] is a limit and its used part, within another account. A [`Budget`] belongs to a
+//! thread: it takes memory from its account in large pieces, and counts small ones by itself. The
+//! first 64 KB are free, so a statement that looks up a row touches no shared state.
 //!
-//! **Held** is what is kept until somebody lets go of it: rows that are sorted, hashed and grouped, a portal's
-//! rows, a message that is being read. A guard ([`Held`], [`Holding`]) gives it back. **Scratch** is a stack, as
-//! evaluation is one: who evaluates notes where it stands, what is made is charged, and where the value is
-//! done with, the mark is gone back to. So a sum of a thousand texts needs what its longest two take.
+//! **Held** memory stays until it is released: rows that are sorted, hashed and grouped, a portal's
+//! rows, an incoming message. A guard ([`Held`], [`Holding`]) releases it. **Scratch** memory is a
+//! stack, like evaluation itself: an evaluation notes a mark, charges the values it makes, and
+//! returns to the mark when they are no longer needed. So the sum of a thousand texts needs the
+//! memory of the two longest.
 //!
 //! ```text
 //!   mark      'a' || repeat(..)      charge 64 MB, repeat; charge 64 MB, concatenate
-//!             settle(mark, 64 MB)    the operands are gone, the result is there
-//!   back_to(mark)                    the row was shown
+//!             settle(mark, 64 MB)    the operands are freed, the result remains
+//!   back_to(mark)                    the row was returned
 //! ```
 //!
-//! **Time** is counted in units of about ten nanoseconds. Every loop that a client can make long says how much
-//! work it has done ([`Budget::tick`]); every 65,536 units the budget asks whether somebody still waits for the
-//! statement. Charging bytes is work as well, so what goes over long values asks in time.
+//! **Time** is counted in units of about ten nanoseconds. Every loop that a client can make long
+//! reports its work ([`Budget::tick`]); every 65,536 units the budget checks whether the statement
+//! was cancelled. Charging bytes counts as work, so operations on long values check in time.
 //!
-//! **Depth.** Expressions and joins are walked on the stack. A budget knows where the stack was when the
-//! statement began, and refuses to go [deeper](Budget::deeper) than there is room.
+//! **Depth.** Expressions and joins recurse on the stack. A budget knows the stack pointer at the
+//! beginning of the statement, and refuses to go [deeper](Budget::deeper) than the stack allows.
 //!
-//! Left out: what the allocator adds. The limits are for what statements ask for, and a server takes about a
-//! quarter more.
+//! Left out: the allocator's overhead. The limits apply to what statements request, and a server
+//! uses about a quarter more.
 
 use crate::error::{SqlError, code};
 use std::cell::Cell;
@@ -38,24 +39,24 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A budget takes from its account so much at a time, if there is so much.
+/// The piece that a budget takes from its account at a time, if available.
 const STEP_BYTES: usize = 256 << 10;
-/// So much a budget may use without asking its account.
+/// The bytes that a budget may use without its account.
 const FREE_BYTES: usize = 64 << 10;
-/// A budget that uses less than half of what it took, and this less, gives it back.
+/// A budget that uses less than half of its reservation minus this returns the rest.
 const SPARE_BYTES: usize = 1 << 20;
-/// Nobody has more than this, and sums of it do not overflow.
+/// A limit above any machine's memory, whose sums do not overflow.
 const BYTES_MAX: usize = 1 << 60;
-/// After so much work a budget looks whether the statement is still wanted.
+/// The work after which a budget checks for cancellation.
 const WORK: usize = 1 << 16;
-/// The work of looking at a row.
+/// The work of reading a row.
 pub const ROW_WORK: usize = 128;
 
-/// A limit, and what is used of it.
+/// A limit, and its used part.
 #[derive(Debug)]
 pub struct Account {
     what: &'static str,
-    /// Where it says how large it is.
+    /// The option that sets the limit.
     option: &'static str,
     limit: usize,
     used: AtomicUsize,
@@ -63,8 +64,8 @@ pub struct Account {
 }
 
 impl Account {
-    /// An account of so many bytes, inside of another if there is one. `what` has them, and the limit is that of
-    /// `option`, in megabytes: errors name both.
+    /// An account of `limit` bytes, within `parent` if there is one. Errors name its owner, `what`,
+    /// and the `option` that sets the limit in megabytes.
     pub fn new(
         what: &'static str,
         option: &'static str,
@@ -75,7 +76,7 @@ impl Account {
         Arc::new(Account { what, option, limit, used, parent })
     }
 
-    /// How many bytes are used.
+    /// The used bytes.
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
@@ -110,7 +111,7 @@ impl Account {
     }
 }
 
-/// Says whether a statement is still wanted.
+/// Returns an error if the statement was cancelled.
 pub type Wanted = Box<dyn Fn() -> Result<(), SqlError>>;
 
 /// See the [module documentation](self).
@@ -119,17 +120,17 @@ pub struct Budget {
     wanted: Wanted,
     held: Cell<usize>,
     scratch: Cell<usize>,
-    /// What `held` and `scratch` may be together without asking the account.
+    /// The limit of `held` plus `scratch` up to which the account need not be asked.
     covered: Cell<usize>,
     work: Cell<usize>,
-    /// Where the stack is when a statement begins, and how far it may go from there.
+    /// The stack pointer at the beginning of the statement, and the stack it may use from there.
     base: Cell<usize>,
     stack_bytes: usize,
 }
 
 impl Budget {
-    /// A budget that takes from an account. `wanted` is asked now and then, and its error ends the statement;
-    /// `stack_bytes` is how much of the stack a statement may use.
+    /// A budget on an account. `wanted` is called periodically, and its error ends the statement;
+    /// `stack_bytes` is the stack that a statement may use.
     pub fn new(account: Arc<Account>, stack_bytes: usize, wanted: Wanted) -> Rc<Budget> {
         let zero = || Cell::new(0);
         let (held, scratch, work, base) = (zero(), zero(), zero(), Cell::new(here()));
@@ -137,44 +138,44 @@ impl Budget {
         Rc::new(Budget { account, wanted, held, scratch, covered, work, base, stack_bytes })
     }
 
-    /// One that is never exhausted, for what no client asks for.
+    /// A budget without limit, for internal work.
     pub fn unlimited() -> Rc<Budget> {
         let account = Account::new("the server itself", "memory", usize::MAX, None);
         Budget::new(account, usize::MAX, Box::new(|| Ok(())))
     }
 
-    /// A statement begins, at this depth of the stack.
+    /// Begins a statement at this depth of the stack.
     pub fn begin(&self) {
         self.base.set(here());
         self.scratch.set(0);
     }
 
-    /// A statement ends: nothing is left of it but what is held, and all else is given back.
+    /// Ends a statement: releases all memory that is not held.
     pub fn end(&self) {
         self.scratch.set(0);
         self.give_back(self.held.get().max(FREE_BYTES));
     }
 
-    /// How much is used.
+    /// The used bytes.
     pub fn used(&self) -> usize {
         self.held.get() + self.scratch.get()
     }
 
-    /// Where the stack of values stands.
+    /// The current mark of scratch memory.
     pub fn mark(&self) -> usize {
         self.scratch.get()
     }
 
-    /// What was made since the mark is gone.
+    /// Releases the scratch memory since a mark.
     pub fn back_to(&self, mark: usize) {
         self.scratch.set(mark.min(self.scratch.get()));
         self.spare();
     }
 
-    /// What was made since the mark is gone, but for a value of so many bytes.
+    /// Releases the scratch memory since a mark, except for a value of `bytes` bytes.
     ///
     /// # Errors
-    /// 53200 if there is not so much.
+    /// 53200 if the memory is exhausted.
     pub fn settle(&self, mark: usize, bytes: usize) -> Result<(), SqlError> {
         if self.scratch.get() == mark && bytes == 0 {
             return Ok(());
@@ -185,33 +186,33 @@ impl Budget {
         Ok(())
     }
 
-    /// So many bytes are about to be allocated.
+    /// Reserves bytes that are about to be allocated.
     ///
     /// # Errors
-    /// 53200 if there are not so many, 57014 and its kin if the statement is not wanted any more.
+    /// 53200 if the memory is exhausted; 57014 and similar if the statement was cancelled.
     pub fn charge(&self, bytes: usize) -> Result<(), SqlError> {
         self.grow(&self.scratch, bytes)?;
         self.tick(bytes / 16)
     }
 
-    /// Begins to hold something until the guard is dropped.
+    /// A guard for held memory, initially empty.
     pub fn held(&self) -> Held<'_> {
         Held { budget: self, bytes: 0 }
     }
 
-    /// Holds so many bytes until the guard is dropped.
+    /// Holds bytes until the guard is dropped.
     ///
     /// # Errors
-    /// 53200 if there are not so many.
+    /// 53200 if the memory is exhausted.
     pub fn keep(self: &Rc<Budget>, bytes: usize) -> Result<Holding, SqlError> {
         self.grow(&self.held, bytes)?;
         Ok(Holding { budget: self.clone(), bytes })
     }
 
-    /// Some work was done.
+    /// Reports work.
     ///
     /// # Errors
-    /// 57014 and its kin if the statement is not wanted any more.
+    /// 57014 and similar if the statement was cancelled.
     pub fn tick(&self, work: usize) -> Result<(), SqlError> {
         let done = self.work.get().saturating_add(work);
         if done < WORK {
@@ -222,7 +223,7 @@ impl Budget {
         (self.wanted)()
     }
 
-    /// Somebody is about to call itself.
+    /// Must be called before a recursive call.
     ///
     /// # Errors
     /// 54001 if the stack is used up.
@@ -258,7 +259,7 @@ impl Budget {
         taken.map(|_| ())
     }
 
-    /// Gives back what is not used, if it is much.
+    /// Returns unused memory to the account, if it is much.
     fn spare(&self) {
         let wanted = self.used().max(FREE_BYTES);
         if self.covered.get() > 2 * wanted + SPARE_BYTES {
@@ -266,7 +267,7 @@ impl Budget {
         }
     }
 
-    /// Gives back all but so much.
+    /// Returns all memory beyond `wanted`.
     fn give_back(&self, wanted: usize) {
         let more = self.covered.get().saturating_sub(wanted);
         if more > 0 {
@@ -282,14 +283,14 @@ impl Drop for Budget {
     }
 }
 
-/// Where the stack is.
+/// The current stack pointer.
 fn here() -> usize {
     let here = 0u8;
     &raw const here as usize
 }
 
-/// What a hash table with room for so many entries takes at most: an eighth stays empty, each place has a mark, and
-/// the table of half the size is there until its entries have moved.
+/// The most memory of a hash table with `capacity` entries: an eighth of the slots stays empty,
+/// each slot has a tag byte, and a table of half the size exists until its entries have moved.
 fn table_bytes(capacity: usize, entry: usize) -> usize {
     let places = capacity + capacity.div_ceil(7);
     places * (entry + 1) / 2 * 3
@@ -302,23 +303,23 @@ pub struct Held<'b> {
 }
 
 impl Held<'_> {
-    /// How many bytes are held.
+    /// The held bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Holds so many bytes more.
+    /// Holds further bytes.
     ///
     /// # Errors
-    /// 53200 if there are not so many, 57014 and its kin if the statement is not wanted any more.
+    /// 53200 if the memory is exhausted; 57014 and similar if the statement was cancelled.
     pub fn add(&mut self, bytes: usize) -> Result<(), SqlError> {
         self.budget.grow(&self.budget.held, bytes)?;
         self.bytes += bytes;
         self.budget.tick(bytes / 16)
     }
 
-    /// Holds what a hash table needs to take one more entry of so many bytes. A full table moves to one of twice its
-    /// size, and meanwhile both are there.
+    /// Holds the memory that a hash table needs for one more entry of `entry` bytes. A full table
+    /// moves to one of twice its size, and both exist meanwhile.
     ///
     /// # Errors
     /// As [`Held::add`].
@@ -330,7 +331,7 @@ impl Held<'_> {
         self.add(table_bytes(next, entry) - table_bytes(capacity, entry))
     }
 
-    /// Holds so many bytes less.
+    /// Releases some of the held bytes.
     pub fn less(&mut self, bytes: usize) {
         self.bytes = self.bytes.checked_sub(bytes).expect("no more is released than is held");
         self.budget.held.set(self.budget.held.get() - bytes);
@@ -344,25 +345,25 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Memory that is held until this is dropped, wherever it is put.
+/// Memory that is held until this is dropped; can be stored anywhere.
 pub struct Holding {
     budget: Rc<Budget>,
     bytes: usize,
 }
 
 impl Holding {
-    /// Holds so many bytes more.
+    /// Holds further bytes.
     ///
     /// # Errors
-    /// 53200 if there are not so many; it is as before then.
+    /// 53200 if the memory is exhausted; then nothing changes.
     pub fn more(&mut self, bytes: usize) -> Result<(), SqlError> {
         self.resize(self.bytes.saturating_add(bytes))
     }
 
-    /// Holds so many bytes from now on, more or less than before.
+    /// Sets the number of held bytes.
     ///
     /// # Errors
-    /// 53200 if there are not so many; it is as before then.
+    /// 53200 if the memory is exhausted; then nothing changes.
     pub fn resize(&mut self, bytes: usize) -> Result<(), SqlError> {
         match bytes.checked_sub(self.bytes) {
             Some(more) => self.budget.grow(&self.budget.held, more)?,
@@ -395,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_with_can_be_used_again() {
+    fn released_memory_can_be_used_again() {
         let all = Account::new("all sessions together", "--memory-mb", 8 * MB, None);
         let budget = statement(&all, 4 * MB);
         for _ in 0..100 {
@@ -434,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_table_is_asked_for_before_it_grows() {
+    fn a_hash_table_is_charged_before_it_grows() {
         let all = Account::new("all sessions together", "--memory-mb", 8 * MB, None);
         let budget = statement(&all, 8 * MB);
         let (mut held, mut table) = (budget.held(), std::collections::HashSet::new());
@@ -443,7 +444,8 @@ mod tests {
             table.insert(n);
             room.is_err()
         });
-        // Seven eighths of half a million places: twice as many, and these beside them, take more than 8 MB.
+        // Seven eighths of half a million slots: a table of twice the size beside this one takes
+        // more than 8 MB.
         assert_eq!(grown, Some(7 << 16));
     }
 

@@ -1,7 +1,7 @@
-//! Tables as SQL knows them: names, types, defaults, keys, indexes.
+//! The SQL catalog of tables: names, types, defaults, keys, indexes.
 //!
-//! The store below knows a table as a number and a [`Schema`]. A table without a key gets a hidden
-//! one, the row id, as its last column. An index is a table of its own:
+//! The store knows a table by a number and a [`Schema`]. A table without a key gets a hidden one,
+//! the row id, as its last column. An index is a store table of its own:
 //!
 //! ```text
 //!   customers(id, last, city)  key id          index by_last on (last)
@@ -9,19 +9,21 @@
 //!   8 → NULL, 'Ulm'                            (true, '', 8) → nothing
 //! ```
 //!
-//! An entry's key is the indexed columns, each behind a mark for NULL if the column accepts it, and
-//! then the row's key. So entries are unique, ordered, and found by any prefix of the columns. Where an index has a
-//! predicate, rows for which that does not hold have no entry. A part of an index may be [`Computed`] of the row.
+//! The key of an entry is the indexed columns, each preceded by a NULL mark if it is nullable, and
+//! then the row's key. So entries are unique, ordered, and found by any prefix of the columns. With
+//! a predicate, rows that do not fulfil it have no entry. A part of an index may be an expression
+//! ([`Computed`]).
 //!
-//! Where rows are is [another matter](layout): a shard key can put them in another order than the primary key, which
-//! is such an index then; and a table can be kept in two orders while it changes from one to the other.
+//! The order of rows is a matter of their [layout](layout): with a shard key, rows can be in
+//! another order than that of the primary key, which then needs an index. During a change of the
+//! order a table has two layouts.
 //!
-//! A column that a table gets when it has rows changes none of them: they have its *missing value* there, which
-//! the catalog keeps ([`Table::add_column`]). Rows that are written from then on have their own.
+//! Adding a column changes no existing row: the catalog stores a *missing value* for them
+//! ([`Table::add_column`]). Rows that are written later contain the column.
 //!
-//! A session may have [tables of its own](temporary). There are [`types`] that were made.
+//! A session may have [temporary tables](temporary). User-defined types are in [`types`].
 //!
-//! A catalog is a value: whoever changes it replaces it, and statements in progress keep theirs.
+//! A catalog is a value: a change replaces it, and statements in progress keep theirs.
 
 mod layout;
 mod relations;
@@ -54,13 +56,14 @@ use isomer_design::{Column, ColumnType, Key, Schema, SchemaError, TableId, Time,
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The first number for objects that are not the system's own.
+/// The first oid of user objects.
 pub const FIRST_OID: u32 = 16_384;
 
 /// All relations, by name.
 #[derive(Clone, Default, Debug)]
 pub struct Catalog {
-    /// Grows with every change: what was compiled for another version is compiled again.
+    /// The version, which grows with every change: statements compiled for another version are
+    /// compiled again.
     pub version: u64,
     /// The tables.
     pub tables: Relations<Table>,
@@ -74,26 +77,26 @@ pub struct Catalog {
     pub domains: BTreeMap<Name, Arc<Domain>>,
     /// The schemas, by name.
     pub schemas: BTreeMap<String, Arc<Namespace>>,
-    /// Where names without a schema are looked for: the path of a session.
+    /// The search path of the session, for names without a schema.
     pub path: Arc<[String]>,
-    /// What is said of all these.
+    /// The comments on objects.
     pub comments: Comments,
-    /// Whose all these are, and what others may do with them.
+    /// The owners of objects, and the rights to them.
     pub ownership: Ownership,
-    /// Which roles are members of which.
+    /// The memberships of roles.
     pub members: Members,
-    /// Which of the session's own tables go at the end of the transaction.
+    /// The session's temporary tables that are dropped at the end of the transaction.
     pub to_commit: ToCommit,
-    /// True if it finds the rows of a table in an order that is not the present one ([`Catalog::seen_at`]).
+    /// True if it contains an earlier layout of a table ([`Catalog::seen_at`]).
     pub is_of_earlier: bool,
 }
 
-/// Who gives the values of an identity column.
+/// The source of an identity column's values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Identity {
-    /// Its sequence.
+    /// Always its sequence.
     Always,
-    /// Its sequence, where a statement does not.
+    /// Its sequence, unless the statement gives a value.
     ByDefault,
 }
 
@@ -103,7 +106,7 @@ impl Identity {
         if always { Identity::Always } else { Identity::ByDefault }
     }
 
-    /// As statements say it.
+    /// The SQL keywords.
     pub fn words(self) -> &'static str {
         match self {
             Identity::Always => "ALWAYS",
@@ -115,11 +118,11 @@ impl Identity {
 /// A table.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// Its number in the store.
+    /// Its table id in the store.
     pub id: TableId,
-    /// Its number for clients.
+    /// Its oid.
     pub oid: u32,
-    /// The schema that it is in.
+    /// Its schema's name.
     pub schema_name: String,
     /// Its name.
     pub name: String,
@@ -127,23 +130,24 @@ pub struct Table {
     pub columns: Vec<TableColumn>,
     /// The columns of the primary key, in its order; empty if there is none.
     pub key: Vec<usize>,
-    /// The columns that decide first where a row is, if that is not left to the primary key: the shard key.
+    /// The columns of the shard key, which come first in the row key; empty if rows are sorted by
+    /// the primary key.
     pub shard: Vec<usize>,
-    /// The index of the primary key, where rows are not found by it alone.
+    /// The index of the primary key, if rows are not sorted by it.
     pub primary: Option<Arc<Index>>,
-    /// Since when all rows are kept in this order.
+    /// The time from which on the current layout is complete.
     pub readable: Option<Time>,
-    /// The same rows in another order.
+    /// The same rows in a second layout.
     pub beside: Option<Beside>,
     /// The name of the primary key.
     pub key_name: String,
-    /// What each of its rows must fulfil.
+    /// Its check constraints.
     pub checks: Vec<Check>,
     /// Its indexes.
     pub indexes: Vec<Arc<Index>>,
-    /// Its foreign keys: what it refers to.
+    /// Its foreign keys to other tables.
     pub foreign_keys: Vec<Arc<ForeignKey>>,
-    /// How the store keeps its rows.
+    /// The schema of its rows in the store.
     pub schema: Arc<Schema>,
 }
 
@@ -152,7 +156,7 @@ pub struct Table {
 pub struct Check {
     /// Its name.
     pub name: String,
-    /// The condition, as an expression of SQL.
+    /// The condition as an SQL expression.
     pub condition: String,
 }
 
@@ -161,80 +165,81 @@ pub struct Check {
 pub struct TableColumn {
     /// Its name.
     pub name: String,
-    /// Its type; of a domain, its base type.
+    /// Its type; for a domain, the base type.
     pub ty: SqlType,
-    /// The domain that it is of.
+    /// Its domain, if it has one.
     pub domain: Option<Arc<Domain>>,
-    /// True if it accepts no NULL.
+    /// True if it is NOT NULL.
     pub not_null: bool,
-    /// The default, as an expression of SQL.
+    /// The default as an SQL expression.
     pub default: Option<String>,
-    /// If it is an identity column: its default takes from a sequence, and is nobody's to change.
+    /// Set for an identity column, whose default is its sequence and cannot be changed.
     pub identity: Option<Identity>,
-    /// True if the default is what it always is: computed of the other columns of the row when that is written.
+    /// True for a generated column, whose default is computed from the row's other columns at each
+    /// write.
     pub is_generated: bool,
-    /// For a column that was added to the table as it was: what rows have there that are older.
+    /// For a column that was added without rewriting rows: its value in older rows.
     pub missing: Option<Value>,
 }
 
 /// An index.
 #[derive(Clone, Debug)]
 pub struct Index {
-    /// The number of its table in the store.
+    /// The id of its store table.
     pub id: TableId,
-    /// Its number for clients.
+    /// Its oid.
     pub oid: u32,
     /// Its name.
     pub name: String,
-    /// What it is of.
+    /// Its columns and expressions.
     pub parts: Vec<Part>,
-    /// The indexed columns, if it is of columns only; else none.
+    /// The indexed columns, if it has no expressions; otherwise empty.
     pub columns: Vec<usize>,
-    /// True if no two rows have the same values there; NULLs are all different.
+    /// True if entries are unique; NULLs are distinct.
     pub unique: bool,
-    /// Which rows have an entry; none: all.
+    /// The predicate of rows with an entry; `None` for all rows.
     pub predicate: Option<Arc<Computed>>,
-    /// True if it came with a constraint of the table.
+    /// True if it belongs to a constraint of the table.
     pub constraint: bool,
-    /// Since when every row has its entry, so that rows can be found by it. None: it is being built; who writes
-    /// maintains it, nobody reads it.
+    /// The time from which on it is complete and public. `None`: it is being built, and is not
+    /// read.
     pub readable: Option<Time>,
-    /// True if who writes adds entries. One that is about to be built is only made known at first: who changes a row
-    /// removes what there may be of it (`isomer_cluster::reorder` says why).
+    /// True if writers add entries (write-only or public). Otherwise it is delete-only: a writer of
+    /// a row only removes its entries (`isomer_cluster::reorder` explains why).
     pub is_entered: bool,
-    /// How the store keeps its entries.
+    /// The schema of its entries in the store.
     pub schema: Arc<Schema>,
 }
 
-/// What an index is of.
+/// A part of an index.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Part {
     /// A column.
     Column(usize),
-    /// What is computed of a row.
+    /// An expression over the row.
     Computed(Arc<Computed>),
 }
 
-/// What is computed of a row for an index: a part of its entries, or whether there is one.
+/// An index expression, or the predicate of an index.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Computed {
-    /// As an expression of SQL.
+    /// The SQL text.
     pub text: String,
-    /// Over the row of the table.
+    /// The bound expression over the row of the table.
     pub value: Expr,
     /// Its type.
     pub ty: SqlType,
-    /// The columns that it looks at.
+    /// The columns that it reads.
     pub columns: Vec<usize>,
     /// True if it is a predicate.
     pub is_predicate: bool,
 }
 
 impl Catalog {
-    /// A table by its name.
+    /// Finds a table by name.
     ///
     /// # Errors
-    /// 42P01, with a name that is like it; 42809 if it is something else.
+    /// 42P01, with a similar name; 42809 if it is another kind of object.
     pub fn table(&self, named: &Named) -> Result<&Arc<Table>, SqlError> {
         match self.lookup(named) {
             Some(Relation::Table(table)) => Ok(table),
@@ -242,16 +247,16 @@ impl Catalog {
         }
     }
 
-    /// A table by its number for clients.
+    /// Finds a table by its oid.
     ///
     /// # Errors
-    /// XX000 if it has gone.
+    /// XX000 if it does not exist.
     pub fn table_numbered(&self, oid: u32) -> Result<&Arc<Table>, SqlError> {
         let gone = || SqlError::new(code::INTERNAL, format!("there is no table {oid}"));
         self.table_of(oid).ok_or_else(gone)
     }
 
-    /// A view by its name, if it is one.
+    /// Finds a view by name.
     pub fn view(&self, named: &Named) -> Option<&Arc<View>> {
         match self.lookup(named) {
             Some(Relation::View(view)) => Some(view),
@@ -259,7 +264,7 @@ impl Catalog {
         }
     }
 
-    /// An index by its name, and its table.
+    /// Finds an index by name, with its table.
     pub fn index(&self, named: &Named) -> Option<(&Arc<Table>, &Arc<Index>)> {
         match self.lookup(named) {
             Some(Relation::Index(table, index)) => Some((table, index)),
@@ -267,9 +272,8 @@ impl Catalog {
         }
     }
 
-    /// The catalog as a transaction may use it that sees only what was committed before a time, if that is
-    /// another: it does not see the entries of indexes that have become readable since, and it finds the rows of a
-    /// table in the order in which they were kept then.
+    /// The catalog for a transaction with a snapshot at `time`, if it differs: without indexes that
+    /// became public later, and with the layouts of tables at that time.
     pub fn seen_at(&self, time: Time) -> Option<Catalog> {
         let younger = |index: &Arc<Index>| index.readable.is_some_and(|since| since > time);
         let (mut catalog, mut is_other, mut is_of_earlier) = (self.clone(), false, false);
@@ -290,12 +294,12 @@ impl Catalog {
         is_other.then_some(catalog)
     }
 
-    /// The name of the table or index that the store keeps under a number.
+    /// The name of the table or index with this id in the store.
     pub fn relation(&self, id: TableId) -> Option<&str> {
         self.tables.with(Handle::Part(id)).find_map(|table| table.part_name(id))
     }
 
-    /// The numbers of all objects.
+    /// The oids of all objects.
     pub fn oids(&self) -> impl Iterator<Item = u32> {
         let of = |table: &'_ Arc<Table>| -> Vec<u32> {
             let keys = table.foreign_keys.iter().map(|key| key.oid);
@@ -310,10 +314,10 @@ impl Catalog {
         relations.chain(types).chain(domains).chain(schemas)
     }
 
-    /// A sequence by its name.
+    /// Finds a sequence by name.
     ///
     /// # Errors
-    /// 42P01 if there is nothing of this name, 42809 if it is something else.
+    /// 42P01 if there is no object of this name, 42809 if it is another kind of object.
     pub fn sequence(&self, named: &Named) -> Result<&Arc<Sequence>, SqlError> {
         match self.lookup(named) {
             Some(Relation::Sequence(sequence)) => Ok(sequence),
@@ -328,19 +332,19 @@ impl Catalog {
         }
     }
 
-    /// The sequence that belongs to a column.
+    /// The sequence owned by a column.
     pub fn sequence_of(&self, table: u32, column: &str) -> Option<&Arc<Sequence>> {
         self.sequences
             .with(Handle::Owner(table))
             .find(|sequence| sequence.owner.as_ref().is_some_and(|owner| owner.column == column))
     }
 
-    /// The sequences that belong to columns of a table.
+    /// The sequences owned by columns of a table.
     pub fn owned(&self, table: u32) -> Vec<Arc<Sequence>> {
         self.sequences.with(Handle::Owner(table)).cloned().collect()
     }
 
-    /// True if a table, an index, a key, a sequence or a view has this name.
+    /// True if a table, index, key, sequence or view has this name.
     pub fn has_relation(&self, name: &Name) -> bool {
         self.relation_at(name).is_some()
     }
@@ -354,7 +358,7 @@ impl Table {
 }
 
 impl Table {
-    /// Its indexes that rows can be found by, without that of the primary key.
+    /// Its public indexes, without that of the primary key.
     pub fn readable_indexes(&self) -> impl Iterator<Item = &Arc<Index>> {
         self.indexes.iter().filter(|index| index.readable.is_some())
     }
@@ -378,36 +382,36 @@ impl Table {
         checks.chain(unique).chain(key).chain(foreign).cloned()
     }
 
-    /// The columns of the primary key, as those of an index.
+    /// The columns of the primary key as parts of an index.
     pub fn key_parts(&self) -> Vec<Part> {
         self.key.iter().map(|&at| Part::Column(at)).collect()
     }
 
-    /// How many values a row has, with the row id.
+    /// The number of values of a row, including the row id.
     pub fn width(&self) -> usize {
         self.columns.len() + usize::from(!self.has_key())
     }
 
-    /// The places in a row of the columns that it is found by: those of the shard key, and then the other ones of
-    /// the primary key, or the row id.
+    /// The slots of the row key: the columns of the shard key, then the other columns of the
+    /// primary key, or the row id.
     pub fn key_slots(&self) -> Vec<usize> {
         place_of(&self.key, &self.shard, self.columns.len())
     }
 
-    /// True if a column is one of those that a row is found by; none of them is NULL.
+    /// True if a column is part of the row key, and therefore never NULL.
     pub fn is_in_key(&self, column: usize) -> bool {
         self.key.contains(&column) || self.shard.contains(&column)
     }
 
-    /// The type of a place of a row.
+    /// The type of a slot.
     pub fn slot_type(&self, slot: usize) -> SqlType {
         self.columns.get(slot).map_or(SqlType::Int8, |column| column.ty)
     }
 
-    /// A column by its name.
+    /// The index of a column, by name.
     ///
     /// # Errors
-    /// 42703, with a name that is like it.
+    /// 42703, with a similar name.
     pub fn column(&self, name: &str) -> Result<usize, SqlError> {
         self.columns.iter().position(|column| column.name == name).ok_or_else(|| {
             let message = format!("column \"{name}\" of relation \"{}\" does not exist", self.name);
@@ -421,7 +425,7 @@ impl Table {
 }
 
 impl TableColumn {
-    /// A column that accepts NULL and has no default.
+    /// A nullable column without a default.
     pub fn plain(name: String, ty: SqlType) -> TableColumn {
         TableColumn {
             name,
@@ -435,17 +439,17 @@ impl TableColumn {
         }
     }
 
-    /// What it is computed of, if it is a generated column.
+    /// The expression of a generated column.
     pub fn generated(&self) -> Option<&str> {
         self.default.as_deref().filter(|_| self.is_generated)
     }
 }
 
 impl Table {
-    /// Adds a column behind the others. Rows that are there are left as they are, and have `missing` in it.
+    /// Adds a column at the end. Existing rows stay unchanged, and have the value `missing` in it.
     ///
     /// # Errors
-    /// What the design has against it.
+    /// Errors of the design.
     pub fn add_column(&mut self, column: TableColumn, missing: Value) -> Result<(), SqlError> {
         let used = self.schema.columns().iter().map(|column| column.name.clone()).collect();
         let name = Names { used }.fresh(&column.name);
@@ -456,7 +460,7 @@ impl Table {
         Ok(())
     }
 
-    /// The missing values of the columns that were added, a line for each: what is kept of them.
+    /// The missing values of added columns in their stored form, one per line.
     pub fn missing_values(&self) -> Option<String> {
         let line =
             |column: &TableColumn| Some(column.ty.storage().format(column.missing.as_ref()?));
@@ -464,10 +468,10 @@ impl Table {
         (!lines.is_empty()).then(|| lines.join("\n"))
     }
 
-    /// Takes the last columns as added ones, with the missing values that were kept of them.
+    /// Marks the last columns as added, with stored missing values.
     ///
     /// # Errors
-    /// XX000 if they are not the values of so many columns.
+    /// XX000 if the values do not match the columns.
     pub fn set_missing_values(&mut self, kept: &str) -> Result<(), SqlError> {
         let damaged = |line: &str| {
             let message = format!("{line} is no missing value of table \"{}\"", self.name);
@@ -487,10 +491,10 @@ impl Table {
     }
 }
 
-/// How the store keeps the rows of a table of this name that are found by what is at these [places](place_of).
+/// The store schema of rows of a table with this name, sorted by these [slots](place_of).
 ///
 /// # Errors
-/// What the design has against it.
+/// Errors of the design.
 pub fn row_schema(
     physical: &str,
     columns: &[TableColumn],
@@ -510,10 +514,10 @@ pub fn row_schema(
     build(physical, kept, &key_names)
 }
 
-/// How the store keeps the entries of an index of such a table.
+/// The store schema of the entries of an index on such a table.
 ///
 /// # Errors
-/// What the design has against it.
+/// Errors of the design.
 pub fn entry_schema(
     physical: &str,
     columns: &[TableColumn],
@@ -555,7 +559,7 @@ fn refused(error: SchemaError) -> SqlError {
     SqlError::new(code::INVALID_TABLE_DEFINITION, error.to_string())
 }
 
-/// Names for the store, which wants letters, digits and underscores, each name once.
+/// Makes names for the store: letters, digits and underscores, and unique.
 #[derive(Default)]
 struct Names {
     used: Vec<String>,
@@ -577,10 +581,10 @@ impl Names {
     }
 }
 
-/// The store's names of tables are no longer than this.
+/// The longest name of a table in the store.
 const PLAIN_MAX: usize = 56;
 
-/// A name as the store allows it.
+/// A name that the store allows.
 pub fn plain(name: &str) -> String {
     let word = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
     let mut plain: String = name.chars().map(word).take(PLAIN_MAX).collect();
@@ -590,7 +594,7 @@ pub fn plain(name: &str) -> String {
     plain
 }
 
-/// Words that PostgreSQL's grammar does not take for a name everywhere, in their order.
+/// Words that PostgreSQL's grammar does not accept everywhere as a name, sorted.
 const KEYWORDS: &str = "\
     all analyse analyze and any array as asc asymmetric authorization between bigint binary bit \
     boolean both case cast char character check coalesce collate collation column concurrently \
@@ -606,7 +610,7 @@ const KEYWORDS: &str = "\
     verbose when where window with xmlattributes xmlconcat xmlelement xmlexists xmlforest \
     xmlnamespaces xmlparse xmlpi xmlroot xmlserialize xmltable";
 
-/// A name as [`plain`] makes it, with a number at its end: a different one for each number.
+/// A name as of [`plain`] with a number at its end, distinct for each number.
 pub fn numbered(name: &str, number: usize) -> String {
     let (stem, ending) = (plain(name), format!("_{number}"));
     let kept = stem.len().min(PLAIN_MAX.saturating_sub(ending.len()));
@@ -614,7 +618,7 @@ pub fn numbered(name: &str, number: usize) -> String {
 }
 
 /// A name for a part of a table: `table_columns_ending`, at most [`NAME_BYTES_MAX`] long. The
-/// longer of the first two is shortened first, and the ending stays. `columns` may be empty.
+/// longer of the first two is truncated first, and the ending stays. `columns` may be empty.
 pub fn made_name(table: &str, columns: &str, ending: &str) -> String {
     let parts = 1 + usize::from(!columns.is_empty());
     let most = NAME_BYTES_MAX.saturating_sub(parts + ending.len());
@@ -629,8 +633,8 @@ pub fn made_name(table: &str, columns: &str, ending: &str) -> String {
     }
 }
 
-/// As [`made_name`], with the smallest number behind the ending that makes the name free, if it
-/// needs one.
+/// As [`made_name`], with the smallest number after the ending that makes the name free, if
+/// necessary.
 pub fn free_made_name(
     table: &str,
     columns: &str,
@@ -643,7 +647,7 @@ pub fn free_made_name(
     names.find(|name| !is_taken(name)).expect("there are more numbers than names")
 }
 
-/// A name as it must be written in a statement.
+/// A name as an SQL identifier, quoted if necessary.
 pub fn quoted(name: &str) -> String {
     let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
@@ -652,7 +656,7 @@ pub fn quoted(name: &str) -> String {
 }
 
 impl Table {
-    /// The statement that makes the table, without its indexes: what is kept of it.
+    /// The CREATE TABLE statement without indexes, which is the stored form.
     pub fn definition(&self) -> String {
         let always = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
         let mut parts: Vec<String> = Vec::new();
@@ -692,7 +696,7 @@ impl Table {
 }
 
 impl Part {
-    /// What it computes, if it does.
+    /// The expression, if it is one.
     pub fn as_computed(&self) -> Option<&Arc<Computed>> {
         match self {
             Part::Column(_) => None,
@@ -708,12 +712,12 @@ impl Part {
         }
     }
 
-    /// True if it is never NULL, so that entries have no mark for that.
+    /// True if it is never NULL, so that entries have no NULL mark.
     pub fn is_known(&self, table: &Table) -> bool {
         matches!(self, Part::Column(at) if table.columns[*at].not_null || table.is_in_key(*at))
     }
 
-    /// Over a row whose places begin at `offset`.
+    /// The expression over a row whose slots begin at `offset`.
     pub fn expr(&self, offset: usize) -> Expr {
         match self {
             Part::Column(at) => Expr::Column(offset + at),
@@ -721,7 +725,7 @@ impl Part {
         }
     }
 
-    /// The columns that it looks at.
+    /// The columns that it reads.
     pub fn columns(&self) -> &[usize] {
         match self {
             Part::Column(at) => std::slice::from_ref(at),
@@ -729,7 +733,7 @@ impl Part {
         }
     }
 
-    /// As a statement has it; if people are to read it, with the parentheses that are needed only.
+    /// In SQL notation; with `is_pretty`, only with necessary parentheses.
     pub fn written(&self, table: &Table, is_pretty: bool) -> String {
         match self {
             Part::Column(at) => quoted(&table.columns[*at].name),
@@ -738,7 +742,7 @@ impl Part {
         }
     }
 
-    /// As errors have it.
+    /// In the notation of error messages.
     pub fn said(&self, table: &Table) -> String {
         match self {
             Part::Column(at) => table.columns[*at].name.clone(),
@@ -748,12 +752,12 @@ impl Part {
 }
 
 impl Computed {
-    /// As the catalog shows it.
+    /// In the notation of the system catalog.
     pub fn shown(&self) -> String {
         if self.is_call() { self.text.clone() } else { format!("({})", self.text) }
     }
 
-    /// True if it is a function's value, which needs no parentheses in an index.
+    /// True for a function call, which needs no parentheses in an index.
     pub fn is_call(&self) -> bool {
         let parsed = crate::parse::parse_expression(&self.text);
         matches!(parsed, Ok(sqlparser::ast::Expr::Function(_)))
@@ -761,7 +765,7 @@ impl Computed {
 }
 
 impl Index {
-    /// The columns of an index that is of nothing else.
+    /// The columns of an index without expressions; otherwise empty.
     pub fn columns_of(parts: &[Part]) -> Vec<usize> {
         let column = |part: &Part| match part {
             Part::Column(at) => Some(*at),
@@ -770,12 +774,12 @@ impl Index {
         parts.iter().map(column).collect::<Option<Vec<_>>>().unwrap_or_default()
     }
 
-    /// What it computes of rows.
+    /// Its expressions and predicate.
     pub fn computed(&self) -> impl Iterator<Item = &Arc<Computed>> {
         self.parts.iter().filter_map(Part::as_computed).chain(&self.predicate)
     }
 
-    /// With something else in the place of all that it computes.
+    /// The index with each expression replaced.
     ///
     /// # Errors
     /// Those of `anew`.
@@ -795,23 +799,23 @@ impl Index {
         Ok(index)
     }
 
-    /// True if no two rows of the table have the same values there: what foreign keys and the primary key can rely on.
+    /// True if it guarantees uniqueness over all rows, as foreign keys and the primary key require.
     pub fn is_of_all(&self) -> bool {
         self.unique && self.predicate.is_none()
     }
 
-    /// The columns that decide what a row's entry is, some of them perhaps twice.
+    /// The columns that determine a row's entry, possibly with repetitions.
     pub fn looked_at(&self) -> impl Iterator<Item = &usize> {
         let parts = self.parts.iter().flat_map(Part::columns);
         parts.chain(self.predicate.iter().flat_map(|predicate| &predicate.columns))
     }
 
-    /// The statement that makes the index.
+    /// The CREATE INDEX statement.
     pub fn definition(&self, table: &Table) -> String {
         self.definition_as(table, false)
     }
 
-    /// As [`Index::definition`]; if people are to read it, with the parentheses that are needed only.
+    /// As [`Index::definition`]; with `is_pretty`, only with necessary parentheses.
     pub fn definition_as(&self, table: &Table, is_pretty: bool) -> String {
         let only = match (&self.predicate, is_pretty) {
             (None, _) => String::new(),
@@ -833,7 +837,7 @@ impl Index {
 /// The key of a row's entry in an index, if it has one.
 ///
 /// # Errors
-/// If the values do not fit, and what goes wrong in the index's predicate.
+/// If the values do not fit their types, or the evaluation of the index's expressions fails.
 pub fn entry_key(
     table: &Table,
     index: &Index,
@@ -843,11 +847,11 @@ pub fn entry_key(
     crate::exec::entry_key(table, index, values, by)
 }
 
-/// What an entry of an index has in common with the entries of rows that are the same there (nothing if a
-/// NULL makes its row different from all others), and the key of its row.
+/// The part of an entry that equals that of duplicate rows (`None` if a NULL makes the row
+/// distinct), and the key of its row.
 ///
 /// # Errors
-/// XX000 if it is no entry of the index.
+/// XX000 if the key is no entry of the index.
 pub fn parts_of_entry(
     table: &Table,
     index: &Index,
@@ -856,26 +860,26 @@ pub fn parts_of_entry(
     crate::exec::parts_of_entry(table, index, entry)
 }
 
-/// The key and the bytes of a row, without its row id, if the table has a key.
+/// The key and the bytes of a row, without its row id if the table has a key.
 ///
 /// # Errors
-/// 23502, and if the values do not fit.
+/// 23502; errors if the values do not fit.
 pub fn row_of(table: &Table, values: &[Datum]) -> Result<(Key, Vec<u8>), SqlError> {
     crate::exec::row_of(table, values)
 }
 
-/// A row in one of its table's orders, and its entries: in which table of the store, under which key, and what.
+/// A row and its index entries in one layout: store table, key and bytes of each.
 pub type Copies = Vec<(TableId, Key, Vec<u8>)>;
 
-/// What is kept of a row in an order, beside the table's own.
+/// The row and the entries of a row in a second layout.
 ///
 /// # Errors
-/// 23502 if a value of its place is NULL, and as [`entry_key`].
+/// 23502 if a value of the row key is NULL; errors of [`entry_key`].
 pub fn copies(layout: &Table, values: &[Datum], by: &Immutable) -> Result<Copies, SqlError> {
     crate::exec::copies(layout, values, by)
 }
 
-/// Which values are there twice, in the words of PostgreSQL.
+/// The DETAIL of a uniqueness violation, in PostgreSQL's wording.
 pub fn duplicated(table: &Table, index: &Index, values: &[Datum], by: &Immutable) -> String {
     format!("Key {} is duplicated.", crate::exec::shown_key(table, &index.parts, values, by))
 }
@@ -905,7 +909,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_values_come_back_as_they_were_kept() {
+    fn stored_missing_values_are_read_back() {
         let columns = vec![column("id", SqlType::Int8)];
         let schema = row_schema("t", &columns, &place_of(&[], &[], 1)).expect("a schema");
         let made = Table {
@@ -941,7 +945,7 @@ mod tests {
         ];
         let mut table = made.clone();
         for (at, (ty, value)) in added.iter().enumerate() {
-            // The name of the hidden key is taken in the store.
+            // The name of the hidden key is reserved in the store.
             let name = if at == 0 { "row_id".to_owned() } else { format!("c{at}") };
             table.add_column(column(&name, *ty), value.clone()).expect("a column");
         }

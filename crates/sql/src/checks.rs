@@ -1,11 +1,11 @@
-//! Checks of tables: the columns that they mention, and the names of those that were given none.
+//! Check constraints of tables: the columns that they mention, and default names.
 //!
 //! ```text
 //!   create table t (a int check (a > 0), b int, check (b > 0), check (a > b), check (a < 9))
 //!                   t_a_check                   t_b_check      t_check        t_a_check1
 //! ```
 //!
-//! A check of one column has its name, wherever it stands.
+//! A check that mentions one column is named after it, independent of its place in the statement.
 
 use crate::catalog::{Check, made_name};
 use crate::error::{SqlError, code};
@@ -13,7 +13,7 @@ use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::tokenizer::{Token, Tokenizer};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The columns among these that a condition mentions, in its order.
+/// The columns that a condition mentions, in its order.
 pub fn mentioned<'c>(condition: &str, columns: &[&'c str]) -> Vec<&'c str> {
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, condition).tokenize().unwrap_or_default();
     let signs: Vec<&Token> =
@@ -38,17 +38,17 @@ pub fn mentioned<'c>(condition: &str, columns: &[&'c str]) -> Vec<&'c str> {
     found
 }
 
-/// Gives names to checks.
+/// Names checks.
 pub struct Names<'t> {
     table: &'t str,
     columns: Vec<&'t str>,
     taken: BTreeSet<String>,
-    /// For each name that was wanted, the next number that may be free.
+    /// For each base name, the next number that may be free.
     numbers: BTreeMap<String, usize>,
 }
 
 impl<'t> Names<'t> {
-    /// Of a table with these columns, of whose constraints some have names.
+    /// For a table with these columns; `taken` are the names of existing constraints.
     pub fn new(
         table: &'t str,
         columns: impl IntoIterator<Item = &'t str>,
@@ -58,7 +58,7 @@ impl<'t> Names<'t> {
         Names { table, columns, taken, numbers: BTreeMap::new() }
     }
 
-    /// A check with the name that it was given, or one that is free.
+    /// A check with its explicit name, or a free one.
     ///
     /// # Errors
     /// 42710 if the name is taken.
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_columns_are_told_from_other_words() {
+    fn column_names_are_recognized() {
         let columns = ["a", "b", "Big", "length", "date"];
         for (condition, expected) in [
             ("a > 0 AND A < b", &["a", "b"][..]),

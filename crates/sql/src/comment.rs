@@ -1,13 +1,13 @@
-//! Comments: what people say of tables, their columns, indexes, sequences, views and types.
+//! Comments on tables, columns, indexes, sequences, views and types.
 //!
 //! ```text
 //!   comment on column staff.boss is 'who decides'        16384, 'boss' → who decides
 //! ```
 //!
-//! A comment is kept by the number of what it is about, and the name of the column; so another name of a table is
-//! nothing to it. It goes with what it is about.
+//! A comment is stored by the object's oid and the name of the column, so renaming a table does not
+//! affect it. It is dropped with its object.
 //!
-//! Left out: comments on constraints, and on what Isomer does not have.
+//! Left out: comments on constraints, and on objects that Isomer does not have.
 
 use crate::catalog::{Catalog, MadeType, Named, Table};
 use crate::error::{SqlError, code};
@@ -18,17 +18,18 @@ use sqlparser::ast::{CommentObject, ObjectName};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What a comment is about: its number for clients, and the column; no name: all of it.
+/// The subject of a comment: the object's oid, and the column; an empty name means the object
+/// itself.
 pub type Topic = (u32, String);
 
 /// All comments of a database.
 pub type Comments = SharedMap<Topic, Arc<str>>;
 
 impl Catalog {
-    /// What a statement says something about.
+    /// The subject of a COMMENT statement.
     ///
     /// # Errors
-    /// 42P01, 42703, 3F000, 42809; 0A000 for what no comment is kept of.
+    /// 42P01, 42703, 3F000, 42809; 0A000 for objects without comments.
     pub fn topic(&self, object: CommentObject, name: &ObjectName) -> Result<Topic, SqlError> {
         if object == CommentObject::Column {
             let mut parts = name.0.clone();
@@ -89,12 +90,12 @@ impl Catalog {
         Ok((table.oid, column))
     }
 
-    /// What is said of something.
+    /// The comment on an object or a column.
     pub fn comment(&self, oid: u32, column: &str) -> Option<&str> {
         self.comments.get(&(oid, column.to_owned())).map(|said| &**said)
     }
 
-    /// What is said of a column, by its number from 1.
+    /// The comment on a column, by its number from 1.
     pub fn comment_of_column(&self, oid: u32, number: i64) -> Option<&str> {
         let at = usize::try_from(number - 1).ok()?;
         let name = match self.table_of(oid) {
@@ -104,7 +105,7 @@ impl Catalog {
         self.comment(oid, name)
     }
 
-    /// The number of a column from 1; 0: the comment is about all of it.
+    /// The number of a column from 1; 0 for a comment on the object itself.
     pub(crate) fn column_number(&self, (oid, column): &Topic) -> i64 {
         let of_table = self.table_of(*oid).and_then(|table| table.column(column).ok());
         let of_view = || {
@@ -114,7 +115,7 @@ impl Catalog {
         of_table.or_else(of_view).map_or(0, |at| at as i64 + 1)
     }
 
-    /// Everything that may have a comment.
+    /// All possible subjects of comments.
     pub fn topics(&self) -> BTreeSet<Topic> {
         let mut topics = BTreeSet::new();
         self.tables.values().for_each(|table| topics.extend(topics_of_table(table)));
@@ -128,7 +129,7 @@ impl Catalog {
         topics
     }
 
-    /// Forgets what was said of what was there and has gone.
+    /// Drops the comments on objects that were dropped since `before`.
     pub(crate) fn forget_comments_since(&mut self, before: &Catalog) {
         if self.comments.is_empty() {
             return;

@@ -1,13 +1,14 @@
-//! Dates and times as people write them.
+//! Parses dates and times in the notations of people.
 //!
 //! ```text
-//!   2026-11-26 09:30:00.5+01      Thu Nov 26 09:30:00 2026 PST      11/26/2026 9:30 PM      26.11.2026
-//!   20261126T093000               January 8, 99 BC                  2026.330                J2461371
+//!   2026-11-26 09:30:00.5+01   Thu Nov 26 09:30:00 2026 PST   11/26/2026 9:30 PM   26.11.2026
+//!   20261126T093000            January 8, 99 BC               2026.330             J2461371
 //! ```
 //!
-//! A text is cut into numbers, words, dates, clocks and zones, whose kind the first signs tell; then each takes its
-//! place. What a number is depends on how many digits it has and on what is known by then: in `1/8/1999` the order that
-//! the session wants (`DateStyle`) says which of the two is the month, in `8-Jan-1999` nothing needs to.
+//! A text is split into numbers, words, dates, clocks and zones, which their first characters tell
+//! apart; then each is interpreted. The meaning of a number depends on its number of digits and on
+//! the parts found so far. In `1/8/1999` the session's `DateStyle` decides which number is the
+//! month; in `8-Jan-1999` nothing is ambiguous.
 
 use crate::error::{SqlError, clipped, code};
 use crate::types::SqlType;
@@ -18,21 +19,21 @@ const MINUTE_US: i64 = 60 * SECOND_US;
 const HOUR_US: i64 = 60 * MINUTE_US;
 const DAY_US: i64 = 24 * HOUR_US;
 
-/// The first day and the last that there are: of 4714 BC and of 5874897.
+/// The first and the last day: of 4714 BC and of 5874897.
 pub(crate) const DAYS: std::ops::RangeInclusive<i64> = -2_440_588..=2_145_042_541;
-/// The days that a timestamp may have, since 1970: microseconds count no more.
+/// The days of a timestamp since 1970: microseconds cover no more.
 pub(crate) const TIMESTAMP_DAYS: std::ops::RangeInclusive<i64> = -2_440_588..=106_751_990;
 
-/// How a session reads and writes times.
+/// The settings of a session for times.
 #[derive(Clone, Default, Debug)]
 pub struct TimeStyle {
-    /// Where it is.
+    /// Its time zone.
     pub zone: Zone,
-    /// Which number of a date is which.
+    /// The order of day, month and year.
     pub order: Order,
 }
 
-/// Which number of a date is which, where nothing else tells.
+/// The order of day, month and year in ambiguous dates.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Order {
     /// The month, the day, the year.
@@ -47,37 +48,38 @@ pub enum Order {
 /// The zone that is written beside a time.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Beside {
-    /// So many microseconds ahead of UTC.
+    /// This number of microseconds ahead of UTC.
     Offset(i64),
-    /// One that has a name.
+    /// A named zone.
     Zone(Zone),
 }
 
-/// What a text means.
+/// The meaning of a text.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Moment {
-    /// What the wall shows, as the day since 1970 and microseconds since midnight; and where, if that is said.
+    /// A local time: the day since 1970, microseconds since midnight, and the zone if given.
     At(i64, i64, Option<Beside>),
-    /// After all others, or before.
+    /// After all other times, or before.
     Infinity { is_later: bool },
-    /// 1970 began, in UTC.
+    /// The beginning of 1970, in UTC.
     Epoch,
-    /// When the transaction began.
+    /// The beginning of the transaction.
     Now,
-    /// So many days after that, so many microseconds after midnight; and where, if that is said.
+    /// This number of days after the transaction's day, at this number of microseconds after
+    /// midnight; and the zone if given.
     Today(i64, i64, Option<Beside>),
 }
 
-/// What is wrong with a date or a time.
+/// The fault of a date or a time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum WrongTime {
-    /// It is not written as one.
+    /// Invalid syntax.
     Form,
-    /// There is no such month, day, hour.
+    /// There is no such month, day or hour.
     Field,
     /// There is no such offset.
     Offset,
-    /// Nothing is called so.
+    /// An unknown zone.
     Zone,
 }
 
@@ -103,13 +105,13 @@ impl WrongTime {
     }
 }
 
-/// Reads a date with a time or without.
+/// Parses a date with or without a time.
 pub(crate) fn moment(text: &str, order: Order) -> Result<Moment, WrongTime> {
     let mut reader = Reader::new(order, false);
     reader.all(text)?;
     let within = reader.within_day()?;
     match reader.special {
-        // A day may have a time beside it; the others stand alone.
+        // A day may have a time; the others stand alone.
         Some(Moment::Today(after, ..)) if !reader.date_is_there() => {
             Ok(Moment::Today(after, within.unwrap_or(0), reader.zone))
         }
@@ -127,7 +129,7 @@ pub(crate) fn moment(text: &str, order: Order) -> Result<Moment, WrongTime> {
     }
 }
 
-/// Reads a time of a day, and its zone: by an offset, or by a name, on a day that tells more if one is written.
+/// Parses a time of day and its zone: an offset, or a name, with the date if one is written.
 pub(crate) fn time_of_day(text: &str) -> Result<(i64, Option<Beside>, Option<i64>), WrongTime> {
     let mut reader = Reader::new(Order::default(), true);
     reader.all(text)?;
@@ -142,21 +144,21 @@ pub(crate) fn time_of_day(text: &str) -> Result<(i64, Option<Beside>, Option<i64
     Ok((within, reader.zone, day))
 }
 
-/// What a text means, if that is one thing in all orders.
+/// The meaning of a text, if it is the same in all orders.
 pub(crate) fn plain_moment(text: &str) -> Option<Result<Moment, WrongTime>> {
     let read = moment(text, Order::Mdy);
     let is_one = [Order::Dmy, Order::Ymd].into_iter().all(|order| moment(text, order) == read);
     is_one.then_some(read)
 }
 
-/// True if a text means another thing each time: `now`, `today`.
+/// True if the meaning of a text changes with the time: `now`, `today`.
 pub(crate) fn is_of_now(text: &str) -> bool {
     matches!(moment(text, Order::default()), Ok(Moment::Now | Moment::Today(..)))
 }
 
 /// Year, month and day of a day since 1970, in the Gregorian calendar.
 pub(crate) fn civil(days: i64) -> (i64, u32, u32) {
-    // Counted from the first of March of the year 0, so that the leap day is a year's last.
+    // Counted from the first of March of the year 0, so that the leap day is the last of a year.
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
     let day_of_era = days.rem_euclid(146_097);
@@ -187,7 +189,7 @@ enum Kind {
     Word,
 }
 
-/// Cuts a text into its parts.
+/// Splits a text into its parts.
 fn parts(text: &str) -> Result<Vec<(Kind, &str)>, WrongTime> {
     let (bytes, mut at, mut parts) = (text.as_bytes(), 0, Vec::new());
     let skip = |mut at: usize, is: &dyn Fn(u8) -> bool| {
@@ -219,7 +221,8 @@ fn parts(text: &str) -> Result<Vec<(Kind, &str)>, WrongTime> {
                             at = skip(at + 1, &is_digit);
                             Kind::Number
                         } else {
-                            // Behind a word may be letters that begin a time; behind digits there are digits.
+                            // A word may be followed by letters that begin a time; digits are
+                            // followed by digits.
                             at = match (again, is_word) {
                                 (true, true) => {
                                     let end =
@@ -259,7 +262,7 @@ fn parts(text: &str) -> Result<Vec<(Kind, &str)>, WrongTime> {
                         at = skip(at, &is_name);
                         Kind::Word
                     }
-                    // A rule with its hours, as GMT+8, which counts to the west.
+                    // A zone rule with hours, such as GMT+8, which counts to the west.
                     Some(b'+' | b'-')
                         if bytes.get(at + 1).is_some_and(u8::is_ascii_digit)
                             && month(word).is_none()
@@ -268,7 +271,7 @@ fn parts(text: &str) -> Result<Vec<(Kind, &str)>, WrongTime> {
                         at = skip(at + 1, &is_digit);
                         Kind::Word
                     }
-                    // As EST5EDT.
+                    // Such as EST5EDT.
                     Some(byte) if is_digit(*byte) && word.len() > 2 && month(word).is_none() => {
                         at = skip(at, &|byte| byte.is_ascii_alphanumeric());
                         Kind::Word
@@ -302,7 +305,7 @@ fn parts(text: &str) -> Result<Vec<(Kind, &str)>, WrongTime> {
     Ok(parts)
 }
 
-/// Where the T is in `26T09`, which is the last part of a date and the first of a time.
+/// The position of the T in `26T09`, which is the last part of a date and the first of a time.
 fn time_begins(part: &str) -> Option<usize> {
     let at = part.find(['t', 'T'])?;
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -355,7 +358,7 @@ fn is_weekday(word: &str) -> bool {
     )
 }
 
-/// Seconds east of Greenwich that letters stand for, of those that mean one offset at all times.
+/// The offset of letters in seconds east of Greenwich, for those with one offset at all times.
 fn fixed_offset(word: &str) -> Option<i64> {
     Some(match word {
         "hst" | "taht" => -36_000,
@@ -398,7 +401,7 @@ fn fixed_offset(word: &str) -> Option<i64> {
     })
 }
 
-/// The zone that letters stand for whose offset was another in other years.
+/// The zone of letters whose offset has changed over the years.
 fn zone_of_letters(word: &str) -> Option<&'static str> {
     Some(match word {
         "arst" | "art" => "America/Argentina/Buenos_Aires",
@@ -440,25 +443,26 @@ fn zone_of_letters(word: &str) -> Option<&'static str> {
     })
 }
 
-/// Moscow's standard time: an hour more while the clocks stood at summer's, from 2011 to 2014.
+/// Moscow's standard time, with one hour more from 2011 to 2014, when the clocks stayed at summer
+/// time.
 fn moscow_offset(day: Option<i64>) -> i64 {
     let (from, to) = (days(2011, 3, 27), days(2014, 10, 26));
     let is_later = day.is_some_and(|day| (from..to).contains(&day));
     if is_later { 4 * HOUR_US } else { 3 * HOUR_US }
 }
 
-/// What is known of a date and a time.
+/// The parts of a date and a time found so far.
 struct Reader {
     order: Order,
-    /// Only a time is wanted: numbers are one.
+    /// Only a time is expected: numbers are times.
     is_time: bool,
     year: Option<i64>,
     month: Option<i64>,
     day_of_month: Option<i64>,
     day_of_year: Option<i64>,
-    /// The day since 1970, where it was written as one number.
+    /// The day since 1970, if it was written as one number.
     julian: Option<i64>,
-    /// The month was a word.
+    /// The month was written as a word.
     has_month_word: bool,
     /// The year has two digits, and is of this century or the last.
     is_short_year: bool,
@@ -467,10 +471,10 @@ struct Reader {
     time: Option<(i64, i64, i64)>,
     is_afternoon: Option<bool>,
     zone: Option<Beside>,
-    /// The zone is Moscow's standard time, whose offset the day says.
+    /// The zone is Moscow's standard time, whose offset depends on the day.
     is_moscow: bool,
     special: Option<Moment>,
-    /// What the letter before the next part says of it: J, T.
+    /// The letter before the next part: J, T.
     next: Option<u8>,
 }
 
@@ -481,7 +485,7 @@ fn number(text: &str) -> Result<i64, WrongTime> {
     text.parse().map_err(|_| WrongTime::Field)
 }
 
-/// The nearest number of microseconds to the digits behind the point of a second.
+/// Rounds the fraction of a second to microseconds.
 fn micros_of(fraction: &str) -> Result<i64, WrongTime> {
     if fraction.is_empty() {
         return Ok(0);
@@ -556,7 +560,7 @@ impl Reader {
         parts || self.julian.is_some() || (self.year.is_some() && self.day_of_year.is_some())
     }
 
-    /// A day counted from 4714 BC, maybe with a part of a day.
+    /// A day counted from 4714 BC, possibly with a fraction.
     fn julian(&mut self, text: &str) -> Result<(), WrongTime> {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         let number = number(whole)?;
@@ -579,7 +583,7 @@ impl Reader {
             return self.clock_digits(text);
         }
         if has_point && self.year.is_none() && self.month.is_none() && whole.len() == 4 {
-            // A year and the day in it.
+            // A year and the day of the year.
             once(&mut self.year, number(whole)?)?;
             return once(&mut self.day_of_year, number(fraction)?);
         }
@@ -619,14 +623,14 @@ impl Reader {
         }
     }
 
-    /// Hours alone are a time behind a T.
+    /// Hours alone are a time after a T.
     fn is_hours_alone(&self) -> bool {
         !self.is_time && self.date_is_whole()
     }
 
     /// `2026-11-26`, `26-Nov-2026`, `11/26/2026`.
     fn date(&mut self, text: &str) -> Result<(), WrongTime> {
-        // A second date of digits is a time and its zone, run together.
+        // A second date of digits is a time and its zone without a space.
         if self.date_is_whole() {
             if let Some((time, offset)) = text.split_once('-') {
                 self.clock_digits(time)?;
@@ -646,7 +650,7 @@ impl Reader {
         for digits in all().filter(|part| !part.as_bytes()[0].is_ascii_alphabetic()) {
             self.part_of_date(digits)?;
         }
-        // What is left of a date may stand elsewhere only if the month was a word.
+        // An incomplete date may be completed elsewhere only if the month was a word.
         if self.date_is_whole() { Ok(()) } else { Err(WrongTime::Form) }
     }
 
@@ -688,7 +692,7 @@ impl Reader {
     fn clock(&mut self, text: &str) -> Result<(), WrongTime> {
         let (hours, rest) = text.split_once(':').ok_or(WrongTime::Form)?;
         let (minutes, seconds) = rest.split_once(':').unwrap_or((rest, "0"));
-        // Two parts with a point are minutes and seconds to nobody here.
+        // Two parts with a point are not read as minutes and seconds here.
         let (seconds, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
         let (hours, minutes, seconds) = (number(hours)?, number(minutes)?, number(seconds)?);
         if seconds > 60 {
@@ -718,7 +722,7 @@ impl Reader {
     fn word(&mut self, text: &str) -> Result<(), WrongTime> {
         let word = text.to_ascii_lowercase();
         if let Some(month) = month(&word) {
-            // A number that was taken for the month was the day.
+            // The number that seemed to be the month was the day.
             if self.month.is_some() && !self.has_month_word && self.day_of_month.is_none() {
                 self.day_of_month = self.month.take();
             }
@@ -818,7 +822,7 @@ impl Reader {
         if DAYS.contains(&day) { Ok(day) } else { Err(WrongTime::Field) }
     }
 
-    /// Microseconds since midnight, which ends a day as 24:00.
+    /// Microseconds since midnight; 24:00 ends a day.
     fn within_day(&self) -> Result<Option<i64>, WrongTime> {
         let Some((hours, minutes, micros)) = self.time else {
             return if self.is_afternoon.is_some() { Err(WrongTime::Form) } else { Ok(None) };

@@ -1,12 +1,12 @@
-//! Values while a statement runs.
+//! Values at run time.
 //!
-//! A few shapes serve all types of SQL: whole numbers of every size are one, and a date is the number of
-//! its day. The type is known from where a value stands, so it is not carried along. What tells types
-//! apart again is [`convert`], which checks ranges and lengths, and the codecs.
+//! A few shapes serve all SQL types: integers of every size have one, and a date is the number of
+//! its day. The type is known from the context, so a value does not carry it. [`convert`], which
+//! checks ranges and lengths, and the codecs tell types apart.
 //!
-//! **Order.** `compare` is that of values that are not NULL, and numbers of all shapes compare by value;
-//! `order` adds NULL, last. For values of one type, equality and hash agree with it, so
-//! that a group does not depend on how its key was written.
+//! **Order.** `compare` orders values that are not NULL, and compares numbers of all shapes by
+//! value; `order` adds NULL, last. For values of one type, equality and hash agree with it, so that
+//! a group does not depend on the notation of its key.
 
 use crate::dates::TIMESTAMP_DAYS;
 use crate::error::{SqlError, clipped, code};
@@ -17,34 +17,34 @@ use isomer_design::{ColumnType, DECIMAL_NAN, Value};
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
-/// A value. Its type is known from where it stands.
+/// A value. Its type is known from the context.
 #[derive(Clone, Debug)]
 pub enum Datum {
-    /// No value.
+    /// NULL.
     Null,
-    /// Of a boolean.
+    /// A boolean.
     Bool(bool),
-    /// Of whole numbers; of dates: days since 1970; of times of a day: microseconds since midnight.
+    /// An integer; a date: days since 1970; a time of day: microseconds since midnight.
     Int(i64),
-    /// Of binary numbers.
+    /// A floating-point number.
     Float(f64),
-    /// Of exact numbers.
+    /// A numeric.
     Numeric(Decimal),
-    /// Of texts. One of `char(n)` is without blanks at its end.
+    /// A text. One of `char(n)` has no trailing blanks.
     Text(String),
-    /// Of bytes.
+    /// A byte string.
     Bytes(Vec<u8>),
-    /// Of `jsonb`, in the one way in which it is [written](crate::json). A `json` is a text.
+    /// A `jsonb` in its [canonical text](crate::json). A `json` is a text.
     Json(String),
-    /// Microseconds since 1970; the least and the most are before and after all times.
+    /// Microseconds since 1970; the least and the greatest value are the infinities.
     Timestamp(i64),
-    /// Microseconds since midnight, and how many seconds the zone is ahead of UTC.
+    /// Microseconds since midnight, and the zone's offset from UTC in seconds.
     TimeTz(i64, i32),
-    /// Of intervals.
+    /// An interval.
     Interval(Interval),
 }
 
-/// The least date and time, in microseconds.
+/// The microseconds of a day.
 const DAY_US: i64 = 86_400_000_000;
 
 impl Datum {
@@ -58,7 +58,7 @@ impl Datum {
         Datum::Text(text.into())
     }
 
-    /// The whole number, if it is one.
+    /// The integer, if it is one.
     pub fn as_int(&self) -> Option<i64> {
         match self {
             Datum::Int(value) => Some(*value),
@@ -74,7 +74,7 @@ impl Datum {
         }
     }
 
-    /// True, false, or not known.
+    /// True, false, or unknown.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             Datum::Bool(truth) => Some(*truth),
@@ -131,7 +131,7 @@ impl Datum {
         }
     }
 
-    /// As a binary number.
+    /// Converts to a floating-point number.
     pub fn to_f64(&self) -> f64 {
         match self {
             Datum::Int(value) => *value as f64,
@@ -141,7 +141,7 @@ impl Datum {
         }
     }
 
-    /// As an exact number.
+    /// Converts to a numeric.
     pub fn to_decimal(&self) -> Decimal {
         match self {
             Datum::Int(value) => Decimal::int(*value),
@@ -151,22 +151,22 @@ impl Datum {
         }
     }
 
-    /// How many digits an exact number has behind the point; none for all else.
+    /// The scale of a numeric; 0 for other values.
     pub(crate) fn scale(&self) -> u16 {
         if let Datum::Numeric(number) = self { number.scale().unwrap_or(0) } else { 0 }
     }
 
-    /// False for exact numbers that are infinities, or none.
+    /// False for infinite and NaN numerics.
     pub(crate) fn is_finite(&self) -> bool {
         !matches!(self, Datum::Numeric(number) if !number.is_finite())
     }
 
-    /// About how much memory it takes.
+    /// The approximate memory of the value.
     pub fn bytes(&self) -> usize {
         size_of::<Datum>() + self.heap_bytes()
     }
 
-    /// How much of that is not in the value itself.
+    /// The part of that memory on the heap.
     pub fn heap_bytes(&self) -> usize {
         match self {
             Datum::Text(text) | Datum::Json(text) => text.len(),
@@ -190,7 +190,7 @@ impl Datum {
         }
     }
 
-    /// As the store keeps it in a column of a type, for a value that fits the type.
+    /// The store's form in a column of a type, for a value that fits the type.
     pub fn into_value(self, ty: SqlType) -> Value {
         match self {
             Datum::Null => Value::Null,
@@ -206,7 +206,7 @@ impl Datum {
         }
     }
 
-    /// From what the store keeps in a column of a type.
+    /// From the store's form in a column of a type.
     pub fn from_value(value: Value, ty: SqlType) -> Datum {
         match (value, ty.plain()) {
             (Value::Null, _) => Datum::Null,
@@ -233,12 +233,12 @@ impl Datum {
     }
 }
 
-/// When a time of a day with a zone is there in UTC.
+/// A time of day with a zone, in UTC.
 fn in_utc(within: i64, ahead: i32) -> i64 {
     within - i64::from(ahead) * 1_000_000
 }
 
-/// A time of a day with a zone as the store keeps it: in the order of these times.
+/// The store's form of a time of day with a zone, in the order of these times.
 fn time_bytes(within: i64, ahead: i32) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(12);
     bytes.extend(((in_utc(within, ahead) as u64) ^ (1 << 63)).to_be_bytes());
@@ -272,7 +272,8 @@ impl Hash for Datum {
         match self {
             Datum::Null => state.write_u8(0),
             Datum::Bool(truth) => truth.hash(state),
-            // Exact numbers that are equal must have one hash, whatever their kind. Binary ones meet binary ones only.
+            // Equal exact numbers must have one hash, whatever their shape. Floats meet floats
+            // only.
             Datum::Int(value) => Decimal::int(*value).hash(state),
             Datum::Numeric(value) => value.hash(state),
             Datum::Float(value) => {
@@ -293,11 +294,11 @@ impl Hash for Datum {
     }
 }
 
-/// Converts a value to a type. `explicit`: a cast in the statement, which may cut a text; otherwise a
+/// Converts a value to a type. `explicit`: an explicit cast, which may truncate a text; otherwise a
 /// value that does not fit is an error.
 ///
 /// # Errors
-/// 22003, 22001, 22P02 and others, by what does not fit.
+/// 22003, 22001, 22P02 and others, depending on the fault.
 pub fn convert(value: Datum, to: SqlType, explicit: bool) -> Result<Datum, SqlError> {
     if let SqlType::Rounded(of, digits) = to {
         return Ok(rounded(convert(value, *of, explicit)?, digits));
@@ -312,7 +313,7 @@ pub fn convert(value: Datum, to: SqlType, explicit: bool) -> Result<Datum, SqlEr
         (Datum::Json(json), SqlType::Jsonb) => Ok(Datum::Json(json)),
         (Datum::Json(json), SqlType::Json) => Ok(Datum::Text(json)),
         (value, to) if to.family() == Family::Text => {
-            // The value's own type decides how it is written.
+            // The value's own type determines its text.
             let text = crate::text::format(&value, natural_type(&value)).into_owned();
             text_to(text, to, explicit)
         }
@@ -344,7 +345,8 @@ pub fn convert(value: Datum, to: SqlType, explicit: bool) -> Result<Datum, SqlEr
     }
 }
 
-/// An array whose elements are as the type of the array wants them; a cast cuts texts, as it does outside of arrays.
+/// Converts the elements of an array to the modifier of the array's type; an explicit cast
+/// truncates texts.
 fn limited(value: Datum, to: SqlType, explicit: bool) -> Result<Datum, SqlError> {
     let (Datum::Text(array), Some(element)) = (&value, to.element()) else { return Ok(value) };
     let mut written = crate::array::Writer::default();
@@ -356,7 +358,8 @@ fn limited(value: Datum, to: SqlType, explicit: bool) -> Result<Datum, SqlError>
     Ok(Datum::Text(written.end_from(crate::array::first_number(array))))
 }
 
-/// A time or an interval with so many digits of a second; halves go away from the beginning of 2000, or from zero.
+/// Rounds a time or an interval to a precision; halves are rounded away from the beginning of 2000,
+/// or from zero.
 pub(crate) fn rounded(value: Datum, digits: u8) -> Datum {
     const EPOCH_US: i64 = 946_684_800_000_000;
     let unit = 10i64.pow(6 - u32::from(digits.min(6)));
@@ -385,7 +388,7 @@ pub(crate) fn rounded(value: Datum, digits: u8) -> Datum {
     }
 }
 
-/// How much memory a value takes that a client sends, beside twice what its bytes do.
+/// The memory of a client's value, in addition to twice its bytes.
 pub fn read_bytes(bytes: &[u8], ty: SqlType, is_binary: bool) -> usize {
     match ty {
         SqlType::Numeric(_) if is_binary => Decimal::encoded_bytes(bytes),
@@ -394,7 +397,7 @@ pub fn read_bytes(bytes: &[u8], ty: SqlType, is_binary: bool) -> usize {
     }
 }
 
-/// How much memory a conversion takes beside its result, and for its result, where that is not the value itself.
+/// The memory of a conversion, including its result unless that is the value itself.
 pub(crate) fn convert_bytes(value: &Datum, to: SqlType) -> usize {
     match (value, to) {
         (
@@ -454,7 +457,7 @@ fn text_to(text: String, to: SqlType, explicit: bool) -> Result<Datum, SqlError>
     }
 }
 
-/// A number or a truth that is all of a `jsonb`.
+/// A number or a boolean from a `jsonb` that consists of it.
 fn json_to(json: &str, to: SqlType) -> Result<Datum, SqlError> {
     use crate::json::Node;
     let node = Node::of(json);
@@ -471,14 +474,14 @@ fn json_to(json: &str, to: SqlType) -> Result<Datum, SqlError> {
     }
 }
 
-/// A text without blanks at its end.
+/// A text without trailing blanks.
 pub(crate) fn trim_blanks(mut text: String) -> String {
     text.truncate(text.trim_end_matches(' ').len());
     text
 }
 
 fn cut(mut text: String, length: usize, to: SqlType, explicit: bool) -> Result<String, SqlError> {
-    // As many bytes as characters are allowed: no need to count.
+    // Not more bytes than characters are allowed: no need to count.
     if text.len() <= length {
         return Ok(text);
     }
@@ -529,7 +532,7 @@ fn number_to(value: Datum, to: SqlType) -> Result<Datum, SqlError> {
             Datum::Int(days) => Ok(Datum::Int(days)),
             _ => Err(SqlError::new(code::CANNOT_COERCE, "cannot cast a number to date")),
         },
-        // A date that becomes a time.
+        // A date as a timestamp.
         SqlType::Timestamp | SqlType::TimestampTz => match value {
             Datum::Int(days @ (i64::MIN | i64::MAX)) => Ok(Datum::Timestamp(days)),
             Datum::Int(days) if TIMESTAMP_DAYS.contains(&days) => {
@@ -545,7 +548,7 @@ fn number_to(value: Datum, to: SqlType) -> Result<Datum, SqlError> {
     }
 }
 
-/// The nearest binary number, if an exact one has one.
+/// The nearest float of a numeric, if there is one.
 fn binary(value: &Datum, to: SqlType) -> Result<f64, SqlError> {
     match (value.to_f64(), value) {
         (wide, Datum::Numeric(exact)) if wide.is_infinite() && exact.is_finite() => {
@@ -557,17 +560,17 @@ fn binary(value: &Datum, to: SqlType) -> Result<f64, SqlError> {
     }
 }
 
-/// 0A000: no whole number is an infinity, or none.
+/// 0A000: an integer cannot be infinite or NaN.
 fn not_whole(value: &Decimal, to: SqlType) -> SqlError {
     let what = if value.is_nan() { "NaN" } else { "infinity" };
     SqlError::new(code::FEATURE_NOT_SUPPORTED, format!("cannot convert {what} to {to}"))
 }
 
-/// A number as a column of its type is stored.
+/// A number in the store's form of its column's type.
 fn stored_number(value: &Decimal, ty: SqlType) -> Value {
     match ty.storage() {
         ColumnType::Decimal { .. } if value.is_nan() => Value::Decimal(DECIMAL_NAN),
-        // What does not fit the type is no value of the column: digits, which it refuses.
+        // A number that does not fit the type becomes a value that the column refuses.
         ColumnType::Decimal { scale } => match value.mantissa(scale.into()) {
             Some(mantissa) => Value::Decimal(mantissa),
             None => Value::Text(value.to_string()),
@@ -582,7 +585,7 @@ fn float_to_int(value: f64) -> Option<i64> {
     fits.then_some(rounded as i64)
 }
 
-/// A whole number, if the type has it.
+/// An integer, if it is in the type's range.
 pub(crate) fn check_int(value: i64, ty: SqlType) -> Result<i64, SqlError> {
     let fits = match ty {
         SqlType::Int2 => i16::try_from(value).is_ok(),
@@ -597,7 +600,7 @@ pub(crate) fn out_of_range(ty: SqlType) -> SqlError {
     SqlError::new(code::OUT_OF_RANGE, format!("{ty} out of range"))
 }
 
-/// An exact number with the digits of its type.
+/// A numeric with the precision and scale of its type.
 pub(crate) fn fit(number: Decimal, modifier: Option<(u16, i16)>) -> Result<Decimal, SqlError> {
     let Some((precision, scale)) = modifier else { return Ok(number) };
     if number.is_nan() {

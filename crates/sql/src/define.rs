@@ -1,6 +1,6 @@
-//! Definitions: what CREATE TABLE, CREATE INDEX and ALTER TABLE ask for, checked. What would mean
-//! something that is not kept is refused ([`crate::refuse`]). A foreign key is checked when the table that it refers to
-//! is known ([`crate::foreign`]).
+//! Definitions: validates CREATE TABLE, CREATE INDEX and ALTER TABLE. Clauses that would have no
+//! effect are refused ([`crate::refuse`]). A foreign key is checked when the table that it
+//! references is known ([`crate::foreign`]).
 
 pub use crate::bind::{
     check_conditions, check_domain, check_generated, computed_of, is_assignable, renamed, type_of,
@@ -29,10 +29,10 @@ const TABLE_COLUMNS_MAX: usize = 1600;
 const INDEX_COLUMNS_MAX: usize = 32;
 const INDEXES_MAX: usize = 256;
 
-/// A table to be made.
+/// A table to be created.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NewTable {
-    /// Its schema, if that is said.
+    /// Its schema, if it is explicit.
     pub schema: Option<String>,
     /// Its name.
     pub name: String,
@@ -40,25 +40,25 @@ pub struct NewTable {
     pub columns: Vec<TableColumn>,
     /// The columns of its primary key.
     pub key: Vec<usize>,
-    /// The columns of its shard key, if rows are not where the primary key puts them.
+    /// The columns of its shard key, if rows are not sorted by the primary key.
     pub shard: Vec<usize>,
     /// The name of the primary key.
     pub key_name: Option<String>,
-    /// What each of its rows must fulfil.
+    /// Its check constraints.
     pub checks: Vec<Check>,
     /// Its unique constraints.
     pub unique: Vec<NewIndex>,
     /// Its other indexes.
     pub indexes: Vec<NewIndex>,
-    /// What is said of its parts, as it is of those that they are like.
+    /// Comments on its parts, copied by LIKE.
     pub comments: Vec<(Part, Arc<str>)>,
-    /// Columns whose values come from a sequence of their own; for an identity, what is said of it.
+    /// Serial and identity columns; for an identity, the options of its sequence.
     pub serial: Vec<(usize, Option<SequenceOptions>)>,
-    /// How many backups it is to have, if that is said.
+    /// The number of its backups, if it is explicit.
     pub backups: Option<Backups>,
-    /// Its foreign keys, as they were asked for.
+    /// Its foreign keys, as requested.
     pub foreign_keys: Vec<ForeignKeyConstraint>,
-    /// Checks that have no name yet, or the one that is said.
+    /// Checks without a final name, with their explicit name if there is one.
     unnamed: Vec<(Option<String>, String)>,
 }
 
@@ -69,42 +69,42 @@ pub enum Part {
     Column(String),
     /// The primary key.
     Key,
-    /// A unique constraint, by its place among them.
+    /// A unique constraint, by index.
     Unique(usize),
-    /// An index, by its place among them.
+    /// An index, by index.
     Index(usize),
 }
 
-/// An index to be made.
+/// An index to be created.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct NewIndex {
-    /// Its name; none: one is found.
+    /// Its name; `None` chooses one.
     pub name: Option<String>,
-    /// What it is of.
+    /// Its columns and expressions.
     pub parts: Vec<NewPart>,
     /// True if it is unique.
     pub unique: bool,
-    /// Which rows have an entry, as an expression of SQL; none: all.
+    /// Its predicate as an SQL expression; `None` for all rows.
     pub predicate: Option<String>,
 }
 
-/// What an index to be made is of.
+/// A part of an index to be created.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NewPart {
     /// A column.
     Column(usize),
-    /// What is computed of a row, as an expression of SQL.
+    /// An SQL expression over the row.
     Computed(String),
 }
 
 impl NewIndex {
-    /// One that makes columns unique.
+    /// The index of a unique constraint.
     pub fn unique(name: Option<String>, columns: Vec<usize>) -> NewIndex {
         let parts = columns.into_iter().map(NewPart::Column).collect();
         NewIndex { name, parts, unique: true, predicate: None }
     }
 
-    /// One like another, of columns that are at these places by now.
+    /// An index like another, with columns mapped by `place`.
     pub fn like(index: &Index, place: impl Fn(usize) -> usize) -> NewIndex {
         let part = |part: &IndexPart| match part {
             IndexPart::Column(at) => NewPart::Column(place(*at)),
@@ -115,10 +115,10 @@ impl NewIndex {
         NewIndex { name: None, parts, unique: index.unique, predicate }
     }
 
-    /// Its parts and its predicate, for a table.
+    /// Binds its parts and its predicate for a table.
     ///
     /// # Errors
-    /// As [`Computed::of`]; 0A000 for a part of which no key can be made.
+    /// As [`Computed::of`]; 0A000 for a part whose type cannot be a key.
     pub fn bound(&self, table: &Table, catalog: &Catalog) -> Result<BoundIndex, SqlError> {
         let table = Arc::new(table.clone());
         let part = |part: &NewPart| match part {
@@ -135,7 +135,7 @@ impl NewIndex {
         Ok((parts, predicate.transpose()?))
     }
 
-    /// What its parts are called in a name that is made for it.
+    /// The names of its parts within a default name.
     pub fn part_names(&self, table: &Table) -> Vec<String> {
         let name = |part: &NewPart| match part {
             NewPart::Column(at) => table.columns[*at].name.clone(),
@@ -145,20 +145,20 @@ impl NewIndex {
     }
 }
 
-/// The parts and the predicate of an index.
+/// The bound parts and predicate of an index.
 pub type BoundIndex = (Vec<IndexPart>, Option<Arc<Computed>>);
 
-/// What an expression is called as a column of an index.
+/// The name of an expression as a column of an index.
 pub fn computed_name(text: &str) -> String {
     let parsed = crate::parse::parse_expression(text);
     let name = parsed.map_or_else(|_| String::new(), |ast| column_name(&ast));
     if name.is_empty() || name.starts_with('?') { "expr".to_owned() } else { name }
 }
 
-/// A name that has no schema of its own.
+/// A name without a schema.
 ///
 /// # Errors
-/// 42601 if it says one.
+/// 42601 if it has one.
 pub fn plain_name(name: &ObjectName) -> Result<String, SqlError> {
     match Named::of(name)? {
         Named { schema: None, name } => Ok(name),
@@ -166,7 +166,7 @@ pub fn plain_name(name: &ObjectName) -> Result<String, SqlError> {
     }
 }
 
-/// What a CREATE TABLE asks for.
+/// Validates a CREATE TABLE.
 ///
 /// # Errors
 /// 42601, 42701, 42P16, 0A000.
@@ -174,7 +174,7 @@ pub fn new_table(create: &CreateTable, catalog: &Catalog) -> Result<NewTable, Sq
     new_table_like(create, &[], catalog)
 }
 
-/// What a CREATE TABLE asks for whose columns are partly LIKE those of others.
+/// Validates a CREATE TABLE with LIKE clauses.
 ///
 /// # Errors
 /// As [`new_table`]; 42P01.
@@ -217,19 +217,19 @@ pub fn new_table_like(
 pub struct NewColumn {
     /// The column.
     pub column: TableColumn,
-    /// What its rows must fulfil.
+    /// Its check constraints.
     pub checks: Vec<Check>,
-    /// True if its values come from a sequence of its own; for an identity, what is said of it.
+    /// Set for a serial or identity column; for an identity, with the options of its sequence.
     pub serial: Option<Option<SequenceOptions>>,
-    /// True if it is to be the primary key; with the name of that, if it is said.
+    /// Set if it becomes the primary key, with the explicit name if there is one.
     pub key: Option<Option<String>>,
-    /// The names of the unique constraints on it alone, if they are said.
+    /// Its unique constraints, with their explicit names.
     pub unique: Vec<Option<String>>,
-    /// The foreign keys of it alone, as they were asked for.
+    /// Its foreign keys, as requested.
     pub foreign_keys: Vec<ForeignKeyConstraint>,
 }
 
-/// What an ADD COLUMN asks for.
+/// Validates an ADD COLUMN.
 ///
 /// # Errors
 /// As [`new_table`].
@@ -250,7 +250,7 @@ pub fn new_column(
     Ok(NewColumn { column, checks: alone.checks, serial, key, unique, foreign_keys })
 }
 
-/// What a table computes and checks means the same types whatever the path is.
+/// Stored expressions must mean the same types under any path.
 fn keep_types(columns: &mut [TableColumn], checks: &mut [Check], catalog: &Catalog) {
     let keep = |text: &mut String| *text = catalog.with_kept_types(text);
     let computed = columns.iter_mut().filter(|column| column.is_generated);
@@ -302,7 +302,7 @@ impl NewTable {
             match &option.option {
                 ColumnOption::NotNull => not_null = true,
                 ColumnOption::Null => {}
-                // Of a domain, it stands in the way of the domain's own.
+                // An explicit DEFAULT NULL overrides the default of a domain.
                 ColumnOption::Default(Expr::Value(value))
                     if value.value == sqlparser::ast::Value::Null && domain.is_none() => {}
                 ColumnOption::Default(_) if default.is_some() => {
@@ -397,7 +397,7 @@ impl NewTable {
         SqlError::new(code::SYNTAX, message)
     }
 
-    /// Adds the columns of another table or view, and what else is wanted of it.
+    /// Adds the columns of another table or view, and its further parts as LIKE says.
     fn add_like(&mut self, like: &Like, catalog: &Catalog) -> Result<(), SqlError> {
         let name = Named::of(&like.name)?;
         if let Some(view) = catalog.view(&name) {
@@ -445,7 +445,8 @@ impl NewTable {
         Ok(())
     }
 
-    /// Adds indexes, and constraints that are such, of another table, whose columns are those from a place on.
+    /// Adds the indexes and index-backed constraints of another table, whose columns begin at
+    /// `first`.
     fn add_indexes_like(
         &mut self,
         (table, first): (&Table, usize),
@@ -499,7 +500,7 @@ impl NewTable {
         }
     }
 
-    /// Gives names to the checks, beside other columns and constraints of the same table.
+    /// Names the checks, beside other columns and constraints of the table.
     fn name_checks(
         &mut self,
         others: &[TableColumn],
@@ -513,8 +514,8 @@ impl NewTable {
         Ok(())
     }
 
-    /// Refuses two constraints of one name. Index names are compared when the indexes are made, and
-    /// the names of checks in [`Names`].
+    /// Refuses two constraints of one name. Index names are compared when the indexes are created,
+    /// and the names of checks in [`Names`].
     fn check_names(&self) -> Result<(), SqlError> {
         let keys = self.key_name.iter().chain(self.unique.iter().filter_map(|it| it.name.as_ref()));
         let foreign = self.foreign_keys.iter().filter_map(|key| key.name.as_ref()).map(folded);
@@ -538,22 +539,22 @@ impl NewTable {
     }
 }
 
-/// 42710: a constraint of the table has this name.
+/// 42710: the table already has a constraint of this name.
 pub fn constraint_taken(table: &str, name: &str) -> SqlError {
     let message = format!("constraint \"{name}\" for relation \"{table}\" already exists");
     SqlError::new(code::DUPLICATE_OBJECT, message)
 }
 
-/// 22023: the type of a column is none of an identity.
+/// 22023: the type of the column cannot be an identity.
 pub fn no_identity() -> SqlError {
     let message = "identity column type must be smallint, integer, or bigint";
     SqlError::new(code::INVALID_PARAMETER, message)
 }
 
-/// True if a table may have so many columns: as many as PostgreSQL's.
+/// Checks the number of columns of a table against PostgreSQL's limit.
 ///
 /// # Errors
-/// 54011 if it may not.
+/// 54011 above the limit.
 pub fn check_columns(count: usize) -> Result<(), SqlError> {
     if count <= TABLE_COLUMNS_MAX {
         return Ok(());
@@ -562,10 +563,10 @@ pub fn check_columns(count: usize) -> Result<(), SqlError> {
     Err(SqlError::new(code::TOO_MANY_COLUMNS, message))
 }
 
-/// True if a table may have so many indexes.
+/// Checks the number of indexes of a table.
 ///
 /// # Errors
-/// 54000 if it may not.
+/// 54000 above the limit.
 pub fn check_indexes(count: usize) -> Result<(), SqlError> {
     if count <= INDEXES_MAX {
         return Ok(());
@@ -574,7 +575,7 @@ pub fn check_indexes(count: usize) -> Result<(), SqlError> {
     Err(SqlError::new(code::PROGRAM_LIMIT, message))
 }
 
-/// True for what is no type, but one and a sequence.
+/// True for `serial` types, which stand for an integer and a sequence.
 pub fn is_serial(ty: &DataType) -> bool {
     let DataType::Custom(name, _) = ty else { return false };
     let name = name.to_string().to_lowercase();
@@ -584,7 +585,7 @@ pub fn is_serial(ty: &DataType) -> bool {
     )
 }
 
-/// What an ADD CONSTRAINT asks for that is not kept.
+/// Refuses options of an ADD CONSTRAINT that are not supported.
 ///
 /// # Errors
 /// 0A000.
@@ -610,7 +611,7 @@ fn check_parts(count: usize) -> Result<(), SqlError> {
     Err(SqlError::new(code::TOO_MANY_COLUMNS, message))
 }
 
-/// The places of the columns of an index or a key.
+/// The indices of the columns of an index or a key.
 ///
 /// # Errors
 /// 42703, 0A000 for expressions.
@@ -640,7 +641,7 @@ pub fn columns_of(
     Ok(places)
 }
 
-/// The places of the columns of a shard key.
+/// The indices of the columns of a shard key.
 ///
 /// # Errors
 /// 42703, 42701, 42P16, 54011, 0A000.
@@ -674,7 +675,7 @@ pub fn shard_columns(
     Ok(places)
 }
 
-/// What a CREATE INDEX asks for, of a table.
+/// Validates a CREATE INDEX on a table.
 ///
 /// # Errors
 /// 42703, 54011, 0A000 for other kinds than B-trees.
@@ -709,7 +710,7 @@ pub fn new_index(
     Ok(NewIndex { name, parts, unique: create.unique, predicate })
 }
 
-/// Refuses a type whose values no key can be made of.
+/// Refuses a type whose values cannot be keys.
 fn check_order(ty: SqlType, what: &str) -> Result<(), SqlError> {
     match ty.has_order() {
         true => Ok(()),

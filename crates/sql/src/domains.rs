@@ -1,23 +1,26 @@
-//! Domains: other types with a name of their own, a default, and conditions.
+//! Domains: types with a base type, a name, a default, and conditions.
 //!
 //! ```text
-//!   create domain age as integer check (value >= 0)        create domain adult as age not null check (value >= 18)
+//!   create domain age as integer check (value >= 0)
+//!   create domain adult as age not null check (value >= 18)
 //!
-//!   x::adult           x::integer, and then what adult wants of it: not null, age's condition, its own
-//!   a column of it     is an integer to operators, indexes, clients and the store; what adult wants is asked
-//!                      whenever the column is written
-//!   at the wire        integer: what PostgreSQL says, too
+//!   x::adult          x::integer, and the rules of adult: NOT NULL, the condition of age, its own
+//!   a column of it    an integer for operators, indexes, clients and the store; the rules of adult
+//!                     are checked whenever the column is written
+//!   the protocol      integer, as in PostgreSQL
 //! ```
 //!
-//! So a domain is no type of expressions. It is known in three places: at a cast, where rows are written, and in the
-//! catalog, where a column has it [beside its type](crate::catalog::TableColumn).
+//! A domain is not a type of expressions. It is known in three places: in casts, where rows are
+//! written, and in the catalog, where a column has it [beside its
+//! type](crate::catalog::TableColumn).
 //!
-//! **Invariants.** The base type is no domain: one over another has that one's base type, and its number. What is wanted
-//! of a value is that of the whole chain, from the base on. A column has its domain as it is defined now: one that
-//! changes takes the place of the one before in all tables ([`Catalog::put_domain`](crate::catalog::Catalog::put_domain)).
+//! **Invariants.** The base type is never a domain: a domain over another domain has the base type
+//! of the latter, and refers to it by oid. A value must fulfil the conditions of the whole chain, from the base
+//! on. A column contains the current definition of its domain: a changed domain is replaced in all
+//! tables ([`Catalog::put_domain`](crate::catalog::Catalog::put_domain)).
 //!
-//! Left out: arrays of domains, parameters that are declared as one, views and subqueries whose columns keep the domain
-//! (they have the base type), domains in what an index computes.
+//! Left out: arrays of domains, parameters declared as a domain, views and subqueries whose columns
+//! keep the domain (they have the base type), domains in index expressions.
 
 use crate::catalog::{Catalog, Check, Name, free_made_name};
 use crate::error::{SqlError, code};
@@ -28,49 +31,49 @@ use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use std::sync::Arc;
 
-/// A domain: all that is kept of it.
+/// A domain with all of its stored properties.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Domain {
-    /// Its number for clients.
+    /// Its oid.
     pub oid: u32,
     /// Its name, with its schema.
     pub name: Name,
     /// Its base type, with the modifier.
     pub ty: SqlType,
-    /// The number of the domain that it is over.
+    /// The oid of the domain that it is over.
     pub over: Option<u32>,
-    /// True if it refuses NULL itself.
+    /// True if it has a NOT NULL constraint itself.
     pub not_null: bool,
-    /// What its columns have that have no default.
+    /// The default of columns without one.
     pub default: Option<String>,
     /// Its conditions on `VALUE`, in the order of their names.
     pub checks: Vec<Check>,
 }
 
-/// What a domain wants of a value.
+/// The checks of a domain for a value.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DomainRule {
-    /// Its number for clients.
+    /// Its oid.
     pub oid: u32,
     /// Its name.
     pub of: Name,
     /// Its name in errors.
     pub name: String,
-    /// True if NULL is no value of it.
+    /// True if NULL is refused.
     pub not_null: bool,
-    /// Conditions over a row that is the value alone.
+    /// Conditions over a row that consists of the value.
     pub checks: Vec<RowCheck>,
 }
 
 impl DomainRule {
-    /// 23502
+    /// 23502: the domain does not allow NULL.
     pub(crate) fn null(&self) -> SqlError {
         let message = format!("domain {} does not allow null values", self.name);
         let error = SqlError::new(code::NOT_NULL_VIOLATION, message);
         error.about_type(&self.of.schema, &self.of.name, "")
     }
 
-    /// 23514
+    /// 23514: the value violates a check of the domain.
     pub(crate) fn broken(&self, check: &str) -> SqlError {
         let message =
             format!("value for domain {} violates check constraint \"{check}\"", self.name);
@@ -84,10 +87,10 @@ const DEFAULT: &str = "default";
 const CHECK: &str = "check";
 
 impl Domain {
-    /// What is kept of it beside its name and its number, a line for each thing.
+    /// The stored form, without its name and oid, one property per line.
     ///
     /// ```text
-    ///   domain   0           true       character varying(8)     (over no other one, NOT NULL)
+    ///   domain   0           true       character varying(8)   (over no other domain, NOT NULL)
     ///   default  ''x''
     ///   check    'd_check'   'VALUE <> ''y'''
     /// ```
@@ -103,12 +106,12 @@ impl Domain {
         lines.join("\n")
     }
 
-    /// True if what is kept of a type is that of a domain.
+    /// True if the stored form of a type is that of a domain.
     pub fn is_kept(kept: &str) -> bool {
         kept.starts_with(KIND)
     }
 
-    /// Reads what was [kept](Domain::kept).
+    /// Parses the [stored](Domain::kept) form.
     pub fn read(name: Name, oid: u32, kept: &str, catalog: &Catalog) -> Option<Domain> {
         let plain = |text: &str| match ColumnType::Text.parse(text)? {
             Value::Text(text) => Some(text),
@@ -133,7 +136,7 @@ impl Domain {
         Some(Domain { oid, name, ty, over, not_null, default, checks })
     }
 
-    /// The number of a condition for clients.
+    /// The oid of a condition.
     pub(crate) fn check_oid(&self, number: usize) -> i64 {
         (i64::from(self.oid) * 1024 + number as i64) & i64::from(u32::MAX)
     }
@@ -148,7 +151,7 @@ impl Domain {
         self.default.iter_mut().chain(self.checks.iter_mut().map(|check| &mut check.condition))
     }
 
-    /// Adds a condition; one without a name gets one that is free.
+    /// Adds a condition; one without a name gets a free one.
     ///
     /// # Errors
     /// 42710 if the name is taken.
@@ -164,10 +167,10 @@ impl Domain {
         Ok(())
     }
 
-    /// Gives a condition another name.
+    /// Renames a condition.
     ///
     /// # Errors
-    /// 42704 if there is none of the first, 42710 if there is one of the second.
+    /// 42704 if there is no condition `from`, 42710 if there is one named `to`.
     pub fn rename_check(&mut self, from: &str, to: String) -> Result<(), SqlError> {
         if self.checks.iter().any(|check| check.name == to) {
             return Err(self.taken(&to));
@@ -193,14 +196,14 @@ impl Domain {
     }
 }
 
-/// A condition of a domain with something else in the place of the word VALUE.
+/// A condition of a domain with `value` instead of the word VALUE.
 pub fn with_value(condition: &str, value: &str) -> String {
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, condition).tokenize_with_location();
     let is_blank = |token: &TokenWithSpan| matches!(token.token, Token::Whitespace(_));
     let mut tokens = tokens.unwrap_or_default();
     tokens.retain(|token| !is_blank(token));
     let mut written = condition.to_owned();
-    // From the last on, so that places before stay where they are.
+    // From the last on, so that earlier positions stay valid.
     for at in (0..tokens.len()).rev() {
         let token = |at: Option<usize>| at.and_then(|at| tokens.get(at)).map(|token| &token.token);
         let is_other = matches!(token(at.checked_sub(1)), Some(Token::Period | Token::DoubleColon))
@@ -227,7 +230,7 @@ fn is_value(quote: Option<char>, word: &str) -> bool {
 }
 
 impl Catalog {
-    /// A domain and those that it is over, the last of these first.
+    /// A domain and its base domains, the innermost first.
     pub fn domain_chain(&self, domain: &Domain) -> Vec<Arc<Domain>> {
         let mut chain = vec![Arc::new(domain.clone())];
         while let Some(below) = chain[0].over.and_then(|oid| self.domain_numbered(oid)) {
@@ -236,7 +239,7 @@ impl Catalog {
         chain
     }
 
-    /// True if not all values of its base type are values of a domain.
+    /// True if a domain has conditions or NOT NULL, by itself or its base domains.
     pub fn is_constrained(&self, domain: &Domain) -> bool {
         let chain = self.domain_chain(domain);
         chain.iter().any(|domain| domain.not_null || !domain.checks.is_empty())
@@ -248,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn domains_come_back_as_they_were_kept() {
+    fn stored_domains_are_read_back() {
         let check = |name: &str, condition: &str| Check {
             name: name.to_owned(),
             condition: condition.to_owned(),
@@ -286,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn the_word_value_is_told_from_others() {
+    fn the_word_value_is_recognized() {
         for (condition, wanted) in [
             ("value > 0", "a > 0"),
             (

@@ -1,4 +1,4 @@
-//! Errors as clients know them: a code of five characters, a sentence, where, and what would help.
+//! Errors in PostgreSQL's form: SQLSTATE, message, detail, hint, position.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,24 +8,24 @@ use std::fmt;
 pub struct SqlError {
     /// The SQLSTATE.
     pub code: &'static str,
-    /// What is wrong.
+    /// The primary message.
     pub message: String,
-    /// More about it.
+    /// The detail.
     pub detail: Option<String>,
-    /// What would be right.
+    /// The hint.
     pub hint: Option<String>,
-    /// Where in the statement: characters from 1.
+    /// The position in the statement, in characters from 1.
     pub position: Option<usize>,
-    /// What of the catalog it is about.
+    /// The object of the catalog that it is about.
     pub about: Option<Box<About>>,
 }
 
-/// What an error is about, so that programs need not read its message.
+/// The object of an error, so that programs need not parse the message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct About {
     /// The schema of a table, or a type.
     pub schema: String,
-    /// The table; empty, as all of these: none.
+    /// The table; as in all these fields, empty means none.
     pub table: String,
     /// A column of it.
     pub column: String,
@@ -35,7 +35,7 @@ pub struct About {
     pub constraint: String,
 }
 
-/// The codes that are used in more than one place.
+/// SQLSTATEs that are used in more than one place.
 pub mod code {
     #![allow(missing_docs, reason = "the names are those of the SQL standard and of PostgreSQL")]
     pub const FEATURE_NOT_SUPPORTED: &str = "0A000";
@@ -76,7 +76,7 @@ pub mod code {
     pub const DUPLICATE_COLUMN: &str = "42701";
     pub const DUPLICATE_ALIAS: &str = "42712";
     pub const GROUPING: &str = "42803";
-    /// Something about windows.
+    /// `windowing_error`
     pub const WINDOWING: &str = "42P20";
     pub const DATATYPE_MISMATCH: &str = "42804";
     pub const CANNOT_COERCE: &str = "42846";
@@ -93,11 +93,11 @@ pub mod code {
     pub const INVALID_GRANT: &str = "0LP01";
     pub const DEPENDENT_OBJECTS: &str = "2BP01";
     pub const WRONG_OBJECT: &str = "42809";
-    /// There is no such schema.
+    /// `invalid_schema_name`
     pub const INVALID_SCHEMA: &str = "3F000";
     pub const DUPLICATE_SCHEMA: &str = "42P06";
     pub const INSUFFICIENT_PRIVILEGE: &str = "42501";
-    /// A query of WITH RECURSIVE mentions itself where it must not.
+    /// `invalid_recursion`
     pub const INVALID_RECURSION: &str = "42P19";
     pub const GENERATED_ALWAYS: &str = "428C9";
     pub const INDETERMINATE_TYPE: &str = "42P18";
@@ -113,43 +113,43 @@ pub mod code {
 }
 
 impl SqlError {
-    /// Without a place: that would be one in another text than the client's.
+    /// Removes the position, which refers to another text than the client's.
     #[must_use]
     pub fn nowhere(self) -> SqlError {
         SqlError { position: None, ..self }
     }
 
-    /// True if it is about the values that something was computed of.
+    /// True for a data exception, caused by the values of an expression.
     pub fn is_of_data(&self) -> bool {
         self.code.starts_with("22")
     }
 
-    /// An error of this code.
+    /// An error with this code.
     pub fn new(code: &'static str, message: impl Into<String>) -> SqlError {
         let message = message.into();
         SqlError { code, message, detail: None, hint: None, position: None, about: None }
     }
 
-    /// Something that is understood, and not supported.
+    /// An error for a feature that is not supported.
     pub fn unsupported(what: impl fmt::Display) -> SqlError {
         SqlError::new(code::FEATURE_NOT_SUPPORTED, format!("{what} is not supported"))
     }
 
-    /// With a hint.
+    /// Adds a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> SqlError {
         self.hint = Some(hint.into());
         self
     }
 
-    /// With a detail.
+    /// Adds a detail.
     #[must_use]
     pub fn detail(mut self, detail: impl Into<String>) -> SqlError {
         self.detail = Some(detail.into());
         self
     }
 
-    /// About a constraint of a table.
+    /// Adds a constraint of a table.
     #[must_use]
     pub fn about(mut self, schema: &str, table: &str, constraint: &str) -> SqlError {
         let [schema, table, constraint] = [schema, table, constraint].map(str::to_owned);
@@ -158,7 +158,7 @@ impl SqlError {
         self
     }
 
-    /// About a column of a table.
+    /// Adds a column of a table.
     #[must_use]
     pub fn about_column(self, schema: &str, table: &str, column: &str) -> SqlError {
         let mut error = self.about(schema, table, "");
@@ -166,7 +166,7 @@ impl SqlError {
         error
     }
 
-    /// About a type, and perhaps a constraint of it.
+    /// Adds a type, and possibly a constraint of it.
     #[must_use]
     pub fn about_type(self, schema: &str, datatype: &str, constraint: &str) -> SqlError {
         let mut error = self.about(schema, "", constraint);
@@ -174,7 +174,7 @@ impl SqlError {
         error
     }
 
-    /// At a place of the statement, unless it says so already.
+    /// Adds a position, unless there is one.
     #[must_use]
     pub fn at(mut self, position: Option<usize>) -> SqlError {
         self.position = self.position.or(position);
@@ -200,7 +200,7 @@ impl fmt::Display for SqlError {
 
 impl std::error::Error for SqlError {}
 
-/// A text as errors show it: of a long one, the beginning.
+/// A text for an error message, truncated if it is long.
 pub fn clipped(text: &str) -> Cow<'_, str> {
     const SHOWN: usize = 256;
     match text.char_indices().nth(SHOWN) {
@@ -209,13 +209,13 @@ pub fn clipped(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The name among `known` that is most like `name`, if one is like it: for hints.
+/// The most similar name among `known`, if one is similar: for hints.
 pub fn similar<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let near = |other: &&str| distance(name, other);
     known.min_by_key(near).filter(|other| distance(name, other) <= 1 + name.len() / 4)
 }
 
-/// How many characters have to be inserted, removed or replaced.
+/// The edit distance: characters to insert, remove or replace.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_similar_is_found() {
+    fn similar_names_are_found() {
         let known = ["accounts", "tellers", "branches"];
         assert_eq!(similar("acounts", known.into_iter()), Some("accounts"));
         assert_eq!(similar("history", known.into_iter()), None);

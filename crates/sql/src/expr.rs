@@ -1,4 +1,4 @@
-//! Expressions after binding: names are places, types are known, conversions are written out.
+//! Expressions after binding: names are slots, types are known, conversions are explicit.
 
 use crate::datum::Datum;
 use crate::domains::DomainRule;
@@ -10,49 +10,50 @@ use std::sync::Arc;
 /// An expression over a row. Equal expressions have identical values for each row.
 #[derive(Clone, Debug)]
 pub enum Expr {
-    /// A value.
+    /// A constant.
     Const(Datum),
     /// The value of a parameter, from 0.
     Param(usize),
-    /// A place of the row.
+    /// A slot of the row.
     Column(usize),
-    /// A value that the query around has given, by its number among them.
+    /// A correlated value, by its number.
     Given(usize),
-    /// A place of the row of a query around this one; 1 is the next. Replaced before anything runs, as the next two.
+    /// A slot of an outer query's row, by level (1 is the next) and slot. It is replaced before
+    /// execution, as are the next two.
     Outer(usize, usize),
     /// The result of an aggregate of this query.
     Aggregate(usize),
-    /// The value of a window function of this query. Replaced as well.
+    /// The result of a window function of this query. Replaced as well.
     Window(usize),
-    /// The result of an aggregate of a query around this one.
+    /// The result of an aggregate of an outer query.
     OuterAggregate(usize, usize),
     /// A conversion.
     Cast(Box<Expr>, SqlType),
-    /// A value that becomes one of a domain.
+    /// A conversion to a domain, with its checks.
     Domain(Box<Expr>, Arc<DomainRule>),
     /// Arithmetic, with the type of the result.
     Arith(Arith, SqlType, Box<[Expr; 2]>),
     /// A comparison.
     Compare(Compare, Box<[Expr; 2]>),
-    /// All of them.
+    /// The conjunction of all.
     And(Vec<Expr>),
-    /// Any of them.
+    /// The disjunction of all.
     Or(Vec<Expr>),
     /// The opposite.
     Not(Box<Expr>),
     /// True if the value is NULL.
     IsNull(Box<Expr>),
-    /// True if the value is this truth; NULL is neither.
+    /// True if the value is this boolean; false for NULL.
     IsTruth(Box<Expr>, bool),
-    /// True if both are the same, NULL being the same as NULL.
+    /// True if both are equal or both NULL (IS NOT DISTINCT FROM).
     Same(Box<[Expr; 2]>),
     /// True if the value is one of the list.
     In(Box<Expr>, Vec<Expr>, ListId),
     /// True if the comparison holds with any element of an array, or with all.
     Elements {
-        /// How the value is compared with an element.
+        /// The comparison of the value with an element.
         compare: Compare,
-        /// With all, not any.
+        /// True for ALL, false for ANY.
         all: bool,
         /// The value and the array.
         both: Box<[Expr; 2]>,
@@ -65,31 +66,31 @@ pub enum Expr {
     Like {
         /// The text and the pattern.
         both: Box<[Expr; 2]>,
-        /// Whether letters of both cases are the same.
+        /// True if it ignores case.
         folds: bool,
     },
-    /// `~`: a pattern of POSIX.
+    /// `~`: a POSIX regular expression.
     Matches {
         /// The text and the pattern.
         both: Box<[Expr; 2]>,
-        /// Whether letters of both cases are the same.
+        /// True if it ignores case.
         folds: bool,
     },
-    /// The first condition that holds.
+    /// The result of the first true condition, or the last expression.
     Case(Vec<(Expr, Expr)>, Box<Expr>),
     /// A function.
     Call(Func, Vec<Expr>),
-    /// What a query answers.
+    /// A subquery.
     Inner(Box<Inner>),
 }
 
 /// The identity of a list of values, shared by all copies of its expression. The values of a list
-/// that is the same for all rows are hashed once in a statement.
+/// that is the same for all rows are hashed once per statement.
 #[derive(Clone, Debug)]
 pub struct ListId(Option<Arc<u8>>);
 
 impl ListId {
-    /// Of a list of these values.
+    /// For a list of these values.
     pub(crate) fn of(values: &[Expr]) -> ListId {
         let is_fixed = values.iter().all(Expr::is_fixed);
         // An allocation of zero bytes has no address of its own.
@@ -141,7 +142,7 @@ pub enum Compare {
 }
 
 impl Compare {
-    /// The comparison with both sides changed over.
+    /// The comparison with exchanged operands.
     pub fn flipped(self) -> Compare {
         match self {
             Compare::Lt => Compare::Gt,
@@ -152,7 +153,7 @@ impl Compare {
         }
     }
 
-    /// Whether it holds for operands in this order.
+    /// True if it holds for operands in this order.
     pub fn holds(self, order: std::cmp::Ordering) -> bool {
         match self {
             Compare::Eq => order.is_eq(),
@@ -164,7 +165,7 @@ impl Compare {
         }
     }
 
-    /// As it is written.
+    /// The SQL operator.
     pub fn sign(self) -> &'static str {
         match self {
             Compare::Eq => "=",
@@ -177,7 +178,7 @@ impl Compare {
     }
 }
 
-/// What is inside of an expression: once for those who look, and once for those who change it.
+/// The direct children of an expression, for shared and for mutable access.
 macro_rules! each_child {
     ($expr:expr, $visit:expr, $iter:ident) => {
         match $expr {
@@ -227,7 +228,7 @@ impl PartialEq for Expr {
         };
         use Expr::{IsNull, IsTruth, Not, Or, Outer, Param, Same, Window};
         match self {
-            // Equal constants may be shown in different ways.
+            // Equal constants may have different texts.
             Const(a) => matches!(other, Const(b) if a.is_identical(b)),
             Param(a) => matches!(other, Param(b) if a == b),
             Column(a) => matches!(other, Column(b) if a == b),
@@ -270,33 +271,33 @@ impl PartialEq for Expr {
 }
 
 impl Expr {
-    /// Calls `visit` with each expression directly inside this one: of a query inside, what it is given.
+    /// Calls `visit` with each direct child; for a subquery, with its correlated values.
     pub fn children(&self, visit: &mut dyn FnMut(&Expr)) {
         each_child!(self, visit, iter);
     }
 
-    /// As [`Expr::children`], to change them.
+    /// As [`Expr::children`], with mutable access.
     pub fn children_mut(&mut self, visit: &mut dyn FnMut(&mut Expr)) {
         each_child!(self, visit, iter_mut);
     }
 
-    /// True if a query is somewhere inside.
+    /// True if it contains a subquery.
     pub fn has_query(&self) -> bool {
         self.has(&|expr| matches!(expr, Expr::Inner(_)))
     }
 
-    /// True if a query somewhere inside finds rows of a table for which this holds.
+    /// True if a subquery in it reads a table for which `table` is true.
     pub fn reads(&self, table: &dyn Fn(&Source) -> bool) -> bool {
         self.has(&|expr| matches!(expr, Expr::Inner(inner) if inner.inside.query.reads(table)))
     }
 
-    /// True if an aggregate of the query is somewhere inside.
+    /// True if it contains an aggregate of the query.
     pub fn has_aggregate(&self) -> bool {
         self.has(&|expr| matches!(expr, Expr::Aggregate(_)))
     }
 
-    /// True if it may have another value each time, where nothing has changed. `clock_timestamp()` has one for a
-    /// statement here.
+    /// True if it is volatile: its value may change without a change of data. Here
+    /// `clock_timestamp()` has one value per statement.
     pub fn is_volatile(&self) -> bool {
         let draws = |func: &Func| {
             matches!(
@@ -325,13 +326,14 @@ impl Expr {
         })
     }
 
-    /// True if its value may be another one at another time, or in another session, for the same row.
+    /// True if it is not immutable: its value for a row may differ at another time or in another
+    /// session.
     pub fn is_mutable(&self) -> bool {
         self.is_volatile()
             || self.has(&|expr| match expr {
                 Expr::Call(Func::Show, args) => is_shown_by_session(args),
                 Expr::Call(func, args) => func.asks_around(args.len()),
-                // The zone of the session says when that is.
+                // The meaning depends on the session's zone.
                 Expr::Cast(_, ty) => *ty == SqlType::TimestampTz,
                 Expr::Domain(_, rule) => {
                     rule.checks.iter().any(|check| check.condition.is_mutable())
@@ -346,7 +348,7 @@ impl Expr {
             Expr::Const(_) | Expr::Param(_) | Expr::Cast(..) | Expr::Arith(..) | Expr::Call(..) => {
                 false
             }
-            // An uncorrelated query runs once, unless it reads the rows of a recursive query.
+            // An uncorrelated subquery runs once, unless it reads the rows of a recursive query.
             Expr::Inner(inner) => {
                 let found = inner.inside.query.reads_found();
                 !inner.args.is_empty() || found.is_none_or(|found| !found.is_empty())
@@ -362,7 +364,7 @@ impl Expr {
         found
     }
 
-    /// How many queries further out the nearest is of whose row it looks at; none if it looks at no row.
+    /// The level of the nearest query whose row it reads; `None` if it reads no row.
     pub(crate) fn nearest_level(&self) -> Option<usize> {
         match self {
             Expr::Column(_) | Expr::Aggregate(_) | Expr::Window(_) => Some(0),
@@ -377,7 +379,7 @@ impl Expr {
         }
     }
 
-    /// As it is in the query so many further out, of whose rows alone it is.
+    /// Rewrites it for the outer query `levels` further out, the only one whose rows it reads.
     pub(crate) fn out_of(&mut self, levels: usize) {
         match self {
             Expr::Outer(out, slot) if *out == levels => *self = Expr::Column(*slot),
@@ -386,7 +388,7 @@ impl Expr {
         }
     }
 
-    /// As it is over a row whose places begin at `offset`.
+    /// The expression over a row whose slots begin at `offset`.
     pub fn moved(&self, offset: usize) -> Expr {
         let mut moved = self.clone();
         moved.move_by(offset);
@@ -400,14 +402,15 @@ impl Expr {
         }
     }
 
-    /// How many expressions it is made of, without those of queries inside.
+    /// The number of nodes, without those of subqueries.
     pub(crate) fn size(&self) -> usize {
         let mut size = 1;
         self.children(&mut |child| size += child.size());
         size
     }
 
-    /// Calls `visit` with each place of the row that is used, also by what queries inside are given.
+    /// Calls `visit` with each slot of the row that is used, also as a correlated value of a
+    /// subquery.
     pub fn columns(&self, visit: &mut dyn FnMut(usize)) {
         if let Expr::Column(slot) = self {
             visit(*slot);
@@ -416,8 +419,8 @@ impl Expr {
     }
 }
 
-/// True if the session says how a value of this type is written (the value, the type's number, its modifier): a date, and a
-/// list of dates.
+/// True if the text of a value depends on the session (arguments: the value, the type's oid, its
+/// modifier), as for dates and arrays of dates.
 fn is_shown_by_session(args: &[Expr]) -> bool {
     const LISTS: [i64; 3] = [1115, 1182, 1185];
     let dates = [SqlType::Date, SqlType::Timestamp, SqlType::TimestampTz];
@@ -425,7 +428,7 @@ fn is_shown_by_session(args: &[Expr]) -> bool {
     !matches!(args.get(1), Some(Expr::Const(Datum::Int(oid))) if !is_date(*oid) && !LISTS.contains(oid))
 }
 
-/// Splits a condition into those that must all hold.
+/// Splits a condition into its conjuncts.
 pub fn conjuncts(condition: Expr, into: &mut Vec<Expr>) {
     match condition {
         Expr::And(all) => all.into_iter().for_each(|one| conjuncts(one, into)),

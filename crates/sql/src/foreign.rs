@@ -1,27 +1,30 @@
-//! Foreign keys: rows of a table, the *child*, name rows of another, the *parent*, which must be there.
+//! Foreign keys: rows of a table, the *child*, reference rows of another, the *parent*, which must
+//! exist.
 //!
 //! ```text
-//!   customers (parent)        orders (child)         foreign key (customer) references customers (id)
-//!   id  name                  id  customer
-//!   7   Kim       ◀────────── 1   7                  delete customers 7:  refused, or the orders go with it,
-//!   8   Ulm                   2   NULL               as the key says
+//!   customers (parent)     orders (child)       foreign key (customer) references customers (id)
+//!   id  name               id  customer
+//!   7   Kim    ◀────────── 1   7                delete customers 7:  refused, or the orders are
+//!   8   Ulm                2   NULL             changed, as the key specifies
 //! ```
 //!
-//! A key is kept with its child, and knows its parent by the number that clients see, so neither's name nor where the
-//! store has its rows matters. What a statement must do about it is planned with the statement ([`Links`]): which keys
-//! its table has (*up*), which refer to it (*down*), and so on for each table that an action changes in turn.
+//! A key is stored with its child, and refers to its parent by oid, so renaming either, or changing
+//! the child's layout, does not affect it. The checks and actions of a statement are part of its
+//! plan ([`Links`]): the keys of its table (*up*), the keys that reference it (*down*), and the
+//! same for each table that an action changes in turn.
 //!
-//! The promise is one condition for each key and each value of it that was written or taken away:
+//! The constraint is one condition for each key and each value of it that was written or removed:
 //!
 //! ```text
 //!   a child has the value  ⇒  a parent has it
 //! ```
 //!
-//! It is checked at the end of the statement, or at the commit, if the key is deferred; so a check can be made twice, or
-//! too late, but not be wrong. How checks of several transactions keep out of each other's way: `exec/foreign.rs`.
+//! It is checked at the end of the statement, or at commit if the key is deferred. So a check may
+//! be repeated or late, but never wrong. `exec/foreign.rs` explains the isolation of checks of
+//! concurrent transactions.
 //!
-//! Left out: SET NULL and SET DEFAULT of some of the columns; MATCH PARTIAL, which PostgreSQL has not either; what
-//! embedded callers of the database write, who know tables of the store and nothing of SQL.
+//! Left out: SET NULL and SET DEFAULT of some of the columns; MATCH PARTIAL, which PostgreSQL does
+//! not have either; writes of embedded callers of the database, which bypass SQL.
 
 mod wanted;
 
@@ -36,18 +39,18 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// What is done with children whose parent goes, or gets another key.
+/// The action on children when their parent is deleted or gets another key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// There must be none, at the end.
+    /// Refuse at the end of the statement, or later if deferred.
     NoAction,
-    /// There must be none, at the end of the statement.
+    /// Refuse at the end of the statement.
     Restrict,
-    /// They go, or get the new key.
+    /// Delete the children, or give them the new key.
     Cascade,
-    /// They name no parent from then on.
+    /// Set the columns to NULL.
     SetNull,
-    /// They name the parent of the columns' defaults.
+    /// Set the columns to their defaults.
     SetDefault,
 }
 
@@ -60,17 +63,17 @@ const ACTIONS: [(Action, char, &str); 5] = [
 ];
 
 impl Action {
-    /// As `pg_constraint` shows it.
+    /// The letter in `pg_constraint`.
     pub fn letter(self) -> char {
         ACTIONS.iter().find(|known| known.0 == self).expect("all are there").1
     }
 
-    /// As statements say it.
+    /// The SQL keywords.
     pub fn words(self) -> &'static str {
         ACTIONS.iter().find(|known| known.0 == self).expect("all are there").2
     }
 
-    /// True if children are changed.
+    /// True if it changes children.
     pub fn changes(self) -> bool {
         !matches!(self, Action::NoAction | Action::Restrict)
     }
@@ -79,32 +82,32 @@ impl Action {
 /// A foreign key of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ForeignKey {
-    /// Its number for clients.
+    /// Its oid.
     pub oid: u32,
-    /// Its name, which the table has once.
+    /// Its name, which is unique within the table.
     pub name: String,
     /// The columns of the child.
     pub columns: Vec<usize>,
-    /// The parent: its number for clients.
+    /// The oid of the parent.
     pub parent: u32,
-    /// The columns of the parent, one for each of the child.
+    /// The columns of the parent, in the order of `columns`.
     pub referenced: Vec<usize>,
     /// MATCH FULL: all columns are NULL, or none is.
     pub full: bool,
-    /// What is done when a parent gets another key.
+    /// The action when a parent's key changes.
     pub on_update: Action,
-    /// What is done when a parent is deleted.
+    /// The action when a parent is deleted.
     pub on_delete: Action,
-    /// True if it may be checked as late as the commit.
+    /// True if it is DEFERRABLE.
     pub deferrable: bool,
-    /// True if it is, unless a transaction says otherwise.
+    /// True if it is INITIALLY DEFERRED.
     pub deferred: bool,
-    /// False if rows that were there before it were not looked at.
+    /// False for NOT VALID: older rows were not checked.
     pub validated: bool,
 }
 
 impl ForeignKey {
-    /// What the key says, as `pg_get_constraintdef` shows it.
+    /// The definition as `pg_get_constraintdef` shows it.
     pub fn definition(&self, child: &Table, parent: &Table, catalog: &Catalog) -> String {
         let named = |table: &Table, columns: &[usize]| {
             let names = columns.iter().map(|&at| quoted(&table.columns[at].name));
@@ -134,10 +137,11 @@ impl ForeignKey {
         said
     }
 
-    /// What is kept of the key, beside its name and its number: columns count from 0.
+    /// The stored form, without its name and oid. Columns are counted from 0:
     ///
     /// ```text
-    ///   1,2 16384 0,1 s a c n v      columns, parent, its columns, match, on update, on delete, deferrable, valid
+    ///   1,2 16384 0,1 s a c n v    columns, parent, its columns, match, on update, on delete,
+    ///                              deferrable, valid
     /// ```
     pub fn kept(&self) -> String {
         let numbers = |columns: &[usize]| {
@@ -160,7 +164,7 @@ impl ForeignKey {
         )
     }
 
-    /// Reads what was [kept](ForeignKey::kept).
+    /// Parses the [stored](ForeignKey::kept) form.
     pub fn read(name: &str, oid: u32, kept: &str) -> Option<ForeignKey> {
         let words: Vec<&str> = kept.split(' ').collect();
         let [columns, parent, referenced, matches, update, delete, deferrable, valid] = words[..]
@@ -190,8 +194,8 @@ impl ForeignKey {
     }
 }
 
-/// What makes these columns of a table unique, in any order: its primary key, or an index. One that is being built
-/// only if there is no other.
+/// The constraint that makes these columns unique, in any order: `Some(None)` for the primary key,
+/// or an index. An index that is being built is used only if there is no other.
 pub fn unique_over<'t>(parent: &'t Table, columns: &[usize]) -> Option<Option<&'t Arc<Index>>> {
     let are_these = |other: &[usize]| {
         other.len() == columns.len() && other.iter().all(|at| columns.contains(at))
@@ -203,7 +207,7 @@ pub fn unique_over<'t>(parent: &'t Table, columns: &[usize]) -> Option<Option<&'
     indexes().find(|index| index.readable.is_some()).or(indexes().next()).map(Some)
 }
 
-/// True if values of one type can be those of another, so that a key may refer from the one to the other.
+/// True if values of the two types can be equal, so that a foreign key may connect them.
 pub fn is_comparable(child: SqlType, parent: SqlType) -> bool {
     let exact = |ty: SqlType| ty.family() == Family::Number && !ty.is_float();
     match (child.family(), parent.family()) {
@@ -212,7 +216,7 @@ pub fn is_comparable(child: SqlType, parent: SqlType) -> bool {
             exact(child) == exact(parent) && (child.is_integer() || !parent.is_integer())
         }
         (Family::Time, Family::Time) => child == parent,
-        // Of these, blanks at the end count for the one and not for the other.
+        // Trailing blanks count for one type and not for the other.
         (Family::Text, Family::Text) => {
             let pads = |ty: SqlType| matches!(ty, SqlType::Char(_));
             pads(child) == pads(parent)
@@ -222,12 +226,12 @@ pub fn is_comparable(child: SqlType, parent: SqlType) -> bool {
 }
 
 impl Catalog {
-    /// The table with this number for clients.
+    /// The table with this oid.
     pub fn table_of(&self, oid: u32) -> Option<&Arc<Table>> {
         self.tables.numbered(oid)
     }
 
-    /// The foreign keys that refer to a table, each with its child.
+    /// The foreign keys that reference a table, each with its child.
     pub fn referring(&self, parent: u32) -> impl Iterator<Item = (&Arc<Table>, &Arc<ForeignKey>)> {
         let of = move |key: &&Arc<ForeignKey>| key.parent == parent;
         let tables = self.tables.with(Handle::Parent(parent));
@@ -236,7 +240,7 @@ impl Catalog {
         })
     }
 
-    /// The catalog as it would be without foreign keys.
+    /// The catalog without foreign keys.
     #[must_use]
     pub fn without_foreign_keys(&self) -> Catalog {
         let mut catalog = self.clone();
@@ -248,10 +252,11 @@ impl Catalog {
     }
 }
 
-/// What foreign keys ask of a statement: of each table that it may change, itself or by an action.
+/// The foreign key checks and actions of a statement, for each table that it may change, directly
+/// or by an action.
 #[derive(Clone, Default, Debug)]
 pub struct Links {
-    /// By their numbers for clients.
+    /// By the oids of the tables.
     pub tables: BTreeMap<u32, Linked>,
 }
 
@@ -260,46 +265,48 @@ pub struct Links {
 pub struct Linked {
     /// The table.
     pub table: Arc<Table>,
-    /// What the table makes of a row that an action changes, and wants of it.
+    /// The computed columns and constraints for rows that an action changes.
     pub rules: RowRules,
     /// Its keys.
     pub up: Vec<Arc<Link>>,
-    /// The keys that refer to it.
+    /// The keys that reference it.
     pub down: Vec<Arc<Link>>,
 }
 
-/// A foreign key, and how its rows are found.
+/// A foreign key, with the lookups of its rows.
 #[derive(Clone, Debug)]
 pub struct Link {
     /// The key.
     pub key: Arc<ForeignKey>,
     /// The table that has it.
     pub child: Arc<Table>,
-    /// The table that it refers to.
+    /// The table that it references.
     pub parent: Arc<Table>,
-    /// How children are found by a value of the key.
+    /// The lookup of children by a value of the key.
     pub to_children: Lookup,
-    /// How the parent is found.
+    /// The lookup of the parent.
     pub to_parent: Lookup,
     /// For SET DEFAULT: the defaults of the columns.
     pub defaults: Vec<Expr>,
-    /// The version of the catalog that this was planned for.
+    /// The version of the catalog of the plan.
     pub version: u64,
 }
 
-/// How rows are found that have the value of a foreign key.
+/// The access path to rows with a value of a foreign key.
 #[derive(Clone, Debug)]
 pub struct Lookup {
-    /// By this index; otherwise by their place.
+    /// The index to use; otherwise the row key.
     pub index: Option<Arc<Index>>,
-    /// For each of its first columns, which of the key's values it has; none: all rows are looked at.
+    /// For each leading column of the index or row key, the component of the key's value; empty for
+    /// a full scan.
     pub places: Vec<usize>,
     /// The columns that have the value.
     pub columns: Vec<usize>,
 }
 
 impl Lookup {
-    /// The best way to rows of a table that have these columns: what begins with most of them.
+    /// The best access path to rows with values in these columns: the one with the most of them as
+    /// its leading columns.
     pub fn of(table: &Table, columns: &[usize]) -> Lookup {
         let place = |at: &usize| columns.iter().position(|column| column == at);
         let begins = |with: &[usize]| -> Vec<usize> { with.iter().map_while(place).collect() };
@@ -316,12 +323,12 @@ impl Lookup {
     }
 }
 
-/// What a check looks for.
+/// The direction of a check.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Side {
-    /// A child was written: its parent is looked for.
+    /// A child was written: its parent must exist.
     Child,
-    /// A parent has gone: children are looked for.
+    /// A parent was removed: no child may reference it.
     Parent,
 }
 
@@ -330,14 +337,14 @@ pub enum Side {
 pub struct Check {
     /// The key.
     pub link: Arc<Link>,
-    /// Who has caused it.
+    /// The direction.
     pub side: Side,
     /// The value of the key.
     pub values: Vec<Datum>,
 }
 
 impl Check {
-    /// About how much memory it takes.
+    /// Its approximate memory.
     pub fn bytes(&self) -> usize {
         self.values.iter().map(Datum::bytes).sum::<usize>() + 2 * size_of::<Check>()
     }
@@ -349,7 +356,7 @@ impl Check {
     }
 }
 
-/// Checks to be made, the same one once.
+/// Pending checks without duplicates.
 #[derive(Default, Debug)]
 pub struct Checks {
     checks: HashMap<(u32, Side, Vec<Datum>), Arc<Link>, Hasher>,
@@ -357,7 +364,7 @@ pub struct Checks {
 }
 
 impl Checks {
-    /// One more.
+    /// Adds a check.
     pub fn add(&mut self, check: Check) {
         let bytes = check.bytes();
         let Check { link, side, values } = check;
@@ -366,12 +373,13 @@ impl Checks {
         }
     }
 
-    /// About how much memory they take.
+    /// Their approximate memory.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// All of them, those of a key in the order of its values: who checks the same ones takes locks in the same order.
+    /// Takes all checks, sorted by key and value, so that concurrent transactions take locks in the
+    /// same order.
     pub fn take(&mut self) -> Vec<Check> {
         self.bytes = 0;
         let checks = std::mem::take(&mut self.checks).into_iter();
@@ -383,7 +391,7 @@ impl Checks {
 }
 
 impl Link {
-    /// 23503: the child names a parent that is not there.
+    /// 23503: the child references a parent that does not exist.
     pub(crate) fn missing(&self, values: &[Datum]) -> SqlError {
         let shown = shown(&self.child, &self.key.columns, values);
         let detail = format!("Key {shown} is not present in table \"{}\".", self.parent.name);
@@ -408,7 +416,7 @@ impl Link {
         )
     }
 
-    /// 23503: children name the parent that has gone.
+    /// 23503: children reference the removed parent.
     pub(crate) fn referenced(&self, values: &[Datum]) -> SqlError {
         let message = format!(
             "update or delete on table \"{}\" violates foreign key constraint \"{}\" on table \"{}\"",
@@ -424,7 +432,7 @@ impl Link {
     }
 }
 
-/// A value of a key, as errors show it.
+/// A value of a key in the notation of error messages.
 pub fn shown(table: &Table, columns: &[usize], values: &[Datum]) -> String {
     let names: Vec<&str> = columns.iter().map(|&at| table.columns[at].name.as_str()).collect();
     let values = columns.iter().zip(values);
@@ -437,7 +445,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_read_as_it_was_kept() {
+    fn a_stored_foreign_key_is_read_back() {
         let key = ForeignKey {
             oid: 16_390,
             name: "a b".to_owned(),

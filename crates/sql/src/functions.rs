@@ -1,8 +1,8 @@
-//! Functions that statements can call, but for aggregates.
+//! Functions of SQL, except aggregates.
 //!
-//! A name and the types of the arguments choose a function and its result's type when a statement is
-//! bound; running it calls it by its number. Unless a function says otherwise, NULL goes in and NULL
-//! comes out. What a result takes is asked of the [budget](crate::budget) before it is made.
+//! Its name and the types of its arguments select a function and its result type when a statement
+//! is bound. A function returns NULL for a NULL argument unless it is listed otherwise. The memory
+//! of a result is reserved from the [budget](crate::budget) before it is made.
 
 mod arrays;
 mod digests;
@@ -46,7 +46,7 @@ use strings::{cased_bytes, copy, join, pad, repeat, replace, substring, take};
 pub use texts::TextFunc;
 use times::extract;
 
-/// The elements of `current_schemas`.
+/// The element type of `current_schemas`.
 static NAME: SqlType = SqlType::Name;
 
 /// A function.
@@ -93,7 +93,7 @@ pub enum Func {
     BlockingPids,
     Signal(bool),
     NextVal,
-    /// The next number of an identity column, which is part of what the table is.
+    /// The next value of an identity column, which needs no right on the sequence.
     NextOwn,
     CurrVal,
     LastVal,
@@ -102,7 +102,7 @@ pub enum Func {
     SequenceIsCalled,
     Sleep,
     Random,
-    /// A lock of a number, to the end of the session or of the transaction; whether it is waited for.
+    /// An advisory lock, of the session or the transaction.
     Advisory {
         shared: bool,
         waits: bool,
@@ -117,9 +117,9 @@ pub enum Func {
     Neg,
     FormatType,
     TableVisible,
-    /// The labels from one to another, each of which may be missing, of an enum.
+    /// The labels between two bounds, each optional, of an enum.
     EnumRange,
-    /// Whether a type is found by its name alone.
+    /// True if a type is found by its unqualified name.
     TypeVisible,
     TypeOf,
     RelationSize,
@@ -136,7 +136,7 @@ pub enum Func {
     True,
     QuoteIdent,
     ToRegnamespace,
-    /// The name of a schema by its number.
+    /// The name of a schema by its oid.
     NamespaceName,
     ToRegclass,
     RegclassName,
@@ -150,7 +150,7 @@ pub enum Func {
     RPad,
     Element,
     ArrayToString,
-    /// `cardinality(array)`: how many elements there are.
+    /// `cardinality(array)`: the number of elements.
     Cardinality,
     CurrentSchemas,
     CurrentSetting,
@@ -171,7 +171,7 @@ pub enum Func {
     LocalTime,
     DateTrunc,
     ToChar,
-    /// A text as the time that it is by a pattern.
+    /// Parses a text as a time by a pattern.
     ReadTime,
     /// An array of its arguments, which are texts or NULL.
     ArrayOf,
@@ -180,17 +180,16 @@ pub enum Func {
     Array(ArrayFunc),
     Regex(RegexFunc),
     Number(NumberFunc),
-    /// Whether a role may do something.
+    /// True if a role has a right.
     MayOne(Asked),
     Digest(DigestFunc),
     Text(TextFunc),
     Float(FloatFunc),
-    /// Two binary numbers as one value, for aggregates of two.
+    /// Two floats as one value, for two-argument aggregates.
     Pair,
 }
 
-/// What a name and a number of arguments mean: the function and its result's type, given the
-/// arguments' types.
+/// The function with this name and these argument types, and its result type.
 pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
     use Func::*;
     let count = args.len();
@@ -334,7 +333,7 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
             | "pg_char_to_encoding",
             _,
         ) => (Zero, SqlType::Oid),
-        // No table is a part of another: psql looks for a table among these.
+        // No table is a partition of another: psql looks for a table among these.
         ("pg_partition_ancestors", 1) => (NullText, SqlType::Oid),
         ("pg_is_in_recovery" | "pg_relation_is_publishable", _) => (Zero, SqlType::Bool),
         ("quote_ident", 1) => (QuoteIdent, SqlType::Text),
@@ -376,7 +375,7 @@ fn power_type(args: &[SqlType]) -> SqlType {
     if exact { SqlType::Numeric(None) } else { SqlType::Float8 }
 }
 
-/// The type that values of several types have together.
+/// The common type of several types.
 pub fn common(types: &[SqlType]) -> SqlType {
     let mut result = SqlType::Unknown;
     for &ty in types.iter().filter(|ty| **ty != SqlType::Unknown) {
@@ -387,7 +386,7 @@ pub fn common(types: &[SqlType]) -> SqlType {
             (a, b) if a.family() == Family::Number && b.family() == Family::Number => {
                 if number_rank(a) >= number_rank(b) { wide(a) } else { wide(b) }
             }
-            // The first one's, as each becomes the other.
+            // The type of the first, because each converts to the other.
             (SqlType::Char(_), b) if b.family() == Family::Text => SqlType::Char(None),
             (SqlType::Varchar(_), SqlType::Char(_)) => SqlType::Varchar(None),
             (SqlType::Varchar(_), SqlType::Varchar(_) | SqlType::Text) => SqlType::Varchar(None),
@@ -405,7 +404,7 @@ fn wide(ty: SqlType) -> SqlType {
     if matches!(ty, SqlType::Numeric(_)) { SqlType::Numeric(None) } else { ty }
 }
 
-/// Which of two numeric types the other becomes.
+/// The rank of a numeric type: the lower one converts to the higher.
 pub fn number_rank(ty: SqlType) -> u8 {
     match ty {
         SqlType::Int2 => 1,
@@ -420,13 +419,14 @@ pub fn number_rank(ty: SqlType) -> u8 {
 }
 
 impl Func {
-    /// True if it answers by what is around, with so many arguments: the time, the session, the catalog.
+    /// True if its result with this number of arguments depends on the context: the time, the
+    /// session, the catalog.
     pub(crate) fn asks_around(self, args: usize) -> bool {
         use Func::*;
         match self {
             Instant | LocalTime => args < 2,
             Time(func) => func.asks_around(args),
-            // Moments are written as the session's zone has them.
+            // Timestamps are formatted in the session's zone.
             Json(JsonFunc::Of) | MayOne(_) => true,
             Now | ClockTime | CurrentDate | LocalNow | Version | CurrentDatabase
             | CurrentSchema | CurrentSchemas | CurrentUser | SessionUser | BackendPid
@@ -441,7 +441,7 @@ impl Func {
     }
 }
 
-/// True if the function has a result though an argument is NULL.
+/// True if the function can have a result although an argument is NULL.
 fn takes_null(func: Func) -> bool {
     use Func::*;
     match func {
@@ -471,7 +471,7 @@ fn takes_null(func: Func) -> bool {
 /// Calls a function.
 ///
 /// # Errors
-/// By the function: 22003, 2201F, and others.
+/// Errors of the function: 22003, 2201F, and others.
 pub fn call(
     func: Func,
     args: &[Datum],
@@ -546,7 +546,7 @@ pub fn call(
             if same { Datum::Null } else { same_as(Some(&args[0]), budget)? }
         }
         Coalesce => same_as(args.iter().find(|value| !value.is_null()), budget)?,
-        // Of equal ones the first, which may be written with other digits.
+        // The first of equal values, which may have a different text.
         Greatest => same_as(known(args).rev().max_by(|a, b| a.compare(b)), budget)?,
         Least => same_as(known(args).min_by(|a, b| a.compare(b)), budget)?,
         Now => Datum::Timestamp(around.begun_us),
@@ -662,7 +662,7 @@ pub fn call(
         }
         ConstraintDefinition => crate::system::constraint_definition(catalog, int(0)),
         ViewDefinition => crate::system::view_definition(catalog, int(0), budget)?,
-        // Each character may be one that is doubled.
+        // Each character may have to be doubled.
         QuoteIdent => {
             budget.charge(2 * text(0).len() + 2)?;
             Datum::Text(crate::catalog::quoted(text(0)))
@@ -726,7 +726,7 @@ pub fn call(
         }
         Element => {
             let ty = SqlType::numbered(int(2));
-            // As the function, all count from 1; as a subscript, as the array does.
+            // As a function, it counts from 1; as a subscript, from the array's lower bound.
             let first = args.get(3).map_or(1, |_| crate::array::first_number(text(0)));
             crate::array::element(text(0), int(1), first, ty.unwrap_or(SqlType::Text))?
         }
@@ -740,7 +740,7 @@ pub fn call(
                 let element = element?;
                 let Some(shown) = element.as_deref().or(null) else { continue };
                 let between = if std::mem::take(&mut is_first) { "" } else { between };
-                // A text that grows has room for as much again.
+                // A growing text has room for twice its length.
                 budget.charge(2 * (between.len() + shown.len()))?;
                 joined.push_str(between);
                 joined.push_str(shown);
@@ -766,7 +766,7 @@ pub fn call(
                 return Err(SqlError::new(code::UNDEFINED_OBJECT, message));
             }
         },
-        // What a type is written as: the value, the type's number, its modifier.
+        // The text of a value by its type: the value, the type's oid, its modifier.
         Show => {
             let ty = SqlType::numbered(int(1));
             let ty = ty.unwrap_or(SqlType::Text).with_modifier(int(2) as i32);
@@ -791,17 +791,17 @@ pub fn call(
     })
 }
 
-/// What `version()` says, and clients look at.
+/// The result of `version()`, which clients parse.
 pub fn version() -> String {
     format!("PostgreSQL 15.0 (Isomer {})", env!("CARGO_PKG_VERSION"))
 }
 
-/// A number from 0 up to 1.
+/// A random number from 0 to below 1.
 pub(crate) fn random(seed: u64) -> Datum {
     Datum::Float((mix(seed) >> 11) as f64 / (1u64 << 53) as f64)
 }
 
-/// A UUID of version 4: all by chance but for the bits that say so.
+/// A random UUID of version 4.
 fn random_uuid(random: fn(&mut [u8])) -> Datum {
     let mut bytes = [0; 16];
     random(&mut bytes);
@@ -810,7 +810,7 @@ fn random_uuid(random: fn(&mut [u8])) -> Datum {
     Datum::Bytes(bytes.to_vec())
 }
 
-/// A copy of a value; NULL of none.
+/// A copy of a value; NULL for `None`.
 fn same_as(value: Option<&Datum>, budget: &Budget) -> Result<Datum, SqlError> {
     let Some(value) = value else { return Ok(Datum::Null) };
     budget.charge(value.heap_bytes())?;

@@ -1,12 +1,13 @@
-//! Intervals: months, days and microseconds, which are not each other's multiples.
+//! Intervals: months, days and microseconds, which are not multiples of each other.
 //!
 //! ```text
-//!   2026-01-31 + 1 month = 2026-02-28        a month has as many days as it has
-//!   2026-03-28 12:00 + 1 day = 2026-03-29 12:00      the wall shows the same; 23 hours later in Berlin
+//!   2026-01-31 + 1 month = 2026-02-28              months differ in length
+//!   2026-03-28 12:00 + 1 day = 2026-03-29 12:00    the same local time; in Berlin 23 hours later
 //! ```
 //!
-//! So an interval is three numbers with signs of their own. Where two are compared, a month is thirty days and a day
-//! is 24 hours: `1 month` and `30 days` are equal, though they add otherwise. They can be grouped, but are in no key.
+//! So an interval is three numbers, each with its own sign. In comparisons a month is thirty days
+//! and a day is 24 hours: `1 month` and `30 days` are equal, though adding them gives different
+//! results. Intervals can be grouped, but cannot be part of a key.
 
 use crate::error::{SqlError, clipped, code};
 use crate::numeric::Decimal;
@@ -33,12 +34,12 @@ pub(crate) fn out_of_range() -> SqlError {
 }
 
 impl Interval {
-    /// So many microseconds.
+    /// An interval of microseconds.
     pub fn micros(micros: i64) -> Interval {
         Interval { micros, ..Interval::default() }
     }
 
-    /// Its parts as bytes, the most significant first: as the store keeps it.
+    /// Its parts as bytes, the most significant first; the stored form.
     pub(crate) fn bytes(self) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.micros.to_be_bytes());
@@ -58,13 +59,13 @@ impl Interval {
         })
     }
 
-    /// How long it is where a month has thirty days, in microseconds.
+    /// Its length in microseconds, with months of thirty days.
     pub(crate) fn length(self) -> i128 {
         let days = i128::from(self.months) * i128::from(MONTH_DAYS) + i128::from(self.days);
         days * i128::from(DAY_US) + i128::from(self.micros)
     }
 
-    /// The order of two lengths.
+    /// The order of two intervals by length.
     pub(crate) fn order(self, other: Interval) -> Ordering {
         self.length().cmp(&other.length())
     }
@@ -91,12 +92,13 @@ impl Interval {
         negative().ok_or_else(out_of_range)
     }
 
-    /// So many times as long. What is left of a month becomes days, and what is left of a day microseconds.
+    /// A multiple of the interval. Fractions of a month become days, and fractions of a day
+    /// microseconds.
     pub(crate) fn times(self, factor: f64) -> Result<Interval, SqlError> {
         self.scaled(|part| part * factor)
     }
 
-    /// One part of so many. See [`Interval::times`].
+    /// A fraction of the interval. See [`Interval::times`].
     pub(crate) fn over(self, divisor: f64) -> Result<Interval, SqlError> {
         if divisor == 0.0 {
             return Err(SqlError::new(code::DIVISION_BY_ZERO, "division by zero"));
@@ -105,7 +107,7 @@ impl Interval {
     }
 
     fn scaled(self, scale: impl Fn(f64) -> f64) -> Result<Interval, SqlError> {
-        // To the microsecond, as what binary numbers cannot say would become one.
+        // Rounded to microseconds, so that float errors do not become another microsecond.
         let rounded = |value: f64| (value * 1e6).round_ties_even() / 1e6;
         let whole = |value: f64| {
             let fits = value >= f64::from(i32::MIN) && value <= f64::from(i32::MAX);
@@ -178,7 +180,7 @@ impl Interval {
         Ok(Interval { months, days: days as i32, micros })
     }
 
-    /// Without parts that are smaller than a unit.
+    /// Without the parts that are smaller than a unit.
     #[must_use]
     pub(crate) fn down_to(self, unit: Unit) -> Interval {
         let time = |unit_us: i64| Interval { micros: self.micros / unit_us * unit_us, ..self };
@@ -192,7 +194,7 @@ impl Interval {
         }
     }
 
-    /// A field of it, as `extract` has it.
+    /// A field of the interval, as in `extract`.
     pub(crate) fn field(self, field: &str) -> Option<Decimal> {
         let whole = |value: i64| Some(Decimal::int(value));
         let exact = |mantissa: i64, scale| Some(Decimal::new(mantissa.into(), scale));
@@ -213,7 +215,7 @@ impl Interval {
             "century" => whole(years / 100),
             "millennium" => whole(years / 1000),
             "epoch" => {
-                // A year has 365.25 days here, a month thirty.
+                // A year counts as 365.25 days here, a month as thirty.
                 let days = i128::from(years) * 36525
                     + (i128::from(months) * 30 + i128::from(self.days)) * 100;
                 let micros = days * i128::from(DAY_US) / 100 + i128::from(self.micros);
@@ -223,7 +225,7 @@ impl Interval {
         }
     }
 
-    /// The beginning of the year, the month and so on of it.
+    /// The interval truncated to years, months and so on.
     pub(crate) fn truncated(self, unit: &str) -> Option<Interval> {
         let months =
             |unit: i32| Some(Interval { months: self.months / unit * unit, days: 0, micros: 0 });
@@ -245,11 +247,11 @@ impl Interval {
         }
     }
 
-    /// Reads one: `1 year 2 mons 3 days 04:05:06.7`, `@ 1 day ago`, `1-2 3 4:05:06`, `P1Y2M3DT4H5M6S`. A number
-    /// without a unit is of `unit`.
+    /// Reads an interval: `1 year 2 mons 3 days 04:05:06.7`, `@ 1 day ago`, `1-2 3 4:05:06`,
+    /// `P1Y2M3DT4H5M6S`. A number without a unit is in units of `unit`.
     ///
     /// # Errors
-    /// 22007 if it is none, 22015 if it is too long.
+    /// 22007 if the text is not an interval, 22015 if it is out of range.
     pub(crate) fn parse(text: &str, unit: Unit) -> Result<Interval, SqlError> {
         let bad = || {
             let message = format!("invalid input syntax for type interval: \"{}\"", clipped(text));
@@ -275,7 +277,7 @@ impl Interval {
     }
 }
 
-/// What a number counts.
+/// A unit of time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unit {
     Micros,
@@ -293,9 +295,9 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    /// The unit of a word.
+    /// The unit with a name.
     pub(crate) fn of(word: &str) -> Option<Unit> {
-        // More letters than ten say nothing more.
+        // Only the first ten letters are significant.
         Some(match word.get(..10).unwrap_or(word) {
             "us" | "usec" | "usecs" | "usecond" | "useconds" | "microsecon" => Unit::Micros,
             "ms" | "msec" | "msecs" | "msecond" | "mseconds" | "millisecon" => Unit::Millis,
@@ -315,24 +317,25 @@ impl Unit {
 }
 
 enum Wrong {
-    /// It is not written as an interval.
+    /// The text is not an interval.
     Form,
     /// A number is too large.
     Size,
 }
 
-/// What was read so far.
+/// The parts that were read.
 #[derive(Default)]
 struct Sum {
     years: i128,
     months: i128,
     days: i128,
     micros: i128,
-    /// Units that were there.
+    /// The units that were read.
     seen: Vec<Unit>,
 }
 
-/// Digits with a sign and a point: whether they are below zero, what is before the point, and what is behind it.
+/// Parses digits with a sign and a point: whether they are negative, the digits before the point,
+/// and those behind it.
 fn digits(text: &str) -> Result<(bool, i128, &str), Wrong> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
@@ -345,7 +348,7 @@ fn digits(text: &str) -> Result<(bool, i128, &str), Wrong> {
 }
 
 impl Sum {
-    /// True if each part is one that there is; years and months together may be too many even then.
+    /// True if each part is in range; years and months together may still be too many.
     fn fits(&self) -> bool {
         let small = |part: i128| i32::try_from(part).is_ok();
         let is_small = small(self.years) && small(self.months) && small(self.days);
@@ -360,7 +363,7 @@ impl Sum {
         })
     }
 
-    /// Adds a number of a unit. What is behind the point goes to smaller units.
+    /// Adds a number in a unit. The fraction is carried into smaller units.
     fn add(&mut self, number: &str, unit: Unit) -> Result<(), Wrong> {
         let (is_below, whole, behind) = digits(number)?;
         let sign = if is_below { -1 } else { 1 };
@@ -407,7 +410,8 @@ impl Sum {
         self.micros += (more.fract() * DAY_US as f64).round_ties_even() as i128;
     }
 
-    /// `04:05:06.7`, or `04:05`, with a sign or not. Two parts with a point are minutes and seconds.
+    /// `04:05:06.7`, or `04:05`, with an optional sign. Two parts with a point are minutes and
+    /// seconds.
     fn clock(&mut self, text: &str) -> Result<(), Wrong> {
         let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
         let parts: Vec<&str> = unsigned.split(':').collect();
@@ -452,12 +456,12 @@ impl Sum {
         Ok(())
     }
 
-    /// Numbers and their units, a clock, a sign for all.
+    /// Numbers with their units, a time of day, and `ago`, which negates all parts.
     fn words(&mut self, text: &str, default: Unit) -> Result<(), Wrong> {
         let tokens = tokens(text)?;
         let is_ago = tokens.last() == Some(&"ago");
         let count = tokens.len() - usize::from(is_ago);
-        // From the end, as a unit stands behind its number.
+        // From the end, as a unit follows its number.
         let (mut unit, mut any) = (None, false);
         for token in tokens[..count].iter().rev() {
             let (first, rest) = (token.as_bytes()[0], &token[1..]);
@@ -494,7 +498,7 @@ impl Sum {
         Ok(())
     }
 
-    /// A unit is there once.
+    /// Each unit may occur once.
     fn note(&mut self, units: &[Unit]) -> Result<(), Wrong> {
         if units.iter().any(|unit| self.seen.contains(unit)) {
             return Err(Wrong::Form);
@@ -503,7 +507,7 @@ impl Sum {
         Ok(())
     }
 
-    /// What stands behind the P of ISO 8601: `1Y2M3DT4H5M6S`, `0001-02-03T04:05:06`.
+    /// The text behind the P of ISO 8601: `1Y2M3DT4H5M6S`, `0001-02-03T04:05:06`.
     fn iso(&mut self, text: &str) -> Result<(), Wrong> {
         let (date, time) = text.split_once('T').unwrap_or((text, ""));
         if date.is_empty() && time.is_empty() {
@@ -522,10 +526,10 @@ impl Sum {
             return Ok(());
         }
         if !text.ends_with(|c: char| c.is_ascii_alphabetic()) {
-            // The other form has no letters: years, months, days; hours, minutes, seconds.
+            // The alternative format has no letters: years, months, days; hours, minutes, seconds.
             let plain: Vec<Unit> =
                 units.iter().filter(|(sign, _)| *sign != 'W').map(|(_, unit)| *unit).collect();
-            // Without what stands between, all but the years have two digits.
+            // Without separators, all but the years have two digits.
             let years = if between == '-' { 4 } else { 2 };
             let is_plain = text.len() == years + 4 && text.bytes().all(|b| b.is_ascii_digit());
             let parts: Vec<&str> = match is_plain {
@@ -548,7 +552,7 @@ impl Sum {
     }
 }
 
-/// Words and numbers, however they are put together: `1day` is two.
+/// Words and numbers, even without blanks between them: `1day` is two tokens.
 fn tokens(text: &str) -> Result<Vec<&str>, Wrong> {
     let (bytes, mut at, mut tokens) = (text.as_bytes(), 0, Vec::new());
     while at < bytes.len() {
@@ -567,7 +571,7 @@ fn tokens(text: &str) -> Result<Vec<&str>, Wrong> {
             }
             b'+' | b'-' => {
                 at += 1;
-                // Blanks may stand behind a sign.
+                // Blanks may follow a sign.
                 if bytes.get(at).is_some_and(u8::is_ascii_whitespace) {
                     return Err(Wrong::Form);
                 }
@@ -587,7 +591,7 @@ fn tokens(text: &str) -> Result<Vec<&str>, Wrong> {
     if tokens.is_empty() { Err(Wrong::Form) } else { Ok(tokens) }
 }
 
-/// As PostgreSQL writes it unless it is told otherwise: `1 year 2 mons -3 days +04:05:06.7`.
+/// In PostgreSQL's default style: `1 year 2 mons -3 days +04:05:06.7`.
 impl std::fmt::Display for Interval {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (mut text, mut was_below) = (String::new(), false);

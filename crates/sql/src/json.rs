@@ -1,18 +1,18 @@
-//! JSON: values that are texts, and what is inside of them.
+//! JSON: values are texts, and parts of values are parts of these texts.
 //!
 //! ```text
-//!   json     {"b":2,  "a": [1.50, "x"], "b": 3}     as it was written; each look reads the text
-//!   jsonb    {"a": [1.50, "x"], "b": 3}             written in one way: keys by length, then by bytes, each
-//!                                                   once (the last); one blank behind a comma and a colon
+//!   json     {"b":2,  "a": [1.50, "x"], "b": 3}    the original text; each access parses it
+//!   jsonb    {"a": [1.50, "x"], "b": 3}            canonical: keys by length, then by bytes, each
+//!                                                  once (the last); a blank after commas, colons
 //! ```
 //!
-//! Both are kept as these texts, in memory and in the store. So a value takes what its text takes, whatever is in
-//! it; nothing is made of a document to look into it, and what is found is a part of its text. A text becomes a
-//! value once, when it is [read]: the grammar is checked then, and how deep it nests, so that everything here walks
-//! over texts that are right. Numbers are digits, as many as there are: they are compared as such, and never
-//! through binary floating point.
+//! Both are kept as these texts, in memory and in the store. So a value takes the memory of its
+//! text, whatever it contains; no tree is built to look into a document, and a part is a slice of
+//! its text. A text becomes a value once, when it is [read]: the grammar and the nesting depth are
+//! checked then, so all other functions can rely on valid texts. Numbers are strings of digits of
+//! any length: they are compared as such, and never as floats.
 //!
-//! Left out: paths of SQL/JSON (`jsonb_path_query`, `@?`), refused by name.
+//! Left out: SQL/JSON paths (`jsonb_path_query`, `@?`), refused by name.
 
 mod assign;
 mod change;
@@ -30,7 +30,7 @@ use crate::error::{SqlError, clipped, code};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-/// A value inside of a text that is right.
+/// A value in a valid text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Node<'t> {
     /// `null`
@@ -39,16 +39,16 @@ pub(crate) enum Node<'t> {
     Bool(bool),
     /// Its digits.
     Number(&'t str),
-    /// In its quotes, as it is written.
+    /// With its quotes and escapes.
     Text(&'t str),
-    /// From bracket to bracket.
+    /// With its brackets.
     Array(&'t str),
-    /// From brace to brace.
+    /// With its braces.
     Object(&'t str),
 }
 
 impl<'t> Node<'t> {
-    /// The value that a text is.
+    /// The value in a text.
     pub(crate) fn of(text: &'t str) -> Node<'t> {
         let text = trimmed(text);
         match text.as_bytes().first() {
@@ -62,7 +62,7 @@ impl<'t> Node<'t> {
         }
     }
 
-    /// What `json_typeof` says of it.
+    /// The type name of `json_typeof`.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Node::Null => "null",
@@ -87,7 +87,7 @@ fn trimmed(text: &str) -> &str {
     text.trim_matches([' ', '\t', '\n', '\r'])
 }
 
-/// The elements of an array, one after the other, as texts.
+/// The elements of an array in order, as texts.
 pub(crate) fn items(array: &str) -> impl Iterator<Item = &str> {
     let mut walk = Walk { text: array, at: 1 };
     std::iter::from_fn(move || walk.next())
@@ -99,14 +99,14 @@ pub(crate) fn members(object: &str) -> impl Iterator<Item = (&str, &str)> {
     std::iter::from_fn(move || Some((walk.next()?, walk.next()?)))
 }
 
-/// Walks over what is between the brackets of a text.
+/// An iterator over the contents between the brackets of a text.
 struct Walk<'t> {
     text: &'t str,
     at: usize,
 }
 
 impl<'t> Walk<'t> {
-    /// The next key or value, whichever comes.
+    /// The next key or value.
     fn next(&mut self) -> Option<&'t str> {
         let bytes = self.text.as_bytes();
         while bytes.get(self.at).is_some_and(|b| is_blank(*b) || matches!(b, b',' | b':')) {
@@ -127,7 +127,7 @@ impl<'t> Walk<'t> {
     }
 }
 
-/// Behind the closing quotes of a string that begins here.
+/// The position behind the closing quote of a string that begins here.
 fn end_of_string(bytes: &[u8], from: usize) -> usize {
     let mut at = from + 1;
     while at < bytes.len() {
@@ -140,7 +140,7 @@ fn end_of_string(bytes: &[u8], from: usize) -> usize {
     bytes.len()
 }
 
-/// Behind the bracket that closes the one here.
+/// The position behind the bracket that closes the one here.
 fn end_of_brackets(bytes: &[u8], from: usize) -> usize {
     let (mut at, mut open) = (from, 0usize);
     while at < bytes.len() {
@@ -161,10 +161,10 @@ fn end_of_brackets(bytes: &[u8], from: usize) -> usize {
     at
 }
 
-/// The text that a string in quotes means.
+/// The decoded text of a string in quotes.
 ///
 /// # Errors
-/// 22P02 for half of a character in two parts, 22P05 for a zero, which no text has.
+/// 22P02 for an unpaired surrogate, 22P05 for the character zero, which no text may contain.
 pub(crate) fn unquoted(string: &str) -> Result<Cow<'_, str>, SqlError> {
     let inside = &string[1..string.len() - 1];
     if !inside.contains('\\') {
@@ -182,7 +182,7 @@ pub(crate) fn unquoted(string: &str) -> Result<Cow<'_, str>, SqlError> {
     Ok(Cow::Owned(text))
 }
 
-/// The order of two keys in quotes that texts begin with: by length first.
+/// The order of two keys in quotes at the start of texts: by length first.
 fn key_order(a: &str, b: &str) -> Result<Ordering, SqlError> {
     let a = unquoted(&a[..end_of_string(a.as_bytes(), 0)])?;
     let b = unquoted(&b[..end_of_string(b.as_bytes(), 0)])?;
@@ -211,7 +211,7 @@ pub(crate) fn quote(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// The value of a key; of several, the last.
+/// The value of a key; if there are several, the last.
 pub(crate) fn field<'t>(node: Node<'t>, key: &str) -> Result<Option<&'t str>, SqlError> {
     let Node::Object(object) = node else { return Ok(None) };
     let mut found = None;
@@ -223,7 +223,7 @@ pub(crate) fn field<'t>(node: Node<'t>, key: &str) -> Result<Option<&'t str>, Sq
     Ok(found)
 }
 
-/// An element by its number, from 0; from the end, if it is negative.
+/// An element by its index, from 0; negative indexes count from the end.
 pub(crate) fn item(node: Node<'_>, number: i64) -> Option<&str> {
     let Node::Array(array) = node else { return None };
     let number = match number {
@@ -233,7 +233,7 @@ pub(crate) fn item(node: Node<'_>, number: i64) -> Option<&str> {
     items(array).nth(usize::try_from(number).ok()?)
 }
 
-/// What a path of keys and numbers leads to.
+/// The value at a path of keys and indexes.
 pub(crate) fn at_path<'t>(
     text: &'t str,
     path: &[Option<String>],
@@ -254,7 +254,7 @@ pub(crate) fn at_path<'t>(
     Ok(Some(found))
 }
 
-/// A value as `->>` shows it: a string without its quotes, and `null` as nothing.
+/// A value as `->>` returns it: a string without its quotes, and `null` as `None`.
 pub(crate) fn as_text(value: &str) -> Result<Option<Cow<'_, str>>, SqlError> {
     match Node::of(value) {
         Node::Null => Ok(None),
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jsonb_is_written_in_one_way() {
+    fn a_jsonb_has_a_canonical_form() {
         for (text, shown) in [
             (" 1 ", "1"),
             ("-0.0", "0.0"),
@@ -300,14 +300,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_refused() {
+    fn invalid_json_is_refused() {
         for text in ["", "{", "[1,]", "{\"a\"}", "01", "'a'", "\"\\x\"", "1 2", "nul", "\"\n\""] {
             assert_eq!(check(text).unwrap_err().code, code::INVALID_TEXT, "{text}");
         }
         let deep = |levels| "[".repeat(levels) + &"]".repeat(levels);
         assert!(check(&deep(100)).is_ok());
         assert_eq!(check(&deep(100_000)).unwrap_err().code, code::TOO_COMPLEX);
-        // A `json` is as it was written, whatever its strings mean.
+        // A `json` keeps its text unchanged, even if its strings cannot be decoded.
         for (text, expected) in
             [("\"\\u0000\"", "22P05"), ("\"\\ud83d\"", "22P02"), ("1e200000", code::OUT_OF_RANGE)]
         {

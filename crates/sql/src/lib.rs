@@ -4,34 +4,35 @@
 //!   text ──parse──▶ statement ──bind──▶ plan ──exec──▶ rows, writes
 //!            │          │                 │               │
 //!        sqlparser   catalog: names,   spans of keys,   a Transaction: get, scan,
-//!                    types, indexes    places, types    lock, put
+//!                   types, indexes    slots, types     lock, put
 //! ```
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! | --- | --- |
 //! | [`parameters`] | parameters of tables |
 //! | [`parse`] | the grammar, and Isomer's own statements |
-//! | [`sequence`] | sequences: their numbers follow each other |
+//! | [`sequence`] | sequences |
 //! | [`catalog`], [`define`] | tables, keys and indexes as SQL knows them, and their definitions |
 //! | [`foreign`], [`view`], [`comment`] | foreign keys; views; comments |
-//! | `bind` | names into places, types, the way to the rows |
+//! | `bind` | resolves names to slots and determines types and access paths |
 //! | [`plan`], [`expr`] | statements after compilation |
-//! | `exec` | running them |
+//! | `exec` | executes them |
 //! | [`budget`] | memory and time of a statement |
-//! | [`types`], [`datum`], [`numeric`], [`text`], [`binary`] | values, and how clients write them |
-//! | [`enums`], [`domains`] | types of labels; types that are others, with conditions |
+//! | [`types`], [`datum`], [`numeric`], [`text`], [`binary`] | values, and their formats |
+//! | [`enums`], [`domains`] | enums; types with conditions over other types |
 //! | [`zone`] | time zones |
 //! | [`system`] | the catalog as tables |
 //! | [`statement`] | a compiled statement, and how to run it |
 //!
-//! A statement that names its rows by key (`where id = $1`) is compiled to spans of keys, once; running
-//! it evaluates the spans and looks the keys up. Wider statements run on the same steps, with grouping,
-//! hashing and sorting behind them, within a [budget] of memory and time.
+//! A statement that names its rows by key (`where id = $1`) is compiled to spans of keys, once;
+//! each execution evaluates the spans and looks up the keys. Other statements run on the same
+//! steps, followed by grouping, hashing and sorting, within a [budget] of memory and time.
 //!
-//! A query inside of an expression is a function of what it is given, and runs as seldom as it can: its head
-//! (`bind/inner.rs`) has an example.
+//! A subquery in an expression is a function of its correlated values, and runs as seldom as
+//! possible: the head of `bind/inner.rs` has an example.
 //!
-//! Left out: sockets, threads, clocks (time comes in with [`transaction::Surroundings`]); triggers.
+//! Left out: sockets, threads, clocks (the time is an argument, in [`transaction::Surroundings`]);
+//! triggers.
 
 mod array;
 pub mod binary;

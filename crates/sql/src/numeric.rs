@@ -1,22 +1,26 @@
-//! Exact numbers, of any length that PostgreSQL has: 131,072 digits before the point and 16,383 behind it.
+//! Exact numbers, with up to 131,072 digits before the point and 16,383 behind it, as in
+//! PostgreSQL.
 //!
 //! ```text
-//!   1.50            150, scale 2            fits an i128: no allocation, and the operations of the machine
-//!   10^40 + 0.5     a BigInt, scale 1       the mantissa of everything else, shared and never changed
+//!   1.50            150, scale 2            fits an i128: no allocation, and machine arithmetic
+//!   10^40 + 0.5     a BigInt, scale 1       the mantissa of all others, shared and immutable
 //!   -Infinity < all of these < Infinity < NaN = NaN
 //! ```
 //!
-//! A number is its digits and where the point is: 1.5 and 1.50 are equal, and are shown as they are. The two forms are no
-//! choice: what fits into an `i128` is never a `BigInt`, so equal numbers without zeros at their ends are the same. Each
-//! operation tries the short form, and takes the long one where that overflows (`big.rs`); results go back to the short one
-//! where they fit.
+//! A number is its digits and the position of the point: 1.5 and 1.50 are equal, but are shown
+//! differently. Each number has one representation: digits that fit into an `i128` are never a
+//! `BigInt`, so equal numbers without trailing zeros are represented alike. Each operation tries
+//! the short form, and uses the long one where that overflows (`big.rs`); results go back to the
+//! short form where they fit.
 //!
-//! **Scales** follow PostgreSQL: sums have the larger one, products the sum of both, quotients at least sixteen significant
-//! digits. Those of roots, powers and logarithms are chosen where they are computed (`functions.rs`).
+//! **Scales** follow PostgreSQL: sums have the larger one, products the sum of both, quotients at
+//! least sixteen significant digits. Those of roots, powers and logarithms are chosen where they
+//! are computed (`functions.rs`).
 //!
-//! **Costs.** An operation takes milliseconds at most, but for those that say so: they are given a
-//! [budget](crate::budget), and look whether somebody still waits. Who keeps numbers is charged for them by
-//! [`Decimal::heap_bytes`]; who reads them, by [`read_bytes`] before.
+//! **Costs.** An operation takes milliseconds at most, except those that take a
+//! [budget](crate::budget): they check regularly whether the statement was cancelled. Memory is
+//! charged by the code that keeps a number ([`Decimal::heap_bytes`]), or before a text is read
+//! ([`read_bytes`]).
 
 mod big;
 mod functions;
@@ -32,21 +36,21 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// So many digits a number has before the point at most.
+/// The largest number of digits before the point.
 pub const WHOLE_DIGITS_MAX: i64 = 131_072;
-/// So many digits a number has behind the point at most.
+/// The largest number of digits behind the point.
 pub const SCALE_MAX: u16 = 16_383;
-/// Results that are rounded have this many significant digits at least, and at most so many behind the point.
+/// The minimal number of significant digits in rounded results.
 const SIGNIFICANT_DIGITS: i64 = 16;
 const ROUNDED_SCALE_MAX: i64 = 1000;
 
-/// An exact number; or an infinity, or none.
+/// An exact number, an infinity, or NaN.
 #[derive(Clone, Debug)]
 pub struct Decimal(Shape);
 
 #[derive(Clone, Debug)]
 enum Shape {
-    /// Digits whose negative is there as well, and how many of them are behind the point.
+    /// Digits whose negative also fits, and how many of them are behind the point.
     Short(i128, u16),
     Long(Arc<Long>),
     Special(Special),
@@ -65,10 +69,10 @@ enum Special {
     Nan,
 }
 
-/// Why a text is no number.
+/// Why a text cannot be read as a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unreadable {
-    /// It is none.
+    /// It is not a number.
     Syntax,
     /// It has too many digits.
     Overflow,
@@ -82,7 +86,7 @@ fn division_by_zero() -> SqlError {
     SqlError::new(code::DIVISION_BY_ZERO, "division by zero")
 }
 
-/// Digits whose negative is there as well.
+/// Digits, if their negative also fits.
 fn even(mantissa: i128) -> Option<i128> {
     Some(mantissa).filter(|mantissa| *mantissa != i128::MIN)
 }
@@ -91,7 +95,7 @@ fn power(exponent: i64) -> Option<i128> {
     10i128.checked_pow(u32::try_from(exponent).ok()?)
 }
 
-/// About how much memory a number takes that is read from a text.
+/// Estimates the memory of a number that is read from a text.
 pub fn read_bytes(text: &str) -> usize {
     let exponent = text.rsplit_once(['e', 'E']).and_then(|(_, digits)| digits.parse::<i64>().ok());
     let zeros = exponent.map_or(0, |exponent| exponent.unsigned_abs().min(WHOLE_DIGITS_MAX as u64));
@@ -99,19 +103,19 @@ pub fn read_bytes(text: &str) -> usize {
 }
 
 impl Decimal {
-    /// What is no number: above all others, and equal to itself.
+    /// Not a number: it is greater than all others, and equal to itself.
     pub const NAN: Decimal = Decimal(Shape::Special(Special::Nan));
     /// More than any number.
     pub const INFINITY: Decimal = Decimal(Shape::Special(Special::Infinity));
     /// Less than any number.
     pub const MINUS_INFINITY: Decimal = Decimal(Shape::Special(Special::MinusInfinity));
 
-    /// A whole number.
+    /// An integer.
     pub fn int(value: i64) -> Decimal {
         Decimal(Shape::Short(value.into(), 0))
     }
 
-    /// Digits, of which so many are behind the point.
+    /// A number with these digits, of which `scale` are behind the point.
     pub fn new(mantissa: i128, scale: u16) -> Decimal {
         match even(mantissa) {
             Some(mantissa) => Decimal(Shape::Short(mantissa, scale)),
@@ -119,7 +123,7 @@ impl Decimal {
         }
     }
 
-    /// In the form that its digits have to be in.
+    /// A number in the form that fits its digits.
     fn of(mantissa: BigInt, scale: u16) -> Decimal {
         match mantissa.to_i128().and_then(even) {
             Some(mantissa) => Decimal(Shape::Short(mantissa, scale)),
@@ -127,13 +131,13 @@ impl Decimal {
         }
     }
 
-    /// As [`Decimal::of`], if there is such a number.
+    /// As [`Decimal::of`], with a check of the number of digits.
     fn checked(mantissa: BigInt, scale: i64) -> Result<Decimal, SqlError> {
         let scale = u16::try_from(scale).map_err(|_| overflow())?;
         Decimal::of(mantissa, scale).within()
     }
 
-    /// Its digits in the long form, if it is a number.
+    /// Its digits in the long form, if it is finite.
     fn long(&self) -> Option<(Cow<'_, BigInt>, i64)> {
         match &self.0 {
             Shape::Short(mantissa, scale) => {
@@ -148,22 +152,22 @@ impl Decimal {
         if let Shape::Special(special) = self.0 { Some(special) } else { None }
     }
 
-    /// True for what is no number.
+    /// True for NaN.
     pub fn is_nan(&self) -> bool {
         self.special() == Some(Special::Nan)
     }
 
-    /// True for numbers that are no infinity.
+    /// True unless it is an infinity or NaN.
     pub fn is_finite(&self) -> bool {
         self.special().is_none()
     }
 
-    /// True for nothing.
+    /// True for zero.
     pub fn is_zero(&self) -> bool {
         matches!(self.0, Shape::Short(0, _))
     }
 
-    /// -1, 0 or 1; what is no number is above 0.
+    /// -1, 0 or 1; NaN counts as positive.
     pub fn signum(&self) -> i64 {
         match &self.0 {
             Shape::Short(mantissa, _) => mantissa.signum() as i64,
@@ -173,7 +177,7 @@ impl Decimal {
         }
     }
 
-    /// How many digits are shown behind the point, if it is a number.
+    /// The number of digits behind the point, if it is finite.
     pub fn scale(&self) -> Option<u16> {
         match &self.0 {
             Shape::Short(_, scale) => Some(*scale),
@@ -186,7 +190,7 @@ impl Decimal {
         self.scale().unwrap_or(0).into()
     }
 
-    /// How much memory it takes beside itself.
+    /// The memory it takes on the heap.
     pub fn heap_bytes(&self) -> usize {
         match &self.0 {
             Shape::Long(long) => size_of::<Long>() + 16 + long.mantissa.bits() as usize / 8 + 8,
@@ -194,7 +198,7 @@ impl Decimal {
         }
     }
 
-    /// How long it is as a text, at most.
+    /// The largest length of its text.
     pub fn text_bytes(&self) -> usize {
         let scale = usize::from(self.scale().unwrap_or(0));
         match &self.0 {
@@ -203,7 +207,7 @@ impl Decimal {
         }
     }
 
-    /// Its digits where so many are behind the point, if that takes no others and 128 bits.
+    /// Its digits with this scale, if no digits are lost and they fit into 128 bits.
     pub fn mantissa(&self, scale: u16) -> Option<i128> {
         match self.0 {
             Shape::Short(mantissa, own) if own == scale => Some(mantissa),
@@ -214,15 +218,15 @@ impl Decimal {
         }
     }
 
-    /// Reads digits, a sign, a point, an exponent; and words for what is no number.
+    /// Reads digits, a sign, a point, an exponent; and the words for the infinities and NaN.
     pub fn parse(text: &str) -> Option<Decimal> {
         Decimal::read(text).ok()
     }
 
-    /// As [`Decimal::parse`], with the reason if it is none.
+    /// As [`Decimal::parse`], with the reason of a failure.
     ///
     /// # Errors
-    /// The text is no number, or has more digits than there are.
+    /// The text is not a number, or has too many digits.
     pub fn read(text: &str) -> Result<Decimal, Unreadable> {
         let text = text.trim();
         let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
@@ -243,11 +247,11 @@ impl Decimal {
         Ok(if text.starts_with('-') { number.negated() } else { number })
     }
 
-    /// The nearest number with so many digits behind the point, which are zeros before it if they are fewer than none;
-    /// halves go away from zero.
+    /// The nearest number with `scale` digits behind the point; a negative scale rounds digits
+    /// before the point. Halves are rounded away from zero.
     ///
     /// # Errors
-    /// 22003 if there are not so many digits.
+    /// 22003 if it has too many digits.
     pub fn rescale(&self, scale: i64) -> Result<Decimal, SqlError> {
         self.cut(scale, true)
     }
@@ -255,7 +259,7 @@ impl Decimal {
     /// As [`Decimal::rescale`], towards zero.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Decimal::rescale`].
     pub fn truncate(&self, scale: i64) -> Result<Decimal, SqlError> {
         self.cut(scale, false)
     }
@@ -277,7 +281,7 @@ impl Decimal {
         if drop <= 0 {
             return Decimal::checked(mantissa.as_ref() * ten_to(-drop), shown);
         }
-        // What has fewer digits than are dropped is less than half of one.
+        // A number with fewer digits than are dropped is less than half a unit.
         if big::digit_count(&mantissa) < drop {
             return Decimal::checked(BigInt::ZERO, shown);
         }
@@ -289,7 +293,7 @@ impl Decimal {
         Decimal::checked(if scale < 0 { kept * ten_to(-scale) } else { kept }, shown)
     }
 
-    /// The greatest whole number that is not above it.
+    /// The greatest integer that is not above it.
     ///
     /// # Errors
     /// 22003 if it has too many digits.
@@ -298,7 +302,7 @@ impl Decimal {
         if whole > *self { whole.minus(&Decimal::int(1)) } else { Ok(whole) }
     }
 
-    /// The least whole number that is not below it.
+    /// The least integer that is not below it.
     ///
     /// # Errors
     /// As for [`Decimal::floor`].
@@ -314,7 +318,7 @@ impl Decimal {
         self.plus_wide(other).within()
     }
 
-    /// The sum, also where it has more digits than numbers have: for what is on its way to a number that has not.
+    /// The sum without a limit of digits: for intermediate results.
     pub(crate) fn plus_wide(&self, other: &Decimal) -> Decimal {
         if let (Shape::Short(a, s), Shape::Short(b, t)) = (&self.0, &other.0)
             && let Some((a, b)) = aligned_short((*a, *s), (*b, *t))
@@ -333,7 +337,7 @@ impl Decimal {
         }
     }
 
-    /// The number, if numbers have so many digits.
+    /// The number, if it is within the limit of digits.
     fn within(self) -> Result<Decimal, SqlError> {
         match &self.0 {
             Shape::Short(_, scale) if *scale > SCALE_MAX => Err(overflow()),
@@ -387,7 +391,7 @@ impl Decimal {
         }
     }
 
-    /// The whole part of the quotient.
+    /// The integer part of the quotient.
     ///
     /// # Errors
     /// As for [`Decimal::over`].
@@ -398,7 +402,7 @@ impl Decimal {
         }
     }
 
-    /// The quotient where one of both is no number, or an infinity.
+    /// The quotient if one of the operands is an infinity or NaN.
     fn special_quotient(&self, other: &Decimal) -> Result<Option<Decimal>, SqlError> {
         Ok(match (self.special(), other.special()) {
             (Some(Special::Nan), _) | (_, Some(Special::Nan)) => Some(Decimal::NAN),
@@ -410,7 +414,7 @@ impl Decimal {
         })
     }
 
-    /// How many digits of a quotient are behind the point.
+    /// The scale of a quotient.
     fn quotient_scale(&self, other: &Decimal) -> i64 {
         let ((weight, first), (by, first_by)) = (self.first_group(), other.first_group());
         // PostgreSQL counts in groups of four digits.
@@ -419,7 +423,7 @@ impl Decimal {
         (SIGNIFICANT_DIGITS - weight * 4).max(least).clamp(0, ROUNDED_SCALE_MAX)
     }
 
-    /// The quotient of two numbers, of which the second is not zero.
+    /// The quotient of two numbers, the second of which is not zero.
     fn divided(&self, by: &Decimal, scale: i64, is_rounded: bool) -> Result<Decimal, SqlError> {
         // (a / 10^s) / (b / 10^t) with r digits is a * 10^(r + t - s) / b.
         let shift = scale + by.shown_scale() - self.shown_scale();
@@ -478,18 +482,18 @@ impl Decimal {
         }
     }
 
-    /// Without its sign.
+    /// The absolute value.
     #[must_use]
     pub fn abs(&self) -> Decimal {
         if self.signum() < 0 { self.negated() } else { self.clone() }
     }
 
-    /// True for whole numbers and infinities.
+    /// True for integers and infinities.
     pub fn is_whole(&self) -> bool {
         !self.is_nan() && self.trim().shown_scale() == 0
     }
 
-    /// The nearest whole number, if it is one of 64 bits.
+    /// The nearest integer, if it fits into 64 bits.
     pub fn to_i64(&self) -> Option<i64> {
         match self.rescale(0).ok()?.0 {
             Shape::Short(mantissa, _) => i64::try_from(mantissa).ok(),
@@ -497,12 +501,12 @@ impl Decimal {
         }
     }
 
-    /// The nearest binary number.
+    /// The nearest float.
     pub fn to_f64(&self) -> f64 {
         self.to_string().parse().unwrap_or(f64::NAN)
     }
 
-    /// The shortest decimal that is this binary number.
+    /// The decimal of a float.
     pub fn from_f64(value: f64) -> Option<Decimal> {
         if !value.is_finite() {
             return Some(if value.is_nan() {
@@ -511,17 +515,18 @@ impl Decimal {
                 infinity(value.signum() as i64)
             });
         }
-        // As PostgreSQL, fifteen digits.
+        // As in PostgreSQL, fifteen digits.
         let text = format!("{value:.14e}");
         Decimal::parse(&text).map(|number| number.trim())
     }
 
-    /// True if it has at most so many digits before the point; zeros behind it for fewer than none.
+    /// True if it has at most `most` digits before the point; if `most` is negative, it must be
+    /// below that power of ten.
     pub fn has_whole_digits(&self, most: i64) -> bool {
         self.is_zero() || self.digit_count() - self.shown_scale() <= most
     }
 
-    /// Without zeros at the end.
+    /// Without trailing zeros.
     #[must_use]
     pub fn trim(&self) -> Decimal {
         match &self.0 {
@@ -541,7 +546,7 @@ impl Decimal {
         }
     }
 
-    /// The digits of both with as many behind the point, and how many these are; none if one is no number.
+    /// The digits of both with a common scale, and this scale; `None` if one is not finite.
     #[allow(clippy::type_complexity, reason = "two of a kind")]
     fn aligned<'d>(
         &'d self,
@@ -555,10 +560,11 @@ impl Decimal {
         Some((grown(a, t - s), grown(b, s - t), s.max(t)))
     }
 
-    /// Its digits with one of them before the point and so many behind it, and how many tens the first one stands for.
+    /// Its digits in scientific notation, with one of them before the point and `digits` behind it,
+    /// and the exponent.
     ///
     /// # Errors
-    /// 22003 if there are not so many digits.
+    /// 22003 if it has too many digits.
     pub(crate) fn scientific(&self, digits: i64) -> Result<(Decimal, i64), SqlError> {
         let Some((mantissa, scale)) = self.long().filter(|_| !self.is_zero()) else {
             return Ok((self.rescale(digits)?, 0));
@@ -574,7 +580,7 @@ impl Decimal {
         Ok((Decimal::checked(shown, digits)?, place))
     }
 
-    /// How many digits its mantissa has.
+    /// The number of digits of its mantissa.
     fn digit_count(&self) -> i64 {
         match &self.0 {
             Shape::Short(mantissa, _) => short_digits(*mantissa),
@@ -583,7 +589,8 @@ impl Decimal {
         }
     }
 
-    /// Which group of four digits its first one is in, counted from the point, and this group, as PostgreSQL counts.
+    /// The position of the group of four digits that its first digit is in, counted from the point,
+    /// and the value of this group, as PostgreSQL counts.
     fn first_group(&self) -> (i64, u32) {
         if self.is_zero() || !self.is_finite() {
             return (0, 0);
@@ -594,7 +601,7 @@ impl Decimal {
         ((before - 1).div_euclid(4), self.leading(group_digits, count) as u32)
     }
 
-    /// Its first digits, of so many that it has; with zeros behind them if it has fewer.
+    /// Its first `wanted` digits, of `count` in all; filled up with zeros if it has fewer.
     fn leading(&self, wanted: i64, count: i64) -> u64 {
         let Some((mantissa, _)) = self.long() else { return 0 };
         let drop = count - wanted;
@@ -609,9 +616,10 @@ impl Decimal {
     }
 }
 
-/// True for digits that no number has.
+/// True if these are more digits than a number may have.
 fn has_too_many_digits(mantissa: &BigInt, scale: u16) -> bool {
-    // The most digits take no fewer bits than this, and only who comes near it has to count them.
+    // A number with the largest number of digits has at least this many bits; only beyond that they
+    // have to be counted.
     let near = (WHOLE_DIGITS_MAX + i64::from(scale)) * 332 / 100;
     let is_near = mantissa.bits() as i64 >= near;
     scale > SCALE_MAX
@@ -644,7 +652,7 @@ fn read_exponent(text: &str) -> Result<i64, Unreadable> {
     text.parse().ok().filter(|exponent: &i64| exponent.abs() < far).ok_or(Unreadable::Overflow)
 }
 
-/// The number with these digits, of which so many are behind the point; or zeros before it, if these are fewer than none.
+/// The number with these digits and this scale, which may be negative.
 fn of_digits(whole: &str, fraction: &str, scale: i64) -> Option<Decimal> {
     let whole = whole.trim_start_matches('0');
     let shown = u16::try_from(scale.max(0)).ok().filter(|shown| *shown <= SCALE_MAX)?;
@@ -660,7 +668,7 @@ fn of_digits(whole: &str, fraction: &str, scale: i64) -> Option<Decimal> {
         }
     }
     let first = fraction.find(|c| c != '0').filter(|_| whole.is_empty()).unwrap_or(0) as i64;
-    // Where the point is among the digits that count: asked before the number is made.
+    // The number of significant digits before the point, checked before the number is made.
     let before = whole.len() as i64 + fraction.len() as i64 - scale - first;
     if before > WHOLE_DIGITS_MAX {
         return None;
@@ -670,7 +678,7 @@ fn of_digits(whole: &str, fraction: &str, scale: i64) -> Option<Decimal> {
     Decimal::checked(mantissa, scale.max(0)).ok()
 }
 
-/// Both with as many digits behind the point.
+/// Both with a common scale.
 fn aligned_short((a, s): (i128, u16), (b, t): (i128, u16)) -> Option<(i128, i128)> {
     match s.cmp(&t) {
         Ordering::Equal => Some((a, b)),
@@ -679,12 +687,12 @@ fn aligned_short((a, s): (i128, u16), (b, t): (i128, u16)) -> Option<(i128, i128
     }
 }
 
-/// Digits without the last ones, or with zeros behind them where these are fewer than none.
+/// Drops the last digits, or appends zeros if `drop` is negative.
 fn cut_short(mantissa: i128, drop: i64, is_rounded: bool) -> Option<i128> {
     if drop <= 0 {
         return mantissa.checked_mul(power(-drop)?).and_then(even);
     }
-    // What has fewer digits than are dropped is less than half of one.
+    // A number with fewer digits than are dropped is less than half a unit.
     let Some(unit) = power(drop) else { return Some(0) };
     let (kept, rest) = (mantissa / unit, (mantissa % unit).abs());
     Some(if is_rounded && rest >= unit - rest { kept + mantissa.signum() } else { kept })
@@ -713,7 +721,7 @@ impl Decimal {
         let (Some((a, s)), Some((b, t))) = (self.long(), other.long()) else {
             return Ordering::Equal;
         };
-        // Where one is ten times the other, their lengths tell.
+        // If one is ten times the other, their lengths decide.
         let size = |digits: &BigInt, scale: i64| {
             digits.bits() as f64 * std::f64::consts::LOG10_2 - scale as f64
         };
@@ -742,7 +750,8 @@ impl PartialEq for Decimal {
 
 impl Eq for Decimal {}
 
-/// Equal numbers have one hash, to the last digit, or many large ones would share one.
+/// Equal numbers have the same hash. It covers all digits: otherwise many large numbers would have
+/// the same.
 impl Hash for Decimal {
     fn hash<H: Hasher>(&self, state: &mut H) {
         match self.trim().0 {

@@ -6,8 +6,9 @@
 //!   CREATE TABLE accounts (id int PRIMARY KEY, branch int) WITH (shard_by = 'branch')
 //! ```
 //!
-//! `shard_by` names the columns of the [shard key](crate::catalog). `backups` says how many other sites must have a commit before it is acknowledged; they have it on disk, unless
-//! `backups_in` says `memory`.
+//! `shard_by` names the columns of the [shard key](crate::catalog). `backups` is the number of
+//! other sites that must have a commit before it is acknowledged; they have it on disk, unless
+//! `backups_in` is `memory`.
 
 use crate::bind::folded;
 use crate::error::{SqlError, code};
@@ -16,10 +17,10 @@ use crate::refuse;
 use isomer_design::Backups;
 use sqlparser::ast::{Expr, SqlOption};
 
-/// How many backups are asked for; `None` if nothing is said of them.
+/// The requested number of backups; `None` if it is not set.
 ///
 /// # Errors
-/// 22023 for what is no number of backups, 0A000 for a parameter that is none of ours.
+/// 22023 for an invalid number of backups, 0A000 for an unknown parameter.
 pub fn backups(options: &[SqlOption]) -> Result<Option<Backups>, SqlError> {
     let (mut count, mut on_disk) = (None, None);
     for option in options {
@@ -40,7 +41,7 @@ pub fn backups(options: &[SqlOption]) -> Result<Option<Backups>, SqlError> {
                 });
             }
             "shard_by" => {}
-            // Rows have their place by their key, so how full a page is to be filled says nothing here.
+            // The slot of a row does not depend on pages, so the fill factor has no effect.
             "fillfactor" => {}
             _ => return Err(refuse::storage_parameter(option)),
         }
@@ -57,10 +58,10 @@ pub fn backups(options: &[SqlOption]) -> Result<Option<Backups>, SqlError> {
     }
 }
 
-/// The columns of the shard key; none if nothing is said of it.
+/// The columns of the shard key; empty if it is not set.
 ///
 /// # Errors
-/// 22023 for what is no list of columns.
+/// 22023 for an invalid list of columns.
 pub fn shard_by(options: &[SqlOption]) -> Result<Vec<String>, SqlError> {
     let mut names = Vec::new();
     for option in options {

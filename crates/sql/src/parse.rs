@@ -1,7 +1,7 @@
 //! From text to statements.
 //!
-//! The grammar is that of the crate `sqlparser`, with its PostgreSQL dialect. Isomer's own statements
-//! are read here, token by token, before that:
+//! The grammar is that of the crate `sqlparser`, with its PostgreSQL dialect. Isomer's own
+//! statements are read here, token by token, before that:
 //!
 //! ```text
 //!   SHOW TABLES | PARTITIONS | SITES | CHANGES | DECISIONS | JOBS
@@ -11,19 +11,20 @@
 //!   ALTER TABLE t SPLIT AT (key)              ALTER TABLE t MERGE AT (key)
 //!   ALTER TABLE t REMASTER [AT (key)] TO SITE n
 //!   ALTER TABLE t ADD | DROP REPLICA [AT (key)] ON SITE n
-//!   CREATE TABLE t (..) SHARD BY (columns)    ALTER TABLE t SHARD BY ..: see the module of shard keys
-//!   CREATE | ALTER | DROP SEQUENCE ..         identity columns: see the module of sequences
-//!   CREATE | ALTER | DROP DOMAIN ..           see the module of domains
-//!   CREATE TABLE t (.., LIKE other ..)        forms of ALTER: see the modules of these
+//!   CREATE TABLE t (..) SHARD BY (columns)    ALTER TABLE t SHARD BY ..: see the module shard
+//!   CREATE | ALTER | DROP SEQUENCE ..         identity columns: see the module sequence
+//!   CREATE | ALTER | DROP DOMAIN ..           see the module domain
+//!   CREATE TABLE t (.., LIKE other ..)        forms of ALTER: see the modules like and alter
 //!   CREATE | ALTER USER name [PASSWORD 'text' | NULL] [[NO]SUPERUSER] [[NO]LOGIN]
 //!   DROP USER [IF EXISTS] name
-//!   GRANT ..   REVOKE ..                      REASSIGN OWNED, DROP OWNED: see the module of grants
-//!   DECLARE c CURSOR ..   FETCH   MOVE   CLOSE  see the module of cursors
+//!   GRANT ..   REVOKE ..                      REASSIGN OWNED, DROP OWNED: see the module grant
+//!   DECLARE c CURSOR ..   FETCH   MOVE   CLOSE  see the module cursor
 //!   SET CONSTRAINTS ALL | name, .. DEFERRED | IMMEDIATE
 //! ```
 //!
-//! VACUUM, ANALYZE and ALTER COLUMN .. SET STATISTICS are understood and have nothing to do: garbage is freed without
-//! them, and there are no statistics. What would promise something that is not kept is refused ([`REFUSED`]).
+//! VACUUM, ANALYZE and ALTER COLUMN .. SET STATISTICS are accepted and have no effect: garbage is
+//! freed without them, and there are no statistics. Statements whose promise could not be kept are
+//! refused ([`REFUSED`]).
 
 mod alter;
 mod conflict;
@@ -70,32 +71,33 @@ pub use user::{UserAttributes, UserStatement};
 /// How deep parentheses and the like may be nested.
 const DEPTH_MAX: usize = 60;
 
-/// A name has at most so many bytes.
+/// The largest length of a name in bytes.
 pub const NAME_BYTES_MAX: usize = 63;
-/// So many notices are made of one text.
+/// The largest number of notices for one text.
 const NOTICES_MAX: usize = 100;
-/// What the tree of a statement takes for each word, number or text, about.
+/// Estimated memory of the tree of a statement, for each word, number or text.
 const TREE_BYTES: usize = 400;
-/// What a statement takes beside: itself, in a list that doubles when it grows, and the query in it.
+/// Memory of a statement besides its tree: the statement itself, in a list that doubles when it
+/// grows, and its query.
 const STATEMENT_BYTES: usize =
     2 * size_of::<Parsed>() + size_of::<Query>() + 2 * size_of::<Select>();
 
-/// Statements that are refused by their first word, and what to do instead.
+/// Statements that are refused by their first word, with a hint.
 const REFUSED: [(&str, &str); 2] = [
     ("CLUSTER", "A table is in the order of its primary key."),
     ("REINDEX", "Drop the index and create it again."),
 ];
 
-/// A statement as it was written.
+/// A parsed statement.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Parsed {
     /// A statement of SQL.
     Sql(Box<Statement>),
     /// INSERT .. OVERRIDING .. VALUE.
     Overriding(Box<Statement>, Overriding),
-    /// CREATE TABLE, with columns LIKE those of others.
+    /// CREATE TABLE with LIKE among its columns.
     Table(Box<Statement>, Vec<Like>),
-    /// A form of ALTER that the grammar does not know.
+    /// A form of ALTER that is not in the grammar.
     Alter(Box<AlterStatement>),
     /// A statement about domains.
     Domain(Box<DomainStatement>),
@@ -113,7 +115,7 @@ pub enum Parsed {
     Cursor(Box<CursorStatement>),
     /// SET CONSTRAINTS.
     Constraints(ConstraintsStatement),
-    /// A statement that does nothing, and its tag.
+    /// A statement without effect, and its command tag.
     Nothing(&'static str),
     /// VACUUM, ANALYZE.
     Maintain(Maintenance),
@@ -122,22 +124,22 @@ pub enum Parsed {
 /// `SET CONSTRAINTS ALL | name, .. DEFERRED | IMMEDIATE`
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConstraintsStatement {
-    /// Their names; none: all that are deferrable.
+    /// Their names; `None` for all deferrable constraints.
     pub names: Option<Vec<String>>,
-    /// True: they are checked at the commit from now on.
+    /// True: they are checked at commit from now on.
     pub deferred: bool,
 }
 
-/// Which values of identity columns an INSERT takes.
+/// The source of the values of identity columns in an INSERT.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Overriding {
-    /// OVERRIDING SYSTEM VALUE: those that it gives.
+    /// OVERRIDING SYSTEM VALUE: the values in the statement.
     System,
-    /// OVERRIDING USER VALUE: those of the sequence.
+    /// OVERRIDING USER VALUE: the values of the sequence.
     User,
 }
 
-/// Reads statements that Isomer itself has written.
+/// Parses statements that Isomer itself has written.
 ///
 /// # Errors
 /// As [`read`].
@@ -145,10 +147,10 @@ pub fn parse(text: &str) -> Result<Vec<Parsed>, SqlError> {
     read(text, &Budget::unlimited(), &mut Vec::new())
 }
 
-/// Reads statements, separated by semicolons. Names of more than 63 bytes are cut, with a notice.
+/// Parses statements, separated by semicolons. Names of more than 63 bytes are cut, with a notice.
 ///
 /// # Errors
-/// 42601 with the place, 54001 if they are too deeply nested; what the budget has against it.
+/// 42601 with the position, 54001 if they are too deeply nested; an error of the budget.
 pub fn read(
     text: &str,
     budget: &Budget,
@@ -156,7 +158,7 @@ pub fn read(
 ) -> Result<Vec<Parsed>, SqlError> {
     let mark = budget.mark();
     let counted = count(text);
-    // All tokens, and those of each statement.
+    // All tokens, and those of a single statement.
     let tokens_bytes = 2 * counted.tokens * size_of::<TokenWithSpan>() + text.len();
     let tree_bytes = counted.words * TREE_BYTES + text.len();
     budget.charge(tokens_bytes)?;
@@ -195,7 +197,7 @@ pub fn read(
     Ok(statements)
 }
 
-/// A name as PostgreSQL takes it: cut to 63 bytes.
+/// Cuts a name to 63 bytes, as PostgreSQL does.
 fn cut_name(word: &mut Word, notices: &mut Vec<SqlError>) {
     if word.value.len() <= NAME_BYTES_MAX {
         return;
@@ -210,7 +212,7 @@ fn cut_name(word: &mut Word, notices: &mut Vec<SqlError>) {
     word.value = cut;
 }
 
-/// Reads one expression.
+/// Parses one expression.
 ///
 /// # Errors
 /// 42601.
@@ -230,7 +232,7 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
         return Err(SqlError::unsupported(first).hint(*hint));
     }
     plain_operators(&mut tokens);
-    // The grammar knows it in some places only, and it means nothing in any.
+    // The grammar accepts it in some positions only, and it has no effect anywhere.
     if has_words(&tokens, &["NULLS", "NOT", "DISTINCT"]) {
         return Err(SqlError::unsupported("NULLS NOT DISTINCT"));
     }
@@ -268,7 +270,7 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
         && matches!(&*second, "SEQUENCE" | "VIEW")
         && has_words(&tokens, &["OWNER", "TO"])
     {
-        // ALTER TABLE does it for all kinds of relations.
+        // ALTER TABLE does the same for all kinds of relations.
         return statement(as_table(tokens), text);
     }
     plain_similar(&mut tokens);
@@ -286,7 +288,7 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
             return Ok(Parsed::Nothing("ALTER TABLE"));
         }
         ("CHECKPOINT", _) => return Ok(Parsed::Design(DesignStatement::Checkpoint)),
-        // There are no channels: none of them is open.
+        // There are no channels, so there is nothing to stop listening to.
         ("UNLISTEN", _) => return Ok(Parsed::Nothing("UNLISTEN")),
         ("CREATE" | "ALTER" | "DROP", "USER" | "ROLE" | "GROUP") => {
             return user(&tokens, text).map(Parsed::User);
@@ -419,7 +421,7 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
     })
 }
 
-/// How often a word stands among tokens.
+/// How often a word occurs among tokens.
 fn count_of(tokens: &[TokenWithSpan], wanted: &str) -> usize {
     let is_it = |token: &&TokenWithSpan| {
         matches!(&token.token, Token::Word(word)
@@ -491,7 +493,7 @@ fn refused(error: ParserError, text: &str) -> SqlError {
     }
 }
 
-/// `8, Column: 15` as numbers.
+/// Parses the two numbers of `8, Column: 15`.
 fn numbers(place: &str) -> Option<(u64, u64)> {
     let (line, column) = place.split_once(", Column: ")?;
     Some((line.trim().parse().ok()?, column.trim().parse().ok()?))
@@ -502,7 +504,7 @@ fn syntax(message: &str, place: Option<(u64, u64)>, text: &str) -> SqlError {
     SqlError::new(code::SYNTAX, message).at(position)
 }
 
-/// The number of a character, from 1, of a line and a column.
+/// The character position, from 1, of a line and a column.
 pub(crate) fn position(text: &str, line: u64, column: u64) -> Option<usize> {
     if line == 0 {
         return None;
@@ -511,7 +513,8 @@ pub(crate) fn position(text: &str, line: u64, column: u64) -> Option<usize> {
     Some(before.map(|line| line.chars().count()).sum::<usize>() + usize::try_from(column).ok()?)
 }
 
-/// Writes `OPERATOR(pg_catalog.=)` before ANY and ALL, where the grammar does not know it, as `=`.
+/// Replaces `OPERATOR(pg_catalog.=)` before ANY and ALL, which the grammar does not accept there,
+/// by `=`.
 fn plain_operators(tokens: &mut Vec<TokenWithSpan>) {
     let is_word = |token: &TokenWithSpan, words: &[&str]| match &token.token {
         Token::Word(word) => words.iter().any(|one| word.value.eq_ignore_ascii_case(one)),
@@ -538,8 +541,7 @@ fn plain_operators(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// The relation behind `SHOW PARTITIONS FROM`; nothing else may be behind the name of what is
-/// shown.
+/// The relation behind `SHOW PARTITIONS FROM`; nothing else may follow the name of a SHOW.
 fn shown_relation(what: &str, tokens: &[TokenWithSpan]) -> Result<Option<ObjectName>, ParserError> {
     let parser = Parser::new(&PostgreSqlDialect {});
     let mut parser = parser.with_tokens_with_locations(tokens.to_vec());
@@ -601,7 +603,7 @@ mod tests {
     }
 
     #[test]
-    fn chains_are_as_deep_as_they_are_long_whatever_stands_between() {
+    fn chains_are_as_deep_as_they_are_long() {
         for link in [
             " + mod(3, 2)",
             " collate \"C\"",
@@ -621,7 +623,7 @@ mod tests {
     }
 
     #[test]
-    fn literals_go_on_in_the_next_line_and_nowhere_else() {
+    fn literals_continue_on_the_next_line_only() {
         let shown = |text: &str| {
             let statements = parse(text)?;
             let [Parsed::Sql(statement)] = &statements[..] else { panic!("one statement of SQL") };
@@ -652,7 +654,7 @@ mod tests {
     }
 
     #[test]
-    fn no_token_is_forgotten_when_they_are_counted() {
+    fn the_count_of_tokens_is_an_upper_bound() {
         for text in [
             "select 'a''b', \"c\"\"d\", e'f\\'g', $$h ' i$$, $j$ k $ l $j$, $1 from m -- n\n, o",
             "select /* a /* b */ c */ 1.5e3::numeric(3,2)||x'ff'",
@@ -674,7 +676,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_a_user_is_kept_and_nothing_else() {
+    fn attributes_of_a_user_are_read() {
         let parsed = parse("alter user bob superuser").expect("one");
         let attributes = UserAttributes { superuser: Some(true), ..UserAttributes::default() };
         let name = "bob".to_owned();
@@ -700,7 +702,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_postgresql_needs_does_nothing() {
+    fn statements_without_effect_are_accepted() {
         for (text, vacuums, analyzes, tables) in [
             ("vacuum", true, false, 0),
             ("vacuum full verbose analyze t", true, true, 1),

@@ -5,15 +5,15 @@ use crate::error::{SqlError, code};
 use crate::functions::lower;
 use std::borrow::Cow;
 
-/// Whether a text is like a pattern: `%` stands for any characters, `_` for one.
+/// Whether a text matches a pattern: `%` stands for any characters, `_` for one.
 ///
 /// # Errors
-/// 22025 if the pattern ends where a character is to be escaped; what the budget has against it.
+/// 22025 if the pattern ends with the escape character; an error of the budget.
 pub fn like(text: &str, pattern: &str, folds: bool, budget: &Budget) -> Result<bool, SqlError> {
     let (text, pattern) = (folded(text, folds, budget)?, folded(pattern, folds, budget)?);
-    // What is left of both.
+    // The unmatched rest of both.
     let (mut text, mut pattern): (&str, &str) = (&text, &pattern);
-    // Where to go on after the last `%`, if what follows it does not fit.
+    // The state to resume at after the last `%`, if the rest does not match.
     let mut retry: Option<(&str, &str)> = None;
     loop {
         budget.tick(1)?;
@@ -54,7 +54,7 @@ pub fn like(text: &str, pattern: &str, folds: bool, budget: &Budget) -> Result<b
     Ok(pattern.bytes().all(|c| c == b'%'))
 }
 
-/// A text as it is, or with small letters.
+/// A text unchanged, or in lower case.
 fn folded<'t>(text: &'t str, folds: bool, budget: &Budget) -> Result<Cow<'t, str>, SqlError> {
     Ok(if folds { Cow::Owned(lower(text, budget)?) } else { Cow::Borrowed(text) })
 }

@@ -1,12 +1,14 @@
-//! What the grammar takes and is not kept here, refused, so that nobody believes in it.
+//! Refuses syntax that the grammar accepts but Isomer does not implement, so that no clause is
+//! silently ignored.
 //!
-//! The grammar is that of many databases: it knows clauses of others (`DELETE .. LIMIT`), and
-//! clauses of PostgreSQL that mean nothing here yet (`TABLESAMPLE`). The binder reads what
-//! it keeps; whatever stands beside that in the tree would be dropped without a word. So each
-//! statement is looked through for it first.
+//! The grammar covers many databases: it accepts clauses of others (`DELETE .. LIMIT`), and clauses
+//! of PostgreSQL that are not implemented yet (`TABLESAMPLE`). The binder reads the parts of the
+//! tree that it implements, and would ignore the others. So each statement is checked for them
+//! first.
 //!
-//! What is left in peace asks for less than there is, or only for speed: UNLOGGED, `fillfactor`,
-//! `FREEZE` of COPY, MATERIALIZED, an index's DESC, CASCADE where nothing hangs on a table.
+//! Some clauses without effect are accepted, because they ask for less than Isomer does, or only
+//! for speed: UNLOGGED, `fillfactor`, `FREEZE` of COPY, MATERIALIZED, DESC of an index, CASCADE if
+//! nothing depends on a table.
 
 use crate::bind::folded;
 use crate::error::{SqlError, code};
@@ -16,7 +18,7 @@ use sqlparser::ast::{
     DeferrableInitial, IndexType, LimitClause, OnCommit, Query, SetExpr, SqlOption, TableFactor,
 };
 
-/// What may be wrong, and what it is called.
+/// Whether a clause is present, and its name.
 type Wrong<'w> = (bool, &'w str);
 
 fn refuse(all: &[Wrong<'_>]) -> Result<(), SqlError> {
@@ -26,7 +28,7 @@ fn refuse(all: &[Wrong<'_>]) -> Result<(), SqlError> {
     }
 }
 
-/// What no PostgreSQL understands either.
+/// Refuses syntax that PostgreSQL does not accept either.
 fn foreign(all: &[Wrong<'_>]) -> Result<(), SqlError> {
     match all.iter().find(|(is_used, _)| *is_used) {
         Some((_, what)) => {
@@ -36,7 +38,7 @@ fn foreign(all: &[Wrong<'_>]) -> Result<(), SqlError> {
     }
 }
 
-/// What stands around a query.
+/// Checks the clauses around a query.
 pub(crate) fn query(query: &Query) -> Result<(), SqlError> {
     let fetch = query.fetch.as_ref();
     refuse(&[(fetch.is_some_and(|fetch| fetch.percent), "FETCH .. PERCENT")])?;
@@ -172,7 +174,7 @@ pub fn truncate(truncate: &ast::Truncate) -> Result<(), SqlError> {
 /// CREATE TABLE .. AS.
 ///
 /// # Errors
-/// 0A000 for what is said of the table besides.
+/// 0A000 for further clauses of the table.
 pub fn create_table_as(create: &CreateTable) -> Result<(), SqlError> {
     refuse(&[
         (!create.columns.is_empty(), "CREATE TABLE (columns) AS"),
@@ -206,13 +208,13 @@ pub(crate) fn create_table(create: &CreateTable) -> Result<(), SqlError> {
     foreign(&[(is_foreign, "a clause of another database")])?;
     match &create.table_options {
         CreateTableOptions::None => Ok(()),
-        // What it says is read by [`crate::parameters`].
+        // [`crate::parameters`] reads them.
         CreateTableOptions::With(_) => Ok(()),
         _ => Err(SqlError::unsupported("an option of the table, such as TABLESPACE,")),
     }
 }
 
-/// A parameter of a table that is none of ours.
+/// The error for an unknown parameter of a table.
 pub(crate) fn storage_parameter(option: &SqlOption) -> SqlError {
     SqlError::unsupported(format!("the storage parameter {option}"))
 }
@@ -229,7 +231,7 @@ pub(crate) fn column_option(option: &ColumnOption) -> Result<(), SqlError> {
     }
 }
 
-/// A collation: 42704 unless its order is that of bytes, which is the only one.
+/// A collation: 42704 unless it orders by bytes, which is the only order.
 pub(crate) fn collation(name: &ast::ObjectName) -> Result<(), SqlError> {
     let parts: Vec<String> = name.0.iter().filter_map(|part| part.as_ident()).map(folded).collect();
     let known = match parts.as_slice() {
@@ -260,7 +262,7 @@ pub(crate) fn primary_key(key: &ast::PrimaryKeyConstraint) -> Result<(), SqlErro
     characteristics(key.characteristics.as_ref())
 }
 
-/// A condition of rows.
+/// A check constraint.
 pub(crate) fn enforced(enforced: Option<bool>) -> Result<(), SqlError> {
     refuse(&[(enforced == Some(false), "NOT ENFORCED")])
 }
@@ -288,7 +290,7 @@ pub(crate) fn create_index(create: &CreateIndex) -> Result<(), SqlError> {
     ])?;
     index_type(create.using.as_ref())?;
     for column in &create.columns {
-        // Texts are in the order of their bytes anyway, in which prefixes are found.
+        // Texts are ordered by their bytes anyway, so a search for prefixes works.
         let class = column.operator_class.as_ref().map(|class| class.to_string().to_lowercase());
         if let Some(class) = class.filter(|class| !class.ends_with("_pattern_ops")) {
             return Err(SqlError::unsupported(format!("the operator class {class}")));
@@ -305,7 +307,7 @@ fn index_type(given: Option<&IndexType>) -> Result<(), SqlError> {
     }
 }
 
-/// EXPLAIN: what it shows.
+/// The output that an EXPLAIN requests.
 pub(crate) fn explain(
     analyze: bool,
     options: Option<&[ast::UtilityOption]>,

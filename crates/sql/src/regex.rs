@@ -1,34 +1,38 @@
-//! Regular expressions, as PostgreSQL understands them.
+//! Regular expressions with the syntax and semantics of PostgreSQL.
 //!
-//! An expression becomes a program whose places a text walks through all at once, so that asking *whether* it fits costs
-//! at most the text's length times the expression's, whatever the expression:
+//! An expression becomes a program, and a text is matched by following all its possible states at
+//! once. So the test *whether* it matches costs at most the product of the lengths of the text and
+//! the expression, for any expression:
 //!
 //! ```text
-//!   a(b|c)*    0 a    1 either 2 or 6    2 either 3 or 4    3 b, go to 1    4 c    5 go to 1    6 found
+//!   a(b|c)*    0 a    1 either 2 or 6    2 either 3 or 4    3 b, go to 1
+//!              4 c    5 go to 1          6 found
 //!   "ab"       {0} ─a─▶ {1 2 3 4 6}: found
 //! ```
 //!
-//! *Where* it fits, and what its groups hold, is a second question. PostgreSQL does not take the first way that leads to
-//! a match, as Perl does; it looks at lengths:
+//! The second question is *where* it matches, and which parts its groups match. PostgreSQL does not
+//! take the first successful alternative, as Perl does; it compares lengths:
 //!
 //! ```text
-//!   'foobar'  ~  fo(o|ob)(b?ar)     all of it fits, from the first character on; so the whole is "foobar"
-//!                                   group 1 is as long as the rest allows: "ob"; group 2 is what is left: "ar"
+//!   'foobar'  ~  fo(o|ob)(b?ar)     the match can begin at the first character and include all
+//!                                   group 1 is as long as the rest allows: "ob"; group 2 is "ar"
 //! ```
 //!
-//! The match begins as far left as one can, and is the longest there, or the shortest if what is first repeated in the
-//! expression is non-greedy (`a*?`). Then its parts are cut from left to right, each as long, or as short, as the parts
-//! behind it allow ([`parts`]). Whether they allow it is the first question again, so nothing is tried in vain;
-//! only references to groups (`(.)\1`), which no program knows, make it go back.
+//! The match begins as far left as possible, and is the longest there, or the shortest if the first
+//! quantifier in the expression is non-greedy (`a*?`). Then its parts are cut from left to right,
+//! each as long, or as short, as the parts behind it allow ([`parts`]). Whether they allow it is
+//! the first question again, so there are no wasted attempts; only back references (`(.)\1`), which
+//! a program cannot represent, cause backtracking.
 //!
-//! | module | what it does |
+//! | module | contents |
 //! | --- | --- |
-//! | [`read`] | from the text to nodes |
+//! | [`read`] | the parser: from the text to nodes |
 //! | [`classes`] | classes of characters |
-//! | [`walk`] | nodes as a program, and a text's way through it |
-//! | [`parts`] | what the groups hold |
+//! | [`walk`] | nodes as a program, and its execution on a text |
+//! | [`parts`] | the matches of the groups |
 //!
-//! Left out: basic and extended expressions of old (`(?b)`, `(?e)`), and collating elements of several characters.
+//! Left out: basic and old extended expressions (`(?b)`, `(?e)`), and collating elements of several
+//! characters.
 
 mod classes;
 mod parts;
@@ -42,26 +46,26 @@ use read::Node;
 use std::ops::Range;
 use walk::{Program, Text};
 
-/// How an expression is meant, beside what it says.
+/// Options for the interpretation of an expression.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Flags {
-    /// Letters of both cases are the same.
+    /// Case is ignored.
     pub folds: bool,
-    /// `.` and `[^..]` are no ends of lines.
+    /// `.` and `[^..]` do not match line ends.
     pub stops_at_lines: bool,
-    /// `^` and `$` are the ends of lines as well.
+    /// `^` and `$` also match at line ends.
     pub anchors_lines: bool,
-    /// Blanks and comments mean nothing.
+    /// Blanks and comments are ignored.
     pub expanded: bool,
-    /// All of it is a text, as it is.
+    /// The whole expression is a literal text.
     pub literal: bool,
 }
 
 impl Flags {
-    /// Reads options as functions take them; true beside them if `g` is among them.
+    /// Reads options as in arguments of functions; true if `g` is among them.
     ///
     /// # Errors
-    /// 22023 for a letter that is none.
+    /// 22023 for an unknown letter.
     pub fn read(options: &str) -> Result<(Flags, bool), SqlError> {
         let (mut flags, mut all) = (Flags::default(), false);
         for option in options.chars() {
@@ -77,7 +81,7 @@ impl Flags {
         Ok((flags, all))
     }
 
-    /// Takes one option; false if it is none.
+    /// Sets one option; false if it is unknown.
     fn set(&mut self, option: char) -> Result<bool, SqlError> {
         match option {
             'i' => self.folds = true,
@@ -99,27 +103,27 @@ impl Flags {
     }
 }
 
-/// An expression that was read.
+/// A parsed expression.
 pub struct Regex {
     nodes: Vec<Node>,
     groups: usize,
     refers: bool,
 }
 
-/// Where an expression fits, in bytes.
+/// A match, in bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
     /// All of it.
     pub whole: Range<usize>,
-    /// What each group holds, if it took part.
+    /// The match of each group, if it took part.
     pub groups: Vec<Option<Range<usize>>>,
 }
 
 impl Regex {
-    /// Reads an expression.
+    /// Parses an expression.
     ///
     /// # Errors
-    /// 2201B if it is none, 54001 if it is too long; 0A000 for what is left out.
+    /// 2201B if it is invalid, 54001 if it is too long; 0A000 for unsupported syntax.
     pub fn new(expression: &str, flags: Flags) -> Result<Regex, SqlError> {
         read::read(expression, flags)
     }
@@ -129,10 +133,10 @@ impl Regex {
         self.groups
     }
 
-    /// Whether a text has a part that it describes.
+    /// Whether a part of a text matches.
     ///
     /// # Errors
-    /// What the budget has against it.
+    /// An error of the budget.
     pub fn is_in(&self, text: &str, budget: &Budget) -> Result<bool, SqlError> {
         let text = Text::new(text, budget)?;
         if self.refers {
@@ -142,10 +146,10 @@ impl Regex {
         Ok(program.first_end(&text, 0, budget)?.is_some())
     }
 
-    /// The first part of a text that it describes.
+    /// The first match in a text.
     ///
     /// # Errors
-    /// What the budget has against it.
+    /// An error of the budget.
     pub fn find(&self, text: &str, budget: &Budget) -> Result<Option<Found>, SqlError> {
         let mut first = None;
         self.each(text, budget, &mut |found| {
@@ -155,10 +159,10 @@ impl Regex {
         Ok(first)
     }
 
-    /// Each part that it describes, one after the other, as long as `take` wants more.
+    /// All matches, one after the other, until `take` returns false.
     ///
     /// # Errors
-    /// What the budget or `take` has against it.
+    /// An error of the budget or of `take`.
     pub fn each(
         &self,
         text: &str,
@@ -168,7 +172,8 @@ impl Regex {
         self.each_from(text, 0, budget, take)
     }
 
-    /// As [`each`](Regex::each), from a place on that is counted in characters; the text begins before it.
+    /// As [`each`](Regex::each), from a position in characters on; the text before it is still
+    /// visible to the expression.
     ///
     /// # Errors
     /// As [`each`](Regex::each).
@@ -184,7 +189,7 @@ impl Regex {
         while from <= text.len() {
             let Some(found) = self.next(&text, from, true, budget)? else { break };
             let Range { start, end } = found.whole;
-            // An empty part is followed by one that begins further on.
+            // An empty match is followed by one that begins at least one character later.
             from = if end > start { end } else { end + 1 };
             let bytes = |part: &Range<usize>| text.bytes(part);
             let groups = found.groups.iter().map(|group| group.as_ref().map(bytes)).collect();
@@ -195,7 +200,8 @@ impl Regex {
         Ok(())
     }
 
-    /// The first part from a place on, and its groups if they are wanted; all places are counted in characters.
+    /// The first match from a position on, and its groups if requested; all positions are in
+    /// characters.
     fn next(
         &self,
         text: &Text,
@@ -206,8 +212,9 @@ impl Regex {
         let program = Program::new(&self.nodes)?;
         let Some(first_end) = program.first_end(text, from, budget)? else { return Ok(None) };
         let non_greedy = read::non_greedy(&self.nodes);
-        // The part that ends first may not be the one that begins first, but none begins behind its end. What a
-        // reference stands for is not known to the program, so there it may.
+        // The match that ends first need not be the one that begins first, but the latter begins no
+        // later than that end. This does not hold with back references, as the program does not
+        // represent their text.
         let last = if self.refers { text.len() } else { first_end };
         for start in from..=last {
             let mut ends = program.ends(text, start, text.len(), budget)?;
@@ -226,10 +233,10 @@ impl Regex {
     }
 }
 
-/// Whether a text has a part that an expression describes.
+/// Whether a part of a text matches an expression.
 ///
 /// # Errors
-/// As [`Regex::new`]; what the budget has against it.
+/// As [`Regex::new`]; an error of the budget.
 pub fn matches(text: &str, regex: &str, folds: bool, budget: &Budget) -> Result<bool, SqlError> {
     Regex::new(regex, Flags { folds, ..Flags::default() })?.is_in(text, budget)
 }
@@ -238,11 +245,12 @@ fn wrong(what: &str) -> SqlError {
     SqlError::new("2201B", format!("invalid regular expression: {what}"))
 }
 
-/// A pattern of SIMILAR TO as a regular expression. `_` and `%` stand for one character and any; `escape` before a quote
-/// marks where the part begins and ends that `substring` is asked for.
+/// A pattern of SIMILAR TO as a regular expression. `_` stands for one character and `%` for any
+/// number of them; `escape` before a double quote marks the start and the end of the part for
+/// `substring`.
 ///
 /// # Errors
-/// 22025 for an escape that is no single character, 2200C for more than two marks.
+/// 22025 for an escape that is not a single character, 2200C for more than two marks.
 pub fn similar(pattern: &str, escape: &str, budget: &Budget) -> Result<String, SqlError> {
     let mut chars = escape.chars();
     let (escape, rest) = (chars.next(), chars.next());

@@ -1,28 +1,31 @@
-//! Rights: what a role may do with a relation or a schema, and who owns it.
+//! Rights: the operations that a role may do with a relation or a schema, and the owners of these.
 //!
 //! ```text
-//!   grant select on t to bob with grant option        by ann, whose it is
+//!   grant select on t to bob with grant option        by ann, the owner
 //!   grant select on t to public                       by bob
 //!
 //!   owner   ann
 //!   acl     ann=arwdDxt/ann    bob=r*/ann    =r/bob
-//!           ───┬── ───┬─── ─┬─               an item: who may, what (with a star: and give it on), by whose grant
-//!           grantee  rights grantor          nobody before the equals sign: PUBLIC, which is everybody
+//!          ───┬── ───┬─── ─┬─         an item: the grantee (empty for PUBLIC), the rights (with a
+//!          grantee  rights grantor    star: with grant option), and the grantor
 //! ```
 //!
-//! | module | what it knows |
+//! | module | contents |
 //! | --- | --- |
-//! | [`acl`] | items: granting, revoking with what hangs on it, another owner; as text |
-//! | [`check`] | whose rights a session has, and whether they are enough |
+//! | [`acl`] | items: granting, revoking with dependent grants, another owner; as text |
+//! | [`check`] | the rights of a session, and checks against them |
 //!
-//! They are in the [catalog](crate::catalog), by the number of what they are of: so another name is nothing to them, they
-//! are defined in transactions, and a plan, which is for one version of the catalog, need be checked once for a role.
+//! They are in the [catalog](crate::catalog), keyed by the oid of the object: so a new name does
+//! not affect them, they are defined in transactions, and a plan, which is for one version of the
+//! catalog, need be checked only once for a role.
 //!
-//! **What nobody has ever owned** was made before there were rights, when everybody could do everything: it belongs to the
-//! first superuser, and PUBLIC has all rights to it, until somebody says otherwise.
+//! **Objects without an owner** were made before there were rights, when every role could do
+//! everything: they belong to the first superuser, and PUBLIC has all rights to them, until that is
+//! changed.
 //!
-//! **Invariants.** An owner can grant whatever was revoked from him. An item's grantor is the owner, or has a grant option
-//! for what he gave: an option that is revoked takes with it what was given by it, or is not revoked.
+//! **Invariants.** An owner can grant rights even if they were revoked from him. The grantor of an
+//! item is the owner, or has a grant option for the granted rights: revoking an option also revokes
+//! the grants that rely on it, or is refused.
 
 pub mod acl;
 pub mod check;
@@ -35,14 +38,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{BitAnd, BitOr, Sub};
 use std::sync::Arc;
 
-/// Everybody, in the place of a role's number.
+/// The pseudo-role PUBLIC, in place of a role's oid.
 pub const PUBLIC: u32 = 0;
 
-/// Some of the rights that there are.
+/// A set of rights.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Rights(u16);
 
-/// All rights: the letter of each in the text of an item, and its word in statements.
+/// All rights: the letter of each in the text of an item, and its keyword.
 const ALL: [(char, &str); 9] = [
     ('a', "INSERT"),
     ('r', "SELECT"),
@@ -70,25 +73,25 @@ impl Rights {
 }
 
 impl Rights {
-    /// The right of a word, in large or small letters.
+    /// The right with a name, in upper or lower case.
     pub fn named(word: &str) -> Option<Rights> {
         let at = ALL.iter().position(|(_, name)| name.eq_ignore_ascii_case(word))?;
         Some(Rights(1 << at))
     }
 
-    /// Each of them, with its letter and its word.
+    /// Each of them, with its letter and its keyword.
     pub fn each(self) -> impl Iterator<Item = (Rights, char, &'static str)> {
         let all =
             ALL.iter().enumerate().map(|(at, (letter, word))| (Rights(1 << at), *letter, *word));
         all.filter(move |(right, ..)| self.has(*right))
     }
 
-    /// True if all of these are among them.
+    /// True if all of these are in the set.
     pub fn has(self, all: Rights) -> bool {
         self & all == all
     }
 
-    /// True if one of these is among them.
+    /// True if at least one of these is in the set.
     pub fn has_any(self, any: Rights) -> bool {
         self & any != Rights::NONE
     }
@@ -118,7 +121,7 @@ impl Sub for Rights {
     }
 }
 
-/// What rights can be to.
+/// The kind of an object that rights apply to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
     /// A table or a view.
@@ -134,7 +137,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The rights that there are to it.
+    /// The rights that apply to it.
     pub fn all(self) -> Rights {
         match self {
             // INSERT to TRIGGER.
@@ -146,13 +149,14 @@ impl Kind {
         }
     }
 
-    /// What everybody has without a grant.
+    /// The rights of PUBLIC without a grant.
     pub fn of_everybody(self) -> Rights {
         if self == Kind::Type { Rights::USAGE } else { Rights::NONE }
     }
 }
 
-/// What has an owner. Numbers of schemas and types are not told apart from those of relations in all databases.
+/// An object with an owner. In all databases, oids of schemas and types are distinct from those of
+/// relations.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Object {
     /// A table, a view or a sequence.
@@ -163,44 +167,44 @@ pub enum Object {
     Type(u32),
 }
 
-/// Whose something is, and what others may do with it.
+/// The owner of an object, and the rights of others.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Owned {
-    /// The number of the role.
+    /// The oid of the role.
     pub owner: u32,
-    /// None: nothing was granted or revoked yet.
+    /// `None`: nothing was granted or revoked yet.
     pub acl: Option<Acl>,
-    /// Rights to columns alone, by their names.
+    /// Rights to single columns, by column name.
     pub columns: BTreeMap<String, Acl>,
 }
 
-/// All that has an owner.
+/// All owned objects.
 pub type Ownership = SharedMap<Object, Arc<Owned>>;
 
-/// Which roles are in which: the role, its member; and by whose grant, and whether that may let others in.
+/// Memberships, by role and member.
 pub type Members = SharedMap<(u32, u32), Membership>;
 
-/// How a role is a member of another.
+/// The membership of a role in another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Membership {
-    /// Whose grant it is.
+    /// The role that granted it.
     pub grantor: u32,
     /// WITH ADMIN OPTION.
     pub is_admin: bool,
 }
 
 impl Owned {
-    /// What somebody has made.
+    /// An object with a new owner.
     pub fn by(owner: u32) -> Owned {
         Owned { owner, acl: None, columns: BTreeMap::new() }
     }
 
-    /// What was granted; before anything is, what its owner has.
+    /// The granted rights; the owner's default rights before the first grant.
     pub fn list(&self, kind: Kind) -> Acl {
         self.acl.clone().unwrap_or_else(|| Acl::of_owner(kind, self.owner))
     }
 
-    /// Another owner: what the old one has, and has given, is the new one's.
+    /// Changes the owner: the old owner's rights and grants become the new one's.
     pub fn hand_over(&mut self, to: u32) {
         let from = std::mem::replace(&mut self.owner, to);
         self.acl
@@ -209,12 +213,12 @@ impl Owned {
             .for_each(|acl| acl.hand_over(from, to));
     }
 
-    /// True if it gives a role something, or the role has given something of it.
+    /// True if a role is a grantee or a grantor of it.
     pub fn mentions(&self, role: u32) -> bool {
         self.acl.iter().chain(self.columns.values()).any(|acl| acl.mentions(role))
     }
 
-    /// What is kept of it beside the owner, a line for each list.
+    /// The stored form without the owner, a line for each list.
     ///
     /// ```text
     ///   all <tab> 10=arwdDxt/10,16390=r*/10
@@ -229,7 +233,7 @@ impl Owned {
         all.chain(columns).collect::<Vec<_>>().join("\n")
     }
 
-    /// Reads what was [kept](Owned::kept).
+    /// Reads the [stored form](Owned::kept).
     pub fn read(owner: u32, kept: &str) -> Option<Owned> {
         let mut owned = Owned::by(owner);
         for line in kept.lines() {
@@ -247,7 +251,7 @@ impl Owned {
 }
 
 impl Object {
-    /// As the catalog is keyed by it.
+    /// The key in the stored catalog.
     pub fn kept(self) -> String {
         match self {
             Object::Relation(oid) => format!("relation {oid}"),
@@ -256,7 +260,7 @@ impl Object {
         }
     }
 
-    /// Reads what was [kept](Object::kept).
+    /// Reads the [stored form](Object::kept).
     pub fn read(kept: &str) -> Option<Object> {
         let (kind, oid) = kept.split_once(' ')?;
         let oid = oid.parse().ok()?;
@@ -270,7 +274,7 @@ impl Object {
 }
 
 impl Catalog {
-    /// All that has an owner.
+    /// All objects that have an owner.
     pub fn objects(&self) -> impl Iterator<Item = Object> {
         let tables = self.tables.values().map(|table| table.oid);
         let views = self.views.values().map(|view| view.oid);
@@ -282,10 +286,11 @@ impl Catalog {
         relations.chain(schemas).chain(types).chain(domains)
     }
 
-    /// What is there now and was not before belongs to who has made it; a sequence of a column to the table's owner.
+    /// Sets the owner of new objects: the role that made them, or for the sequence of a column the
+    /// owner of the table.
     pub fn own_new(&mut self, before: &Catalog, maker: u32) {
         let (new, old) = (self.changed_part(before), before.changed_part(self));
-        // An object that has changed, for instance its name, is in both.
+        // A changed object, for instance a renamed one, exists in both catalogs.
         let known: BTreeSet<Object> = old.objects().collect();
         let linked: BTreeMap<Object, u32> = new
             .sequences
@@ -302,7 +307,7 @@ impl Catalog {
             }
             let owner = match linked.get(&object) {
                 None => Some(maker),
-                // That of a table from before has no owner either.
+                // The sequence of a table without an owner has none either.
                 Some(table) => {
                     self.ownership.get(&Object::Relation(*table)).map(|owned| owned.owner)
                 }
@@ -311,7 +316,7 @@ impl Catalog {
         }
     }
 
-    /// The last number of a role that has anything.
+    /// The largest oid of a role that owns anything or has rights.
     pub fn last_role(&self) -> u32 {
         let lists = self.ownership.values().flat_map(|owned| {
             let lists = owned.acl.iter().chain(owned.columns.values());
@@ -323,7 +328,7 @@ impl Catalog {
         lists.chain(members).max().unwrap_or(PUBLIC)
     }
 
-    /// Forgets what was said of what was there and has gone, and the rights to it.
+    /// Removes comments on dropped objects, and the rights to them.
     pub fn forget_since(&mut self, before: &Catalog) {
         self.forget_comments_since(before);
         let (old, new) = (before.changed_part(self), self.changed_part(before));
@@ -343,7 +348,7 @@ impl Catalog {
         }
     }
 
-    /// A column is called otherwise.
+    /// Renames a column in the rights of a relation.
     pub fn rename_rights(&mut self, relation: u32, from: &str, to: &str) {
         let Some(owned) = self.ownership.get_mut(&Object::Relation(relation)) else { return };
         if owned.columns.contains_key(from) {
@@ -368,7 +373,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_read_again() {
+    fn stored_rights_are_read_back() {
         let mut owned = Owned::by(10);
         assert_eq!(Owned::read(10, &owned.kept()), Some(owned.clone()));
         owned.acl = Some(Acl::of_owner(Kind::Table, 10));

@@ -1,14 +1,15 @@
-//! Sequences: what they are, and what is asked of them.
+//! Sequences: their definitions, and their use in defaults.
 //!
 //! ```text
-//!   CREATE SEQUENCE s INCREMENT 2 MAXVALUE 9        1 3 5 7 9, and then an error, or 1 again if it has CYCLE
-//!   t (id serial)                                   a sequence t_id_seq that t.id owns, and a default
-//!   t (id int GENERATED ALWAYS AS IDENTITY)         likewise, but the default is nobody's to change
+//!   CREATE SEQUENCE s INCREMENT 2 MAXVALUE 9    1 3 5 7 9, then an error, or 1 again with CYCLE
+//!   t (id serial)                               a sequence t_id_seq owned by t.id, and a default
+//!   t (id int GENERATED ALWAYS AS IDENTITY)     likewise, but the default cannot be changed
 //! ```
 //!
-//! A sequence of the catalog is a value as a table is; its numbers are kept elsewhere, under the number of its
-//! [state](Sequence::state), and are no part of a transaction: what was given is given, and a number is given once.
-//! RESTART begins another state, so that it is undone with its transaction.
+//! A sequence in the catalog is an immutable value like a table. Its numbers are stored elsewhere,
+//! under its [state number](Sequence::state), and are not part of a transaction: a number is issued
+//! once, and is never returned. RESTART begins another state, so that it is undone with its
+//! transaction.
 
 use crate::catalog::{Catalog, Name, Named, PUBLIC, quoted};
 use crate::error::{SqlError, code};
@@ -18,17 +19,17 @@ use std::fmt;
 /// A sequence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sequence {
-    /// Its number for clients.
+    /// Its oid.
     pub oid: u32,
     /// The schema that it is in.
     pub schema: String,
     /// Its name.
     pub name: String,
-    /// Under which number its numbers are kept. No other sequence has, or had, the same.
+    /// The number of its stored state. No other sequence has, or had, the same.
     pub state: u32,
-    /// The type of its numbers: of whole ones.
+    /// The type of its numbers, an integer type.
     pub ty: SqlType,
-    /// From one to the next; not 0.
+    /// The step between numbers; not 0.
     pub increment: i64,
     /// The least.
     pub min: i64,
@@ -36,18 +37,19 @@ pub struct Sequence {
     pub max: i64,
     /// The first.
     pub start: i64,
-    /// How many a session asks for at a time, as clients see it: here it is the process that does, for all of them.
+    /// The number of values that a session caches, as clients see it: here the process caches them
+    /// for all sessions.
     pub cache: i64,
-    /// True if it begins anew behind its last number.
+    /// True if it starts over after its last number.
     pub cycle: bool,
-    /// The column that it goes with.
+    /// The column that owns it.
     pub owner: Option<Owner>,
 }
 
-/// The column that a sequence belongs to.
+/// The column that owns a sequence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Owner {
-    /// The number of its table for clients.
+    /// The oid of its table.
     pub table: u32,
     /// Its name.
     pub column: String,
@@ -55,7 +57,7 @@ pub struct Owner {
     pub is_identity: bool,
 }
 
-/// What a statement says of a sequence; nothing is said of what is `None`.
+/// The options of a sequence in a statement; `None` if an option is missing.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 #[allow(missing_docs, reason = "they are the words of the statement")]
 pub struct SequenceOptions {
@@ -65,7 +67,7 @@ pub struct SequenceOptions {
     pub min: Option<Option<i64>>,
     pub max: Option<Option<i64>>,
     pub start: Option<i64>,
-    /// `Some(None)`: from where it began.
+    /// `Some(None)`: at its start value.
     pub restart: Option<Option<i64>>,
     pub cache: Option<i64>,
     pub cycle: Option<bool>,
@@ -88,7 +90,7 @@ fn range(ty: SqlType) -> (i64, i64) {
 }
 
 impl Sequence {
-    /// A new one. `ty` is that of its numbers, if nothing is said.
+    /// A new sequence. `ty` is the type of its numbers, if the options have none.
     ///
     /// # Errors
     /// 22023.
@@ -125,7 +127,7 @@ impl Sequence {
         Ok(new)
     }
 
-    /// It, as a statement changes it; but for its owner and its numbers.
+    /// The sequence changed by a statement, except for its owner and its state.
     ///
     /// # Errors
     /// 22023.
@@ -145,7 +147,7 @@ impl Sequence {
                 let message = "sequence type must be smallint, integer, or bigint";
                 return Err(wrong(message.to_owned()));
             }
-            // A bound that is that of the type goes with it.
+            // A bound that is the limit of the old type becomes that of the new one.
             let (old, now) = (range(self.ty), range(ty));
             new.max = if self.max == old.1 { now.1 } else { new.max };
             new.min = if self.min == old.0 { now.0 } else { new.min };
@@ -194,10 +196,10 @@ impl Sequence {
         Ok(())
     }
 
-    /// The number behind one that was given.
+    /// The number after one that was issued.
     ///
     /// # Errors
-    /// 2200H if there is none.
+    /// 2200H if there are no more.
     pub fn after(&self, given: i64) -> Result<i64, SqlError> {
         let next = given.checked_add(self.increment);
         if let Some(next) = next.filter(|next| (self.min..=self.max).contains(next)) {
@@ -215,7 +217,7 @@ impl Sequence {
         Err(SqlError::new("2200H", message))
     }
 
-    /// Refuses a number that setval would make its last one.
+    /// Checks that setval may set the last number to this value.
     ///
     /// # Errors
     /// 22003.
@@ -235,13 +237,13 @@ impl Sequence {
         Name { schema: self.schema.clone(), name: self.name.clone() }
     }
 
-    /// The default of a column that takes its numbers.
+    /// The default of a column that uses it.
     pub fn default(&self) -> String {
         format!("nextval('{}'::regclass)", in_default(&self.full_name()).replace('\'', "''"))
     }
 }
 
-/// The name of a sequence as it is kept in a default: one of public is named without its schema.
+/// The name of a sequence in a stored default: without the schema if that is `public`.
 fn in_default(name: &Name) -> String {
     match name.schema == PUBLIC {
         true => quoted(&name.name),
@@ -249,7 +251,7 @@ fn in_default(name: &Name) -> String {
     }
 }
 
-/// A default with other names for the sequences that it takes numbers from.
+/// A default with other names for the sequences that it uses.
 fn with_names(default: &str, name: impl Fn(Named) -> Option<String>) -> String {
     let mut text = default.to_owned();
     for at in written(default).into_iter().rev() {
@@ -260,7 +262,8 @@ fn with_names(default: &str, name: impl Fn(Named) -> Option<String>) -> String {
     text
 }
 
-/// A default as it is kept, of one as a statement has it: its sequences and types are those that its path means.
+/// The stored form of a default in a statement: sequences and types are resolved by the search
+/// path.
 pub fn kept(default: &str, catalog: &Catalog) -> String {
     let default = with_names(&normal(default), |named| {
         let found = catalog.sequence(&named).ok()?;
@@ -269,23 +272,23 @@ pub fn kept(default: &str, catalog: &Catalog) -> String {
     catalog.with_kept_types(&default)
 }
 
-/// A kept default as it means the same whatever the path is.
+/// A stored default in a form that does not depend on the search path.
 pub fn bound(default: &str) -> String {
     with_names(default, |named| Some(named.kept().written()))
 }
 
-/// A kept default as a client is shown it.
+/// A stored default as clients see it.
 pub fn shown(default: &str, catalog: &Catalog) -> String {
     catalog.with_shown_types(&with_names(default, |named| Some(catalog.shown(&named.kept()))))
 }
 
-/// The sequences that a kept default takes numbers from.
+/// The sequences that a stored default uses.
 pub fn taken_from(default: &str) -> Vec<Name> {
     let named = |at: std::ops::Range<usize>| Named::read(&default[at].replace("''", "'")).kept();
     written(default).into_iter().map(named).collect()
 }
 
-/// The names in a default from which it takes numbers, as they are written there, with their places.
+/// The names of sequences in a default, as positions in its text.
 fn written(default: &str) -> Vec<std::ops::Range<usize>> {
     const CALL: &str = "nextval('";
     let (mut found, mut from) = (Vec::new(), 0);
@@ -305,7 +308,7 @@ fn written(default: &str) -> Vec<std::ops::Range<usize>> {
     found
 }
 
-/// A default as it is kept: what it takes numbers from is written as PostgreSQL shows it.
+/// The stored form of a default: sequence names are written as PostgreSQL shows them.
 pub fn normal(default: &str) -> String {
     let mut text = default.to_owned();
     for at in written(default).into_iter().rev() {
@@ -320,18 +323,18 @@ pub fn normal(default: &str) -> String {
     text
 }
 
-/// True if a kept default takes numbers from this sequence.
+/// True if a stored default uses this sequence.
 pub fn takes_from(default: &str, sequence: &Name) -> bool {
     taken_from(default).contains(sequence)
 }
 
-/// A kept default, with another name for a sequence.
+/// A stored default, with another name for a sequence.
 #[must_use]
 pub fn renamed(default: &str, from: &Name, to: &Name) -> String {
     with_names(default, |named| (named.kept() == *from).then(|| in_default(to)))
 }
 
-/// The options that make it, as a statement says them.
+/// The options that define it, in SQL.
 impl fmt::Display for Sequence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Sequence { ty, start, increment, min, max, cache, .. } = self;

@@ -1,9 +1,9 @@
-//! A statement, compiled: what it needs, what it shows, and what it does.
+//! Compiled statements: their action, required rights and result columns.
 //!
-//! Compiling happens once for a text and a catalog: names become places, parameters get types, the way
-//! to the rows is chosen. The result is immutable and shared by all sessions; running it takes the
-//! parameters' values and a transaction. What a session must do itself (BEGIN, SET, COPY, definitions)
-//! comes out as an [`Action`] for it to carry out.
+//! Compiling happens once for a text and a catalog: names are resolved to slots, parameters get
+//! types, the access path is chosen. The result is immutable and shared by all sessions; running it
+//! takes the parameters' values and a transaction. Statements that the session must carry out
+//! itself (BEGIN, SET, COPY, definitions) become an [`Action`] for it.
 
 mod session;
 
@@ -33,23 +33,23 @@ use std::sync::atomic::AtomicU64;
 /// A compiled statement.
 #[derive(Debug)]
 pub struct Compiled {
-    /// What it does.
+    /// Its action.
     pub action: Action,
     /// The types of its parameters.
     pub params: Vec<SqlType>,
-    /// The columns of its result; none if it has no result.
+    /// The columns of its result; `None` if it has no result.
     pub output: Option<Vec<OutputColumn>>,
-    /// The version of the catalog that it was compiled for.
+    /// The version of the catalog at its compilation.
     pub version: u64,
     /// The rights that it needs.
     pub needs: Vec<Need>,
-    /// For whom that was checked last.
+    /// The identity that was checked last.
     pub(crate) checked_for: AtomicU64,
-    /// About how much memory it takes.
+    /// Its estimated memory.
     pub bytes: usize,
 }
 
-/// What a statement does.
+/// The action of a statement.
 #[derive(Debug)]
 pub enum Action {
     /// SELECT, VALUES.
@@ -70,30 +70,30 @@ pub enum Action {
     Setting(Setting),
     /// PREPARE, EXECUTE, DEALLOCATE, DISCARD.
     Prepared(Prepared),
-    /// A definition: carried out by whoever owns the catalog.
+    /// A definition, which the owner of the catalog carries out.
     Define(Definition),
     /// DECLARE, FETCH, MOVE, CLOSE.
     Cursor(Box<Cursor>),
     /// LOCK TABLE.
     Lock(Box<ast::Lock>),
-    /// A statement about the design: likewise.
+    /// A statement about the design, likewise.
     Design(Box<crate::parse::DesignStatement>),
-    /// A statement about a user: likewise.
+    /// A statement about a user, likewise.
     User(crate::parse::UserStatement),
     /// VACUUM, ANALYZE: only the names are checked.
     Maintain(Maintenance),
-    /// Nothing, and its tag.
+    /// No action; with a command tag.
     Nothing(&'static str),
 }
 
 /// A statement about a cursor.
 #[derive(Debug)]
 pub enum Cursor {
-    /// DECLARE, of this query, and as it was written.
+    /// DECLARE, with the query, and its text.
     Declare(Declare, Arc<Compiled>, Arc<str>),
     /// FETCH, MOVE.
     Fetch(Fetch),
-    /// CLOSE; none: all.
+    /// CLOSE; `None`: CLOSE ALL.
     Close(Option<String>),
 }
 
@@ -102,42 +102,42 @@ pub enum Cursor {
 pub enum Definition {
     /// Of tables and indexes.
     Sql(Box<Statement>),
-    /// Of a table with columns LIKE those of others.
+    /// Of a table with LIKE among its columns.
     Table(Box<Statement>, Vec<Like>),
-    /// ALTER, as the grammar does not know it.
+    /// ALTER, in a form that is not in the grammar.
     Alter(Box<AlterStatement>),
     /// Of domains.
     Domain(Box<DomainStatement>),
     /// Of sequences.
     Sequence(Box<SequenceStatement>),
-    /// Of the order in which a table's rows are kept.
+    /// Of the order in which a table's rows are stored.
     Reshard(Box<Reshard>),
     /// Of rights.
     Rights(Box<RightsStatement>),
 }
 
-/// What EXPLAIN shows.
+/// The output of EXPLAIN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Explains {
-    /// What would be done.
+    /// The plan.
     Plan,
-    /// And what it cost: the statement runs. True if that is told in time as well.
+    /// The plan and its costs, for which the statement is executed. True if times are included.
     Cost(bool),
 }
 
-/// What a statement has cost.
+/// The costs of an executed statement.
 #[derive(Clone, Debug)]
 pub struct Costs {
-    /// The rows that it had, or changed.
+    /// The number of rows that it returned or changed.
     pub rows: u64,
-    /// What the queries inside of its expressions have cost, by their numbers.
+    /// The costs of its subqueries, by their numbers.
     pub inner: Vec<(usize, Cost)>,
 }
 
 /// A statement about transactions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Control {
-    /// BEGIN, and how it is isolated, and whether it only reads, if that is said.
+    /// BEGIN, with its modes.
     Begin(Modes),
     /// COMMIT.
     Commit,
@@ -149,35 +149,35 @@ pub enum Control {
     Release(String),
     /// ROLLBACK TO.
     RollbackTo(String),
-    /// SET TRANSACTION, or for the whole session.
+    /// SET TRANSACTION; true: for the whole session.
     Set(Modes, bool),
     /// SET CONSTRAINTS.
     Constraints(ConstraintsStatement),
 }
 
-/// What is said of a transaction.
+/// The modes of a transaction, if they are specified.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Modes {
-    /// How it is isolated.
+    /// The isolation level.
     pub level: Option<Level>,
-    /// True: no writes.
+    /// True: READ ONLY.
     pub read_only: Option<bool>,
 }
 
-/// A level of isolation. READ UNCOMMITTED is READ COMMITTED.
+/// An isolation level. READ UNCOMMITTED is the same as READ COMMITTED.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Level {
-    /// Each statement has a snapshot of its own.
+    /// Each statement has its own snapshot.
     #[default]
     ReadCommitted,
-    /// All statements have one.
+    /// All statements use one snapshot.
     RepeatableRead,
     /// As if the transactions ran one after the other.
     Serializable,
 }
 
 impl Level {
-    /// The level of a name, in large or small letters.
+    /// The level with a name, in upper or lower case.
     pub fn named(name: &str) -> Option<Level> {
         match name.to_lowercase().as_str() {
             "read committed" | "read uncommitted" => Some(Level::ReadCommitted),
@@ -187,7 +187,7 @@ impl Level {
         }
     }
 
-    /// Its name, as SHOW has it.
+    /// Its name in the result of SHOW.
     pub fn name(self) -> &'static str {
         match self {
             Level::ReadCommitted => "read committed",
@@ -202,33 +202,33 @@ impl Level {
 pub struct Copy {
     /// In: into a table. Out: a query.
     pub direction: CopyDirection,
-    /// How rows are written.
+    /// The format of the rows.
     pub format: CopyFormat,
-    /// What stands between columns.
+    /// The separator of columns.
     pub delimiter: char,
-    /// What stands for NULL.
+    /// The text for NULL.
     pub null: String,
     /// True if the first line names the columns.
     pub header: bool,
 }
 
-/// How the rows of a COPY are written.
+/// The format of rows in a COPY.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CopyFormat {
-    /// A line each, with backslashes before what is no part of a value.
+    /// A line each; backslashes escape special characters.
     Text,
-    /// A line each, with quotes around values where they are needed.
+    /// A line each; values are quoted where necessary.
     Csv {
-        /// What stands around a value.
+        /// The quote character.
         quote: char,
-        /// What stands before a quote inside of a value.
+        /// The character that escapes a quote inside of a value.
         escape: char,
     },
-    /// As in the protocol.
+    /// PostgreSQL's binary format.
     Binary,
 }
 
-/// Which way a COPY goes.
+/// The direction of a COPY.
 #[derive(Debug)]
 pub enum CopyDirection {
     /// Into a table, whose columns are parameters.
@@ -240,7 +240,7 @@ pub enum CopyDirection {
 /// SET, SHOW, RESET.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Setting {
-    /// SET; none: to the default. True: for this transaction only.
+    /// SET; `None`: to the default. True: for this transaction only.
     Set(String, Option<String>, bool),
     /// SHOW.
     Show(String),
@@ -248,27 +248,27 @@ pub enum Setting {
     ResetAll,
 }
 
-/// PREPARE and its kin.
+/// PREPARE and related statements.
 #[derive(Clone, Debug)]
 pub enum Prepared {
     /// PREPARE.
     Prepare(String, Vec<SqlType>, Box<Statement>),
     /// EXECUTE: each literal with its type.
     Execute(String, Vec<(Datum, SqlType)>),
-    /// DEALLOCATE; none: all.
+    /// DEALLOCATE; `None`: ALL.
     Deallocate(Option<String>),
     /// DISCARD ALL.
     DiscardAll,
-    /// DISCARD SEQUENCES: what `currval` knows.
+    /// DISCARD SEQUENCES: the values that `currval` returns.
     DiscardSequences,
-    /// DISCARD TEMP: the session's own tables.
+    /// DISCARD TEMP: temporary tables.
     DiscardTemporary,
 }
 
-/// Compiles a statement. `params` are the types that the client gives its parameters.
+/// Compiles a statement. `params` are the parameter types that the client specified.
 ///
 /// # Errors
-/// Whatever is wrong with the statement.
+/// Any error in the statement.
 pub fn compile(
     parsed: &Parsed,
     text: &str,
@@ -277,7 +277,7 @@ pub fn compile(
     budget: &Budget,
 ) -> Result<Compiled, SqlError> {
     let before = budget.mark();
-    // A statement that was prepared knows an enum as it was then.
+    // A prepared statement may refer to an older definition of an enum.
     let as_now = |ty: &SqlType| catalog.type_as_now(*ty);
     let params: &[SqlType] = &params.iter().map(as_now).collect::<Vec<_>>();
     let mut binder = Binder::new(catalog, text, params, budget);
@@ -333,7 +333,8 @@ pub fn compile(
         Some(vec![OutputColumn { name: name.to_owned(), ty: SqlType::Text, origin: (0, 0) }])
     };
     let output = match &action {
-        // Of a query over tables of the system that have no rows, nobody knows what it would show.
+        // For a query over system tables that are always empty, the result columns need not be
+        // known.
         Action::Select(plan) => {
             let known = |column: &OutputColumn| match column.ty {
                 SqlType::Unknown => OutputColumn { ty: SqlType::Text, ..column.clone() },
@@ -362,12 +363,12 @@ pub fn compile(
         let message = format!("could not determine data type of parameter ${}", at + 1);
         return Err(SqlError::new(code::INDETERMINATE_TYPE, message));
     }
-    // It was looked at before anything said what it is.
+    // The parameter was used before its type was determined.
     if let Some(at) = binder.untyped.first() {
         let message = format!("could not determine data type of parameter ${}", at + 1);
         return Err(SqlError::new(code::AMBIGUOUS_PARAMETER, message));
     }
-    // What nothing says anything about is a text.
+    // Parameters of undetermined type are texts.
     let known = |ty| if ty == SqlType::Unknown { SqlType::Text } else { ty };
     let params = params.into_iter().map(known).collect();
     let (version, bytes) = (catalog.version, budget.mark() - before);
@@ -375,7 +376,7 @@ pub fn compile(
     Ok(Compiled { action, params, output, version, needs, checked_for, bytes })
 }
 
-/// Rows that are locked are shown forward, in their transaction.
+/// Cursors with locked rows can only move forward, and end with their transaction.
 fn check_cursor(declare: &Declare, query: &Compiled) -> Result<(), SqlError> {
     let what = match (declare.is_held, declare.scrolls) {
         _ if !query.locks_rows() => return Ok(()),
@@ -429,7 +430,7 @@ fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlE
                 Action::Setting(Setting::Set("session_authorization".to_owned(), None, false))
             }
         },
-        // Plans are made anew by themselves.
+        // Plans are recompiled automatically.
         Statement::Discard { object_type } => match object_type {
             ast::DiscardObject::ALL => Action::Prepared(Prepared::DiscardAll),
             ast::DiscardObject::PLANS => Action::Nothing("DISCARD PLANS"),
@@ -480,7 +481,7 @@ fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlE
 }
 
 impl Action {
-    /// Runs a SELECT, INSERT, UPDATE or DELETE; returns how many rows it has, or has changed.
+    /// Runs a SELECT, INSERT, UPDATE or DELETE; returns the number of rows returned or changed.
     fn run(&self, exec: &Exec<'_>, sink: &mut dyn Sink) -> Result<u64, SqlError> {
         match self {
             Action::Select(plan) => exec.select(plan, sink),
@@ -511,7 +512,7 @@ impl Compiled {
         }
     }
 
-    /// The name of the statement in the error of a read-only transaction; none, if it only reads.
+    /// The name of the statement in the error of a read-only transaction; `None`, if it only reads.
     pub fn refused_by_readers(&self) -> Option<&'static str> {
         let of = |action: &Action| match action {
             Action::Select(plan) => plan.lock.map(|lock| match lock.kind {
@@ -534,20 +535,20 @@ impl Compiled {
         }
     }
 
-    /// True if it is a query that locks the rows that it shows.
+    /// True for a query that locks its rows.
     pub fn locks_rows(&self) -> bool {
         matches!(&self.action, Action::Select(plan) if plan.lock.is_some())
     }
 
-    /// True if what a query shows may be something else for each row, where rows are the same.
+    /// True if the result of a query can differ between executions on the same rows.
     pub fn is_volatile(&self) -> bool {
         matches!(&self.action, Action::Select(plan) if plan.project.iter().any(Expr::is_volatile))
     }
 
-    /// Runs a SELECT, INSERT, UPDATE or DELETE; returns its tag.
+    /// Runs a SELECT, INSERT, UPDATE or DELETE; returns its command tag.
     ///
     /// # Errors
-    /// Whatever goes wrong; the transaction must be rolled back then, or to a savepoint.
+    /// Any error; the transaction must then be rolled back, possibly to a savepoint.
     ///
     /// # Panics
     /// For other statements, which are carried out elsewhere.
@@ -569,7 +570,7 @@ impl Compiled {
         })
     }
 
-    /// An error tells the values of a row to those only who may read it.
+    /// Removes values of a row from an error, unless the role may read them.
     fn without_values(
         &self,
         error: SqlError,
@@ -593,7 +594,7 @@ impl Compiled {
         if has_values && !may() { SqlError { detail: None, ..error } } else { error }
     }
 
-    /// Runs the statement of an EXPLAIN for what it costs.
+    /// Runs the statement of an EXPLAIN, to measure its costs.
     ///
     /// # Errors
     /// As [`Compiled::run`].
@@ -614,7 +615,7 @@ impl Compiled {
     }
 }
 
-/// Makes checks of foreign keys, but those that the transaction puts off.
+/// Executes checks of foreign keys, except those that the transaction defers.
 ///
 /// # Errors
 /// 23503, and as [`Compiled::run`].
@@ -627,7 +628,7 @@ pub fn settle(
     Exec::new(txn, &[], around, catalog).settle(checks)
 }
 
-/// Makes a check that was put off.
+/// Executes a deferred check.
 ///
 /// # Errors
 /// As [`settle`].
@@ -641,8 +642,8 @@ pub fn verify(
 }
 
 impl Copy {
-    /// Inserts rows of a COPY into a table; returns how many. What foreign keys ask of them is to be
-    /// [settled](settle) at the end.
+    /// Inserts rows of a COPY into a table; returns their number. The checks of foreign keys have
+    /// to be [settled](settle) at the end.
     ///
     /// # Errors
     /// As [`Compiled::run`].
@@ -663,7 +664,7 @@ impl Copy {
         Exec::new(txn, &[], around, catalog).copy(plan, rows, checks)
     }
 
-    /// Shows the rows of a COPY out of a table; returns how many.
+    /// Returns the rows of a COPY out of a table, and their number.
     ///
     /// # Errors
     /// As [`Compiled::run`].
@@ -681,7 +682,7 @@ impl Copy {
         Exec::new(txn, &[], around, catalog).select(plan, sink)
     }
 }
-/// As `isomer.partitions` calls a table or an index.
+/// The label of a table or an index in `isomer.partitions`.
 fn shown_label(catalog: &Catalog, named: &Named) -> Result<String, SqlError> {
     match catalog.lookup(named) {
         Some(Relation::Table(table)) => Ok(table.full_name().label()),

@@ -1,9 +1,9 @@
-//! What the system says about itself, as tables: enough of `pg_catalog` and `information_schema` for
-//! psql's `\d` family and for drivers, and the schema `isomer` about the design.
+//! System tables: enough of `pg_catalog` and `information_schema` for psql's `\d` commands and for
+//! drivers, and the schema `isomer` about the design.
 //!
-//! Rows are made from the catalog when a query asks for them. Tables about things that Isomer does not
-//! have (triggers, policies, publications, ..) are always empty: a query that joins one of them has no
-//! rows, whatever it shows, and what it shows is not looked at ([`SystemTable::is_void`]).
+//! Rows are made from the catalog when a query reads them. Tables about features that Isomer does
+//! not have (triggers, policies, publications, ..) are always empty: a query with an inner join on
+//! one of them has no rows, so its select list is not checked ([`SystemTable::is_void`]).
 
 mod access;
 mod definitions;
@@ -45,21 +45,21 @@ use tables::{Definition, TABLES, VOID};
 const PG_CATALOG: i64 = 11;
 pub(crate) const PUBLIC: i64 = 2200;
 const INFORMATION: i64 = 2202;
-/// The schema of what a session has for itself.
+/// The oid of the schema of temporary objects.
 pub(crate) const OWN: i64 = 11_000;
 const HEAP: i64 = 2;
 const BTREE: i64 = 403;
-/// The user that a new database has.
+/// The initial user of a new database.
 pub const OWNER: i64 = 10;
 const DATABASE: i64 = 5;
 /// The role whose only member is the owner of the database.
 pub const DATABASE_OWNER: i64 = 6171;
 /// The role whose members may change the design of all tables.
 pub const DESIGN_ROLE: u32 = 8000;
-/// The keys of tables are constraints whose numbers are those of the tables, and this.
+/// Added to the oid of a table, it results in the oid of its primary key.
 const KEY_OID: i64 = 1 << 30;
 
-/// A table of the system.
+/// A system table.
 #[derive(Clone, Copy)]
 pub struct SystemTable {
     of: &'static Definition,
@@ -71,18 +71,18 @@ impl fmt::Debug for SystemTable {
     }
 }
 
-/// What somebody else knows about the design, and about the users.
+/// Information about the design and the users that other components have.
 pub trait DesignView: Send + Sync {
     /// The rows of a table of the schema `isomer`.
     fn rows(&self, table: &str, catalog: &Catalog) -> Vec<Vec<Datum>>;
 
-    /// The last number of a sequence; or the next, and false, if it was not given.
+    /// The last number of a sequence, and true; or the next one and false, if none was issued.
     ///
     /// # Errors
-    /// What the store has against it.
+    /// An error of the store.
     fn last_number(&self, sequence: &Sequence) -> Result<(i64, bool), SqlError>;
 
-    /// How many backups a table is to have.
+    /// The number of backups that a table should have.
     fn backups(&self, table: TableId) -> Backups;
 
     /// Granted and waiting locks of tables and advisory locks, and those of rows with waiting
@@ -117,17 +117,17 @@ pub enum Locked {
     Numbers(Vec<i64>),
 }
 
-/// The number of the one place in which everything is.
+/// The oid of the only tablespace.
 const DEFAULT_TABLESPACE: i64 = 1663;
 
-/// The name of the user with this number.
+/// The name of the user with an oid.
 pub(crate) fn role_name(around: &Surroundings, oid: i64) -> String {
     around.identity.roles().name(oid as u32)
 }
 
-/// What a session has set.
+/// The settings of a session.
 pub trait SettingsView: Send + Sync {
-    /// The value of a setting, if there is one of this name.
+    /// The value of a setting, if it exists.
     fn setting(&self, name: &str) -> Option<String>;
 
     /// All settings and their values.
@@ -141,19 +141,20 @@ pub trait SettingsView: Send + Sync {
         &self.times().zone
     }
 
-    /// What the value of a setting will be, once it is set.
+    /// The value that a setting would have, with the errors of setting it.
     ///
     /// # Errors
-    /// Those of setting it.
+    /// The errors of setting it.
     fn checked(&self, name: &str, value: &str) -> Result<String, SqlError>;
 }
 
-/// Who is connected.
+/// The connected sessions.
 pub trait SessionsView: Send + Sync {
     /// All sessions, by the numbers of their connections.
     fn sessions(&self) -> Vec<SessionShown>;
 
-    /// Ends the statement of a session, or the session. False if there is none of this number.
+    /// Cancels the statement of a session, or ends the session. False if no session has this
+    /// number.
     fn signal(&self, process: i32, ends_session: bool) -> bool;
 
     /// Each connection's number, and the number of its newest transaction.
@@ -165,13 +166,13 @@ pub trait SessionsView: Send + Sync {
 pub struct SessionShown {
     /// The number of its connection.
     pub process: i32,
-    /// The user who has logged in.
+    /// The user that has logged in.
     pub user: String,
-    /// The database that it has named.
+    /// The database that it named.
     pub database: String,
-    /// The name that the client gives itself.
+    /// The application name that the client has set.
     pub application: String,
-    /// Where the client is; none: on this machine, over a Unix socket.
+    /// The address of the client; `None` for a Unix socket.
     pub client_address: Option<String>,
     /// The port of the client; -1 over a Unix socket.
     pub client_port: i64,
@@ -183,23 +184,23 @@ pub struct SessionShown {
     pub query_us: Option<i64>,
     /// Since when it has its state.
     pub changed_us: i64,
-    /// As `pg_stat_activity` calls it.
+    /// The state in `pg_stat_activity`.
     pub state: &'static str,
     /// The event that it waits for: its type and name.
     pub wait: Option<(&'static str, &'static str)>,
-    /// Its last statement, or the beginning of that.
+    /// Its last statement, possibly truncated.
     pub text: String,
 }
 
 impl SystemTable {
-    /// A table by its name; those of `pg_catalog` need no schema.
+    /// A table by its name; tables of `pg_catalog` need no schema.
     pub fn find(schema: Option<&str>, name: &str) -> Option<SystemTable> {
         let schema = schema.unwrap_or("pg_catalog");
         let of = TABLES.iter().find(|table| table.schema == schema && table.name == name)?;
         Some(SystemTable { of })
     }
 
-    /// True if the name is that of a table about something that Isomer does not have.
+    /// True for the name of a table about a feature that Isomer does not have.
     pub fn is_void(schema: Option<&str>, name: &str) -> bool {
         schema.is_none_or(|schema| schema == "pg_catalog") && VOID.contains(&name)
     }
@@ -209,10 +210,10 @@ impl SystemTable {
         self.of.columns
     }
 
-    /// Its rows, with the number of the table behind their columns.
+    /// Its rows, each followed by the oid of the table.
     ///
     /// # Errors
-    /// What the store has against it.
+    /// An error of the store.
     pub fn rows(
         self,
         catalog: &Catalog,
@@ -220,7 +221,7 @@ impl SystemTable {
     ) -> Result<Vec<Vec<Datum>>, SqlError> {
         let access = &Access::new(catalog, around);
         let shown = |view: &View| view_definition(catalog, view.oid.into(), &around.budget);
-        // To others these are the relations that they may do something with.
+        // Other roles see only the relations that they have rights to.
         let is_of_own = self.of.schema == "information_schema"
             && matches!(self.of.name, "tables" | "views" | "columns" | "sequences");
         let own = (is_of_own && !around.identity.is_superuser).then(|| access.own());
@@ -228,7 +229,7 @@ impl SystemTable {
         let rows = match (self.of.schema, self.of.name) {
             ("isomer", name) => around.design.rows(name, catalog),
             ("pg_catalog", "pg_namespace") => {
-                // The schema isomer is not shown: those who dump what there is would dump it.
+                // The schema isomer is hidden, as dump tools would dump it.
                 let all = [
                     (PG_CATALOG, "pg_catalog"),
                     (INFORMATION, "information_schema"),
@@ -460,7 +461,8 @@ impl SystemTable {
                 let views = views.flat_map(|view| information_view_columns(view, catalog, around));
                 catalog.tables.values().flat_map(rows).chain(views).collect()
             }
-            // Others than owners see the constraints of what they may write, and the keys of what they may use.
+            // A role sees the constraints of tables that it may write, and the keys of tables that
+            // it may use.
             ("information_schema", "table_constraints") => {
                 let all = constraints_of(catalog).filter(|one| access.may_write(one.table.oid));
                 all.map(|one| one.row(around)).collect()
@@ -527,7 +529,7 @@ fn yes(truth: bool) -> Datum {
     Datum::Bool(truth)
 }
 
-/// The number of a schema.
+/// The oid of a schema.
 fn schema_oid(catalog: &Catalog, name: &str) -> i64 {
     match name {
         TEMPORARY => OWN,
@@ -535,27 +537,27 @@ fn schema_oid(catalog: &Catalog, name: &str) -> i64 {
     }
 }
 
-/// True for the number of a schema of the system.
+/// True for the oid of a system schema.
 pub(crate) fn is_own_schema(oid: i64) -> bool {
     matches!(oid, PG_CATALOG | INFORMATION | OWN)
 }
 
-/// The number of the index that a primary key counts as.
+/// The oid of the index of a primary key.
 pub(crate) fn key_oid(table: &Table) -> i64 {
     i64::from(table.oid) + KEY_OID
 }
 
-/// As clients know the index that a primary key counts as: its number.
+/// The oid of the index of a primary key, as an unsigned number.
 pub fn key_number(table: &Table) -> u32 {
     key_oid(table) as u32
 }
 
-/// The number of a condition on the rows of a table.
+/// The oid of a check constraint of a table.
 fn check_oid(table: &Table, number: usize) -> i64 {
     2 * KEY_OID + i64::from(table.oid) * 64 + number as i64
 }
 
-/// The number of the default of a column.
+/// The oid of the default of a column.
 fn default_oid(table: &Table, column: usize) -> i64 {
     3 * KEY_OID + (i64::from(table.oid) * 1664 + column as i64) % KEY_OID
 }

@@ -1,4 +1,4 @@
-//! Values as text: what clients read and write unless they ask for bytes.
+//! Values as text: the format that clients use unless they request the binary one.
 
 use crate::dates::{self, Beside, Moment, TimeStyle, civil};
 use crate::datum::Datum;
@@ -11,7 +11,7 @@ use std::borrow::Cow;
 
 const DAY_US: i64 = 86_400_000_000;
 
-/// A value as text. NULL has none, and gives the empty one.
+/// A value as text; the empty text for NULL.
 pub fn format(value: &Datum, ty: SqlType) -> Cow<'_, str> {
     let ty = ty.plain();
     match (value, ty) {
@@ -55,7 +55,7 @@ pub fn format(value: &Datum, ty: SqlType) -> Cow<'_, str> {
     }
 }
 
-/// As [`format()`], where moments are written as the wall shows them in a zone.
+/// As [`format()`], with instants in the local time of a zone.
 pub fn format_in<'v>(value: &'v Datum, ty: SqlType, zone: &Zone) -> Cow<'v, str> {
     match (value, ty.plain()) {
         (Datum::Timestamp(micros), SqlType::TimestampTz) => {
@@ -65,7 +65,7 @@ pub fn format_in<'v>(value: &'v Datum, ty: SqlType, zone: &Zone) -> Cow<'v, str>
     }
 }
 
-/// How much memory that takes at most, for a value that is long.
+/// An upper bound of the memory that this takes, for long values.
 pub fn format_bytes(value: &Datum) -> usize {
     match value {
         Datum::Text(text) | Datum::Json(text) => text.len(),
@@ -87,8 +87,8 @@ fn hexadecimal(before: &str, bytes: &[u8]) -> String {
     text
 }
 
-/// As [`parse`], as a session reads times: what is written without a zone is in its, and the numbers of a date are in
-/// its order.
+/// As [`parse`], with the settings of a session: times without a zone are in its zone, and the
+/// fields of a date are in its order.
 ///
 /// # Errors
 /// As [`parse`].
@@ -96,7 +96,7 @@ pub fn parse_in(text: &str, ty: SqlType, style: &TimeStyle) -> Result<Datum, Sql
     parse_at(text, ty, style, None)
 }
 
-/// As [`parse_in`], of what a client sends at this time: it knows what `now` is, and `today`.
+/// As [`parse_in`], for a text from a client: `now` and `today` refer to `now_us`.
 ///
 /// # Errors
 /// As [`parse`].
@@ -112,8 +112,8 @@ pub fn parse_sent(
     }
 }
 
-/// A literal of a type as a value of another one, by an assignment cast; one of unknown type is
-/// [sent](parse_sent). None if there is no such cast.
+/// A literal of a type as a value of another type, by an assignment cast; one of unknown type is
+/// parsed as by [`parse_sent`]. `None` if there is no such cast.
 pub fn assigned(
     value: &Datum,
     (from, to): (SqlType, SqlType),
@@ -137,7 +137,8 @@ pub fn assigned(
     })
 }
 
-/// As [`parse_in`]; words that mean the time that it is (`now`, `today`) are known if that is.
+/// As [`parse_in`]; words that refer to the current time (`now`, `today`) are accepted if it is
+/// known.
 pub(crate) fn parse_at(
     text: &str,
     ty: SqlType,
@@ -189,7 +190,7 @@ pub(crate) fn parse_at(
     }
 }
 
-/// What was read, as a time of a type: what the wall shows, or a moment.
+/// A parsed time as a value of a type: a local time, or an instant.
 fn in_zone(
     read: Moment,
     ty: SqlType,
@@ -222,7 +223,7 @@ fn in_zone(
             of_wall(wall.unwrap_or(i64::MAX), beside)
         }
     };
-    // What a clock shows may be a day that there is where the moment is none.
+    // A local time may be in range though its instant is not.
     if !dates::DAYS.contains(&micros.div_euclid(DAY_US)) || matches!(micros, i64::MIN | i64::MAX) {
         let message = format!("timestamp out of range: \"{}\"", clipped(text));
         return Err(SqlError::new(code::DATETIME_OVERFLOW, message));
@@ -230,10 +231,10 @@ fn in_zone(
     Ok(micros)
 }
 
-/// Reads a value of a type. Moments that are written without a zone are in UTC.
+/// Parses a value of a type. Instants without a zone are in UTC.
 ///
 /// # Errors
-/// 22P02 if the text is none, 22003 if it is out of range.
+/// 22P02 if the text is not a value, 22003 if it is out of range.
 pub fn parse(text: &str, ty: SqlType) -> Result<Datum, SqlError> {
     let trimmed = text.trim();
     match ty {
@@ -289,7 +290,7 @@ pub fn parse(text: &str, ty: SqlType) -> Result<Datum, SqlError> {
         SqlType::Jsonb => crate::json::canonical(text).map(Datum::Json),
         SqlType::Uuid => parse_uuid(text).map(Datum::Bytes).ok_or_else(|| bad(text, ty)),
         SqlType::Array(element) => {
-            // Each array is written in one way, so that equal ones are equal texts.
+            // Each array has one representation, so that equal arrays are equal texts.
             let (first, said) = crate::array::bounds(text)?;
             let (mut written, mut count) = (crate::array::Writer::default(), 0);
             for value in crate::array::values(text, *element) {
@@ -353,7 +354,7 @@ fn parse_float(text: &str) -> Option<f64> {
     }
 }
 
-/// The shortest digits that give the number back; an exponent where PostgreSQL writes one.
+/// The shortest digits that identify the number; with an exponent where PostgreSQL writes one.
 fn format_float(value: f64, single: bool) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
@@ -401,7 +402,7 @@ fn parse_bytes(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Sixteen pairs of digits, in braces or not; a dash may stand behind each second pair.
+/// Sixteen pairs of digits, with optional braces; a dash may follow every second pair.
 fn parse_uuid(text: &str) -> Option<Vec<u8>> {
     let inner = match text.strip_prefix('{') {
         Some(rest) => rest.strip_suffix('}')?,
@@ -419,7 +420,7 @@ fn parse_uuid(text: &str) -> Option<Vec<u8>> {
     rest.next().is_none().then_some(bytes)
 }
 
-/// What is before or after all times.
+/// The names of the infinite times.
 fn infinity(value: i64) -> Option<&'static str> {
     match value {
         i64::MAX => Some("infinity"),
@@ -428,7 +429,7 @@ fn infinity(value: i64) -> Option<&'static str> {
     }
 }
 
-/// A day, without its era: that is the last of what is written.
+/// A day, without its era, which is written last.
 fn format_date(day: i64) -> String {
     let (year, month, day) = civil(day);
     let year = if year > 0 { year } else { 1 - year };
@@ -487,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_value_is_refused_with_the_right_code() {
+    fn invalid_values_are_refused_with_the_right_code() {
         let cases = [
             (SqlType::Int4, "12x", code::INVALID_TEXT),
             (SqlType::Int4, "2147483648", code::OUT_OF_RANGE),

@@ -1,4 +1,4 @@
-//! What statements need of a transaction: the one way down to the store.
+//! The interface from statements to transactions, which is their only access to the store.
 
 use crate::budget::Budget;
 use crate::error::SqlError;
@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is known of a row that is locked.
+/// The state of a locked row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LockedRow {
     /// True if it exists, as the transaction sees it.
@@ -23,23 +23,24 @@ pub struct LockedRow {
     pub base: Base,
 }
 
-/// What must be there at the commit for a write to take effect.
+/// The condition at commit for a write to take effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Base {
     /// The version of this commit, or no row.
     Version(Option<Time>),
-    /// Whatever: the row belongs to another row, which is checked.
+    /// No condition: the row belongs to another row, which is checked.
     Any,
 }
 
-/// How a row is locked. An `x` stands where two transactions cannot hold one row.
+/// How a row is locked. An `x` marks a pair of locks that two transactions cannot hold on the same
+/// row.
 ///
 /// ```text
 ///                   KS  S  NK  E
-///   KeyShare        .   .  .   x     the row stays, and keeps its keys: what a child needs of its parent
-///   Shared          .   .  x   x     the row stays as it is
+///   KeyShare        .   .  .   x     the row stays, and keeps its keys: required by child rows
+///   Shared          .   .  x   x     the row stays unchanged
 ///   NoKeyUpdate     .   x  x   x     the row changes, and keeps its keys
-///   Exclusive       x   x  x   x     the row changes, or goes
+///   Exclusive       x   x  x   x     the row changes, or is deleted
 /// ```
 ///
 /// So writers of a parent and writers of its children do not block each other. The order is that of
@@ -56,12 +57,12 @@ pub enum LockKind {
 /// Sees the key and the bytes of a row, until it breaks.
 pub type Visit<'v> = &'v mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
 
-/// A transaction, open or of one statement. Errors are those that the client is told.
+/// A transaction, explicit or of a single statement. Errors are those that the client gets.
 pub trait Transaction {
-    /// Shows a row, with the transaction's own writes; `false` if there is none.
+    /// Calls `visit` with a row, including the transaction's own writes; `false` if there is none.
     ///
     /// # Errors
-    /// What the store has against it.
+    /// An error of the store.
     fn get(
         &mut self,
         table: TableId,
@@ -69,7 +70,7 @@ pub trait Transaction {
         visit: &mut dyn FnMut(&[u8]),
     ) -> Result<bool, SqlError>;
 
-    /// Shows the rows of a range in the order of their keys, or from the last.
+    /// Visits the rows of a range in the order of their keys, or in reverse.
     ///
     /// # Errors
     /// As [`Transaction::get`].
@@ -81,8 +82,8 @@ pub trait Transaction {
         visit: Visit<'_>,
     ) -> Result<(), SqlError>;
 
-    /// Shows the rows of a range in the order of their keys, as they are now, also to a transaction that
-    /// otherwise sees what was before.
+    /// Visits the newest versions of the rows of a range in the order of their keys, even if the
+    /// transaction has an older snapshot.
     ///
     /// # Errors
     /// As [`Transaction::get`].
@@ -105,19 +106,19 @@ pub trait Transaction {
         waits: bool,
     ) -> Result<bool, SqlError>;
 
-    /// Releases the locks of rows that the current statement took and does not need, because the
-    /// rows do not exist or do not fit. Locks from before the statement stay, and so do the locks
-    /// of written rows.
+    /// Releases the row locks that the current statement took and does not need, because the rows
+    /// do not exist or do not match. Locks from before the statement stay, and so do the locks of
+    /// written rows.
     fn unlock(&mut self, table: TableId, keys: &[Key]);
 
-    /// Locks a number that means something to clients only, to the end of the transaction; `false` if it is busy and
-    /// `waits` is false.
+    /// Locks a number whose meaning is up to clients, to the end of the transaction; `false` if it
+    /// is busy and `waits` is false.
     ///
     /// # Errors
     /// As [`Transaction::lock`].
     fn lock_number(&mut self, number: &Key, kind: LockKind, waits: bool) -> Result<bool, SqlError>;
 
-    /// As [`Transaction::lock_number`], to the end of the session, or until it is given back.
+    /// As [`Transaction::lock_number`], to the end of the session, or until it is unlocked.
     ///
     /// # Errors
     /// As [`Transaction::lock`].
@@ -128,22 +129,22 @@ pub trait Transaction {
         waits: bool,
     ) -> Result<bool, SqlError>;
 
-    /// Gives back a number that is locked to the end of the session; `false` if it is not.
+    /// Unlocks a number that is locked to the end of the session; `false` if it is not locked.
     fn unlock_number(&mut self, number: &Key, kind: LockKind) -> bool;
 
-    /// Gives back all numbers that are locked to the end of the session.
+    /// Unlocks all numbers that are locked to the end of the session.
     fn unlock_numbers(&mut self);
 
-    /// Waits until others who have locked a row have let go of it, without locking it.
+    /// Waits until other transactions have released their locks on a row, without locking it.
     ///
     /// # Errors
     /// 40P01, 57014.
     fn wait_for_holders(&mut self, table: TableId, key: &Key) -> Result<(), SqlError>;
 
-    /// Sees what was committed until now, if its isolation lets it.
+    /// Takes a new snapshot, if the isolation level allows it.
     fn look_again(&mut self);
 
-    /// Shows the newest version of a locked row.
+    /// Reads the newest version of a locked row.
     ///
     /// # Errors
     /// 40001.
@@ -157,7 +158,7 @@ pub trait Transaction {
     /// Writes a row; `None` deletes it.
     ///
     /// # Errors
-    /// 53200 if the transaction writes too much; 25006 if it must not write.
+    /// 53200 if the transaction writes too much; 25006 if it is read-only.
     fn put(
         &mut self,
         table: TableId,
@@ -166,13 +167,13 @@ pub trait Transaction {
         row: Option<Vec<u8>>,
     ) -> Result<(), SqlError>;
 
-    /// Keeps others from dropping or altering a table until the transaction ends.
+    /// Prevents others from dropping or altering a table until the transaction ends.
     ///
     /// # Errors
-    /// 40001 if it is another one already.
+    /// 40001 if it has changed already.
     fn hold(&mut self, table: TableId) -> Result<(), SqlError>;
 
-    /// Puts a check off until the commit, if that is asked for; `false` if it is to be made now.
+    /// Defers a check until the commit, if it is deferred; `false` if it has to be made now.
     ///
     /// # Errors
     /// 53200.
@@ -181,7 +182,7 @@ pub trait Transaction {
     /// The next number of a sequence of the system.
     ///
     /// # Errors
-    /// 42P01 if there is none of this name.
+    /// 42P01 if it does not exist.
     fn next_value(&mut self, sequence: &str) -> Result<i64, SqlError>;
 
     /// The next number of a sequence.
@@ -190,7 +191,7 @@ pub trait Transaction {
     /// 2200H if there are no more; 25006.
     fn next_number(&mut self, sequence: &Sequence) -> Result<i64, SqlError>;
 
-    /// Makes a number the last of a sequence, or the next, if it was not given.
+    /// Sets the last number of a sequence, or the next one if `is_called` is false.
     ///
     /// # Errors
     /// 25006.
@@ -204,22 +205,22 @@ pub trait Transaction {
     /// An error if the statement has been cancelled, or its time is over.
     ///
     /// # Errors
-    /// 57014 and its kin.
+    /// 57014 and similar.
     fn check_cancel(&self) -> Result<(), SqlError>;
 
-    /// Waits.
+    /// Sleeps.
     ///
     /// # Errors
     /// As [`Transaction::check_cancel`].
     fn pause(&self, time: Duration) -> Result<(), SqlError>;
 }
 
-/// Takes the rows of a result.
+/// Receives the rows of a result.
 pub trait Sink {
     /// A row.
     ///
     /// # Errors
-    /// Whatever ends the statement.
+    /// Any error that ends the statement.
     fn row(&mut self, values: &[crate::datum::Datum]) -> Result<(), SqlError>;
 }
 
@@ -229,7 +230,7 @@ impl<F: FnMut(&[crate::datum::Datum]) -> Result<(), SqlError>> Sink for F {
     }
 }
 
-/// The numbers that a session was given by sequences, the last of each.
+/// The numbers that sequences issued to a session, the last of each.
 #[derive(Default, Debug)]
 pub struct Given {
     numbers: RefCell<BTreeMap<u32, i64>>,
@@ -237,38 +238,38 @@ pub struct Given {
 }
 
 impl Given {
-    /// It was given a number by the sequence with this number for clients.
+    /// Records a number that a sequence issued.
     pub fn note(&self, sequence: u32, value: i64) {
         self.numbers.borrow_mut().insert(sequence, value);
         self.last.set(Some(sequence));
     }
 
-    /// The last number of a sequence is another one now.
+    /// Changes the last number of a sequence.
     pub fn correct(&self, sequence: u32, value: i64) {
         self.numbers.borrow_mut().insert(sequence, value);
     }
 
-    /// The last number that a sequence has given.
+    /// The last number that a sequence issued.
     pub fn of(&self, sequence: u32) -> Option<i64> {
         self.numbers.borrow().get(&sequence).copied()
     }
 
-    /// The last number that any of them has given, and which one.
+    /// The last number that any of them issued, and the sequence.
     pub fn last(&self) -> Option<(u32, i64)> {
         self.last.get().and_then(|sequence| Some((sequence, self.of(sequence)?)))
     }
 
-    /// Forgets all of them.
+    /// Forgets all numbers.
     pub fn forget(&self) {
         self.numbers.borrow_mut().clear();
         self.last.set(None);
     }
 }
 
-/// What statements can know of where they run.
+/// The environment of a statement.
 #[derive(Clone)]
 pub struct Surroundings {
-    /// What the session has set.
+    /// The settings of the session.
     pub settings: Arc<dyn SettingsView>,
     /// When the transaction began: microseconds since 1970.
     pub begun_us: i64,
@@ -276,34 +277,34 @@ pub struct Surroundings {
     pub now_us: i64,
     /// The client's user.
     pub user: Arc<str>,
-    /// Whose rights it has: the user's, or those of another role that it has taken on.
+    /// The user's identity, or another role that it has set.
     pub identity: Arc<Identity>,
     /// The client's database.
     pub database: Arc<str>,
     /// The number of the connection.
     pub process: i32,
-    /// What the statement may take of memory and time.
+    /// The statement's limits of memory and time.
     pub budget: Rc<Budget>,
-    /// What is known about the design.
+    /// Information about the design.
     pub design: Arc<dyn DesignView>,
     /// A number that differs from statement to statement, for random().
     pub seed: u64,
-    /// Fills bytes by chance that nobody guesses, for gen_random_uuid().
+    /// Fills bytes with unpredictable random data, for gen_random_uuid().
     pub random: fn(&mut [u8]),
-    /// Who else is connected.
+    /// All connected sessions.
     pub sessions: Arc<dyn SessionsView>,
-    /// Settings that the statement sets: name, value, whether for the transaction only. They take effect when it is
-    /// over.
+    /// Settings that the statement sets: name, value, whether for the transaction only. They take
+    /// effect after the statement.
     pub wanted: Rc<RefCell<Vec<(String, String, bool)>>>,
-    /// What the client is warned of, once the statement is over.
+    /// Warnings for the client, sent after the statement.
     pub warnings: Rc<RefCell<Vec<SqlError>>>,
-    /// The numbers that the session was given by sequences.
+    /// The numbers that sequences issued to the session.
     pub given: Rc<Given>,
     /// The session's cursors, by name.
     pub cursors: Rc<RefCell<Vec<CursorShown>>>,
 }
 
-/// What `pg_cursors` says of a cursor.
+/// A row of `pg_cursors`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CursorShown {
     /// Its name.
@@ -314,7 +315,7 @@ pub struct CursorShown {
     pub is_held: bool,
     /// BINARY.
     pub is_binary: bool,
-    /// True if it goes backward too.
+    /// True if it can move backward.
     pub scrolls: bool,
     /// When it was declared: microseconds since 1970.
     pub declared_us: i64,

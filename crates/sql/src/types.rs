@@ -1,19 +1,19 @@
-//! The types of SQL, and how the store keeps them.
+//! The types of SQL, and their storage.
 //!
 //! ```text
-//!   smallint, integer, bigint, oid, date     Int64        the range is checked when a value comes in
+//!   smallint, integer, bigint, oid, date     Int64        the range is checked on input
 //!   real, double precision                   Float64
-//!   numeric(p, s)                            Decimal(s)   where p digits fit an i128 with s of them behind the point
-//!   numeric, and other numeric(p, s)         Numeric      digits; keys have the number without zeros at its ends
+//!   numeric(p, s)                            Decimal(s)   if its digits always fit an i128
+//!   numeric, and other numeric(p, s)         Numeric      digits; in keys without trailing zeros
 //!   text, varchar(n), char(n), name, "char"  Text         char(n) without its trailing blanks
 //!   timestamp, timestamp with time zone      Timestamp
 //!   time                                     Int64        microseconds since midnight
-//!   time with time zone                      Bytes        when it is there in UTC, and the zone: they sort
-//!   interval                                 Bytes        not in keys: equal ones are written in many ways
-//!   timestamp(n) and its like                as without the digits
+//!   time with time zone                      Bytes        the time in UTC, and the zone; sortable
+//!   interval                                 Bytes        not in keys: equal ones differ in form
+//!   timestamp(n) and similar                 as without n
 //!   uuid                                     Bytes        sixteen
 //!   json, jsonb                              Text         not in keys
-//!   arrays, numeric(p, s)[] and its like     Text         not in keys; each element as its type wants it
+//!   arrays, numeric(p, s)[] and similar      Text         not in keys; elements as if stored alone
 //!   enums                                    Bytes        the sort key of the label
 //! ```
 
@@ -42,13 +42,13 @@ pub enum SqlType {
     Numeric(Option<(u16, i16)>),
     /// `text`
     Text,
-    /// `character varying`, with the most characters.
+    /// `character varying`, with its maximal length.
     Varchar(Option<u32>),
-    /// `character`, with its length; blanks at the end do not count.
+    /// `character`, with its length; trailing blanks are not significant.
     Char(Option<u32>),
-    /// `name`: of an object of the catalog.
+    /// `name`: of a catalog object.
     Name,
-    /// `"char"`: one byte, of the catalog.
+    /// `"char"`: one byte, used in the catalog.
     Letter,
     /// `bytea`
     Bytea,
@@ -56,7 +56,7 @@ pub enum SqlType {
     Date,
     /// `timestamp without time zone`
     Timestamp,
-    /// `timestamp with time zone`: a moment, kept in UTC.
+    /// `timestamp with time zone`: an instant, stored in UTC.
     TimestampTz,
     /// `time without time zone`
     Time,
@@ -66,29 +66,29 @@ pub enum SqlType {
     Interval,
     /// `uuid`
     Uuid,
-    /// `json`: as it was written.
+    /// `json`: the original text.
     Json,
-    /// `jsonb`: written in one way.
+    /// `jsonb`: in canonical form.
     Jsonb,
-    /// A type of labels.
+    /// An enum.
     Enum(&'static EnumType),
-    /// An array; its elements are of a type of [`ALL`], or an enum.
+    /// An array; its element type is one of [`ALL`], or an enum.
     Array(&'static SqlType),
-    /// A time or an interval of one of the types above, rounded to so many digits of a second: `timestamp(3)`. What is
-    /// computed of its values is of that type alone.
+    /// A time or an interval of one of the types above, with a number of digits of seconds:
+    /// `timestamp(3)`. Results of operations on its values have the type without them.
     Rounded(&'static SqlType, u8),
-    /// An array whose elements have this modifier, as clients know it: `varchar(3)[]`, `numeric(5,2)[]`. What is computed
-    /// of its values is of the array's type without it.
+    /// An array whose elements have this modifier in PostgreSQL's encoding: `varchar(3)[]`,
+    /// `numeric(5,2)[]`. Results of operations on its values have the type without it.
     Limited(&'static SqlType, i32),
-    /// `int2vector`: of the catalog.
+    /// `int2vector`, used in the catalog.
     Int2Vector,
-    /// `oid`: the number of an object of the catalog.
+    /// `oid`: the number of a catalog object.
     Oid,
-    /// Not known yet: a literal in quotes, NULL, a parameter.
+    /// Undetermined: a quoted literal, NULL, or a parameter.
     Unknown,
 }
 
-/// Types whose values compare with each other and convert without being asked to.
+/// Types whose values can be compared with each other and convert implicitly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {
     /// Booleans.
@@ -97,9 +97,9 @@ pub enum Family {
     Number,
     /// Texts.
     Text,
-    /// Bytes.
+    /// Byte strings.
     Bytes,
-    /// Identifiers.
+    /// UUIDs.
     Uuid,
     /// `json` and `jsonb`.
     Json,
@@ -107,18 +107,18 @@ pub enum Family {
     Array,
     /// Dates and times.
     Time,
-    /// Times of a day.
+    /// Times of day.
     Clock,
-    /// Distances between times.
+    /// Intervals.
     Interval,
-    /// The values of one enum, by its number.
+    /// The values of one enum, by its oid.
     Enum(u32),
-    /// Anything.
+    /// Undetermined.
     Unknown,
 }
 
 impl SqlType {
-    /// The type without its digits of a second, and without what its elements must be.
+    /// The type without the precision of its seconds, or the modifier of its elements.
     #[must_use]
     pub fn plain(self) -> SqlType {
         match self {
@@ -139,7 +139,7 @@ impl SqlType {
         }
     }
 
-    /// The type rounded to so many digits of a second, of which there are six at most; none for one that has no seconds.
+    /// The type with a number of digits of seconds, at most six; `None` for a type without seconds.
     pub fn rounded(self, digits: u8) -> Option<SqlType> {
         let has_seconds = matches!(self.family(), Family::Time | Family::Clock | Family::Interval)
             && self != SqlType::Date;
@@ -147,7 +147,7 @@ impl SqlType {
         Some(SqlType::Rounded(of, digits.min(SECOND_DIGITS)))
     }
 
-    /// What the catalog calls it, where people say `integer`.
+    /// The name in the catalog, which can differ from the one in SQL.
     pub fn catalog_name(self) -> String {
         match self {
             SqlType::Int2 => "int2",
@@ -172,7 +172,7 @@ impl SqlType {
         .to_owned()
     }
 
-    /// The number by which clients know the type.
+    /// The oid of the type.
     pub fn oid(self) -> u32 {
         match self {
             SqlType::Bool => 16,
@@ -207,7 +207,7 @@ impl SqlType {
         }
     }
 
-    /// The number of the type's arrays; 0 if there are none.
+    /// The oid of its array type; 0 if there is none.
     pub fn array_oid(self) -> u32 {
         match self {
             SqlType::Bool => 1000,
@@ -239,7 +239,7 @@ impl SqlType {
         }
     }
 
-    /// The number by which functions know the type while a statement runs.
+    /// The internal number of the type in arguments of functions, while a statement runs.
     pub(crate) fn number(self) -> i64 {
         match self {
             SqlType::Enum(labels) => labels.number(),
@@ -248,7 +248,7 @@ impl SqlType {
         }
     }
 
-    /// The type of a [number](SqlType::number).
+    /// The type with a [number](SqlType::number).
     pub(crate) fn numbered(number: i64) -> Option<SqlType> {
         match EnumType::numbered(number) {
             Some((labels, true)) => Some(SqlType::Array(labels.ty())),
@@ -257,18 +257,18 @@ impl SqlType {
         }
     }
 
-    /// The type of the system that clients know by a number.
+    /// The predefined type with an oid.
     pub fn of_oid(oid: u32) -> Option<SqlType> {
         let array = || ALL.iter().find(|ty| ty.array_oid() == oid && oid > 0).map(SqlType::Array);
         ALL.iter().copied().find(|ty| ty.oid() == oid).or_else(array)
     }
 
-    /// The type of arrays of this one, with its modifier.
+    /// Its array type, with its modifier.
     pub fn limited_array(self) -> Option<SqlType> {
         Some(self.array()?.with_modifier(self.modifier()))
     }
 
-    /// The type of arrays of this one, without its modifier.
+    /// Its array type, without its modifier.
     pub fn array(self) -> Option<SqlType> {
         if let SqlType::Enum(labels) = self {
             return Some(SqlType::Array(labels.ty()));
@@ -286,7 +286,7 @@ impl SqlType {
         }
     }
 
-    /// The enum that it is, or arrays of which it is.
+    /// The enum, if it is one or an array of one.
     pub fn labels(self) -> Option<&'static EnumType> {
         match self {
             SqlType::Enum(labels) => Some(labels),
@@ -295,7 +295,7 @@ impl SqlType {
         }
     }
 
-    /// The bytes of a value, or -1.
+    /// The size of a value in bytes, or -1.
     pub fn width(self) -> i16 {
         match self {
             SqlType::Bool | SqlType::Letter => 1,
@@ -314,7 +314,7 @@ impl SqlType {
         }
     }
 
-    /// The modifier as clients know it, or -1.
+    /// The modifier in PostgreSQL's encoding, or -1.
     pub fn modifier(self) -> i32 {
         match self {
             SqlType::Varchar(Some(length)) | SqlType::Char(Some(length)) => length as i32 + 4,
@@ -328,7 +328,7 @@ impl SqlType {
         }
     }
 
-    /// The type with a modifier as clients know it.
+    /// The type with a modifier in PostgreSQL's encoding.
     #[must_use]
     pub fn with_modifier(self, modifier: i32) -> SqlType {
         let length = || u32::try_from(modifier - 4).ok();
@@ -336,7 +336,7 @@ impl SqlType {
             SqlType::Varchar(_) => SqlType::Varchar(length()),
             SqlType::Char(_) => SqlType::Char(length()),
             SqlType::Numeric(_) => {
-                // The scale has eleven bits and a sign among them.
+                // The scale has eleven bits, including a sign.
                 let scale = |both: u32| ((both as i32 & SCALE_BITS) ^ 1024) - 1024;
                 SqlType::Numeric(length().map(|both| ((both >> 16) as u16, scale(both) as i16)))
             }
@@ -374,17 +374,17 @@ impl SqlType {
         }
     }
 
-    /// True for whole numbers.
+    /// True for integer types.
     pub fn is_integer(self) -> bool {
         matches!(self, SqlType::Int2 | SqlType::Int4 | SqlType::Int8 | SqlType::Oid)
     }
 
-    /// True for binary floating point numbers.
+    /// True for floating-point types.
     pub fn is_float(self) -> bool {
         matches!(self, SqlType::Float4 | SqlType::Float8)
     }
 
-    /// How the store keeps a column of the type.
+    /// The stored type of a column of the type.
     pub fn storage(self) -> ColumnType {
         match self {
             SqlType::Bool => ColumnType::Bool,
@@ -413,10 +413,10 @@ impl SqlType {
         !matches!(self.family(), Family::Json | Family::Array | Family::Interval)
     }
 
-    /// The type of a name in a statement, if it is the system's.
+    /// The predefined type with a name.
     ///
     /// # Errors
-    /// 0A000 for types that there are not here, 42704 for those that there are nowhere.
+    /// 0A000 for types of PostgreSQL that are not supported, 42704 for unknown ones.
     pub fn parse(ty: &DataType) -> Result<SqlType, SqlError> {
         Ok(match ty {
             DataType::Bool | DataType::Boolean => SqlType::Bool,
@@ -494,7 +494,7 @@ impl SqlType {
 
     /// The type of a name that is not a keyword.
     pub fn of_name(name: &str) -> Option<SqlType> {
-        // A name in quotes is another one if it has capitals.
+        // A quoted name with upper-case letters is a different one.
         let quoted = name.contains('"');
         let lower = if quoted { name.replace('"', "") } else { name.to_lowercase() };
         let name = lower.strip_prefix("pg_catalog.").unwrap_or(&lower);
@@ -531,7 +531,7 @@ impl SqlType {
     }
 }
 
-/// One of each, without modifiers.
+/// All types, without modifiers.
 pub(crate) static ALL: [SqlType; 24] = [
     SqlType::Bool,
     SqlType::Int2,
@@ -559,13 +559,13 @@ pub(crate) static ALL: [SqlType; 24] = [
     SqlType::Unknown,
 ];
 
-/// So many digits a numeric with a precision has at most.
+/// The largest precision of a numeric.
 const PRECISION_MAX: u16 = 1000;
-/// Where the modifier of a numeric has its scale.
+/// The position of the scale in the modifier of a numeric.
 const SCALE_BITS: i32 = 0x7ff;
-/// So many digits a second has at most.
+/// The largest number of digits of seconds.
 const SECOND_DIGITS: u8 = 6;
-/// The modifier of an interval that may have all fields.
+/// The modifier of an interval without a restriction of its fields.
 const ALL_FIELDS: i32 = 0x7fff << 16;
 
 fn with_digits(ty: SqlType, digits: Option<u64>) -> SqlType {
@@ -573,7 +573,8 @@ fn with_digits(ty: SqlType, digits: Option<u64>) -> SqlType {
     rounded.unwrap_or(ty)
 }
 
-/// A type that is no word of the grammar, with its modifiers: `bpchar(3)`; none if it takes no such.
+/// A type whose name is not in the grammar, with its modifiers: `bpchar(3)`; `None` if it does not
+/// take them.
 fn modified(ty: SqlType, modifiers: &[String]) -> Option<SqlType> {
     if let (SqlType::Numeric(_), [precision, scale]) = (ty, modifiers) {
         let (precision, scale) = (precision.parse().ok()?, scale.parse().ok()?);
@@ -591,7 +592,7 @@ fn modified(ty: SqlType, modifiers: &[String]) -> Option<SqlType> {
     }
 }
 
-/// Types of PostgreSQL that there are not, where the grammar takes them for names.
+/// Types of PostgreSQL that are not supported, and that the grammar takes for names.
 const OTHERS: [&str; 12] = [
     "money", "inet", "cidr", "macaddr", "point", "line", "box", "path", "polygon", "circle", "xml",
     "citext",
@@ -625,7 +626,7 @@ fn numeric(info: ExactNumberInfo) -> Result<SqlType, SqlError> {
     Ok(SqlType::Numeric(Some((digits, shown))))
 }
 
-/// How many digits behind the point a column of so many digits is stored with, if an `i128` has all that it can hold.
+/// The scale of the stored values of a numeric column, if an `i128` can hold all its values.
 fn short_scale((precision, scale): (u16, i16)) -> Option<u8> {
     let shown = i32::from(scale).max(0);
     let before = (i32::from(precision) - i32::from(scale)).max(0);
@@ -645,7 +646,7 @@ fn characters(length: Option<&CharacterLength>) -> Result<Option<u32>, SqlError>
     }
 }
 
-/// As in a column's definition: `integer`, `numeric(12,2)`, `character varying(16)`.
+/// As in a column definition: `integer`, `numeric(12,2)`, `character varying(16)`.
 impl fmt::Display for SqlType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -1,23 +1,24 @@
-//! Views: queries with a name.
+//! Views: named queries.
 //!
 //! ```text
-//!   create view busy as select name, count(*) from staff join tasks on who = staff.id group by name
+//!   create view busy as
+//!       select name, count(*) from staff join tasks on who = staff.id group by name
 //!
-//!   kept     the text of the query; its columns, name text and count bigint
-//!            what its text names: staff, and its columns then, of which it looks at id, name; tasks ..
-//!   used     the text is bound where the view is mentioned, as a query in FROM is
+//!   stored   the text of the query; its columns, name text and count bigint;
+//!            the relations in the text: staff, with its columns then, and the used ones; ..
+//!   used     the text is bound at each reference to the view, like a query in FROM
 //! ```
 //!
-//! **Names mean what they meant.** The text names relations and columns as they were called when the view was made. So
-//! what each name was is kept with it ([`Used`]), and a view is bound with those: a table that gets another name, a
-//! column that does, or one more column beside `*`, are nothing to it. What it looks at cannot be dropped without it,
-//! nor get another type.
+//! **Names keep their meaning.** The text has the names that relations and columns had when the
+//! view was made. So the meaning of each name is stored with it ([`Used`]), and a view is bound
+//! with those: a renamed table or column, or one more column in `*`, does not change it. A relation
+//! or column that it uses cannot be dropped without the view, nor get another type.
 //!
-//! A view uses only what was there before it, and one that is replaced must not come to use itself: there are no
-//! circles.
+//! A view uses only relations that existed before it, and a replaced view must not come to use
+//! itself: there are no circles.
 //!
-//! Left out: views that can be written to, WITH CHECK OPTION, materialized and recursive ones; views over
-//! sequences. What a sequence or a function is called in the text it is called there for ever.
+//! Left out: updatable views, WITH CHECK OPTION, materialized and recursive views; views over
+//! sequences. Names of sequences and functions in the text are not updated.
 
 use crate::bind::{Binder, folded};
 use crate::budget::Budget;
@@ -33,7 +34,7 @@ use std::sync::Arc;
 /// A view.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct View {
-    /// Its number for clients.
+    /// Its oid.
     pub oid: u32,
     /// The schema that it is in.
     pub schema: String,
@@ -43,30 +44,30 @@ pub struct View {
     pub columns: Vec<(String, SqlType)>,
     /// Its query.
     pub query: String,
-    /// What its text names.
+    /// The relations and types that its text names.
     pub uses: Vec<Used>,
 }
 
 /// A table or a view that a view names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Used {
-    /// Its number for clients.
+    /// Its oid.
     pub oid: u32,
-    /// The schema that the text says, if it says one.
+    /// The schema in the text, if there is one.
     pub schema: Option<String>,
-    /// What the text calls it.
+    /// The name in the text.
     pub name: String,
-    /// Its columns, as the text calls them; it may have more by now.
+    /// Its columns, with their names in the text; there may be more by now.
     pub columns: Vec<String>,
-    /// Which of them are looked at.
+    /// The columns that are used.
     pub looked_at: BTreeSet<usize>,
 }
 
 impl View {
-    /// The view that a statement asks for, without its number.
+    /// The view that a statement defines, without its oid.
     ///
     /// # Errors
-    /// What is wrong with the query; 42601, 42701, 42P02, 0A000.
+    /// Any error in the query; 42601, 42701, 42P02, 0A000.
     pub fn wanted(
         create: &CreateView,
         catalog: &Catalog,
@@ -101,7 +102,7 @@ impl View {
         Ok(View { oid: 0, schema, name, columns, query, uses })
     }
 
-    /// Refuses to take the place of another view whose columns would not be the first of this one.
+    /// Checks that it may replace another view, whose columns must be its first ones.
     ///
     /// # Errors
     /// 42P16, 42P17.
@@ -133,7 +134,7 @@ impl View {
     /// Its query.
     ///
     /// # Errors
-    /// XX000 if it is none.
+    /// XX000 if it cannot be parsed.
     pub fn parsed(&self) -> Result<Box<Query>, SqlError> {
         if let Some(Parsed::Sql(statement)) = parse(&self.query)?.pop()
             && let Statement::Query(query) = *statement
@@ -148,23 +149,23 @@ impl View {
         Name { schema: self.schema.clone(), name: self.name.clone() }
     }
 
-    /// What a name in its text may mean: a relation, or a type.
+    /// The candidates for a name in its text: relations or types.
     pub fn uses_of(&self, named: &Named) -> impl Iterator<Item = &Used> {
         self.uses.iter().filter(|used| used.schema == named.schema && used.name == named.name)
     }
 
-    /// What a name in its text means, of a kind that is found by its number.
+    /// The object that a name in its text refers to, if it is found by `find`.
     pub fn used_of<T>(&self, named: &Named, find: impl Fn(u32) -> Option<T>) -> Option<T> {
         self.uses_of(named).find_map(|used| find(used.oid))
     }
 
-    /// What is kept of it beside its name and its number, a line for each thing; the query is the rest.
+    /// The stored form without its name and its oid, one item per line; the query is the rest.
     ///
     /// ```text
     ///   column <tab> integer <tab> 'id'
-    ///   use <tab> 16384 <tab> 'staff'          and <tab> 'people', if the text says this schema
-    ///   looked at <tab> 'id'                   a column of that
-    ///   column of it <tab> 'room'              one that is not looked at
+    ///   use <tab> 16384 <tab> 'staff'          and <tab> 'people', if the text has this schema
+    ///   looked at <tab> 'id'                   a column that is used
+    ///   column of it <tab> 'room'              a column that is not used
     ///   as <tab> SELECT ..
     /// ```
     pub fn kept(&self) -> String {
@@ -186,7 +187,7 @@ impl View {
         lines.join("\n")
     }
 
-    /// Reads what was [kept](View::kept).
+    /// Reads the [stored form](View::kept).
     pub fn read(name: &Name, oid: u32, kept: &str, catalog: &Catalog) -> Option<View> {
         let plain = |text: &str| match ColumnType::Text.parse(text)? {
             Value::Text(name) => Some(name),
@@ -235,14 +236,14 @@ const LOOKED_AT: &str = "looked at";
 const OTHER: &str = "column of it";
 const AS: &str = "as";
 
-/// A type as the catalog keeps it.
+/// A type from its stored form.
 pub(crate) fn type_named(name: &str, catalog: &Catalog) -> Option<SqlType> {
     let cast = crate::parse::parse_expression(&format!("NULL::{name}")).ok()?;
     let sqlparser::ast::Expr::Cast { data_type, .. } = cast else { return None };
     catalog.type_of(&data_type).ok()
 }
 
-/// Refuses what is said of a view and not kept.
+/// Refuses unsupported clauses of a view.
 fn check(create: &CreateView) -> Result<(), SqlError> {
     for (is_said, what) in [
         (create.materialized, "a materialized view"),
@@ -269,7 +270,7 @@ fn check(create: &CreateView) -> Result<(), SqlError> {
 }
 
 impl Catalog {
-    /// The view with this number for clients.
+    /// The view with an oid.
     pub fn view_of(&self, oid: u32) -> Option<&Arc<View>> {
         self.views.numbered(oid)
     }
@@ -281,7 +282,7 @@ impl Catalog {
         })
     }
 
-    /// True if a view is among these, or among what these use.
+    /// True if a view is among these, or among those that they use.
     fn uses_view(&self, uses: &[Used], view: u32) -> bool {
         uses.iter().any(|used| {
             let deeper = self.view_of(used.oid);
@@ -295,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_view_is_read_as_it_was_kept() {
+    fn a_stored_view_is_read_back() {
         let used = Used {
             oid: 16_384,
             schema: None,

@@ -1,13 +1,14 @@
-//! Time zones: what a clock on the wall shows, and which moment that is.
+//! Time zones: conversion between local times and instants.
 //!
 //! ```text
-//!   moment  ──local──▶  what the wall shows      2026-03-29 00:59 UTC ──▶ 01:59 in Berlin, 01:00 UTC ──▶ 03:00
-//!           ◀─instant──                          02:30 there never was: the time before counts on, 01:30 UTC
-//!                                                2026-10-25 02:30 was twice: the second, 01:30 UTC
+//!   instant ──local──▶  local time   2026-03-29 00:59 UTC ──▶ 01:59 in Berlin, 01:00 UTC ──▶ 03:00
+//!           ◀─instant──              02:30 was skipped: the offset before applies, 01:30 UTC
+//!                                    2026-10-25 02:30 was repeated: the second, 01:30 UTC
 //! ```
 //!
-//! A moment is kept as microseconds since 1970 in UTC, whatever zone it came in by; zones are about how it is written
-//! and read. The rules come with the program, so that all nodes have the same.
+//! An instant is stored as microseconds since 1970 in UTC, whatever zone it was written in; zones
+//! only matter for input and output. The rules are compiled into the program, so that all nodes
+//! have the same.
 
 use crate::datum::Datum;
 use crate::types::SqlType;
@@ -24,7 +25,7 @@ const CYCLE_US: i64 = 146_097 * DAY_US;
 #[derive(Clone, PartialEq, Debug)]
 pub struct Zone {
     name: Arc<str>,
-    /// None: UTC.
+    /// `None`: UTC.
     rules: Option<TimeZone>,
 }
 
@@ -40,8 +41,8 @@ impl Zone {
         Zone { name: Arc::from("UTC"), rules: None }
     }
 
-    /// The zone of a name: one of the time zone database, a POSIX rule (`EST5EDT`, `<+02>-02`), or hours east of
-    /// Greenwich (`2`, `-3.5`).
+    /// The zone with a name: one of the time zone database, a POSIX rule (`EST5EDT`, `<+02>-02`),
+    /// or hours east of Greenwich (`2`, `-3.5`).
     pub fn named(name: &str) -> Option<Zone> {
         let name = name.trim().trim_matches('\'');
         if matches!(name, "Z" | "z" | "+00:00" | "-00:00") {
@@ -64,7 +65,8 @@ impl Zone {
         Some(if is_utc { Zone { rules: None, ..found } } else { found })
     }
 
-    /// So many seconds east of Greenwich, as PostgreSQL names it: what is behind the brackets counts to the west.
+    /// A fixed offset in seconds east of Greenwich, with PostgreSQL's name for it, in which the
+    /// number behind the brackets counts to the west.
     fn east(seconds: i64) -> Option<Zone> {
         if seconds == 0 {
             return Some(Zone { name: Arc::from("<+00>-00"), rules: None });
@@ -81,11 +83,11 @@ impl Zone {
         &self.name
     }
 
-    /// How many microseconds the wall is ahead of UTC at a moment.
+    /// The UTC offset at an instant, in microseconds.
     pub(crate) fn ahead(&self, micros: i64) -> i64 {
         let Some(rules) = &self.rules else { return 0 };
-        // Rules end in the year 9999, some days short of its end, but go on as before: days of the week and leap years
-        // come again after 400 years. Before the first year that they know, nothing changes.
+        // Rules end shortly before the end of the year 9999, but continue to apply: weekdays and
+        // leap years repeat every 400 years. Before the first known year, nothing changes.
         let least = Timestamp::MIN.as_microsecond() + 2 * DAY_US;
         let most = Timestamp::MAX.as_microsecond() - 2 * DAY_US;
         let cycles = if micros > most { (micros - most) / CYCLE_US + 1 } else { 0 };
@@ -94,7 +96,7 @@ impl Zone {
         i64::from(seconds) * SECOND_US
     }
 
-    /// What the wall shows at a moment: microseconds since 1970 there.
+    /// The local time at an instant: microseconds since 1970.
     pub fn local(&self, micros: i64) -> i64 {
         if matches!(micros, i64::MIN | i64::MAX) {
             return micros;
@@ -102,8 +104,8 @@ impl Zone {
         micros.saturating_add(self.ahead(micros))
     }
 
-    /// The moment when the wall shows this. What it shows twice is the second time; where it leaves something out,
-    /// the time before counts on.
+    /// The instant of a local time. Of a repeated local time it is the second one; for a skipped
+    /// local time, the offset before the gap applies.
     pub fn instant(&self, local: i64) -> i64 {
         if self.rules.is_none() || matches!(local, i64::MIN | i64::MAX) {
             return local;
@@ -115,7 +117,8 @@ impl Zone {
         if is_right(after) { moment(after) } else { moment(before) }
     }
 
-    /// A value of one type as it is to be converted to another: a moment becomes what the wall shows, and back.
+    /// A value of one type prepared for conversion to another: an instant becomes a local time, or
+    /// the reverse.
     pub fn retyped(&self, value: Datum, from: SqlType, to: SqlType) -> Datum {
         let (from, to) = (from.plain(), to.plain());
         let is_moment = |ty| ty == SqlType::TimestampTz;
@@ -137,24 +140,24 @@ impl Zone {
         }
     }
 
-    /// What stands behind a moment: `+02`, `-03:30`.
+    /// The UTC offset in the text of an instant: `+02`, `-03:30`.
     pub(crate) fn suffix(&self, micros: i64) -> String {
         suffix(self.ahead(micros) / SECOND_US)
     }
 
-    /// True if it is as far ahead of UTC at all times.
+    /// True if its UTC offset never changes.
     pub(crate) fn is_fixed(&self) -> bool {
         self.rules.as_ref().is_none_or(|rules| rules.to_fixed_offset().is_ok())
     }
 }
 
-/// So many seconds ahead of UTC, as that is written: `+02`, `-03:30`.
+/// A UTC offset in seconds as text: `+02`, `-03:30`.
 pub(crate) fn suffix(seconds: i64) -> String {
     let sign = if seconds < 0 { '-' } else { '+' };
     format!("{sign}{}", hours(seconds.abs()))
 }
 
-/// Seconds as hours, and minutes and seconds if there are any.
+/// Seconds as hours, with minutes and seconds if there are any.
 fn hours(seconds: i64) -> String {
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     match (minutes, seconds) {
@@ -176,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_wall_shows_is_a_moment() {
+    fn local_times_convert_to_instants() {
         let berlin = Zone::named("europe/berlin").expect("a zone");
         assert_eq!(berlin.name(), "Europe/Berlin");
         for (wall, moment, suffix) in [
@@ -193,7 +196,7 @@ mod tests {
             assert_eq!(berlin.local(at(moment)), at(wall), "{moment}");
             assert_eq!(berlin.suffix(at(moment)), suffix, "{moment}");
         }
-        // There was no such time, and one that was there twice.
+        // A skipped local time, and a repeated one.
         assert_eq!(berlin.instant(at("2026-03-29 02:30")), at("2026-03-29 01:30"));
         assert_eq!(berlin.local(at("2026-10-25 00:30")), at("2026-10-25 02:30"));
         assert_eq!(berlin.local(i64::MAX), i64::MAX);

@@ -1,7 +1,8 @@
-//! Golden scripts of queries over no tables: what expressions and functions make of values, with no server around.
+//! Golden scripts of queries without tables: the results of expressions and functions, without a
+//! server.
 //!
-//! `> select ..` shows the rows, or the error with its code. The clock stands at 2026-11-26 09:30 UTC, the zone is that
-//! of New York.
+//! `> select ..` shows the rows, or the error with its code. The clock stands at 2026-11-26 09:30
+//! UTC, the zone is that of New York.
 
 use goldenscript::{Command, Context, Runner};
 use isomer_design::{Backups, Direction, Key, KeyRange, TableId};
@@ -24,7 +25,7 @@ use std::time::Duration;
 /// 2026-11-26 09:30 UTC.
 const NOW_US: i64 = 1_795_685_400_000_000;
 
-/// A world without tables.
+/// An environment without tables.
 struct Nothing {
     times: TimeStyle,
 }
@@ -181,7 +182,7 @@ impl Nothing {
     }
 }
 
-/// What a query shows.
+/// The result of a query.
 fn shown(text: &str) -> Result<String, SqlError> {
     let (catalog, budget) = (Catalog::default(), Budget::unlimited());
     let parsed = isomer_sql::parse::parse(text)?.pop().expect("a statement");
@@ -241,7 +242,7 @@ fn scripts() {
     }
 }
 
-/// Statements of a file that is named, one a line, with what they show: to look at beside another database.
+/// The queries in a file, one per line, with their results: for a comparison with another database.
 #[test]
 #[ignore = "it is asked for by name, with ISOMER_QUERIES"]
 fn queries_of_a_file() {

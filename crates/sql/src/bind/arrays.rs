@@ -23,7 +23,7 @@ fn call(func: ArrayFunc, args: Vec<Expr>) -> Expr {
 }
 
 impl Binder<'_> {
-    /// Two arrays of one type, and the type of their elements behind them.
+    /// Two arrays of one type, followed by the type of their elements.
     fn both_arrays(&mut self, sign: &str, a: Typed, b: Typed) -> Result<Vec<Expr>, SqlError> {
         let ty = if a.ty == SqlType::Unknown { b.ty } else { a.ty };
         let is_one = |side: SqlType| side == SqlType::Unknown || side == ty;
@@ -63,7 +63,7 @@ impl Binder<'_> {
         Ok(boolean(call(func, args)))
     }
 
-    /// A function of an array of a type, and of elements of it.
+    /// A function of an array and of elements, for this array type.
     pub(super) fn array_call(
         &mut self,
         func: ArrayFunc,
@@ -86,7 +86,7 @@ impl Binder<'_> {
         Ok(typed(call(func, bound), ty))
     }
 
-    /// A function of arrays by its name, if it is one.
+    /// A function of arrays by its name, or `None`.
     pub(super) fn array_function(
         &mut self,
         name: &str,
@@ -114,7 +114,7 @@ impl Binder<'_> {
         let mut array = array.clone();
         if let (SqlType::Unknown, Append | Prepend, [a, b]) = (array.ty, func, args.as_mut_slice())
         {
-            // What stands beside it says of what it is one.
+            // The other argument determines its type.
             let (side, other) = if func == Append { (a, b) } else { (b, a) };
             side.ty = other.ty.array().unwrap_or(SqlType::Unknown);
             if let Expr::Const(Datum::Null) = side.expr {
@@ -160,7 +160,7 @@ impl Binder<'_> {
         if !args[1..elements].iter().all(fits) {
             return Err(unknown_function(name, &args));
         }
-        // Where to begin stands before the type of the elements.
+        // The start position precedes the type of the elements.
         let from = args.get(2).filter(|_| func == Position).cloned();
         args.truncate(elements);
         let found = self.array_call(func, ty, args)?;

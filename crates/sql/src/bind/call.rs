@@ -110,7 +110,7 @@ impl Binder<'_> {
         self.named_call(&name, &args)
     }
 
-    /// A function whose arguments have names: `make_interval(days => 10)`.
+    /// A function with named arguments: `make_interval(days => 10)`.
     fn named_arguments(
         &mut self,
         name: &str,
@@ -226,12 +226,13 @@ impl Binder<'_> {
             });
         }
         let call = Expr::Call(func, exprs);
-        // The least number of a type is the negative of none.
+        // The least integer of a type has no negation within it.
         let is_ranged = func == Func::Abs && ty.is_integer();
         Ok(typed(if is_ranged { Expr::Cast(Box::new(call), ty) } else { call }, ty))
     }
 
-    /// `nullif(a, b)`: the first value, as the equality of both takes it, or NULL.
+    /// `nullif(a, b)`: the first value if it differs from the second, else NULL. They compare as by
+    /// `=`.
     fn null_if(&mut self, args: Vec<Typed>) -> Result<Typed, SqlError> {
         let [a, b] = <[Typed; 2]>::try_from(args).expect("it has two arguments");
         self.budget.charge(EXPR_BYTES)?;
@@ -248,7 +249,7 @@ impl Binder<'_> {
             (a, _) => beside(a),
         };
         let (ty, own) = (bare(ty), a.ty);
-        // Times of two types are compared as those of one, and shown as they were.
+        // Times of two types are converted for the comparison only.
         let is_converted = matches!(own.family(), Family::Time | Family::Array);
         if is_converted && bare(own) != bare(b.ty) && b.ty != SqlType::Unknown {
             let same = self.compare(Compare::Eq, a.clone(), b)?;
@@ -260,8 +261,8 @@ impl Binder<'_> {
         Ok(typed(Expr::Call(Func::NullIf, vec![a, b]), ty))
     }
 
-    /// `substring(text from pattern)`: the part that a regular expression describes; with an escape character, a pattern
-    /// of SIMILAR TO.
+    /// `substring(text from pattern)`: the part that a regular expression describes; with an escape
+    /// character, a pattern of SIMILAR TO.
     fn part_by_pattern(&mut self, args: Vec<Typed>) -> Result<Typed, SqlError> {
         let mut texts = Vec::with_capacity(3);
         for arg in args {
@@ -274,8 +275,8 @@ impl Binder<'_> {
         Ok(typed(Expr::Call(Func::Regex(RegexFunc::Substring), texts), SqlType::Text))
     }
 
-    /// `enum_first`, `enum_last` and `enum_range` ask for the type of what they are given, and for no value of it but
-    /// where a range begins and ends.
+    /// `enum_first`, `enum_last` and `enum_range` use the type of their arguments. Only the bounds
+    /// of a range are used as values.
     fn enum_function(&mut self, name: &str, args: &[Typed]) -> Option<Result<Typed, SqlError>> {
         let wanted = match name {
             "enum_first" | "enum_last" => 1..=1,
@@ -316,7 +317,7 @@ impl Binder<'_> {
         Some(Ok(typed(Expr::Call(Func::EnumRange, vec![from, to, number]), array)))
     }
 
-    /// A sequence that is a constant is known by its name, whichever way it is written.
+    /// A constant sequence argument is resolved by name, in whatever form it is written.
     fn name_sequence(&self, arg: Option<&mut Typed>) -> Result<(), SqlError> {
         let Some(arg) = arg else { return Ok(()) };
         if let Expr::Const(Datum::Text(name)) = &arg.expr
@@ -359,7 +360,7 @@ impl Binder<'_> {
         let bound = self.aggregate_parts(name, said);
         self.scope().in_aggregate = nests;
         let mut aggregate = bound?;
-        // It belongs to the nearest query of which it looks at a row.
+        // The aggregate belongs to the nearest query of which it uses a row.
         let parts = || {
             let order = aggregate.order.iter().map(|(by, _)| by);
             aggregate.of.iter().chain(&aggregate.filter).chain(order)
@@ -420,7 +421,7 @@ impl Binder<'_> {
             return Ok(Aggregate { kind, of, distinct, filter, order, ty });
         }
         let value = match first {
-            // count(distinct (x)) is a row of one.
+            // `count(distinct (x))` has a row of one column.
             ast::Expr::Tuple(one) if one.len() == 1 => self.expr(&one[0])?,
             other => self.expr(other)?,
         };
@@ -443,7 +444,7 @@ impl Binder<'_> {
                 ty,
             });
         }
-        // Times of a day are added as intervals.
+        // Times of day are summed as intervals.
         let is_clock = value.ty == SqlType::Time && matches!(name, "sum" | "avg");
         let value = match is_clock {
             true => typed(self.coerce(value, SqlType::Interval)?, SqlType::Interval),
@@ -455,7 +456,7 @@ impl Binder<'_> {
                            argument list";
             return Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message));
         }
-        // Where the order is seen, values that are looked at once each are found sorted.
+        // If the order is visible, DISTINCT values are sorted.
         let is_seen = matches!(name, "string_agg" | "array_agg" | "json_agg" | "jsonb_agg");
         if distinct && order.is_empty() && is_seen {
             check_order(ty)?;
@@ -533,7 +534,7 @@ impl Binder<'_> {
         Ok(Aggregate { kind, of: Some(value), distinct, filter, order, ty: result })
     }
 
-    /// Two numbers as one value.
+    /// Combines two numbers into one value, for a two-argument aggregate.
     fn pair_of(&mut self, name: &str, first: Typed, second: Typed) -> Result<Expr, SqlError> {
         let both = [first, second];
         let is_number = |arg: &Typed| matches!(arg.ty.family(), Family::Number | Family::Unknown);
@@ -559,13 +560,13 @@ impl Binder<'_> {
     }
 }
 
-/// JSON that stands for NULL where a value is NULL.
+/// Turns a NULL value into a JSON null.
 fn or_null(value: Expr) -> Expr {
     let written = Expr::Cast(Box::new(value), SqlType::Json);
     Expr::Call(Func::Coalesce, vec![written, Expr::Const(Datum::text("null"))])
 }
 
-/// An aggregate as it is written.
+/// The syntax of an aggregate call.
 pub(super) struct Said<'s> {
     pub(super) args: &'s [&'s ast::Expr],
     pub(super) distinct: bool,
@@ -588,19 +589,20 @@ fn sum_type(ty: SqlType) -> SqlType {
     }
 }
 
-/// True for arguments of `substring` that are texts, or may be: a literal beside a text is one, and no position.
+/// True if the arguments of `substring` are texts or can be: a literal beside a text is a text, not
+/// a position.
 fn is_by_pattern(args: &[Typed]) -> bool {
     let is_text = |arg: &Typed| matches!(arg.ty.family(), Family::Text | Family::Unknown);
     matches!(args.len(), 2 | 3) && args.iter().all(is_text)
 }
 
-/// What an argument of a function has to be.
+/// The required type of a function's argument.
 #[derive(Clone, Copy, PartialEq)]
 enum Argument {
     Text,
-    /// A number of at most 32 bits.
+    /// An integer of at most 32 bits.
     Whole,
-    /// One of at most 64 bits.
+    /// An integer of at most 64 bits.
     Long,
     Truth,
     Bytes,
@@ -630,7 +632,7 @@ fn argument(func: Func, at: usize) -> Argument {
     }
 }
 
-/// True if a function takes a value of this type for one of its arguments, without a cast.
+/// True if a function accepts a value of this type for one of its arguments without a cast.
 fn takes(func: Func, at: usize, ty: SqlType) -> bool {
     match argument(func, at) {
         Argument::Text if func == Func::Length && ty == SqlType::Bytea => true,

@@ -1,12 +1,12 @@
-//! UPDATE and DELETE, and what all changes have in common: assignments, checks, RETURNING.
+//! UPDATE and DELETE, and the common parts of all changes: assignments, checks, RETURNING.
 //!
 //! ```text
-//!   update a set y = b.y from b where b.x = a.x      a row of both: a's places, then b's
+//!   update a set y = b.y from b where b.x = a.x      a row of both: slots of a, then slots of b
 //! ```
 //!
-//! What is set is a list of columns and expressions over the old row and those beside it, so running a
-//! change looks at no names. Checks that need no row are made here: that a column exists, is named once, and
-//! can take the type.
+//! Assignments become a list of columns and expressions over the old row and the rows joined with
+//! it, so execution resolves no names. Checks that need no row are made here: that a column exists,
+//! is named once, and accepts the type.
 
 use super::convert::{are_elements, are_times, bare};
 use super::foreign::Event;
@@ -52,7 +52,7 @@ impl Binder<'_> {
         }
     }
 
-    /// A value that becomes that of a column; the word DEFAULT is one.
+    /// A value that is assigned to a column, which may be the word DEFAULT.
     pub(super) fn assigned(
         &mut self,
         table: &Arc<Table>,
@@ -70,8 +70,8 @@ impl Binder<'_> {
         })
     }
 
-    /// A value as one of a column: the assignment cast from its type to the column's, but for
-    /// lengths and ranges, which the write checks.
+    /// A value as one of a column: the assignment cast from its type to the column's. Lengths and
+    /// ranges are checked when the row is written.
     ///
     /// # Errors
     /// 42804 if there is no such cast.
@@ -99,7 +99,7 @@ impl Binder<'_> {
 
     pub(super) fn default_of(&mut self, table: &Arc<Table>, at: usize) -> Result<Expr, SqlError> {
         let column = &table.columns[at];
-        // What is computed has its value when the others have theirs.
+        // Generated columns are computed after the others have their values.
         let default = column.default_or_domain().filter(|_| !column.is_generated);
         let Some(default) = default else { return Ok(Expr::Const(Datum::Null)) };
         self.budget.tick(default.len())?;
@@ -113,7 +113,7 @@ impl Binder<'_> {
         self.needing_nothing(|binder| Ok(binder.within(Scope::default(), bind)?.0))
     }
 
-    /// What a table makes of a row that is written, and wants of it.
+    /// The computed columns and constraints for rows that are written to a table.
     pub(super) fn rules(&mut self, table: &Arc<Table>) -> Result<RowRules, SqlError> {
         self.needing_nothing(|binder| binder.rules_of(table))
     }
@@ -135,7 +135,7 @@ impl Binder<'_> {
         Ok(rules)
     }
 
-    /// The names of a table's row; with two aliases, of two rows side by side.
+    /// The names of a table's columns; with two aliases, of two rows side by side.
     pub(super) fn table_scope(
         &mut self,
         table: &Arc<Table>,
@@ -147,7 +147,7 @@ impl Binder<'_> {
             }
             Ok(())
         })?;
-        // A bare name means the row that is there.
+        // An unqualified name means the existing row.
         for column in scope.columns.iter_mut().filter(|column| column.slot >= table.width()) {
             (column.shown, column.origin) = (false, (0, 0));
         }
@@ -192,7 +192,7 @@ impl Binder<'_> {
                     return Err(generated_always(message, column));
                 }
                 if column.is_generated {
-                    // It is computed whenever what it is computed of is set.
+                    // It is computed whenever one of its inputs is set.
                     continue;
                 }
                 if let Some(part) = part {
@@ -255,7 +255,7 @@ impl Binder<'_> {
             }
         };
         let (sources, scope) = self.beside(&table, alias, from)?;
-        // A parameter has the type that the condition gives it.
+        // The condition determines the type of a parameter first.
         let (condition, scope) = self.change_condition(update.selection.as_ref(), scope)?;
         let found_by = scope.used.clone();
         let (returning, scope) = self.returning(scope, update.returning.as_deref())?;
@@ -298,7 +298,7 @@ impl Binder<'_> {
         Ok(change)
     }
 
-    /// The table that is changed and the sources beside it, and the names of all.
+    /// The changed table and the sources joined with it, with the names of all columns.
     fn beside(
         &mut self,
         table: &Arc<Table>,
@@ -339,7 +339,7 @@ impl Binder<'_> {
         Ok((Some(condition), scope))
     }
 
-    /// The rows to change: those that the condition finds. `found_by` marks the columns that the
+    /// The rows to change: those that fulfil the condition. `found_by` marks the columns that the
     /// condition reads; `all` is the scope once the whole statement is bound.
     fn target(
         &mut self,
@@ -350,7 +350,8 @@ impl Binder<'_> {
     ) -> Result<Change, SqlError> {
         let Sources { mut steps, conditions: mut filter } = sources;
         let mut looked_at = all.used[..table.width()].to_vec();
-        // Only the condition decides what is found; the rest is looked at once the row is locked.
+        // Only columns of the condition are read to find rows; the others are read once the row is
+        // locked.
         let mut used = all.used.clone();
         used[..table.width()].copy_from_slice(&found_by[..table.width()]);
         if let Some(condition) = condition {
@@ -382,7 +383,7 @@ impl Binder<'_> {
     }
 }
 
-/// True if a query inside of a change reads the table that is changed.
+/// True if a subquery of a change reads the changed table.
 fn reads_itself(change: &Change) -> bool {
     let is_own = |source: &Source| matches!(source, Source::Table(of) if of.id == change.table.id);
     let set = change.set.iter().flatten().map(|(_, value)| value);
@@ -390,7 +391,8 @@ fn reads_itself(change: &Change) -> bool {
     change.step.on.iter().chain(set).chain(returning).any(|expr| expr.reads(&is_own))
 }
 
-/// Adds what the table itself makes a change look at: what is checked, the entries of indexes, foreign keys.
+/// Adds the columns that constraints, index entries and foreign keys need to those that a change
+/// reads.
 fn look_at(change: &mut Change) {
     change.reads_itself = reads_itself(change);
     let Change { table, looked_at, set, rules, links, .. } = change;
@@ -399,7 +401,7 @@ fn look_at(change: &mut Change) {
         set.is_none() || all.any(|(to, _)| to == at)
     };
     let key = table.key_slots();
-    // What is kept of it elsewhere is the whole row.
+    // A second layout stores whole rows.
     if (set.is_some() && key.iter().any(is_set)) || table.beside.is_some() {
         return looked_at.fill(true);
     }
@@ -421,28 +423,28 @@ fn look_at(change: &mut Change) {
     }
 }
 
-/// A table that is changed, and what stands beside it.
+/// The changed table, and the sources joined with it.
 #[derive(Default)]
 struct Sources {
     steps: Vec<Step>,
-    /// What the joins among them ask for.
+    /// The conditions of joins among the sources.
     conditions: Vec<Expr>,
 }
 
-/// True for the word DEFAULT in the place of a value.
+/// True for the word DEFAULT as a value.
 pub(super) fn is_default(value: &ast::Expr) -> bool {
     matches!(value, ast::Expr::Identifier(word)
         if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default"))
 }
 
-/// True if an expression looks at one of these columns of its row.
+/// True if an expression reads one of these columns.
 fn looks_at(value: &Expr, columns: &[usize]) -> bool {
     let mut found = false;
     value.columns(&mut |slot| found |= columns.contains(&slot));
     found
 }
 
-/// 428C9: the value of a column is not the client's to give.
+/// 428C9: clients cannot set the value of this column.
 pub(super) fn generated_always(message: String, column: &TableColumn) -> SqlError {
     let kind = match column.is_generated {
         true => "a generated column",
@@ -452,8 +454,8 @@ pub(super) fn generated_always(message: String, column: &TableColumn) -> SqlErro
     SqlError::new(code::GENERATED_ALWAYS, message).detail(detail)
 }
 
-/// True for a type whose values an assignment converts to another type: what is stored in a column
-/// needs no cast in the statement then.
+/// True if an assignment converts values of one type to the other, so that the statement needs no
+/// cast.
 pub fn is_assignable(from: SqlType, to: SqlType) -> bool {
     let is_one = match (from.plain().element(), to.plain().element()) {
         (Some(from), Some(to)) => from == to || are_elements(from, to),
@@ -461,7 +463,7 @@ pub fn is_assignable(from: SqlType, to: SqlType) -> bool {
     };
     match to {
         _ if from.family() == Family::Unknown => true,
-        // Numbers of objects are made of whole numbers only.
+        // Object ids are assigned from integers only.
         SqlType::Oid => from.is_integer(),
         SqlType::Numeric(_) | SqlType::Float4 | SqlType::Float8 if from == SqlType::Oid => false,
         SqlType::Letter => is_one,
@@ -469,10 +471,10 @@ pub fn is_assignable(from: SqlType, to: SqlType) -> bool {
     }
 }
 
-/// The type of an expression, over a row of a table if there is one.
+/// The type of an expression, over a row of a table if one is given.
 ///
 /// # Errors
-/// The expression's own.
+/// The errors of the expression.
 pub fn type_of(
     expr: &ast::Expr,
     over: Option<&Arc<Table>>,

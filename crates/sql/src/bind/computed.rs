@@ -1,20 +1,21 @@
-//! What indexes compute of rows: parts of their entries, and, by a predicate, which rows have one.
+//! Index expressions and predicates: computed parts of entries, and the rows that have entries.
 //!
 //! ```text
 //!   create unique index on users (lower(email)) where deleted is null
 //!
-//!   kept       both as texts, without the name of the table, and bound over the row
-//!   a query    where lower(email) = $1 and deleted is null        finds its row by the index
-//!              where lower(email) = $1                            does not: the row may have no entry
-//!              where email = $1 and deleted is null               does not: nothing is said of lower(email)
+//!   stored     both as texts, without the name of the table, and bound over the row
+//!   a query    where lower(email) = $1 and deleted is null  can use the index
+//!              where lower(email) = $1                      cannot: the row may have no entry
+//!              where email = $1 and deleted is null         cannot: no condition on lower(email)
 //! ```
 //!
-//! They must be the same whenever they are computed, as the values of [generated columns](super::generated). A query that
-//! has the same expression is bound to the same one, and compared with it.
+//! They must be immutable, like [generated columns](super::generated). The same expression in a
+//! query is bound to an equal one, so the two can be compared.
 //!
-//! **Implied.** A query asks for no other rows if each part of the predicate is implied by a condition of the query:
-//! it is that condition, or less narrow; or an alternative of it; or only says that a value is known that it compares.
-//! Nobody looks at the values of parameters, as a plan is for all of them.
+//! **Implication.** A query can use a partial index if each part of the predicate is implied by a
+//! condition of the query: by an equal condition, a narrower one, an alternative of an OR, or a
+//! comparison that implies IS NOT NULL. Values of parameters are not considered, because the plan
+//! is for all of them.
 
 use super::Binder;
 use crate::budget::Budget;
@@ -26,7 +27,7 @@ use crate::types::{Family, SqlType};
 use sqlparser::ast;
 use std::sync::Arc;
 
-/// What an index computes as it is kept: types are those that the path means, and the table goes without saying.
+/// The stored form of an index expression: with fully named types, and without the table's name.
 pub(crate) fn written_computed(
     expr: &ast::Expr,
     table: &Table,
@@ -41,10 +42,10 @@ pub(crate) fn written_computed(
 }
 
 impl Computed {
-    /// What an index computes, which is kept as a text: its predicate, or a part of it.
+    /// An index expression or predicate from its stored text.
     ///
     /// # Errors
-    /// 42P17 if it is not the same whenever it is computed, 0A000 for a query, and what else is wrong with it.
+    /// 42P17 if it is not immutable, 0A000 for a subquery, and other errors of the expression.
     pub fn of(
         text: String,
         is_predicate: bool,
@@ -67,7 +68,7 @@ impl Computed {
         Ok(Arc::new(Computed { text, value, ty, columns, is_predicate }))
     }
 
-    /// The same, as this text has it by now.
+    /// The same expression with a new text.
     ///
     /// # Errors
     /// As [`Computed::of`].
@@ -97,7 +98,7 @@ impl Binder<'_> {
         }
     }
 
-    /// What is computed of a row of a table, as ON CONFLICT says it to mean an index.
+    /// The expression that ON CONFLICT gives to select an index.
     pub(super) fn computed_target(
         &mut self,
         text: &str,
@@ -112,7 +113,7 @@ impl Binder<'_> {
     }
 }
 
-/// Refuses what is not the same whenever it is computed for a row.
+/// Refuses an expression that is not immutable.
 fn check_immutable(expr: &Expr, table: &Table, place: &str) -> Result<(), SqlError> {
     if expr.has_query() {
         let message = format!("cannot use subquery in {place}");
@@ -132,7 +133,8 @@ fn check_immutable(expr: &Expr, table: &Table, place: &str) -> Result<(), SqlErr
     Ok(())
 }
 
-/// True if a text may become a time, as the session writes it: whatever is not known to be a time before.
+/// True if a text may be parsed as a time, which depends on the session: any value that is not
+/// already a time.
 fn reads_time(expr: &Expr, table: &Table) -> bool {
     let is_time =
         |family: Family| matches!(family, Family::Time | Family::Clock | Family::Interval);
@@ -147,7 +149,8 @@ fn reads_time(expr: &Expr, table: &Table) -> bool {
     }
 }
 
-/// True if rows that fulfil these conditions, of which those of the table begin at `offset`, fulfil a predicate.
+/// True if rows that fulfil these conditions also fulfil a predicate. The table's slots begin at
+/// `offset`.
 pub(super) fn is_implied(
     predicate: &Computed,
     offset: usize,
@@ -164,7 +167,7 @@ pub(super) fn is_implied(
     }))
 }
 
-/// True if a row for which the condition is true is one for which the part of a predicate is.
+/// True if the condition implies this part of a predicate.
 fn implies(condition: &Expr, part: &Expr) -> bool {
     if condition == part {
         return true;
@@ -203,7 +206,7 @@ fn compared(expr: &Expr) -> Option<(Compare, &Expr, &Datum)> {
     }
 }
 
-/// True if both compare one value with constants, and what the first holds for the second does.
+/// True if both compare the same value with constants, and the first implies the second.
 fn is_narrower(condition: &Expr, part: &Expr) -> bool {
     use Compare::{Eq, Ge, Gt, Le, Lt, Ne};
     let (Some((narrow, a, with)), Some((wide, b, than))) = (compared(condition), compared(part))
@@ -222,7 +225,7 @@ fn is_narrower(condition: &Expr, part: &Expr) -> bool {
         }
 }
 
-/// True if a condition is not true where a value is NULL.
+/// True if a condition can be true only if a value is not NULL.
 fn needs(condition: &Expr, value: &Expr) -> bool {
     match condition {
         Expr::Compare(_, both) | Expr::Like { both, .. } | Expr::Matches { both, .. } => {
@@ -231,7 +234,7 @@ fn needs(condition: &Expr, value: &Expr) -> bool {
         Expr::Elements { both, all: false, .. } => both[0] == *value,
         Expr::In(of, ..) => **of == *value,
         Expr::IsTruth(of, _) => **of == *value,
-        // What is known to be false has been compared as well.
+        // A comparison that is known to be false had non-NULL arguments, too.
         Expr::Not(not) => match &**not {
             known @ (Expr::Compare(..)
             | Expr::Like { .. }
@@ -249,7 +252,7 @@ mod tests {
     use crate::plan::Source;
     use crate::statement::{Action, compile};
 
-    /// The condition as it is bound in a query of one column.
+    /// The condition, bound in a query of one column.
     fn bound(condition: &str) -> Expr {
         let text = format!("select 1 from (values (1, true, 't')) v (a, b, c) where {condition}");
         let parsed = crate::parse::parse(&text).expect("a query").pop().expect("one");
@@ -262,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_more_implies_what_says_less() {
+    fn a_stronger_condition_implies_a_weaker_one() {
         for (condition, part, wanted) in [
             ("a = 5", "a = 5", true),
             ("a = 5", "a = 6", false),

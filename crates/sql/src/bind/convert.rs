@@ -1,7 +1,8 @@
-//! Literals, and conversions that are written into expressions.
+//! Literals, and implicit and explicit conversions.
 //!
-//! A literal in quotes is of unknown type until it meets something; then it is converted once, when the
-//! statement is bound, and its errors are those of the statement. Anything else is converted when it runs.
+//! A quoted literal has an unknown type until its context determines one. Then it is converted
+//! once, when the statement is bound, and its errors are those of the statement. Other values are
+//! converted at run time.
 
 use super::Binder;
 use super::expr::{EXPR_BYTES, Typed, boolean, typed};
@@ -60,7 +61,7 @@ impl Binder<'_> {
     ) -> Result<Typed, SqlError> {
         let name = type_name(ty);
         let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
-        // A type by its name, and its name again.
+        // A type by its name, converted back to a name.
         if let ast::Expr::Cast { expr, data_type, .. } = inner
             && let Some(named) = name_function(&type_name(data_type))
             && matches!(name, "text" | "varchar")
@@ -83,7 +84,7 @@ impl Binder<'_> {
         if name == "regnamespace" {
             return self.schema_cast(value);
         }
-        // Names of objects as numbers, and numbers as names.
+        // Names of objects to oids, and oids to names.
         if matches!(name, "regclass") {
             if matches!(value.expr, Expr::Call(Func::Regclass, _)) {
                 return Ok(value);
@@ -92,12 +93,12 @@ impl Binder<'_> {
                 if value.expr == Expr::Const(Datum::Null) {
                     return Ok(typed(self.coerce(value, SqlType::Oid)?, SqlType::Oid));
                 }
-                // A parameter is a name, or a number as a text.
+                // A parameter is a name, or an oid as a text.
                 if let Expr::Param(_) = value.expr {
                     let name = self.coerce(value, SqlType::Text)?;
                     return Ok(typed(Expr::Call(Func::Regclass, vec![name]), SqlType::Oid));
                 }
-                // A literal is known by now; what is a text may be there once it is looked for.
+                // A literal is resolved now; other texts are looked up at run time.
                 if let (Expr::Const(Datum::Text(text)), SqlType::Unknown) = (&value.expr, value.ty)
                 {
                     let text = clipped(text);
@@ -117,7 +118,7 @@ impl Binder<'_> {
             return Ok(typed(Expr::Call(Func::RegclassName, vec![value.expr]), SqlType::Text));
         }
         if let ("regproc", Expr::Const(Datum::Text(function))) = (name, &value.expr) {
-            // Functions have no numbers; the catalog names them.
+            // Functions have no oids; the catalog uses their names.
             let function = function.strip_prefix("pg_catalog.").unwrap_or(function);
             return Ok(typed(Expr::Const(Datum::text(function)), SqlType::Text));
         }
@@ -140,7 +141,7 @@ impl Binder<'_> {
         self.as_domain(value, domain.as_deref())
     }
 
-    /// The number of an object that a cast has made, as the name that the object has.
+    /// Converts an oid that a cast has made to the object's name.
     pub(super) fn named_object(&self, ast: &ast::Expr, value: Typed) -> Typed {
         let mut inner = ast;
         while let ast::Expr::Nested(next) = inner {
@@ -161,7 +162,7 @@ impl Binder<'_> {
         }
     }
 
-    /// `'public'::regnamespace`: a schema by its name as its number, and by its number as its name.
+    /// `'public'::regnamespace`: a schema's name to its oid, and its oid to its name.
     fn schema_cast(&mut self, value: Typed) -> Result<Typed, SqlError> {
         match (&value.expr, value.ty.family()) {
             (Expr::Const(Datum::Text(text)), Family::Unknown) if text.parse::<u32>().is_err() => {
@@ -200,7 +201,7 @@ impl Binder<'_> {
             if let Expr::Const(datum) = value.expr {
                 return Ok(typed(constant(datum, ty, true)?, ty));
             }
-            // A parameter is of the type, and is cut and rounded here.
+            // A parameter has the type without modifier, and is truncated and rounded here.
             let plain = self.coerce(value, bare(ty))?;
             return Ok(typed(
                 if bare(ty) == ty { plain } else { retyped(plain, bare(ty), ty) },
@@ -210,7 +211,7 @@ impl Binder<'_> {
         Ok(typed(retyped(value.expr, value.ty, ty), ty))
     }
 
-    /// Brings values to one type.
+    /// Converts values to a common type.
     pub(crate) fn together(
         &mut self,
         values: Vec<Typed>,
@@ -249,7 +250,7 @@ impl Binder<'_> {
         }
     }
 
-    /// A value as a client would see it: one of `char(n)` with its blanks, unlike where it becomes a text.
+    /// A value as a client sees it: `char(n)` with its blanks, unlike in a conversion to text.
     pub(crate) fn as_shown(&mut self, value: Typed) -> Result<Expr, SqlError> {
         match value.ty {
             SqlType::Char(_) | SqlType::Bool => Ok(show(value)),
@@ -257,9 +258,9 @@ impl Binder<'_> {
         }
     }
 
-    /// Gives a value of an unknown type a type, or converts a value to a type that compares with it.
+    /// Gives a value of unknown type a type, or converts a value to a comparable type.
     pub(crate) fn coerce(&mut self, value: Typed, ty: SqlType) -> Result<Expr, SqlError> {
-        // Who stores a value rounds it.
+        // Rounding happens when the value is stored.
         let ty = ty.plain();
         match (value.expr, value.ty) {
             (Expr::Const(datum), SqlType::Unknown) => constant(datum, ty, false),
@@ -289,7 +290,7 @@ impl Binder<'_> {
     }
 }
 
-/// A whole number as an exact one, where its type says what is done with it.
+/// An integer as a numeric, where the context requires it.
 fn exact(expr: Expr) -> Expr {
     match expr {
         Expr::Const(value @ Datum::Int(_)) => Expr::Const(Datum::Numeric(value.to_decimal())),
@@ -297,7 +298,8 @@ fn exact(expr: Expr) -> Expr {
     }
 }
 
-/// A literal of a type. One of a moment that says no zone is what the wall shows in that of whoever runs the statement.
+/// A literal of a type. A timestamp with time zone without an explicit zone uses the zone of the
+/// session that runs the statement.
 pub(super) fn constant(literal: Datum, ty: SqlType, explicit: bool) -> Result<Expr, SqlError> {
     match literal {
         Datum::Text(text) if matches!(ty.family(), Family::Time | Family::Clock) => {
@@ -307,8 +309,8 @@ pub(super) fn constant(literal: Datum, ty: SqlType, explicit: bool) -> Result<Ex
     }
 }
 
-/// A time that is written. What it means is known now, unless that is another thing in other sessions, or each time:
-/// then it is read when the statement runs.
+/// A literal of a time. It is converted now, unless its meaning depends on the session or on the
+/// current time; then it is parsed at run time.
 fn time_constant(text: String, ty: SqlType) -> Result<Expr, SqlError> {
     let is_known = match ty {
         _ if dates::is_of_now(&text) => false,
@@ -329,7 +331,7 @@ fn time_constant(text: String, ty: SqlType) -> Result<Expr, SqlError> {
     Ok(Expr::Call(Func::Time(TimeFunc::Read), vec![Expr::Const(Datum::Text(text)), oid]))
 }
 
-/// True for types of times of which one becomes the other where it is wanted.
+/// True for types of times with an implicit conversion from the first to the second.
 pub(super) fn are_times(from: SqlType, to: SqlType) -> bool {
     use Family::{Clock, Interval, Time};
     match (from.family(), to.family()) {
@@ -343,14 +345,15 @@ pub(super) fn are_times(from: SqlType, to: SqlType) -> bool {
     }
 }
 
-/// True for types of elements of which arrays are assigned to arrays of the other: what one is written as, the other is,
-/// or is out of its range.
+/// True for element types of arrays with an assignment cast: the texts of one are valid for the
+/// other, or out of its range.
 pub(super) fn are_elements(from: SqlType, to: SqlType) -> bool {
     let is_written_alike = from.family() == Family::Text || from.is_integer();
     from != to && from.family() == to.family() && is_written_alike
 }
 
-/// A value of a type as one of another; between moments and what the wall shows by the session's zone.
+/// Converts a value between types; between timestamps with and without time zone by the session's
+/// zone.
 pub(crate) fn retyped(expr: Expr, from: SqlType, to: SqlType) -> Expr {
     let (from, to) = (from.plain(), to.plain());
     use SqlType::{Date, Timestamp, TimestampTz};
@@ -368,7 +371,7 @@ pub(crate) fn retyped(expr: Expr, from: SqlType, to: SqlType) -> Expr {
     }
 }
 
-/// A value of a type of times with the digits of a second that the type has; an array with elements as its type has them.
+/// Rounds a time to the precision of its type; rounds the elements of an array.
 pub(super) fn rounded(value: Typed, ty: SqlType) -> Typed {
     match ty {
         SqlType::Rounded(..) | SqlType::Limited(..) => {
@@ -378,14 +381,14 @@ pub(super) fn rounded(value: Typed, ty: SqlType) -> Typed {
     }
 }
 
-/// A value written as its type is; a date is a number otherwise.
+/// A value in the text form of its type; a date is a number otherwise.
 fn show(value: Typed) -> Expr {
     let number = |number: i64| Expr::Const(Datum::Int(number));
     let (oid, modifier) = (number(value.ty.number()), number(value.ty.modifier().into()));
     Expr::Call(Func::Show, vec![value.expr, oid, modifier])
 }
 
-/// What gives the number of an object its name.
+/// The function that maps an oid to the object's name.
 fn name_function(ty: &str) -> Option<Func> {
     match ty {
         "regtype" => Some(Func::RegtypeName),
@@ -394,7 +397,7 @@ fn name_function(ty: &str) -> Option<Func> {
     }
 }
 
-/// True if a value of one type can be made one of another where a cast says so.
+/// True if an explicit cast exists between two types.
 fn can_cast(from: SqlType, to: SqlType) -> bool {
     let (a, b) = (from.family(), to.family());
     match (a, b) {
@@ -424,7 +427,7 @@ pub(super) fn number(digits: &str) -> Result<Typed, SqlError> {
     }
 }
 
-/// The negative of a number as it is written; none if it is anything else.
+/// The negation of a numeric literal, or `None` for other texts.
 pub(crate) fn negative(digits: &str) -> Option<(Datum, SqlType)> {
     let is_number = digits.starts_with(|sign: char| sign.is_ascii_digit() || sign == '.')
         && digits.bytes().all(|byte| byte.is_ascii_digit() || b".eE+-".contains(&byte));
@@ -433,7 +436,7 @@ pub(crate) fn negative(digits: &str) -> Option<(Datum, SqlType)> {
     Some((value, found.ty))
 }
 
-/// A type as it was written, in small letters.
+/// A type's name in lower case, as it was written.
 fn type_name(ty: &ast::DataType) -> String {
     ty.to_string().to_lowercase().trim_matches('"').to_owned()
 }

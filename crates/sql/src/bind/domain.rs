@@ -1,13 +1,13 @@
-//! Domains, where a value becomes one: casts, and rows that are written.
+//! Checks of domains, where a value becomes one: in casts, and in written rows.
 //!
 //! ```text
 //!   create domain age as integer check (value >= 0)
 //!
-//!   '7'::age              the constant 7, looked at by age's rule: over a row of one place, place 0 >= 0
-//!   a column of it        the rule is one of those of the row, and is asked when the column is written
+//!   '7'::age         the constant 7, checked by the rule over a row of one slot: slot 0 >= 0
+//!   a column of it   the rule is one of the row's, and is checked when the column is written
 //! ```
 //!
-//! The condition is bound apart from all that is around it, as the text of a [view](super::view) is.
+//! The condition is bound without the names around it, like the text of a [view](super::view).
 
 use super::expr::{EXPR_BYTES, Typed, typed};
 use super::{Binder, Scope, ScopeColumn};
@@ -23,7 +23,7 @@ use std::sync::Arc;
 const VALUE: &str = "value";
 
 impl Binder<'_> {
-    /// A value of the base type as one of a domain.
+    /// Converts a value of the base type to a domain.
     pub(super) fn as_domain(
         &mut self,
         value: Typed,
@@ -35,7 +35,7 @@ impl Binder<'_> {
         Ok(typed(Expr::Domain(Box::new(value.expr), rule), value.ty))
     }
 
-    /// What a domain, and those that it is over, want of a value.
+    /// The checks of a domain and of its base domains.
     pub(super) fn domain_rule(&mut self, domain: &Domain) -> Result<Arc<DomainRule>, SqlError> {
         let name = self.catalog.made_shown(&domain.name);
         let mut rule = DomainRule {
@@ -56,7 +56,7 @@ impl Binder<'_> {
         Ok(Arc::new(rule))
     }
 
-    /// What the columns of a table that are of domains want.
+    /// The checks for the columns of a table that have a domain.
     pub(super) fn domain_rules(
         &mut self,
         table: &Table,
@@ -70,7 +70,7 @@ impl Binder<'_> {
         Ok(rules)
     }
 
-    /// A condition over a row that is a value of a domain.
+    /// A condition over a row that consists of the domain's value.
     fn of_value(&mut self, domain: &Domain, condition: &str) -> Result<Expr, SqlError> {
         let ast = crate::parse::parse_expression(condition).map_err(SqlError::nowhere)?;
         let value = ScopeColumn {
@@ -88,7 +88,7 @@ impl Binder<'_> {
         Ok(bound.map_err(SqlError::nowhere)?.0)
     }
 
-    /// The domain that an expression is of, if it says so itself: a column, or a cast.
+    /// The domain of an expression, if it is a column or a cast.
     pub(super) fn domain_of(&self, expr: &Expr) -> Option<u32> {
         match expr {
             Expr::Domain(_, rule) => Some(rule.oid),
@@ -103,7 +103,7 @@ impl Binder<'_> {
 }
 
 impl Catalog {
-    /// The number of the domain of a column of a table, by its number from 1.
+    /// The oid of the domain of a column of a table, by its number from 1.
     fn domain_at(&self, table: u32, number: i16) -> Option<u32> {
         let at = usize::try_from(number).ok()?.checked_sub(1)?;
         Some(self.table_of(table)?.columns.get(at)?.domain.as_ref()?.oid)
@@ -111,7 +111,7 @@ impl Catalog {
 }
 
 impl Select {
-    /// The domains that the columns of the result are of, by their numbers.
+    /// The oids of the domains of the result's columns.
     pub fn domains<'s>(&'s self, catalog: &'s Catalog) -> impl Iterator<Item = Option<u32>> + 's {
         self.output.iter().zip(&self.project).map(|(column, expr)| match expr {
             Expr::Domain(_, rule) => Some(rule.oid),
@@ -120,10 +120,10 @@ impl Select {
     }
 }
 
-/// Refuses a domain whose conditions are none.
+/// Refuses a domain with invalid conditions.
 ///
 /// # Errors
-/// 0A000 for a query, 42P02 for a parameter, and what else is wrong with them.
+/// 0A000 for a subquery, 42P02 for a parameter, and other errors of the conditions.
 pub fn check_domain(domain: &Domain, catalog: &Catalog, budget: &Budget) -> Result<(), SqlError> {
     let mut binder = Binder::new(catalog, "", &[], budget);
     for check in &binder.domain_rule(domain)?.checks {
@@ -132,7 +132,7 @@ pub fn check_domain(domain: &Domain, catalog: &Catalog, budget: &Budget) -> Resu
     Ok(())
 }
 
-/// Refuses what is no condition of a row or a value by itself.
+/// Refuses a condition that depends on more than one row or value.
 pub(super) fn check_condition(condition: &Expr) -> Result<(), SqlError> {
     if condition.has_query() {
         let message = "cannot use subquery in check constraint";

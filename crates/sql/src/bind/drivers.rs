@@ -1,19 +1,19 @@
-//! What drivers ask the catalog with, and nobody else: one pattern for each, turned into plain SQL.
+//! Patterns that only drivers use in queries on the catalog, rewritten to plain SQL.
 //!
 //! ```text
 //!   SELECT (_pg_expandarray(a)).n, _pg_expandarray(a) AS k      a row for each element of an array
 //!   SELECT n, array_element(a, n) AS k FROM .., generate_series(1, array_length(a, 1)) n
 //! ```
 //!
-//! Functions that return rows, and records, are not there otherwise, and say so.
+//! Set-returning functions of records are otherwise not supported, and are refused.
 
 use super::folded;
 use sqlparser::ast::{self, AccessExpr, Expr, Function, FunctionArguments, SelectItem};
 
-/// The name of the source that counts the elements of an array.
+/// The name of the source that numbers the elements of an array.
 const COUNTER: &str = "_pg_element_number";
 
-/// A SELECT that expands an array into rows, as one that does so in FROM.
+/// Rewrites a SELECT that expands an array into rows to one that does so in FROM.
 pub(super) fn expanded(select: &ast::Select) -> Option<ast::Select> {
     let array = select.projection.iter().find_map(|item| match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => expansion(expr),
@@ -37,7 +37,7 @@ pub(super) fn expanded(select: &ast::Select) -> Option<ast::Select> {
     Some(select)
 }
 
-/// The array that an expression expands, and which field of its elements is asked for.
+/// The array that an expression expands, and the requested field of its elements.
 fn expansion(expr: &Expr) -> Option<(String, String)> {
     match expr {
         Expr::Function(function) if is_named(function, "_pg_expandarray") => {

@@ -1,16 +1,18 @@
-//! Expressions: what is what. [`super::operators`], [`super::convert`] and [`super::name`] have the rest.
+//! Binding of expressions. [`super::operators`], [`super::convert`] and [`super::name`] have parts
+//! of it.
 //!
 //! ```text
 //!   w.tax + $1 > '0.5'
-//!   name      w.tax     the place of a column, numeric
+//!   name      w.tax     the slot of a column, numeric
 //!   parameter $1        its type is not known yet: numeric, from the other side
 //!   literal   '0.5'     of unknown type: numeric, for the same reason; converted once, here
 //!   result    bool
 //! ```
 //!
-//! Types are settled from the leaves up. A literal in quotes and a parameter take the type of what they
-//! meet; numbers of different types meet at the wider one, and every conversion is written into the
-//! expression. So running it decides nothing about types. Nesting is bounded, as the binder recurses.
+//! Types are determined from the leaves up. A quoted literal and a parameter take the type of their
+//! context; numbers of different types are converted to the wider one. Every conversion becomes
+//! part of the expression, so execution decides nothing about types. Nesting is bounded, because
+//! the binder recurses.
 
 use super::convert::{constant, number, rounded};
 use super::json::is_json_operator;
@@ -27,7 +29,7 @@ use crate::refuse;
 use crate::types::{Family, SqlType};
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
 
-/// An expression, and what holds it while it is bound.
+/// The memory of an expression, including its parent during binding.
 pub(super) const EXPR_BYTES: usize = 2 * size_of::<Expr>();
 
 /// An expression and its type.
@@ -56,7 +58,7 @@ impl Binder<'_> {
         self.budget.charge(EXPR_BYTES)?;
         let result = self.expr_inner(ast);
         self.depth -= 1;
-        // What is computed of times has all digits of a second.
+        // Computed times have full precision.
         result.map(|value| typed(value.expr, value.ty.plain()))
     }
 
@@ -233,7 +235,7 @@ impl Binder<'_> {
         let (a, b) = (self.expr(left)?, self.expr(right)?);
         let custom;
         let op = match op {
-            // OPERATOR(pg_catalog.~)
+            // The form `OPERATOR(pg_catalog.~)`.
             Op::PGCustomBinaryOperator(parts) => {
                 custom = named_operator(parts.last().map_or("", String::as_str))?;
                 &custom
@@ -273,7 +275,7 @@ impl Binder<'_> {
             UnaryOperator::Not => Ok(boolean(Expr::Not(Box::new(self.condition(inner)?)))),
             UnaryOperator::Plus => self.expr(inner),
             UnaryOperator::Minus => {
-                // So that the least number of a type can be written.
+                // Makes the least integer of a type writable.
                 if let ast::Expr::Value(value) = inner
                     && let ast::Value::Number(digits, _) = &value.value
                 {
@@ -293,7 +295,7 @@ impl Binder<'_> {
                     Family::Number if value.ty != SqlType::Oid => {
                         let ty = bare(value.ty);
                         let negated = Expr::Call(Func::Neg, vec![value.expr]);
-                        // The least number of a type has no negative.
+                        // The least integer of a type has no negation within it.
                         let is_ranged = ty.is_integer();
                         let cast = |expr| Expr::Cast(Box::new(expr), ty);
                         Ok(typed(if is_ranged { cast(negated) } else { negated }, ty))
@@ -324,7 +326,7 @@ impl Binder<'_> {
         }
     }
 
-    /// A condition: an expression that is true, false or not known.
+    /// A Boolean expression.
     pub(crate) fn condition(&mut self, ast: &ast::Expr) -> Result<Expr, SqlError> {
         let value = self.expr(ast)?;
         if !matches!(value.ty, SqlType::Bool | SqlType::Unknown) {
@@ -353,7 +355,7 @@ impl Binder<'_> {
             });
             results.push(self.expr(&when.result)?);
         }
-        // What is meant otherwise has a say first in what the type is.
+        // ELSE comes first in the determination of the type.
         results.insert(
             0,
             match otherwise {
@@ -367,8 +369,8 @@ impl Binder<'_> {
     }
 }
 
-/// `@ a + b` and `1 * @ a + b` with the sum under the operator before it, where the grammar has it
-/// beside that: what is written before a value binds less tightly than a sum.
+/// Rewrites `@ a + b` and `1 * @ a + b` such that the sum is the operand of the prefix operator,
+/// which binds less tightly. The parser has it the other way round.
 fn under_prefix(left: &ast::Expr, op: &BinaryOperator, right: &ast::Expr) -> Option<ast::Expr> {
     use UnaryOperator::{PGAbs, PGCubeRoot, PGSquareRoot};
     match left {
@@ -385,7 +387,7 @@ fn under_prefix(left: &ast::Expr, op: &BinaryOperator, right: &ast::Expr) -> Opt
     }
 }
 
-/// LIKE as PostgreSQL writes it in definitions: whether it is ILIKE, and whether NOT.
+/// LIKE in the notation of PostgreSQL's definitions: (is ILIKE, is NOT).
 fn like_operator(op: &BinaryOperator) -> Option<(bool, bool)> {
     match op {
         BinaryOperator::PGLikeMatch => Some((false, false)),

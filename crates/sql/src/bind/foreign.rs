@@ -1,12 +1,13 @@
-//! What foreign keys ask of a statement.
+//! The foreign key checks and actions of a statement.
 //!
 //! ```text
-//!   delete from customers        down: orders.customer → customers     ON DELETE CASCADE: orders are deleted, so
-//!                                        down: lines.order → orders     and so on
+//!   delete from customers    down: orders.customer → customers   ON DELETE CASCADE deletes orders,
+//!                                 down: lines.order → orders     and so on
 //! ```
 //!
-//! Only keys that the statement can touch are a part of its plan: an UPDATE that sets none of their columns has none
-//! of them. Tables that actions change have all of theirs, as what will be set there is known at run time only.
+//! A plan contains only the keys that the statement can affect: an UPDATE that sets none of a key's
+//! columns does not contain the key. Tables that actions change contain all of their keys, because
+//! the set columns are known at run time only.
 
 use super::Binder;
 use crate::catalog::Table;
@@ -17,20 +18,20 @@ use crate::transaction::LockKind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a statement does to its table.
+/// The effect of a statement on its table.
 pub(super) enum Event<'e> {
-    /// New rows; with ON CONFLICT DO UPDATE, the columns that are set in those that are there.
+    /// New rows; with ON CONFLICT DO UPDATE, the columns that are set in existing rows.
     Insert(Option<&'e [usize]>),
     /// The columns that are set.
     Update(&'e [usize]),
     Delete,
 }
 
-/// Links that are planned already, by the numbers of their keys.
+/// The planned links, by the oids of their keys.
 type Planned = BTreeMap<u32, Arc<Link>>;
 
 impl Binder<'_> {
-    /// What foreign keys ask of a statement that does this; nothing, mostly.
+    /// The foreign key links of a statement, or `None`, which is the common case.
     pub(super) fn links(
         &mut self,
         table: &Arc<Table>,
@@ -53,7 +54,7 @@ impl Binder<'_> {
             return Ok(None);
         }
         if self.catalog.is_of_earlier {
-            // Others lock the rows where they are now.
+            // Other transactions lock the rows in their new layout.
             let message = "a table was sharded anew after what the transaction sees";
             let hint = "Run the transaction again.";
             return Err(SqlError::new(code::SERIALIZATION, message).hint(hint));
@@ -63,7 +64,7 @@ impl Binder<'_> {
         Ok(Some(Arc::new(links)))
     }
 
-    /// Adds the tables that actions of these keys change, and those that their keys' actions change.
+    /// Adds the tables that actions of these keys change, transitively.
     fn follow(
         &mut self,
         from: &Linked,
@@ -153,8 +154,8 @@ impl Binder<'_> {
         Ok(link)
     }
 
-    /// The lock of an UPDATE: weaker where it sets no column of a key, so that rows of other tables
-    /// can refer to the row meanwhile.
+    /// The row lock of an UPDATE. It is weaker if no column of a key is set, so that rows of other
+    /// tables can meanwhile reference the row.
     pub(super) fn lock_of(&self, table: &Table, set: &[usize]) -> LockKind {
         let mut keys = table.indexes.iter().filter(|index| index.is_of_all()).map(|i| &i.columns);
         let sets_key = table.key_slots().iter().any(|at| set.contains(at))

@@ -1,16 +1,15 @@
-//! Functions of one name for several types of numbers: which one is meant, by PostgreSQL's rules
-//! for overloaded functions.
+//! Overload resolution for numeric functions with several signatures, by PostgreSQL's rules.
 //!
 //! ```text
 //!   round('0.55', 1)     round(numeric, int4)      the only one with two arguments
-//!   mod(int4, int8)      mod(int8, int8)           the only ones that both become without a cast
-//!   power(numeric, $1)   power(numeric, numeric)   most arguments are of its types already
+//!   mod(int4, int8)      mod(int8, int8)           the only one to which both convert implicitly
+//!   power(numeric, $1)   power(numeric, numeric)   most arguments have its types already
 //!   sqrt(2)              sqrt(float8)              the preferred type among numbers
-//!   mod($1, $2)          42725                     nothing says which
+//!   mod($1, $2)          42725                     ambiguous
 //! ```
 //!
-//! The arguments get the types of the chosen form, so the rest of the binder sees no argument without
-//! a type.
+//! The arguments get the types of the chosen signature, so later stages see no argument without a
+//! type.
 
 use super::Binder;
 use super::convert::bare;
@@ -26,7 +25,7 @@ const FLOAT4: SqlType = SqlType::Float4;
 const FLOAT8: SqlType = SqlType::Float8;
 const NUMERIC: SqlType = SqlType::Numeric(None);
 
-/// The argument types of each form of a function, for a number of arguments.
+/// The argument types of each signature of a function with this number of arguments.
 fn forms(name: &str, count: usize) -> &'static [&'static [SqlType]] {
     match (name, count) {
         ("abs", 1) => &[&[INT2], &[INT4], &[INT8], &[FLOAT4], &[FLOAT8], &[NUMERIC]],
@@ -44,7 +43,7 @@ fn forms(name: &str, count: usize) -> &'static [&'static [SqlType]] {
     }
 }
 
-/// True if a number of a type becomes one of another without a cast.
+/// True if a number has an implicit conversion to another type.
 fn becomes(from: SqlType, to: SqlType) -> bool {
     let rank = crate::functions::number_rank;
     match from.family() {
@@ -55,10 +54,10 @@ fn becomes(from: SqlType, to: SqlType) -> bool {
 }
 
 impl Binder<'_> {
-    /// The arguments of a function, as values of the form that they mean.
+    /// Resolves a function's signature, and converts the arguments.
     ///
     /// # Errors
-    /// 42883 if there is none, 42725 if there are several.
+    /// 42883 if no signature fits, 42725 if several do.
     pub(super) fn in_form(&mut self, name: &str, args: Vec<Typed>) -> Result<Vec<Typed>, SqlError> {
         let forms = forms(name, args.len());
         if forms.is_empty() {
@@ -90,14 +89,14 @@ fn fits(types: &[SqlType], form: &[SqlType]) -> bool {
     types.iter().zip(form).all(|(from, to)| becomes(*from, *to))
 }
 
-/// The form that is meant; none if there is none, or more than one.
+/// The chosen signature; `None` if there is none or more than one.
 fn chosen(types: &[SqlType], forms: &[&'static [SqlType]]) -> Option<&'static [SqlType]> {
     let mut left: Vec<_> = forms.iter().copied().filter(|form| fits(types, form)).collect();
     // The most exact matches; then the most matches or conversions to the preferred type.
     for counts in [
         (|from: SqlType, to: SqlType| from == to) as fn(SqlType, SqlType) -> bool,
         |from, to| from == to || (to == FLOAT8 && from != SqlType::Unknown),
-        // Literals get the preferred type, if it is left.
+        // Literals get the preferred type, if a signature with it is left.
         |from, to| from != SqlType::Unknown || to == FLOAT8,
     ] {
         if left.len() < 2 {

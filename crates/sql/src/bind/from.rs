@@ -1,4 +1,4 @@
-//! FROM: sources, their names and places, and how they are joined.
+//! FROM: sources, their names and slots, and joins.
 
 use super::inner::{looks_out, shift_levels};
 use super::query::{joined_rows, not_locked, of_values};
@@ -20,7 +20,7 @@ use sqlparser::ast::{self, JoinConstraint, JoinOperator, TableFactor};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The number of the column that says of which table a row is, as PostgreSQL counts those of the system.
+/// The number of the system column `tableoid`, as in PostgreSQL.
 const TABLE_OID: i16 = -6;
 
 impl Binder<'_> {
@@ -44,7 +44,7 @@ impl Binder<'_> {
             let Some(Kind { constraint, left, right }) = kind(join) else {
                 return Err(SqlError::unsupported("this kind of join"));
             };
-            // What a later join may make NULL must be decided before it.
+            // A condition on rows that a later join may extend by NULLs must be applied before it.
             let decided = table.joins[at + 1..].iter().filter_map(kind).any(|later| later.right);
             if right && before > 0 {
                 let what = "RIGHT and FULL JOIN behind another source";
@@ -101,7 +101,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// The names that columns of both sides of a join have, in the order of the left side.
+    /// The common column names of both sides of a join, in the order of the left side.
     fn common_columns(&mut self, left: usize, right: usize) -> Vec<String> {
         let columns = &self.scope().columns;
         let shown = |side: &[ScopeColumn]| -> Vec<String> {
@@ -111,8 +111,8 @@ impl Binder<'_> {
         left.into_iter().filter(|name| right.contains(name)).collect()
     }
 
-    /// The conditions that columns of these names are the same on both sides of a join. Each two are united: one
-    /// is shown, and before all others, in the order in which they are named.
+    /// The conditions of USING. Each pair of columns is merged: one is shown, and before all
+    /// others, in the order of the names.
     fn united(
         &mut self,
         names: Vec<String>,
@@ -191,8 +191,8 @@ impl Binder<'_> {
         }
     }
 
-    /// A join in parentheses beside an outer join, as one source: its conditions are about its own rows, whatever the
-    /// outer join makes of them. Its columns keep their names.
+    /// A parenthesised join beside an outer join, as one source: its conditions apply to its own
+    /// rows. Its columns keep their names.
     fn nested(
         &mut self,
         join: &ast::TableWithJoins,
@@ -225,7 +225,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// Binds a query inside of which the other sources of this one are not seen.
+    /// Binds a query that does not see the other sources of the current one.
     fn query_apart(&mut self, query: &ast::Query) -> Result<Select, SqlError> {
         let hidden = self.scopes.pop().expect("a source is bound in a query");
         let bound = self.query(query);
@@ -233,8 +233,8 @@ impl Binder<'_> {
         not_locked(bound?)
     }
 
-    /// A query of WITH, where it is mentioned. It sees what was around where it stands. One that looks at nothing
-    /// there is bound once, and shared.
+    /// A reference to a query of WITH. The query sees the names around its definition. If it is
+    /// uncorrelated, it is bound once and shared.
     pub(super) fn mentioned(&mut self, at: usize) -> Result<Source, SqlError> {
         self.named[at].is_read = true;
         if self.named[at].found.is_some() {
@@ -314,8 +314,8 @@ impl Binder<'_> {
         Err(self.at(self.catalog.no_relation(named, "table"), words.0))
     }
 
-    /// A table function, whose arguments may look at the sources before it, but not out of a query; and whether its
-    /// rows are numbered.
+    /// A table function. Its arguments may use the sources before it, but not outer queries. Also
+    /// returns whether it has WITH ORDINALITY.
     fn table_function(
         &mut self,
         (name, numbered): (&str, bool),
@@ -325,7 +325,7 @@ impl Binder<'_> {
     ) -> Result<(), SqlError> {
         let name = name.to_lowercase();
         let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
-        // What JDBC asks of an index: the elements of an array and their numbers.
+        // A query of JDBC about indexes: the elements of an array and their numbers.
         let expands = name == "information_schema._pg_expandarray";
         let (name, numbered) = if expands { ("unnest", true) } else { (name, numbered) };
         if numbered && !is_set_function(name) {
@@ -356,7 +356,7 @@ impl Binder<'_> {
         self.enter(Source::Set(Box::new(call)), alias, name, steps)
     }
 
-    /// A function that returns one value, as a source of one row.
+    /// A function with one result value, as a source of one row.
     fn one_value(
         &mut self,
         name: &str,
@@ -382,7 +382,7 @@ impl Binder<'_> {
         self.enter(Source::Query(Arc::new(query)), alias, name, steps)
     }
 
-    /// Enters a source and its columns.
+    /// Adds a source and its columns.
     pub(crate) fn enter(
         &mut self,
         source: Source,
@@ -393,7 +393,7 @@ impl Binder<'_> {
         self.enter_as(source, None, (alias, name), steps)
     }
 
-    /// As [`Binder::enter`], with the columns that it had for whom it is entered.
+    /// As [`Binder::enter`], limited to the columns of `shape`.
     fn enter_as(
         &mut self,
         source: Source,
@@ -441,12 +441,12 @@ impl Binder<'_> {
         };
         let width = columns.len() + hidden;
         for (at, (name, ty, origin)) in columns.into_iter().take(seen).enumerate() {
-            // What the system adds to a row is shown to those who ask for it by its name.
+            // System columns are visible only by name.
             let (alias, slot, shown) = (shown.clone(), offset + at, origin.1 >= 0);
             self.scope().columns.push(ScopeColumn { alias, name, ty, slot, origin, shown });
         }
         if let (Source::Set(_), 1) = (&source, width) {
-            // Its one value is what the name of the source means as well.
+            // Its only value can also be named by the source's name.
             let column = self.scope().columns.last().filter(|column| column.name != shown);
             if let Some(column) = column.cloned() {
                 let origin = (0, TABLE_OID - 1);
@@ -460,7 +460,7 @@ impl Binder<'_> {
     }
 }
 
-/// A sequence as a source: the row that it is at PostgreSQL.
+/// A sequence as a source: its row in PostgreSQL.
 fn of_sequence(sequence: &Sequence) -> Source {
     let name = || Expr::Const(Datum::Text(sequence.full_name().written()));
     let call = |func| Expr::Call(func, vec![name()]);
@@ -477,7 +477,8 @@ fn of_sequence(sequence: &Sequence) -> Source {
     Source::Query(Arc::new(of_values(vec![values], output)))
 }
 
-/// The places and types of a column of this name on both sides of a join, which begin at these of the columns.
+/// The slots and types of a column on both sides of a join, whose columns begin at `left` and
+/// `right`.
 fn sides_of(
     columns: &[ScopeColumn],
     name: &str,
@@ -501,7 +502,7 @@ fn sides_of(
     Ok([find(&columns[left..right], "left")?, find(&columns[right..], "right")?])
 }
 
-/// A join: its condition, and which sides are kept where nothing matches.
+/// A join: its condition, and the sides whose unmatched rows are kept.
 struct Kind<'j> {
     constraint: &'j JoinConstraint,
     left: bool,
@@ -525,7 +526,7 @@ fn kind(join: &ast::Join) -> Option<Kind<'_>> {
     Some(Kind { constraint, left, right })
 }
 
-/// Gives the columns of a query of WITH the names that stand behind its own.
+/// Applies the column names of a WITH clause to its query.
 pub(super) fn rename(query: &mut Select, cte: &ast::Cte) -> Result<(), SqlError> {
     let (given, has) = (cte.alias.columns.len(), query.output.len());
     if given > has {

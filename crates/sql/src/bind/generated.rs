@@ -1,15 +1,17 @@
-//! Generated columns: what they are computed of.
+//! Generated columns and their expressions.
 //!
 //! ```text
-//!   create table lines (price int, count int, total int generated always as (price * count) stored)
+//!   create table lines (price int, count int,
+//!                       total int generated always as (price * count) stored)
 //!
-//!   kept       the expression, as the column's default
-//!   a plan     columns that are computed, over the row as it is otherwise: of an UPDATE those that look at what is set
+//!   stored     the expression, as the column's default
+//!   a plan     computed columns, over the other columns of the row; in an UPDATE those
+//!              that depend on assigned columns
 //! ```
 //!
-//! The value is computed once the others have their types, and before NULL and conditions are looked at. It must be the
-//! same whenever it is computed, so what a session sets, or time, has no place in it; and no column is computed of one
-//! that is.
+//! The value is computed after the other columns are converted, and before NOT NULL and checks. The
+//! expression must be immutable, so it cannot use settings of the session or the time, and it
+//! cannot use other generated columns.
 
 use super::Binder;
 use crate::budget::Budget;
@@ -23,7 +25,7 @@ use sqlparser::tokenizer::{Span, Token, Tokenizer};
 use std::sync::Arc;
 
 impl Binder<'_> {
-    /// What a column is computed of, over the row of its table, if it is.
+    /// The expression of a generated column over the row of its table; `None` for other columns.
     pub(super) fn generated(
         &mut self,
         table: &Arc<Table>,
@@ -42,7 +44,7 @@ impl Binder<'_> {
     }
 }
 
-/// The columns that a condition on the rows of a table looks at, in their order.
+/// The columns that a check constraint of a table reads, in order.
 pub(crate) fn checked_columns(
     table: &Arc<Table>,
     condition: &str,
@@ -65,10 +67,10 @@ pub(crate) fn checked_columns(
     found
 }
 
-/// Refuses a generated column that is not the same whenever it is computed.
+/// Refuses a generated column with an expression that is not immutable.
 ///
 /// # Errors
-/// 42P17, 0A000, and what is wrong with the expression.
+/// 42P17, 0A000, and other errors of the expression.
 pub fn check_generated(
     table: &Arc<Table>,
     at: usize,
@@ -104,7 +106,7 @@ pub fn check_generated(
 /// Refuses check constraints that are not conditions on one row.
 ///
 /// # Errors
-/// 0A000 for a query, 42P02 for a parameter, and what else is wrong with them.
+/// 0A000 for a subquery, 42P02 for a parameter, and other errors of the condition.
 pub fn check_conditions(
     table: &Arc<Table>,
     catalog: &Catalog,
@@ -121,10 +123,10 @@ pub fn check_conditions(
     Ok(())
 }
 
-/// The generated columns of a table that look at one of its columns.
+/// The generated columns of a table that depend on one of its columns.
 ///
 /// # Errors
-/// What is wrong with the expressions.
+/// The errors of the expressions.
 pub fn computed_of(
     table: &Arc<Table>,
     at: usize,
@@ -134,7 +136,7 @@ pub fn computed_of(
     let mut binder = Binder::new(catalog, "", &[], budget);
     let mut found = Vec::new();
     for (other, column) in table.columns.iter().enumerate() {
-        // Most expressions do not even have the word.
+        // Most expressions do not even contain the name.
         let name = &table.columns[at].name;
         if column.generated().is_none_or(|text| !text.to_lowercase().contains(&name.to_lowercase()))
         {
@@ -149,11 +151,11 @@ pub fn computed_of(
     Ok(found)
 }
 
-/// The table under another name, or with another name of a column: its conditions, the predicates of its indexes, and
-/// what its generated columns are computed of, call it so.
+/// A table after it, or one of its columns, was renamed: with the new name in its conditions, the
+/// predicates of its indexes, and the expressions of generated columns.
 ///
 /// # Errors
-/// 0A000 where they would mean something else then.
+/// 0A000 if an expression would change its meaning.
 pub fn renamed(
     table: &Arc<Table>,
     column: Option<usize>,
@@ -200,7 +202,7 @@ pub fn renamed(
     }
 }
 
-/// An expression over a table without its name before its columns, and without that of its schema before that.
+/// Removes the table's name, and its schema, before columns in an expression.
 pub(super) fn without_table(text: &str, table: &str) -> Result<String, SqlError> {
     let mut tokens = tokens_of(text)?;
     while let Some(at) =
@@ -213,13 +215,13 @@ pub(super) fn without_table(text: &str, table: &str) -> Result<String, SqlError>
 }
 
 fn tokens_of(text: &str) -> Result<Vec<Token>, SqlError> {
-    // Texts stay as they are written, with their doubled quotes.
+    // Texts keep their notation, with doubled quotes.
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).with_unescape(false).tokenize();
     tokens.map_err(|error| SqlError::new(code::SYNTAX, error.to_string()))
 }
 
 fn text_of(tokens: &[Token]) -> Result<String, SqlError> {
-    // A token of E'..' is what it means.
+    // The token of E'..' is its value.
     let written = |token: &Token| match token {
         Token::EscapedStringLiteral(text) => Value::EscapedStringLiteral(text.clone()).to_string(),
         token => token.to_string(),
@@ -236,7 +238,7 @@ fn is_name(token: &Token, name: &str) -> bool {
     super::folded(&called) == name
 }
 
-/// An expression with another name in the place of one: of a column, or of the table before a column.
+/// Replaces a name in an expression: of a column, or of the table before a column.
 fn rewritten(text: &str, from: &str, to: &str, is_table: bool) -> Result<String, SqlError> {
     let mut tokens = tokens_of(text)?;
     let is_blank = |token: &Token| matches!(token, Token::Whitespace(_));

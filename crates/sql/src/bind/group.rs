@@ -1,9 +1,9 @@
-//! Grouping: from expressions over rows to expressions over groups.
+//! Grouping: rewrites expressions over rows to expressions over groups.
 //!
 //! ```text
 //!   select w + 1, sum(v) from t group by w       rows: w at 0, v at 1
 //!                                                groups: w at 0, sum(v) at 1
-//!   place 0 + 1, aggregate 0              ──▶    place 0 + 1, place 1
+//!   slot 0 + 1, aggregate 0               ──▶    slot 0 + 1, slot 1
 //! ```
 
 use super::Binder;
@@ -77,7 +77,7 @@ impl Grouped<'_> {
         result
     }
 
-    /// True if the groups' keys hold the whole primary key of the column's table.
+    /// True if the group keys contain the whole primary key of the column's table.
     fn decided_by_keys(&self, slot: usize) -> bool {
         let step = self.steps.iter().find(|s| (s.offset..s.offset + s.width).contains(&slot));
         let Some(Step { source: Source::Table(table), offset, .. }) = step else { return false };

@@ -1,43 +1,46 @@
-//! Queries inside of expressions: what they are given, and how they come by their answers.
+//! Subqueries in expressions: their correlated values, and their evaluation strategies.
 //!
-//! A query that looks at rows around it is bound with those in sight. Here it is cut off from them: each place of a row
-//! around becomes a value that the query is *given*, and the expression says which. What depends on nothing is given
-//! nothing. From then on an inner query is a function, and a function need not be called twice for the same values.
+//! A correlated subquery is bound with the outer queries in scope. Here it is separated from them:
+//! each outer column becomes a *correlated value*, a parameter of the subquery, and the surrounding
+//! expression says which value to pass. An uncorrelated subquery has no parameters. From then on a
+//! subquery is a function, which need not be called twice for the same values.
 //!
 //! ```text
 //!   select o.id from o where o.total > (select sum(l.amount) from l where l.o = o.id and l.n < 9)
 //!
-//!   given     o.id                                        the place of o's row
+//!   given     o.id                   the slot of o's row
 //!   query     select sum(amount) from l where o = ? and n < 9
-//!   keys      l.o = ?                                     an equality of something of l and something given,
-//!   hashed    select o, sum(amount) from l where n < 9 group by o       so it can be left out and grouped by
-//!   nothing   select sum(amount) from (no rows)           the answer for an o.id that l does not have: NULL
+//!   keys      l.o = ?                an equality of a column of l and the correlated value, so
+//!   hashed    select o, sum(amount) from l where n < 9 group by o
+//!                                    can have it as a grouping key instead of a condition
+//!   nothing   select sum(amount) from (no rows)
+//!                                    the answer for an o.id without rows in l: NULL
 //! ```
 //!
-//! | way | when | it runs |
+//! | strategy | condition | executions |
 //! | --- | --- | --- |
-//! | remembered, given nothing | it depends on no row | once in a statement |
-//! | hashed | all that it is given stands in equalities that every row must fulfil | once, for all values |
-//! | remembered | otherwise | once for the same values, as far as memory goes |
-//! | each | it is volatile, and given something | each time |
+//! | remembered, uncorrelated | it depends on no row | one per statement |
+//! | hashed | its correlated values occur only in equalities required of every row | one in all |
+//! | remembered | otherwise | one per distinct values, within the memory limit |
+//! | each | it is volatile and correlated | one per row |
 //!
-//! So IN and EXISTS are semi-joins by a hash, NOT IN and NOT EXISTS anti-joins, and a sum for each row is one
-//! grouping. NULL is as SQL has it: a key that is NULL is in no equality, `x NOT IN (..)` is not known where x or one of
-//! the values is NULL, and false among no values.
+//! So IN and EXISTS become hash semi-joins, NOT IN and NOT EXISTS anti-joins, and a sum per row
+//! becomes one grouping. NULLs follow SQL: a NULL key is in no equality, and `x NOT IN (..)` is
+//! unknown if x or one of the values is NULL, and true for an empty set.
 //!
-//! An index is a table of all answers that is there already: where it finds all keys, the query is run for each row, by
-//! it. Where it finds some of them, a few runs are tried before the table is made ([`RUNS_BEFORE`]), as a statement over
-//! a few rows is over by then.
+//! An index already is a table of all answers: if it covers all keys, the subquery runs for each
+//! row and uses the index. If it covers some keys, a few runs are made before the table of answers
+//! is built ([`RUNS_BEFORE`]), because a statement over a few rows has then finished.
 //!
-//! A volatile query that is given nothing runs once too: so it is in PostgreSQL.
+//! A volatile but uncorrelated subquery runs once too, as in PostgreSQL.
 //!
-//! A query in FROM that is LATERAL is cut off in the same way, and runs for each row before it.
+//! A LATERAL query in FROM is separated in the same way, and runs for each row before it.
 //!
-//! A query inside may lock its rows (`where id = (select .. for update skip locked limit 1)`) where that is done once, in
-//! the condition of a change, which looks at its rows again anyway.
+//! A subquery may lock its rows (`where id = (select .. for update skip locked limit 1)`) if it
+//! runs once, in the condition of a change, which reads its rows again anyway.
 //!
-//! Left out: comparisons other than equality as keys, and moving an inner query into the joins of the one around, which
-//! could then begin with its rows.
+//! Left out: comparisons other than equality as keys, and moving a subquery into the joins of the
+//! outer query, which could then begin with its rows.
 
 use super::arrange::arrange;
 use super::expr::EXPR_BYTES;
@@ -53,11 +56,11 @@ use isomer_design::Direction;
 use sqlparser::ast::Query;
 use std::sync::Arc;
 
-/// So often a query runs, found by an index in part, before the answers for all values are made.
+/// The runs of a subquery with partial index support before the table of all answers is built.
 const RUNS_BEFORE: usize = 4;
 
 impl Binder<'_> {
-    /// Binds a query inside of an expression.
+    /// Binds a subquery of an expression.
     pub(super) fn inner(
         &mut self,
         asks: Asks,
@@ -67,7 +70,7 @@ impl Binder<'_> {
         self.inside(asks, query)
     }
 
-    /// Binds a query inside of an expression that asks whether a value is among its.
+    /// Binds the subquery of an IN.
     pub(super) fn member(&mut self, value: Typed, query: &Query) -> Result<Inner, SqlError> {
         let mut query = self.query(query)?;
         if let ([column], true) = (&*query.output, value.ty != SqlType::Unknown) {
@@ -75,7 +78,7 @@ impl Binder<'_> {
             if ty != SqlType::Unknown && ty.family() != value.ty.family() {
                 return Err(no_operator("=", value.ty, ty));
             }
-            // What is compared is of one type: binary fractions with each other, and moments with moments.
+            // Both sides are converted to one type: floats with floats, and times with times.
             let both = match (value.ty, ty) {
                 (SqlType::Char(_), SqlType::Varchar(_)) => SqlType::Char(None),
                 (value, ty) => common(&[value, ty]),
@@ -116,7 +119,8 @@ impl Binder<'_> {
         Ok((Inner { number, asks, args, value: None, inside }, ty))
     }
 
-    /// Binds a query in FROM that looks at the sources before it: what it is given, over their rows, and the query.
+    /// Binds a LATERAL query in FROM; returns its correlated values over the earlier sources, and
+    /// the query.
     pub(super) fn lateral(&mut self, query: &Query) -> Result<(Vec<Expr>, Select), SqlError> {
         let mut query = not_locked(self.query(query)?)?;
         let mut args = Vec::new();
@@ -138,7 +142,7 @@ impl Binder<'_> {
         })
     }
 
-    /// The query of all answers, if it can be had and is worth it.
+    /// The query of all answers, if it is possible and useful.
     fn hashed(&mut self, asks: Asks, query: &Select) -> Result<Option<Hashed>, SqlError> {
         let is_simple = asks != Asks::Array
             && query.other.is_none()
@@ -155,7 +159,7 @@ impl Binder<'_> {
         if keys.by.is_empty() || found >= keys.by.len() {
             return Ok(None);
         }
-        // The query is there twice then, but for what is inside of it.
+        // The query then exists twice, except for its nested subqueries.
         let exprs = keys.by.len() + rest.len() + query.project.len();
         self.budget.charge(exprs * EXPR_BYTES + query.steps.len() * size_of::<Step>())?;
         let mut bare = empty(Vec::new());
@@ -183,14 +187,14 @@ impl Binder<'_> {
         Ok(Some(Hashed { query: bare, by: keys.by, nothing, after }))
     }
 
-    /// A number that nothing else in the statement has.
+    /// A number that is unique in the statement.
     pub(super) fn number(&mut self) -> usize {
         self.numbers += 1;
         self.numbers
     }
 }
 
-/// Replaces what an expression has of rows around its query by what the query is given.
+/// Replaces outer columns in an expression by correlated values.
 fn cut_off(expr: &mut Expr, args: &mut Vec<Expr>) {
     let around = match expr {
         Expr::Outer(1, slot) => Expr::Column(*slot),
@@ -207,7 +211,7 @@ fn cut_off(expr: &mut Expr, args: &mut Vec<Expr>) {
     *expr = Expr::Given(at);
 }
 
-/// Whether there are rows does not depend on what they show, so nothing of it is evaluated.
+/// EXISTS does not depend on the output columns, so they are removed.
 fn shows_nothing(query: &mut Select) {
     let is_plain = query.group.is_none()
         && query.windows.is_empty()
@@ -228,7 +232,7 @@ fn is_given(expr: &Expr) -> bool {
     expr.has(&|expr| matches!(expr, Expr::Given(_)))
 }
 
-/// The equalities between what a query is given and what its rows have.
+/// The equalities between correlated values and values of the subquery's rows.
 #[derive(Default)]
 struct Equalities {
     by: Vec<Expr>,
@@ -236,7 +240,8 @@ struct Equalities {
 }
 
 impl Equalities {
-    /// The equalities that every row fulfils, and all other conditions; those of a left join stay with it.
+    /// Separates the equalities that every row fulfils from all other conditions; those of a left
+    /// join stay with it.
     fn of(query: &Select) -> (Equalities, Vec<Expr>) {
         let inner = query.steps.iter().filter(|step| !step.left).flat_map(|step| &step.on);
         let mut conditions = Vec::new();
@@ -254,7 +259,8 @@ impl Equalities {
         (keys, rest)
     }
 
-    /// How many of them are found by a key or an index, where the query is given its values.
+    /// The number of equalities that a key or an index supports, if the correlated values are
+    /// known.
     fn found_by_index(&self, query: &Select) -> usize {
         let prefix = |step: &Step| -> usize {
             let first = step.access.spans.first();
@@ -264,7 +270,7 @@ impl Equalities {
     }
 }
 
-/// What is given, and what the row has that must be equal to it.
+/// The correlated value and the row's value of an equality.
 fn sides(condition: &Expr) -> Option<(&Expr, &Expr)> {
     let Expr::Compare(Compare::Eq, both) = condition else { return None };
     let has_column = |expr: &Expr| expr.has(&|part| matches!(part, Expr::Column(_)));
@@ -276,14 +282,14 @@ fn sides(condition: &Expr) -> Option<(&Expr, &Expr)> {
     }
 }
 
-/// A source as it was before a way to its rows was chosen.
+/// A source without its access path.
 fn without_way(step: &Step) -> Step {
     let on = if step.left { step.on.clone() } else { Vec::new() };
     let (access, hash) = (Access { way: Direction::Forward, ..Access::default() }, Vec::new());
     Step { on, access, hash, ..step.clone() }
 }
 
-/// A source of as many places as these, and of no rows.
+/// A source with the slots of these steps and without rows.
 fn without_rows(steps: &[Step]) -> Step {
     let width = steps.iter().map(|step| step.offset + step.width).max().unwrap_or(0);
     Step {
@@ -300,13 +306,13 @@ fn without_rows(steps: &[Step]) -> Step {
     }
 }
 
-/// Puts keys before what a query shows; and groups by them, if it groups.
+/// Adds the keys before the output columns, and to the group keys of a grouped query.
 fn show_keys(query: &mut Select, own: Vec<Expr>, asks: Asks, output: &[OutputColumn]) {
     let count = own.len();
     let mut keys = own;
     if let Some(group) = &mut query.group {
         let before = group.keys.len();
-        // The aggregates stand behind the keys of a group.
+        // The aggregates follow the keys of a group.
         let mut shift = |expr: &mut Expr| moved(expr, before, count);
         group.having.iter_mut().chain(&mut query.project).for_each(&mut shift);
         group.keys.append(&mut keys);
@@ -321,7 +327,7 @@ fn show_keys(query: &mut Select, own: Vec<Expr>, asks: Asks, output: &[OutputCol
     query.output.extend(output.iter().take(shown).cloned());
 }
 
-/// Moves places behind others further back.
+/// Shifts slots from `from` on by `by`.
 fn moved(expr: &mut Expr, from: usize, by: usize) {
     match expr {
         Expr::Column(slot) if *slot >= from => *slot += by,
@@ -329,7 +335,7 @@ fn moved(expr: &mut Expr, from: usize, by: usize) {
     }
 }
 
-/// Lets what a query has of rows around it skip queries in between.
+/// Raises the levels of outer references in a query, for further queries in between.
 pub(super) fn shift_levels(query: &mut Select, by: usize) {
     fn shift(expr: &mut Expr, by: usize) {
         match expr {
@@ -340,7 +346,7 @@ pub(super) fn shift_levels(query: &mut Select, by: usize) {
     query.exprs_mut(&mut |expr| shift(expr, by));
 }
 
-/// True if a query looks at rows around it.
+/// True for a correlated query.
 pub(super) fn looks_out(query: &Select) -> bool {
     let mut found = false;
     let is_out = |expr: &Expr| matches!(expr, Expr::Outer(..) | Expr::OuterAggregate(..));

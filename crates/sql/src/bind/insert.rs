@@ -1,7 +1,7 @@
-//! INSERT, and COPY, which is an INSERT or a SELECT without the text.
+//! INSERT, and COPY, which is an INSERT or a SELECT in another notation.
 //!
-//! What is written is a list over all columns of the table: each is given, by its place in the source's rows,
-//! or is its default. ON CONFLICT names the key or the index that a row may be in the way of.
+//! The written row is a list over all columns of the table: a column is given by its slot in the
+//! source's rows, or has its default. ON CONFLICT names the key or the index of possible conflicts.
 
 use super::change::{generated_always, is_default};
 use super::computed::is_implied;
@@ -21,10 +21,10 @@ use crate::rights::Rights;
 use sqlparser::ast::{self, ConflictTarget, OnConflictAction, OnInsert, SetExpr, TableObject};
 use std::sync::Arc;
 
-/// For each name of an INSERT, the place of its column in the list of those, and the part that is assigned to.
+/// For each name of an INSERT, the index of its column in the column list, and the assigned part.
 type Parts<'n> = Vec<(usize, Option<&'n [ast::AccessExpr]>)>;
 
-/// Refuses what would look at rows that the statement has written already.
+/// Refuses clauses that would read rows written by the same statement.
 fn check_reads(
     table: &Table,
     conflict: Option<&Conflict>,
@@ -43,7 +43,7 @@ fn check_reads(
     Ok(())
 }
 
-/// Refuses values of columns that are always those of their sequence, or computed.
+/// Refuses values for columns that are always generated.
 fn check_given(
     table: &Table,
     columns: &[usize],
@@ -75,7 +75,7 @@ fn check_given(
     Ok(())
 }
 
-/// Refuses computed columns in a COPY.
+/// Refuses generated columns in a COPY.
 fn check_copied(table: &Table, columns: &[usize]) -> Result<(), SqlError> {
     let mut generated = columns.iter().filter(|at| table.columns[**at].is_generated);
     let Some(&at) = generated.next() else { return Ok(()) };
@@ -228,7 +228,8 @@ impl Binder<'_> {
         Ok(of_values(rows, output))
     }
 
-    /// A row of VALUES, of which some are parts of columns: a column is NULL before the first part is put into it.
+    /// A row of VALUES that assigns to parts of columns; a column is NULL before its first part is
+    /// assigned.
     fn row_of_parts(
         &mut self,
         table: &Arc<Table>,
@@ -312,7 +313,8 @@ impl Binder<'_> {
         Ok(Some(Conflict { indexes, any, set }))
     }
 
-    /// The indexes that ON CONFLICT means by their columns, and by a condition that implies their predicates.
+    /// The indexes that ON CONFLICT selects by columns, and by a condition that implies their
+    /// predicates.
     fn conflict_indexes(
         &mut self,
         table: &Arc<Table>,
@@ -360,7 +362,7 @@ impl Binder<'_> {
         Ok(meant)
     }
 
-    /// An INSERT whose values are parameters, in the order of the columns.
+    /// An INSERT with parameters as values, in the order of the columns.
     pub(crate) fn copy_in(
         &mut self,
         name: &ast::ObjectName,

@@ -6,8 +6,8 @@
 //!   row_to_json(t)                Row('a', Of(t.a), 'b', Of(t.b))
 //! ```
 //!
-//! What a value is written as depends on its type, which is known here and nowhere later; so each becomes JSON by a
-//! call that says its type.
+//! The JSON form of a value depends on its type, which is known only here, so each conversion is a
+//! call with the type.
 
 use super::convert::bare;
 use super::expr::{Typed, boolean, typed};
@@ -22,7 +22,7 @@ use sqlparser::ast::{self, BinaryOperator};
 
 pub(super) const TEXTS: SqlType = SqlType::Array(&SqlType::Text);
 
-/// True if an operator is one of JSON, with sides of these types.
+/// True if an operator with sides of these types is one of JSON.
 pub(super) fn is_json_operator(op: &BinaryOperator, a: SqlType, b: SqlType) -> bool {
     use BinaryOperator as Op;
     let has_jsonb = a == SqlType::Jsonb || b == SqlType::Jsonb;
@@ -46,7 +46,7 @@ pub(super) fn is_json_operator(op: &BinaryOperator, a: SqlType, b: SqlType) -> b
 }
 
 impl Binder<'_> {
-    /// A function of JSON whose arguments are as it wants them.
+    /// A function of JSON with converted arguments.
     pub(super) fn json_call(
         &mut self,
         name: &str,
@@ -118,7 +118,7 @@ impl Binder<'_> {
         Ok(typed(call(func, args), ty))
     }
 
-    /// A function of JSON by its name, if it is one whose arguments are of any type.
+    /// A function of JSON with arguments of any type, by its name, or `None`.
     pub(super) fn json_function(
         &mut self,
         name: &str,
@@ -215,7 +215,7 @@ impl Binder<'_> {
             return Err(SqlError::new(code::UNDEFINED_FUNCTION, message));
         };
         let mut found = self.coerce(first, ty)?;
-        // A path is one step behind the other; a step of an array is a number, which a text may be.
+        // A path is a list of steps; a step into an array is a number, possibly as a text.
         for step in args {
             let step = self.as_text(step)?;
             let path = Expr::Call(Func::ArrayOf, vec![step]);
@@ -248,7 +248,7 @@ impl Binder<'_> {
         Ok(call(JsonFunc::Of, vec![value, number(ty.number()), number(ty.modifier().into())]))
     }
 
-    /// A row as JSON, if this is one: the name of a source, or `ROW (..)`.
+    /// A row as JSON, if the expression is one: the name of a source, or `ROW (..)`.
     pub(super) fn json_row(&mut self, ast: &ast::Expr) -> Result<Option<Expr>, SqlError> {
         let mut members = Vec::new();
         let mut member = |binder: &mut Self, name: String, value: Typed| {
@@ -291,7 +291,7 @@ impl Binder<'_> {
     }
 }
 
-/// JSON that was written, as a value of a type.
+/// A JSON text as a value of a JSON type.
 pub(super) fn as_type(written: Expr, ty: SqlType) -> Typed {
     match ty {
         SqlType::Jsonb => typed(Expr::Cast(Box::new(written), ty), ty),

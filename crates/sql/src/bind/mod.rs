@@ -1,31 +1,33 @@
-//! From statements to plans: names become places, types are found, ways to the rows are chosen.
+//! From statements to plans: resolves names to slots, determines types, and chooses access paths.
 //!
-//! | module | what it does |
+//! | module | subject |
 //! | --- | --- |
-//! | [`expr`], [`operators`], [`convert`], [`call`], [`name`] | expressions: types, conversions; functions, aggregates; names |
-//! | [`forms`] | functions of one name for several types |
+//! | [`expr`], [`operators`], [`convert`] | expressions: types, conversions |
+//! | [`call`], [`name`] | functions and aggregates; names |
+//! | [`forms`] | overloaded functions |
 //! | [`query`], [`select`], [`from`], [`group`] | queries: sources, joins, grouping, order |
 //! | [`window`], [`sets`] | window functions; functions that return rows |
-//! | [`inner`] | queries inside of expressions |
+//! | [`inner`] | subqueries in expressions |
 //! | [`recursion`] | WITH RECURSIVE |
-//! | [`times`], [`json`], [`arrays`] | functions of times that mind the zone; JSON; arrays |
+//! | [`times`], [`json`], [`arrays`] | functions of times that depend on the zone; JSON; arrays |
 //! | [`arrange`], [`push`] | the order in which sources run; conditions on queries in FROM |
-//! | [`access`] | which key or index finds the rows that a condition means |
-//! | [`drivers`] | what only drivers write |
-//! | [`view`], [`domain`] | views, where they are mentioned; domains, where a value becomes one |
+//! | [`access`] | the key or index that finds the rows for a condition |
+//! | [`drivers`] | forms that only drivers use |
+//! | [`view`], [`domain`] | views, when they are referred to; domains, when a value is converted |
 //! | [`rights`] | the rights that a statement needs |
 //! | [`insert`], [`change`] | INSERT and COPY; UPDATE and DELETE |
-//! | [`foreign`] | what foreign keys ask of these |
-//! | [`generated`] | columns that are computed of others |
-//! | [`computed`] | what indexes compute of rows, and whether a query asks for no rows but theirs |
+//! | [`foreign`] | the checks and actions of foreign keys |
+//! | [`generated`] | columns that are computed from others |
+//! | [`computed`] | index expressions and predicates, and whether a query can use such an index |
 //!
-//! **Types of parameters.** A parameter without a type gets the one it is compared with, added to or
-//! stored as, where it stands first: `abalance + $1` makes it an integer. So does a literal in quotes.
+//! **Types of parameters.** A parameter without a type gets that of its first context: a
+//! comparison, an addition or an assignment. `abalance + $1` makes it an integer. The same holds
+//! for a quoted literal.
 //!
-//! **Memory and time.** A short text can mean a large plan: a query with a name is bound wherever it is named, a
-//! star stands for all columns, a value that is looked at twice is there twice. So expressions, columns and
-//! copies are charged to the [budget](crate::budget) of the statement as they are made; what binding has charged
-//! is what the plan takes, and what a copy of it takes.
+//! **Memory and time.** A short text can yield a large plan: a named query is bound wherever it is
+//! mentioned, a star stands for all columns, a value that is used twice exists twice. So
+//! expressions, columns and copies are charged to the [budget](crate::budget) of the statement as
+//! they are made. The total is the size of the plan, and of a copy of it.
 
 mod access;
 mod arrange;
@@ -84,46 +86,46 @@ pub(crate) use name::column_name;
 
 pub(crate) use view::written;
 
-/// Expressions may be nested so deep.
+/// The deepest nesting of expressions.
 const DEPTH_MAX: usize = 3_000;
 
 /// Binds one statement.
 pub(crate) struct Binder<'a> {
     pub(crate) catalog: &'a Catalog,
     text: &'a str,
-    /// The types of the parameters, as far as they are known.
+    /// The types of the parameters known so far.
     pub(crate) params: Vec<SqlType>,
-    /// Parameters that were looked at where nothing says of which type they are.
+    /// Parameters in contexts that determine no type.
     pub(crate) untyped: Vec<usize>,
-    /// The queries around the place that is bound; the last is the next.
+    /// The enclosing queries; the last is the innermost.
     scopes: Vec<Scope>,
-    /// Queries with names; each sees those before it.
+    /// The queries of WITH; each sees those before it.
     named: Vec<NamedQuery>,
     /// True while the condition of an UPDATE or DELETE is bound.
     is_change: bool,
-    /// How many queries have a number.
+    /// The number of numbered queries.
     numbers: usize,
     depth: usize,
-    /// The types of the columns that the next query's result becomes, as INSERT has them.
+    /// The target types of the next query's columns, for INSERT.
     targets: Vec<SqlType>,
-    /// Which values of identity columns an INSERT takes, if that is said.
+    /// The OVERRIDING clause of an INSERT, if there is one.
     pub(crate) overriding: Option<Overriding>,
-    /// The view whose text is bound.
+    /// The view whose text is being bound.
     view: Option<Arc<View>>,
-    /// What the text names, while a view is made.
+    /// The objects named in the text, while a view is created.
     pub(crate) uses: Option<Vec<Used>>,
     /// True while the default of an identity column is bound.
     is_identity: bool,
-    /// True inside of a branch of UNION and its kin, where an object keeps its number.
+    /// True inside of a branch of a set operation, where an oid stays a number.
     is_branch: bool,
     /// The rights that the statement needs.
     needs: Vec<Need>,
-    /// Where the text of a view names relations, while it is written as they are found now.
+    /// Where the text of a view names relations, while it is rewritten with their current names.
     mentions: Option<Vec<Mention>>,
     pub(crate) budget: &'a Budget,
 }
 
-/// A relation in the text of a view: where it is named, what it is called there, and by now.
+/// A relation in the text of a view: its position, its name there, and its current name.
 struct Mention {
     start: Location,
     span: Span,
@@ -137,24 +139,25 @@ struct Mention {
 struct NamedQuery {
     name: String,
     query: Rc<Cte>,
-    /// How many queries are around it.
+    /// The number of enclosing queries.
     depth: usize,
-    /// True if it may mention itself.
+    /// True if it may refer to itself.
     may_recurse: bool,
     /// True if a query reads it.
     is_read: bool,
-    /// While its recursive term is bound.
+    /// Set while its recursive term is bound.
     found: Option<Found>,
-    /// Once it is bound, and looks at nothing around it.
+    /// The bound query, if it is uncorrelated.
     bound: Option<Arc<Named>>,
 }
 
-/// What a recursive term sees of its own query.
+/// A recursive query as its own term sees it.
 #[derive(Clone)]
 struct Found {
     number: usize,
     columns: Arc<[OutputColumn]>,
-    /// How many queries are around the term: in it, the name is that of a source, and of none further inside.
+    /// The number of queries around the term. The term may name the query as a source, but no
+    /// subquery of it may.
     depth: usize,
     mentions: usize,
 }
@@ -163,19 +166,19 @@ struct Found {
 #[derive(Clone, Default)]
 struct Scope {
     columns: Vec<ScopeColumn>,
-    /// Places that are looked at.
+    /// The slots that are used.
     used: Vec<bool>,
-    /// Aggregates found so far; none where they are not allowed.
+    /// Aggregates found so far; `None` where they are not allowed.
     aggregates: Option<Vec<Aggregate>>,
     /// True inside of an aggregate.
     in_aggregate: bool,
-    /// Window functions found so far; none where they are not allowed.
+    /// Window functions found so far; `None` where they are not allowed.
     windows: Option<window::Windows>,
-    /// Functions that return rows found so far; none where they are not allowed.
+    /// Set-returning functions found so far; `None` where they are not allowed.
     sets: Option<SetCall>,
-    /// Places that are looked at, though nobody has named them.
+    /// Slots that are used without being named.
     unnamed: Vec<usize>,
-    /// Of a query whose source is always empty: how many aggregates it has so far.
+    /// The number of aggregates of a query whose source is always empty.
     of_nothing: Option<usize>,
 }
 
@@ -186,7 +189,7 @@ struct ScopeColumn {
     ty: SqlType,
     slot: usize,
     origin: (u32, i16),
-    /// False for columns that `*` does not show: the second of two that USING unites.
+    /// False for columns that `*` does not show: the second of a pair merged by USING.
     shown: bool,
 }
 
@@ -219,7 +222,7 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// Where a part of the statement begins.
+    /// The position of a part of the statement.
     fn position(&self, span: Span) -> Option<usize> {
         crate::parse::position(self.text, span.start.line, span.start.column)
     }
@@ -228,7 +231,7 @@ impl<'a> Binder<'a> {
         error.at(self.position(ident.span))
     }
 
-    /// Binds something that is put into the plan so many times more.
+    /// Binds something that occurs `copies` more times in the plan.
     fn copied<T>(
         &mut self,
         copies: usize,
@@ -240,7 +243,7 @@ impl<'a> Binder<'a> {
         Ok(bound)
     }
 
-    /// Binds a text of its own: nothing that is around it is seen there, nor its places.
+    /// Binds a separate text, which sees neither names nor slots around it.
     fn apart<T>(
         &mut self,
         bind: impl FnOnce(&mut Binder<'a>) -> Result<T, SqlError>,
@@ -263,7 +266,7 @@ impl<'a> Binder<'a> {
         self.scopes.last_mut().expect("expressions are bound in a scope")
     }
 
-    /// Binds with the names of one more query.
+    /// Binds with the scope of one more query.
     fn within<T>(
         &mut self,
         scope: Scope,
@@ -278,7 +281,7 @@ impl<'a> Binder<'a> {
     }
 }
 
-/// A name: letters without quotes are small.
+/// A name: unquoted letters become lower case.
 pub(crate) fn folded(ident: &Ident) -> String {
     if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
 }

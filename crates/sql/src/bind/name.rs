@@ -1,7 +1,7 @@
-//! Names: which place a name means, and the names of columns that a statement gives none.
+//! Name resolution: the slots of columns, and default names of output columns.
 //!
-//! A name is looked for in the query itself, then in the queries around it, nearest first. One that two
-//! sources have is ambiguous; one that nobody has comes back with a name that is like it.
+//! A name is searched in the query itself, then in the enclosing queries, innermost first. A name
+//! with two candidates is ambiguous; an unknown name is reported with a similar one.
 
 use super::expr::{Typed, typed};
 use super::{Binder, ScopeColumn, folded};
@@ -11,12 +11,12 @@ use crate::functions;
 use crate::types::SqlType;
 use sqlparser::ast;
 
-/// The name of a column of a result without an alias.
+/// The name of an output column without an alias.
 pub(crate) fn column_name(ast: &ast::Expr) -> String {
     given_name(ast).or_else(|| kind_name(ast)).unwrap_or_else(|| "?column?".to_owned())
 }
 
-/// The name that an expression gives its column, if it has one of its own: a column's, a function's.
+/// The name that an expression gives its column, if it has one: that of a column or a function.
 fn given_name(ast: &ast::Expr) -> Option<String> {
     let fixed = |name: &str| Some(name.to_owned());
     match ast {
@@ -28,7 +28,7 @@ fn given_name(ast: &ast::Expr) -> Option<String> {
         ast::Expr::Nested(inner)
         | ast::Expr::Collate { expr: inner, .. }
         | ast::Expr::Cast { expr: inner, .. } => given_name(inner),
-        // Named after the last of what it can be.
+        // Named by its last alternative.
         ast::Expr::Case { else_result, .. } => else_result.as_deref().and_then(given_name),
         ast::Expr::Subquery(query) => match &*query.body {
             ast::SetExpr::Select(select) => match select.projection.first() {
@@ -41,7 +41,7 @@ fn given_name(ast: &ast::Expr) -> Option<String> {
         ast::Expr::Exists { negated: false, .. } => fixed("exists"),
         ast::Expr::Array(_) => fixed("array"),
         ast::Expr::Overlay { .. } => fixed("overlay"),
-        // A field is called by its name, an element as its array.
+        // A field has its own name, an element that of its array.
         ast::Expr::CompoundFieldAccess { root, access_chain } => {
             let field = access_chain.iter().rev().find_map(|step| match step {
                 ast::AccessExpr::Dot(ast::Expr::Identifier(name)) => Some(folded(name)),
@@ -63,7 +63,7 @@ fn given_name(ast: &ast::Expr) -> Option<String> {
     }
 }
 
-/// The name that an expression's kind gives its column otherwise.
+/// The name for other kinds of expressions.
 fn kind_name(ast: &ast::Expr) -> Option<String> {
     match ast {
         ast::Expr::Nested(inner) => kind_name(inner),
@@ -76,10 +76,10 @@ fn kind_name(ast: &ast::Expr) -> Option<String> {
     }
 }
 
-/// What a type is called, without its schema.
+/// The name of a type, without its schema.
 fn type_name(ty: &ast::DataType) -> Option<String> {
     match (SqlType::parse(ty), ty) {
-        // Arrays are called as their elements.
+        // An array type has the name of its element type.
         (_, ast::DataType::Array(ast::ArrayElemTypeDef::SquareBracket(element, _))) => {
             type_name(element)
         }
@@ -131,7 +131,7 @@ impl Binder<'_> {
                 }
             }
         }
-        // Without a column of this name, some words are functions.
+        // If there is no column of this name, some words are functions.
         if alias.is_none() && name.quote_style.is_none() && is_bare_function(&wanted) {
             let (func, ty) = functions::find(&wanted, &[]).expect("it is one of these");
             return Ok(typed(Expr::Call(func, Vec::new()), ty));

@@ -1,8 +1,9 @@
-//! Functions of numbers that there are for some kinds of them only: which one is meant, and what its arguments become.
+//! Functions of numbers that exist for some numeric types only: their resolution, and the
+//! conversion of arguments.
 //!
 //! ```text
-//!   log(2, 64)        log(numeric, numeric)        whole numbers become exact ones
-//!   gcd(int4, int8)   gcd(bigint, bigint)          a form of several, see the module of forms
+//!   log(2, 64)        log(numeric, numeric)        integers become numerics
+//!   gcd(int4, int8)   gcd(bigint, bigint)          an overloaded function, see the module of forms
 //! ```
 
 use super::Binder;
@@ -17,7 +18,7 @@ use crate::types::{Family, SqlType};
 const NUMERIC: SqlType = SqlType::Numeric(None);
 
 impl Binder<'_> {
-    /// A function of numbers by its name, if it is one of these.
+    /// Resolves one of these functions by its name, or returns `None`.
     pub(super) fn number_function(
         &mut self,
         name: &str,
@@ -58,7 +59,7 @@ impl Binder<'_> {
         Some(self.number_call(name, func, (types, result), args.to_vec()))
     }
 
-    /// A call whose arguments become values of these types, if they do so without being asked to.
+    /// A call whose arguments have implicit conversions to these types.
     fn number_call(
         &mut self,
         name: &str,
@@ -69,7 +70,7 @@ impl Binder<'_> {
         self.call_of(name, Func::Number(func), (types, result), args)
     }
 
-    /// The same of any function.
+    /// The same for any function.
     pub(super) fn call_of(
         &mut self,
         name: &str,
@@ -83,7 +84,7 @@ impl Binder<'_> {
         let args = args.into_iter().zip(types).map(|(arg, ty)| self.coerce(arg, *ty));
         let args = args.collect::<Result<Vec<_>, SqlError>>()?;
         let call = Expr::Call(func, args);
-        // What is counted has to be an integer of its type.
+        // An integer result must be in the range of its type.
         let is_ranged = result.is_integer();
         Ok(typed(if is_ranged { Expr::Cast(Box::new(call), result) } else { call }, result))
     }
@@ -98,7 +99,7 @@ impl Binder<'_> {
         self.number_call(name, func, (&[ty, ty], ty), args.to_vec())
     }
 
-    /// `width_bucket(value, thresholds)`: values compare as the array's elements do.
+    /// `width_bucket(value, thresholds)`: values compare like the array's elements.
     fn bucket_of_array(&mut self, args: Vec<Typed>) -> Result<Typed, SqlError> {
         let [value, array] = args.as_slice() else {
             return Err(unknown_function("width_bucket", &args));
@@ -132,7 +133,7 @@ const EXACT_BUCKET: [SqlType; 4] = [NUMERIC, NUMERIC, NUMERIC, SqlType::Int4];
 const BINARY_BUCKET: [SqlType; 4] =
     [SqlType::Float8, SqlType::Float8, SqlType::Float8, SqlType::Int4];
 
-/// True if a value of a type becomes one of another without a cast.
+/// True if a type has an implicit conversion to another.
 fn becomes(from: SqlType, to: SqlType) -> bool {
     let rank = crate::functions::number_rank;
     match (from.family(), to.family()) {

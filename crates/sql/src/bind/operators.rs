@@ -1,10 +1,10 @@
-//! Operators: comparisons, arithmetic, IN, LIKE, and what they make of the types of their sides.
+//! Operators: comparisons, arithmetic, IN, LIKE, and their effect on the types of their operands.
 //!
 //! ```text
 //!   int4 + numeric     numeric          the wider of two numbers
-//!   int4 / int4        int4             whole
+//!   int4 / int4        int4             truncated
 //!   date - date        int4             days
-//!   $1 = int8          $1 is an int8    who has no type takes the other's
+//!   $1 = int8          $1 is an int8    an undetermined type becomes the other's
 //! ```
 
 use super::convert::bare;
@@ -33,7 +33,7 @@ impl Binder<'_> {
         Ok(boolean(Expr::Compare(compare, Box::new([a, b]))))
     }
 
-    /// Brings two values to types that compare.
+    /// Converts two values to comparable types.
     pub(super) fn unify(
         &mut self,
         a: Typed,
@@ -59,7 +59,8 @@ impl Binder<'_> {
                     let ty = if is_moment { SqlType::TimestampTz } else { SqlType::Timestamp };
                     (ty, ty)
                 }
-                // Blanks at the end of a varchar do not count beside a char(n); those of a text do.
+                // Trailing blanks of a varchar are ignored in a comparison with a char(n); those of
+                // a text are not.
                 Family::Text if is_padded(a) && is_varying(b) => (a, SqlType::Char(None)),
                 Family::Text if is_varying(a) && is_padded(b) => (SqlType::Char(None), b),
                 _ => (a, b),
@@ -92,13 +93,13 @@ impl Binder<'_> {
         Ok(negate(boolean(Expr::And(equal)), negated))
     }
 
-    /// The order of two rows is that of their first values that differ:
+    /// The order of two rows is that of their first differing values:
     ///
     /// ```text
     ///   (a, b) < (c, d)     a <= c  and  (a < c or (a = c and b < d))
     /// ```
     ///
-    /// The first condition follows from the second, and finds the rows in an index.
+    /// The first condition follows from the second, and can use an index.
     fn order_rows(
         &mut self,
         a: &[ast::Expr],
@@ -118,7 +119,7 @@ impl Binder<'_> {
                 let what = "a value that differs each time, in the order of rows";
                 return Err(SqlError::unsupported(what));
             }
-            // Both are there three times.
+            // Both sides occur three times.
             self.budget.charge(2 * (self.budget.mark() - before))?;
             first = Some(self.compare(weak, a.clone(), b.clone())?.expr);
             found = Some(match found {
@@ -152,12 +153,12 @@ impl Binder<'_> {
         let mut left = self.expr(value)?;
         let left_bytes = self.budget.mark() - before;
         let list = list.iter().map(|one| self.expr(one)).collect::<Result<Vec<Typed>, _>>()?;
-        // A parameter takes the type of all of them, not that of the first alone.
+        // A parameter takes the common type of all values, not that of the first.
         let types: Vec<SqlType> = list.iter().map(|one| one.ty).chain([left.ty]).collect();
         let common = functions::common(&types);
         let together = if list.len() > 1 { bare(common) } else { beside(common) };
         let mut bound = Vec::with_capacity(list.len());
-        // A moment and what the wall shows compare as moments; each is converted once.
+        // Timestamps with and without time zone compare as the former; each is converted once.
         let is_time = common.family() == Family::Time;
         let as_one = |binder: &mut Self, one: Typed| -> Result<Typed, SqlError> {
             match is_time && one.ty.family() == Family::Time {
@@ -168,7 +169,7 @@ impl Binder<'_> {
         left = as_one(self, left)?;
         for one in list {
             let mut one = as_one(self, one)?;
-            // The value is copied for each, and the copy is gone again.
+            // The value is copied for each comparison, and the copy is dropped again.
             self.budget.tick(left_bytes / 16)?;
             if one.ty == SqlType::Unknown && matches!(one.expr, Expr::Param(_)) {
                 one = typed(self.coerce(one, together)?, together);
@@ -260,14 +261,14 @@ impl Binder<'_> {
         Ok(typed(Expr::Call(Func::ArrayOf, shown), array))
     }
 
-    /// An element of an array; or the field of a record that drivers make of one.
+    /// An element of an array, or a field of the record that drivers make of one.
     pub(super) fn access(
         &mut self,
         root: &ast::Expr,
         chain: &[ast::AccessExpr],
     ) -> Result<Typed, SqlError> {
         use ast::AccessExpr;
-        // `t.column[1]` is read as a part of a part of `t`.
+        // `t.column[1]` is parsed as a part of a part of `t`.
         if let (
             ast::Expr::Identifier(table),
             [AccessExpr::Dot(ast::Expr::Identifier(name)), rest @ ..],
@@ -291,7 +292,7 @@ impl Binder<'_> {
         Ok(value)
     }
 
-    /// One step into a value.
+    /// One step of a subscript or field access.
     fn part(&mut self, root: Typed, step: &ast::AccessExpr) -> Result<Typed, SqlError> {
         use ast::{AccessExpr, Subscript};
         match step {
@@ -305,7 +306,7 @@ impl Binder<'_> {
             AccessExpr::Subscript(Subscript::Index { index }) => {
                 let index = self.expr(index)?;
                 if root.ty == SqlType::Name {
-                    // A name is an array of characters too, which are counted from 0.
+                    // A `name` is an array of characters too, counted from 0.
                     let one = typed(Expr::Const(Datum::Int(1)), SqlType::Int4);
                     let at = self.arith(Arith::Add, index, one.clone())?;
                     return self.call("substr", vec![root, at, one]);
@@ -368,7 +369,7 @@ impl Binder<'_> {
         Ok(typed(Expr::Arith(op, ty, Box::new(both)), ty))
     }
 
-    /// `||`: texts, one of which may be anything else; or bytes.
+    /// `||` of texts, one of which may have any other type; or of byte strings.
     pub(super) fn concat(&mut self, a: Typed, b: Typed) -> Result<Typed, SqlError> {
         let families = [a.ty.family(), b.ty.family()];
         let has = |family| families.contains(&family);
@@ -392,13 +393,13 @@ impl Binder<'_> {
         Ok(typed(Expr::Arith(Arith::Concat, ty, Box::new(both)), ty))
     }
 
-    /// `||` of two arrays of one type; where one is NULL, the other. Or of an array and an element.
+    /// `||` of two arrays of one type, where NULL yields the other; or of an array and an element.
     pub(super) fn concat_arrays(&mut self, a: Typed, b: Typed) -> Result<Typed, SqlError> {
         let ty = if a.ty.family() == Family::Array { a.ty } else { b.ty };
         let Some(element) = ty.element().filter(|_| matches!(ty, SqlType::Array(_))) else {
             return Err(no_operator("||", a.ty, b.ty));
         };
-        // Of numbers of two types, the array is one of the wider.
+        // With two numeric types, the array has the wider one.
         let together = |other: SqlType| match (element.family(), other.family()) {
             (Family::Number, Family::Number) => {
                 bare(functions::common(&[element, other])).array().unwrap_or(ty)
@@ -446,7 +447,7 @@ impl Binder<'_> {
         Ok(boolean(Expr::Same(Box::new([a, b]))))
     }
 
-    /// LIKE; with another character than the backslash as its escape, or with none.
+    /// LIKE with an optional escape character.
     pub(super) fn like(
         &mut self,
         value: &ast::Expr,
@@ -456,7 +457,7 @@ impl Binder<'_> {
     ) -> Result<Typed, SqlError> {
         let (value, pattern) = (self.expr(value)?, self.expr(pattern)?);
         check_texts(if folds { "~~*" } else { "~~" }, &value, &pattern)?;
-        // Blanks at the end of a char(n) count for a pattern.
+        // Trailing blanks of a char(n) count in a pattern match.
         let (value, mut pattern) = (self.as_shown(value)?, self.as_text(pattern)?);
         if let Some(escape) = escape {
             let escape = self.expr(escape)?;
@@ -494,7 +495,7 @@ impl Binder<'_> {
     }
 }
 
-/// Arrays are texts here, whose order is another one; a `json` has none.
+/// Arrays are texts here, which sort differently; a `json` has no order.
 pub(super) fn check_order(ty: SqlType) -> Result<(), SqlError> {
     check_equality(ty)?;
     match ty.family() {
@@ -503,10 +504,10 @@ pub(super) fn check_order(ty: SqlType) -> Result<(), SqlError> {
     }
 }
 
-/// Refuses a type whose values are not said to be equal or not.
+/// Refuses a type without equality.
 pub(super) fn check_equality(ty: SqlType) -> Result<(), SqlError> {
     if let Some(element) = ty.element() {
-        // These are equal though they are written otherwise.
+        // Equal values of these types may have different texts.
         let varies = element.is_float()
             || matches!(element, SqlType::Numeric(_) | SqlType::Jsonb | SqlType::Interval);
         if varies {
@@ -529,7 +530,7 @@ fn is_varying(ty: SqlType) -> bool {
     matches!(ty, SqlType::Varchar(_))
 }
 
-/// 42725: an operator of sides that say nothing of their types.
+/// 42725: an operator whose operands do not determine a type.
 pub(super) fn not_unique(sides: &str) -> SqlError {
     let message = format!("operator is not unique: {sides}");
     SqlError::new(code::AMBIGUOUS_FUNCTION, message).hint(
@@ -543,7 +544,7 @@ pub(super) fn no_operator(sign: &str, a: SqlType, b: SqlType) -> SqlError {
     SqlError::new(code::UNDEFINED_FUNCTION, message).hint(hint)
 }
 
-/// Patterns are for texts: a number is none, unless a cast makes it one.
+/// Patterns require texts: a number needs a cast.
 fn check_texts(sign: &str, a: &Typed, b: &Typed) -> Result<(), SqlError> {
     let is_text = |value: &Typed| matches!(value.ty.family(), Family::Text | Family::Unknown);
     if is_text(a) && is_text(b) { Ok(()) } else { Err(no_operator(sign, a.ty, b.ty)) }
@@ -609,7 +610,7 @@ pub(super) fn named_operator(sign: &str) -> Result<BinaryOperator, SqlError> {
     })
 }
 
-/// The type of a literal or a parameter that is compared with a value: varchars compare as texts.
+/// The type of a literal or parameter that is compared with a value: varchar compares as text.
 pub(super) fn beside(ty: SqlType) -> SqlType {
     if matches!(ty, SqlType::Varchar(_)) { SqlType::Text } else { bare(ty) }
 }

@@ -1,12 +1,12 @@
-//! Queries: what stands around a SELECT, and what stands in the place of one.
+//! Queries: the clauses around a SELECT, and the alternatives to a SELECT.
 //!
 //! ```text
 //!   WITH names ( SELECT .. | VALUES .. | query UNION query ) ORDER BY .. LIMIT .. FOR UPDATE
 //!                  select.rs
 //! ```
 //!
-//! A query in the place of a table is a source like any other ([`wrap`]): so a UNION, or a query in
-//! parentheses that is sorted, becomes the one source of a query around it.
+//! A query in the place of a table is a source like any other ([`wrap`]). So a UNION, or a
+//! parenthesised query with its own order, becomes the only source of an outer query.
 
 use super::access::choose;
 use super::arrange::arrange;
@@ -71,7 +71,7 @@ impl Binder<'_> {
         bound
     }
 
-    /// Binds the queries of WITH that no other query reads, to report their errors. They do not run
+    /// Binds the queries of WITH that are not referenced, to report their errors. They do not run
     /// and need no rights.
     fn unread(&mut self, from: usize) -> Result<(), SqlError> {
         for at in from..self.named.len() {
@@ -146,12 +146,12 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// What stands in the place of a SELECT: one, or rows as they are written, a table, queries put together.
+    /// The body of a query: a SELECT, VALUES, a table, or a set operation.
     pub(super) fn branch(&mut self, body: &SetExpr) -> Result<Select, SqlError> {
         self.branch_for(body, &[])
     }
 
-    /// The same; literals in quotes are of these types, where it is a SELECT.
+    /// As [`Binder::branch`], with these types for quoted literals of a SELECT.
     fn branch_for(&mut self, body: &SetExpr, targets: &[SqlType]) -> Result<Select, SqlError> {
         match body {
             SetExpr::Select(select) => self.select(select, &[], None, targets),
@@ -188,7 +188,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Both sides of UNION and its kin. A literal in quotes is of the type that the other side has at its place.
+    /// Both sides of a set operation. A quoted literal gets the type of the other side's column.
     fn branches(&mut self, left: &SetExpr, right: &SetExpr) -> Result<(Select, Select), SqlError> {
         let (of_left, of_right) = (literals(left), literals(right));
         let is_literal = |literals: &[bool], at: usize| literals.get(at) == Some(&true);
@@ -205,7 +205,7 @@ impl Binder<'_> {
         Ok((first, second))
     }
 
-    /// Sorts by columns of the result, by name or number.
+    /// Sorts by output columns, by name or number.
     fn order_by_output(
         &mut self,
         mut plan: Select,
@@ -246,7 +246,7 @@ impl Binder<'_> {
     }
 }
 
-/// Two queries, with their columns brought to the same types.
+/// Combines two queries after converting their columns to common types.
 fn together(left: Select, right: Select, with: SetOperator, all: bool) -> Result<Select, SqlError> {
     let name = match with {
         SetOperator::Union => "UNION",
@@ -281,7 +281,7 @@ fn together(left: Select, right: Select, with: SetOperator, all: bool) -> Result
     Ok(plan)
 }
 
-/// Which columns of a SELECT are literals in quotes; none, if it has stars.
+/// Marks the columns of a SELECT that are quoted literals; empty if it has stars.
 fn literals(body: &SetExpr) -> Vec<bool> {
     use ast::{SelectItem, Value::SingleQuotedString};
     let SetExpr::Select(select) = body else { return Vec::new() };
@@ -295,7 +295,7 @@ fn literals(body: &SetExpr) -> Vec<bool> {
     select.projection.iter().map(is_literal).collect::<Option<_>>().unwrap_or_default()
 }
 
-/// A query whose rows nobody locks: only the one around could.
+/// Refuses a query that locks its rows.
 pub(super) fn not_locked(query: Select) -> Result<Select, SqlError> {
     if query.lock.is_some() {
         return Err(SqlError::unsupported("FOR UPDATE in a query inside of another"));
@@ -303,7 +303,7 @@ pub(super) fn not_locked(query: Select) -> Result<Select, SqlError> {
     Ok(query)
 }
 
-/// About what a copy of a query as it was written takes: its text says how large its tree is.
+/// The approximate size of a copy of a query's syntax tree, by the length of its text.
 pub(super) fn tree_bytes(query: &Query) -> usize {
     struct Length(usize);
     impl Write for Length {
@@ -317,17 +317,17 @@ pub(super) fn tree_bytes(query: &Query) -> usize {
     64 * length.0
 }
 
-/// True if a column of a query is a NULL that is written there, and so of any type.
+/// True if a column of a query is a literal NULL, which fits any type.
 fn is_null(query: &Select, at: usize) -> bool {
     query.other.is_none() && query.project.get(at) == Some(&Expr::Const(Datum::Null))
 }
 
-/// The same rows with their values brought to these types.
+/// Converts the columns of a query to these types.
 pub(super) fn of_types(inner: Select, types: &[SqlType]) -> Select {
     let mut plan = wrap(inner);
     for (at, ty) in types.iter().enumerate() {
         let from = std::mem::replace(&mut plan.output[at].ty, *ty);
-        // Only a char(n) is kept otherwise than other texts are.
+        // Of the text types, only char(n) has a different representation.
         let is_kept_alike = ty.family() == Family::Text && !matches!(ty, SqlType::Char(_));
         if bare(from) != bare(*ty) && !is_kept_alike {
             plan.project[at] = super::retyped(Expr::Column(at), from, *ty);
@@ -336,7 +336,7 @@ pub(super) fn of_types(inner: Select, types: &[SqlType]) -> Select {
     plan
 }
 
-/// Makes a query the source of another that shows the same.
+/// Makes a query the source of another with the same output.
 pub(super) fn wrap(inner: Select) -> Select {
     let output = inner.output.clone();
     let width = output.len();
@@ -383,7 +383,7 @@ pub(super) fn empty(output: Vec<OutputColumn>) -> Select {
     }
 }
 
-/// A query that shows rows as they were written.
+/// A query of VALUES.
 pub(crate) fn of_values(rows: Vec<Vec<Expr>>, output: Vec<OutputColumn>) -> Select {
     let width = output.len();
     let mut plan = wrap(empty(output));
@@ -392,7 +392,7 @@ pub(crate) fn of_values(rows: Vec<Vec<Expr>>, output: Vec<OutputColumn>) -> Sele
     plan
 }
 
-/// The place of a column of the result that ORDER BY or GROUP BY names by number or name.
+/// The index of the output column that ORDER BY or GROUP BY names by number or name.
 pub(super) fn output_place(
     output: &[OutputColumn],
     project: &[Expr],
@@ -446,7 +446,7 @@ pub(super) fn sort_key(by: &ast::OrderByExpr, place: usize) -> Result<SortKey, S
     Ok(SortKey { place, descending, nulls_first })
 }
 
-/// Each FOR UPDATE or FOR SHARE: how rows are locked, and of which source; of all, if none is named.
+/// The FOR UPDATE and FOR SHARE clauses: the lock, and its source, or all sources.
 pub(super) struct Locking(Vec<(Lock, Option<ast::Ident>)>);
 
 impl Locking {
@@ -473,13 +473,13 @@ impl Locking {
         (!clauses.is_empty()).then_some(Locking(clauses))
     }
 
-    /// The sources that are named.
+    /// The sources named in the clauses.
     pub(super) fn named(&self) -> impl Iterator<Item = &ast::Ident> {
         self.0.iter().filter_map(|(_, of)| of.as_ref())
     }
 
-    /// How the rows of a source are locked, if they are: the strongest lock of all that mean it, and NOWAIT before SKIP
-    /// LOCKED before what waits.
+    /// The lock of a source's rows, if any: the strongest of its clauses, with NOWAIT before SKIP
+    /// LOCKED before waiting.
     pub(super) fn lock_of(&self, alias: &str) -> Option<Lock> {
         let means = |of: &Option<ast::Ident>| of.as_ref().is_none_or(|of| folded(of) == alias);
         let clauses = self.0.iter().filter(|(_, of)| means(of)).map(|(lock, _)| *lock);
@@ -487,7 +487,7 @@ impl Locking {
     }
 }
 
-/// The step of a table that is changed, in a scope that has been entered.
+/// The step of the changed table, in a scope that has been entered.
 pub(crate) fn changed_step(
     table: &Arc<Table>,
     mut step: Step,

@@ -1,20 +1,21 @@
-//! WITH RECURSIVE: queries that mention themselves.
+//! WITH RECURSIVE: queries that refer to themselves.
 //!
 //! ```text
 //!   with recursive below(id) as (
-//!       select 7                                          the first rows
-//!       union select s.id from staff s, below b where s.boss = b.id      the term, over what it found last
+//!       select 7                                                      the first rows
+//!       union select s.id from staff s, below b where s.boss = b.id   the term, over the new rows
 //!   ) select * from below
 //!
-//!   found      7    31 32    45         each line of rows comes of the one before; one that was there
-//!                                       before is no new one, but with UNION ALL; none are new: the end
+//!   found      7    31 32    45         each group of rows results from the one before; known
+//!                                       rows are dropped, except with UNION ALL; it ends when
+//!                                       there are no new rows
 //! ```
 //!
-//! Rows are shown as they are found ([`crate::exec`]'s `join`), so a LIMIT around ends a query that finds more and
-//! more. The first rows decide the types. As at PostgreSQL, the term mentions the query once, as a source of its own
-//! or of a query in FROM.
+//! Rows are returned as they are found ([`crate::exec`]'s `join`), so an outer LIMIT ends a query
+//! that would find more and more. The non-recursive term decides the types. As in PostgreSQL, the
+//! recursive term refers to the query once, as a source of its own or of a query in FROM.
 //!
-//! Left out: queries that look at rows around them; SEARCH and CYCLE; two queries that mention each other.
+//! Left out: correlated recursive queries; SEARCH and CYCLE; mutual recursion.
 
 use super::query::of_types;
 use super::{Binder, Found, NamedQuery, bare, folded};
@@ -25,7 +26,7 @@ use sqlparser::ast::{SetExpr, SetOperator, SetQuantifier};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The two sides of the UNION that a recursive query is.
+/// The two terms of a recursive query.
 pub(super) struct Terms {
     first: Box<SetExpr>,
     next: Box<SetExpr>,
@@ -44,7 +45,8 @@ pub(super) fn terms(named: &NamedQuery) -> Option<Terms> {
 }
 
 impl Binder<'_> {
-    /// Binds a query that may mention itself: its first rows, and its number and its term, if it does.
+    /// Binds a query that may refer to itself: its first term, and its number and recursive term,
+    /// if it does.
     pub(super) fn recursive(
         &mut self,
         named: NamedQuery,
@@ -84,7 +86,7 @@ impl Binder<'_> {
         Ok((first, Some((number, Recursion { term, all: terms.all }))))
     }
 
-    /// A recursive term, with columns of the types of the first rows.
+    /// A recursive term, with its columns converted to the types of the first term.
     fn as_first(&self, first: &Select, next: Select, name: &str) -> Result<Select, SqlError> {
         if first.output.len() != next.output.len() {
             let message = "each UNION query must have the same number of columns";
@@ -114,7 +116,7 @@ impl Binder<'_> {
         Ok(of_types(next, &types))
     }
 
-    /// A recursive query, where its own term mentions it.
+    /// A recursive query, referenced in its own term.
     pub(super) fn found(&mut self, at: usize) -> Result<Source, SqlError> {
         let around = self.scopes.len();
         let wrong = |name: &str, why: &str| {

@@ -1,12 +1,13 @@
-//! The rights that a statement needs: collected while names are found, [checked](crate::rights::check) when it runs.
+//! The rights that a statement requires: collected during binding, [checked](crate::rights::check)
+//! when it runs.
 //!
 //! ```text
 //!   update t set a = b where c = 1      UPDATE of t (a), SELECT of t (b, c)
-//!   delete from t                       DELETE of t, and nothing else
-//!   select count(*) from t              SELECT of t, of whatever column
+//!   delete from t                       DELETE of t only
+//!   select count(*) from t              SELECT of t, of any column
 //! ```
 //!
-//! What a table asks of its own rows (conditions, computed columns, foreign keys) needs none.
+//! Constraints, generated columns and foreign keys of a table require no rights.
 
 use super::{Binder, Scope};
 use crate::catalog::{Named, Table};
@@ -14,7 +15,7 @@ use crate::rights::{Kind, Need, Object, Rights};
 use std::collections::BTreeSet;
 
 impl Binder<'_> {
-    /// The statement needs a right, for the view whose text is bound.
+    /// Requires a right, on behalf of the view whose text is being bound.
     pub(super) fn need(&mut self, object: Object, kind: Kind, right: Rights) -> &mut Need {
         let view = self.view.as_ref().map(|view| view.oid);
         let is_it = |need: &Need| need.object == object && need.right == right && need.view == view;
@@ -25,12 +26,12 @@ impl Binder<'_> {
         &mut self.needs[at]
     }
 
-    /// The statement reads a relation, of which nobody knows yet which columns.
+    /// Requires SELECT on a relation, before the columns are known.
     pub(super) fn need_to_read(&mut self, relation: u32) {
         self.need(Object::Relation(relation), Kind::Table, Rights::SELECT);
     }
 
-    /// A statement that says a schema needs USAGE of it. What a view names was found when it was made.
+    /// Requires USAGE of an explicit schema. Names in a view were resolved at its creation.
     pub(super) fn need_schema(&mut self, named: &Named) {
         let said = named.schema.as_ref().filter(|_| self.view.is_none());
         let schema = said.and_then(|schema| self.catalog.schemas.get(schema));
@@ -39,7 +40,7 @@ impl Binder<'_> {
         }
     }
 
-    /// The statement needs a right to columns of a table, by their places.
+    /// Requires a right on columns of a table, by their slots.
     pub(super) fn need_of(
         &mut self,
         table: &Table,
@@ -50,9 +51,9 @@ impl Binder<'_> {
         need.columns.extend(columns.into_iter().map(|at| at as i16 + 1));
     }
 
-    /// The statement reads what a query has looked at.
+    /// Requires SELECT on the columns that a query has used.
     pub(super) fn need_columns(&mut self, scope: &Scope) {
-        // Where something was wrong, there are names without a place.
+        // After an error there are names without slots.
         let is_used = |slot: usize| scope.used.get(slot) == Some(&true);
         let is_read = |slot: usize| is_used(slot) && !scope.unnamed.contains(&slot);
         for column in scope.columns.iter().filter(|column| is_read(column.slot)) {
@@ -64,14 +65,14 @@ impl Binder<'_> {
         }
     }
 
-    /// True if the text that is bound names a relation itself, and not by a view.
+    /// True if the text being bound names a relation itself, and not through a view.
     fn mentions_relation(&self, relation: u32) -> bool {
         let view = self.view.as_ref().map(|view| view.oid);
         let object = Object::Relation(relation);
         self.needs.iter().any(|need| need.object == object && need.view == view)
     }
 
-    /// Binds what is the table's own matter.
+    /// Binds without collecting required rights, for the table's own expressions.
     pub(super) fn needing_nothing<T>(&mut self, bind: impl FnOnce(&mut Self) -> T) -> T {
         let needs = std::mem::take(&mut self.needs);
         let bound = bind(self);
@@ -79,7 +80,7 @@ impl Binder<'_> {
         bound
     }
 
-    /// All that was needed.
+    /// The required rights so far.
     pub(crate) fn take_needs(&mut self) -> Vec<Need> {
         std::mem::take(&mut self.needs)
     }

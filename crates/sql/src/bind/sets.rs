@@ -1,11 +1,11 @@
-//! Functions that return rows: in FROM, and in the list of a SELECT.
+//! Set-returning functions, in FROM and in the target list of a SELECT.
 //!
 //! ```text
-//!   select k, unnest(a) from t      t, and beside each row of it the rows of unnest(t.a)
+//!   select k, unnest(a) from t      t, and for each of its rows those of unnest(t.a)
 //! ```
 //!
-//! One in the list is a source that comes last, and its value a place of the row. PostgreSQL calls it after grouping
-//! and windows, so a query that has these as well is refused.
+//! One in the target list becomes the last source, and its value a slot of the row. PostgreSQL
+//! calls it after grouping and windows, so a query that has these as well is refused.
 
 use super::convert::bare;
 use super::expr::{Typed, typed};
@@ -19,7 +19,7 @@ use crate::numeric::Decimal;
 use crate::plan::{SetCall, SetFunc, SetPart, Source, Step};
 use crate::types::{Family, SqlType};
 
-/// True if a function of this name returns rows.
+/// True for the name of a set-returning function.
 pub(super) fn is_set_function(name: &str) -> bool {
     let stem = name.strip_prefix("jsonb_").or_else(|| name.strip_prefix("json_"));
     matches!(
@@ -38,7 +38,7 @@ pub(super) fn is_set_function(name: &str) -> bool {
 }
 
 impl Binder<'_> {
-    /// Puts a function into a call.
+    /// Adds a function to a call.
     pub(super) fn set_function(
         &mut self,
         name: &str,
@@ -143,7 +143,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// A function that returns rows in the list of a SELECT: the place of its value.
+    /// A set-returning function in the target list: the slot of its value.
     pub(super) fn listed_set(&mut self, name: &str, args: Vec<Typed>) -> Result<Typed, SqlError> {
         let Some(mut call) = self.scope().sets.take() else {
             let message = "set-returning functions are not allowed here";
@@ -168,9 +168,9 @@ impl Binder<'_> {
     }
 }
 
-/// The sources for set-returning functions in a target list. Their places begin at `offset`.
+/// The sources for set-returning functions in a target list. Their slots begin at `offset`.
 /// Functions without nested calls run first, in lockstep; functions over their rows are the next
-/// source, and so on. Places in `project` are rewritten to this order.
+/// source, and so on. Slots in `project` are rewritten to this order.
 ///
 /// ```text
 ///   generate_series(1, 2), generate_series(1, generate_series(1, 3))
@@ -180,7 +180,7 @@ impl Binder<'_> {
 pub(super) fn listed(call: SetCall, offset: usize, project: &mut [Expr]) -> Vec<Step> {
     let SetCall { parts, args, columns, .. } = call;
     let (mut args, mut columns) = (args.into_iter(), columns.into_iter());
-    // Each has one column, and looks only at those before it.
+    // Each has one column, and uses only earlier ones.
     let mut levels: Vec<usize> = Vec::with_capacity(parts.len());
     let mut calls: Vec<SetCall> = Vec::new();
     let mut places: Vec<(usize, usize)> = Vec::with_capacity(parts.len());
@@ -218,7 +218,7 @@ pub(super) fn listed(call: SetCall, offset: usize, project: &mut [Expr]) -> Vec<
     calls.collect()
 }
 
-/// Puts other places into an expression.
+/// Replaces the slots in an expression.
 fn put_places(expr: &mut Expr, place: &dyn Fn(usize) -> usize) {
     match expr {
         Expr::Column(slot) => *slot = place(*slot),

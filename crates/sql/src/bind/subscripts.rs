@@ -1,12 +1,12 @@
 //! Assignment to a part of a column: `set a[1] = 7`, `insert into t (j['a']) ..`.
 //!
 //! ```text
-//!   set a[1] = 7, a[2] = 8      a = put(put(a, 1, '7'), 2, '8')      what was put before is there
+//!   set a[1] = 7, a[2] = 8      a = put(put(a, 1, '7'), 2, '8')      the first change is kept
 //!   set j['a']['b'] = '5'       j = assign(j, '{a,b}', '5')
 //! ```
 //!
-//! Where the grammar knows only names, the place of a part stands behind the name as a [function](ast::ObjectNamePart) of
-//! it ([`crate::parse`] puts it there).
+//! Where the grammar allows only names, [`crate::parse`] appends the number of the part to the name
+//! as a [function](ast::ObjectNamePart).
 
 use super::expr::{Typed, typed};
 use super::{Binder, bare, change::is_default, folded, is_assignable};
@@ -18,10 +18,10 @@ use crate::functions::{ArrayFunc, Func, JsonFunc};
 use crate::types::{Family, SqlType};
 use sqlparser::ast::{self, AccessExpr, FunctionArg, FunctionArgExpr, ObjectNamePart, Subscript};
 
-/// The name that is assigned to, and the part of it if it is not all.
+/// The assigned name, and the part of it, if it is not the whole column.
 ///
 /// # Errors
-/// 42703 for a name of several parts: the first is that of a column, none of which has fields.
+/// 42703 for a name of several parts: the first would be a column, and columns have no fields.
 pub(super) fn target(
     name: &ast::ObjectName,
 ) -> Result<(Option<&ast::Ident>, Option<&[AccessExpr]>), SqlError> {
@@ -52,7 +52,7 @@ pub(super) fn target(
 }
 
 impl Binder<'_> {
-    /// What a column becomes if a part of it is assigned to.
+    /// The value of a column after an assignment to a part of it.
     pub(super) fn with_part(
         &mut self,
         column: &TableColumn,
@@ -123,7 +123,7 @@ impl Binder<'_> {
         }
     }
 
-    /// A value as that of a part of a column.
+    /// A value converted to the type of a column's part.
     fn part_of(
         &mut self,
         column: &TableColumn,

@@ -1,4 +1,4 @@
-//! Functions of texts and of binary numbers, whose arguments have types of their own: which one is meant.
+//! Functions of texts and byte strings that are resolved by the types of their arguments.
 
 use super::Binder;
 use super::expr::{Typed, typed};
@@ -12,7 +12,7 @@ const BYTES: SqlType = SqlType::Bytea;
 const INT: SqlType = SqlType::Int4;
 
 impl Binder<'_> {
-    /// A function of texts by its name, if it is one of these.
+    /// Resolves one of these functions by its name, or returns `None`.
     pub(super) fn text_function(
         &mut self,
         name: &str,
@@ -31,7 +31,7 @@ impl Binder<'_> {
             ("overlay", 3) => (Overlay, &[TEXT, TEXT, INT], TEXT),
             ("overlay", 4) => (Overlay, &[TEXT, TEXT, INT, INT], TEXT),
             ("octet_length", 1) if is(0, BYTES) => (Bytes { of_each: 1 }, &[BYTES], INT),
-            // Of a char(n), the blanks at the end count.
+            // Trailing blanks of a char(n) count.
             ("octet_length", 1) if matches!(args[0].ty, SqlType::Char(_)) => {
                 return Some(self.of_shown(Bytes { of_each: 1 }, args, INT));
             }
@@ -63,7 +63,7 @@ impl Binder<'_> {
         Some(self.call_of(name, Func::Text(func), (types, result), args.to_vec()))
     }
 
-    /// A call with arguments of all types, as a client would see them.
+    /// A call with arguments of any type, converted to their client-visible texts.
     fn of_shown(
         &mut self,
         func: TextFunc,

@@ -1,9 +1,10 @@
-//! Functions of times that mind the zone: their arguments become what the wall shows, and their results moments again.
+//! Functions of times that depend on the session's zone: arguments are converted to local time, and
+//! results back.
 //!
 //! ```text
-//!   extract(hour from moment)            of what the wall shows in the session's zone
-//!   moment AT TIME ZONE 'Asia/Tokyo'     what the wall shows in Tokyo
-//!   wall AT TIME ZONE 'Asia/Tokyo'       the moment when it shows that in Tokyo
+//!   extract(hour from instant)           of the local time in the session's zone
+//!   instant AT TIME ZONE 'Asia/Tokyo'    the local time in Tokyo
+//!   local AT TIME ZONE 'Asia/Tokyo'      the instant of that local time in Tokyo
 //! ```
 
 use super::convert::rounded;
@@ -40,7 +41,7 @@ impl Binder<'_> {
                 return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
             }
             if field == "epoch" {
-                // Whole days are whole seconds.
+                // Whole days have whole seconds.
                 let day = self.coerce(value, SqlType::Timestamp)?;
                 let args = vec![Expr::Const(Datum::Text(field)), day];
                 let seconds = Expr::Call(Func::Extract, args);
@@ -51,7 +52,7 @@ impl Binder<'_> {
                 ));
             }
         }
-        // The one thing about a moment that no wall shows.
+        // `epoch` is independent of the zone.
         let is_moment = field == "epoch" && value.ty == SqlType::TimestampTz;
         let value = if is_moment { value.expr } else { self.as_wall("extract", value)? };
         let args = vec![Expr::Const(Datum::Text(field)), value];
@@ -70,7 +71,7 @@ impl Binder<'_> {
         Ok(typed(Expr::Call(Func::LocalTime, vec![moment, zone]), SqlType::Timestamp))
     }
 
-    /// A function of times by its name, if it is one.
+    /// Resolves a function of times by its name, or returns `None`.
     pub(super) fn time_function(
         &mut self,
         name: &str,
@@ -108,7 +109,7 @@ impl Binder<'_> {
         })
     }
 
-    /// A function of intervals and times of a day.
+    /// A function of intervals and times of day.
     fn span_function(&mut self, name: &str, args: &[Typed]) -> Option<Result<Typed, SqlError>> {
         use SqlType::{Date, Float8, Int4, Interval, Time, Timestamp, TimestampTz};
         use TimeFunc::*;
@@ -157,7 +158,7 @@ impl Binder<'_> {
         })
     }
 
-    /// `+`, `-`, `*` and `/` of times and intervals, if that is what these are.
+    /// `+`, `-`, `*` and `/` of times and intervals; `None` for other operands.
     pub(super) fn time_arith(
         &mut self,
         op: Arith,
@@ -225,7 +226,7 @@ impl Binder<'_> {
         }))
     }
 
-    /// A time, and an interval before or after it.
+    /// A time plus or minus an interval.
     fn shifted(&mut self, time: Typed, span: Typed, is_minus: bool) -> Result<Typed, SqlError> {
         let (func, ty) = match time.ty {
             SqlType::TimestampTz => (TimeFunc::PlusMoment, time.ty),
@@ -267,7 +268,7 @@ impl Binder<'_> {
                 if !is_ranged =>
             {
                 let mut span = crate::interval::Interval::parse(&text, unit)?;
-                // Fields that are smaller than the one named are left out.
+                // Smaller fields than the named one are dropped.
                 if interval.leading_field.is_some() {
                     span = span.down_to(unit);
                 }
@@ -277,7 +278,7 @@ impl Binder<'_> {
         }
     }
 
-    /// The digits before the text of `INTERVAL (2) '1 day'`: the grammar says nothing of them.
+    /// The precision in `INTERVAL (2) '1 day'`, which the parser drops.
     fn digits_of(&self, value: &ast::Expr) -> Option<u8> {
         let ast::Expr::Value(value) = value else { return None };
         let position = self.position(value.span)?;
@@ -314,7 +315,7 @@ impl Binder<'_> {
         Ok(typed(Expr::Call(Func::ToChar, vec![wall, pattern]), SqlType::Text))
     }
 
-    /// `date_bin`: moments, unless one is a time without a zone.
+    /// `date_bin`, of timestamps with time zone unless one has none.
     fn binned(&mut self, stride: Typed, value: Typed, origin: Typed) -> Result<Typed, SqlError> {
         let is_of_zone = [&value, &origin].iter().any(|time| time.ty == SqlType::TimestampTz);
         let is_open = [&value, &origin].iter().all(|time| time.ty != SqlType::Timestamp);
@@ -328,7 +329,7 @@ impl Binder<'_> {
         Ok(typed(Expr::Call(Func::Time(TimeFunc::Bin), args), ty))
     }
 
-    /// A text as the time that it is by a pattern: a day, or a moment in the session's zone.
+    /// Parses a text by a pattern: as a date, or as a timestamp in the session's zone.
     fn read_as(&mut self, is_date: bool, text: Typed, pattern: Typed) -> Result<Typed, SqlError> {
         let (text, pattern) = (self.as_text(text)?, self.as_text(pattern)?);
         let wall = typed(Expr::Call(Func::ReadTime, vec![text, pattern]), SqlType::Timestamp);
@@ -337,14 +338,14 @@ impl Binder<'_> {
         if is_date { Ok(day) } else { Ok(typed(self.coerce(wall, ty)?, ty)) }
     }
 
-    /// A time as what the wall shows.
+    /// A time as local time.
     fn as_wall(&mut self, function: &str, value: Typed) -> Result<Expr, SqlError> {
         check_time(function, value.ty)?;
         self.coerce(value, SqlType::Timestamp)
     }
 }
 
-/// True for what a day is divided into: a date has none of it.
+/// True for fields within a day, which a date does not have.
 fn is_of_day(field: &str) -> bool {
     let units =
         ["hour", "h", "minute", "min", "second", "sec", "millisecond", "ms", "microsecond", "us"];

@@ -1,5 +1,5 @@
-//! Views, where they are mentioned: their text is bound as that of a query in FROM, apart from all that is around it,
-//! with the names as they were ([`crate::view`]).
+//! References to views: the text is bound like a query in FROM, without the names around it, and
+//! with the names at its creation ([`crate::view`]).
 
 use super::query::{not_locked, tree_bytes};
 use super::{Binder, Mention, Scope};
@@ -13,11 +13,11 @@ use sqlparser::ast::{ArrayElemTypeDef, DataType, Ident};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The columns of a source, as they were called when what is bound was made; it may have more by now.
+/// The columns of a source at the creation of the view; the source may have more now.
 pub(super) type Shape = Option<Vec<String>>;
 
 impl Binder<'_> {
-    /// A table or a view, by what the text that is bound calls it.
+    /// A table or a view, by its name in the text being bound.
     pub(super) fn relation(&mut self, named: &Named) -> Result<Option<(Source, Shape)>, SqlError> {
         if let Some(inside) = self.view.clone() {
             for used in inside.uses_of(named) {
@@ -51,12 +51,12 @@ impl Binder<'_> {
         }
     }
 
-    /// As [`Binder::named_type`], where no domain may be.
+    /// As [`Binder::named_type`], where domains are not allowed.
     pub(crate) fn type_of(&mut self, ty: &DataType) -> Result<SqlType, SqlError> {
         self.named_type(ty)?.plain()
     }
 
-    /// A type, by what the text that is bound calls it.
+    /// A type, by its name in the text being bound.
     pub(super) fn named_type(&mut self, ty: &DataType) -> Result<NamedType, SqlError> {
         let mut found = None;
         let found_type = type_by(ty, &mut |named| {
@@ -78,7 +78,7 @@ impl Binder<'_> {
         Ok(found_type)
     }
 
-    /// While the text of a view is written as it is found now: it names this type here.
+    /// Records the mention of a type, while the text of a view is rewritten with current names.
     fn mention_type(&mut self, ty: &DataType, named: &Named) {
         let name = match ty {
             DataType::Custom(name, _) => name,
@@ -107,7 +107,7 @@ impl Binder<'_> {
         (self.view, self.text, self.is_change) = (outer, text, is_change);
         (self.scopes, self.named) = (scopes, named);
         (self.params, self.targets, self.mentions) = (params, targets, mentions);
-        // Where in its text is nothing to the client.
+        // Positions in the view's text mean nothing to the client.
         let bound = bound.map_err(|error| SqlError { position: None, ..error });
         let mut bound = not_locked(bound?)?;
         for (at, (column, (name, _))) in bound.output.iter_mut().zip(&view.columns).enumerate() {
@@ -117,7 +117,7 @@ impl Binder<'_> {
         Ok(Source::Query(Arc::new(bound)))
     }
 
-    /// While the text of a view is written as it is found now: it names this relation here, from one word to another.
+    /// Records the mention of a relation, while the text of a view is rewritten with current names.
     pub(super) fn mention(&mut self, named: &Named, (first, last): (&Ident, &Ident)) {
         let (Some(_), Some(view)) = (&self.mentions, &self.view) else { return };
         let catalog = self.catalog;
@@ -139,7 +139,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Whether it has another name in the query.
+    /// Records whether the relation has an alias.
     pub(super) fn note_alias(&mut self, ident: &Ident, has_alias: bool) {
         let last = self.mentions.as_mut().and_then(|mentions| mentions.last_mut());
         if let Some(last) = last.filter(|last| last.span == ident.span) {
@@ -147,7 +147,7 @@ impl Binder<'_> {
         }
     }
 
-    /// While a view is made: its text names this.
+    /// Records an object named in the text, while a view is created.
     fn note(&mut self, oid: u32, named: &Named, columns: impl FnOnce() -> Vec<String>) {
         let Some(uses) = &mut self.uses else { return };
         let Named { schema, name } = named;
@@ -158,7 +158,7 @@ impl Binder<'_> {
         }
     }
 
-    /// While a view is made: the columns that a query in it looks at.
+    /// Records the columns that a query uses, while a view is created.
     pub(super) fn note_columns(&mut self, scope: &Scope) {
         let (Some(uses), None) = (&mut self.uses, &self.view) else { return };
         for column in scope.columns.iter().filter(|column| scope.used[column.slot]) {
@@ -170,8 +170,8 @@ impl Binder<'_> {
     }
 }
 
-/// The query of a view as it is to be written: its columns have their names, and relations theirs of now, with their
-/// schema, if they need it.
+/// The query of a view with current names: columns have their names, and relations their current
+/// ones, with a schema if necessary.
 ///
 /// # Errors
 /// XX000 if the view has no query.
@@ -186,11 +186,11 @@ pub(crate) fn written(
     let bound = binder.query(&query)?;
     let mut text = view.query.clone();
     let mut mentions = binder.mentions.take().unwrap_or_default();
-    // From the last on, so that places before stay where they are; a part of a text may be bound twice.
+    // From the last on, so that earlier positions stay valid; a part of a text may be bound twice.
     mentions.sort_by_key(|mention| std::cmp::Reverse(mention.start));
     mentions.dedup_by_key(|mention| mention.start);
     for mention in mentions {
-        // A relation is shown, or a type.
+        // A relation, or a type.
         let now = match catalog.made_at(&mention.name) {
             Some(made) => catalog.made_shown(made.name()),
             None => catalog.shown(&mention.name),
@@ -205,7 +205,8 @@ pub(crate) fn written(
     Ok(format!("SELECT * FROM ({text}) AS {} ({})", quoted(&view.name), names.join(", ")))
 }
 
-/// Writes what a relation is found by now in the place of its name, which stays behind it if it was another.
+/// Replaces the name of a relation by its current one; the old name becomes an alias if it was
+/// different.
 fn rename(text: &mut String, mention: &Mention, now: &str) {
     let place = |line, column| {
         let number = crate::parse::position(text, line, column)?;

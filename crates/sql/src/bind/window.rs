@@ -1,8 +1,8 @@
 //! Window functions.
 //!
-//! A call is bound over the rows of its query, as an aggregate is, and stands for the place of its value behind these
-//! ([`crate::plan::Window`] has the picture). Windows with names are copied where they are mentioned, before anything
-//! is bound.
+//! A call is bound over the rows of its query, like an aggregate, and stands for a slot after the
+//! row's own ([`crate::plan::Window`] has the picture). Named windows are copied to their uses
+//! before anything is bound.
 //!
 //! Left out: EXCLUDE; RANGE with a distance between dates and times.
 
@@ -21,18 +21,18 @@ use std::rc::Rc;
 /// The windows of a query.
 #[derive(Clone, Default)]
 pub(super) struct Windows {
-    /// Those with names, as they are written.
+    /// The named windows, as written.
     named: Rc<Vec<(String, WindowSpec)>>,
-    /// Those that are called upon.
+    /// The windows in use.
     pub(super) found: Vec<Window>,
-    /// How many values they give.
+    /// The number of their values.
     pub(super) values: usize,
     /// True inside of a call.
     in_call: bool,
 }
 
 impl Binder<'_> {
-    /// The windows that a query gives names.
+    /// The named windows of a query.
     pub(super) fn named_windows(&self, select: &ast::Select) -> Result<Windows, SqlError> {
         let mut named: Vec<(String, WindowSpec)> = Vec::new();
         for window in &select.named_window {
@@ -51,7 +51,7 @@ impl Binder<'_> {
         Ok(Windows { named: Rc::new(named), ..Windows::default() })
     }
 
-    /// Looks at the windows with names that nobody calls upon.
+    /// Checks the named windows that are not used.
     pub(super) fn check_windows(&mut self) -> Result<(), SqlError> {
         let named = self.scope().windows.as_ref().map(|windows| windows.named.clone());
         for (_, spec) in named.iter().flat_map(|named| named.iter()) {
@@ -118,7 +118,7 @@ impl Binder<'_> {
                 windows.found.last_mut().expect("just put there")
             }
         };
-        // The same call twice is one, unless it draws.
+        // Two equal calls are one, unless they are volatile.
         let mut draws = false;
         call.exprs(&mut |expr| draws |= expr.is_volatile());
         let same = |(_, other): &&(usize, WindowCall)| !draws && *other == call;
@@ -160,7 +160,7 @@ impl Binder<'_> {
                 let message = format!("function {name}({}) does not exist", types.join(", "));
                 return Err(SqlError::new(code::UNDEFINED_FUNCTION, message));
             }
-            // What is no function at all says so.
+            // An unknown function is reported as such.
             self.named_call(name, said.args)?;
             let message = format!(
                 "OVER specified, but {name} is not a window function nor an aggregate function"
@@ -226,7 +226,7 @@ impl Binder<'_> {
         }
     }
 
-    /// A value of any type; a literal in quotes is of none.
+    /// A value of any type, which for a quoted literal is unknown.
     fn value_of(&mut self, args: Vec<Typed>) -> Result<(Vec<Expr>, SqlType), SqlError> {
         if args.iter().any(|arg| arg.ty == SqlType::Unknown) {
             let message = "could not determine polymorphic type because input has type unknown";
@@ -235,7 +235,7 @@ impl Binder<'_> {
         self.values_of(args)
     }
 
-    /// Values of any type that is common to them; a literal in quotes is a text.
+    /// Values of a common type; quoted literals become texts.
     fn values_of(&mut self, args: Vec<Typed>) -> Result<(Vec<Expr>, SqlType), SqlError> {
         let (args, ty) = self.together(args)?;
         Ok((args, super::bare(ty)))
@@ -245,7 +245,7 @@ impl Binder<'_> {
         args.into_iter().map(|arg| self.coerce(arg, SqlType::Int4)).collect()
     }
 
-    /// The partitions of a window, and their order with its types.
+    /// The partition keys of a window, and its sort keys with their types.
     #[allow(clippy::type_complexity, reason = "two lists and the types of one")]
     fn window(
         &mut self,
@@ -311,7 +311,7 @@ impl Binder<'_> {
         Ok(Frame { units, from: bound(&frame.start_bound)?, to: bound(to)? })
     }
 
-    /// How far a bound is away.
+    /// The distance of a frame bound.
     fn offset(
         &mut self,
         offset: &ast::Expr,
@@ -359,7 +359,7 @@ impl Binder<'_> {
     }
 }
 
-/// True if a value and what stands for it can be of one type.
+/// True if a value and its default can have one type.
 fn agree(value: &[Typed], default: &Typed) -> bool {
     let unknown = |ty: SqlType| ty == SqlType::Unknown;
     let agrees = |value: &Typed| {
@@ -372,7 +372,7 @@ fn is_whole(arg: &Typed) -> bool {
     matches!(arg.ty, SqlType::Int2 | SqlType::Int4 | SqlType::Unknown)
 }
 
-/// True for what is nothing but a window function.
+/// True for functions that are only window functions.
 pub(super) fn is_window_function(name: &str) -> bool {
     matches!(
         name,
@@ -404,7 +404,7 @@ fn named<'n>(
     })
 }
 
-/// A window with what it takes from the one that it names.
+/// Completes a window by the one that it names.
 fn copied(spec: &WindowSpec, known: &[(String, WindowSpec)]) -> Result<WindowSpec, SqlError> {
     let Some(name) = &spec.window_name else { return Ok(spec.clone()) };
     let base = named(name, known)?;
@@ -428,8 +428,8 @@ fn copied(spec: &WindowSpec, known: &[(String, WindowSpec)]) -> Result<WindowSpe
     })
 }
 
-/// The order in which windows are computed, as PostgreSQL does: the rows are left as the last of them sorts them.
-/// A window that begins as another, but has more to sort by, comes before that.
+/// The order in which windows are computed, as in PostgreSQL: the last one leaves the rows in its
+/// order. A window whose sort keys extend those of another is computed before it.
 pub(super) fn in_turn(mut windows: Vec<Window>) -> Vec<Window> {
     let mut keys: Vec<Expr> = Vec::new();
     let mut ranks: Vec<Vec<(usize, bool, bool)>> = Vec::with_capacity(windows.len());

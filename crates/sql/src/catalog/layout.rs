@@ -1,44 +1,46 @@
-//! In which order a table's rows are kept, and so where they are.
+//! Layouts: the order of a table's rows, which determines their partitions and sites.
 //!
-//! Rows are found by their *place*: the columns of the shard key, and then the primary key's other columns, or the
-//! row id. Partitions are ranges of places, so rows that have a shard key in common are together.
+//! Rows are found by their *row key*: the columns of the shard key, and then the primary key's
+//! other columns, or the row id. Partitions are ranges of row keys, so rows with the same shard key
+//! are adjacent.
 //!
 //! ```text
 //!   accounts(aid, bid, ..)     primary key aid          shard by bid
-//!   place                      aid                      bid, aid
+//!   row key                    aid                      bid, aid
 //!   by aid                     the row itself           index aid → (bid, aid), and then the row
-//!   by bid                     all rows                 a range of rows, in one partition mostly
-//!   aid once                   by the place             by that index
+//!   by bid                     all rows                 a range of rows, mostly in one partition
+//!   uniqueness of aid          by the row key           by that index
 //! ```
 //!
-//! Where all columns of the shard key are in the primary key, whoever names the primary key names the place, and no
-//! index is needed.
+//! If all columns of the shard key are in the primary key, the primary key determines the row key,
+//! and needs no index.
 //!
-//! **Two orders.** A table that changes from one order to the other is kept in both meanwhile ([`Beside`]): whoever
-//! writes a row writes it to both, with its entries in the indexes of both, as these name rows by their places. Rows
-//! are found by, and locked at, their place in the table's own order only.
+//! **Two layouts.** During a change of its layout a table has both ([`Beside`]): each write goes to
+//! both, with entries in the indexes of both, because entries contain row keys. Rows are found and
+//! locked by their row key in the current layout only.
 //!
-//! **A late primary key** is such a change too: from the order of row ids to that of the key, where rows have no row id
-//! any more. Who writes a row then finds it in the order beside by the unique index that saw to the key's being one.
+//! **A late primary key** is such a change too: from the order of row ids to that of the key, where
+//! rows have no row id. A writer finds a row in the second layout by the unique index that enforced
+//! the key.
 
 use super::{Index, Name, Table, TableColumn, quoted};
 use isomer_design::{Schema, TableId, Time};
 use std::sync::Arc;
 
-/// A table's rows in another order. It has the same columns, conditions and indexes as the table, each index with
-/// entries of its own; and the same primary key, unless that is what the table is about to get, or has just got.
+/// A second layout of a table. It has the same columns, checks and indexes as the table, with
+/// entries of its own; and the same primary key, except while a primary key is being added.
 #[derive(Clone, Debug)]
 pub struct Beside {
-    /// The table in this order.
+    /// The table in this layout.
     pub layout: Arc<Table>,
-    /// True if it stays until somebody says otherwise, so that the table can go back to it at once.
+    /// True if it is kept permanently, so that the table can switch back at once.
     pub is_kept: bool,
-    /// True if who writes adds rows to it; else they only remove what there is of a row, as of an
-    /// [index](Index::is_entered).
+    /// True if writers add rows to it (write-only). Otherwise they only remove rows from it
+    /// (delete-only), as for an [index](Index::is_entered).
     pub is_entered: bool,
 }
 
-/// The places in a row of what it is found by, in a table with these keys and so many columns.
+/// The slots of the row key, in a table with these keys and this number of columns.
 pub fn place_of(key: &[usize], shard: &[usize], columns: usize) -> Vec<usize> {
     let row_id = [columns];
     let unique = if key.is_empty() { &row_id[..] } else { key };
@@ -46,31 +48,32 @@ pub fn place_of(key: &[usize], shard: &[usize], columns: usize) -> Vec<usize> {
     shard.iter().chain(others).copied().collect()
 }
 
-/// True if rows are not found by the primary key alone, so that it needs an index.
+/// True if the primary key does not determine the row key, so that it needs an index.
 pub fn needs_index(key: &[usize], shard: &[usize]) -> bool {
     !key.is_empty() && !shard.iter().all(|at| key.contains(at))
 }
 
 impl Table {
-    /// The tables of the store that it is made of, in the order in which they are locked: its own, then its
-    /// indexes'; and then those of the other order.
+    /// The store tables of the table, in lock order: its rows, its indexes; then those of the
+    /// second layout.
     pub fn parts(&self) -> impl Iterator<Item = (TableId, &Arc<Schema>)> + Clone {
         let beside = self.beside.iter().flat_map(|beside| beside.layout.own_parts());
         self.own_parts().chain(beside)
     }
 
-    /// As [`Table::parts`], without the other order.
+    /// As [`Table::parts`], without the second layout.
     pub fn own_parts(&self) -> impl Iterator<Item = (TableId, &Arc<Schema>)> + Clone {
         let indexes = self.maintained().map(|index| (index.id, &index.schema));
         std::iter::once((self.id, &self.schema)).chain(indexes)
     }
 
-    /// The indexes that are written with its rows: that of the primary key, if it has one, and all others.
+    /// The indexes that are written with its rows: that of the primary key, if there is one, and
+    /// all others.
     pub fn maintained(&self) -> impl Iterator<Item = &Arc<Index>> + Clone {
         self.primary.iter().chain(&self.indexes)
     }
 
-    /// The name of what the store keeps under a number, if it is a part of the table.
+    /// The name of the part of the table with this id in the store.
     pub(super) fn part_name(&self, id: TableId) -> Option<&str> {
         let own = |table: &'_ Table| {
             let index = table.maintained().position(|index| index.id == id);
@@ -83,7 +86,7 @@ impl Table {
         })
     }
 
-    /// What the store keeps of the table under a number, by the [label](Name::label) of the table or an index.
+    /// The id in the store of the table or an index, by its [label](Name::label).
     pub fn part_labelled(&self, label: &str) -> Option<TableId> {
         let labelled = |name: &str| Name { name: name.to_owned(), ..self.full_name() }.label();
         if labelled(&self.name) == label {
@@ -92,19 +95,19 @@ impl Table {
         self.maintained().find(|index| labelled(&index.name) == label).map(|index| index.id)
     }
 
-    /// The columns of the shard key, as a statement has them; none if rows are where the primary key puts them.
+    /// The columns of the shard key, in SQL notation; `None` without a shard key.
     pub fn shard_by(&self) -> Option<String> {
         let name = |&at: &usize| quoted(&self.columns[at].name);
         let names: Vec<String> = self.shard.iter().map(name).collect();
         (!names.is_empty()).then(|| names.join(", "))
     }
 
-    /// True if a row's place can change while its primary key stays.
+    /// True if a row key can change while the primary key stays.
     pub fn moves(&self) -> bool {
         self.primary.is_some()
     }
 
-    /// The table in the order in which it was kept at a time, if that is another, and is still kept.
+    /// The table in its layout at a given time, if that differs and still exists.
     pub(super) fn earlier(&self, time: Time) -> Option<Arc<Table>> {
         if self.readable.is_some_and(|since| since <= time) {
             return None;
@@ -114,14 +117,14 @@ impl Table {
         Some(Arc::new(self.switched(true)))
     }
 
-    /// The table with its two orders in each other's place.
+    /// The table with its two layouts exchanged.
     ///
     /// # Panics
-    /// If there is one only.
+    /// If there is only one layout.
     pub fn switched(&self, is_kept: bool) -> Table {
         let mut own = self.clone();
         let other = own.beside.take().expect("a table in two orders").layout;
-        // What is not of the rows may have been defined anew since the other order was made.
+        // Definitions that do not affect rows may have changed since the other layout was created.
         let columns = own.columns.iter().zip(&other.columns);
         let column = |(own, other): (&TableColumn, &TableColumn)| {
             let (not_null, missing) = (other.not_null, other.missing.clone());

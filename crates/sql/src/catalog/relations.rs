@@ -1,8 +1,9 @@
-//! The relations of one kind, found by their names and by what else they are known by.
+//! Relations of one kind, indexed by name and by other attributes.
 //!
-//! Versions of a catalog [share](SharedMap) what they have in common, so a definition costs what it
-//! changes, however many relations there are. So do lookups: what is asked of the relations by
-//! other things than names, as an index by its name or the children of a table, is a [`Handle`].
+//! Versions of a catalog [share](SharedMap) their common part, so the cost of a definition depends
+//! on its changes and not on the number of relations. The same holds for lookups: a lookup by
+//! anything but the name, for example of an index by its name or of the children of a table, uses a
+//! [`Handle`].
 
 use super::{Name, Table};
 use crate::sequence::Sequence;
@@ -11,29 +12,29 @@ use isomer_design::{SharedMap, TableId};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// An attribute, beside the name, that relations are found by.
+/// An attribute, other than the name, by which relations are found.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Handle {
-    /// Its number for clients.
+    /// Its oid.
     Oid(u32),
-    /// A table of the store that belongs to it: its rows, or an index.
+    /// The id of a store table that belongs to it: its rows, or an index.
     Part(TableId),
     /// The name of one of its indexes, or of its primary key.
     Index(Name),
-    /// A table that it refers to by a foreign key.
+    /// The oid of a table that it references by a foreign key.
     Parent(u32),
-    /// The table that it belongs to, of a sequence.
+    /// The oid of the table that owns it, for a sequence.
     Owner(u32),
-    /// It is kept in two orders.
+    /// It has two layouts.
     Beside,
 }
 
 /// A kind of relation.
 pub trait Kind {
-    /// Its name, with its schema.
+    /// Its full name.
     fn full_name(&self) -> Name;
 
-    /// The attributes that it is found by.
+    /// The attributes by which it is found.
     fn handles(&self) -> Vec<Handle>;
 }
 
@@ -75,7 +76,7 @@ impl Kind for Sequence {
     }
 }
 
-/// See the [module documentation](self). Reads as a map by names.
+/// See the [module documentation](self). Dereferences to a map by names.
 #[derive(Debug)]
 pub struct Relations<R> {
     by_name: SharedMap<Name, Arc<R>>,
@@ -91,7 +92,7 @@ impl<R> Deref for Relations<R> {
 }
 
 impl<R: Kind> Relations<R> {
-    /// The relations that are known by something, by their names.
+    /// The relations with a handle, by name.
     pub fn with(&self, handle: Handle) -> impl Iterator<Item = &Arc<R>> {
         let first = Name { schema: String::new(), name: String::new() };
         let found = self.by_handle.from(&(handle.clone(), first));
@@ -99,12 +100,12 @@ impl<R: Kind> Relations<R> {
         found.filter_map(|((_, name), ())| self.by_name.get(name))
     }
 
-    /// The one with this number for clients.
+    /// The relation with this oid.
     pub fn numbered(&self, oid: u32) -> Option<&Arc<R>> {
         self.with(Handle::Oid(oid)).next()
     }
 
-    /// Those of a schema, by their names.
+    /// The relations of a schema, by name.
     pub fn of_schema<'a>(
         &'a self,
         schema: &'a str,
@@ -113,7 +114,7 @@ impl<R: Kind> Relations<R> {
         self.by_name.from(&first).take_while(move |(name, _)| name.schema == schema)
     }
 
-    /// Enters a relation, under its name.
+    /// Inserts a relation.
     pub fn insert(&mut self, relation: Arc<R>) {
         let name = relation.full_name();
         self.remove(&name);
@@ -122,7 +123,7 @@ impl<R: Kind> Relations<R> {
         self.by_name.insert(name, relation);
     }
 
-    /// Removes the relation of a name.
+    /// Removes the relation with this name.
     pub fn remove(&mut self, name: &Name) -> Option<Arc<R>> {
         let removed = self.by_name.remove(name)?;
         for handle in removed.handles() {
@@ -138,13 +139,13 @@ impl<R: Kind> Relations<R> {
         goes.iter().for_each(|name| drop(self.remove(name)));
     }
 
-    /// Puts another relation, of the same name, in the place of each for which `change` has one.
+    /// Replaces relations by changed ones of the same name.
     pub fn change(&mut self, change: impl FnMut(&Arc<R>) -> Option<R>) {
         let changed: Vec<R> = self.by_name.values().filter_map(change).collect();
         changed.into_iter().for_each(|relation| self.insert(Arc::new(relation)));
     }
 
-    /// Takes the relations of a schema out.
+    /// Removes and returns the relations of a schema.
     pub fn take_schema(&mut self, schema: &str) -> Relations<R> {
         let mut taken = Relations::default();
         for name in self.of_schema(schema).map(|(name, _)| name.clone()).collect::<Vec<_>>() {
@@ -153,8 +154,7 @@ impl<R: Kind> Relations<R> {
         taken
     }
 
-    /// The relations that one version has and another has not, or not as they are here; and the
-    /// other way round.
+    /// The relations that differ between two versions: the old ones, and the new ones.
     pub fn changed_to(&self, newer: &Relations<R>) -> (Vec<Arc<R>>, Vec<Arc<R>>) {
         let (mut old, mut new) = (Vec::new(), Vec::new());
         self.by_name.changes(&newer.by_name, Arc::ptr_eq, |_, was, is| {

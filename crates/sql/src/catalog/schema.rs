@@ -1,16 +1,16 @@
-//! Schemas: where relations are, and in which of them a name is looked for that says none.
+//! Schemas, and the search path for names without a schema.
 //!
 //! ```text
-//!   search_path = app, public         orders        app.orders, if there is such a relation; else public.orders
-//!   a temporary table orders          orders        the session's own, before all of these
-//!   create table orders (..)                        in app: the first that there is
+//!   search_path = app, public       orders        app.orders, if it exists; else public.orders
+//!   a temporary table orders        orders        the session's own, before all of these
+//!   create table orders (..)                      in app: the first schema that exists
 //! ```
 //!
-//! What is *named* in a statement may say its schema; what there *is* has one. A catalog is handed to the binder with
-//! the path of the session whose statement it is, so plans are for a path as they are for a version.
+//! A name in a statement may have a schema; an object always has one. The binder gets a catalog
+//! together with the path of the session, so a plan is valid for one path and one version.
 //!
-//! What is Isomer's own (`isomer`), and what the catalog shows (`pg_catalog`, `information_schema`), are no schemas in
-//! which anything can be made. Left out: definitions inside of CREATE SCHEMA.
+//! No objects can be created in the schemas of Isomer's own tables (`isomer`) and of the system
+//! catalog (`pg_catalog`, `information_schema`). Left out: definitions inside of CREATE SCHEMA.
 
 use super::{Catalog, Handle, Index, Table, quoted};
 use crate::error::{SqlError, code, similar};
@@ -22,17 +22,18 @@ use sqlparser::ast::{Ident, ObjectName};
 use std::fmt;
 use std::sync::Arc;
 
-/// The schema of what the system tells of itself. It is looked into before those of the path, unless the path names it.
+/// The schema of the system catalog. It is searched before those of the path, unless the path names
+/// it.
 pub const PG_CATALOG: &str = "pg_catalog";
 
-/// The schema that a database begins with.
+/// The initial schema of a database.
 pub const PUBLIC: &str = "public";
-/// The schema of what a session has for itself.
+/// The schema of temporary objects.
 pub const TEMPORARY: &str = "pg_temp";
 /// Schemas of the system.
 pub const SYSTEM: [&str; 3] = [PG_CATALOG, "information_schema", "isomer"];
 
-/// True for a relation of the system that is found by its name alone.
+/// True for a relation of the system that is found by its unqualified name.
 fn is_of_system(name: &str) -> bool {
     let is_there = || SystemTable::find(None, name).is_some() || SystemTable::is_void(None, name);
     name.starts_with("pg_") && is_there()
@@ -41,60 +42,60 @@ fn is_of_system(name: &str) -> bool {
 /// A schema.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Namespace {
-    /// Its number for clients.
+    /// Its oid.
     pub oid: u32,
     /// Its name.
     pub name: String,
 }
 
-/// The name of a relation, and its schema.
+/// The full name of a relation.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Name {
     /// Its schema.
     pub schema: String,
-    /// What it is called there.
+    /// Its name within the schema.
     pub name: String,
 }
 
-/// A relation as a statement names it.
+/// A relation as named in a statement.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Named {
-    /// The schema, if that is said.
+    /// The schema, if it is explicit.
     pub schema: Option<String>,
     /// The name.
     pub name: String,
 }
 
-/// The path of a session that has not set another one.
+/// The default search path.
 pub fn public_path() -> Arc<[String]> {
     Arc::new([PUBLIC.to_owned()])
 }
 
 impl Namespace {
-    /// The schema public, as a database has it in the beginning.
+    /// The initial schema `public`.
     pub fn public() -> Namespace {
         Namespace { oid: PUBLIC_OID as u32, name: PUBLIC.to_owned() }
     }
 }
 
 impl Name {
-    /// A relation of the schema public.
+    /// A relation in the schema `public`.
     pub fn public(name: impl Into<String>) -> Name {
         Name { schema: PUBLIC.to_owned(), name: name.into() }
     }
 
-    /// As it must be written to be found whatever the path is.
+    /// In SQL notation, independent of the path.
     pub fn written(&self) -> String {
         format!("{}.{}", quoted(&self.schema), quoted(&self.name))
     }
 
-    /// The same, as the grammar has it.
+    /// The same as a node of the grammar.
     pub fn object_name(&self) -> ObjectName {
         let word = |name: &String| Ident::with_quote('"', name.clone());
         ObjectName::from(vec![word(&self.schema), word(&self.name)])
     }
 
-    /// As people say it who know the path: nothing is said of public.
+    /// For people who know the path: without `public`.
     pub fn label(&self) -> String {
         match self.schema == PUBLIC {
             true => self.name.clone(),
@@ -102,12 +103,12 @@ impl Name {
         }
     }
 
-    /// As a type is called in messages: a name that may have to be in quotes.
+    /// A type's name in messages, quoted if necessary.
     pub fn said(&self) -> String {
         if self.schema == PUBLIC { quoted(&self.name) } else { self.written() }
     }
 
-    /// As the catalog is keyed by it: nothing is said of public, which was there before all others.
+    /// The catalog's key: without `public`, which is older than schemas.
     pub fn kept(&self) -> String {
         match self.schema == PUBLIC {
             true => self.name.clone(),
@@ -115,7 +116,7 @@ impl Name {
         }
     }
 
-    /// Reads what was [kept](Name::kept).
+    /// Parses a [stored](Name::kept) name.
     pub fn read(kept: &str) -> Name {
         match kept.split_once('\0') {
             Some((schema, name)) => Name { schema: schema.to_owned(), name: name.to_owned() },
@@ -130,7 +131,7 @@ impl From<&Name> for Named {
     }
 }
 
-/// As messages have it.
+/// The notation of messages.
 impl fmt::Display for Named {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.schema {
@@ -149,7 +150,7 @@ impl Named {
     /// The name of a relation in a statement.
     ///
     /// # Errors
-    /// 0A000 for a database before the schema, 42601 for more.
+    /// 0A000 for a database before the schema, 42601 for more parts.
     pub fn of(name: &ObjectName) -> Result<Named, SqlError> {
         let parts: Vec<&Ident> = name.0.iter().filter_map(|part| part.as_ident()).collect();
         let folded = crate::bind::folded;
@@ -167,7 +168,7 @@ impl Named {
         }
     }
 
-    /// Reads a name out of a text such as `public."Odd"`.
+    /// Parses a text such as `public."Odd"`.
     pub fn read(text: &str) -> Named {
         let (mut parts, mut part, mut is_quoted) = (Vec::new(), String::new(), false);
         let mut chars = text.trim().chars().peekable();
@@ -183,7 +184,7 @@ impl Named {
         Named { schema: parts.pop(), name: part }
     }
 
-    /// The relation of public that is meant where no path is known.
+    /// The relation in `public` that is meant where no path is known.
     pub fn kept(&self) -> Name {
         let schema = self.schema.clone().unwrap_or_else(|| PUBLIC.to_owned());
         Name { schema, name: self.name.clone() }
@@ -206,7 +207,7 @@ pub enum Relation<'c> {
 }
 
 impl Relation<'_> {
-    /// What it is, as messages have it.
+    /// The kind of relation, in the wording of messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Relation::Table(_) => "table",
@@ -216,7 +217,7 @@ impl Relation<'_> {
         }
     }
 
-    /// Its number for clients.
+    /// Its oid.
     pub fn oid(&self) -> u32 {
         match self {
             Relation::Table(table) => table.oid,
@@ -229,12 +230,12 @@ impl Relation<'_> {
 }
 
 impl Catalog {
-    /// True if there is a schema of this name in which relations can be.
+    /// True if a schema of this name exists that can contain relations.
     pub fn has_schema(&self, name: &str) -> bool {
         name == TEMPORARY || self.schemas.contains_key(name)
     }
 
-    /// What has a name.
+    /// The relation with this full name.
     pub fn relation_at(&self, name: &Name) -> Option<Relation<'_>> {
         if let Some(table) = self.tables.get(name) {
             return Some(Relation::Table(table));
@@ -256,7 +257,7 @@ impl Catalog {
         })
     }
 
-    /// The schemas in which a name is looked for, in this order.
+    /// The schemas in which a name is searched, in order.
     pub(super) fn looked_in<'a>(&'a self, named: &'a Named) -> impl Iterator<Item = &'a str> {
         let is_implied = |schema: &&str| !self.path.iter().any(|named| named == schema);
         let implied = [TEMPORARY, PG_CATALOG].into_iter().filter(is_implied);
@@ -264,14 +265,14 @@ impl Catalog {
         named.schema.as_deref().into_iter().chain(path.filter(|_| named.schema.is_none()))
     }
 
-    /// What a statement names.
+    /// The relation that a statement names.
     pub fn lookup(&self, named: &Named) -> Option<Relation<'_>> {
         for schema in self.looked_in(named) {
             let name = Name { schema: schema.to_owned(), name: named.name.clone() };
             if let Some(found) = self.relation_at(&name) {
                 return Some(found);
             }
-            // What is the system's is nobody else's behind it.
+            // A system name is not shadowed by later schemas.
             if named.schema.is_none() && schema == PG_CATALOG && is_of_system(&named.name) {
                 return None;
             }
@@ -279,14 +280,14 @@ impl Catalog {
         None
     }
 
-    /// True if a relation is what its name alone means.
+    /// True if the unqualified name finds the relation.
     pub fn is_visible(&self, name: &Name) -> bool {
         let own = self.relation_at(name).map(|relation| relation.oid());
         let meant = self.lookup(&Named::plain(name.name.as_str()));
         own.is_some() && meant.map(|relation| relation.oid()) == own
     }
 
-    /// A relation as it must be written to be found.
+    /// The shortest SQL notation that finds the relation.
     pub fn shown(&self, name: &Name) -> String {
         match self.is_visible(name) {
             true => quoted(&name.name),
@@ -294,7 +295,7 @@ impl Catalog {
         }
     }
 
-    /// The name of a relation that is made.
+    /// The full name of a new relation.
     ///
     /// # Errors
     /// 3F000 if there is no such schema, 42501 for those of the system, 42P16.
@@ -319,7 +320,7 @@ impl Catalog {
         Ok(Name { schema, name })
     }
 
-    /// The schema in which things are made that say none.
+    /// The schema in which new unqualified objects are created.
     ///
     /// # Errors
     /// 3F000.
@@ -332,7 +333,7 @@ impl Catalog {
         })
     }
 
-    /// Refuses a schema in which nothing can be made.
+    /// Refuses a schema in which no objects can be created.
     ///
     /// # Errors
     /// 3F000, 42501.
@@ -347,13 +348,14 @@ impl Catalog {
         Err(self.no_schema(schema))
     }
 
-    /// 3F000 for a schema that there is not.
+    /// 3F000 for a schema that does not exist.
     pub fn no_schema(&self, schema: &str) -> SqlError {
         let message = format!("schema \"{schema}\" does not exist");
         SqlError::new(code::INVALID_SCHEMA, message)
     }
 
-    /// 42P01 for a relation that there is not, with a name that is like it; 42809 if it is something else than this.
+    /// 42P01 for a relation that does not exist, with a similar name; 42809 if it is another kind
+    /// of object.
     pub fn no_relation(&self, named: &Named, wanted: &str) -> SqlError {
         if let Some(other) = self.lookup(named) {
             let kind = other.kind();

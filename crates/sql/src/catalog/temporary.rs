@@ -1,13 +1,12 @@
-//! What one session alone has in its catalog: temporary tables, with their indexes and the sequences of their columns,
-//! and temporary views.
+//! The temporary objects of one session: tables with their indexes and sequences, and views.
 //!
 //! ```text
-//!   of all      public.accounts, public.orders     what every session sees
-//!   own         pg_temp.picked                     what this one sees besides
-//!   of both     all of these                       what its statements are compiled for
+//!   shared      public.accounts, public.orders     visible to every session
+//!   own         pg_temp.picked                     visible to this session only
+//!   both        all of these                       the catalog for compiling its statements
 //! ```
 //!
-//! They are in a [schema](super::schema) of their own. It comes first in the search path, unless
+//! They are in a [schema](super::schema) of their own, which comes first in the search path, unless
 //! the path names it.
 
 use super::{Catalog, TEMPORARY, public_path};
@@ -18,25 +17,25 @@ use crate::types::SqlType;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Which tables of a session go at the end of the transaction, by their numbers.
+/// The oids of a session's tables that are dropped at the end of the transaction.
 pub type ToCommit = BTreeSet<u32>;
 
 impl Catalog {
-    /// True if a table or a view is one session's own.
+    /// True if a table or a view is temporary.
     pub fn is_temporary(&self, oid: u32) -> bool {
         let table = self.tables.numbered(oid).map(|table| &*table.schema_name);
         let schema = table.or_else(|| self.views.numbered(oid).map(|view| &*view.schema));
         schema == Some(TEMPORARY)
     }
 
-    /// True if the session has anything of its own.
+    /// True if the session has temporary objects.
     pub fn has_own(&self) -> bool {
         self.tables.of_schema(TEMPORARY).next().is_some()
             || self.views.of_schema(TEMPORARY).next().is_some()
             || self.sequences.of_schema(TEMPORARY).next().is_some()
     }
 
-    /// The catalog of all, and one of what is a session's own.
+    /// Splits the catalog into the shared part and the temporary part.
     pub fn parted(&self) -> (Catalog, Catalog) {
         let mut all = Catalog { path: public_path(), ..self.clone() };
         let mut own = Catalog { version: self.version, ..Catalog::default() };
@@ -54,7 +53,7 @@ impl Catalog {
         (all, own)
     }
 
-    /// The catalog of all with what is a session's own.
+    /// The shared catalog combined with temporary objects.
     #[must_use]
     pub fn with(&self, own: &Catalog) -> Catalog {
         let mut both = self.clone();
@@ -65,7 +64,7 @@ impl Catalog {
             .extend(own.comments.iter().map(|(topic, said)| (topic.clone(), said.clone())));
         both.ownership.extend(own.ownership.iter().map(|(object, owned)| (*object, owned.clone())));
         both.to_commit.clone_from(&own.to_commit);
-        // Others may have changed types that only they knew to be in tables.
+        // Other sessions may have changed types that only this session's tables use.
         for now in self.types.values() {
             both.put_in_own(now);
         }
@@ -80,7 +79,7 @@ impl Catalog {
         both
     }
 
-    /// Puts an enum as it is in the session's own tables and views that have it as it was.
+    /// Replaces an enum by its current version in temporary tables and views.
     fn put_in_own(&mut self, now: &'static EnumType) {
         let is_older = |then: &&'static EnumType| *then == now && !std::ptr::eq(*then, now);
         let own = self.tables.of_schema(TEMPORARY);
@@ -93,7 +92,7 @@ impl Catalog {
         }
     }
 
-    /// Forgets the tables that go at the end of the transaction, their sequences, and the views of them.
+    /// Drops the tables that end with the transaction, their sequences, and the views of them.
     pub fn end_transaction(&mut self) {
         let before = self.clone();
         let mut gone = std::mem::take(&mut self.to_commit);

@@ -1,15 +1,15 @@
-//! Types that were made, and where their names are looked for.
+//! User-defined types, and the resolution of their names.
 //!
 //! ```text
-//!   create type mood ..                     public.mood, or of the first schema on the path
-//!   column m mood                           kept as "mood" (of public), "app"."mood"; a reference in memory
-//!   default 'sad'::mood                     kept as 'sad'::public.mood, shown as the path of who looks needs it
+//!   create type mood ..         public.mood, or in the first schema on the path
+//!   column m mood               stored as "mood" (of public), "app"."mood"; a reference in memory
+//!   default 'sad'::mood         stored as 'sad'::public.mood, shown as the path requires
 //! ```
 //!
-//! A [domain](crate::domains) is named as an enum is; what it is to an expression is its base type.
+//! A [domain](crate::domains) is named like an enum; in expressions it is its base type.
 //!
-//! Names of the system's types come before all others, as they do at PostgreSQL. A table has the definition of each
-//! type as it was when the table was defined last; so one that changes is put into all tables that have it
+//! Names of system types take precedence, as in PostgreSQL. A table contains the definition of each
+//! type as of the table's last definition, so a changed type is replaced in all tables that use it
 //! ([`Catalog::put_type`]).
 
 use super::{Catalog, Computed, Name, Named, PUBLIC, Table, TableColumn, quoted};
@@ -24,12 +24,12 @@ use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use std::sync::Arc;
 
-/// A type that was made.
+/// A user-defined type.
 #[derive(Clone, Debug)]
 pub enum MadeType {
     /// A list of labels.
     Enum(&'static EnumType),
-    /// Another type, with conditions.
+    /// A base type with conditions.
     Domain(Arc<Domain>),
 }
 
@@ -42,7 +42,7 @@ impl MadeType {
         }
     }
 
-    /// Its number for clients.
+    /// Its oid.
     pub fn oid(&self) -> u32 {
         match self {
             MadeType::Enum(labels) => labels.of.oid,
@@ -51,20 +51,20 @@ impl MadeType {
     }
 }
 
-/// What the name of a type means.
+/// The resolution of a type name.
 #[derive(Clone, Debug)]
 pub struct NamedType {
-    /// The type; of a domain, its base type.
+    /// The type; for a domain, its base type.
     pub ty: SqlType,
     /// The domain, if it is one.
     pub domain: Option<Arc<Domain>>,
 }
 
 impl NamedType {
-    /// The type, where no domain may be.
+    /// The type, where domains are not allowed.
     ///
     /// # Errors
-    /// 0A000 if it is one.
+    /// 0A000 for a domain.
     pub fn plain(self) -> Result<SqlType, SqlError> {
         match self.domain {
             None => Ok(self.ty),
@@ -76,10 +76,11 @@ impl NamedType {
     }
 }
 
-/// The type of a name in a statement, where `find` knows those that were made.
+/// The type of a name in a statement; `find` resolves user-defined types.
 ///
 /// # Errors
-/// As [`SqlType::parse`]; 42601 for one that was made, with digits; 0A000 for arrays of domains.
+/// As [`SqlType::parse`]; 42601 for a user-defined type with a modifier; 0A000 for arrays of
+/// domains.
 pub(crate) fn type_by(
     ty: &DataType,
     find: &mut dyn FnMut(&Named) -> Option<MadeType>,
@@ -124,7 +125,7 @@ impl Catalog {
         type_by(ty, &mut |named| self.made_named(named))
     }
 
-    /// As [`Catalog::named_type`], where no domain may be.
+    /// As [`Catalog::named_type`], where domains are not allowed.
     ///
     /// # Errors
     /// 42704, 0A000.
@@ -132,26 +133,26 @@ impl Catalog {
         self.named_type(ty)?.plain()
     }
 
-    /// The type that a statement names, if it was made.
+    /// The user-defined type that a statement names.
     pub fn made_named(&self, named: &Named) -> Option<MadeType> {
         self.looked_in(named).find_map(|schema| {
             self.made_at(&Name { schema: schema.to_owned(), name: named.name.clone() })
         })
     }
 
-    /// The type of this name, if it was made.
+    /// The user-defined type with this full name.
     pub fn made_at(&self, name: &Name) -> Option<MadeType> {
         let labels = self.types.get(name).map(|labels| MadeType::Enum(labels));
         labels.or_else(|| self.domains.get(name).cloned().map(MadeType::Domain))
     }
 
-    /// The type with this number for clients, if it was made.
+    /// The user-defined type with this oid.
     pub fn made_numbered(&self, oid: u32) -> Option<MadeType> {
         let labels = self.enum_numbered(oid).map(MadeType::Enum);
         labels.or_else(|| self.domain_numbered(oid).cloned().map(MadeType::Domain))
     }
 
-    /// The domain with this number for clients.
+    /// The domain with this oid.
     pub fn domain_numbered(&self, oid: u32) -> Option<&Arc<Domain>> {
         self.domains.values().find(|domain| domain.oid == oid)
     }
@@ -164,12 +165,12 @@ impl Catalog {
         }
     }
 
-    /// The enum with this number for clients.
+    /// The enum with this oid.
     pub fn enum_numbered(&self, oid: u32) -> Option<&'static EnumType> {
         self.types.values().find(|labels| labels.of.oid == oid).copied()
     }
 
-    /// The type that clients know by a number.
+    /// The type with this oid.
     pub fn type_numbered(&self, oid: u32) -> Option<SqlType> {
         let made = || {
             let array = self.types.values().find(|labels| labels.of.array_oid == oid);
@@ -179,24 +180,24 @@ impl Catalog {
         SqlType::of_oid(oid).or_else(made)
     }
 
-    /// A type as it is by now, if it was another one before.
+    /// The current version of a type.
     pub fn type_as_now(&self, ty: SqlType) -> SqlType {
         let now = ty.labels().and_then(|labels| self.enum_numbered(labels.of.oid));
         now.map_or(ty, |now| replaced(ty, now, now))
     }
 
-    /// True if a type that was made is what its name alone means.
+    /// True if the unqualified name finds a user-defined type.
     pub fn is_visible_type(&self, of: &Name) -> bool {
         SqlType::of_name(&of.name).is_none()
             && self.made_named(&Named::plain(&*of.name)).is_some_and(|found| found.name() == of)
     }
 
-    /// The name of a type that was made as it must be written to be found.
+    /// The shortest SQL notation that finds a user-defined type.
     pub fn made_shown(&self, of: &Name) -> String {
         if self.is_visible_type(of) { quoted(&of.name) } else { of.written() }
     }
 
-    /// A type as it must be written to be found.
+    /// The shortest SQL notation that finds a type.
     pub fn type_shown(&self, ty: SqlType) -> String {
         match ty {
             SqlType::Enum(labels) => self.made_shown(&labels.of.name),
@@ -205,7 +206,7 @@ impl Catalog {
         }
     }
 
-    /// The type of a column as it must be written to be found: its domain, if it has one.
+    /// The SQL notation of a column's type: that of its domain, if it has one.
     pub fn column_type_shown(&self, column: &TableColumn) -> String {
         match &column.domain {
             Some(domain) => self.made_shown(&domain.name),
@@ -213,7 +214,7 @@ impl Catalog {
         }
     }
 
-    /// What the type is called that clients know by a number, with this modifier.
+    /// The name of the type with this oid and modifier.
     pub fn type_name(&self, oid: u32, modifier: Option<i32>) -> Option<String> {
         if let Some(domain) = self.domain_numbered(oid) {
             return Some(self.made_shown(&domain.name));
@@ -222,20 +223,20 @@ impl Catalog {
         Some(self.type_shown(modifier.map_or(ty, |modifier| ty.with_modifier(modifier))))
     }
 
-    /// An expression as it is kept: its types are those that the path means.
+    /// The stored form of an expression, with types resolved by the path.
     pub fn with_kept_types(&self, text: &str) -> String {
         let written = |named: &Named| Some(self.made_named(named)?.name().written());
         self.types_replaced(text, written)
     }
 
-    /// A kept expression as a client is shown it.
+    /// A stored expression as it is shown to a client.
     pub fn with_shown_types(&self, text: &str) -> String {
         let shown = |named: &Named| Some(self.made_shown(self.made_named(named)?.name()));
         self.types_replaced(text, shown)
     }
 
     fn types_replaced(&self, text: &str, now: impl Fn(&Named) -> Option<String>) -> String {
-        // Most databases have no such types, and most expressions do not name one.
+        // Most databases have no such types, and most expressions name none.
         let is_named = |name: &Name| text.to_lowercase().contains(&name.name.to_lowercase());
         if !self.types.keys().chain(self.domains.keys()).any(is_named) {
             return text.to_owned();
@@ -243,7 +244,7 @@ impl Catalog {
         with_types(text, now)
     }
 
-    /// Puts an enum in the place of another one, in all tables, views and domains; or adds a new one.
+    /// Replaces an enum in all tables, views and domains, or adds a new one.
     pub fn put_type(&mut self, old: Option<&EnumType>, new: &'static EnumType) {
         if let Some(old) = old {
             self.types.remove(&old.of.name);
@@ -271,7 +272,7 @@ impl Catalog {
         self.types.insert(new.of.name.clone(), new);
     }
 
-    /// Puts a domain in the place of another one, in all tables and domains; or adds a new one.
+    /// Replaces a domain in all tables and domains, or adds a new one.
     pub fn put_domain(&mut self, old: Option<&Domain>, new: Domain) {
         let users = old.map(|old| self.tables_of_domain(old)).unwrap_or_default();
         let new = Arc::new(new);
@@ -285,7 +286,7 @@ impl Catalog {
         self.put_retyped(retyped.collect());
     }
 
-    /// Puts tables whose types are others by now in the place of those of before.
+    /// Replaces tables by versions with changed types.
     fn put_retyped(&mut self, tables: Vec<Table>) {
         for mut table in tables {
             for domain in table.columns.iter_mut().filter_map(|column| column.domain.as_mut()) {
@@ -305,7 +306,8 @@ impl Catalog {
         }
     }
 
-    /// A domain, and those that are what they are by it: over it, or naming it in a condition or a default.
+    /// A domain and those that depend on it: domains over it, or that name it in a condition or a
+    /// default.
     fn domains_by(&self, domain: &Domain) -> Vec<Arc<Domain>> {
         let mut found = vec![Arc::new(domain.clone())];
         let mut at = 0;
@@ -322,7 +324,7 @@ impl Catalog {
         found
     }
 
-    /// The tables that have a domain, or name it, themselves or by another domain.
+    /// The tables that use or name a domain, directly or through another domain.
     pub fn tables_of_domain(&self, domain: &Domain) -> Vec<Arc<Table>> {
         let all = self.domains_by(domain);
         let is_user = |table: &&Arc<Table>| {
@@ -347,26 +349,26 @@ impl Catalog {
 }
 
 impl Table {
-    /// True if a column is of an enum, or of arrays of it; or an expression names it.
+    /// True if a column has the enum or an array of it as its type, or an expression names it.
     pub fn has_type(&self, labels: &EnumType) -> bool {
         let is_its = |column: &TableColumn| is_of(column.ty, labels);
         self.columns.iter().any(is_its) || self.names_type(&labels.of.name)
     }
 
-    /// True if a column is of this domain.
+    /// True if a column has this domain.
     pub fn has_domain(&self, oid: u32) -> bool {
         let is_its =
             |column: &TableColumn| column.domain.as_ref().is_some_and(|own| own.oid == oid);
         self.columns.iter().any(is_its)
     }
 
-    /// True if a default, a condition, a generated column or an index names a type that was made.
+    /// True if a default, a check, a generated column or an index names a user-defined type.
     pub fn names_type(&self, name: &Name) -> bool {
         let defaults = self.columns.iter().filter_map(|column| column.default.as_deref());
         defaults.chain(self.conditions()).any(|text| does_name(text, name))
     }
 
-    /// The conditions on its rows, and those of its indexes.
+    /// The check conditions of the table, and the predicates and expressions of its indexes.
     fn conditions(&self) -> impl Iterator<Item = &str> {
         let checks = self.checks.iter().map(|check| check.condition.as_str());
         let computed = self.indexes.iter().flat_map(|index| index.computed());
@@ -375,8 +377,8 @@ impl Table {
 }
 
 impl Table {
-    /// The table with another name of a label in defaults of columns of the enum that are this label; none if another
-    /// expression mentions it, of which nobody knows what it would mean then.
+    /// The table with a renamed label in defaults that consist of the label. `None` if another
+    /// expression mentions the label, because its meaning would be unknown.
     pub fn with_label(&self, labels: &EnumType, from: &str, to: &str) -> Option<Table> {
         let mut table = self.clone();
         for column in &mut table.columns {
@@ -399,7 +401,7 @@ fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// True if a text of SQL has a literal that is this text.
+/// True if an SQL text contains a literal with this value.
 pub fn does_mention(text: &str, label: &str) -> bool {
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize().unwrap_or_default();
     tokens.iter().any(|token| match token {
@@ -408,12 +410,12 @@ pub fn does_mention(text: &str, label: &str) -> bool {
     })
 }
 
-/// True if a type is an enum, or that of its arrays.
+/// True if a type is the enum or its array type.
 pub fn is_of(ty: SqlType, labels: &EnumType) -> bool {
     ty.labels().is_some_and(|own| own == labels)
 }
 
-/// True if a kept expression names a type that was made.
+/// True if a stored expression names a user-defined type.
 pub fn does_name(text: &str, name: &Name) -> bool {
     if !text.contains(&name.name) {
         return false;
@@ -434,7 +436,7 @@ fn replaced(ty: SqlType, old: &EnumType, new: &'static EnumType) -> SqlType {
     }
 }
 
-/// A kept expression with another name of a type.
+/// A stored expression with a renamed type.
 fn renamed(text: &str, from: &Name, to: &Name) -> String {
     match from == to {
         true => text.to_owned(),
@@ -442,7 +444,7 @@ fn renamed(text: &str, from: &Name, to: &Name) -> String {
     }
 }
 
-/// The table with another name of a type in all that it keeps as texts.
+/// The table with a renamed type in all stored texts.
 fn with_renamed_type(table: &Table, from: &Name, to: &Name) -> Table {
     let mut table = table.clone();
     let renamed = |text: &str| renamed(text, from, to);
@@ -458,12 +460,12 @@ fn with_renamed_type(table: &Table, from: &Name, to: &Name) -> Table {
     table
 }
 
-/// The table with what its indexes compute as it is bound now.
+/// The table with its index expressions bound again.
 fn with_computed_anew(table: Table, catalog: &Catalog) -> Table {
     let mut changed = table.clone();
     let table = Arc::new(table);
     for index in changed.indexes.iter_mut().filter(|index| index.computed().next().is_some()) {
-        // What has a label that is called otherwise by now is left to who renames labels, and refuses that.
+        // An expression with a renamed label is left to the renaming of labels, which refuses it.
         let anew = |one: &Computed| one.anew(one.text.clone(), &table, catalog);
         if let Ok(anew) = index.with_computed(anew) {
             *index = Arc::new(anew);
@@ -472,7 +474,7 @@ fn with_computed_anew(table: Table, catalog: &Catalog) -> Table {
     changed
 }
 
-/// An expression in which types have other names: those behind `::`, and behind the AS of a CAST.
+/// An expression with other names of types, after `::` and after AS in a CAST.
 fn with_types(text: &str, now: impl Fn(&Named) -> Option<String>) -> String {
     let Ok(tokens) = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location() else {
         return text.to_owned();
@@ -485,7 +487,7 @@ fn with_types(text: &str, now: impl Fn(&Named) -> Option<String>) -> String {
         _ => None,
     };
     let mut out = text.to_owned();
-    // From the last on, so that places before stay where they are.
+    // From the last on, so that earlier positions stay valid.
     for at in (1..tokens.len()).rev() {
         let is_type = match &tokens[at - 1].token {
             Token::DoubleColon => true,
@@ -511,7 +513,7 @@ fn with_types(text: &str, now: impl Fn(&Named) -> Option<String>) -> String {
 }
 
 impl SqlType {
-    /// As the catalog keeps it: what says no schema is the system's, or of public.
+    /// The stored form: without a schema for system types and `public`.
     pub fn kept(self) -> String {
         match self {
             SqlType::Enum(labels) => kept_name(&labels.of.name),
@@ -522,19 +524,19 @@ impl SqlType {
 }
 
 impl TableColumn {
-    /// Its type as the catalog keeps it.
+    /// The stored form of its type.
     pub fn kept_type(&self) -> String {
         self.domain.as_ref().map_or_else(|| self.ty.kept(), |domain| kept_name(&domain.name))
     }
 
-    /// What it has where nothing is said: its default, or that of its domain.
+    /// Its default value, or that of its domain.
     pub fn default_or_domain(&self) -> Option<&str> {
         let of_domain = || self.domain.as_ref()?.default.as_deref();
         self.default.as_deref().or_else(of_domain)
     }
 }
 
-/// The name of a type that was made as the catalog keeps it.
+/// The stored form of a user-defined type's name.
 fn kept_name(name: &Name) -> String {
     let always = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
     match name.schema == PUBLIC {

@@ -1,4 +1,4 @@
-//! A foreign key that a definition asks for, checked: what it names is there, and fits.
+//! Validates the definition of a foreign key: the named objects exist, and their types match.
 
 use super::{Action, ForeignKey, is_comparable, unique_over};
 use crate::bind::folded;
@@ -10,7 +10,7 @@ use sqlparser::ast::{
 };
 
 impl ForeignKey {
-    /// The key that is asked for, of a child that there will be, to a parent that there is. `name` is what it is called.
+    /// The requested key from a new child to an existing parent, with the given oid and name.
     ///
     /// # Errors
     /// 42703, 42704, 42804, 42830, 0A000.
@@ -108,7 +108,7 @@ fn action(asked: Option<ReferentialAction>) -> Action {
     }
 }
 
-/// Whether the key can be checked at the commit, and whether it is unless somebody says otherwise.
+/// The DEFERRABLE and INITIALLY DEFERRED options of the key.
 fn deferrable(asked: &ForeignKeyConstraint) -> Result<(bool, bool), SqlError> {
     let Some(given) = &asked.characteristics else { return Ok((false, false)) };
     refuse::enforced(given.enforced)?;

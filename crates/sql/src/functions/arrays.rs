@@ -1,7 +1,7 @@
-//! Functions of arrays, which are texts that are read an element at a time.
+//! Functions of arrays, which are texts that are parsed one element at a time.
 //!
-//! An element among the arguments is a text too, as it is written in an array; where elements are compared, the number
-//! of their type stands behind.
+//! An element argument is a text in array notation, too; if elements are compared, the oid of their
+//! type is the last argument.
 
 use crate::array::{self, Writer};
 use crate::budget::Budget;
@@ -23,7 +23,7 @@ pub enum ArrayFunc {
     Replace,
     Contains,
     Overlap,
-    /// Less than, equal to or greater than 0.
+    /// A number less than, equal to or greater than 0.
     Order,
     Lower,
     Upper,
@@ -32,17 +32,17 @@ pub enum ArrayFunc {
     Shown,
     Slice,
     Trim,
-    /// An element in the place of another, by its number.
+    /// Replaces an element, by its number.
     Put,
-    /// Elements in the place of others.
+    /// Replaces a slice of elements.
     PutSlice,
-    /// The bound of a slice that is assigned to, which must be known.
+    /// The bound of an assigned slice, which must not be NULL.
     Bound,
-    /// `string_to_array`: a text, what stands between its parts, and what stands for NULL.
+    /// `string_to_array`: a text, the delimiter, and the text that stands for NULL.
     Split,
 }
 
-/// True if the function has a result though an argument is NULL.
+/// True if the function can have a result although an argument is NULL.
 pub(super) fn takes_null(func: ArrayFunc) -> bool {
     use ArrayFunc::*;
     matches!(
@@ -64,7 +64,7 @@ pub(super) fn takes_null(func: ArrayFunc) -> bool {
 /// Calls a function.
 ///
 /// # Errors
-/// 22P02 for what is no array, 2202E and others, by the function.
+/// 22P02 for a malformed array, 2202E and others, depending on the function.
 pub(super) fn call(func: ArrayFunc, args: &[Datum], budget: &Budget) -> Result<Datum, SqlError> {
     use ArrayFunc::*;
     let text = |at: usize| args.get(at).and_then(Datum::as_text);
@@ -87,7 +87,7 @@ pub(super) fn call(func: ArrayFunc, args: &[Datum], budget: &Budget) -> Result<D
                 budget,
             );
         }
-        // Of nothing nothing is put there.
+        // Assigning NULL to a slice changes nothing.
         PutSlice if args[3].is_null() => return Ok(args[0].clone()),
         PutSlice => {
             let new = array::elements(text(3).unwrap_or("{}")).collect::<Result<Vec<_>, _>>()?;
@@ -97,7 +97,7 @@ pub(super) fn call(func: ArrayFunc, args: &[Datum], budget: &Budget) -> Result<D
     }
     let Some(array) = text(0) else {
         return Ok(match func {
-            // What is added to nothing is all there is.
+            // An element added to NULL makes an array of one element.
             Append | Prepend => Datum::Text(array::format([text(1)])),
             _ => Datum::Null,
         });
@@ -218,7 +218,7 @@ fn no_number() -> SqlError {
     SqlError::new("22004", "array subscript in assignment must not be null")
 }
 
-/// An array with others in the place of its elements from one number to another; what is between is NULL.
+/// Replaces the elements from one number to another; gaps become NULL.
 fn put(
     array: Option<&str>,
     (from, to): (Option<i64>, Option<i64>),
@@ -255,7 +255,7 @@ fn put(
     Ok(Datum::Text(written.end_from(first)))
 }
 
-/// An element that is written as a text.
+/// The value of an element from its text.
 fn one(text: Option<&str>, ty: SqlType) -> Result<Datum, SqlError> {
     text.map_or(Ok(Datum::Null), |text| crate::text::parse(text, ty))
 }

@@ -1,4 +1,4 @@
-//! Digests: `md5`, which answers with digits, and those of the SHA-2 family, which answer with bytes.
+//! Digests: `md5`, which returns hexadecimal digits, and the SHA-2 family, which returns bytes.
 
 use crate::budget::Budget;
 use crate::datum::Datum;

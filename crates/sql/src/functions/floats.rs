@@ -1,9 +1,9 @@
-//! Functions of binary numbers: angles, and what is hyperbolic.
+//! Functions of floats: trigonometric and hyperbolic ones.
 
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 
-/// A function of one binary number, two, or none.
+/// A function of zero, one or two floats.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "they are what SQL calls so")]
 pub enum FloatFunc {
@@ -27,7 +27,7 @@ pub enum FloatFunc {
 }
 
 impl FloatFunc {
-    /// The function of a name, with so many arguments.
+    /// The function with this name and number of arguments.
     pub(crate) fn named(name: &str, args: usize) -> Option<FloatFunc> {
         use FloatFunc::*;
         Some(match (name, args) {
@@ -54,7 +54,7 @@ impl FloatFunc {
 }
 
 /// # Errors
-/// 22003 where there is no result.
+/// 22003 if there is no result.
 pub(super) fn call(func: FloatFunc, args: &[Datum]) -> Result<Datum, SqlError> {
     use FloatFunc::*;
     let number = |at: usize| args.get(at).map_or(0.0, Datum::to_f64);

@@ -1,7 +1,7 @@
 //! Functions and operators of `json` and `jsonb`.
 //!
-//! What is found in a `json` is a `json`, and in a `jsonb` a `jsonb`. What is built is written as `json`; where a
-//! `jsonb` is asked for, a cast around the call makes it one.
+//! A part extracted from a `json` is a `json`, and one from a `jsonb` a `jsonb`. Values that are
+//! built are written as `json`; where a `jsonb` is needed, a cast around the call converts them.
 
 use crate::array;
 use crate::budget::Budget;
@@ -40,12 +40,14 @@ pub enum JsonFunc {
     ArrayLength,
     TypeOf,
     Set,
-    /// Another value at a path, as assignment puts it there; whether nothing is an array.
+    /// Another value at a path, as assignment puts it there. The last argument is true if a missing
+    /// value becomes an array.
     Assign,
     Insert,
     Pretty,
     StripNulls,
-    /// A value of any type as JSON; behind it the number of its type, the modifier, and true if lines are broken.
+    /// A value of any type as JSON. Further arguments: the oid of its type, the type modifier, and
+    /// true for line breaks.
     Of,
     /// An array of values that are JSON already; NULL is `null`.
     BuildArray,
@@ -59,7 +61,7 @@ pub enum JsonFunc {
     Object,
 }
 
-/// What a name and a number of arguments mean, of those that take their arguments as they are.
+/// The function with a name and arguments, for functions that take their arguments unconverted.
 pub(super) fn find(name: &str, args: &[SqlType]) -> Option<(super::Func, SqlType)> {
     use JsonFunc::*;
     let first = args.first().copied()?;
@@ -86,7 +88,7 @@ pub(super) fn find(name: &str, args: &[SqlType]) -> Option<(super::Func, SqlType
     Some((super::Func::Json(func), ty))
 }
 
-/// The type of a literal or a parameter in this place.
+/// The type of a literal or a parameter as this argument.
 pub(crate) fn argument(func: JsonFunc, name: &str, at: usize) -> SqlType {
     use JsonFunc::*;
     match (func, at) {
@@ -134,7 +136,7 @@ pub(super) fn call(
     Ok(match func {
         Get | GetText => {
             let found = match &args[1] {
-                // A jsonb that is in nothing counts as an array of one.
+                // A scalar jsonb counts as an array of one element.
                 Datum::Int(0 | -1) if is_jsonb && node().is_scalar() => Some(value),
                 Datum::Int(number) => json::item(node(), *number),
                 key => json::field(node(), key.as_text().unwrap_or(""))?,
@@ -254,7 +256,7 @@ pub(super) fn call(
             Datum::Text(out)
         }
         Row => {
-            // A row of a side that an outer join has left empty is none.
+            // A row without any value is taken to be the missing side of an outer join.
             if args.iter().skip(1).step_by(2).all(Datum::is_null) {
                 return Ok(Datum::Null);
             }
@@ -283,7 +285,8 @@ fn wrong(message: &str) -> SqlError {
     SqlError::new(code::INVALID_PARAMETER, message)
 }
 
-/// Room for what a change writes: it copies its result once, and keeps a list of what it copies.
+/// Reserves the memory that a change writes: it copies its result once, and keeps a list of the
+/// parts that it copies.
 fn room(bytes: usize, budget: &Budget) -> Result<(), SqlError> {
     budget.charge(bytes.saturating_mul(12))
 }
@@ -300,7 +303,7 @@ fn or_null(value: &Datum) -> &str {
     if value.is_null() { "null" } else { json_text(value) }
 }
 
-/// A text of JSON as a value of the type of another.
+/// A text of JSON as a value of the same type as `value`.
 fn like(value: &Datum, text: String) -> Datum {
     if matches!(value, Datum::Json(_)) { Datum::Json(text) } else { Datum::Text(text) }
 }
@@ -318,7 +321,7 @@ fn member_of(
     budget: &Budget,
     out: &mut String,
 ) -> Result<(), SqlError> {
-    // A character may be one that takes six.
+    // A character may take six in an escape.
     budget.charge(2 * (6 * key.len() + value.len() + 8))?;
     json::quote(key, out);
     out.push_str(between);
@@ -362,7 +365,7 @@ fn write(
     Ok(())
 }
 
-/// A time with a T before the hours, and minutes in its zone.
+/// A time with a T before the hours, and minutes in its UTC offset.
 fn iso(shown: &str) -> String {
     let shown = shown.replacen(' ', "T", 1);
     let is_short = shown.len() > 3 && matches!(shown.as_bytes()[shown.len() - 3], b'+' | b'-');

@@ -1,18 +1,20 @@
-//! `to_char` of numbers: digits into the places of a pattern; and [back](read).
+//! `to_char` of numbers: the digits are put into the positions of a pattern. [`read`] is the
+//! reverse.
 //!
 //! ```text
-//!   pattern     1234.5          -12            places
-//!   9999.99     ' 1234.50'      '  -12.00'     a 9 has a digit, or a blank before the number
-//!   0000.99     ' 1234.50'      '-0012.00'     a 0 has a digit; from the first one on there are no blanks
-//!   FM9999.99   '1234.5'        '-12.'         without blanks, and without zeros at the end
-//!   9,999PR     ' 1,235 '       '   <12>'      signs are before the number, or where the pattern has them
-//!   99          ' ##'           '-12'          what has more digits than there are places is not shown
+//!   pattern     1234.5          -12            positions
+//!   9999.99     ' 1234.50'      '  -12.00'     a 9 is a digit, or a blank before the number
+//!   0000.99     ' 1234.50'      '-0012.00'     a 0 is a digit; behind it there are no blanks
+//!   FM9999.99   '1234.5'        '-12.'         no blanks, and no trailing zeros
+//!   9,999PR     ' 1,235 '       '   <12>'      signs are before the number, or as the pattern says
+//!   99          ' ##'           '-12'          more digits than positions are not shown
 //! ```
 //!
-//! A pattern is read once into its parts and what they say together ([`Pattern`]). Then each part appends what it shows;
-//! the sign is written with the first digit, so the [`Writer`] knows at which place it is, and where the digits begin.
+//! A pattern is parsed once into its parts and a summary of them ([`Pattern`]). Then each part
+//! appends its output. The sign is written with the first digit, so the [`Writer`] tracks the
+//! position it is at and the position of the first digit.
 //!
-//! Left out: signs and separators of other countries. They are those of the locale `C`.
+//! Left out: signs and separators of other locales; those of the locale `C` are used.
 
 mod read;
 
@@ -22,7 +24,7 @@ use crate::numeric::Decimal;
 use crate::types::SqlType;
 pub(super) use read::read;
 
-/// A roman number is that wide.
+/// The width of a Roman numeral.
 const ROMAN_WIDTH: usize = 15;
 
 /// A part of a pattern.
@@ -42,7 +44,7 @@ enum Part<'p> {
     Minus,
     Plus,
     Either,
-    /// `PR`: what is negative is in angle brackets.
+    /// `PR`: negative numbers are in angle brackets.
     Brackets,
     Roman {
         is_small: bool,
@@ -50,7 +52,7 @@ enum Part<'p> {
     Ordinal {
         is_small: bool,
     },
-    /// `V`: the digits behind it are those behind the point.
+    /// `V`: the digits behind it are taken from behind the decimal point.
     Shift,
     Exponent,
     /// `FM`
@@ -60,7 +62,7 @@ enum Part<'p> {
     Text(&'p str),
 }
 
-/// The words of patterns, the longer before what they begin with.
+/// The words of patterns; each longer word precedes its prefixes.
 const WORDS: [(&str, Part<'_>); 19] = [
     ("EEEE", Part::Exponent),
     ("FM", Part::Fill),
@@ -90,19 +92,20 @@ enum SignPlace {
     Behind,
 }
 
-/// What a pattern says.
+/// A parsed pattern.
 #[derive(Default, Debug)]
 struct Pattern<'p> {
     parts: Vec<Part<'p>>,
-    /// Places before the point, behind it, and behind a `V`.
+    /// Digit positions before the point, behind it, and behind a `V`.
     whole: usize,
     fraction: usize,
     shift: usize,
-    /// After how many places the first 0 is, and how many places there are up to the last one.
+    /// After how many positions the first 0 is, and how many positions there are up to the last
+    /// one.
     first_zero: Option<usize>,
     zeros_end: usize,
     sign: Option<SignPlace>,
-    /// How many places are before an `S`.
+    /// How many positions are before an `S`.
     before_sign: usize,
     has_point: bool,
     has_minus: bool,
@@ -112,7 +115,7 @@ struct Pattern<'p> {
     is_filled: bool,
     is_roman: bool,
     is_scientific: bool,
-    /// It has something that no exponent goes with.
+    /// It has a part that cannot be combined with an exponent.
     is_plain: bool,
 }
 
@@ -140,7 +143,7 @@ impl<'p> Pattern<'p> {
         Ok(pattern)
     }
 
-    /// Takes a text in quotes; what is behind it.
+    /// Takes a text in quotes, and returns the rest.
     fn quoted(&mut self, text: &'p str) -> &'p str {
         let mut rest = text;
         while let Some(next) = rest.chars().next() {
@@ -157,7 +160,7 @@ impl<'p> Pattern<'p> {
         rest
     }
 
-    /// Takes what a part says, if it goes with those before.
+    /// Adds a part, if it can be combined with those before.
     fn add(&mut self, part: Part<'p>) -> Result<(), SqlError> {
         if self.is_scientific && !matches!(part, Part::Text(_) | Part::Exponent) {
             return Err(wrong("\"EEEE\" must be the last pattern used"));
@@ -246,7 +249,7 @@ impl<'p> Pattern<'p> {
     }
 }
 
-/// The word that a text begins with, in capitals or small letters, and how long it is.
+/// The word that a text begins with, in upper or lower case, and its length.
 fn part_at(text: &str) -> Option<(Part<'static>, usize)> {
     let is_small = |word: &str| text.starts_with(&*word.to_ascii_lowercase());
     let found = WORDS.iter().find(|(word, _)| text.starts_with(word) || is_small(word))?;
@@ -258,7 +261,7 @@ fn part_at(text: &str) -> Option<(Part<'static>, usize)> {
     Some((part, found.0.len()))
 }
 
-/// A number by a pattern; a binary one shows at most so many digits.
+/// A number by a pattern. `digits` is the number of digits that a float shows at most.
 pub(super) fn show(value: &Datum, pattern: &str, digits: u8) -> Result<String, SqlError> {
     let mut pattern = Pattern::read(pattern)?;
     if pattern.is_scientific {
@@ -298,12 +301,13 @@ fn exact_digits(value: &Decimal, pattern: &Pattern<'_>) -> Result<String, SqlErr
     Ok(shifted.rescale(pattern.fraction as i64)?.to_string())
 }
 
-/// Ten to the power of so many.
+/// Ten to the power of `digits`.
 fn unit(digits: usize) -> Result<Decimal, SqlError> {
     Decimal::parse(&format!("1e{digits}")).ok_or_else(crate::numeric::overflow)
 }
 
-/// A binary number, which has so many digits: there are no more places behind the point than are left for it.
+/// The digits of a float, which has `digits` significant ones: the pattern loses the positions
+/// behind the point that exceed them.
 fn binary_digits(value: f64, pattern: &mut Pattern<'_>, digits: usize) -> String {
     let shifted = value * 10f64.powi(pattern.shift as i32);
     let written = |value: f64, places: usize| match value.is_finite() {
@@ -315,7 +319,7 @@ fn binary_digits(value: f64, pattern: &mut Pattern<'_>, digits: usize) -> String
     written(shifted, pattern.fraction)
 }
 
-/// `EEEE`: one digit before the point, and how many tens it stands for.
+/// `EEEE`: one digit before the point, and an exponent.
 fn scientific(value: &Datum, pattern: &Pattern<'_>) -> Result<String, SqlError> {
     let exact = value.to_decimal();
     let shown = match value {
@@ -371,24 +375,24 @@ fn roman(number: i64) -> String {
     shown
 }
 
-/// Appends what parts show.
+/// Appends the output of the parts.
 struct Writer<'w> {
     pattern: &'w Pattern<'w>,
-    /// The digits with a point among them, without a sign, and which is next.
+    /// The digits with the decimal point among them, without a sign, and the index of the next.
     digits: &'w [u8],
     next: usize,
     is_negative: bool,
-    /// How many places are before the first digit, and at which place it is.
+    /// How many positions are before the first digit, and the current position.
     blanks: usize,
     place: usize,
     sign: Option<SignPlace>,
     has_brackets: bool,
     is_signed: bool,
-    /// The last digit that is shown, where zeros at the end are not.
+    /// The last digit that is shown, if trailing zeros are not.
     last: Option<usize>,
-    /// Whether the last place had a digit.
+    /// Whether the last position had a digit.
     is_inside: bool,
-    /// A place came for which there is no digit: PostgreSQL shows nothing from there on.
+    /// There was a position without a digit for it: PostgreSQL shows nothing from there on.
     is_over: bool,
     out: String,
 }
@@ -432,7 +436,8 @@ impl<'w> Writer<'w> {
         writer
     }
 
-    /// The last digit behind the point that says something, or has a place that is a 0; else the point.
+    /// The last digit behind the point that is not zero, or is at a `0` of the pattern; otherwise
+    /// the point.
     fn last_shown(&self) -> Option<usize> {
         let point = self.digits.iter().position(|digit| *digit == b'.')?;
         let last = self.digits.iter().rposition(|digit| *digit != b'0').unwrap_or(0).max(point);
@@ -498,7 +503,7 @@ impl<'w> Writer<'w> {
         self.out.push_str(&if is_small { shown.to_owned() } else { shown.to_uppercase() });
     }
 
-    /// True at the zero before a point that nobody asked for: `.5` of 0.5.
+    /// True at a zero before the point that the pattern does not require: `.5` for 0.5.
     fn is_hidden_zero(&self) -> bool {
         self.pattern.first_zero.is_none()
             && self.next == 0
@@ -506,7 +511,7 @@ impl<'w> Writer<'w> {
             && self.pattern.fraction > 0
     }
 
-    /// True where nothing is left behind the point.
+    /// True if no digits are left behind the point.
     fn ends_at_point(&self) -> bool {
         self.last.is_some_and(|last| self.digits[last] == b'.')
     }
@@ -560,7 +565,7 @@ impl<'w> Writer<'w> {
         if *digit == b'.' {
             self.out.push('.');
         } else if is_cut && part != (Part::Digit { is_zero: true }) {
-            // A zero at the end.
+            // A trailing zero.
         } else if !self.is_hidden_zero() {
             self.out.push(char::from(*digit));
             self.is_inside = true;
@@ -572,7 +577,7 @@ impl<'w> Writer<'w> {
         self.next += 1;
     }
 
-    /// What closes the number behind its last place.
+    /// Writes the sign or bracket behind the last digit.
     fn closing_sign(&mut self) {
         let pattern = self.pattern;
         let places = pattern.whole + pattern.shift + pattern.fraction;

@@ -1,4 +1,5 @@
-//! Functions of numbers. A whole number stays whole where it can, and an exact one exact; binary ones go by the machine.
+//! Functions of numbers. Integers stay integers where possible, and numerics stay exact; floats are
+//! computed with machine arithmetic.
 
 use super::{Func, number_patterns};
 use crate::budget::Budget;
@@ -7,7 +8,7 @@ use crate::error::{SqlError, code};
 use crate::numeric::{Decimal, SCALE_MAX, WHOLE_DIGITS_MAX};
 use crate::types::SqlType;
 
-/// A function that there is for some kinds of numbers.
+/// A function of numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "they are what SQL calls so")]
 pub enum NumberFunc {
@@ -24,16 +25,17 @@ pub enum NumberFunc {
     Lcm,
     /// `width_bucket(value, from, to, count)`
     Bucket,
-    /// `width_bucket(value, thresholds)`, with the number of their type behind it.
+    /// `width_bucket(value, thresholds)`; another argument is the oid of their type.
     BucketOf,
-    /// `to_char(value, pattern)`; of a binary number, with so many digits.
+    /// `to_char(value, pattern)`; `digits` is the number of digits of a float.
     ToChar {
         digits: u8,
     },
     ToNumber,
 }
 
-/// Digits that `round` and `trunc` are asked for beyond these are as these: no number has them.
+/// The range of digits for `round` and `trunc`; arguments beyond it have the same effect, as no
+/// number has that many.
 const DIGITS: std::ops::RangeInclusive<i64> = -WHOLE_DIGITS_MAX - 1..=SCALE_MAX as i64;
 
 pub(super) fn number(func: Func, value: &Datum, digits: i64) -> Result<Datum, SqlError> {
@@ -67,7 +69,7 @@ pub(super) fn number(func: Func, value: &Datum, digits: i64) -> Result<Datum, Sq
     }))
 }
 
-/// A power: exact if one of both is, and none binary.
+/// A power: numeric if one of the arguments is numeric and none is a float.
 pub(super) fn power(base: &Datum, exponent: &Datum, budget: &Budget) -> Result<Datum, SqlError> {
     let is_float = |value: &Datum| matches!(value, Datum::Float(_));
     let is_exact = !is_float(base)
@@ -99,7 +101,7 @@ fn beyond(what: &str) -> SqlError {
     SqlError::new(code::OUT_OF_RANGE, format!("value out of range: {what}"))
 }
 
-/// A root, a logarithm, a power of `e`: of an exact number exact.
+/// A root, a logarithm, or a power of `e`; of a numeric, it is numeric.
 pub(super) fn analytic(func: Func, value: &Datum, budget: &Budget) -> Result<Datum, SqlError> {
     if let Datum::Numeric(exact) = value {
         return Ok(Datum::Numeric(match func {
@@ -178,7 +180,7 @@ pub(super) fn call(func: NumberFunc, args: &[Datum], budget: &Budget) -> Result<
     })
 }
 
-/// As [`Decimal::bucket`], of binary numbers.
+/// As [`Decimal::bucket`], of floats.
 fn binary_bucket(value: f64, from: f64, to: f64, count: i64) -> Result<i64, SqlError> {
     let wrong = |message| Err(SqlError::new("2201G", message));
     if count <= 0 {
@@ -202,13 +204,13 @@ fn binary_bucket(value: f64, from: f64, to: f64, count: i64) -> Result<i64, SqlE
     }
     let share = match (to - from).is_finite() {
         true => (value - from) / (to - from),
-        // Halves have a difference.
+        // The difference of the halves does not overflow.
         false => (value / 2.0 - from / 2.0) / (to / 2.0 - from / 2.0),
     };
     Ok(((share * count as f64) as i64).min(count - 1) + 1)
 }
 
-/// How many thresholds of a sorted array are not above a value.
+/// How many thresholds of a sorted array are less than or equal to a value.
 fn bucket_of(value: &Datum, array: &Datum, ty: i64, budget: &Budget) -> Result<i64, SqlError> {
     let ty = SqlType::numbered(ty).unwrap_or(SqlType::Text);
     let mut below = 0;

@@ -1,15 +1,15 @@
-//! `to_date` and `to_timestamp` of two texts: a time is read in the form of a pattern.
+//! `to_date` and `to_timestamp` with two arguments: a time is read in the format of a pattern.
 //!
 //! ```text
 //!   to_timestamp('16 May, 1976 8:30', 'DD Mon, YYYY HH24:MI')
-//!     DD    16      as many digits as there are, up to two where another number follows without anything between
-//!     ' '           one separator of the pattern fits one of the text, whichever they are, or none
+//!     DD    16      all adjacent digits, but at most two if another number follows immediately
+//!     ' '           a separator of the pattern matches any separator of the text, or none
 //!     Mon   May     names in any case
 //!     ', '          …
 //! ```
 //!
-//! Blanks in front of a field count for nothing. A part that the pattern does not name is that of the first of January of
-//! the year 0 (1 BC, as PostgreSQL has it) at midnight. What is wrong is an error that names the field.
+//! Blanks in front of a field are ignored. Fields that are missing in the pattern are those of
+//! midnight on the first of January of the year 0 (1 BC in PostgreSQL). Errors name the field.
 
 use super::time_patterns::{self, Field, Part};
 use super::times::{DAY_US, HOUR_US, MINUTE_US, MONTHS, SECOND_US, WEEKDAYS, roman};
@@ -17,11 +17,11 @@ use crate::dates::{civil, days};
 use crate::error::{SqlError, clipped, code};
 use std::collections::BTreeMap;
 
-/// A text as a time: microseconds since 1970 as the wall shows them.
+/// A text as a time: microseconds since 1970 in local time.
 ///
 /// # Errors
-/// `22007` for what does not fit the pattern, `22008` for what is no date or time of a day; `0A000` for patterns that are
-/// not understood.
+/// `22007` for a text that does not match the pattern, `22008` for a date or time of day that does
+/// not exist; `0A000` for patterns that are not supported.
 pub(super) fn read(text: &str, pattern: &str) -> Result<i64, SqlError> {
     let mut reader = Reader { rest: text, skipped: 0, fields: BTreeMap::new() };
     reader.skip_blanks();
@@ -54,7 +54,8 @@ fn begins_with(text: &str, start: &str) -> bool {
     text.get(..start.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(start))
 }
 
-/// True for what is a number, so that one before it must have its digits and no more.
+/// True for a numeric field: a numeric field before it must have its full number of digits and no
+/// more.
 fn is_number(part: &Part) -> bool {
     match part {
         Part::Field(field) => digits_of(field.name).is_some(),
@@ -62,7 +63,7 @@ fn is_number(part: &Part) -> bool {
     }
 }
 
-/// How many digits a field has; `None`: it is none of digits.
+/// How many digits a field has; `None` if it is not numeric.
 fn digits_of(known: &str) -> Option<usize> {
     Some(match known {
         "J" => 10,
@@ -84,7 +85,7 @@ fn invalid(message: String) -> SqlError {
     SqlError::new(code::INVALID_DATETIME, message)
 }
 
-/// What is left of a text, and what was read.
+/// The rest of a text, and the fields that were read.
 struct Reader<'t> {
     rest: &'t str,
     /// Blanks and separators that were passed and that the pattern has not named.
@@ -122,7 +123,7 @@ impl Reader<'_> {
         match known {
             "TZ" | "TZH" | "TZM" | "OF" => return Err(unsupported(known)),
             "RM" => {
-                // The longer before what they begin with.
+                // Longer names precede their prefixes.
                 let mut months: Vec<i64> = (1..=12).collect();
                 months.sort_by_key(|month| std::cmp::Reverse(roman(*month).len()));
                 let names: Vec<&str> = months.iter().map(|month| roman(*month)).collect();
@@ -131,7 +132,7 @@ impl Reader<'_> {
             }
             "MONTH" => self.name(known, "MM", &MONTHS, None)?,
             "MON" => self.name(known, "MM", &MONTHS, Some(3))?,
-            // The date says which it is.
+            // The weekday follows from the date.
             "DAY" => self.name(known, "weekday", &WEEKDAYS, None)?,
             "DY" => self.name(known, "weekday", &WEEKDAYS, Some(3))?,
             "AM" | "PM" => self.name(known, "half", &["AM", "PM"], None)?,
@@ -167,7 +168,7 @@ impl Reader<'_> {
                     "SSSS" | "SSSSS" => self.set("SSSS", value)?,
                     "YYY" | "YY" | "Y" => self.set("YYYY", near_2020(value))?,
                     "IYY" | "IY" | "I" => self.set("IYYY", near_2020(value))?,
-                    // Of a quarter nobody knows which of its days.
+                    // A quarter alone does not determine a date.
                     "Q" => {}
                     other => self.set(other, value)?,
                 }
@@ -191,8 +192,8 @@ impl Reader<'_> {
         }
     }
 
-    /// A number of exactly as many digits, or fewer if there are no more; of all that are there if none is said. Gives its
-    /// length, too.
+    /// Reads a number of exactly this many digits, or fewer if there are no more; without a limit,
+    /// all digits. Returns its length as well.
     fn number(&mut self, known: &str, digits: Option<usize>) -> Result<(i64, usize), SqlError> {
         let is_signed = digits.is_none() && self.rest.starts_with(['-', '+']);
         let start = usize::from(is_signed);
@@ -217,7 +218,7 @@ impl Reader<'_> {
         Ok((value, length))
     }
 
-    /// One of some names, or of their beginnings.
+    /// Reads one of some names, or of their abbreviations.
     fn name(
         &mut self,
         known: &str,
@@ -230,7 +231,7 @@ impl Reader<'_> {
         self.set(field, at as i64 + 1)
     }
 
-    /// The place of the first of some words that the text begins with.
+    /// The index of the first of some words that the text begins with.
     fn one_of(&mut self, known: &str, words: &[&str]) -> Result<usize, SqlError> {
         let Some(at) = words.iter().position(|word| begins_with(self.rest, word)) else {
             let message = format!("invalid value \"{}\" for \"{known}\"", clipped(self.rest));
@@ -242,7 +243,7 @@ impl Reader<'_> {
         Ok(at)
     }
 
-    /// The time that the fields say.
+    /// The time that the fields describe.
     fn time(&self, text: &str) -> Result<i64, SqlError> {
         let out_of_range = || {
             let message = format!("date/time field value out of range: \"{}\"", clipped(text));
@@ -278,7 +279,7 @@ impl Reader<'_> {
         fits.then(|| whole + self.get("fraction", 0))
     }
 
-    /// The year as astronomers count it: that before the year 1 is 0.
+    /// The astronomical year: the year before 1 is 0.
     fn year(&self) -> i64 {
         let year = match (self.fields.get("CC"), self.fields.get("of century")) {
             (Some(century), Some(0)) => century * 100,
@@ -289,13 +290,13 @@ impl Reader<'_> {
         let is_before_christ = self.get("era", 2) == 1;
         match year.signum() {
             1 if is_before_christ => 1 - year,
-            // Before the first comes -1.
+            // The year before 1 is -1 here.
             -1 => year + 1,
             _ => year,
         }
     }
 
-    /// The day since 1970; `None` if there is no such.
+    /// The day since 1970; `None` if no date was read.
     fn day(&self) -> Result<Option<i64>, SqlError> {
         let is_iso = self.has(&["IYYY", "IW", "ID", "IDDD"]);
         if is_iso && self.has(&["YYYY", "MM", "DD", "DDD", "WW", "W", "CC"]) {
@@ -335,7 +336,7 @@ impl Reader<'_> {
     }
 }
 
-/// A year of which the first digits are missing: the one that is nearest to 2020.
+/// Completes a year whose first digits are missing: the candidate nearest to 2020.
 fn near_2020(year: i64) -> i64 {
     match year {
         0..70 => year + 2000,
@@ -364,7 +365,7 @@ mod tests {
         }
     }
 
-    /// What PostgreSQL 15 answers.
+    /// The results of PostgreSQL 15.
     #[test]
     fn times_are_read_in_the_form_of_a_pattern() {
         let all = [

@@ -1,9 +1,9 @@
 //! Functions of regular expressions.
 //!
 //! ```text
-//!   substring('foobar' from 'o(.)b')            o                    the first group, or all of what fits
-//!   regexp_match('foobar', '(o.)(.)')           {oo,b}               the groups, or all of what fits
-//!   regexp_replace('foobar', 'o(.)', '<\1>')    f<o>bar              once; each time with the flag g
+//!   substring('foobar' from 'o(.)b')          o           the first group, or the whole match
+//!   regexp_match('foobar', '(o.)(.)')         {oo,b}      the groups, or the whole match
+//!   regexp_replace('foobar', 'o(.)', '<\1>')  f<o>bar     the first match; with the flag g, all
 //! ```
 
 use crate::budget::Budget;
@@ -21,7 +21,7 @@ pub enum RegexFunc {
     Like,
     Count,
     Replace,
-    /// `regexp_replace` with the place where it begins, and which part is replaced.
+    /// `regexp_replace` with a start position and the number of the match that is replaced.
     ReplaceFrom,
     /// `regexp_instr`
     Place,
@@ -32,7 +32,7 @@ pub enum RegexFunc {
     Similar,
 }
 
-/// The number of the argument that has the flags.
+/// The index of the argument that has the flags.
 pub(super) fn flags_at(func: RegexFunc) -> usize {
     match func {
         RegexFunc::Replace | RegexFunc::Count => 3,
@@ -56,7 +56,7 @@ pub(crate) fn is_number(func: RegexFunc, at: usize) -> bool {
 /// Calls a function with texts.
 pub(super) fn call(func: RegexFunc, args: &[Datum], budget: &Budget) -> Result<Datum, SqlError> {
     let text = |at: usize| args.get(at).and_then(Datum::as_text).unwrap_or("");
-    // An argument that counts, if it is there.
+    // An optional numeric argument, checked against its bounds.
     let number = |at: usize, name: &str, least: i64, most: i64| {
         let Some(number) = args.get(at).and_then(Datum::as_int) else { return Ok(None) };
         match usize::try_from(number) {
@@ -151,7 +151,7 @@ fn takes_no_g(func: RegexFunc) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// What groups hold as an array; what fits, if there are none.
+/// The groups of a match as an array; the whole match, if there are no groups.
 pub(crate) fn groups(text: &str, found: &Found, budget: &Budget) -> Result<Datum, SqlError> {
     let whole = [Some(found.whole.clone())];
     let parts = if found.groups.is_empty() { &whole[..] } else { &found.groups };
@@ -160,7 +160,7 @@ pub(crate) fn groups(text: &str, found: &Found, budget: &Budget) -> Result<Datum
     Ok(Datum::Text(crate::array::format(parts())))
 }
 
-/// The parts of a text between those that fit.
+/// The parts of a text between the matches.
 pub(crate) fn split<'t>(
     regex: &Regex,
     text: &'t str,
@@ -169,7 +169,8 @@ pub(crate) fn split<'t>(
 ) -> Result<(), SqlError> {
     let (mut from, mut wanted) = (0, true);
     regex.each(text, budget, &mut |found| {
-        // Nothing is cut off by what is empty at the beginning, the end, or right behind what fitted before.
+        // An empty match at the beginning, at the end, or right behind the previous match separates
+        // nothing.
         let is_nothing = found.whole.is_empty()
             && (found.whole.start == from || found.whole.start == text.len());
         if !is_nothing {
@@ -184,8 +185,8 @@ pub(crate) fn split<'t>(
     Ok(())
 }
 
-/// The part that fits as the `nth` from a place on, or what one of its groups holds there. Where there are no groups, the
-/// first is all of it.
+/// The `nth` match from a position on, or one of its groups. If the expression has no groups, group
+/// 1 is the whole match.
 fn nth_part(
     regex: &Regex,
     text: &str,
@@ -207,8 +208,8 @@ fn nth_part(
     Ok(part)
 }
 
-/// A text with another in the place of what fits from a place on: of each, or of the one with this number. `\1` in it is
-/// the first group, `\&` all of what fits.
+/// A text in which matches from a position on are replaced: all of them, or the one with this
+/// number. `\1` in the replacement is the first group, `\&` the whole match.
 fn replaced(
     regex: &Regex,
     text: &str,
@@ -218,7 +219,7 @@ fn replaced(
 ) -> Result<String, SqlError> {
     let (mut written, mut from, mut number) = (String::new(), 0, 0);
     let push = |written: &mut String, part: &str| -> Result<(), SqlError> {
-        // A text that grows has room for as much again.
+        // A growing text reserves up to the same size again.
         budget.charge(2 * part.len())?;
         written.push_str(part);
         Ok(())

@@ -1,6 +1,8 @@
-//! What a role may do, as functions: `has_table_privilege([role,] table, 'select, update')` and its kin.
+//! Functions that test a role's privileges: `has_table_privilege([role,] table, 'select, update')`
+//! and similar.
 //!
-//! Of several rights one is enough. What is named and not there is an error; a number of nothing is NULL.
+//! Of several privileges one is enough. A name that does not exist is an error; an oid that does
+//! not exist results in NULL.
 
 use crate::catalog::{Catalog, Named, Relation, SYSTEM};
 use crate::datum::Datum;
@@ -9,7 +11,7 @@ use crate::rights::check::{acl_of, object_of};
 use crate::rights::{Identity, Kind, Object, PUBLIC, Rights};
 use crate::transaction::Surroundings;
 
-/// What is asked about.
+/// The kind of object that is tested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "they are what SQL calls so")]
 pub enum Asked {
@@ -23,7 +25,7 @@ pub enum Asked {
     Role,
 }
 
-/// Rights that are asked for, and whether it is to give them on.
+/// Rights that are tested, and whether the grant option is required.
 type Wanted = Vec<(Rights, bool)>;
 
 pub(super) fn may(
@@ -55,7 +57,7 @@ pub(super) fn may(
     Ok(truth.map_or(Datum::Null, Datum::Bool))
 }
 
-/// A role by its name or its number; the name public: everybody.
+/// A role by its name or its oid; the name `public` stands for every role.
 fn identity(named: &Datum, catalog: &Catalog, around: &Surroundings) -> Result<Identity, SqlError> {
     let roles = around.identity.roles();
     let oid = match named {
@@ -68,7 +70,7 @@ fn identity(named: &Datum, catalog: &Catalog, around: &Surroundings) -> Result<I
     Ok(Identity::numbered(oid, roles, &catalog.members))
 }
 
-/// Reads a list of rights, each of which may be WITH GRANT OPTION.
+/// Reads a list of rights, each with an optional WITH GRANT OPTION.
 fn wanted(words: &str, known: Rights) -> Result<Wanted, SqlError> {
     let one = |word: &str| {
         let upper = word.trim().to_uppercase();
@@ -87,7 +89,7 @@ fn unknown(word: &str) -> SqlError {
     SqlError::new(code::INVALID_PARAMETER, message)
 }
 
-/// True if a role has one of these rights, or may give it on.
+/// True if a role has one of these rights, or its grant option if that is required.
 fn has(
     (who, wanted): (&Identity, &Wanted),
     catalog: &Catalog,
@@ -117,7 +119,7 @@ fn of_relation(
             let name = clipped(name.as_text().unwrap_or_default());
             match catalog.lookup(&Named::read(&name)) {
                 Some(found) => Some(object_of(&found)),
-                // Everybody reads what the system shows.
+                // System views are readable for every role.
                 None if crate::system::regclass(catalog, &name).is_some() => {
                     let reads = wanted.iter().any(|(right, _)| *right == Rights::SELECT);
                     return Ok(Some(reads || who.is_superuser));
@@ -209,7 +211,7 @@ fn of_schema(
     Ok(object.map(|object| has((who, wanted), catalog, (object, Kind::Schema))))
 }
 
-/// Everybody connects and makes temporary tables; its owner makes schemas.
+/// Every role may connect and make temporary tables; only the owner may create schemas.
 fn of_database(words: &str, who: &Identity) -> Result<bool, SqlError> {
     let one = |word: &str| match word.trim().to_uppercase().as_str() {
         "CONNECT" | "TEMPORARY" | "TEMP" => Ok(true),

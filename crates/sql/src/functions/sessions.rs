@@ -6,8 +6,8 @@ use crate::error::{SqlError, code};
 use crate::rights::SIGNAL_BACKEND;
 use crate::transaction::Surroundings;
 
-/// Ends the statement of a session, or the session; false, with a warning, if there is none of this
-/// number.
+/// Cancels the statement of a session, or ends the session. Returns false, with a warning, if no
+/// session has this number.
 ///
 /// # Errors
 /// 42501 unless the role has the rights of the session's user, or is a member of
@@ -56,7 +56,7 @@ pub(super) fn database_size(catalog: &Catalog, around: &Surroundings) -> Datum {
     Datum::Int(bytes.sum())
 }
 
-/// The place of `memory_bytes` in `isomer.sites`.
+/// The column index of `memory_bytes` in `isomer.sites`.
 const MEMORY_BYTES: usize = 3;
 
 /// A number of bytes in the unit in which it has up to five digits, rounded half away from zero.
@@ -64,7 +64,7 @@ pub(super) fn pretty_size(bytes: &Datum) -> String {
     const UNITS: [&str; 6] = ["bytes", "kB", "MB", "GB", "TB", "PB"];
     let bytes = match bytes {
         Datum::Int(bytes) => i128::from(*bytes),
-        // Of a fraction of a byte nothing is said.
+        // Fractions of a byte are dropped.
         Datum::Numeric(bytes) => {
             let text = bytes.to_string();
             text.split('.').next().and_then(|whole| whole.parse().ok()).unwrap_or(0)
@@ -72,7 +72,7 @@ pub(super) fn pretty_size(bytes: &Datum) -> String {
         _ => 0,
     };
     let mut unit = 0;
-    // In halves of a unit, cut off; of bytes, in bytes.
+    // In half units, truncated; bytes stay bytes.
     let mut size = bytes;
     let rounded = |halves: i128| (halves + halves.signum()) / 2;
     while unit + 1 < UNITS.len() {

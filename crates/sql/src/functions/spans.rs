@@ -1,7 +1,7 @@
-//! Functions of intervals and of times of a day, and what they do to dates and times.
+//! Functions of intervals and of times of day, and their arithmetic with dates and times.
 //!
-//! Months and days are added to what the wall shows, hours and less to the moment: so a day later is the same hour,
-//! also where clocks are changed in between.
+//! Months and days are added to the local time, hours and smaller units to the instant. So a day
+//! later is the same hour, even across a change of daylight saving time.
 
 use super::times;
 use crate::dates::{DAYS, civil, days};
@@ -17,20 +17,20 @@ const MINUTE_US: i64 = 60 * SECOND_US;
 const HOUR_US: i64 = 60 * MINUTE_US;
 const DAY_US: i64 = 24 * HOUR_US;
 
-/// A function of intervals and times of a day.
+/// A function of intervals and times of day.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "they are what SQL calls so")]
 pub enum TimeFunc {
-    /// A text as a time of the type with this number, as the session reads it.
+    /// A text as a time of the type with this oid, read with the settings of the session.
     Read,
-    /// The time of the day at a moment, with its zone; of a time of the day, with that of today.
+    /// The time of day at an instant, with its zone; a time of day gets today's UTC offset.
     ZonedClock,
-    /// A time and an interval: their sum, or the difference if the last is true. The first of these is of what the
-    /// wall shows, the second of moments, the third of times of a day.
+    /// A time and an interval: the sum, or the difference if the last argument is true. The first
+    /// of these variants is for local times, the second for instants, the third for times of day.
     Plus,
     PlusMoment,
     PlusClock,
-    /// A day and a time of it.
+    /// A day and a time of day combined.
     Together,
     /// From one time to another.
     Between,
@@ -49,14 +49,16 @@ pub enum TimeFunc {
     MakeDate,
     MakeTimestamp,
     ToTimestamp,
-    /// A field of an interval or of a time of a day.
+    /// A field of an interval or of a time of day.
     Field,
-    /// How far the zone is ahead of UTC at a moment.
+    /// The UTC offset of the zone at an instant.
     ZoneField,
     Trunc,
-    /// `date_trunc` of a moment: a unit, the moment, and a zone if that is not the session's.
+    /// `date_trunc` of an instant: a unit, the instant, and a zone if it differs from the
+    /// session's.
     TruncMoment,
-    /// Where the interval began that a time lies in, if they come one after the other from another time on.
+    /// The start of the interval that contains a time, if intervals follow one another from an
+    /// origin on.
     Bin,
     IsFinite,
     CurrentTime,
@@ -64,7 +66,7 @@ pub enum TimeFunc {
 }
 
 impl TimeFunc {
-    /// True if it answers by the clock, or by the zone and the order of dates of the session.
+    /// True if the result depends on the clock, or on the zone or the date order of the session.
     pub(crate) fn asks_around(self, args: usize) -> bool {
         use TimeFunc::*;
         match self {
@@ -80,27 +82,27 @@ pub(crate) fn timestamp_out_of_range() -> SqlError {
     SqlError::new(code::DATETIME_OVERFLOW, "timestamp out of range")
 }
 
-/// True for what is before or after all times.
+/// True for the infinite times.
 pub(crate) fn is_infinite(micros: i64) -> bool {
     matches!(micros, i64::MIN | i64::MAX)
 }
 
-/// A time that there is.
+/// Checks that a time is in the supported range.
 fn in_range(micros: Option<i64>) -> Result<i64, SqlError> {
     let is_there =
         |micros: &i64| DAYS.contains(&micros.div_euclid(DAY_US)) && !is_infinite(*micros);
     micros.filter(is_there).ok_or_else(timestamp_out_of_range)
 }
 
-/// A moment as what the wall shows, or the other way round: what is infinite stays so.
+/// Converts an instant into local time, or the reverse; infinite times stay infinite.
 ///
 /// # Errors
-/// 22008 beyond all times.
+/// 22008 if the result is out of range.
 pub(crate) fn moved(micros: i64, to: impl FnOnce(i64) -> i64) -> Result<i64, SqlError> {
     if is_infinite(micros) { Ok(micros) } else { in_range(Some(to(micros))) }
 }
 
-/// So many months later: the same day of the month, or the last one.
+/// A number of months later: the same day of the month, or the last one.
 fn months_later(micros: i64, months: i32) -> Result<i64, SqlError> {
     let (day, within) = (micros.div_euclid(DAY_US), micros.rem_euclid(DAY_US));
     let (year, month, of_month) = civil(day);
@@ -112,13 +114,13 @@ fn months_later(micros: i64, months: i32) -> Result<i64, SqlError> {
     in_range(day.checked_mul(DAY_US).and_then(|micros| micros.checked_add(within)))
 }
 
-/// The wall some months and days later.
+/// The local time some months and days later.
 fn days_later(wall: i64, span: Interval) -> Result<i64, SqlError> {
     let wall = if span.months == 0 { wall } else { months_later(wall, span.months)? };
     in_range(i64::from(span.days).checked_mul(DAY_US).and_then(|days| wall.checked_add(days)))
 }
 
-/// What the wall shows an interval later.
+/// The local time an interval later.
 pub(crate) fn later(wall: i64, span: Interval) -> Result<i64, SqlError> {
     if is_infinite(wall) {
         return Ok(wall);
@@ -126,7 +128,7 @@ pub(crate) fn later(wall: i64, span: Interval) -> Result<i64, SqlError> {
     in_range(days_later(wall, span)?.checked_add(span.micros))
 }
 
-/// A moment an interval later, where months and days are those of a zone.
+/// The instant an interval later, where months and days are added in a zone.
 pub(crate) fn moment_later(
     moment: i64,
     span: Interval,
@@ -142,7 +144,7 @@ pub(crate) fn moment_later(
     in_range(moment.checked_add(span.micros))
 }
 
-/// From one time to another, in days and less.
+/// From one time to another, in days and smaller units.
 fn between(from: i64, to: i64) -> Result<Interval, SqlError> {
     if is_infinite(from) || is_infinite(to) {
         return Err(SqlError::new(code::DATETIME_OVERFLOW, "cannot subtract infinite timestamps"));
@@ -151,7 +153,7 @@ fn between(from: i64, to: i64) -> Result<Interval, SqlError> {
     Interval::micros(micros).justified_hours()
 }
 
-/// From one time to another, in years, months and days as a calendar has them.
+/// From one time to another, in calendar years, months and days.
 fn age(to: i64, from: i64) -> Result<Interval, SqlError> {
     if is_infinite(from) || is_infinite(to) {
         return Err(SqlError::new(code::DATETIME_OVERFLOW, "cannot subtract infinite timestamps"));
@@ -169,7 +171,7 @@ fn age(to: i64, from: i64) -> Result<Interval, SqlError> {
         (micros, count) = (micros + DAY_US, count - 1);
     }
     while count < 0 {
-        // The days of the month in which the earlier is.
+        // The length of the earlier time's month.
         let month = a_months;
         let (year, month) = (month.div_euclid(12), month.rem_euclid(12) + 1);
         let (next_year, next_month) = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
@@ -181,7 +183,7 @@ fn age(to: i64, from: i64) -> Result<Interval, SqlError> {
     if is_before { span.negated() } else { Ok(span) }
 }
 
-/// When the interval began that a time lies in.
+/// The start of the interval that contains a time.
 fn bin(stride: Interval, micros: i64, origin: i64) -> Result<i64, SqlError> {
     let overflow = |what: &str| SqlError::new(code::DATETIME_OVERFLOW, what);
     if is_infinite(micros) {
@@ -343,7 +345,7 @@ fn out_of_range(what: &str) -> SqlError {
     SqlError::new(code::DATETIME_OVERFLOW, format!("{what} field value out of range"))
 }
 
-/// `make_date`: years below zero are before Christ.
+/// `make_date`: negative years are BC.
 fn date(year: i64, month: i64, day: i64) -> Result<i64, SqlError> {
     let counted = if year < 0 { year + 1 } else { year };
     let wrong = || {

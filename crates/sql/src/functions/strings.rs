@@ -1,13 +1,14 @@
-//! Functions of texts. Positions count characters, not bytes. What a result takes is asked for before it is made.
+//! Functions of texts. Positions count characters, not bytes. The memory of a result is reserved
+//! before it is made.
 
 use crate::budget::Budget;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 
-/// The longest text: longer ones fit into no message.
+/// The longest text: longer ones do not fit into a message.
 const TEXT_BYTES_MAX: usize = 1 << 30;
 
-/// Room for a result of so many bytes.
+/// Reserves memory for a result of this many bytes.
 fn room(bytes: Option<usize>, budget: &Budget) -> Result<String, SqlError> {
     let bytes = bytes.filter(|bytes| *bytes <= TEXT_BYTES_MAX).ok_or_else(|| {
         let message = "requested length too large: a text has at most 1 GB";
@@ -17,24 +18,25 @@ fn room(bytes: Option<usize>, budget: &Budget) -> Result<String, SqlError> {
     Ok(String::with_capacity(bytes))
 }
 
-/// A part of an argument.
+/// Copies a part of an argument.
 pub(super) fn copy(text: &str, budget: &Budget) -> Result<Datum, SqlError> {
     budget.charge(text.len())?;
     Ok(Datum::text(text))
 }
 
-/// What a text may take with all its letters large or small: the longest are three times as long.
+/// An upper bound of the size of a text after a change of case: the size of a character can
+/// triple.
 pub(super) fn cased_bytes(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { 3 * text.len() }
 }
 
-/// A text with small letters.
+/// A text in lower case.
 pub(crate) fn lower(text: &str, budget: &Budget) -> Result<String, SqlError> {
     budget.charge(cased_bytes(text))?;
     Ok(text.to_lowercase())
 }
 
-/// The texts among values, and something between each two.
+/// Joins the texts among values with a separator.
 pub(super) fn join(values: &[Datum], between: &str, budget: &Budget) -> Result<Datum, SqlError> {
     let parts = || values.iter().filter_map(Datum::as_text);
     let gaps = parts().count().saturating_sub(1).checked_mul(between.len());
@@ -47,7 +49,7 @@ pub(super) fn join(values: &[Datum], between: &str, budget: &Budget) -> Result<D
     Ok(Datum::Text(joined))
 }
 
-/// A text with another in the place of each that is like `from`.
+/// A text in which each occurrence of `from` is replaced.
 pub(super) fn replace(
     text: &str,
     from: &str,
@@ -69,8 +71,7 @@ pub(super) fn replace(
     Ok(Datum::Text(replaced))
 }
 
-/// A pattern of LIKE that has another escape character than the backslash, or none, as one
-/// that has the backslash.
+/// Converts a pattern of LIKE with another escape character, or none, into one with the backslash.
 pub(super) fn like_escape(pattern: &str, escape: &str, budget: &Budget) -> Result<Datum, SqlError> {
     let mut chars = escape.chars();
     let (escape, rest) = (chars.next(), chars.next());
@@ -108,7 +109,7 @@ pub(super) fn substring(text: &str, from: i64, length: Option<i64>) -> Result<&s
     Ok(characters(text, skip, count))
 }
 
-/// So many characters behind so many others.
+/// `count` characters of a text behind the first `skip`.
 fn characters(text: &str, skip: usize, count: usize) -> &str {
     let place =
         |text: &str, at: usize| text.char_indices().nth(at).map_or(text.len(), |(at, _)| at);
@@ -116,7 +117,7 @@ fn characters(text: &str, skip: usize, count: usize) -> &str {
     &rest[..place(rest, count)]
 }
 
-/// The first (or last) characters; with a negative count, all but so many.
+/// The first (or last) `count` characters; with a negative count, all but that many.
 pub(super) fn take(text: &str, count: i64, from_end: bool) -> &str {
     let length = text.chars().count() as i64;
     let count = if count < 0 { length.saturating_add(count).max(0) } else { count.min(length) };

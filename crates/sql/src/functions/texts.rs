@@ -1,4 +1,4 @@
-//! Functions of texts that say what one is made of, or write it in another way: characters and their numbers, parts, bytes,
+//! Functions that describe texts or convert them: characters and their code points, parts, bytes,
 //! `format`.
 //!
 //! ```text
@@ -7,7 +7,8 @@
 //!   format('%-5s|%2$I|%%', 'ab', 'C')         ab   |"C"|%
 //! ```
 //!
-//! Texts are UTF-8 and nothing else: other encodings are refused by name. What a result takes is asked for before it is made.
+//! Texts are always UTF-8: other encodings are refused by name. The memory of a result is reserved
+//! before it is made.
 
 use super::strings::{copy, substring};
 use crate::budget::Budget;
@@ -18,7 +19,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::collections::BTreeMap;
 
-/// PostgreSQL ends a line of base64 after so many characters.
+/// PostgreSQL breaks lines of base64 after this many characters.
 const LINE: usize = 76;
 
 /// A function of texts.
@@ -121,7 +122,7 @@ fn sign_numbered(number: i64) -> Result<char, SqlError> {
     })
 }
 
-/// Each word with a capital letter and then small ones. A word is letters and digits.
+/// Each word with an upper-case letter followed by lower-case ones. A word is letters and digits.
 fn initial_capitals(text: &str, budget: &Budget) -> Result<Datum, SqlError> {
     budget.charge(super::cased_bytes(text))?;
     let mut capital = String::with_capacity(text.len());
@@ -136,7 +137,7 @@ fn initial_capitals(text: &str, budget: &Budget) -> Result<Datum, SqlError> {
     Ok(Datum::Text(capital))
 }
 
-/// The part of this number, from 1; negative ones count from the end.
+/// The part with this number, from 1; negative numbers count from the end.
 fn part<'t>(text: &'t str, between: &str, number: i64) -> Result<&'t str, SqlError> {
     let at = usize::try_from(number.unsigned_abs()).unwrap_or(usize::MAX);
     if number == 0 {
@@ -148,7 +149,7 @@ fn part<'t>(text: &'t str, between: &str, number: i64) -> Result<&'t str, SqlErr
     let found = match number > 0 {
         true => text.split(between).nth(at - 1),
         false => {
-            // From the front, as what overlaps is divided there.
+            // Counted from the front, as overlapping separators are matched from there.
             let count = text.split(between).count();
             count.checked_sub(at).and_then(|at| text.split(between).nth(at))
         }
@@ -156,7 +157,8 @@ fn part<'t>(text: &'t str, between: &str, number: i64) -> Result<&'t str, SqlErr
     Ok(found.unwrap_or(""))
 }
 
-/// Each character of `from` becomes the one of `to` in the same place, or goes if there is none.
+/// Replaces each character of `from` by the one at the same position in `to`, or drops it if there
+/// is none.
 fn translated(text: &str, from: &str, to: &str, budget: &Budget) -> Result<Datum, SqlError> {
     budget.charge(32 * from.len())?;
     let mut becomes = BTreeMap::new();
@@ -170,7 +172,7 @@ fn translated(text: &str, from: &str, to: &str, budget: &Budget) -> Result<Datum
     Ok(Datum::Text(chars.collect()))
 }
 
-/// A text with another in the place of so many characters from one on.
+/// A text in which `length` characters from a position on are replaced.
 fn overlaid(
     text: &str,
     new: &str,
@@ -217,7 +219,7 @@ fn unknown_form(name: &str) -> SqlError {
     SqlError::new(code::INVALID_PARAMETER, message)
 }
 
-/// Bytes as a text: `hex`, `base64`, `escape`.
+/// Bytes as a text, in one of the formats `hex`, `base64`, `escape`.
 fn encoded(bytes: &[u8], form: &str, budget: &Budget) -> Result<Datum, SqlError> {
     budget.charge(4 * bytes.len())?;
     Ok(Datum::Text(match form.to_ascii_lowercase().as_str() {
@@ -243,7 +245,7 @@ fn encoded(bytes: &[u8], form: &str, budget: &Budget) -> Result<Datum, SqlError>
     }))
 }
 
-/// The bytes that a text stands for.
+/// The bytes that a text encodes.
 fn decoded(text: &str, form: &str, budget: &Budget) -> Result<Datum, SqlError> {
     budget.charge(2 * text.len())?;
     let given = text.bytes().filter(|byte| !byte.is_ascii_whitespace());
@@ -292,7 +294,7 @@ fn decoded(text: &str, form: &str, budget: &Budget) -> Result<Datum, SqlError> {
     }))
 }
 
-/// A place for a value in the text of `format`: `%[place$][-][width]kind`.
+/// A format specifier of `format`: `%[position$][-][width]kind`.
 struct Specifier {
     place: Option<usize>,
     is_left: bool,
@@ -302,7 +304,7 @@ struct Specifier {
 
 enum Width {
     Chars(usize),
-    /// That of the next argument, or of the one with this number.
+    /// The value of the next argument, or of the one with this number.
     Of(Option<usize>),
 }
 
@@ -351,7 +353,8 @@ fn formatted(pattern: &str, args: &[Datum], budget: &Budget) -> Result<Datum, Sq
     Ok(Datum::Text(written))
 }
 
-/// The argument in a place, or the next one; whoever names a place goes on from there.
+/// The argument at a position, or the next one; after an explicit position, counting continues from
+/// there.
 fn argument<'d>(
     args: &'d [Datum],
     place: Option<usize>,
@@ -410,7 +413,7 @@ impl Specifier {
     }
 }
 
-/// `3$`, if it is there.
+/// Reads `3$`, if it is there.
 fn place(rest: &mut &str) -> Result<Option<usize>, SqlError> {
     let mut behind = *rest;
     let Some(place) = number(&mut behind)? else { return Ok(None) };
@@ -423,7 +426,7 @@ fn place(rest: &mut &str) -> Result<Option<usize>, SqlError> {
     Ok(Some(place))
 }
 
-/// Digits, if there are some.
+/// Reads digits, if there are some.
 fn number(rest: &mut &str) -> Result<Option<usize>, SqlError> {
     let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     let (digits, behind) = rest.split_at(end);

@@ -1,11 +1,12 @@
 //! The patterns of `to_char`, `to_date` and `to_timestamp` of times, read into their parts.
 //!
 //! ```text
-//!   FMDDth "of" Month     an unpadded DD with `th`, the text ` of `, a Month written like that
+//!   FMDDth "of" Month     an unpadded DD with `th`, the text ` of `, a Month in this case
 //!   \"YY\"                a quote, two digits of a year, a quote
 //! ```
 //!
-//! Capitals count: `Month`, `MONTH` and `month` are three, `mONTH` is an `m` and more.
+//! Case is significant: `Month`, `MONTH` and `month` are three fields; `mONTH` is the text `m`
+//! followed by other parts.
 
 /// A part of a pattern.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -21,18 +22,18 @@ pub(super) enum Part {
 /// A field as a pattern has it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Field {
-    /// In capitals.
+    /// Its name in upper case.
     pub(super) name: &'static str,
     pub(super) letters: Letters,
-    /// `FM`: nothing fills it up.
+    /// `FM`: no padding.
     pub(super) is_plain: bool,
-    /// `TM`: names of months and days as the language has them.
+    /// `TM`: names of months and days in the language of the session.
     pub(super) is_local: bool,
     /// `TH`; true for `th`.
     pub(super) ordinal: Option<bool>,
 }
 
-/// How the letters of a field are written.
+/// The letter case of a field.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Letters {
     Capitals,
@@ -41,7 +42,7 @@ pub(super) enum Letters {
     Small,
 }
 
-/// The longer before those that they begin with.
+/// Longer names precede their prefixes.
 const FIELDS: [&str; 54] = [
     "A.D.", "A.M.", "AD", "AM", "B.C.", "BC", "CC", "DAY", "DDD", "DD", "DY", "D", "FF1", "FF2",
     "FF3", "FF4", "FF5", "FF6", "FX", "HH24", "HH12", "HH", "IDDD", "ID", "IW", "IYYY", "IYY",
@@ -65,7 +66,7 @@ pub(super) fn parts(pattern: &str) -> Vec<Part> {
             }
             parts.push(Part::Field(Field { name, letters, is_plain, is_local, ordinal }));
         } else if is_plain || is_local {
-            // Before anything but a field it is nothing.
+            // Where no field follows, the prefix is dropped.
         } else if let Some(quoted) = rest.strip_prefix('"') {
             rest = unquoted(quoted, &mut parts);
         } else if rest.starts_with("\\\"") {
@@ -79,7 +80,7 @@ pub(super) fn parts(pattern: &str) -> Vec<Part> {
     parts
 }
 
-/// Reads up to the closing quote, which a backslash escapes. Returns the text behind it.
+/// Reads up to the closing quote, which a backslash escapes. Returns the rest of the text.
 fn unquoted<'p>(text: &'p str, parts: &mut Vec<Part>) -> &'p str {
     let mut chars = text.chars();
     while let Some(sign) = chars.next() {
@@ -92,7 +93,7 @@ fn unquoted<'p>(text: &'p str, parts: &mut Vec<Part>) -> &'p str {
     chars.as_str()
 }
 
-/// True if a text begins with this, all in capitals or all small.
+/// True if a text begins with this word, entirely in upper or in lower case.
 fn starts(text: &str, with: &str) -> bool {
     text.starts_with(with) || text.starts_with(&with.to_lowercase())
 }

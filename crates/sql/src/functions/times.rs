@@ -1,4 +1,4 @@
-//! Functions of dates and times, over what the wall shows: microseconds since 1970 there.
+//! Functions of dates and times. Times are local times: microseconds since 1970.
 
 use super::spans::is_infinite;
 use super::time_patterns::{self, Field, Letters, Part};
@@ -30,7 +30,7 @@ pub(super) const MONTHS: [&str; 12] = [
 pub(super) const WEEKDAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/// A time in its parts.
+/// A time divided into its fields.
 #[derive(Clone, Copy)]
 struct Parts {
     /// Since 1970.
@@ -70,7 +70,7 @@ impl Parts {
         self.day_number - days(self.year, 1, 1) + 1
     }
 
-    /// The year and the number of the week, as ISO 8601 counts: that with the year's first Thursday is the first.
+    /// The ISO 8601 year and week: week 1 is the one with the year's first Thursday.
     fn week(&self) -> (i64, i64) {
         let thursday = self.day_number - (self.weekday() + 6).rem_euclid(7) + 3;
         let year = civil(thursday).0;
@@ -78,7 +78,7 @@ impl Parts {
     }
 }
 
-/// The zone of a name.
+/// The zone with a name.
 pub(super) fn zone_named(name: &str) -> Result<Zone, SqlError> {
     Zone::named(name).ok_or_else(|| {
         let message = format!("time zone \"{}\" not recognized", clipped(name));
@@ -102,7 +102,7 @@ pub(super) fn extract(field: &str, value: &Datum) -> Result<Datum, SqlError> {
         };
     }
     let parts = Parts::of(micros);
-    // There is no year 0 among those that people count.
+    // Displayed years have no year 0.
     let counted = |year: i64| if year > 0 { year } else { year - 1 };
     let in_hundreds = |length: i64| match parts.year {
         year @ 1.. => (year + length - 1) / length,
@@ -145,8 +145,9 @@ pub(super) fn truncate(unit: &str, value: &Datum) -> Result<Datum, SqlError> {
     truncated(&clipped(unit).to_lowercase(), micros).map(Datum::Timestamp)
 }
 
-/// `date_trunc` of a moment in a zone. The beginning of an hour, or of less, is as far from UTC as
-/// the moment is: so it stays in the first or the second of two hours that the clocks show alike.
+/// `date_trunc` of an instant in a zone. The start of an hour or a smaller unit keeps the UTC
+/// offset of the instant, so it stays in the first or the second of two hours with the same local
+/// time.
 pub(super) fn truncate_moment(unit: &str, moment: i64, zone: &Zone) -> Result<i64, SqlError> {
     let unit = clipped(unit).to_lowercase();
     let begin = truncated(&unit, zone.local(moment))?;
@@ -186,15 +187,15 @@ fn truncated(unit: &str, micros: i64) -> Result<i64, SqlError> {
 const ROMAN: [&str; 12] =
     ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII"];
 
-/// A month in Roman figures, by its number from 1.
+/// A month as a Roman numeral, by its number from 1.
 pub(super) fn roman(month: i64) -> &'static str {
     ROMAN[(month - 1) as usize]
 }
 
-/// A time in the form of a pattern: `YYYY-MM-DD HH24:MI:SS`, `FMDay, DDth "of" Month`.
+/// A time in the format of a pattern: `YYYY-MM-DD HH24:MI:SS`, `FMDay, DDth "of" Month`.
 ///
 /// # Errors
-/// 0A000 for what shows the zone.
+/// 0A000 for fields that show the zone.
 pub(super) fn to_char(value: &Datum, pattern: &str) -> Result<Datum, SqlError> {
     let Datum::Timestamp(micros) = *value else { return Ok(Datum::Null) };
     if is_infinite(micros) {
@@ -210,7 +211,7 @@ pub(super) fn to_char(value: &Datum, pattern: &str) -> Result<Datum, SqlError> {
     Ok(Datum::Text(text))
 }
 
-/// One field, with blanks or zeros that fill it up unless it is plain.
+/// One field, padded with blanks or zeros unless it has `FM`.
 fn shown(parts: &Parts, field: Field) -> Result<String, SqlError> {
     let letters = |name: &str| match field.letters {
         Letters::Capitals => name.to_uppercase(),
@@ -223,13 +224,13 @@ fn shown(parts: &Parts, field: Field) -> Result<String, SqlError> {
     };
     let either = |signs: [&str; 2], at: bool| Ok(letters(signs[usize::from(at)]));
     let (iso_year, iso_week) = parts.week();
-    // There is no year 0: the one before the first is the first before Christ.
+    // There is no year 0: the year before 1 is 1 BC.
     let counted = |year: i64| if year > 0 { year } else { 1 - year };
     let (year, iso_year) = (counted(parts.year), counted(iso_year));
     let week_day = (parts.weekday() + 6).rem_euclid(7) + 1;
     let within = (parts.hour * 60 + parts.minute) * 60 + parts.second;
     let fraction = |digits: usize| (parts.micros / 10i64.pow(6 - digits as u32), digits);
-    // A number, and how many digits it has at least.
+    // A number, and its minimal number of digits.
     let (number, width) = match field.name {
         "A.D." | "B.C." => return either(["A.D.", "B.C."], parts.year <= 0),
         "AD" | "BC" => return either(["AD", "BC"], parts.year <= 0),
@@ -278,13 +279,13 @@ fn shown(parts: &Parts, field: Field) -> Result<String, SqlError> {
         "Q" => ((parts.month - 1) / 3 + 1, 1),
         fraction_of => fraction(fraction_of[2..].parse().unwrap_or(6)),
     };
-    // The digits of a fraction are those behind a point.
+    // These digits are those behind a decimal point.
     let is_fraction = matches!(field.name, "MS" | "US") || field.name.starts_with("FF");
     let width = if field.is_plain && !is_fraction { 0 } else { width };
     Ok(with_ordinal(format!("{number:0width$}"), field.ordinal))
 }
 
-/// A number with what makes it an ordinal; true: in small letters.
+/// A number with its ordinal suffix; true for lower case.
 fn with_ordinal(mut number: String, ordinal: Option<bool>) -> String {
     let Some(is_small) = ordinal else { return number };
     let tens = number.len().checked_sub(2).map(|at| number.as_bytes()[at]);

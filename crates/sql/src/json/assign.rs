@@ -1,8 +1,9 @@
 //! Assignment to a part of a `jsonb`: `set j['a'][2] = ..`.
 //!
 //! ```text
-//!   {"a": [1]}   j['a'][3] = 5     {"a": [1, null, null, 5]}     what is not there yet is made, gaps are null
-//!   NULL         j['b'][0] = 5     {"b": [5]}                    a number wants an array, anything else an object
+//!   {"a": [1]}  j['a'][3] = 5   {"a": [1, null, null, 5]}   missing values are made, gaps are null
+//!   NULL        j['b'][0] = 5   {"b": [5]}                  a number makes an array, a key an
+//!                                                           object
 //! ```
 
 use super::{Node, items, members, quote, unquoted};
@@ -10,7 +11,8 @@ use crate::budget::Budget;
 use crate::error::{SqlError, clipped, code};
 use std::borrow::Cow;
 
-/// A value with another one at the end of a path. `begins_array`: what an array is made of, where there is no value yet.
+/// A value with a new one at the end of a path. `begins_array` is the text of a new array, for a
+/// path without a value.
 pub(crate) fn assign(
     value: Option<&str>,
     path: &[Option<String>],
@@ -33,7 +35,7 @@ struct Assign<'a> {
 }
 
 impl Assign<'_> {
-    /// What becomes of a value that the first parts of the path have led to.
+    /// The new form of a value at this level of the path.
     fn within(&self, value: &str, level: usize) -> Result<String, SqlError> {
         let Some(part) = self.path.get(level) else { return Ok(self.new.to_owned()) };
         self.budget.charge(value.len())?;
@@ -95,7 +97,7 @@ impl Assign<'_> {
         Ok(super::change::array(changed))
     }
 
-    /// Nulls, up to so many elements.
+    /// Appends nulls, up to `count` elements.
     fn fill(&self, elements: &mut Vec<Cow<'_, str>>, count: usize) -> Result<(), SqlError> {
         const EACH: usize = 2 * size_of::<Cow<'_, str>>() + 8;
         self.budget.charge(count.saturating_mul(EACH))?;
@@ -103,7 +105,7 @@ impl Assign<'_> {
         Ok(())
     }
 
-    /// What the rest of the path leads through, where nothing was.
+    /// A new value for the rest of the path, where there was none.
     fn made(&self, level: usize) -> Result<String, SqlError> {
         self.budget.deeper()?;
         let Some(part) = self.path.get(level) else { return Ok(self.new.to_owned()) };

@@ -1,14 +1,15 @@
-//! What is made of `jsonb`: parts are added, replaced and taken away.
+//! Changes of `jsonb`: parts are added, replaced and removed.
 //!
-//! A change writes the text anew. What it leaves alone is copied as it is, and the members of an object stay in
-//! their order, so the result is written in the one way as well.
+//! A change writes a new text. Unchanged parts are copied, and the members of an object stay
+//! sorted, so the result is in the canonical form as well.
 
 use super::{Node, items, members, quote, trimmed, unquoted};
 use crate::budget::Budget;
 use crate::error::{SqlError, clipped, code};
 use std::borrow::Cow;
 
-/// An object of members that may be in any order; of those with the same key, the last counts. Keys are in quotes.
+/// An object of members in any order; of those with the same key, the last is kept. Keys are in
+/// quotes.
 pub(super) fn object(mut all: Vec<(&str, Cow<'_, str>)>) -> Result<String, SqlError> {
     let mut keyed = Vec::with_capacity(all.len());
     for (key, value) in all.drain(..) {
@@ -40,7 +41,8 @@ pub(super) fn array<'i>(all: impl IntoIterator<Item = impl AsRef<str> + 'i>) -> 
     out
 }
 
-/// `||`: the members of both objects, the elements of both arrays; what is neither is an array of one.
+/// `||`: the members of both objects, or the elements of both arrays; any other value counts as an
+/// array of one element.
 pub(crate) fn concat(a: &str, b: &str) -> Result<String, SqlError> {
     if let (Node::Object(a), Node::Object(b)) = (Node::of(a), Node::of(b)) {
         let both = members(a).chain(members(b));
@@ -59,7 +61,7 @@ fn wrong(message: &str) -> SqlError {
     SqlError::new(code::INVALID_PARAMETER, message)
 }
 
-/// A value without members of these keys, or without strings that are like them.
+/// A value without the members with these keys, or without the strings equal to them.
 pub(crate) fn delete_keys(value: &str, keys: &[String]) -> Result<String, SqlError> {
     let is_one = |string: &str| {
         let string = unquoted(string)?;
@@ -88,7 +90,7 @@ pub(crate) fn delete_keys(value: &str, keys: &[String]) -> Result<String, SqlErr
     }
 }
 
-/// An array without an element, by its number; from the end, if that is negative.
+/// An array without the element at an index; negative indexes count from the end.
 pub(crate) fn delete_item(value: &str, number: i64) -> Result<String, SqlError> {
     match Node::of(value) {
         Node::Array(all) => {
@@ -102,18 +104,18 @@ pub(crate) fn delete_item(value: &str, number: i64) -> Result<String, SqlError> 
     }
 }
 
-/// What is done at the end of a path.
+/// The change at the end of a path.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Put {
-    /// What is there is replaced, if anything is.
+    /// Replaces the value, if there is one.
     Replace,
-    /// What is there is replaced; nothing is, it is put there.
+    /// Replaces the value, or adds it if there is none.
     Create,
-    /// It is put before an element.
+    /// Inserts it before an element.
     Before,
-    /// It is put behind an element.
+    /// Inserts it behind an element.
     After,
-    /// What is there is taken away.
+    /// Removes the value.
     Delete,
 }
 
@@ -149,7 +151,7 @@ pub(crate) fn put(
     at(value, path, 0, new, how)
 }
 
-/// What becomes of a value that the first parts of a path have led to.
+/// The new form of a value at this level of a path.
 fn at(
     value: &str,
     path: &[Option<String>],
@@ -220,7 +222,7 @@ fn in_array(
         }
     };
     let count = items(all).count() as i64;
-    // Before the first there is room for one; behind the last as well.
+    // Indexes beyond either end are moved to it.
     let number = if number < 0 { count + number } else { number.min(count) };
     let mut changed: Vec<Cow<'_, str>> = Vec::new();
     let mut done = number < 0 || count == 0;
@@ -251,7 +253,8 @@ fn in_array(
     Ok(array(changed))
 }
 
-/// Without members that are `null`, at any depth; without blanks, but for those of a `jsonb`.
+/// Removes members that are `null`, at any depth; the text has no blanks, except those of a
+/// `jsonb`.
 pub(crate) fn strip_nulls(value: &str, is_jsonb: bool, out: &mut String) {
     let (comma, colon) = if is_jsonb { (", ", ": ") } else { (",", ":") };
     match Node::of(value) {
@@ -278,7 +281,7 @@ pub(crate) fn strip_nulls(value: &str, is_jsonb: bool, out: &mut String) {
     }
 }
 
-/// A value over several lines, four blanks for each level.
+/// A value on several lines, indented by four blanks for each level.
 pub(crate) fn pretty(
     value: &str,
     level: usize,

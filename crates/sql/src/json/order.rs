@@ -1,11 +1,12 @@
-//! The order of `jsonb`, what is equal, and what contains what.
+//! Order, equality and containment of `jsonb`.
 //!
 //! ```text
 //!   null < strings < numbers < false < true < arrays < objects
 //! ```
 //!
-//! Of arrays and objects that with more members is the greater, whatever they are; of as many, the first that
-//! differs tells. Numbers compare by value: `1` and `1.0` are equal, though they are written otherwise.
+//! Of two arrays or two objects, the one with more members is greater; with equally many, the first
+//! difference decides. Numbers are compared by value: `1` and `1.0` are equal, though their texts
+//! differ.
 
 use super::{Node, items, members, unquoted};
 use crate::budget::Budget;
@@ -17,7 +18,8 @@ use std::hash::{Hash, Hasher};
 /// The order of two values.
 pub(crate) fn compare(a: &str, b: &str) -> Ordering {
     let (a, b) = (Node::of(a), Node::of(b));
-    // A value that is in nothing counts as an array of one to PostgreSQL, which shows beside an empty array.
+    // PostgreSQL treats a top-level scalar as an array of one element, which is visible in
+    // comparisons with an empty array.
     match (&a, &b) {
         (Node::Array(array), other) if other.is_scalar() && is_empty(array) => Ordering::Less,
         (other, Node::Array(array)) if other.is_scalar() && is_empty(array) => Ordering::Greater,
@@ -68,12 +70,13 @@ fn rank(node: &Node<'_>) -> u8 {
     }
 }
 
-/// A string of a `jsonb`, which was looked at when it became one.
+/// The text of a string of a `jsonb`; its escapes were checked when it was read.
 fn text(string: &str) -> Cow<'_, str> {
     unquoted(string).unwrap_or(Cow::Borrowed(string))
 }
 
-/// A number's sign, its digits before the point and those behind it, without zeros that say nothing.
+/// A number's sign, its digits before the point and those behind it, without leading and trailing
+/// zeros.
 fn parts(digits: &str) -> (bool, &str, &str) {
     let unsigned = digits.strip_prefix('-');
     let (whole, fraction) =
@@ -110,13 +113,14 @@ pub(crate) fn hash<H: Hasher>(value: &str, state: &mut H) {
     }
 }
 
-/// True if all that is in `part` is in `whole` as well: members with their keys, elements in any order and number.
+/// True if `part` is contained in `whole`: members by key, elements in any order and number.
 ///
 /// # Errors
-/// If the budget has no time left for it: elements are looked for among elements.
+/// 57014 and similar if the statement was cancelled: the search of elements among elements can take
+/// long.
 pub(crate) fn contains(whole: &str, part: &str, budget: &Budget) -> Result<bool, SqlError> {
     match (Node::of(whole), Node::of(part)) {
-        // An array contains a value that is in it, at the top alone.
+        // At the top level, an array contains a scalar that is one of its elements.
         (Node::Array(array), scalar) if scalar.is_scalar() => {
             budget.tick(array.len() / 16)?;
             Ok(items(array).any(|item| inside(Node::of(item), scalar).is_eq()))
@@ -163,7 +167,7 @@ fn holds(whole: Node<'_>, part: Node<'_>, budget: &Budget) -> Result<bool, SqlEr
     }
 }
 
-/// True if a text is a key of an object, or a string of an array, or the value itself.
+/// True if a text is a key of an object, a string element of an array, or the value itself.
 pub(crate) fn exists(value: &str, wanted: &str) -> bool {
     let is_wanted = |string: &str| text(string) == wanted;
     let is_string = |item| matches!(Node::of(item), Node::Text(string) if is_wanted(string));
@@ -180,7 +184,7 @@ mod tests {
 
     #[test]
     fn values_have_one_order() {
-        // PostgreSQL's own: an empty array is below all that is in nothing.
+        // PostgreSQL's order: an empty array is below all scalars.
         let rising = [
             "[]",
             "null",

@@ -1,25 +1,26 @@
-//! Reading: a text becomes JSON, or is refused.
+//! Reading: a text is checked and becomes a JSON value.
 //!
-//! The grammar is `serde_json`'s, which looks through a text without making anything of it. What is kept as `jsonb`
-//! is then written anew, in one walk: values go out as they come, and the members of an object are put in their order
-//! behind its closing brace.
+//! The grammar is `serde_json`'s, which checks a text without building a tree. The stored form of a
+//! `jsonb` is then written in one pass: values are copied in their order, and the members of an
+//! object are sorted when its closing brace is reached.
 
 use super::{end_of_string, is_blank, key_order, quote, trimmed, unquoted};
 use crate::error::{SqlError, clipped, code};
 use serde::de::IgnoredAny;
 
-/// So deep a value may nest: all that walks down does so on the stack.
+/// How deep a value may be nested: functions that descend into it are recursive.
 const LEVELS_MAX: usize = 1_000;
-/// So many digits a number may have before the point and behind it, as `numeric` has at PostgreSQL.
+/// How many digits a number may have before the point, as PostgreSQL's `numeric`; it also bounds
+/// the digits behind it.
 const WHOLE_DIGITS_MAX: i64 = 131_072;
 const FRACTION_DIGITS_MAX: i64 = 16_383;
-/// So many zeros the exponents of a value may stand for, all together: they are written out.
+/// How many zeros the exponents of a value may expand to, all together.
 const ZEROS_MAX: usize = 1 << 20;
 
 /// Checks that a text is JSON.
 ///
 /// # Errors
-/// 22P02 if it is none, 54001 if it nests too deeply.
+/// 22P02 if it is not, 54001 if it is nested too deeply.
 pub(crate) fn check(text: &str) -> Result<(), SqlError> {
     if levels(text) > LEVELS_MAX {
         let message = format!("JSON nests too deeply: {LEVELS_MAX} levels are possible");
@@ -31,7 +32,7 @@ pub(crate) fn check(text: &str) -> Result<(), SqlError> {
     })
 }
 
-/// How many brackets are open at most, outside of strings.
+/// The largest number of open brackets, outside of strings.
 fn levels(text: &str) -> usize {
     let bytes = text.as_bytes();
     let (mut at, mut open, mut most) = (0, 0usize, 0);
@@ -51,11 +52,12 @@ fn levels(text: &str) -> usize {
     most
 }
 
-/// A text as a `jsonb` is written. That takes less than eight times the text, and [`ZEROS_MAX`].
+/// Converts a text into the canonical form of `jsonb`. That takes less than eight times the text,
+/// plus [`ZEROS_MAX`].
 ///
 /// # Errors
-/// As [`check`]; 22P02 and 22P05 for strings that are no texts, 22003 for a number with too many digits, 54000 for
-/// too many that are not written.
+/// As [`check`]; 22P02 and 22P05 for strings that cannot be decoded, 22003 for a number with too
+/// many digits, 54000 for exponents that expand to too many zeros.
 pub(crate) fn canonical(text: &str) -> Result<String, SqlError> {
     check(text)?;
     let text = trimmed(text);
@@ -68,12 +70,12 @@ struct Writer<'t> {
     text: &'t str,
     at: usize,
     out: String,
-    /// How many zeros exponents have stood for.
+    /// How many zeros exponents have expanded to.
     zeros: usize,
 }
 
 impl<'t> Writer<'t> {
-    /// The next character that is no blank.
+    /// The next character that is not a blank.
     fn sign(&mut self) -> u8 {
         let bytes = self.text.as_bytes();
         while bytes.get(self.at).is_some_and(|byte| is_blank(*byte)) {
@@ -82,7 +84,7 @@ impl<'t> Writer<'t> {
         bytes.get(self.at).copied().unwrap_or(0)
     }
 
-    /// True if this character is next, which is behind us then.
+    /// Passes over this character if it is next; true if it was.
     fn skips(&mut self, sign: u8) -> bool {
         let is_next = self.sign() == sign;
         self.at += usize::from(is_next);
@@ -166,7 +168,7 @@ impl<'t> Writer<'t> {
         Ok(())
     }
 
-    /// Puts the members of an object that begin here in their order; of those with the same key, the last stays.
+    /// Sorts the members of an object that begin here; of those with the same key, the last stays.
     fn sort(&mut self, starts: &[usize]) {
         let end = |at: usize| starts.get(at + 1).map_or(self.out.len(), |next| next - 2);
         let mut order: Vec<usize> = (0..starts.len()).collect();
@@ -187,11 +189,11 @@ impl<'t> Writer<'t> {
         self.out.push_str(&sorted);
     }
 
-    /// A number without an exponent, and with the digits behind the point that were written.
+    /// A number without an exponent, and with its trailing zeros behind the point.
     fn number(&mut self, written: &str) -> Result<(), SqlError> {
         let (mantissa, exponent) = match written.split_once(['e', 'E']) {
             Some((mantissa, exponent)) => {
-                // What is no number of 64 bits is too large whatever it is.
+                // An exponent that does not fit 64 bits is out of range in any case.
                 let far = if exponent.starts_with('-') { i64::MIN / 4 } else { i64::MAX / 4 };
                 (mantissa, exponent.parse::<i64>().unwrap_or(far))
             }
@@ -201,7 +203,7 @@ impl<'t> Writer<'t> {
         let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
         let is_zero = !unsigned.contains(|c| ('1'..='9').contains(&c));
         let scale = (fraction.len() as i64).saturating_sub(exponent).max(0);
-        // Where the point is among the digits.
+        // The position of the point among the digits.
         let point = if is_zero { 1 } else { (whole.len() as i64).saturating_add(exponent) };
         if scale > FRACTION_DIGITS_MAX || point > WHOLE_DIGITS_MAX {
             return Err(SqlError::new(code::OUT_OF_RANGE, "value overflows numeric format"));

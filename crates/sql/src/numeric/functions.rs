@@ -1,17 +1,20 @@
-//! Roots, powers, logarithms, and what has to do with divisors.
+//! Roots, powers, logarithms, and functions of divisors.
 //!
-//! What no digits can say exactly is computed with more digits than are shown, and rounded once. Between a number and its
-//! logarithm that is done in *fixed point*: a whole number of units of `2^-bits`.
+//! Irrational results are computed with more digits than are shown, and rounded once. Between a
+//! number and its logarithm the computation is in *fixed point*: an integer number of units of
+//! `2^-bits`.
 //!
 //! ```text
 //!   exp x    x = n ln 2 + r       the series of r / 2^k, squared k times, shifted by n bits
-//!   ln x     x = 2^k y            y's root, taken j times, is near 1:  ln y = 2^j * 2 artanh((root - 1) / (root + 1))
-//!   x ^ n    n whole: squares and products, cut to the digits that are wanted and some more
+//!   ln x     x = 2^k y            r, the root of y taken j times, is near 1:
+//!                                 ln y = 2^j * 2 artanh((r - 1) / (r + 1))
+//!   x ^ n    n an integer: squares and products, cut to the required digits and some more
 //!   x ^ y    exp (y ln x)
 //! ```
 //!
-//! How many digits are behind the point is PostgreSQL's choice: sixteen that count, or as many as the arguments have. For
-//! that the size of a result is estimated by its leading digits before it is computed, which also tells what is too large.
+//! The scale of a result follows PostgreSQL: sixteen significant digits, or the larger scale of the
+//! arguments. For that the size of a result is estimated from its leading digits before it is
+//! computed, which also detects results that are too large.
 
 use super::big::{digit_count, divide_rounded, shifted_down, ten_to};
 use super::{Decimal, ROUNDED_SCALE_MAX, SIGNIFICANT_DIGITS, WHOLE_DIGITS_MAX};
@@ -23,9 +26,9 @@ use num_integer::Integer;
 use num_traits::{One, Signed, ToPrimitive, Zero};
 use std::f64::consts::{LN_10, LOG2_10, LOG10_E};
 
-/// What is computed is computed with so many bits more than are asked for.
+/// The number of additional bits in computations.
 const SPARE_BITS: u64 = 64;
-/// Beyond this, `exp` has too many digits, or shows none.
+/// Beyond this, `exp` has too many digits, or is shown as zero.
 const EXPONENT_MAX: f64 = 6000.0;
 /// The factorial of the next number has too many digits.
 const FACTORIAL_MAX: i64 = 32_177;
@@ -34,12 +37,12 @@ fn failed(code: &'static str, message: &str) -> SqlError {
     SqlError::new(code, message)
 }
 
-/// So many bits have as many digits and some more.
+/// A number of bits for this many digits, and some more.
 fn bits_of(digits: i64) -> u64 {
     (digits.max(0) as f64 * LOG2_10) as u64 + SPARE_BITS
 }
 
-/// What is shown of a result whose first digit is in this place.
+/// The scale of a result whose first digit is at this position.
 fn shown_scale(place: i64, arguments: &[&Decimal]) -> i64 {
     let least = arguments.iter().map(|number| number.shown_scale()).max().unwrap_or(0);
     (SIGNIFICANT_DIGITS - place).max(least).clamp(0, ROUNDED_SCALE_MAX)
@@ -54,15 +57,15 @@ impl Decimal {
         if self.signum() < 0 {
             return Err(failed("2201F", "cannot take square root of a negative number"));
         }
-        // A group of four digits has two of the root.
+        // A group of four digits determines two of the root.
         let place = (self.first_group().0 + 1) * 2 - 1;
         self.root_to(shown_scale(place, &[self]), budget)
     }
 
-    /// The square root of a number that is not negative, with so many digits behind the point.
+    /// The square root of a nonnegative number, with `scale` digits behind the point.
     ///
     /// # Errors
-    /// 57014 and its kin if nobody waits for it.
+    /// 57014 and similar if the statement was cancelled.
     pub(crate) fn root_to(&self, scale: i64, budget: &Budget) -> Result<Decimal, SqlError> {
         let Some((mantissa, own)) = self.long() else { return Ok(self.clone()) };
         let square = match 2 * scale - own {
@@ -95,7 +98,7 @@ impl Decimal {
     /// The natural logarithm.
     ///
     /// # Errors
-    /// 2201E of a number that is not above zero.
+    /// 2201E of a number that is not positive.
     pub fn ln(&self, budget: &Budget) -> Result<Decimal, SqlError> {
         self.check_logarithm()?;
         let Some((mantissa, own)) = self.long() else { return Ok(self.clone()) };
@@ -108,12 +111,12 @@ impl Decimal {
     /// The logarithm to a base.
     ///
     /// # Errors
-    /// 2201E of a number or a base that is not above zero; 22012 to the base 1.
+    /// 2201E of a number or a base that is not positive; 22012 to the base 1.
     pub fn log(&self, base: &Decimal, budget: &Budget) -> Result<Decimal, SqlError> {
         if self.is_nan() || base.is_nan() {
             return Ok(Decimal::NAN);
         }
-        // What is negative is said before what is zero.
+        // The error for a negative operand takes precedence over the one for zero.
         for sign in [-1, 0] {
             if let Some(wrong) = [base, self].into_iter().find(|one| one.signum() == sign) {
                 wrong.check_logarithm()?;
@@ -131,7 +134,7 @@ impl Decimal {
         }
         let place = self.logarithm_place() - base.logarithm_place();
         let scale = shown_scale(place, &[self, base]);
-        // Where the base is near 1, its logarithm begins far behind the point.
+        // If the base is near 1, the first digit of its logarithm is far behind the point.
         let digits = scale + place.max(0) + 2 * base.logarithm_place().abs();
         let bits = bits_of(digits + SIGNIFICANT_DIGITS);
         let (of, by) = (ln_of(&of, of_scale, bits, budget)?, ln_of(&by, by_scale, bits, budget)?);
@@ -147,7 +150,7 @@ impl Decimal {
         }
     }
 
-    /// The place of the first digit of a logarithm, about.
+    /// The approximate position of the first digit of a logarithm.
     fn logarithm_place(&self) -> i64 {
         let one = Decimal::int(1);
         let is_near = *self >= Decimal::new(9, 1) && *self <= Decimal::new(11, 1);
@@ -161,7 +164,7 @@ impl Decimal {
         self.estimated_ln().abs().log10() as i64
     }
 
-    /// The logarithm of a number above zero, to as many digits as a binary number has.
+    /// The logarithm of a positive number, with the precision of a float.
     fn estimated_ln(&self) -> f64 {
         const LEADING: i64 = 17;
         let count = self.digit_count();
@@ -172,10 +175,10 @@ impl Decimal {
     /// The number to a power.
     ///
     /// # Errors
-    /// 2201F where there is none; 22003 if it has too many digits.
+    /// 2201F where it is undefined; 22003 if it has too many digits.
     pub fn power(&self, exponent: &Decimal, budget: &Budget) -> Result<Decimal, SqlError> {
         let one = Decimal::int(1);
-        // Whatever it is to the power of nothing is 1, and 1 to the power of whatever.
+        // Any value to the power of zero is 1, and so is 1 to any power.
         if self.is_nan() || exponent.is_nan() {
             return Ok(if exponent.is_zero() || *self == one { one } else { Decimal::NAN });
         }
@@ -196,7 +199,7 @@ impl Decimal {
         }
     }
 
-    /// A power where one of both is an infinity, and both are no NaN.
+    /// A power in which an operand is an infinity, and none is NaN.
     fn infinite_power(&self, exponent: &Decimal) -> Decimal {
         let one = Decimal::int(1);
         if *self == one || exponent.is_zero() {
@@ -226,7 +229,7 @@ impl Decimal {
         })
     }
 
-    /// A power with a whole exponent.
+    /// A power with an integer exponent.
     fn whole_power(&self, exponent: i32, budget: &Budget) -> Result<Decimal, SqlError> {
         let scale = self.shown_scale().clamp(SIGNIFICANT_DIGITS, ROUNDED_SCALE_MAX);
         match exponent {
@@ -243,7 +246,7 @@ impl Decimal {
         if place + 1.0 < -scale as f64 {
             return Decimal::int(0).rescale(scale);
         }
-        // Each product may be wrong in its last digit, and the exponent counts how often.
+        // Each product may be wrong in its last digit, and these errors add up.
         let wanted = (scale + place as i64).max(0) + 2 + 20;
         let (digits, tens) = self.product(exponent.unsigned_abs(), wanted, budget)?;
         let power = match (exponent > 0, tens + scale) {
@@ -259,7 +262,8 @@ impl Decimal {
         Decimal::checked(power, scale)
     }
 
-    /// The number times itself, so many times, with so many digits that are right: digits, and how many tens they stand for.
+    /// The number to the power of `times`, with `wanted` correct digits: the digits, and their
+    /// exponent of ten.
     fn product(
         &self,
         mut times: u32,
@@ -286,7 +290,7 @@ impl Decimal {
         Ok(result)
     }
 
-    /// A power with an exponent that is not whole, or far away.
+    /// A power with an exponent that is not an integer, or is very large.
     fn broken_power(&self, exponent: &Decimal, budget: &Budget) -> Result<Decimal, SqlError> {
         if self.is_zero() {
             return Decimal::int(0).rescale(SIGNIFICANT_DIGITS);
@@ -304,7 +308,7 @@ impl Decimal {
         let bits = bits_of(scale + place.max(0));
         let (by, by_scale) = exponent.long().ok_or_else(overflow)?;
         let (mantissa, own) = size.long().ok_or_else(overflow)?;
-        // The logarithm is multiplied, and so is what is wrong with it.
+        // The error of the logarithm is multiplied as well.
         let more = bits + by.bits();
         let ln = ln_of(&mantissa, own, more, budget)?;
         let fixed = || Ok(((ln * by.as_ref()) / ten_to(by_scale)) >> (more - bits));
@@ -312,7 +316,8 @@ impl Decimal {
         Ok(if self.signum() < 0 && exponent.is_odd() { power.negated() } else { power })
     }
 
-    /// What `e` is raised to by a power, as a binary number: the logarithm, also of what is near 1, times the exponent.
+    /// The exponent of `e` for a power, as a float: the logarithm, even of numbers near 1, times
+    /// the exponent.
     fn estimated_exponent(&self, exponent: &Decimal, budget: &Budget) -> Result<f64, SqlError> {
         if *self == Decimal::int(1) {
             return Ok(0.0);
@@ -321,7 +326,7 @@ impl Decimal {
         if place >= 0 {
             return Ok(self.estimated_ln() * exponent.to_f64());
         }
-        // One of both may be smaller, and the other larger, than binary numbers are.
+        // One operand may be below, and the other above, the range of floats.
         let (mantissa, scale) = self.long().ok_or_else(overflow)?;
         let (by, by_scale) = exponent.long().ok_or_else(overflow)?;
         let bits = bits_of(SIGNIFICANT_DIGITS - place);
@@ -333,7 +338,7 @@ impl Decimal {
         Ok(10f64.powf(size).copysign(leading))
     }
 
-    /// The greatest number that both are multiples of.
+    /// The greatest common divisor.
     ///
     /// # Errors
     /// 22003 if it has too many digits.
@@ -342,7 +347,7 @@ impl Decimal {
         Decimal::checked(divisor(a.abs(), b.abs(), budget)?, scale)
     }
 
-    /// The least number that is a multiple of both.
+    /// The least common multiple.
     ///
     /// # Errors
     /// 22003 if it has too many digits.
@@ -375,16 +380,16 @@ impl Decimal {
         Decimal::checked(product, 0)
     }
 
-    /// How many digits behind the point it takes, if it is a number.
+    /// Its scale without trailing zeros, if it is finite.
     pub fn least_scale(&self) -> Option<u16> {
         self.trim().scale()
     }
 
-    /// Which of so many parts of equal size between two numbers it is in, counted from 1; 0 before them, and one more than
-    /// there are behind them.
+    /// The number, from 1, of the one of `count` parts of equal size between two bounds that it is
+    /// in; 0 before them, and `count + 1` behind them.
     ///
     /// # Errors
-    /// 2201G for bounds and counts that make no parts.
+    /// 2201G for invalid bounds or counts.
     pub fn bucket(&self, from: &Decimal, to: &Decimal, count: i64) -> Result<i64, SqlError> {
         let wrong = |message| Err(failed("2201G", message));
         if count <= 0 {
@@ -422,8 +427,8 @@ fn divisor(mut a: BigInt, mut b: BigInt, budget: &Budget) -> Result<BigInt, SqlE
     Ok(a)
 }
 
-/// `e` to a power that is about `estimate`, and in units of `2^-bits` what `fixed` says; with so many digits behind the
-/// point.
+/// `e` to the power of `fixed`, in units of `2^-bits`, which is about `estimate`; with `scale`
+/// digits behind the point.
 fn exp_of(
     estimate: f64,
     bits: u64,
@@ -463,7 +468,7 @@ fn exp_of(
     }
 }
 
-/// The logarithm of a number above zero, in units of `2^-bits`.
+/// The logarithm of a positive number, in units of `2^-bits`.
 fn ln_of(mantissa: &BigInt, scale: i64, bits: u64, budget: &Budget) -> Result<BigInt, SqlError> {
     let roots = bits.isqrt() / 3 + 4;
     let work = bits + 2 * roots + SPARE_BITS;

@@ -1,8 +1,8 @@
-//! Numbers as groups of four digits, as they are sent in binary.
+//! Numbers as groups of four digits: their binary format in the protocol.
 //!
 //! ```text
-//!   12345.678      3 groups, the first of 10^(4 * 1)      sign    3 digits shown      1  2345  6780
-//!                  00 03     00 01                        00 00   00 03               00 01 09 29 1a 7c
+//!   12345.678    3 groups, the first of 10^(4 * 1)    sign     3 digits shown    1  2345  6780
+//!                00 03     00 01                      00 00    00 03             00 01 09 29 1a 7c
 //! ```
 
 use super::big::ten_to;
@@ -13,7 +13,7 @@ const NEGATIVE: u16 = 0x4000;
 const NAN: u16 = 0xc000;
 const INFINITY: u16 = 0xd000;
 const MINUS_INFINITY: u16 = 0xf000;
-/// What PostgreSQL has as the scale of an infinity.
+/// PostgreSQL's scale of an infinity.
 const INFINITY_SCALE: u16 = 0x20;
 
 impl Decimal {
@@ -44,7 +44,7 @@ impl Decimal {
         head.iter().chain(&groups[first..last]).for_each(|word| out.extend(word.to_be_bytes()));
     }
 
-    /// About how much memory a number takes that comes as these groups.
+    /// Estimates the memory of a number that is read from these groups.
     pub(crate) fn encoded_bytes(bytes: &[u8]) -> usize {
         let weight = bytes.get(2..4).map_or(0, |weight| i16::from_be_bytes([weight[0], weight[1]]));
         if bytes.len() <= 16 && weight < 8 {
@@ -54,7 +54,7 @@ impl Decimal {
         }
     }
 
-    /// Reads groups; none if they are no number.
+    /// Reads groups; `None` if they are not a number.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Decimal> {
         let (head, groups) = bytes.split_at_checked(8)?;
         let word = |at: usize| u16::from_be_bytes([head[2 * at], head[2 * at + 1]]);
@@ -84,7 +84,7 @@ impl Decimal {
             [] => BigInt::ZERO,
             digits => BigInt::parse_bytes(digits, 10)?,
         };
-        // What is behind the digits that are shown is cut off.
+        // Digits behind the shown ones are cut off.
         let behind = (i64::from(count) - 1 - i64::from(weight)) * 4;
         let exact = match behind {
             ..0 if -behind > WHOLE_DIGITS_MAX => return None,

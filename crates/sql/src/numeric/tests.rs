@@ -21,7 +21,7 @@ impl Chance {
         (self.0 >> 33) as usize % end
     }
 
-    /// Short and long ones, near each other and far away, with zeros at their ends.
+    /// Short and long numbers, of similar and of very different size, with trailing zeros.
     fn number(&mut self) -> String {
         let lengths = [1, 2, 5, 17, 19, 38, 39, 60, 200];
         let digits = |chance: &mut Chance, most: usize| -> String {
@@ -76,7 +76,7 @@ fn arithmetic_is_exact() {
 
 #[test]
 fn short_and_long_numbers_compute_alike() {
-    // What is true of all numbers, for those that fit an i128 and those that do not.
+    // Properties of all numbers, tested with some that fit an i128 and some that do not.
     let mut chance = Chance(7);
     for _ in 0..20_000 {
         let (a, b) = (decimal(&chance.number()), decimal(&chance.number()));
@@ -173,7 +173,7 @@ fn digits_behind_the_point_are_rounded_and_cut() {
 }
 
 #[test]
-fn what_no_digits_say_exactly_is_as_postgresql_shows_it() {
+fn irrational_results_are_those_of_postgresql() {
     let budget = &*Budget::unlimited();
     let log = |base: &str, of: &str| decimal(of).log(&decimal(base), budget);
     let power = |base: &str, exponent: &str| decimal(base).power(&decimal(exponent), budget);
@@ -216,7 +216,7 @@ fn what_no_digits_say_exactly_is_as_postgresql_shows_it() {
 }
 
 #[test]
-fn what_does_not_fit_is_an_error() {
+fn overflow_is_an_error() {
     let budget = &*Budget::unlimited();
     let large = decimal("1e131071");
     assert_eq!(large.times(&large).unwrap_err().code, code::OUT_OF_RANGE);
@@ -238,7 +238,7 @@ fn what_does_not_fit_is_an_error() {
 }
 
 #[test]
-fn long_work_ends_when_nobody_waits() {
+fn long_computations_can_be_cancelled() {
     use crate::budget::Account;
     let account = Account::new("a statement", "--statement-mb", 1 << 20, None);
     let canceled = || Err(SqlError::new(code::CANCELED, "enough"));

@@ -1,8 +1,9 @@
-//! Forms of ALTER that the grammar does not know:
+//! Forms of ALTER that are not in the grammar:
 //!
 //! ```text
 //!   ALTER TABLE t ALTER c DROP EXPRESSION [IF EXISTS]
-//!   ALTER TABLE t ALTER CONSTRAINT name [NOT DEFERRABLE | DEFERRABLE] [INITIALLY DEFERRED | IMMEDIATE]
+//!   ALTER TABLE t ALTER CONSTRAINT name
+//!         [NOT DEFERRABLE | DEFERRABLE] [INITIALLY DEFERRED | IMMEDIATE]
 //!   ALTER TABLE | VIEW | SEQUENCE [IF EXISTS] t SET SCHEMA name
 //!   ALTER VIEW [IF EXISTS] v RENAME TO name | RENAME [COLUMN] c TO name
 //!   ALTER INDEX [IF EXISTS] i RENAME TO name | SET (..) | RESET (..)
@@ -17,43 +18,43 @@ use sqlparser::tokenizer::Token;
 /// One of these statements.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AlterStatement {
-    /// What is altered.
+    /// The object that is changed.
     pub name: ObjectName,
     /// True if it need not exist.
     pub if_exists: bool,
-    /// How.
+    /// The change.
     pub change: AlterChange,
 }
 
-/// What is changed.
+/// A change by one of these statements.
 #[derive(Clone, PartialEq, Debug)]
 pub enum AlterChange {
-    /// Whose a type is.
+    /// The owner of a type.
     TypeOwner(Owner),
-    /// A generated column becomes one as others are; true if it need not be one.
+    /// A generated column becomes an ordinary one; true: IF EXISTS.
     DropExpression(String, bool),
-    /// When a foreign key is checked; nothing is said of what is `None`.
+    /// When a foreign key is checked; `None` leaves a property unchanged.
     Constraint {
         /// Its name.
         name: String,
         /// `[NOT] DEFERRABLE`.
         deferrable: Option<bool>,
-        /// INITIALLY DEFERRED; false: IMMEDIATE.
+        /// INITIALLY DEFERRED; false: INITIALLY IMMEDIATE.
         deferred: Option<bool>,
     },
-    /// The name of an index.
+    /// A new name for an index.
     RenameIndex(String),
-    /// Parameters of an index: where its pages are full.
+    /// Parameters of an index, such as its fill factor.
     IndexParameters,
-    /// The schema; first, what the statement is called.
+    /// A new schema, after the name of the statement.
     SetSchema(&'static str, String),
-    /// The name of a view.
+    /// A new name for a view.
     RenameView(String),
-    /// The name of a column of a view.
+    /// A new name for a column of a view.
     RenameViewColumn(String, String),
 }
 
-/// Reads one of these statements, if it is one.
+/// Parses one of these statements, if it is one.
 pub(super) fn statement(parser: &mut Parser<'_>) -> Result<Option<AlterStatement>, ParserError> {
     if words(parser, &["ALTER", "INDEX"]) {
         let if_exists = words(parser, &["IF", "EXISTS"]);

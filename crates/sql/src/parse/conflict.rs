@@ -1,12 +1,13 @@
-//! What ON CONFLICT names: columns, which are all that the grammar knows; expressions, and a condition.
+//! The target of ON CONFLICT. The grammar accepts columns only; here expressions and a condition
+//! are added.
 //!
 //! ```text
 //!   on conflict (a, lower(b)) where c is null do ..
-//!   on conflict (a, [lower(b)], [WHERE c is null]) do ..     what the grammar is given: names in other quotes
+//!   on conflict (a, [lower(b)], [WHERE c is null]) do ..   in the grammar: names in other quotes
 //! ```
 //!
-//! No statement has names in such quotes otherwise. One that is written from what was read has them as they are here,
-//! and is read again.
+//! Such quotes do not occur in other names. A statement that is printed from a parsed one has the
+//! names in this form, and can be parsed again.
 
 use sqlparser::ast::Ident;
 use sqlparser::tokenizer::{Span, Token, TokenWithSpan};
@@ -14,17 +15,17 @@ use sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 const QUOTE: char = '[';
 const WHERE: &str = "WHERE ";
 
-/// What one of the names of ON CONFLICT is.
+/// The meaning of one of the names in ON CONFLICT.
 pub(crate) enum ConflictPart<'n> {
     /// A column.
     Column(String),
-    /// What an index is of.
+    /// An index expression.
     Expression(&'n str),
     /// A condition that implies the predicate of an index.
     Condition(&'n str),
 }
 
-/// What one of the names of ON CONFLICT is.
+/// Decodes one of the names in ON CONFLICT.
 pub(crate) fn conflict_part(name: &Ident) -> ConflictPart<'_> {
     match (name.quote_style, name.value.strip_prefix(WHERE)) {
         (Some(QUOTE), None) => ConflictPart::Expression(&name.value),
@@ -33,7 +34,7 @@ pub(crate) fn conflict_part(name: &Ident) -> ConflictPart<'_> {
     }
 }
 
-/// Writes the expressions and the condition of each ON CONFLICT as names.
+/// Replaces the expressions and the condition of each ON CONFLICT by names.
 pub(super) fn as_names(tokens: &mut Vec<TokenWithSpan>) {
     let mut from = 0;
     while let Some(open) = target(tokens, from) {
@@ -65,7 +66,7 @@ pub(super) fn as_names(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// Where the parenthesis of the next ON CONFLICT ( is.
+/// The position of the next parenthesis that follows ON CONFLICT.
 fn target(tokens: &[TokenWithSpan], from: usize) -> Option<usize> {
     let signs = signs(tokens, from);
     let found = signs.windows(3).find(|three| {
@@ -76,7 +77,7 @@ fn target(tokens: &[TokenWithSpan], from: usize) -> Option<usize> {
     found.map(|three| three[2])
 }
 
-/// The places of what is not blank.
+/// The positions of the tokens that are not blanks.
 fn signs(tokens: &[TokenWithSpan], from: usize) -> Vec<usize> {
     let is_sign = |at: &usize| !matches!(tokens[*at].token, Token::Whitespace(_));
     (from..tokens.len()).filter(is_sign).collect()
@@ -87,7 +88,7 @@ fn is_word(token: &TokenWithSpan, word: &str) -> bool {
         if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
 }
 
-/// Where a parenthesis closes.
+/// The position of the closing parenthesis.
 fn closing(tokens: &[TokenWithSpan], open: usize) -> Option<usize> {
     let mut depth = 0_usize;
     (open..tokens.len()).find(|&at| {
@@ -100,7 +101,7 @@ fn closing(tokens: &[TokenWithSpan], open: usize) -> Option<usize> {
     })
 }
 
-/// The condition behind the names: where it begins, and where its DO is.
+/// The condition behind the names: the positions of its start and of the DO.
 fn condition(tokens: &[TokenWithSpan], close: usize) -> Option<(usize, usize)> {
     let next = *signs(tokens, close + 1).first()?;
     if !is_word(&tokens[next], "WHERE") {
@@ -110,7 +111,7 @@ fn condition(tokens: &[TokenWithSpan], close: usize) -> Option<(usize, usize)> {
     Some((next + 1, end))
 }
 
-/// The parts between commas that are in no parentheses.
+/// The parts between the commas that are not inside parentheses.
 fn split(tokens: &[TokenWithSpan]) -> Vec<&[TokenWithSpan]> {
     let (mut depth, mut parts, mut from) = (0_i32, Vec::new(), 0);
     for (at, token) in tokens.iter().enumerate() {
@@ -128,7 +129,7 @@ fn split(tokens: &[TokenWithSpan]) -> Vec<&[TokenWithSpan]> {
     parts
 }
 
-/// True for a name, and for what is not even an expression.
+/// True for a name, and for tokens that cannot be an expression.
 fn is_plain(part: &[TokenWithSpan]) -> bool {
     let mut signs = part.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
     match (signs.next(), signs.next()) {
@@ -141,14 +142,14 @@ fn is_plain(part: &[TokenWithSpan]) -> bool {
 fn name(part: &[TokenWithSpan], begins: &str) -> TokenWithSpan {
     let text: String = part.iter().map(|token| written(&token.token)).collect();
     let text = text.trim();
-    // It was written so before.
+    // It was in this form already.
     let inside = text.strip_prefix(QUOTE).and_then(|text| text.strip_suffix(']'));
     let text = format!("{begins}{}", inside.unwrap_or(text));
     let span = part.first().map_or_else(Span::empty, |first| first.span);
     TokenWithSpan { token: Token::make_word(&text, Some(QUOTE)), span }
 }
 
-/// A token as it is read again.
+/// A token in a form that can be parsed again.
 fn written(token: &Token) -> String {
     match token {
         Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) => {

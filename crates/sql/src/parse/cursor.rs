@@ -1,8 +1,10 @@
 //! Statements about cursors:
 //!
 //! ```text
-//!   DECLARE c [BINARY] [ASENSITIVE | INSENSITIVE] [[NO] SCROLL] CURSOR [WITH | WITHOUT HOLD] FOR query
-//!   FETCH | MOVE [NEXT | PRIOR | FIRST | LAST | ABSOLUTE n | RELATIVE n | n | ALL | FORWARD .. | BACKWARD ..] [FROM | IN] c
+//!   DECLARE c [BINARY] [ASENSITIVE | INSENSITIVE] [[NO] SCROLL] CURSOR
+//!           [WITH | WITHOUT HOLD] FOR query
+//!   FETCH | MOVE [NEXT | PRIOR | FIRST | LAST | ABSOLUTE n | RELATIVE n | n | ALL
+//!           | FORWARD .. | BACKWARD ..] [FROM | IN] c
 //!   CLOSE c | ALL
 //! ```
 
@@ -19,20 +21,20 @@ pub enum CursorStatement {
     Declare(Declare, Box<Query>),
     /// FETCH, or MOVE.
     Fetch(Fetch),
-    /// CLOSE; none: all.
+    /// CLOSE; `None`: CLOSE ALL.
     Close(Option<String>),
 }
 
-/// What DECLARE says of a cursor.
+/// The options of DECLARE.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Declare {
     /// Its name.
     pub name: String,
-    /// Its rows are shown in their binary form.
+    /// Its rows are returned in binary format.
     pub is_binary: bool,
-    /// SCROLL, or NO SCROLL, if it says so.
+    /// True for SCROLL, false for NO SCROLL.
     pub scrolls: Option<bool>,
-    /// It is there when its transaction has committed.
+    /// WITH HOLD: it remains after its transaction has committed.
     pub is_held: bool,
 }
 
@@ -41,28 +43,28 @@ pub struct Declare {
 pub struct Fetch {
     /// The cursor.
     pub name: String,
-    /// Which of its rows.
+    /// The rows to fetch.
     pub way: FetchWay,
-    /// MOVE: they are not shown.
+    /// MOVE: the rows are not returned.
     pub is_move: bool,
 }
 
-/// Which rows of a cursor, from where it is.
+/// Which rows of a cursor, relative to its position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FetchWay {
-    /// So many of the next ones, or of those before; 0 is the one that it is at.
+    /// This many of the next rows, or of the previous ones if negative; 0 is the current row.
     Count(i64),
-    /// All that come.
+    /// All following rows.
     All,
-    /// All before, backward.
+    /// All previous rows, backward.
     BackwardAll,
-    /// The one with this number; from the end, if that is less than zero.
+    /// The row with this number; negative numbers count from the end.
     Absolute(i64),
-    /// The one so far away.
+    /// The row at this distance.
     Relative(i64),
 }
 
-/// Reads a statement about a cursor.
+/// Parses a statement about a cursor.
 pub(super) fn statement(parser: &mut Parser<'_>) -> Result<CursorStatement, ParserError> {
     let found = if words(parser, &["DECLARE"]) {
         declare(parser)?
@@ -112,7 +114,7 @@ fn name(parser: &mut Parser<'_>) -> Result<String, ParserError> {
 }
 
 fn way(parser: &mut Parser<'_>) -> Result<FetchWay, ParserError> {
-    // A cursor may have the name of a way.
+    // A cursor may be named like a direction.
     let is_last = matches!(parser.peek_nth_token(1).token, Token::EOF | Token::SemiColon);
     if is_last || words_ahead(parser) {
         return Ok(FetchWay::Count(1));

@@ -1,4 +1,4 @@
-//! Statements about the design: what is said of a table's partitions, and of the whole system.
+//! Statements about the design: of the partitions of a table, and of the whole system.
 
 use super::expect;
 use super::shard::{self, ShardControl};
@@ -10,14 +10,14 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 /// A statement about the design.
 #[derive(Clone, PartialEq, Debug)]
 pub enum DesignStatement {
-    /// `SHOW SITES` and so on: a table of the schema `isomer`. Partitions may be those of one table
-    /// or index.
+    /// `SHOW SITES` and similar: a table of the schema `isomer`. Partitions may be restricted to
+    /// one table or index.
     Show(&'static str, Option<ObjectName>),
     /// `ALTER TABLE t ..`
     Alter {
         /// The table.
         table: ObjectName,
-        /// What is to be changed.
+        /// The change.
         change: DesignChange,
     },
     /// `ALTER SYSTEM SET autopilot = ..`
@@ -32,14 +32,14 @@ pub enum DesignStatement {
     Checkpoint,
 }
 
-/// A statement about a plan that is carried out beside the transactions.
+/// A statement about a plan that is carried out concurrently with the transactions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reconfigure {
-    /// `ALTER SYSTEM RECONFIGURE 'plan'`: a change on each line. With DRY RUN it is only tried.
+    /// `ALTER SYSTEM RECONFIGURE 'plan'`: one change per line. With DRY RUN it is only tested.
     Start {
         /// The plan.
         plan: String,
-        /// It is only tried.
+        /// It is only tested.
         is_dry_run: bool,
     },
     /// `ALTER SYSTEM PAUSE RECONFIGURATION 7`
@@ -52,21 +52,20 @@ pub enum Reconfigure {
     Reverse(u64),
 }
 
-/// What is to be changed in the design of a table. Keys are values of the key columns, or of the first
-/// of them.
+/// A change of the design of a table. Keys are values of the key columns, or of a prefix of them.
 #[derive(Clone, PartialEq, Debug)]
 pub enum DesignChange {
     /// Split where this key begins.
     Split(Vec<Expr>),
     /// Merge the partitions that meet at this key.
     Merge(Vec<Expr>),
-    /// Hand the partition with this key (none: all) to a site.
+    /// Move the master of the partition with this key (none: of all) to a site.
     Remaster(Option<Vec<Expr>>, u16),
     /// Add a replica of the partition with this key (none: of all) at a site.
     AddReplica(Option<Vec<Expr>>, u16),
     /// Drop it.
     DropReplica(Option<Vec<Expr>>, u16),
-    /// Hold up, go on with, or end a change of the shard key that is under way.
+    /// Pause, resume, or cancel a change of the shard key that is under way.
     Sharding(ShardControl),
 }
 

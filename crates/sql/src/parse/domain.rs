@@ -3,7 +3,8 @@
 //! ```text
 //!   CREATE DOMAIN d [AS] type [DEFAULT e] [NOT NULL | NULL] [[CONSTRAINT c] CHECK (e)] ..
 //!   ALTER DOMAIN d SET DEFAULT e | DROP DEFAULT | SET NOT NULL | DROP NOT NULL
-//!   ALTER DOMAIN d ADD [CONSTRAINT c] CHECK (e) | DROP CONSTRAINT [IF EXISTS] c | VALIDATE CONSTRAINT c
+//!   ALTER DOMAIN d ADD [CONSTRAINT c] CHECK (e) | DROP CONSTRAINT [IF EXISTS] c
+//!   ALTER DOMAIN d VALIDATE CONSTRAINT c
 //!   ALTER DOMAIN d RENAME TO name | RENAME CONSTRAINT c TO name | SET SCHEMA name | OWNER TO role
 //!   DROP DOMAIN [IF EXISTS] d, .. [CASCADE | RESTRICT]
 //! ```
@@ -23,50 +24,50 @@ pub enum DomainStatement {
     Create {
         /// Its name.
         name: ObjectName,
-        /// What it is over.
+        /// Its base type.
         ty: DataType,
-        /// What is said of it.
+        /// Its options.
         options: Vec<DomainOption>,
     },
     /// ALTER DOMAIN.
     Alter {
         /// Its name.
         name: ObjectName,
-        /// What is changed.
+        /// The change.
         change: Box<DomainChange>,
     },
     /// DROP DOMAIN.
     Drop {
         /// Their names.
         names: Vec<ObjectName>,
-        /// True if they need not exist.
+        /// IF EXISTS.
         if_exists: bool,
-        /// True if what hangs on them goes with them.
+        /// CASCADE.
         cascade: bool,
     },
 }
 
-/// What CREATE DOMAIN says of a domain.
+/// An option of CREATE DOMAIN.
 #[derive(Clone, PartialEq, Debug)]
 pub enum DomainOption {
     /// DEFAULT.
     Default(Expr),
     /// NOT NULL; false: NULL.
     NotNull(bool),
-    /// CHECK, perhaps with a name.
+    /// CHECK, with an optional name.
     Check(Option<String>, Expr),
 }
 
-/// What ALTER DOMAIN changes.
+/// A change by ALTER DOMAIN.
 #[derive(Clone, PartialEq, Debug)]
 pub enum DomainChange {
-    /// SET DEFAULT; none: DROP DEFAULT.
+    /// SET DEFAULT; `None`: DROP DEFAULT.
     Default(Option<Expr>),
     /// SET NOT NULL; false: DROP NOT NULL.
     NotNull(bool),
-    /// ADD CHECK, perhaps with a name.
+    /// ADD CHECK, with an optional name.
     Add(Option<String>, Expr),
-    /// DROP CONSTRAINT; true: it need not exist.
+    /// DROP CONSTRAINT; true: IF EXISTS.
     Drop(String, bool),
     /// VALIDATE CONSTRAINT.
     Validate(String),
@@ -80,10 +81,10 @@ pub enum DomainChange {
     Owner(Owner),
 }
 
-/// What is read, or why it is refused.
+/// The result of parsing, or the reason why the statement is refused.
 type Found<T> = Result<Result<T, SqlError>, ParserError>;
 
-/// Reads a statement about domains.
+/// Parses a statement about domains.
 pub(super) fn statement(parser: &mut Parser<'_>) -> Found<DomainStatement> {
     let found = if words(parser, &["CREATE", "DOMAIN"]) {
         create(parser)?
@@ -142,7 +143,7 @@ fn default(parser: &mut Parser<'_>) -> Result<Expr, ParserError> {
     parser.parse_subexpr(PostgreSqlDialect {}.prec_value(Precedence::Is))
 }
 
-/// A condition, behind its name.
+/// A condition, after its name.
 fn check(parser: &mut Parser<'_>) -> Found<Expr> {
     for (word, kind) in [
         (&["UNIQUE"][..], "unique"),
@@ -198,7 +199,7 @@ fn change(parser: &mut Parser<'_>) -> Found<DomainChange> {
     } else if words(parser, &["DROP", "CONSTRAINT"]) {
         let if_exists = words(parser, &["IF", "EXISTS"]);
         let name = folded(&parser.parse_identifier()?);
-        // Nothing hangs on a condition.
+        // Nothing depends on a condition.
         if !words(parser, &["CASCADE"]) {
             words(parser, &["RESTRICT"]);
         }

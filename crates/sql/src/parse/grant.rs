@@ -1,11 +1,14 @@
-//! Statements about rights, which the grammar knows otherwise than PostgreSQL does:
+//! Statements about rights, for which the grammar differs from PostgreSQL:
 //!
 //! ```text
-//!   GRANT  right [(columns)], .. | ALL [PRIVILEGES]  ON what TO role | PUBLIC, .. [WITH GRANT OPTION]
-//!   REVOKE [GRANT OPTION FOR] ..                     ON what FROM .. [CASCADE | RESTRICT]
-//!   what:  [TABLE] name, ..   SEQUENCE name, ..   SCHEMA name, ..   ALL TABLES | SEQUENCES IN SCHEMA name, ..
+//!   GRANT  right [(columns)], .. | ALL [PRIVILEGES]  ON object TO role | PUBLIC, ..
+//!          [WITH GRANT OPTION]
+//!   REVOKE [GRANT OPTION FOR] ..  ON object FROM .. [CASCADE | RESTRICT]
+//!   object:  [TABLE] name, ..   SEQUENCE name, ..   SCHEMA name, ..
+//!            ALL TABLES | SEQUENCES IN SCHEMA name, ..
 //!
-//!   GRANT role, .. TO role, .. [WITH ADMIN OPTION]   REVOKE [ADMIN OPTION FOR] role, .. FROM role, ..
+//!   GRANT role, .. TO role, .. [WITH ADMIN OPTION]
+//!   REVOKE [ADMIN OPTION FOR] role, .. FROM role, ..
 //!   REASSIGN OWNED BY role, .. TO role               DROP OWNED BY role, .. [CASCADE | RESTRICT]
 //! ```
 
@@ -26,11 +29,11 @@ pub enum RightsStatement {
     Roles(Box<GrantRoles>),
     /// REASSIGN OWNED.
     Reassign(Vec<RoleName>, RoleName),
-    /// DROP OWNED; true: with all that depends on it.
+    /// DROP OWNED; true: CASCADE.
     DropOwned(Vec<RoleName>, bool),
 }
 
-/// Rights by their words, or roles; and the columns, if they are to these alone.
+/// Names of rights or roles; with columns, if they are restricted to these.
 pub type NamedRights = Vec<(String, Vec<String>)>;
 
 /// GRANT or REVOKE of rights.
@@ -38,13 +41,13 @@ pub type NamedRights = Vec<(String, Vec<String>)>;
 pub struct Grant {
     /// False: REVOKE.
     pub grants: bool,
-    /// The rights; none: all.
+    /// The rights; `None`: ALL.
     pub rights: Option<NamedRights>,
-    /// To what.
+    /// The objects.
     pub target: Target,
-    /// Whose rights they are.
+    /// The grantees.
     pub roles: Vec<RoleName>,
-    /// WITH GRANT OPTION; or, of REVOKE, the option alone.
+    /// WITH GRANT OPTION; for REVOKE, GRANT OPTION FOR.
     pub option: bool,
     /// CASCADE.
     pub cascade: bool,
@@ -57,13 +60,13 @@ pub struct GrantRoles {
     pub grants: bool,
     /// The roles.
     pub roles: Vec<String>,
-    /// Who is to be a member of them.
+    /// The new or removed members.
     pub members: Vec<RoleName>,
-    /// WITH ADMIN OPTION; or, of REVOKE, the option alone.
+    /// WITH ADMIN OPTION; for REVOKE, ADMIN OPTION FOR.
     pub option: bool,
 }
 
-/// What rights are to.
+/// The objects of a grant.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Target {
     /// Tables, views, and sequences.
@@ -81,7 +84,7 @@ pub enum Target {
 pub enum RoleName {
     /// By its name.
     Named(String),
-    /// PUBLIC: everybody.
+    /// PUBLIC: every role.
     Public,
     /// CURRENT_USER, CURRENT_ROLE.
     Current,
@@ -91,7 +94,7 @@ pub enum RoleName {
 
 type Read<T> = Result<T, ParserError>;
 
-/// Reads one of these statements, if it is one.
+/// Parses one of these statements, if it is one.
 pub(super) fn statement(parser: &mut Parser<'_>) -> Read<Result<RightsStatement, SqlError>> {
     if words(parser, &["REASSIGN", "OWNED", "BY"]) {
         let from = roles(parser)?;
@@ -149,7 +152,7 @@ fn of_rights(
     Ok(Ok(RightsStatement::Rights(Box::new(grant))))
 }
 
-/// What PostgreSQL has rights to besides.
+/// Other kinds of objects that have rights in PostgreSQL.
 const OTHERS: [&str; 12] = [
     "ALL FUNCTIONS",
     "ALL PROCEDURES",
@@ -181,7 +184,7 @@ fn of_roles(
         return Ok(Err(SqlError::unsupported("GRANTED BY")));
     }
     if !grants {
-        // Nothing hangs on a membership.
+        // Nothing depends on a membership.
         cascades(parser);
     }
     end(parser)?;
@@ -190,7 +193,7 @@ fn of_roles(
     Ok(Ok(RightsStatement::Roles(Box::new(grant))))
 }
 
-/// Rights with their columns, or roles; none: ALL.
+/// Rights with their columns, or roles; `None`: ALL.
 fn rights(parser: &mut Parser<'_>) -> Read<Option<NamedRights>> {
     if words(parser, &["ALL", "PRIVILEGES"]) || words(parser, &["ALL"]) {
         if parser.peek_token().token != Token::LParen {
@@ -251,7 +254,7 @@ pub(super) fn roles(parser: &mut Parser<'_>) -> Read<Vec<RoleName>> {
     parser.parse_comma_separated(role)
 }
 
-/// A role; the word GROUP before it means nothing.
+/// A role; the optional word GROUP before it has no effect.
 fn role(parser: &mut Parser<'_>) -> Read<RoleName> {
     words(parser, &["GROUP"]);
     let ident = parser.parse_identifier()?;

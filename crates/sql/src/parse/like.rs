@@ -1,11 +1,13 @@
-//! `CREATE TABLE t (a int, LIKE other INCLUDING ALL, ..)`, of which the grammar knows a table of nothing else.
+//! `CREATE TABLE t (a int, LIKE other INCLUDING ALL, ..)`; the grammar accepts LIKE only as the
+//! single item of the list.
 //!
 //! ```text
-//!   LIKE other [INCLUDING | EXCLUDING what] ..     what: ALL COMMENTS COMPRESSION CONSTRAINTS DEFAULTS GENERATED
-//!                                                        IDENTITY INDEXES STATISTICS STORAGE
+//!   LIKE other [INCLUDING | EXCLUDING part] ..     part: ALL COMMENTS COMPRESSION CONSTRAINTS
+//!                                                  DEFAULTS GENERATED IDENTITY INDEXES
+//!                                                  STATISTICS STORAGE
 //! ```
 //!
-//! They are taken out of the list of columns, with how many columns stand before each.
+//! The LIKE items are taken out of the list of columns, each with the number of columns before it.
 
 use super::sequence::{must, words};
 use sqlparser::ast::ObjectName;
@@ -16,15 +18,15 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 /// LIKE in the columns of a new table.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Like {
-    /// How many columns stand before it, without those of others.
+    /// How many columns precede it, without copied ones.
     pub at: usize,
-    /// Whose columns are copied.
+    /// The table whose columns are copied.
     pub name: ObjectName,
-    /// What else is.
+    /// Further properties to copy.
     pub including: Including,
 }
 
-/// What is copied of a table beside its columns, their types and NOT NULL.
+/// The properties of a table that are copied besides its columns, their types and NOT NULL.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[allow(missing_docs, reason = "they are the words of the statement")]
 pub struct Including {
@@ -36,7 +38,7 @@ pub struct Including {
     pub indexes: bool,
 }
 
-/// Words that an item of the list begins with, if it is no column.
+/// The first words of list items that are not columns.
 const CONSTRAINTS: [&str; 6] = ["CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN", "EXCLUDE"];
 
 /// Takes LIKE out of the list of columns of a CREATE TABLE.
@@ -61,7 +63,7 @@ pub(super) fn take(tokens: &mut Vec<TokenWithSpan>) -> Result<Vec<Like>, ParserE
     }
     let close = items.last().map_or(open + 1, |(_, to)| *to);
     for (from, to) in gone.into_iter().rev() {
-        // With the comma behind it; the last with the one before.
+        // Together with the comma behind it; for the last item, with the one before.
         let is_comma = |at: usize| tokens.get(at).is_some_and(|t| t.token == Token::Comma);
         match (to < close && is_comma(to), is_comma(from - 1)) {
             (true, _) => drop(tokens.drain(from..=to)),
@@ -72,7 +74,7 @@ pub(super) fn take(tokens: &mut Vec<TokenWithSpan>) -> Result<Vec<Like>, ParserE
     Ok(likes)
 }
 
-/// Where the items of the list behind a parenthesis begin and end.
+/// The start and end of each list item inside a parenthesis.
 fn items(tokens: &[TokenWithSpan], open: usize) -> Vec<(usize, usize)> {
     let (mut items, mut from, mut depth) = (Vec::new(), open + 1, 1_usize);
     for (at, token) in tokens.iter().enumerate().skip(open + 1) {
@@ -116,7 +118,7 @@ fn like(tokens: Vec<TokenWithSpan>, at: usize) -> Result<Like, ParserError> {
             "GENERATED" => *generated = is_in,
             "IDENTITY" => *identity = is_in,
             "INDEXES" => *indexes = is_in,
-            // There is nothing of these to copy.
+            // These have no effect, so there is nothing to copy.
             "COMPRESSION" | "STATISTICS" | "STORAGE" => {}
             other => {
                 let message = format!("Expected: what is copied of the table, found: {other}");

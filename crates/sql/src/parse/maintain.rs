@@ -1,5 +1,5 @@
-//! VACUUM and ANALYZE: what they name. There is nothing to do: garbage is freed without being asked
-//! for, and plans need no statistics.
+//! VACUUM and ANALYZE, which are only parsed. There is nothing to do: garbage is freed
+//! automatically, and plans need no statistics.
 
 use sqlparser::ast::{Ident, ObjectName};
 use sqlparser::dialect::PostgreSqlDialect;
@@ -10,22 +10,22 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 /// A VACUUM or an ANALYZE.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Maintenance {
-    /// True for VACUUM, which is no part of a transaction.
+    /// True for VACUUM, which cannot run inside a transaction block.
     pub vacuums: bool,
-    /// True for ANALYZE, also as an option of VACUUM.
+    /// True for ANALYZE, including VACUUM ANALYZE.
     pub analyzes: bool,
-    /// The tables, each with the columns that are named; none: all.
+    /// The tables, each with its named columns; an empty list means all.
     pub tables: Vec<(ObjectName, Vec<Ident>)>,
 }
 
 impl Maintenance {
-    /// The tag.
+    /// The command tag.
     pub fn tag(&self) -> &'static str {
         if self.vacuums { "VACUUM" } else { "ANALYZE" }
     }
 }
 
-/// Reads one.
+/// Parses one of these statements.
 pub(super) fn statement(tokens: Vec<TokenWithSpan>) -> Result<Maintenance, ParserError> {
     let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens);
     let vacuums = parser.next_token().token.to_string().eq_ignore_ascii_case("vacuum");

@@ -1,5 +1,5 @@
-//! What the grammar does not know, or knows in some places only, found among the tokens, and taken out or written as it
-//! knows it.
+//! Syntax that is not in the grammar, or only in some positions: it is found among the tokens, and
+//! removed or rewritten.
 
 use super::{Overriding, syntax};
 use crate::error::SqlError;
@@ -8,16 +8,16 @@ use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace};
 
-/// Joins literals that continue in the next line: `'foo'`, a line end, `'bar'` is `'foobar'`.
+/// Joins literals that continue on the next line: `'foo'`, a line end, `'bar'` is `'foobar'`.
 ///
 /// # Errors
-/// 42601 for two literals in one line, and for a letter right behind a number.
+/// 42601 for two literals on one line, and for a letter right behind a number.
 pub(super) fn join_literals(
     tokens: Vec<TokenWithSpan>,
     text: &str,
 ) -> Result<Vec<TokenWithSpan>, SqlError> {
     let mut joined: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
-    // The place of the last literal while only blanks follow it, and whether a line ended there.
+    // The position of the last literal while only blanks follow it, and whether a line ended there.
     let mut open: Option<(usize, bool)> = None;
     for token in tokens {
         let refused = |message: &str, at: &TokenWithSpan| {
@@ -67,7 +67,7 @@ pub(super) fn join_literals(
     Ok(joined)
 }
 
-/// Appends to a literal what was written in the next line: with escapes, if the literal has them.
+/// Appends the continuation of a literal; with escapes, if the literal has them.
 fn append(literal: &mut Token, more: &str) {
     match literal {
         Token::EscapedStringLiteral(text) => {
@@ -85,8 +85,9 @@ fn append(literal: &mut Token, more: &str) {
     }
 }
 
-/// Takes [NOT] DEFERRABLE from the modes of a transaction, as the grammar does not know it. It asks to wait for a
-/// snapshot in which nothing can fail, and every snapshot of a transaction that only reads is one.
+/// Removes [NOT] DEFERRABLE from the modes of a transaction, as it is not in the grammar. It
+/// requests a snapshot in which nothing can fail, and every snapshot of a read-only transaction is
+/// one.
 pub(super) fn drop_deferrable(tokens: &mut Vec<TokenWithSpan>) {
     tokens.retain(|token| !matches!(token.token, Token::Whitespace(_)));
     let is_word = |token: Option<&TokenWithSpan>, word: &str| {
@@ -105,13 +106,13 @@ pub(super) fn drop_deferrable(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// True for `ALTER TABLE .. ALTER COLUMN c SET STATISTICS n`, and nothing else.
+/// True if the statement is `ALTER TABLE .. ALTER COLUMN c SET STATISTICS n`.
 pub(super) fn is_about_statistics(tokens: &[TokenWithSpan]) -> bool {
     let is_comma = |token: &TokenWithSpan| token.token == Token::Comma;
     has_words(tokens, &["SET", "STATISTICS"]) && !tokens.iter().any(is_comma)
 }
 
-/// `ALTER SEQUENCE` or `ALTER VIEW` as `ALTER TABLE`.
+/// Turns `ALTER SEQUENCE` or `ALTER VIEW` into `ALTER TABLE`.
 pub(super) fn as_table(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut words = tokens.iter_mut().filter(|t| !matches!(t.token, Token::Whitespace(_)));
     if let Some(kind) = words.nth(1) {
@@ -120,7 +121,7 @@ pub(super) fn as_table(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     tokens
 }
 
-/// Takes OVERRIDING .. VALUE out of an INSERT, as the grammar does not know it.
+/// Removes OVERRIDING .. VALUE from an INSERT, as it is not in the grammar.
 pub(super) fn overriding(tokens: &mut Vec<TokenWithSpan>) -> Option<Overriding> {
     let words = |at: usize| -> Vec<(usize, String)> {
         let tokens = tokens[at..].iter().enumerate();
@@ -141,7 +142,7 @@ pub(super) fn overriding(tokens: &mut Vec<TokenWithSpan>) -> Option<Overriding> 
     Some(overriding)
 }
 
-/// `TABLE t` in the place of a query: the grammar knows it in some places only.
+/// Replaces `TABLE t` as a query, which the grammar accepts in some positions only.
 pub(super) fn whole_tables(tokens: &mut Vec<TokenWithSpan>) {
     const BEFORE: [Keyword; 5] =
         [Keyword::UNION, Keyword::INTERSECT, Keyword::EXCEPT, Keyword::ALL, Keyword::DISTINCT];
@@ -167,7 +168,7 @@ pub(super) fn whole_tables(tokens: &mut Vec<TokenWithSpan>) {
 }
 
 /// A name that [`lock_clauses`] puts before the table in FOR UPDATE, or instead of it: the lock
-/// lets keys be referenced. PostgreSQL allows no qualified name there.
+/// allows references to the key. PostgreSQL does not accept a qualified name there.
 const KEEPS_KEYS: &str = "no key";
 
 /// True if FOR UPDATE is FOR NO KEY UPDATE, and FOR SHARE FOR KEY SHARE, as [`lock_clauses`] writes
@@ -177,8 +178,8 @@ pub(crate) fn keeps_keys(of: &ObjectName) -> bool {
     first.is_some_and(|first| first.value == KEEPS_KEYS && first.quote_style.is_some())
 }
 
-/// Rewrites locking clauses for the grammar, which has two of the four strengths and one table in
-/// each clause.
+/// Rewrites locking clauses for the grammar, which has two of the four strengths and one table per
+/// clause.
 ///
 /// ```text
 ///   for update of a, b nowait       for update of a nowait for update of b nowait
@@ -240,7 +241,7 @@ pub(super) fn lock_clauses(tokens: &mut Vec<TokenWithSpan>) {
     *tokens = written;
 }
 
-/// `text ARRAY` as `text[]`, among the columns of a table.
+/// Replaces `text ARRAY` by `text[]` among the columns of a table.
 pub(super) fn plain_arrays(tokens: &mut Vec<TokenWithSpan>) {
     let mut written: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     let mut rest = std::mem::take(tokens).into_iter().peekable();
@@ -263,7 +264,8 @@ pub(super) fn plain_arrays(tokens: &mut Vec<TokenWithSpan>) {
     *tokens = written;
 }
 
-/// `substring(a SIMILAR b ESCAPE c)` as `substring(a FROM b FOR c)`, which means the same: the grammar knows this only.
+/// Replaces `substring(a SIMILAR b ESCAPE c)` by the equivalent `substring(a FROM b FOR c)`, as
+/// only this is in the grammar.
 pub(super) fn plain_similar(tokens: &mut [TokenWithSpan]) {
     let signs: Vec<usize> =
         (0..tokens.len()).filter(|at| !matches!(tokens[*at].token, Token::Whitespace(_))).collect();
@@ -271,7 +273,8 @@ pub(super) fn plain_similar(tokens: &mut [TokenWithSpan]) {
         matches!(&tokens[at].token, Token::Word(word)
             if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted))
     };
-    // For each parenthesis that is open, whether it is one of `substring`, and SIMILAR was found in it.
+    // For each open parenthesis, whether it belongs to `substring`, and whether SIMILAR was found
+    // in it.
     let mut open: Vec<(bool, bool)> = Vec::new();
     for (number, &at) in signs.iter().enumerate() {
         let next = signs.get(number + 1);
@@ -294,13 +297,13 @@ pub(super) fn plain_similar(tokens: &mut [TokenWithSpan]) {
     }
 }
 
-/// True for one of these words, which is no name in quotes.
+/// True for one of these words, unless it is quoted.
 pub(super) fn is_word(token: &TokenWithSpan, words: &[&str]) -> bool {
     matches!(&token.token, Token::Word(word) if word.quote_style.is_none()
         && words.iter().any(|wanted| word.value.eq_ignore_ascii_case(wanted)))
 }
 
-/// True if these words follow each other somewhere.
+/// True if these words occur in this order, one after the other.
 pub(super) fn has_words(tokens: &[TokenWithSpan], wanted: &[&str]) -> bool {
     let mut found = 0;
     tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).any(|token| {
@@ -313,7 +316,7 @@ pub(super) fn has_words(tokens: &[TokenWithSpan], wanted: &[&str]) -> bool {
     })
 }
 
-/// True for `ON DELETE SET NULL (columns)`, which the grammar does not know.
+/// True for `ON DELETE SET NULL (columns)`, which is not in the grammar.
 pub(super) fn has_partial_action(tokens: &[TokenWithSpan]) -> bool {
     let signs = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
     let words: Vec<String> = signs.map(|token| token.token.to_string().to_uppercase()).collect();
@@ -325,7 +328,7 @@ pub(super) fn has_partial_action(tokens: &[TokenWithSpan]) -> bool {
     })
 }
 
-/// Options of COPY are switched by `on` and `off` too, which the grammar knows as `true` and `false`.
+/// Options of COPY can be `on` and `off`, for which the grammar accepts only `true` and `false`.
 pub(super) fn plain_switches(tokens: &mut [TokenWithSpan]) {
     let mut after_switch = false;
     for token in tokens {

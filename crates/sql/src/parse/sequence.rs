@@ -1,11 +1,13 @@
-//! Statements about sequences and identity columns, whose options come in any order:
+//! Statements about sequences and identity columns, whose options can come in any order:
 //!
 //! ```text
-//!   CREATE [TEMP] SEQUENCE [IF NOT EXISTS] s ..      ALTER SEQUENCE [IF EXISTS] s ..      DROP SEQUENCE [IF EXISTS] s, ..
+//!   CREATE [TEMP] SEQUENCE [IF NOT EXISTS] s ..      ALTER SEQUENCE [IF EXISTS] s ..
+//!   DROP SEQUENCE [IF EXISTS] s, ..
 //!   ALTER TABLE t ALTER c ADD GENERATED ALWAYS | BY DEFAULT AS IDENTITY [(..)]
-//!   ALTER TABLE t ALTER c SET GENERATED .. | SET option | RESTART [WITH n] ..      ALTER TABLE t ALTER c DROP IDENTITY
-//!   AS type   INCREMENT [BY] n   [NO] MINVALUE [n]   [NO] MAXVALUE [n]   START [WITH] n   RESTART [[WITH] n]
-//!   CACHE n   [NO] CYCLE   OWNED BY t.c | NONE
+//!   ALTER TABLE t ALTER c SET GENERATED .. | SET option | RESTART [WITH n] ..
+//!   ALTER TABLE t ALTER c DROP IDENTITY
+//!   AS type   INCREMENT [BY] n   [NO] MINVALUE [n]   [NO] MAXVALUE [n]
+//!   START [WITH] n   RESTART [[WITH] n]   CACHE n   [NO] CYCLE   OWNED BY t.c | NONE
 //! ```
 
 use crate::bind::folded;
@@ -25,61 +27,61 @@ pub enum SequenceStatement {
     Create {
         /// Its name.
         name: Named,
-        /// True if it is the session's own.
+        /// True if it is temporary.
         temporary: bool,
-        /// True if it may be there already.
+        /// IF NOT EXISTS.
         if_not_exists: bool,
-        /// What is said of it.
+        /// Its options.
         options: SequenceOptions,
     },
     /// ALTER SEQUENCE.
     Alter {
         /// Its name.
         name: Named,
-        /// True if it need not exist.
+        /// IF EXISTS.
         if_exists: bool,
-        /// What is changed.
+        /// The change.
         change: SequenceChange,
     },
     /// DROP SEQUENCE.
     Drop {
         /// Their names.
         names: Vec<Named>,
-        /// True if they need not exist.
+        /// IF EXISTS.
         if_exists: bool,
-        /// True if defaults that take from them go with them.
+        /// CASCADE: defaults that use them are dropped as well.
         cascade: bool,
     },
     /// ALTER TABLE .. ALTER COLUMN, of an identity.
     Identity {
         /// The table.
         table: Named,
-        /// True if it need not exist.
+        /// IF EXISTS.
         if_exists: bool,
         /// The column.
         column: String,
-        /// What is changed.
+        /// The change.
         change: IdentityChange,
     },
 }
 
-/// What ALTER SEQUENCE changes.
+/// A change by ALTER SEQUENCE.
 #[derive(Clone, PartialEq, Debug)]
 pub enum SequenceChange {
-    /// What is said of it.
+    /// New options.
     Options(Box<SequenceOptions>),
-    /// Its name.
+    /// A new name.
     Rename(String),
 }
 
-/// What ALTER COLUMN changes of an identity.
+/// A change of an identity by ALTER COLUMN.
 #[derive(Clone, PartialEq, Debug)]
 pub enum IdentityChange {
     /// ADD GENERATED; true: ALWAYS.
     Add(bool, SequenceOptions),
     /// SET and RESTART; `Some(true)`: ALWAYS.
     Set(Option<bool>, SequenceOptions),
-    /// DROP IDENTITY; true if it need not be one.
+    /// DROP IDENTITY; true: IF EXISTS.
     Drop(bool),
 }
 
@@ -88,7 +90,7 @@ fn expected(what: &str, parser: &Parser<'_>) -> ParserError {
     ParserError::ParserError(format!("Expected: {what}, found: {found}{}", found.span.start))
 }
 
-/// True if the next words are these; they are taken then.
+/// Takes the next words if they are these; true if they were.
 pub(super) fn words(parser: &mut Parser<'_>, wanted: &[&str]) -> bool {
     let is_word = |(at, wanted): (usize, &&str)| {
         matches!(parser.peek_nth_token(at).token, Token::Word(word)
@@ -119,7 +121,7 @@ pub(super) fn number(parser: &mut Parser<'_>) -> Result<i64, ParserError> {
     Ok(value)
 }
 
-/// Reads the options of a sequence, as long as there are some. Unlike the grammar's own, in any order.
+/// Reads the options of a sequence. Unlike in the grammar, they may be in any order.
 fn options(
     parser: &mut Parser<'_>,
     is_set: bool,
@@ -175,7 +177,7 @@ fn options(
     }
 }
 
-/// Reads what stands behind GENERATED, up to AS; true: ALWAYS.
+/// Reads the words behind GENERATED, up to AS; true: ALWAYS.
 fn generated(parser: &mut Parser<'_>) -> Result<bool, ParserError> {
     if words(parser, &["ALWAYS"]) {
         return Ok(true);
@@ -206,7 +208,7 @@ pub(super) fn end(parser: &Parser<'_>) -> Result<(), ParserError> {
     }
 }
 
-/// Reads a statement about sequences, if it is one.
+/// Parses a statement about sequences, if it is one.
 pub(super) fn statement(
     parser: &mut Parser<'_>,
 ) -> Result<Option<Result<SequenceStatement, SqlError>>, ParserError> {
@@ -285,7 +287,7 @@ fn identity(
     Ok(Some(Ok(SequenceStatement::Identity { table, if_exists, column, change })))
 }
 
-/// Reads options that stand alone.
+/// Parses options without a statement.
 ///
 /// # Errors
 /// 42601.
@@ -297,7 +299,7 @@ pub fn sequence_options(text: &str) -> Result<SequenceOptions, SqlError> {
     Ok(options)
 }
 
-/// Puts the options in the parentheses behind AS IDENTITY into the order that the grammar knows.
+/// Puts the options in the parentheses behind AS IDENTITY into the order that the grammar requires.
 pub(super) fn put_in_order(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError> {
     let word = |token: &TokenWithSpan, wanted: &str| {
         matches!(&token.token, Token::Word(word)
@@ -317,7 +319,7 @@ pub(super) fn put_in_order(tokens: &mut Vec<TokenWithSpan>) -> Result<(), Parser
         let span = tokens[open].span;
         let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(inner);
         let (_, mut given) = options(&mut parser, false)?;
-        // The name that it has anyway may be said.
+        // The default name may be stated explicitly.
         if let (Some(name), Some(own)) = (&given.name, own_name(&tokens[..open]))
             && name.name == own
         {
@@ -334,8 +336,8 @@ pub(super) fn put_in_order(tokens: &mut Vec<TokenWithSpan>) -> Result<(), Parser
     Ok(())
 }
 
-/// The name of an identity's sequence that no other name is given: those of its table and its column, of the tokens of a
-/// definition up to it.
+/// The default name of an identity's sequence, from the names of its table and column, which are
+/// among the tokens of the definition before it.
 fn own_name(tokens: &[TokenWithSpan]) -> Option<String> {
     let signs: Vec<&Token> = tokens
         .iter()
@@ -357,7 +359,7 @@ fn own_name(tokens: &[TokenWithSpan]) -> Option<String> {
     if signs.get(at + 1) == Some(&&Token::Period) {
         at += 2;
     }
-    // The column is the first word behind the last comma or bracket that is open here.
+    // The column is the first word behind the last comma or open parenthesis.
     let (mut depth, mut begin) = (0, signs.len());
     while begin > at + 1 {
         match signs[begin - 1] {

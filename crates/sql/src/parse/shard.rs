@@ -1,9 +1,9 @@
-//! The shard key of a table, which the grammar does not know:
+//! The shard key of a table, which is not in the grammar:
 //!
 //! ```text
 //!   CREATE TABLE t (..) [WITH (..)] SHARD BY (a, b)     read as  WITH (shard_by = 'a, b', ..)
 //!   ALTER TABLE t SHARD BY (a, b) | DEFAULT [KEEP OLD] [BUDGET n] [FORCE] [DRY RUN]
-//!   ALTER TABLE t PAUSE | RESUME [BUDGET n | NONE] | CANCEL SHARD BY         of a change that is under way
+//!   ALTER TABLE t PAUSE | RESUME [BUDGET n | NONE] | CANCEL SHARD BY     of a change under way
 //! ```
 
 use super::expect;
@@ -13,24 +13,24 @@ use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-/// ALTER TABLE .. SHARD BY: how the table's rows are to be kept.
+/// ALTER TABLE .. SHARD BY: a new row key for the rows of a table.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Reshard {
     /// The table.
     pub table: ObjectName,
-    /// The columns of the shard key; none: by the primary key, or as they came.
+    /// The columns of the shard key; empty: by the primary key, or in the order of insertion.
     pub columns: Vec<String>,
-    /// They are kept as they are now as well.
+    /// The old layout is kept as well.
     pub keeps_old: bool,
-    /// At most so many rows are copied a second.
+    /// The largest number of rows to copy per second.
     pub rows_s: Option<u64>,
     /// The columns may have fewer values than the table has partitions.
     pub is_forced: bool,
-    /// It is only said what would come of it.
+    /// The statement only reports the outcome.
     pub is_dry_run: bool,
 }
 
-/// ALTER TABLE .. SHARD BY, if it is that.
+/// Parses ALTER TABLE .. SHARD BY, if it is that.
 pub(super) fn alter(parser: &mut Parser<'_>) -> Result<Option<Reshard>, ParserError> {
     ["ALTER", "TABLE"].iter().try_for_each(|word| expect(parser, word))?;
     let table = parser.parse_object_name(false)?;
@@ -58,18 +58,18 @@ pub(super) fn alter(parser: &mut Parser<'_>) -> Result<Option<Reshard>, ParserEr
     Ok(Some(Reshard { table, columns: named, keeps_old, rows_s, is_forced, is_dry_run }))
 }
 
-/// What is to become of a change of the shard key that is under way.
+/// A request about a change of the shard key that is under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ShardControl {
-    /// It copies nothing more, and does not switch, until it is resumed.
+    /// Stop copying, and do not switch, until it is resumed.
     Pause,
-    /// It goes on: as before, or with at most so many rows a second (none: as many as can be).
+    /// Continue: as before, or with a new limit of rows per second (`None`: no limit).
     Resume(Option<Option<u64>>),
-    /// It is ended, and undone.
+    /// Cancel it, and undo its effects.
     Cancel,
 }
 
-/// `PAUSE | RESUME [..] | CANCEL SHARD BY`, from behind the first word on.
+/// Parses `PAUSE | RESUME [..] | CANCEL SHARD BY`, behind the first word.
 pub(super) fn control(parser: &mut Parser<'_>, first: &str) -> Result<ShardControl, ParserError> {
     expect(parser, "BY")?;
     match first {
@@ -81,7 +81,7 @@ pub(super) fn control(parser: &mut Parser<'_>, first: &str) -> Result<ShardContr
     }
 }
 
-/// How many rows a second.
+/// Parses a number of rows per second.
 fn budget(parser: &mut Parser<'_>) -> Result<u64, ParserError> {
     let found = parser.next_token();
     match &found.token {
@@ -103,7 +103,8 @@ fn is_next(parser: &mut Parser<'_>, word: &str) -> bool {
     is_it
 }
 
-/// Makes SHARD BY behind the columns of a table a parameter of the table, which the grammar knows.
+/// Turns SHARD BY behind the columns of a table into a parameter of the table, which is in the
+/// grammar.
 pub(super) fn as_parameter(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError> {
     let Some(at) = clause(tokens) else { return Ok(()) };
     let rest = tokens.split_off(at);
@@ -132,10 +133,10 @@ pub(super) fn as_parameter(tokens: &mut Vec<TokenWithSpan>) -> Result<(), Parser
     Ok(())
 }
 
-/// The columns in a text, as SHARD BY has them in parentheses.
+/// The columns in a text, in the form of the list in SHARD BY.
 ///
 /// # Errors
-/// If it is no list of names.
+/// The text is not a list of names.
 pub fn column_list(text: &str) -> Result<Vec<Ident>, ParserError> {
     let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(text)?;
     let columns = parser.parse_comma_separated(Parser::parse_identifier)?;
@@ -150,7 +151,7 @@ fn columns(parser: &mut Parser<'_>) -> Result<Vec<Ident>, ParserError> {
     Ok(columns)
 }
 
-/// Where SHARD stands in front of BY, outside of all parentheses.
+/// The position of SHARD in front of BY, outside of all parentheses.
 fn clause(tokens: &[TokenWithSpan]) -> Option<usize> {
     let outside = outside(tokens);
     let pairs = outside.windows(2);
@@ -160,7 +161,7 @@ fn clause(tokens: &[TokenWithSpan]) -> Option<usize> {
     found.next().map(|pair| pair[0])
 }
 
-/// The place behind the parenthesis of WITH (..), if there is one.
+/// The position behind the parenthesis of WITH (..), if there is one.
 fn parameters(tokens: &[TokenWithSpan]) -> Option<usize> {
     let outside = outside(tokens);
     let with = outside.windows(2).find(|pair| {
@@ -169,7 +170,8 @@ fn parameters(tokens: &[TokenWithSpan]) -> Option<usize> {
     with.map(|pair| pair[1] + 1)
 }
 
-/// The places of the words and symbols that are in no parentheses; these themselves are.
+/// The positions of the words and symbols outside of parentheses, and of the parentheses
+/// themselves.
 fn outside(tokens: &[TokenWithSpan]) -> Vec<usize> {
     let (mut depth, mut outside) = (0_usize, Vec::new());
     for (at, token) in tokens.iter().enumerate() {

@@ -1,10 +1,11 @@
-//! How much there is to read: what a text takes is asked for before it is read, and trees that are too deep are refused.
+//! Bounds of parsing: the memory for a text is reserved before it is parsed, and trees that are too
+//! deep are refused.
 
 use crate::error::{SqlError, code};
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-/// How many operators one expression may have: its tree is as deep.
+/// The largest number of operators in an expression, as its tree can be that deep.
 const OPERATORS_MAX: usize = 2_000;
 
 /// How many tokens a text has, and how many of them are words, numbers or texts.
@@ -14,14 +15,14 @@ pub(super) struct Counted {
     pub(super) words: usize,
 }
 
-/// Counts the tokens of a text, not one too few, without making them: what a text takes when it is read is
-/// asked for before.
+/// An upper bound of the number of tokens of a text, computed without making them: the memory for
+/// parsing is reserved before.
 pub(super) fn count(text: &str) -> Counted {
     let bytes = text.as_bytes();
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80;
     let find = |from: usize, wanted: &[u8]| {
         let rest = bytes.get(from..).unwrap_or_default();
-        // The end of the text ends everything.
+        // Unclosed quotes and comments extend to the end of the text.
         let at = rest.windows(wanted.len().max(1)).position(|window| window == wanted);
         at.map_or(bytes.len(), |at| from + at + wanted.len())
     };
@@ -50,7 +51,8 @@ pub(super) fn count(text: &str) -> Counted {
             }
             b'-' if bytes.get(at + 1) == Some(&b'-') => find(at, b"\n"),
             b'/' if bytes.get(at + 1) == Some(&b'*') => {
-                // Comments are in each other; the shortest ends first, and what follows counts once more.
+                // Comments can be nested. The first end counts, so the rest of a nested one is
+                // counted as text.
                 find(at + 2, b"*/")
             }
             b'$' => {
@@ -74,15 +76,16 @@ pub(super) fn count(text: &str) -> Counted {
     counted
 }
 
-/// Trees are as deep as chains of operators are long, and are walked by recursion. A chain goes on behind
-/// parentheses, and a part of a list is as deep as what stands before the list, and itself:
+/// A tree is as deep as its longest chain of operators, and is walked by recursion. A chain
+/// continues behind parentheses. The depth of a list item is its own plus that of the chain before
+/// the list:
 ///
 /// ```text
 ///   1 + f(2 + 3, 4) + 5        1 +   at 1    f(2 + 3    at 2    , 4    at 1 again    ) + 5    at 3
 /// ```
 pub(super) fn check_size(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
     let mut operators = 0;
-    // For each list around: the operators before it, and of its parts that has most.
+    // For each enclosing list: the operators before it, and the maximum over its items.
     let mut lists: Vec<(usize, usize)> = vec![(0, 0)];
     for token in tokens {
         match &token.token {
@@ -116,7 +119,7 @@ pub(super) fn check_size(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Words that make a tree deeper by one, as often as they come.
+/// True for words that make a tree one level deeper each time they occur.
 fn is_operator(word: Keyword) -> bool {
     use Keyword::{
         AND, AT, BETWEEN, COLLATE, DIV, EXCEPT, GLOB, ILIKE, IN, INTERSECT, IS, JOIN, LIKE, MATCH,

@@ -1,10 +1,10 @@
-//! Parts of columns that are assigned to, `set a[1] = 7`, which the grammar does not know.
+//! Assignments to parts of columns, `set a[1] = 7`, which are not in the grammar.
 //!
-//! They are taken out before a statement is read, and put behind the names of their columns afterwards: a name knows where
-//! in the text it stands.
+//! The subscripts are removed before a statement is parsed, and attached to the names of their
+//! columns afterwards; a name is identified by its position in the text.
 //!
 //! ```text
-//!   update t set a[1] = 7      update t set a = 7, and beside it: of the `a` that stands there, a[1]
+//!   update t set a[1] = 7     update t set a = 7; and separately: a[1], with its position
 //! ```
 
 use super::rewrite::is_word;
@@ -16,10 +16,11 @@ use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
-/// What was taken out: where the name of the column begins, and the part.
+/// The removed subscripts, each with the position of the column name.
 pub(super) type Parts = Vec<(Location, Expr)>;
 
-/// Where names are looked for that are assigned to, at this depth of parentheses.
+/// The current clause, with its depth of parentheses: it determines whether a name is an assignment
+/// target.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     Elsewhere,
@@ -33,7 +34,7 @@ enum Place {
     Columns(usize),
 }
 
-/// Takes them out of an INSERT or UPDATE.
+/// Removes the subscripts from an INSERT or UPDATE.
 pub(super) fn take(tokens: &mut Vec<TokenWithSpan>) -> Result<Parts, ParserError> {
     let mut parts = Parts::new();
     if !tokens.iter().any(|token| token.token == Token::LBracket) {
@@ -87,7 +88,7 @@ pub(super) fn take(tokens: &mut Vec<TokenWithSpan>) -> Result<Parts, ParserError
     Ok(parts)
 }
 
-/// How many tokens a name takes, with what stands in brackets behind it.
+/// The number of tokens of a name and the brackets behind it.
 fn length(signs: &[TokenWithSpan]) -> usize {
     if !matches!(signs[0].token, Token::Word(_)) {
         return 1;
@@ -107,7 +108,7 @@ fn length(signs: &[TokenWithSpan]) -> usize {
     length
 }
 
-/// Puts them behind the names of their columns; those whose names are not there are left.
+/// Attaches the subscripts to the names of their columns; those without a matching name remain.
 pub(super) fn put(statement: &mut Statement, parts: &mut Parts) {
     if parts.is_empty() {
         return;

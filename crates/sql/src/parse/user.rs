@@ -15,29 +15,29 @@ pub enum UserStatement {
     Create {
         /// Its name.
         name: String,
-        /// What is said of it. Without a password it cannot connect where one is asked for.
+        /// Its attributes. Without a password it cannot connect where one is required.
         attributes: UserAttributes,
     },
     /// `ALTER USER`
     Alter {
         /// Its name.
         name: String,
-        /// What changes; the rest stays as it is.
+        /// The attributes that change.
         attributes: UserAttributes,
     },
     /// `DROP USER`
     Drop {
         /// Its name.
         name: String,
-        /// True if it need not exist.
+        /// IF EXISTS.
         if_exists: bool,
     },
 }
 
-/// What a statement says of a user.
+/// The attributes of a user in a statement.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct UserAttributes {
-    /// Its password; `Some(None)`: none from now on.
+    /// Its password; `Some(None)` removes it.
     pub password: Option<Option<String>>,
     /// True if it may manage other users and the server.
     pub superuser: Option<bool>,
@@ -45,14 +45,14 @@ pub struct UserAttributes {
     pub login: Option<bool>,
     /// The roles that it is a member of from the start.
     pub is_in: Vec<String>,
-    /// Who is a member of it from the start.
+    /// The initial members.
     pub members: Vec<RoleName>,
-    /// Who is, and may let others in.
+    /// The initial members with the ADMIN option.
     pub admins: Vec<RoleName>,
 }
 
 impl UserAttributes {
-    /// The memberships that come with a new user.
+    /// The grants of memberships for a new user.
     pub fn grants(&self, name: &str) -> Vec<GrantRoles> {
         let own = || vec![RoleName::Named(name.to_owned())];
         let grant = |roles: Vec<String>, members, option| GrantRoles {
@@ -71,7 +71,7 @@ impl UserAttributes {
     }
 }
 
-/// What is said of a user by a word of its own, and holds for all of them or for none.
+/// Attributes without an argument that either hold for all users or for none.
 const SAID_OF_ALL: [&str; 6] =
     ["INHERIT", "ENCRYPTED", "NOCREATEDB", "NOCREATEROLE", "NOREPLICATION", "NOBYPASSRLS"];
 
@@ -80,8 +80,8 @@ fn is_word(parser: &Parser<'_>, words: &[&str]) -> bool {
     words.iter().any(|word| next.eq_ignore_ascii_case(word))
 }
 
-/// `CREATE | ALTER | DROP USER name ..`; ROLE and GROUP are other words for it, but that a role
-/// that is made so may not connect unless that is said.
+/// `CREATE | ALTER | DROP USER name ..`; ROLE and GROUP are synonyms, except that a role created by
+/// them may not connect by default.
 pub(super) fn user(tokens: &[TokenWithSpan], text: &str) -> Result<UserStatement, SqlError> {
     let wrong = |error| refused(error, text);
     let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens.to_vec());

@@ -38,7 +38,7 @@ impl Class {
         })
     }
 
-    /// The class of an escape, and whether it is all that is not of the class.
+    /// The class of an escape, and whether it is negated.
     pub(super) fn escaped(ch: char) -> Option<(Class, bool)> {
         let class = match ch.to_ascii_lowercase() {
             'd' => Class::Digit,
@@ -69,19 +69,19 @@ impl Class {
     }
 }
 
-/// True for what words are made of.
+/// True for word characters.
 pub(super) fn is_of_word(ch: char) -> bool {
     ch.is_alphanumeric() || ch == '_'
 }
 
-/// Some characters of all.
+/// A set of characters.
 #[derive(Clone, Default, Debug)]
 pub(super) struct CharSet {
     pub(super) ranges: Vec<(char, char)>,
-    /// Each with whether all others are meant.
+    /// Classes, each with whether it is negated.
     pub(super) classes: Vec<(Class, bool)>,
     pub(super) negated: bool,
-    /// Letters of both cases are the same.
+    /// Case is ignored.
     pub(super) folds: bool,
 }
 
@@ -94,7 +94,7 @@ impl CharSet {
         CharSet { classes: vec![class], ..CharSet::default() }
     }
 
-    /// All, or all but the end of a line.
+    /// All characters, or all but line ends.
     pub(super) fn any(but_lines: bool) -> CharSet {
         let ranges = if but_lines { vec![('\n', '\n')] } else { Vec::new() };
         CharSet { ranges, negated: true, ..CharSet::default() }
@@ -114,12 +114,12 @@ impl CharSet {
     }
 }
 
-/// A letter in all its cases.
+/// A letter in both cases.
 fn cases(ch: char) -> impl Iterator<Item = char> {
     [ch].into_iter().chain(ch.to_lowercase()).chain(ch.to_uppercase())
 }
 
-/// True for the same letter, in whichever case.
+/// True for the same character; if `folds`, case is ignored.
 pub(super) fn are_same(a: char, b: char, folds: bool) -> bool {
     a == b || (folds && cases(a).any(|a| cases(b).any(|b| a == b)))
 }

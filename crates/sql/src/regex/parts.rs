@@ -1,11 +1,13 @@
-//! What the groups of an expression hold, where all of it is known to fit.
+//! Finds the matches of groups, once the match of the whole expression is known.
 //!
 //! ```text
-//!   (a|ab)(c|bcd)(d*)  on "abcd"      the first part is "a" or "ab"; the rest fits behind both: the longer one, "ab"
-//!                                     the second is "c", as "bcd" does not come next; the third "d"
+//!   (a|ab)(c|bcd)(d*)  on "abcd"     part 1 is "a" or "ab"; the rest matches behind both:
+//!                                    "ab", as it is longer; part 2 is "c", as "bcd" does
+//!                                    not follow; part 3 is "d"
 //! ```
 //!
-//! Nodes in a row that hold no group are one part, cut off at once: that is what PostgreSQL does, and it is seen.
+//! Consecutive nodes without groups are one part, matched as a whole: PostgreSQL does the same, and
+//! the results depend on it.
 
 use super::Regex;
 use super::classes::are_same;
@@ -34,13 +36,14 @@ impl<'p> Parts<'p> {
         Parts { text, regex, groups, budget }
     }
 
-    /// Finds what the groups hold if a part of the text is the whole; false if references have something against it.
+    /// Finds the matches of groups if this part of the text is the whole match; false if back
+    /// references do not match.
     pub(super) fn fit(&mut self, from: usize, to: usize) -> Result<bool, SqlError> {
         let regex = self.regex;
         self.row(&regex.nodes, from, to)
     }
 
-    /// Nodes in a row. That they fit is known but for references.
+    /// Consecutive nodes. It is known that they match, except for back references.
     fn row(&mut self, nodes: &[Node], from: usize, to: usize) -> Result<bool, SqlError> {
         self.budget.deeper()?;
         let (mut nodes, mut from) = (nodes, from);
@@ -74,7 +77,7 @@ impl<'p> Parts<'p> {
         Ok(from == to)
     }
 
-    /// What [`unit`] takes together: nodes that hold no group, or one that may.
+    /// One [`unit`]: consecutive nodes without groups, or a single node that may have some.
     fn unit(&mut self, nodes: &[Node], from: usize, to: usize) -> Result<bool, SqlError> {
         match nodes {
             [Node::Group(alternatives, number)] => {
@@ -106,8 +109,8 @@ impl<'p> Parts<'p> {
         }
     }
 
-    /// A node at least once: all but the last time is one part, as only what its groups hold the last time is asked for.
-    /// `(a*)+` on "aa" has nothing in its group, as there is an empty last time.
+    /// A node at least once: all but the last repetition are one part, as groups report their last
+    /// match only. In `(a*)+` on "aa" the group is empty, as the last repetition is.
     fn last_of(
         &mut self,
         node: &Node,
@@ -130,7 +133,7 @@ impl<'p> Parts<'p> {
         Ok(false)
     }
 
-    /// A node several times, of which some were found before.
+    /// A node repeated, some repetitions of which were matched before.
     fn repeat(
         &mut self,
         node: &Node,
@@ -147,7 +150,7 @@ impl<'p> Parts<'p> {
         'next: loop {
             let missing = count.least.saturating_sub(before);
             if missing == 0 && from == to {
-                // What may be left out is there, and empty, if it can be.
+                // An optional node matches the empty text, if it can.
                 let is_new = before == 0 && count.most != Some(0);
                 let is_there = is_new && first.fits(self.text, from..to, self.budget)?;
                 if is_there && !self.unit(one, from, to)? {
@@ -165,7 +168,8 @@ impl<'p> Parts<'p> {
                 ends.reverse();
             }
             for end in ends {
-                // What takes no character leads nowhere, unless it has to be there.
+                // Repetitions that match the empty text make no progress, so only required ones are
+                // tried.
                 if (end == from && missing == 0) || !then.fits(self.text, end..to, self.budget)? {
                     continue;
                 }
@@ -186,7 +190,7 @@ impl<'p> Parts<'p> {
         }
     }
 
-    /// What groups held the last time is forgotten.
+    /// Drops the matches of groups from the last repetition.
     fn forget(&mut self, node: &Node) {
         match node {
             Node::Group(alternatives, number) => {
@@ -201,7 +205,7 @@ impl<'p> Parts<'p> {
     }
 }
 
-/// How many of these nodes are one part.
+/// The number of leading nodes that form one unit.
 fn unit(nodes: &[Node]) -> usize {
     let mut wanted = None;
     let belongs = |node: &&Node| {

@@ -1,23 +1,24 @@
-//! Reads an expression, in the syntax of PostgreSQL's advanced ones.
+//! Parses an expression, in the syntax of PostgreSQL's advanced regular expressions.
 //!
 //! ```text
-//!   ^a(b|[cd])*?     At(TextStart)   Char(a)   Repeat(Group([[Char(b)], [Char(c-d)]], 1), 0.., non-greedy)
+//!   ^a(b|[cd])*?
+//!     At(TextStart)   Char(a)   Repeat(Group([[Char(b)], [Char(c-d)]], 1), 0.., non-greedy)
 //! ```
 //!
-//! What is read is bounded: in characters, in the depth of groups, and in what a count in braces may be.
+//! The size is bounded: in characters, in the depth of groups, and in the counts in braces.
 
 use super::classes::{CharSet, Class};
 use super::{Flags, Regex, wrong};
 use crate::error::{SqlError, code};
 
-/// An expression has at most so many characters.
+/// The largest number of characters in an expression.
 const CHARS_MAX: usize = 10_000;
-/// Groups may be nested so deep.
+/// The largest nesting depth of groups.
 const DEPTH_MAX: usize = 50;
-/// The most that a count in braces may be.
+/// The largest count in braces.
 const COUNT_MAX: u32 = 255;
 
-/// A place between two characters.
+/// A position between two characters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
     TextStart,
@@ -30,7 +31,7 @@ pub(super) enum Place {
     NoWordEdge,
 }
 
-/// A quantifier: how often something may be there, and whether it is non-greedy, if that is said.
+/// A quantifier: the number of repetitions, and whether it is non-greedy, if it specifies that.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Count {
     pub(super) least: u32,
@@ -42,25 +43,25 @@ pub(super) struct Count {
 pub(super) enum Node {
     Char(CharSet),
     At(Place),
-    /// What comes next, or was last, is or is not this.
+    /// A lookahead or lookbehind, possibly negated.
     Look {
         inner: Vec<Node>,
         is_ahead: bool,
         negated: bool,
     },
-    /// One of several, and the number of the group.
+    /// Alternatives, and the number of the group.
     Group(Vec<Vec<Node>>, Option<usize>),
     Repeat(Box<Node>, Count),
-    /// What a group holds once more.
+    /// A back reference.
     Back(usize, bool),
 }
 
-/// Whether nodes in a row are non-greedy: the first quantifier says it.
+/// Whether consecutive nodes are non-greedy: the first quantifier determines it.
 pub(super) fn wish(nodes: &[Node]) -> Option<bool> {
     nodes.iter().find_map(Node::wish)
 }
 
-/// As [`wish`]; much, if nothing says it.
+/// As [`wish`]; greedy, if there is no quantifier.
 pub(super) fn non_greedy(nodes: &[Node]) -> bool {
     wish(nodes) == Some(true)
 }
@@ -75,7 +76,7 @@ impl Node {
         }
     }
 
-    /// True if a reference is in it.
+    /// True if it contains a back reference.
     pub(super) fn refers(&self) -> bool {
         match self {
             Node::Back(..) => true,
@@ -85,8 +86,8 @@ impl Node {
         }
     }
 
-    /// True if where it begins and ends says nothing of what is inside: no group, no reference, and all in it wants as
-    /// much, or as little.
+    /// True if the start and end of its match are all that matters: it has no group and no back
+    /// reference, and all its quantifiers have the same preference.
     pub(super) fn is_plain(&self) -> bool {
         match self {
             Node::Group(_, Some(_)) | Node::Back(..) => false,
@@ -107,7 +108,7 @@ fn has_wish(nodes: &[Node], wish: bool) -> bool {
     nodes.iter().any(|node| node.wish() == Some(wish))
 }
 
-/// Reads an expression.
+/// Parses an expression.
 pub(super) fn read(expression: &str, mut flags: Flags) -> Result<Regex, SqlError> {
     if expression.len() > CHARS_MAX {
         let message = format!("a regular expression has at most {CHARS_MAX} characters");
@@ -142,7 +143,7 @@ pub(super) fn read(expression: &str, mut flags: Flags) -> Result<Regex, SqlError
     Ok(Regex { nodes, groups: reader.groups.len(), refers: reader.refers })
 }
 
-/// Takes `(?options)` from the beginning.
+/// Parses `(?options)` at the beginning.
 fn options<'e>(expression: &'e str, flags: &mut Flags) -> Result<&'e str, SqlError> {
     let inside = expression.strip_prefix("(?").and_then(|rest| rest.split_once(')'));
     let Some((letters, rest)) = inside else { return Ok(expression) };
@@ -164,7 +165,7 @@ struct Reader<'e> {
     /// Whether each group has ended.
     groups: Vec<bool>,
     refers: bool,
-    /// Inside of what looks around, groups are not counted.
+    /// Inside of lookaround, groups are not counted.
     looks: bool,
 }
 
@@ -173,7 +174,7 @@ impl Reader<'_> {
         self.chars.get(self.at).copied()
     }
 
-    /// Goes on behind these characters, if they come next.
+    /// Passes over these characters, if they come next.
     fn takes(&mut self, chars: &str) -> bool {
         let length = chars.chars().count();
         let found = self.chars[self.at..].iter().take(length).copied().eq(chars.chars());
@@ -181,7 +182,7 @@ impl Reader<'_> {
         found
     }
 
-    /// Goes past what means nothing.
+    /// Passes over blanks and comments, if they are ignored.
     fn skip(&mut self) {
         loop {
             if self.takes("(?#") {
@@ -282,7 +283,7 @@ impl Reader<'_> {
         Ok(inside)
     }
 
-    /// What was read, with how often it may be there.
+    /// A node with its quantifier, if there is one.
     fn counted(&mut self, node: Node) -> Result<Node, SqlError> {
         self.skip();
         let (least, most, is_exact) = match self.peek() {
@@ -312,7 +313,7 @@ impl Reader<'_> {
         Ok(Node::Repeat(Box::new(node), Count { least, most, non_greedy }))
     }
 
-    /// `m}`, `m,}` or `m,n}`, up to the brace at the end.
+    /// Parses `m}`, `m,}` or `m,n}`.
     fn braces(&mut self) -> Result<(u32, Option<u32>, bool), SqlError> {
         let least = self.number()?;
         let (most, is_exact) = match (self.takes(","), self.peek()) {
@@ -341,7 +342,7 @@ impl Reader<'_> {
         if is_none { Err(wrong("invalid repetition count(s)")) } else { Ok(number) }
     }
 
-    /// What stands behind a backslash.
+    /// Parses an escape, behind the backslash.
     fn escape(&mut self) -> Result<Node, SqlError> {
         let bad = || wrong("invalid escape \\ sequence");
         let ch = self.peek().ok_or_else(bad)?;
@@ -372,7 +373,8 @@ impl Reader<'_> {
         Ok(self.ch(ch))
     }
 
-    /// The group that digits name; of several digits, only if there is one. Otherwise they are octal ones.
+    /// The group that digits refer to; several digits are a reference only if that group exists,
+    /// and an octal number otherwise.
     fn reference(&mut self) -> Result<Option<usize>, SqlError> {
         let digits = self.chars[self.at..].iter().take_while(|ch| ch.is_ascii_digit()).count();
         let text: String = self.chars[self.at..self.at + digits].iter().collect();
@@ -388,7 +390,7 @@ impl Reader<'_> {
         }
     }
 
-    /// An escape that is one character.
+    /// An escape for a single character.
     fn escaped_char(&mut self) -> Result<char, SqlError> {
         let bad = || wrong("invalid escape \\ sequence");
         let ch = self.peek().ok_or_else(bad)?;
@@ -420,7 +422,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The character of a number, in so many digits.
+    /// The character with a code of this many digits.
     fn code(
         &mut self,
         base: u32,
@@ -437,7 +439,7 @@ impl Reader<'_> {
         ch.ok_or_else(|| wrong("invalid escape \\ sequence"))
     }
 
-    /// What stands in brackets.
+    /// Parses a bracket expression.
     fn brackets(&mut self) -> Result<CharSet, SqlError> {
         let mut chars = CharSet { folds: self.flags.folds, ..CharSet::default() };
         chars.negated = self.takes("^");
@@ -460,7 +462,7 @@ impl Reader<'_> {
                     let name = self.enclosed(':')?;
                     let class = Class::named(&name);
                     let class = class.ok_or_else(|| wrong("invalid character class"))?;
-                    // A letter of one case is one of either.
+                    // If case is ignored, the classes `lower` and `upper` match both.
                     let is_case = matches!(class, Class::Lower | Class::Upper) && chars.folds;
                     chars.classes.push((if is_case { Class::Alpha } else { class }, false));
                     self.check_no_range()?;
@@ -488,14 +490,14 @@ impl Reader<'_> {
         Ok(chars)
     }
 
-    /// A class is no end of a range.
+    /// A class cannot be the end of a range.
     fn check_no_range(&self) -> Result<(), SqlError> {
         let is_range = self.peek() == Some('-')
             && self.chars.get(self.at + 1).is_some_and(|next| *next != ']');
         if is_range { Err(wrong("invalid character range")) } else { Ok(()) }
     }
 
-    /// One character in brackets.
+    /// Parses one character in brackets.
     fn listed(&mut self) -> Result<char, SqlError> {
         let ch = self.peek().ok_or_else(|| wrong("brackets [] not balanced"))?;
         if ch == '[' {
@@ -521,7 +523,7 @@ impl Reader<'_> {
         self.escaped_char()
     }
 
-    /// What stands between `[:` and `:]`, or its like.
+    /// Parses the text between `[:` and `:]`, or a similar pair.
     fn enclosed(&mut self, mark: char) -> Result<String, SqlError> {
         self.at += 2;
         let from = self.at;

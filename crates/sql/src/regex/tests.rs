@@ -1,4 +1,4 @@
-//! Each outcome here is PostgreSQL's.
+//! All expected results are PostgreSQL's.
 
 use super::*;
 
@@ -67,7 +67,7 @@ fn whether_a_text_fits() {
 }
 
 #[test]
-fn the_longest_or_the_shortest_part_and_what_its_groups_hold() {
+fn the_longest_or_shortest_match_and_its_groups() {
     for (text, expression, whole, groups) in [
         ("foobar", "fo(o|ob)(b?ar)", "foobar", &[Some("ob"), Some("ar")][..]),
         ("abcd", "(a|ab)(c|bcd)(d*)", "abcd", &[Some("ab"), Some("c"), Some("d")]),
@@ -109,7 +109,7 @@ fn the_longest_or_the_shortest_part_and_what_its_groups_hold() {
 }
 
 #[test]
-fn what_is_no_expression_is_refused() {
+fn invalid_expressions_are_refused() {
     for (expression, what) in [
         ("(", "parentheses () not balanced"),
         (")", "parentheses () not balanced"),

@@ -1,8 +1,9 @@
-//! Expressions as programs, and the ways of texts through them.
+//! Expressions as programs, and their execution on texts.
 //!
-//! A text is at several steps of a program at once; each character moves all of them on. No step is in the set twice, so a
-//! character costs at most as much as the program is long, and every move is charged to the statement's budget. A
-//! reference to a group stands for any characters here: whether it fits is for [`super::parts`].
+//! The execution tracks a set of program steps; each character advances all of them. No step is in
+//! the set twice, so the cost per character is bounded by the length of the program, and every step
+//! is charged to the statement's budget. A back reference matches any characters here:
+//! [`super::parts`] checks it.
 
 use super::classes::{CharSet, is_of_word};
 use super::read::{Node, Place};
@@ -11,13 +12,13 @@ use crate::budget::Budget;
 use crate::error::SqlError;
 use std::ops::Range;
 
-/// A program has at most so many steps: counts in braces multiply what they are of.
+/// The largest number of steps of a program: counts in braces multiply their operand.
 const STEPS_MAX: usize = 100_000;
 
 /// A text, character by character.
 pub(super) struct Text {
     chars: Vec<char>,
-    /// Where each begins, and where the last ends.
+    /// The byte position of each character, and the end.
     places: Vec<usize>,
 }
 
@@ -37,7 +38,7 @@ impl Text {
         &self.chars[part]
     }
 
-    /// A part in bytes.
+    /// The byte range of a character range.
     pub(super) fn bytes(&self, part: &Range<usize>) -> Range<usize> {
         self.places[part.start]..self.places[part.end]
     }
@@ -61,11 +62,11 @@ impl Text {
 
 /// A step of a program.
 enum Op<'n> {
-    /// A character of these; of any, where a reference stands.
+    /// A character of this set; any character for a back reference.
     Char(Option<&'n CharSet>),
     At(Place),
     Look(Program<'n>, bool, bool),
-    /// On here or there.
+    /// Continue at either of two steps.
     Either(usize, usize),
     Go(usize),
     Found,
@@ -77,7 +78,7 @@ pub(super) struct Program<'n> {
 }
 
 impl<'n> Program<'n> {
-    /// The program of nodes in a row.
+    /// The program of consecutive nodes.
     pub(super) fn new(nodes: &'n [Node]) -> Result<Program<'n>, SqlError> {
         let mut program = Program { steps: Vec::new() };
         for node in nodes {
@@ -87,7 +88,7 @@ impl<'n> Program<'n> {
         Ok(program)
     }
 
-    /// The program of a node so many times.
+    /// The program of a repeated node.
     pub(super) fn repeated(
         node: &'n Node,
         least: u32,
@@ -170,7 +171,7 @@ impl<'n> Program<'n> {
         Ok(())
     }
 
-    /// Where the first part ends that begins at a place or behind it.
+    /// The earliest end of a match that begins at `from` or behind it.
     pub(super) fn first_end(
         &self,
         text: &Text,
@@ -185,7 +186,7 @@ impl<'n> Program<'n> {
         Ok(first)
     }
 
-    /// Where all parts end that begin at a place, up to another.
+    /// The ends of all matches that begin at `from`, up to `to`.
     pub(super) fn ends(
         &self,
         text: &Text,
@@ -201,7 +202,7 @@ impl<'n> Program<'n> {
         Ok(ends)
     }
 
-    /// Whether a part is described as a whole.
+    /// Whether a part matches as a whole.
     pub(super) fn fits(
         &self,
         text: &Text,
@@ -217,13 +218,13 @@ impl<'n> Program<'n> {
     }
 }
 
-/// The places of a program where a text is.
+/// The set of current steps.
 struct Walk<'w> {
     program: &'w Program<'w>,
     text: &'w Text,
     budget: &'w Budget,
     places: Vec<usize>,
-    /// The place in the text, counted from 1, at which a step was last reached.
+    /// The text position, from 1, at which a step was last reached.
     seen: Vec<usize>,
     todo: Vec<usize>,
 }
@@ -234,8 +235,8 @@ impl Walk<'_> {
         Walk { program, text, budget, places, seen: vec![0; program.steps.len()], todo }
     }
 
-    /// Walks through a part of the text, and tells where the program ends, as long as that is wanted. `anywhere`: it may
-    /// begin at each place.
+    /// Runs the program on a part of the text, and reports each position where it ends, until
+    /// `found` returns false. With `anywhere`, it may begin at each position.
     fn run(
         &mut self,
         part: Range<usize>,
@@ -267,7 +268,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Goes to a step, and to all that can be reached from there without a character; true if the end is among them.
+    /// Adds a step, and all that can be reached from it without a character; true if the end is
+    /// among them.
     fn reach(&mut self, step: usize, at: usize) -> Result<bool, SqlError> {
         let mut ends = false;
         self.todo.push(step);
@@ -292,7 +294,7 @@ impl Walk<'_> {
         Ok(ends)
     }
 
-    /// Whether a program describes what comes next, or what was last.
+    /// Whether a program matches the text ahead, or behind.
     fn sees(&self, program: &Program<'_>, is_ahead: bool, at: usize) -> Result<bool, SqlError> {
         let mut sees = false;
         let part = if is_ahead { at..self.text.len() } else { 0..at };

@@ -1,34 +1,34 @@
-//! Lists of what was granted, by whom and to whom.
+//! Access control lists: grants with their grantors and grantees.
 
 use super::{Kind, PUBLIC, Rights};
 use crate::error::{SqlError, code};
 
-/// What one role has given another.
+/// A grant from one role to another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Item {
-    /// Who may; [`PUBLIC`]: everybody.
+    /// The role that receives the rights, or [`PUBLIC`].
     pub grantee: u32,
-    /// By whose grant.
+    /// The role that granted them.
     pub grantor: u32,
-    /// What.
+    /// The rights.
     pub rights: Rights,
-    /// What of it may be given on.
+    /// The rights among them with the grant option.
     pub options: Rights,
 }
 
-/// See the [module documentation](self); in the order in which they were granted first.
+/// See the [module documentation](self); the items are in the order of their first grant.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Acl {
     items: Vec<Item>,
 }
 
 impl Acl {
-    /// What there is before anything is granted.
+    /// The rights before the first grant.
     pub fn of_owner(kind: Kind, owner: u32) -> Acl {
         Acl::of_both(owner, kind.of_everybody(), kind.all())
     }
 
-    /// What there is of an object from before there were rights: everybody may do everything.
+    /// The rights to an object from before there were rights: every role may do everything.
     pub fn of_all(kind: Kind, owner: u32) -> Acl {
         Acl::of_both(owner, kind.all(), kind.all())
     }
@@ -41,19 +41,19 @@ impl Acl {
         Acl { items }
     }
 
-    /// What was granted, one by one.
+    /// The items.
     pub fn items(&self) -> &[Item] {
         &self.items
     }
 
-    /// What some roles have, and everybody.
+    /// The rights of some roles, including those of PUBLIC.
     pub fn rights_of(&self, is_one: &dyn Fn(u32) -> bool) -> Rights {
         let theirs =
             self.items.iter().filter(|item| item.grantee == PUBLIC || is_one(item.grantee));
         theirs.fold(Rights::NONE, |all, item| all | item.rights)
     }
 
-    /// What a role itself may give on; its owner gives all.
+    /// The rights with grant option of a role itself; the owner has it for all.
     pub fn options_of(&self, owner: u32, role: u32, all: Rights) -> Rights {
         if role == owner {
             return all;
@@ -62,15 +62,15 @@ impl Acl {
         own.fold(Rights::NONE, |all, item| all | item.options)
     }
 
-    /// True if a role has given or been given something.
+    /// True if a role is a grantee or a grantor.
     pub fn mentions(&self, role: u32) -> bool {
         self.items.iter().any(|item| item.grantee == role || item.grantor == role)
     }
 
-    /// Gives what an item says.
+    /// Grants the rights of an item.
     ///
     /// # Errors
-    /// 0LP01 if the option to give it on would come back to one by whose grant the grantor has it.
+    /// 0LP01 if the grant option would go back to a role that the grantor's own option depends on.
     pub fn grant(&mut self, owner: u32, given: Item) -> Result<(), SqlError> {
         self.check_no_circle(owner, &given)?;
         let place = self
@@ -89,10 +89,10 @@ impl Acl {
         Ok(())
     }
 
-    /// Takes back what an item says, and where it takes an option, what was given by it.
+    /// Revokes the rights of an item and, if it revokes a grant option, the grants that rely on it.
     ///
     /// # Errors
-    /// 2BP01 if something was, and `cascade` is false.
+    /// 2BP01 if there are such grants, and `cascade` is false.
     pub fn revoke(&mut self, owner: u32, taken: Item, cascade: bool) -> Result<(), SqlError> {
         let place = self
             .items
@@ -113,7 +113,7 @@ impl Acl {
     /// relation.
     ///
     /// # Errors
-    /// 2BP01 if something was, and `cascade` is false.
+    /// 2BP01 if there are such grants, and `cascade` is false.
     pub fn release(&mut self, owner: u32, whole: &Acl, cascade: bool) -> Result<(), SqlError> {
         let lost = |acl: &Acl, item: &Item| {
             let options = |acl: &Acl| acl.options_of(owner, item.grantor, item.rights);
@@ -149,7 +149,7 @@ impl Acl {
         Ok(())
     }
 
-    /// Whoever gives an option on must have it, also where those have none to whom it is given.
+    /// The grantor's option must not depend on the grantee's.
     fn check_no_circle(&self, owner: u32, given: &Item) -> Result<(), SqlError> {
         if given.options == Rights::NONE || given.grantor == owner {
             return Ok(());
@@ -172,7 +172,7 @@ impl Acl {
         }
     }
 
-    /// Another owner: what one role has and has given is the other's from now on.
+    /// Changes the owner: the rights and grants of one role become the other's.
     pub fn hand_over(&mut self, from: u32, to: u32) {
         let old = std::mem::take(&mut self.items);
         let now = |role| if role == from { to } else { role };
@@ -190,15 +190,15 @@ impl Acl {
         }
     }
 
-    /// Takes back all that a role was given, and what it has given on.
+    /// Revokes all rights of a role, and the grants it made.
     pub fn forget(&mut self, owner: u32, role: u32) {
         while let Some(item) = self.items.iter().find(|item| item.grantee == role).copied() {
-            // With what hangs on it there is nothing that could be refused.
+            // With `cascade` it cannot fail.
             let _ = self.revoke(owner, item, true);
         }
     }
 
-    /// As clients see it: an item each, with the names of roles.
+    /// In the form for clients: one text per item, with the names of roles.
     pub fn shown(&self, name: &dyn Fn(u32) -> String) -> Vec<String> {
         let role = |role| if role == PUBLIC { String::new() } else { quoted_role(&name(role)) };
         let item = |item: &Item| {
@@ -207,13 +207,13 @@ impl Acl {
         self.items.iter().map(item).collect()
     }
 
-    /// As the catalog keeps it: with the numbers of roles, and commas.
+    /// The stored form: with the oids of roles, separated by commas.
     pub fn kept(&self) -> String {
         let item = |item: &Item| format!("{}={}/{}", item.grantee, item.letters(), item.grantor);
         self.items.iter().map(item).collect::<Vec<_>>().join(",")
     }
 
-    /// Reads what was [kept](Acl::kept).
+    /// Reads the [stored form](Acl::kept).
     pub fn read(kept: &str) -> Option<Acl> {
         let items = kept.split(',').filter(|item| !item.is_empty()).map(Item::read);
         Some(Acl { items: items.collect::<Option<_>>()? })
@@ -221,7 +221,7 @@ impl Acl {
 }
 
 impl Item {
-    /// Its rights as letters, with a star behind those that may be given on.
+    /// Its rights as letters, with a star behind those with grant option.
     fn letters(&self) -> String {
         let mut letters = String::new();
         for (right, letter, _) in self.rights.each() {
@@ -259,7 +259,8 @@ fn dependent() -> SqlError {
     error.hint("Use CASCADE to revoke them too.")
 }
 
-/// A role's name in an item: in quotes if it has anything but letters, digits and underscores.
+/// A role's name in an item: quoted if it has characters other than letters, digits and
+/// underscores.
 fn quoted_role(name: &str) -> String {
     let is_safe = |sign: char| sign.is_alphanumeric() || sign == '_';
     match name.chars().all(is_safe) && !name.is_empty() {
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_written_as_clients_read_it_and_kept_by_numbers() {
+    fn a_list_is_shown_with_names_and_stored_with_oids() {
         let mut acl = Acl::of_owner(Kind::Table, OWNER);
         let both = Rights::SELECT | Rights::INSERT;
         acl.grant(OWNER, item(OWNER, PUBLIC, Rights::SELECT, Rights::NONE)).expect("it may");
@@ -307,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_that_goes_takes_with_it_what_was_given_by_it() {
+    fn revoking_an_option_revokes_dependent_grants() {
         let mut acl = Acl::of_owner(Kind::Table, OWNER);
         let read = Rights::SELECT;
         acl.grant(OWNER, item(OWNER, ANN, read, read)).expect("it may");
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_have_given_is_there_until_both_take_it() {
+    fn a_right_with_two_grantors_lasts_until_both_revoke_it() {
         let mut acl = Acl::of_owner(Kind::Table, OWNER);
         let read = Rights::SELECT;
         acl.grant(OWNER, item(OWNER, ANN, read, read)).expect("it may");
@@ -346,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_old_owner_had_is_the_new_one_s() {
+    fn rights_pass_to_the_new_owner() {
         let mut acl = Acl::of_owner(Kind::Table, OWNER);
         acl.grant(OWNER, item(OWNER, ANN, Rights::SELECT, Rights::NONE)).expect("it may");
         acl.grant(OWNER, item(OWNER, BOB, Rights::SELECT, Rights::NONE)).expect("it may");

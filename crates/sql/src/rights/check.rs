@@ -1,12 +1,14 @@
-//! Whose rights a session has, and whether they are enough.
+//! The rights of a session, and checks against them.
 //!
-//! A statement is bound for nobody in particular: its plan says what it [needs](Need), and is shared by all. It is checked
-//! for a role when it runs, and remembers for whom it was; so a plan that runs again compares one number. The catalog that
-//! it was made for has the rights and the memberships, and what the roles are ([`Roles`]) has a version of its own.
+//! A statement is bound independently of roles: its plan lists the rights that it [needs](Need),
+//! and is shared by all sessions. The check for a role happens when the plan runs, and the plan
+//! remembers the last checked role; so a plan that runs again compares one number. The
+//! catalog that the plan was made for contains the rights and the memberships; the attributes of
+//! roles ([`Roles`]) have a separate version.
 //!
 //! ```text
-//!   select name from busy             needs SELECT on busy, of whoever runs it
-//!   (busy is a view over staff)       needs SELECT on staff, of whoever owns busy
+//!   select name from busy             needs SELECT on busy, for the session's role
+//!   (busy is a view over staff)       needs SELECT on staff, for the owner of busy
 //! ```
 
 use super::{Acl, Kind, Members, Object, Owned, PUBLIC, Rights};
@@ -17,29 +19,29 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A role, as others see it.
+/// A role, as other roles see it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Role {
-    /// Its number.
+    /// Its oid.
     pub oid: i64,
     /// Its name.
     pub name: String,
-    /// True if it may manage other roles and the server, and everything else.
+    /// True for a superuser, which may also manage other roles and the server.
     pub superuser: bool,
     /// True if it may connect.
     pub login: bool,
 }
 
-/// All roles, at one time.
+/// All roles at one time.
 #[derive(Clone, Default, Debug)]
 pub struct Roles {
-    /// Grows with every change.
+    /// It increases with every change.
     pub version: u32,
     all: Vec<Role>,
 }
 
 impl Roles {
-    /// Those that were made, and those that every database has.
+    /// Created roles together with the predefined ones.
     pub fn new(version: u32, made: Vec<Role>) -> Roles {
         let own =
             |oid, name: &str| Role { oid, name: name.to_owned(), superuser: false, login: false };
@@ -54,12 +56,12 @@ impl Roles {
         &self.all
     }
 
-    /// The role with this number.
+    /// The role with an oid.
     pub fn numbered(&self, oid: u32) -> Option<&Role> {
         self.all.iter().find(|role| role.oid == i64::from(oid))
     }
 
-    /// The role of this name.
+    /// The role with a name.
     ///
     /// # Errors
     /// 42704.
@@ -70,20 +72,20 @@ impl Roles {
         })
     }
 
-    /// The name of a role; what stands for it, if there is none any more.
+    /// The name of a role; a replacement if it no longer exists.
     pub fn name(&self, oid: u32) -> String {
         let found = self.numbered(oid).map(|role| role.name.clone());
         found.unwrap_or_else(|| format!("unknown (OID={oid})"))
     }
 
-    /// Whose the database is, and all that nobody has made: the first superuser.
+    /// The first superuser, who owns the database and all objects without an owner.
     pub fn first(&self) -> u32 {
         let superusers = self.all.iter().filter(|role| role.superuser).map(|role| role.oid as u32);
         superusers.min().unwrap_or(OWNER as u32)
     }
 }
 
-/// The roles that every database has.
+/// The predefined roles.
 pub const PREDEFINED: [(u32, &str); 5] = [
     (DATABASE_OWNER as u32, "pg_database_owner"),
     (DESIGN_ROLE, "isomer_design"),
@@ -92,35 +94,35 @@ pub const PREDEFINED: [(u32, &str); 5] = [
     (SIGNAL_BACKEND, "pg_signal_backend"),
 ];
 
-/// The role whose members see what all sessions do, as part of what they watch.
+/// A role whose members may see the activity of all sessions, as part of monitoring.
 const MONITOR: u32 = 3373;
-/// The role whose members see what all sessions do.
+/// The role whose members may see the activity of all sessions.
 pub const READ_ALL_STATS: u32 = 3375;
-/// The role whose members end statements and sessions of others that are no superusers.
+/// The role whose members may end statements and sessions of other roles, except those of
+/// superusers.
 pub const SIGNAL_BACKEND: u32 = 4200;
 
-/// Whose rights are asked for: a role, and all whose rights it has as well.
-/// Without one it is nobody in particular, who has the rights of everybody.
+/// A role together with all roles whose rights it has. Without a role it has the rights of PUBLIC.
 #[derive(Clone, Default, Debug)]
 pub struct Identity {
     /// The role.
     pub role: u32,
     /// Its name.
     pub name: Arc<str>,
-    /// True if nothing is refused.
+    /// True if all rights are granted.
     pub is_superuser: bool,
     acts_as: BTreeSet<u32>,
     roles: Arc<Roles>,
 }
 
 impl Identity {
-    /// A role by its name. One that there is not any more has no rights but those of everybody.
+    /// A role by its name. A role that no longer exists has only the rights of PUBLIC.
     pub fn of(name: &str, roles: &Arc<Roles>, members: &Members) -> Identity {
         let role = roles.named(name).map_or(PUBLIC, |role| role.oid as u32);
         Identity { name: Arc::from(name), ..Identity::numbered(role, roles, members) }
     }
 
-    /// A role by its number.
+    /// A role by its oid.
     pub fn numbered(role: u32, roles: &Arc<Roles>, members: &Members) -> Identity {
         let found = roles.numbered(role);
         let name = found.map_or_else(Arc::default, |role| Arc::from(role.name.as_str()));
@@ -129,7 +131,7 @@ impl Identity {
         Identity { role, name, is_superuser, acts_as, roles: roles.clone() }
     }
 
-    /// One to whom nothing is refused: the system itself.
+    /// The identity of the system itself, which has all rights.
     pub fn system() -> Identity {
         let (role, name, roles) = (OWNER as u32, Arc::from("isomer"), Arc::default());
         Identity { role, name, is_superuser: true, acts_as: BTreeSet::from([role]), roles }
@@ -140,7 +142,7 @@ impl Identity {
         &self.roles
     }
 
-    /// A number that says who it is, and as of when; what was checked for one need not be for another with the same.
+    /// A number for this identity at this version; a check for one stamp need not be repeated.
     fn stamp(&self) -> u64 {
         (u64::from(self.roles.version) << 32) | u64::from(self.role)
     }
@@ -155,17 +157,17 @@ impl Identity {
         self.acts_as.iter().copied()
     }
 
-    /// Whose something is.
+    /// The owner of an object.
     pub fn owner_of(&self, catalog: &Catalog, object: Object) -> u32 {
         catalog.ownership.get(&object).map_or_else(|| self.roles.first(), |owned| owned.owner)
     }
 
-    /// True if it may define something anew: it is its owner, or acts as him.
+    /// True if it may change the definition of an object: it is the owner, or acts as the owner.
     pub fn owns(&self, catalog: &Catalog, object: Object) -> bool {
         self.is_superuser || self.acts_as(self.owner_of(catalog, object))
     }
 
-    /// What it may do with something.
+    /// Its rights to an object.
     pub fn rights_to(&self, catalog: &Catalog, object: Object, kind: Kind) -> Rights {
         match self.is_superuser {
             true => kind.all(),
@@ -175,13 +177,13 @@ impl Identity {
         }
     }
 
-    /// What it may do with a column, beside what it may with all of them.
+    /// Its rights to a column, in addition to those to the whole relation.
     pub fn rights_to_column(&self, catalog: &Catalog, object: Object, column: &str) -> Rights {
         let acl = catalog.ownership.get(&object).and_then(|owned| owned.columns.get(column));
         acl.map_or(Rights::NONE, |acl| acl.rights_of(&|role| self.acts_as(role)))
     }
 
-    /// Refuses what takes its owner.
+    /// Checks that it owns an object.
     ///
     /// # Errors
     /// 42501.
@@ -192,7 +194,7 @@ impl Identity {
         }
     }
 
-    /// Refuses what takes all of these rights.
+    /// Checks that it has all of these rights.
     ///
     /// # Errors
     /// 42501.
@@ -208,7 +210,7 @@ impl Identity {
         }
     }
 
-    /// Refuses to act for a role that it is no member of.
+    /// Checks that it is a member of a role, before acting as that role.
     ///
     /// # Errors
     /// 42501.
@@ -223,7 +225,7 @@ impl Identity {
     }
 }
 
-/// A role and those whose member it is, directly or by others.
+/// A role and the roles that it is a member of, directly or through others.
 pub fn all_of(role: u32, roles: &Roles, members: &Members) -> BTreeSet<u32> {
     let mut all = BTreeSet::from([role]);
     if role == roles.first() {
@@ -240,7 +242,8 @@ pub fn all_of(role: u32, roles: &Roles, members: &Members) -> BTreeSet<u32> {
     all
 }
 
-/// What was granted of something; and what there is before anything is, or of what was made before there were rights.
+/// The access list of an object; the default one before the first grant, and the one for objects
+/// from before there were rights.
 pub fn acl_of<'c>(catalog: &'c Catalog, object: Object, kind: Kind, roles: &Roles) -> Cow<'c, Acl> {
     match catalog.ownership.get(&object).map(|owned| &**owned) {
         None => Cow::Owned(Acl::of_all(kind, roles.first())),
@@ -249,18 +252,18 @@ pub fn acl_of<'c>(catalog: &'c Catalog, object: Object, kind: Kind, roles: &Role
     }
 }
 
-/// One right that a statement needs to one thing.
+/// A right to an object that a statement requires.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Need {
-    /// The relation, or the schema that it is named in.
+    /// The relation, or its schema.
     pub object: Object,
-    /// What it is.
+    /// The kind of the object.
     pub kind: Kind,
     /// The right.
     pub right: Rights,
-    /// The columns, by their numbers from 1. None of them: a right to any column is enough.
+    /// The columns, by their numbers from 1. Empty: a right to any column is enough.
     pub columns: BTreeSet<i16>,
-    /// The view whose owner has to have it.
+    /// The view whose owner must have the right.
     pub view: Option<u32>,
 }
 
@@ -293,7 +296,7 @@ impl Need {
             let mut needed = self.columns.iter().map(|number| usize::try_from(number - 1).ok());
             let is_enough = match self.columns.is_empty() {
                 true => names.iter().any(|name| may(name)),
-                // A column of the system has no rights of its own.
+                // System columns have no rights of their own.
                 false => {
                     needed.all(|at| at.and_then(|at| names.get(at)).is_some_and(|name| may(name)))
                 }
@@ -307,7 +310,8 @@ impl Need {
 }
 
 impl crate::statement::Compiled {
-    /// Refuses what a role may not do; at once, if it was asked before.
+    /// Checks that a role has the required rights; without work, if it was the last one to be
+    /// checked.
     ///
     /// # Errors
     /// 42501.
@@ -328,17 +332,17 @@ impl crate::statement::Compiled {
     }
 }
 
-/// 42501, of something that is described.
+/// 42501, with a description of the object.
 pub fn denied(what: &str) -> SqlError {
     SqlError::new(code::INSUFFICIENT_PRIVILEGE, format!("permission denied for {what}"))
 }
 
-/// 42501, of something that is another's.
+/// 42501, for an object with another owner.
 pub fn not_owner(what: &str) -> SqlError {
     SqlError::new(code::INSUFFICIENT_PRIVILEGE, format!("must be owner of {what}"))
 }
 
-/// What something is, and its name.
+/// The kind and name of an object.
 pub fn described(catalog: &Catalog, object: Object) -> String {
     match object {
         Object::Relation(oid) => {
@@ -362,7 +366,7 @@ pub fn described(catalog: &Catalog, object: Object) -> String {
     }
 }
 
-/// What has an owner of its own, of what a name means: an index has its table's.
+/// The object whose owner counts for a relation: for an index, its table.
 pub fn object_of(relation: &Relation<'_>) -> (Object, Kind) {
     match relation {
         Relation::Table(table) | Relation::Index(table, _) | Relation::Key(table) => {

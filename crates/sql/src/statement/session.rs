@@ -1,4 +1,5 @@
-//! Statements that the session carries out itself: what SET, BEGIN, EXECUTE and COPY say, read off the grammar.
+//! Statements that the session carries out itself (SET, BEGIN, EXECUTE, COPY): converts their
+//! syntax trees.
 
 use super::{Action, Control, Copy, CopyDirection, CopyFormat, Level, Modes, Setting};
 use crate::bind::{Binder, Typed};
@@ -49,7 +50,7 @@ pub(super) fn modes(given: &[TransactionMode]) -> Result<Modes, SqlError> {
     Ok(modes)
 }
 
-/// An isolation level, as the settings have it.
+/// An isolation level from the value of a setting.
 fn isolation(level: &str) -> Result<Modes, SqlError> {
     let known = Level::named(level).ok_or_else(|| {
         let message = format!("invalid value for parameter \"transaction_isolation\": \"{level}\"");
@@ -64,7 +65,7 @@ pub(super) fn set_action(set: &Set) -> Result<Action, SqlError> {
             let local = matches!(scope, Some(ast::ContextModifier::Local));
             let is_path = variable.to_string().eq_ignore_ascii_case("search_path");
             let value = values.iter().map(|value| match value {
-                // Each is one name, whatever is in it.
+                // Each literal is one name, even if it contains commas.
                 ast::Expr::Value(name) if is_path => match &name.value {
                     ast::Value::SingleQuotedString(name) if name.is_empty() => "\"\"".to_owned(),
                     ast::Value::SingleQuotedString(name) => crate::catalog::quoted(name),
@@ -73,7 +74,7 @@ pub(super) fn set_action(set: &Set) -> Result<Action, SqlError> {
                 _ => setting_value(value),
             });
             let value = value.collect::<Vec<_>>().join(", ");
-            // That of the transaction, not of the session.
+            // The level of the transaction, not of the session.
             if variable.to_string().eq_ignore_ascii_case("transaction_isolation") {
                 return isolation(&value).map(|modes| Action::Control(Control::Set(modes, false)));
             }
@@ -117,7 +118,7 @@ pub(super) fn set_action(set: &Set) -> Result<Action, SqlError> {
     })
 }
 
-/// A time zone as hours east of Greenwich, where it is written `INTERVAL '-08:30' HOUR TO MINUTE`.
+/// A time zone as hours east of Greenwich, in the form `INTERVAL '-08:30' HOUR TO MINUTE`.
 fn zone_of(written: &ast::Interval) -> Result<String, SqlError> {
     let span = Interval::parse(&setting_value(&written.value), Unit::Hour)?;
     let refused = |what: &str| {
@@ -185,7 +186,7 @@ pub(super) fn copy(
     Ok(Action::Copy(Copy { direction, format, delimiter, null, header }))
 }
 
-/// The options of a COPY, as they were written.
+/// The options of a COPY, unchecked.
 #[derive(Default)]
 struct Written {
     format: String,
@@ -213,8 +214,7 @@ impl Written {
                 CopyOption::Header(given) => written.header = *given,
                 CopyOption::Quote(sign) => written.quote = Some(*sign),
                 CopyOption::Escape(sign) => written.escape = Some(*sign),
-                // Who has just made a table would have his rows seen by all at once, which they are at
-                // the commit.
+                // FREEZE would make the rows visible before the commit; it is ignored.
                 CopyOption::Freeze(_) => {}
                 CopyOption::Encoding(name)
                     if name.replace('-', "").eq_ignore_ascii_case("utf8") => {}
@@ -243,7 +243,7 @@ impl Written {
         Ok(written)
     }
 
-    /// The format, what stands between columns, and for NULL.
+    /// The format, the separator, and the text for NULL.
     fn checked(&self) -> Result<(CopyFormat, char, String), SqlError> {
         let one_byte = |given: Option<char>, what: &str| match given {
             Some(sign) if !sign.is_ascii() => {

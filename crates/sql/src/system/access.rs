@@ -1,4 +1,4 @@
-//! Owners and rights, as the system's tables show them.
+//! Owners and rights in system tables.
 
 use super::text;
 use crate::array;
@@ -8,7 +8,7 @@ use crate::rights::check::acl_of;
 use crate::rights::{Acl, Identity, Item, Kind, Object, PUBLIC, Rights};
 use crate::transaction::Surroundings;
 
-/// Who has what.
+/// The rights of the current role, to restrict what it sees.
 pub(super) struct Access<'a> {
     catalog: &'a Catalog,
     identity: &'a Identity,
@@ -19,7 +19,7 @@ impl<'a> Access<'a> {
         Access { catalog, identity: &around.identity }
     }
 
-    /// The catalog of those relations that the role may do something with.
+    /// The catalog reduced to the relations that the role has rights to.
     pub(super) fn own(&self) -> Catalog {
         let mut own = self.catalog.clone();
         own.tables.retain(|table| self.shows(table.oid, Kind::Table));
@@ -47,7 +47,7 @@ impl<'a> Access<'a> {
         self.identity.owns(self.catalog, Object::Relation(table))
     }
 
-    /// True if the role owns a relation, or has any of these rights to it or to some of its columns.
+    /// True if the role owns a relation, or has any of these rights to it or to one of its columns.
     fn has_any(&self, relation: u32, kind: Kind, rights: Rights) -> bool {
         let (who, object) = (self.identity, Object::Relation(relation));
         let owned = self.catalog.ownership.get(&object);
@@ -57,7 +57,7 @@ impl<'a> Access<'a> {
             || columns.any(|name| who.rights_to_column(self.catalog, object, name).has_any(rights))
     }
 
-    /// The number of an owner.
+    /// The oid of an owner.
     pub(super) fn owner(&self, object: Object) -> i64 {
         self.identity.owner_of(self.catalog, object).into()
     }
@@ -67,7 +67,7 @@ impl<'a> Access<'a> {
         text(&self.identity.roles().name(self.identity.owner_of(self.catalog, object)))
     }
 
-    /// What was granted; NULL: nothing yet.
+    /// The access list of an object; NULL if nothing was granted yet.
     pub(super) fn list(&self, object: Object, kind: Kind) -> Datum {
         let owned = self.catalog.ownership.get(&object);
         match owned.is_some_and(|owned| owned.acl.is_none()) {
@@ -76,7 +76,7 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// What was granted to a column alone.
+    /// The access list of a single column.
     pub(super) fn column(&self, relation: u32, column: &str) -> Datum {
         let owned = self.catalog.ownership.get(&Object::Relation(relation));
         let acl = owned.and_then(|owned| owned.columns.get(column));
@@ -88,8 +88,8 @@ impl<'a> Access<'a> {
         Datum::Text(array::format(items.iter().map(|item| Some(item.as_str()))))
     }
 
-    /// The rights to all tables and views that the role has or has given, or that others have given everybody; those
-    /// last only if they are asked for.
+    /// The rights to all tables and views that the role is grantee or grantor of, and if requested
+    /// those that others granted to PUBLIC.
     pub(super) fn to_tables(&self, database: &str, with_public: bool) -> Vec<Vec<Datum>> {
         let relations = self.relations();
         let all = relations.iter().flat_map(|(name, oid)| {
@@ -112,7 +112,7 @@ impl<'a> Access<'a> {
         all.collect()
     }
 
-    /// The rights to columns: those to all of a table, and to some alone.
+    /// The rights to columns: those to whole tables, and those to single columns.
     pub(super) fn to_columns(&self, database: &str) -> Vec<Vec<Datum>> {
         let mut rows = Vec::new();
         for (name, oid) in self.relations() {

@@ -1,4 +1,5 @@
-//! Objects as text: the statement that makes an index, the words of a constraint, names to numbers and back.
+//! Objects as text: the statement that creates an index, the clause of a constraint, and conversion
+//! between names and oids.
 
 use super::tables::OIDS;
 use super::{INFORMATION, OWN, PG_CATALOG, TABLES, check_oid, key_oid, text};
@@ -9,10 +10,11 @@ use crate::error::{SqlError, code};
 use crate::types::SqlType;
 use sqlparser::ast::Expr;
 
-/// Views of the system are counted from here.
+/// The oids of system views start here.
 const FIRST_VIEW: i64 = 12_000;
 
-/// The number, the name and the statement of each index of a table; this as people read it, perhaps.
+/// The oid, the name and the statement of each index of a table; the statement is optionally
+/// pretty-printed.
 pub(super) fn index_definitions(table: &Table, is_pretty: bool) -> Vec<(i64, String, String)> {
     let mut all = Vec::new();
     if table.has_key() {
@@ -53,7 +55,7 @@ pub(crate) fn index_definition(catalog: &Catalog, oid: i64, column: i64, is_pret
     Datum::Null
 }
 
-/// What a constraint says.
+/// The definition of a constraint.
 pub(crate) fn constraint_definition(catalog: &Catalog, oid: i64) -> Datum {
     let named = |table: &Table, columns: &[usize]| {
         let names: Vec<String> =
@@ -101,7 +103,7 @@ pub(crate) fn view_definition(
     Ok(Datum::Text(format!("{};", crate::bind::written(view, catalog, budget)?)))
 }
 
-/// A condition without the parentheses around all of it, which more are written around.
+/// A condition without its outer parentheses, as others are written around it.
 fn within(condition: &str) -> String {
     let Ok(mut inner) = crate::parse::parse_expression(condition) else {
         return condition.to_owned();
@@ -112,7 +114,7 @@ fn within(condition: &str) -> String {
     inner.to_string()
 }
 
-/// What everybody may do with an object of this kind, as `acldefault` has it; none: there is no such kind.
+/// The default rights to an object of a kind, as in `acldefault`; `None` for an unknown kind.
 pub(crate) fn default_access(kind: &str, owner: &str) -> Option<String> {
     let (public, own) = match kind {
         "c" => return Some("{}".to_owned()),
@@ -134,7 +136,7 @@ pub(crate) fn default_access(kind: &str, owner: &str) -> Option<String> {
     Some(crate::array::format(public.iter().chain([&own]).map(|one| Some(one.as_str()))))
 }
 
-/// The number of a relation.
+/// The oid of a relation.
 pub(crate) fn regclass(catalog: &Catalog, name: &str) -> Option<i64> {
     let named = Named::read(name);
     if let Some(found) = catalog.lookup(&named) {
@@ -148,7 +150,7 @@ pub(crate) fn regclass(catalog: &Catalog, name: &str) -> Option<i64> {
     Some(FIRST_VIEW + at as i64)
 }
 
-/// The number of a schema.
+/// The oid of a schema.
 ///
 /// # Errors
 /// 42602 for a name of several parts.
@@ -160,7 +162,7 @@ pub(crate) fn regnamespace(catalog: &Catalog, name: &str) -> Result<Option<i64>,
     Ok(catalog.schema_number(&named.name))
 }
 
-/// The name of a schema, or its number if there is none.
+/// The name of a schema, or its oid if it does not exist.
 pub(crate) fn namespace_name(catalog: &Catalog, oid: i64) -> String {
     let made = catalog.schemas.values().find(|schema| i64::from(schema.oid) == oid);
     let own = SYSTEM.into_iter().chain([TEMPORARY]);
@@ -180,7 +182,7 @@ impl Catalog {
     }
 }
 
-/// The number of a type.
+/// The oid of a type.
 pub(crate) fn regtype(catalog: &Catalog, name: &str) -> Option<i64> {
     let cast = crate::parse::parse_expression(&format!("NULL::{name}")).ok()?;
     let Expr::Cast { data_type, .. } = cast else { return None };
@@ -188,7 +190,7 @@ pub(crate) fn regtype(catalog: &Catalog, name: &str) -> Option<i64> {
     Some(found.domain.map_or_else(|| found.ty.oid(), |domain| domain.oid).into())
 }
 
-/// The sequence that belongs to a column.
+/// The sequence that is owned by a column.
 pub(crate) fn serial_sequence(
     catalog: &Catalog,
     table: &str,
@@ -200,7 +202,7 @@ pub(crate) fn serial_sequence(
     Ok(sequence.map_or(Datum::Null, |sequence| Datum::Text(sequence.full_name().written())))
 }
 
-/// The name of a relation, with its schema if it needs it.
+/// The name of a relation, with its schema if that is necessary.
 pub(crate) fn relation_name(catalog: &Catalog, oid: i64) -> String {
     match found_name(catalog, oid) {
         Some(name) => catalog.shown(&name),
@@ -208,7 +210,7 @@ pub(crate) fn relation_name(catalog: &Catalog, oid: i64) -> String {
     }
 }
 
-/// True if a type is found by its name alone.
+/// True if a type is found by its unqualified name.
 pub(crate) fn is_visible_type(catalog: &Catalog, oid: i64) -> bool {
     let Ok(oid) = u32::try_from(oid) else { return false };
     if let Some(domain) = catalog.domain_numbered(oid) {
@@ -219,7 +221,7 @@ pub(crate) fn is_visible_type(catalog: &Catalog, oid: i64) -> bool {
     found.is_some() && made.is_none_or(|labels| catalog.is_visible_type(&labels.of.name))
 }
 
-/// True if a relation is found by its name alone.
+/// True if a relation is found by its unqualified name.
 pub(crate) fn is_visible(catalog: &Catalog, oid: i64) -> bool {
     match found_name(catalog, oid) {
         Some(name) => catalog.is_visible(&name),

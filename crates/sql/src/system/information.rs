@@ -1,4 +1,4 @@
-//! The rows of `information_schema`, and of who is connected.
+//! The rows of `information_schema`, and of sessions and locks.
 
 use super::rows::{written_as, written_default};
 use super::{LockRow, Locked, int, text, yes};
@@ -98,8 +98,8 @@ fn information_column(
     ]
 }
 
-/// What a type is called, how many characters it has at most, its digits (three), those of a second, and where it is and
-/// what the catalog calls it.
+/// The name of a type, its maximal length, its precision (three columns), the precision of its
+/// seconds, its schema, and its name in the catalog.
 fn type_columns(ty: SqlType) -> [Datum; 8] {
     let length = match ty {
         SqlType::Varchar(Some(length)) | SqlType::Char(Some(length)) => int(length.into()),
@@ -132,7 +132,7 @@ fn type_columns(ty: SqlType) -> [Datum; 8] {
     [Datum::Text(shown), length, precision, radix, scale, fraction, names.0, names.1]
 }
 
-/// As [`type_columns`]; a domain shows what it is over, which may be another one.
+/// As [`type_columns`]; for a domain, of its base type, which may be a domain as well.
 fn base_columns(ty: SqlType, domain: Option<&Domain>, catalog: &Catalog) -> [Datum; 8] {
     let over = domain.and_then(|domain| catalog.domain_numbered(domain.over?));
     let Some(over) = over else { return type_columns(ty) };
@@ -150,7 +150,7 @@ pub(super) fn information_domain(
 ) -> Vec<Datum> {
     let [ty, length, precision, radix, scale, fraction, udt_schema, udt_name] =
         base_columns(domain.ty, Some(domain), catalog);
-    // Of a domain over an array, this is the type.
+    // For a domain over an array, this is the type.
     let ty = match domain.ty {
         SqlType::Array(_) | SqlType::Limited(..) if domain.over.is_none() => {
             Datum::Text(domain.ty.plain().to_string())
@@ -190,7 +190,7 @@ pub(super) fn domain_checks(domain: &Domain, around: &Surroundings) -> Vec<Vec<D
     domain.checks.iter().map(row).collect()
 }
 
-/// How many digits a number has, of which base, and how many of them are behind the point.
+/// The precision of a number, its radix, and its scale.
 fn digits(ty: SqlType) -> (Datum, Datum, Datum) {
     let whole = |bits| (int(bits), int(2), int(0));
     match ty {
@@ -214,7 +214,7 @@ pub(super) struct Constraint<'c> {
     kind: &'static str,
     columns: &'c [usize],
     condition: Option<&'c str>,
-    /// Of a foreign key: it, and its parent.
+    /// For a foreign key: the key, and its parent.
     refers: Option<(&'c ForeignKey, &'c Table)>,
 }
 
@@ -296,7 +296,7 @@ impl Constraint<'_> {
         self.columns.iter().enumerate().map(row).collect()
     }
 
-    /// The columns that it needs, and whose they are: of a foreign key, those of the parent.
+    /// The table and columns that it refers to: for a foreign key, those of the parent.
     pub(super) fn used(&self) -> (&Table, &[usize]) {
         match self.refers {
             None => (self.table, self.columns),
@@ -315,7 +315,8 @@ impl Constraint<'_> {
         columns.iter().map(row).collect()
     }
 
-    /// A foreign key: what makes its parent's columns unique, and what is done when that changes.
+    /// The referential constraint of a foreign key: the unique constraint of the parent, and the
+    /// actions.
     pub(super) fn reference(&self, around: &Surroundings) -> Option<Vec<Datum>> {
         let (key, parent) = self.refers?;
         let unique = match unique_over(parent, &key.referenced)? {
@@ -339,7 +340,7 @@ impl Constraint<'_> {
     }
 }
 
-/// A sequence, unless it is that of an identity column.
+/// A sequence, unless it belongs to an identity column.
 pub(super) fn sequences(sequence: &Arc<Sequence>, around: &Surroundings) -> Option<Vec<Datum>> {
     if sequence.owner.as_ref().is_some_and(|owner| owner.is_identity) {
         return None;
@@ -420,7 +421,7 @@ pub(super) fn locks(catalog: &Catalog, around: &Surroundings) -> Vec<Vec<Datum>>
         let (kind, relation, numbers) = match lock.of {
             Locked::Table(id) => ("relation", relation(id), [None; 3]),
             Locked::Row(id) => ("tuple", relation(id), [None; 3]),
-            // A number of 64 bits is shown as two of 32.
+            // A 64-bit number is shown as two 32-bit ones.
             Locked::Numbers(numbers) => match numbers.as_slice() {
                 [one] => {
                     let (high, low) = ((*one as u64 >> 32) as i64, i64::from(*one as u32));
@@ -454,7 +455,7 @@ pub(super) fn locks(catalog: &Catalog, around: &Surroundings) -> Vec<Vec<Datum>>
             Datum::Null,
         ]
     };
-    // Locks of the system's own tables are not shown.
+    // Locks of system tables are not shown.
     let is_known = |lock: &LockRow| match &lock.of {
         Locked::Table(id) | Locked::Row(id) => relation(*id).is_some(),
         Locked::Numbers(_) => true,

@@ -1,11 +1,12 @@
-//! Operator classes: how the values of a type are ordered in an index. Tools ask for that of each column of an index, and
-//! name in what they write those that are not the type's own. Here each type has one.
+//! Operator classes: the order of a type's values in an index. Tools query the class of each column
+//! of an index, and print those that are not the default of the type. Here each type has one.
 
 use super::{BTREE, OWNER, PG_CATALOG, int, text, yes};
 use crate::datum::Datum;
 use crate::types::SqlType;
 
-/// Its number, its name, the number of its family, and the types that it is of. The numbers are PostgreSQL's.
+/// Its oid, its name, the oid of its family, and the types that it applies to. The oids are
+/// PostgreSQL's.
 type Class = (i64, &'static str, i64, fn(SqlType) -> bool);
 
 /// All of them.
@@ -33,7 +34,7 @@ const CLASSES: [Class; 21] = [
     (10088, "jsonb_ops", 4033, |ty| ty == SqlType::Jsonb),
 ];
 
-/// What `pg_opclass` holds.
+/// The rows of `pg_opclass`.
 pub(super) fn rows() -> Vec<Vec<Datum>> {
     let row = |&(oid, name, family, is_of): &Class| {
         let input = match name {
@@ -57,7 +58,7 @@ pub(super) fn rows() -> Vec<Vec<Datum>> {
     CLASSES.iter().map(row).collect()
 }
 
-/// The number of the class that an index over a column of this type is of.
+/// The oid of the class for an index column of this type.
 pub(super) fn of(ty: SqlType) -> i64 {
     CLASSES.iter().find(|(.., is_of)| is_of(ty.plain())).map_or(0, |(oid, ..)| *oid)
 }

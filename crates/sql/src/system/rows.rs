@@ -1,4 +1,4 @@
-//! The rows of the system's tables, made from the catalog each time they are read.
+//! The rows of system tables, made from the catalog each time they are read.
 
 use super::access::Access;
 use super::definitions::regclass;
@@ -30,7 +30,7 @@ pub(super) fn classes(
     let mut rows =
         vec![class(table.oid.into(), &table.name, "r", HEAP, table.columns.len(), has_index)];
     rows[0][17] = int(table.checks.len() as i64);
-    // As WITH has them, so that who dumps a table dumps them.
+    // In the form of WITH, so that a dump of a table contains them.
     let backups = design.backups(table.id);
     let mut options: Vec<String> = Vec::new();
     options.extend(table.shard_by().map(|columns| format!("shard_by={columns}")));
@@ -41,7 +41,8 @@ pub(super) fn classes(
     if !options.is_empty() {
         rows[0][25] = text(&crate::array::format(options.iter().map(|one| Some(&**one))));
     }
-    // Clients look for foreign keys where there are triggers, as PostgreSQL keeps them by triggers.
+    // Clients look for foreign keys only in tables with triggers, as PostgreSQL implements them by
+    // triggers.
     let has_links = !table.foreign_keys.is_empty() || catalog.referring(table.oid).next().is_some();
     rows[0][19] = yes(has_links);
     if table.has_key() {
@@ -61,7 +62,7 @@ pub(super) fn classes(
     owned.collect()
 }
 
-/// The places of `relowner` and `relacl` in `pg_class`, and of `attacl` in `pg_attribute`.
+/// The column indexes of `relowner` and `relacl` in `pg_class`, and of `attacl` in `pg_attribute`.
 const RELOWNER: usize = 5;
 const RELACL: usize = 26;
 const ATTACL: usize = 16;
@@ -169,7 +170,7 @@ pub(super) fn view_attributes(view: &View, access: &Access<'_>) -> Vec<Vec<Datum
     view.columns.iter().enumerate().map(row).collect()
 }
 
-/// A column of a relation; and whether it accepts no NULL, whether it has a default, how it is an identity.
+/// A column of a relation; with flags for NOT NULL and a default, and the kind of its identity.
 fn attribute(
     relation: i64,
     number: usize,
@@ -206,12 +207,13 @@ fn attribute(
     ]
 }
 
-/// The default of a column; that of an identity is its own.
+/// The default of a column; the internal default of an identity is not shown.
 pub(super) fn shown_default(column: &TableColumn) -> Option<&str> {
     column.default.as_deref().filter(|_| column.identity.is_none())
 }
 
-/// As [`shown_default`]; a literal in quotes with its type, or without them, as PostgreSQL writes it:
+/// As [`shown_default`]; a quoted literal is written with its type, or without quotes, as in
+/// PostgreSQL:
 ///
 /// ```text
 ///   -7   of any type    '-7'::integer     -1.5 of any type    '-1.5'::numeric
@@ -222,7 +224,7 @@ pub(super) fn written_default(column: &TableColumn) -> Option<String> {
     shown_default(column).map(|default| written_as(default, column.ty))
 }
 
-/// As [`written_default`], of a default of this type.
+/// As [`written_default`], for a default of this type.
 pub(super) fn written_as(default: &str, column: SqlType) -> String {
     if let Some((value, ty)) = default.strip_prefix('-').and_then(crate::bind::negative) {
         let shown = crate::text::format(&value, ty);
@@ -242,7 +244,7 @@ pub(super) fn written_as(default: &str, column: SqlType) -> String {
     }
 }
 
-/// A constant of a type, which was written as a literal in quotes.
+/// A constant of a type, from a quoted literal.
 fn written_constant(value: &Datum, ty: SqlType, literal: &str) -> String {
     match (ty, value) {
         (SqlType::Int4, Datum::Int(value @ 0..)) => value.to_string(),
@@ -341,7 +343,7 @@ pub(super) fn dependencies(catalog: &Catalog) -> Vec<Vec<Datum>> {
             let to_class = to_class.clone();
             rows.push(vec![class, int(of.1), int(0), to_class, to, column, kind.clone()]);
         };
-        // An index without a constraint depends on its columns.
+        // An index that does not belong to a constraint depends on its columns.
         let mut of_columns = |class: &Datum, oid: i64, columns: &mut dyn Iterator<Item = usize>| {
             let columns: BTreeSet<usize> = columns.collect();
             for at in columns {
@@ -380,7 +382,7 @@ pub(super) fn dependencies(catalog: &Catalog) -> Vec<Vec<Datum>> {
             }
         }
     }
-    // A domain is made after what it is over.
+    // A domain depends on its base type.
     let types = number("pg_type");
     for domain in catalog.domains.values() {
         let over = domain.over.unwrap_or_else(|| domain.ty.oid());
@@ -389,7 +391,7 @@ pub(super) fn dependencies(catalog: &Catalog) -> Vec<Vec<Datum>> {
             rows.push(vec![types.clone(), own, int(0), types.clone(), over, int(0), text("n")]);
         }
     }
-    // At PostgreSQL it is the rule of a view that needs what the view looks at.
+    // In PostgreSQL the rule of a view depends on the relations that the view uses.
     for view in catalog.views.values() {
         let needs = |used: &Used| {
             let (view, used) = (int(view.oid.into()), int(used.oid.into()));
@@ -409,7 +411,7 @@ pub(super) fn defaults(table: &Arc<Table>) -> Vec<Vec<Datum>> {
     table.columns.iter().enumerate().filter_map(of).collect()
 }
 
-/// An enum, and its arrays.
+/// An enum, and its array type.
 pub(super) fn enum_rows(
     labels: &'static EnumType,
     catalog: &Catalog,
@@ -445,7 +447,7 @@ pub(super) fn domain_row(domain: &Domain, catalog: &Catalog, owner: i64) -> Vec<
     row
 }
 
-/// The conditions of a domain.
+/// The check constraints of a domain.
 pub(super) fn domain_constraints(domain: &Domain, catalog: &Catalog) -> Vec<Vec<Datum>> {
     let row = |(number, check): (usize, &Check)| {
         let schema = int(schema_oid(catalog, &domain.name.schema));
@@ -456,7 +458,7 @@ pub(super) fn domain_constraints(domain: &Domain, catalog: &Catalog) -> Vec<Vec<
     domain.checks.iter().enumerate().map(row).collect()
 }
 
-/// A constraint of which no more is known than its name and its kind.
+/// A row for a constraint with nothing but its name and kind.
 fn constraint_row(oid: i64, name: &str, kind: &str, schema: Datum) -> Vec<Datum> {
     vec![
         int(oid),
@@ -481,7 +483,7 @@ fn constraint_row(oid: i64, name: &str, kind: &str, schema: Datum) -> Vec<Datum>
     ]
 }
 
-/// The labels of an enum, with numbers that are theirs alone.
+/// The labels of an enum, with unique oids.
 pub(super) fn label_rows(labels: &EnumType) -> Vec<Vec<Datum>> {
     let row = |(at, label): (usize, &Label)| {
         let number = (i64::from(labels.of.oid) * 1024 + at as i64) & i64::from(u32::MAX);
@@ -545,12 +547,12 @@ pub(super) fn type_row(ty: SqlType) -> Vec<Datum> {
     ]
 }
 
-/// The place of `indpred` in `pg_index`.
+/// The column index of `indpred` in `pg_index`.
 const INDPRED: usize = 10;
 
 pub(super) fn indexes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
     let row = |oid: i64, parts: &[Part], unique: bool, primary: bool, valid: bool| -> Vec<Datum> {
-        // What is computed has the number zero.
+        // Expressions have the column number zero.
         let number = |part: &Part| match part {
             Part::Column(at) => (at + 1).to_string(),
             Part::Computed(_) => "0".to_owned(),
@@ -600,7 +602,7 @@ pub(super) fn indexes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
     rows
 }
 
-/// Columns by their numbers, as an array.
+/// Column numbers as an array.
 fn numbers(columns: &[usize]) -> Datum {
     let numbers: Vec<String> = columns.iter().map(|at| (at + 1).to_string()).collect();
     Datum::Text(format!("{{{}}}", numbers.join(",")))
@@ -647,7 +649,7 @@ pub(super) fn constraints(table: &Arc<Table>, catalog: &Catalog) -> Vec<Vec<Datu
     rows
 }
 
-/// What is said of objects.
+/// The comments on objects.
 pub(super) fn descriptions(catalog: &Catalog) -> Vec<Vec<Datum>> {
     let number = |name: &str| int(regclass(catalog, name).unwrap_or(0));
     let (classes, schemas) = (number("pg_class"), number("pg_namespace"));

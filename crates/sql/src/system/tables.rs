@@ -1,8 +1,8 @@
-//! Which tables the system has, and their columns.
+//! The list of system tables, and their columns.
 
 use crate::types::SqlType;
 
-/// A table of the system: where it is, and what its columns are.
+/// A system table: its schema, and its columns.
 pub(super) struct Definition {
     pub(super) schema: &'static str,
     pub(super) name: &'static str,
@@ -198,7 +198,8 @@ pub(super) static TABLES: &[Definition] = tables! {
     "isomer" "metrics" ("name" TEXT, "labels" TEXT, "kind" TEXT, "value" F8, "help" TEXT)
 };
 
-/// Tables about what Isomer does not have. Those that are looked at from the outer side of a join are above as well.
+/// Tables about features that Isomer does not have. Those that queries reach by an outer join are
+/// also listed above.
 pub(super) static VOID: &[&str] = &[
     "pg_policy",
     "pg_statistic_ext",
@@ -241,7 +242,8 @@ pub(super) static VOID: &[&str] = &[
     "pg_options_to_table",
 ];
 
-/// The numbers of tables, which PostgreSQL and its tools know by heart. Views, and what is Isomer's own, have others.
+/// The oids of tables, which PostgreSQL and its tools hard-code. Views, and Isomer's own tables,
+/// have other oids.
 pub(super) static OIDS: &[(i64, &str)] = &[
     (826, "pg_default_acl"),
     (1213, "pg_tablespace"),

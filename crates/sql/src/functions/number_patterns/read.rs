@@ -1,19 +1,19 @@
-//! `to_number`: the digits of a text that are in the places of a pattern.
+//! `to_number`: reads the digits of a text at the positions of a pattern.
 //!
 //! ```text
-//!   '-34,338,492'     '99G999G999'     -34338492        separators are passed over where the pattern has them
-//!   '$1,234.5 USD'    'L9,999.99'      1234.5           what is no part of a number is passed over for an L, a TH, a sign
-//!   '12.5-'           '99.9S'          -12.5            a sign stands where the pattern has it, or where one is found
+//!   '-34,338,492'    '99G999G999'    -34338492    separators are skipped as the pattern says
+//!   '$1,234.5 USD'   'L9,999.99'     1234.5       L, TH and signs skip other characters
+//!   '12.5-'          '99.9S'         -12.5        a sign is at its position in the pattern
 //! ```
 //!
-//! A part of the pattern takes what it can, and the text goes on from there; what is left of either in the end counts for
-//! nothing. Blanks before a digit do not either.
+//! Each part of the pattern takes the characters that fit, and the next part continues behind them.
+//! The unused rest of the text or the pattern is ignored. So are blanks before a digit.
 
 use super::{Part, Pattern, SignPlace};
 use crate::error::{SqlError, clipped, code};
 use crate::numeric::{Decimal, Unreadable, overflow};
 
-/// What is read so far.
+/// The state of reading.
 struct Reader<'r> {
     pattern: &'r Pattern<'r>,
     rest: &'r str,
@@ -25,7 +25,7 @@ struct Reader<'r> {
     has_point: bool,
 }
 
-/// A text by a pattern; none of an empty text or pattern.
+/// The number in a text by a pattern; `None` for an empty text or pattern.
 pub(in crate::functions) fn read(text: &str, pattern: &str) -> Result<Option<Decimal>, SqlError> {
     if pattern.is_empty() {
         return Ok(None);
@@ -61,7 +61,8 @@ fn not_read(word: &str) -> SqlError {
 }
 
 impl<'r> Reader<'r> {
-    /// What was read, which may not have more digits before the point than there are places.
+    /// The number that was read; it may not have more digits before the point than the pattern has
+    /// positions.
     fn number(self, whole: usize, shift: usize) -> Result<Decimal, SqlError> {
         let digits = format!("{}{}", self.sign.unwrap_or(' '), self.number.trim_end_matches('.'));
         let number = Decimal::read(&digits).map_err(|why| match why {
@@ -77,12 +78,12 @@ impl<'r> Reader<'r> {
         let number = crate::datum::fit(number, Some((places, scale)))?;
         match shift {
             0 => Ok(number),
-            // PostgreSQL's power of ten has so many digits.
+            // PostgreSQL computes the power of ten with 16 digits behind the point.
             shift => number.times(&Decimal::int(1).over(&super::unit(shift)?)?.rescale(16)?),
         }
     }
 
-    /// Passes over a character, whatever it is.
+    /// Passes over any one character.
     fn skip_one(&mut self) {
         self.skip(self.rest.chars().next().map_or(0, char::len_utf8));
     }
@@ -99,7 +100,7 @@ impl<'r> Reader<'r> {
         is_there
     }
 
-    /// Passes over characters that are no part of a number.
+    /// Passes over characters that are not part of a number.
     fn pass(&mut self, count: usize) {
         for _ in 0..count {
             let Some(next) = self.rest.chars().next() else { return };
@@ -133,7 +134,8 @@ impl<'r> Reader<'r> {
         }
     }
 
-    /// A place of a digit or the point, where the text may have a sign instead. Whoever calls passes over what was read.
+    /// Reads the position of a digit or the point, where the text may have a sign instead. The
+    /// caller passes over the character that was read.
     fn digit(&mut self, part: Part<'_>) {
         self.takes(" ");
         let is_first = self.whole + self.fraction == 0;
@@ -159,7 +161,7 @@ impl<'r> Reader<'r> {
         }
     }
 
-    /// One of these signs, which is that of the number wherever it stands.
+    /// Reads one of these signs, which applies to the number wherever it stands.
     fn sign_of(&mut self, signs: &str) {
         match self.rest.chars().next().filter(|next| signs.contains(*next)) {
             Some(sign) => {
@@ -190,7 +192,7 @@ impl<'r> Reader<'r> {
         if has_sign && is_read {
             if let Some(sign) = behind.chars().next().filter(|sign| "+-".contains(*sign)) {
                 self.sign = Some(sign);
-                // The digit is passed over here, and the sign by whoever called.
+                // The digit is passed over here, and the sign by the caller.
                 self.skip(next.len_utf8());
             }
         } else if !has_sign && !is_read {
