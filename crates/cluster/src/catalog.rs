@@ -26,7 +26,6 @@
 //! 2 no changes), and writes its own with the next change; a number that it does not know is
 //! refused by name.
 
-use crate::conductor::Definition;
 use isomer_design::{Backups, Design, Key, Placement, SiteId, TableDesign, TableId};
 
 /// The format of the catalog that is written here, and the newest that is read.
@@ -67,6 +66,17 @@ impl Kind {
     pub(crate) fn of(text: &str) -> Kind {
         if text.starts_with(NODE_TITLE) { Kind::Node } else { Kind::Database }
     }
+}
+
+/// A part of the design that the catalog keeps, and that has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Definition {
+    /// A table is new, or asks for other backups.
+    Table(TableId),
+    /// A table is gone.
+    Dropped(TableId),
+    /// A site is new, or gone.
+    Sites,
 }
 
 /// How much of a catalog is kept as a whole, and how much as changes, in bytes.

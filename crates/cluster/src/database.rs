@@ -17,7 +17,7 @@ use crate::embedded::{Checkpointer, Embedded, Runtime, SiteReport};
 use crate::error::Error;
 use crate::node::Endpoint;
 use crate::reconfiguration::{Control, Reconfiguration};
-use crate::remote::Reach;
+use crate::reach::Reach;
 use crate::router::{Ran, Router, Session};
 use crate::storage::Storage;
 use crate::transport::Transport;

@@ -29,7 +29,7 @@ use crate::catalog::{self, Kind, Written};
 use crate::claim::ClaimNote;
 use crate::conductor::Definition;
 use crate::error::OpenDatabaseError;
-use crate::storage::DatabaseId;
+use crate::ids::DatabaseId;
 use isomer_design::{Design, SiteId};
 use parking_lot::Mutex;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};

@@ -43,9 +43,11 @@ mod database;
 mod embedded;
 mod error;
 mod folder;
+mod ids;
 mod node;
 mod notice;
 pub mod open;
+mod reach;
 mod reconfiguration;
 mod remote;
 pub mod reorder;
@@ -67,16 +69,18 @@ pub use isomer_site::{
 };
 pub use isomer_strategy::Place;
 pub use node::{Endpoint, Node};
+pub use ids::DatabaseId;
 pub use notice::log_line;
 pub use open::{
     Asked, CancelReason, CancelToken, Isolation, LockMode, LockShown, Locked, OpenError, Owner,
     RowLocks, Savepoint,
 };
 pub use reconfiguration::{Control, Progress, Reconfiguration};
-pub use remote::{Early, Reach, Unanswered, Wire};
+pub use reach::Reach;
+pub use remote::{Early, Unanswered, Wire};
 pub use router::{Ran, Router, Session};
 pub use shell::{ClosedTables, Gateway, OpenTransaction};
 pub use storage::{
-    CheckpointStore, DatabaseId, FoundLogs, LogOf, Logs, find_database, found_database,
+    CheckpointStore, FoundLogs, LogOf, Logs, find_database, found_database,
 };
 pub use transport::{Transport, load_of};

@@ -28,11 +28,11 @@
 //! catalog: the process with the router has that. Until that one [has made the database](found_database), nothing says
 //! whose the logs are, and a node waits.
 
-use crate::catalog::{self, Kind, Written};
+use crate::catalog::{self, Definition, Kind, Written};
 use crate::claim::ClaimNote;
-use crate::conductor::Definition;
 use crate::error::OpenDatabaseError;
 use crate::folder::{Folder, database_of, design_of};
+use crate::ids::DatabaseId;
 use isomer_design::{Design, SiteId};
 use isomer_log::{
     CheckpointError, Checkpoints, DiskFaults, FileCheckpoints, FileLog, Log, LogError, MemoryLog,
@@ -40,7 +40,6 @@ use isomer_log::{
 };
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -48,31 +47,6 @@ use std::time::Duration;
 
 /// A log in memory keeps this much for replicas that have to catch up.
 const MEMORY_LOG_BYTES: u64 = 64 << 20;
-
-/// A database's number, drawn when it is made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DatabaseId(pub u128);
-
-impl DatabaseId {
-    /// Reads what [`Display`](fmt::Display) writes.
-    pub fn parse(text: &str) -> Option<DatabaseId> {
-        u128::from_str_radix(text, 16).ok().map(DatabaseId)
-    }
-}
-
-impl DatabaseId {
-    /// The number of the cluster whose processes have the database.
-    pub fn cluster(self) -> u64 {
-        // It was drawn as a whole, so either half is as good.
-        self.0 as u64
-    }
-}
-
-impl fmt::Display for DatabaseId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
-    }
-}
 
 /// One of a database's logs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

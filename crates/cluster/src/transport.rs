@@ -1,6 +1,6 @@
 //! How the router reaches sites: requests and answers that could cross a network.
 
-use crate::remote::Reach;
+use crate::reach::Reach;
 use isomer_design::{Domains, SiteId, Time};
 use isomer_log::{LogError, Position};
 use isomer_site::{

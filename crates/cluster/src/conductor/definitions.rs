@@ -15,6 +15,7 @@
 //! exist. So does a readmission, for which no table may come or go.
 
 use super::{Conductor, Reservation, protocol};
+use crate::catalog::Definition;
 use crate::error::Error;
 use crate::transport::Transport;
 use isomer_design::{
@@ -26,17 +27,6 @@ use std::sync::Arc;
 
 /// The number that stands for all definitions where ranges are reserved. Tables have others.
 const DEFINITIONS: TableId = TableId(0);
-
-/// What the conductor's log keeps: the part of the design that changed, by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Definition {
-    /// A table is new, or asks for other backups.
-    Table(TableId),
-    /// A table is gone.
-    Dropped(TableId),
-    /// A site is new, or gone.
-    Sites,
-}
 
 /// The surroundings of a conductor: its log, and the sites of its process.
 pub trait Home: Send + Sync {

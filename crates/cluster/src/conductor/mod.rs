@@ -44,7 +44,8 @@ mod reservation;
 
 pub use change::Job;
 pub(crate) use change::sites_of;
-pub use definitions::{Definition, Home};
+pub use crate::catalog::Definition;
+pub use definitions::Home;
 pub use event::ChangeEvent;
 pub use membership::FailedOver;
 pub(crate) use reservation::Reservation;

@@ -1,7 +1,8 @@
 //! Asking sites in other processes.
 
 use super::pins::{ClientPin, ClientPins};
-use super::{Reach, Unanswered, Wire};
+use super::{Unanswered, Wire};
+use crate::reach::Reach;
 use crate::embedded::Mailboxes;
 use crate::transport::calls_for_failover;
 use isomer_design::{SiteId, SiteSet, Time};

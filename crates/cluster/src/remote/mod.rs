@@ -41,6 +41,7 @@ pub(crate) use pins::{ClientPin, ServedPins};
 pub(crate) use serve::serve;
 
 use crate::node::Endpoint;
+use crate::reach::Reach;
 use futures_util::future::LocalBoxFuture;
 use isomer_design::SiteId;
 
@@ -54,15 +55,6 @@ pub enum Unanswered {
     Lost,
     /// It was not, as the process cannot be reached: where that should be, and what came of trying.
     Unreachable(String),
-}
-
-/// Where a site is, and whether it can be reached.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Reach {
-    /// The name of its node.
-    pub node: String,
-    /// Why it cannot be reached now, if so.
-    pub trouble: Option<String>,
 }
 
 /// Carries bytes to the processes of other sites. Each of its promises is "may": requests, answers and messages may

@@ -19,6 +19,7 @@
 //! which goes on with it.
 
 use super::promotion::{Surveyed, promote};
+use super::report::FailedOver;
 use super::takeover::Takeover;
 use super::{AT_ONCE, Place, places, ranges};
 use crate::conductor::Conductor;
@@ -30,50 +31,6 @@ use isomer_design::{Change, Design, Placement, SiteId, SiteSet, TableId, Version
 use isomer_log::LogError;
 use isomer_site::{Answer, Standing, Step};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-
-/// What became of the partitions of a site whose log has failed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct FailedOver {
-    /// The site.
-    pub site: SiteId,
-    /// The number of its partitions that have another master now.
-    pub moved: usize,
-    /// Those that have none, and why.
-    pub unavailable: Vec<String>,
-}
-
-impl FailedOver {
-    /// What became of a site's partitions: `left` says why those that have no other master have none.
-    pub(super) fn of(
-        design: &Design,
-        site: SiteId,
-        moved: usize,
-        left: &BTreeMap<&Place, String>,
-    ) -> FailedOver {
-        let named = |((table, start), why): (&Place, &String)| match design.table(*table) {
-            Ok(found) => {
-                let schema = found.schema();
-                format!("{}[{}]: {why}", schema.name(), schema.format_key(start))
-            }
-            Err(_) => why.clone(),
-        };
-        let unavailable = left.iter().map(|(place, why)| named((*place, why))).collect();
-        FailedOver { site, moved, unavailable }
-    }
-}
-
-impl fmt::Display for FailedOver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let FailedOver { site, moved, unavailable } = self;
-        write!(f, "site {site} is passed by: {moved} of its partitions have another master")?;
-        if let Some(first) = unavailable.first() {
-            let count = unavailable.len();
-            write!(f, "; {count} are unavailable until its log can be opened again: {first}")?;
-        }
-        Ok(())
-    }
-}
 
 /// Passing by one site. See the [module documentation](self).
 pub(super) struct Evacuation<'c, T> {

@@ -14,10 +14,11 @@
 mod evacuation;
 mod promotion;
 mod readmission;
+mod report;
 mod state;
 mod takeover;
 
-pub use evacuation::FailedOver;
+pub use report::FailedOver;
 
 use super::Conductor;
 use super::backlog::Backlog;

@@ -43,8 +43,8 @@
 //!
 //! Tables without backups wait for the site: what was acknowledged may be nowhere else.
 
-use super::evacuation::FailedOver;
 use super::promotion::{Surveyed, promote};
+use super::report::FailedOver;
 use super::state::Towards;
 use super::{AT_ONCE, Place, places, ranges};
 use crate::conductor::{Conductor, Reservation};

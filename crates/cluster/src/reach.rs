@@ -1,0 +1,10 @@
+//! Where a site is, as its process says.
+
+/// Where a site is, and whether it can be reached.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reach {
+    /// The name of its node.
+    pub node: String,
+    /// The reason why it cannot be reached now, if it cannot.
+    pub trouble: Option<String>,
+}
