@@ -20,9 +20,9 @@ use std::time::Duration;
 ///
 /// A file (--config) or flags (--peers) tell all processes of each other; each has a folder of its
 /// own. A node may start before the others or after them. With its logs in Kafka and its
-/// checkpoints in an object store it may start in an empty folder, and takes its sites over from
-/// the process that has them. Without that store this works as long as its logs still reach back to
-/// their beginning.
+/// checkpoints in an object store it may start in an empty folder. It then takes its sites over
+/// from the process that has them. Without that store this works as long as its logs still reach
+/// back to their beginning.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   isomer node --config cluster.toml --name b --data /var/lib/isomer/b

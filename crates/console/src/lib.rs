@@ -26,7 +26,7 @@
 //!   samples, [`VIEWERS_MAX`] streams and [`sessions::SESSIONS_MAX`] sessions. A viewer that stops
 //!   reading loses samples, and takes no memory.
 //! * **Local only.** It listens at loopback addresses, and answers only requests that name one as
-//!   their host, so that a page of another origin cannot reach it by a host name of its own.
+//!   their host. So a page of another origin cannot reach it by a host name of its own.
 //!
 //! | module | contents |
 //! | --- | --- |

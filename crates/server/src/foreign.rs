@@ -1,7 +1,7 @@
 //! Executes definitions of foreign keys.
 //!
-//! A key is part of its table and must hold for all rows, so both tables are locked until it
-//! exists: later writers of either one plan with it. Dropping it needs no lock on the parent,
+//! A key is part of its table and must hold for all rows. So both tables are locked until it
+//! exists, and later writers of either one plan with it. Dropping it needs no lock on the parent,
 //! because older plans check too much rather than too little.
 
 use crate::alter::in_one_order;

@@ -1,8 +1,8 @@
 //! GRANT, REVOKE and OWNER TO, as part of the current transaction.
 //!
-//! A role grants as the owner if it can act as the owner; otherwise as itself, or as one of the
-//! roles whose rights it has, by their grant options. Rights without a grant option are skipped
-//! with a warning, as in PostgreSQL; without any grant option the statement is refused.
+//! A role grants as the owner if it can act as the owner. Otherwise it grants as itself, or as one
+//! of the roles whose rights it has, by their grant options. Rights without a grant option are
+//! skipped with a warning, as in PostgreSQL; without any grant option the statement is refused.
 //!
 //! REVOKE on a table also revokes the rights on each column.
 

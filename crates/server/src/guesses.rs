@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A right password takes no token and never waits, even if other clients at the same address
-//! guess: a proxy, or the machine itself, may be the address of many.
+//! guess. A proxy, or the machine itself, may be the address of many clients.
 //!
 //! A user that does not exist has a bucket like any other. Up to [`BUCKETS_MAX`] buckets are kept.
 //! Beyond that the fullest is dropped, so a client cannot clear its own bucket by guessing for many

@@ -1,7 +1,7 @@
 //! CREATE INDEX and DROP INDEX, and the index functions for constraints and [`crate::alter`].
 //!
 //! An index is a store table. CREATE INDEX outside of a block [builds](build) it while writers
-//! continue. Inside a block it is part of the transaction: its table is locked until the end, and
+//! continue. Inside a block it is part of the transaction. Its table is locked until the end, and
 //! the index is filled with the rows that the block sees. An index that fails, or is cancelled or
 //! interrupted by a crash, is dropped.
 

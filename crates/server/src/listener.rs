@@ -5,8 +5,8 @@
 //!   psql -h /tmp/shop -p 5433  ──▶  /tmp/shop/.s.PGSQL.5433      the name that clients look for
 //! ```
 //!
-//! Clients on this machine need no password, so access to the socket file is the authentication:
-//! its mode is 0600, and only the user that runs the server (and root) can connect. PostgreSQL lets
+//! Clients on this machine need no password, so access to the socket file is the authentication.
+//! Its mode is 0600: only the user that runs the server (and root) can connect. PostgreSQL lets
 //! every local user connect and checks who it is.
 //!
 //! The file survives a server that is killed. The next server replaces it, but not the file of a

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! A process that ends closes its connection, and its session ends. A machine that fails, or a
-//! network that is cut, closes nothing: without probes the session would keep its locks and its
-//! place until the server stops. A session that waits for its client learns of a dead connection at
-//! once. A session with a running statement does not read its socket;
+//! network that is cut, closes no connection. Without probes the session would keep its locks and
+//! its place until the server stops. A session that waits for its client learns of a dead
+//! connection at once. A session with a running statement does not read its socket;
 //! `client_connection_check_interval` makes the server check it.
 //!
 //! | setting | unit | meaning |

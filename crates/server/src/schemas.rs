@@ -1,7 +1,7 @@
 //! Definitions of schemas, and moves of relations between schemas.
 //!
 //! A relation is stored under its schema and name. After a move or a renaming of the schema it is
-//! another entry of the catalog with the same oid, so references by oid (foreign keys, views,
+//! another entry of the catalog with the same oid. So references by oid (foreign keys, views,
 //! comments) stay valid.
 
 use crate::ddl::Definer;

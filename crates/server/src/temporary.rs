@@ -1,6 +1,6 @@
 //! Temporary tables, views and sequences: relations that only one session knows.
 //!
-//! Their rows are in ordinary store tables, which the stored catalog marks as *unused*: so a
+//! Their rows are in ordinary store tables, which the stored catalog marks as *unused*. So a
 //! session writes nothing to the catalog, and leftovers of a crash are dropped at the next start.
 //! The session has their definitions, and its statements are compiled for the shared catalog
 //! combined with them ([`isomer_sql::catalog`]). They are created, altered and dropped

@@ -12,7 +12,7 @@
 //! **Invariant.** There is always a superuser who may connect, so that other superusers' mistakes
 //! can be repaired.
 //!
-//! All users are kept in memory: a login needs no transaction, and a change takes effect at once,
+//! All users are kept in memory, so a login needs no transaction. A change takes effect at once,
 //! also for connected clients ([`crate::clients`] ends the sessions of a dropped user).
 //!
 //! Databases older than the introduction of superusers have a table `isomer_users`. Its users had

@@ -289,7 +289,7 @@ fn here() -> usize {
     &raw const here as usize
 }
 
-/// The most memory of a hash table with `capacity` entries: an eighth of the slots stays empty,
+/// The most memory of a hash table with `capacity` entries. An eighth of the slots stays empty,
 /// each slot has a tag byte, and a table of half the size exists until its entries have moved.
 fn table_bytes(capacity: usize, entry: usize) -> usize {
     let places = capacity + capacity.div_ceil(7);

@@ -14,10 +14,10 @@
 //! written, and in the catalog, where a column has it [beside its
 //! type](crate::catalog::TableColumn).
 //!
-//! **Invariants.** The base type is never a domain: a domain over another domain has the base type
-//! of the latter, and refers to it by oid. A value must fulfil the conditions of the whole chain, from the base
-//! on. A column contains the current definition of its domain: a changed domain is replaced in all
-//! tables ([`Catalog::put_domain`](crate::catalog::Catalog::put_domain)).
+//! **Invariants.** The base type is never a domain: a domain over a domain has the same base type
+//! and refers to that domain by oid. A value must fulfil the conditions of the whole chain, from
+//! the base on. A column contains the current definition of its domain: a changed domain is
+//! replaced in all tables ([`Catalog::put_domain`](crate::catalog::Catalog::put_domain)).
 //!
 //! Left out: arrays of domains, parameters declared as a domain, views and subqueries whose columns
 //! keep the domain (they have the base type), domains in index expressions.

@@ -10,8 +10,8 @@
 //!
 //! A key is stored with its child, and refers to its parent by oid, so renaming either, or changing
 //! the child's layout, does not affect it. The checks and actions of a statement are part of its
-//! plan ([`Links`]): the keys of its table (*up*), the keys that reference it (*down*), and the
-//! same for each table that an action changes in turn.
+//! plan ([`Links`]): the keys of its table (*up*) and the keys that reference it (*down*). The same
+//! is there for each table that an action changes in turn.
 //!
 //! The constraint is one condition for each key and each value of it that was written or removed:
 //!

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Both are kept as these texts, in memory and in the store. So a value takes the memory of its
-//! text, whatever it contains; no tree is built to look into a document, and a part is a slice of
-//! its text. A text becomes a value once, when it is [read]: the grammar and the nesting depth are
+//! text, whatever it contains. No tree is built to look into a document, and a part is a slice of
+//! its text. A text becomes a value once, when it is [read]. The grammar and the nesting depth are
 //! checked then, so all other functions can rely on valid texts. Numbers are strings of digits of
 //! any length: they are compared as such, and never as floats.
 //!

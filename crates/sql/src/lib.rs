@@ -24,8 +24,8 @@
 //! | [`system`] | the catalog as tables |
 //! | [`statement`] | a compiled statement, and how to run it |
 //!
-//! A statement that names its rows by key (`where id = $1`) is compiled to spans of keys, once;
-//! each execution evaluates the spans and looks up the keys. Other statements run on the same
+//! A statement that names its rows by key (`where id = $1`) is compiled to spans of keys, once.
+//! Each execution evaluates the spans and looks up the keys. Other statements run on the same
 //! steps, followed by grouping, hashing and sorting, within a [budget] of memory and time.
 //!
 //! A subquery in an expression is a function of its correlated values, and runs as seldom as

@@ -7,8 +7,8 @@
 //! first.
 //!
 //! Some clauses without effect are accepted, because they ask for less than Isomer does, or only
-//! for speed: UNLOGGED, `fillfactor`, `FREEZE` of COPY, MATERIALIZED, DESC of an index, CASCADE if
-//! nothing depends on a table.
+//! for speed. They are UNLOGGED, `fillfactor`, `FREEZE` of COPY, MATERIALIZED, DESC of an index,
+//! and CASCADE if nothing depends on a table.
 
 use crate::bind::folded;
 use crate::error::{SqlError, code};

@@ -21,7 +21,7 @@
 //! The match begins as far left as possible, and is the longest there, or the shortest if the first
 //! quantifier in the expression is non-greedy (`a*?`). Then its parts are cut from left to right,
 //! each as long, or as short, as the parts behind it allow ([`parts`]). Whether they allow it is
-//! the first question again, so there are no wasted attempts; only back references (`(.)\1`), which
+//! the first question again, so there are no wasted attempts. Only back references (`(.)\1`), which
 //! a program cannot represent, cause backtracking.
 //!
 //! | module | contents |

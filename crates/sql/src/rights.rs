@@ -15,17 +15,17 @@
 //! | [`acl`] | items: granting, revoking with dependent grants, another owner; as text |
 //! | [`check`] | the rights of a session, and checks against them |
 //!
-//! They are in the [catalog](crate::catalog), keyed by the oid of the object: so a new name does
-//! not affect them, they are defined in transactions, and a plan, which is for one version of the
-//! catalog, need be checked only once for a role.
+//! They are in the [catalog](crate::catalog), keyed by the oid of the object. So a new name does
+//! not affect them, and changes of rights are part of transactions. A plan is for one version of
+//! the catalog, so it need be checked only once for a role.
 //!
 //! **Objects without an owner** were made before there were rights, when every role could do
-//! everything: they belong to the first superuser, and PUBLIC has all rights to them, until that is
+//! everything. They belong to the first superuser, and PUBLIC has all rights to them, until that is
 //! changed.
 //!
 //! **Invariants.** An owner can grant rights even if they were revoked from him. The grantor of an
-//! item is the owner, or has a grant option for the granted rights: revoking an option also revokes
-//! the grants that rely on it, or is refused.
+//! item is the owner, or has a grant option for the granted rights. So revoking an option also
+//! revokes the grants that rely on it, or is refused.
 
 pub mod acl;
 pub mod check;

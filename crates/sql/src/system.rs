@@ -2,7 +2,7 @@
 //! drivers, and the schema `isomer` about the design.
 //!
 //! Rows are made from the catalog when a query reads them. Tables about features that Isomer does
-//! not have (triggers, policies, publications, ..) are always empty: a query with an inner join on
+//! not have (triggers, policies, publications, ..) are always empty. A query with an inner join on
 //! one of them has no rows, so its select list is not checked ([`SystemTable::is_void`]).
 
 mod access;

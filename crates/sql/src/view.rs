@@ -11,7 +11,7 @@
 //!
 //! **Names keep their meaning.** The text has the names that relations and columns had when the
 //! view was made. So the meaning of each name is stored with it ([`Used`]), and a view is bound
-//! with those: a renamed table or column, or one more column in `*`, does not change it. A relation
+//! with those. A renamed table or column, or one more column in `*`, does not change it. A relation
 //! or column that it uses cannot be dropped without the view, nor get another type.
 //!
 //! A view uses only relations that existed before it, and a replaced view must not come to use

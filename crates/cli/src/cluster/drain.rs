@@ -1,8 +1,8 @@
 //! `isomer cluster drain`: moves everything away from the sites of a process, so that it can be
 //! stopped without delays.
 //!
-//! The command is an SQL client: it reads `isomer.partitions`, makes a plan, and has the server
-//! execute it online (`ALTER SYSTEM RECONFIGURE`), where it can be watched, paused and cancelled.
+//! The command is an SQL client: it reads `isomer.partitions` and makes a plan. The server executes
+//! the plan online (`ALTER SYSTEM RECONFIGURE`), where it can be watched, paused and cancelled.
 //!
 //!   accounts[]      s2, replica s1      add_replica accounts[] s3      keeps the number of copies
 //!                                       remaster accounts[] s1         an existing replica is

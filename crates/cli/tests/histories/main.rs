@@ -1,5 +1,5 @@
 //! Histories over the wire: clients of a real server append, read and transfer under faults and
-//! changes, and their observations must be free of anomalies, as `isomer_check` defines them.
+//! changes. Their observations must be free of anomalies, as `isomer_check` defines them.
 //!
 //! ```text
 //!   3 clients   appends to lists, reads of lists       ─┐

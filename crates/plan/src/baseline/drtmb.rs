@@ -7,7 +7,7 @@
 //! are tracked one by one as in E-Store, and preferably move to sites with a backup of them.
 //!
 //! Left open by the paper and chosen here: *balanced* means within the imbalance of the problem. A
-//! recording has neither partitions nor backups; there, a partition is the same span of keys in all
+//! recording has neither partitions nor backups. There, a partition is the same span of keys in all
 //! tables, and backups of site i are on i+1, i+2, … A database has its own backups
 //! ([`plan_over_backups`]).
 

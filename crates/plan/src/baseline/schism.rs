@@ -2,7 +2,7 @@
 //!
 //! METIS places keys one by one. A routing table with an entry per key would be huge, and would say
 //! nothing about keys that were not recorded. So each table is cut into ranges: neighbouring keys
-//! on one site form a run, and runs too short to be worth an entry join the neighbouring run with
+//! on one site form a run. A run too short to be worth an entry joins the neighbouring run with
 //! more accesses. Keys that were never recorded follow their range.
 //!
 //! The last step is Schism's validation: it compares ranges, single keys and hashing by the weight

@@ -33,7 +33,7 @@ pub struct HermesFigures {
 }
 
 /// A batch like those of Hermes' Google workload: half of the reads from one site, the others from
-/// anywhere, both by Zipf; half of the records read are also written.
+/// anywhere, both by Zipf. Half of the records read are also written.
 fn batch(
     transactions: u64,
     home: Home,

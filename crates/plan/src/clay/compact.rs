@@ -1,8 +1,8 @@
 //! Keeping the routing table small: clumps that have cooled go home (Clay, section 7.4).
 //!
 //! Every move splits a range. The index remembers each clump by the hot key that started it, with
-//! the homes of its keys. Before the next search, clumps whose first key is no longer hot go home,
-//! so the routing table grows with what is hot now rather than with every past move.
+//! the homes of its keys. Before the next search, clumps whose first key is no longer hot go home.
+//! So the routing table grows with the keys that are hot now, and not with every past move.
 //!
 //! ```text
 //!   plan 1      s1: 1 2 3 4 5 6     2 and 4 are hot: both go to s2     6 ranges instead of 2
@@ -88,9 +88,9 @@ impl ClumpIndex {
         self.clumps.retain(|clump| !clump.homes.is_empty());
     }
 
-    /// Sends clumps home whose first key is not among the hottest `hot_share` of the accessed keys
-    /// (by load, as in the hot list), and removes them from the index. Returns the new placement
-    /// and the moves.
+    /// Sends clumps home, and removes them from the index, if their first key is not among the
+    /// hottest `hot_share` of the accessed keys (by load, as in the hot list). Returns the new
+    /// placement and the moves.
     pub fn compact(
         &mut self,
         graph: &HeatGraph,

@@ -12,15 +12,15 @@
 //!
 //! *Load* is Equation 2 ([`crate::problem::Cost`]), and θ is the mean load times 1 + ε. A clump is
 //! *feasible* for a destination that stays below θ or whose load does not rise. For each site above
-//! θ, by number: take its hottest key (by load, cut edges included), choose the destination with
-//! the smallest receiver delta, expand the clump, and remember the best feasible form. That form
-//! moves once [`Options::look_ahead`] expansions have brought nothing better. A clump that can
+//! θ, by number: take its hottest key (by load, cut edges included), and choose the destination
+//! with the smallest receiver delta. Expand the clump, and remember its best feasible form. That
+//! form moves once [`Options::look_ahead`] expansions have brought nothing better. A clump that can
 //! neither grow nor move adds a server, or, if none may be added, gives way to the next hot key.
 //!
 //! # What makes it fast
 //!
 //! * [`clump`](self): sums of edge weights by (member's site, neighbour's site) are kept while the
-//!   clump grows, so the delta of any site costs a few additions, independent of the clump's size.
+//!   clump grows. So the delta of any site costs a few additions, independent of the clump's size.
 //! * The frontier is a heap. A neighbour is pushed when its heaviest edge to the clump grows, so
 //!   the best neighbour is found without a scan of the others.
 //! * Hot keys come from a heap built in linear time, so only the keys that are used are sorted.

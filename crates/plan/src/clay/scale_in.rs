@@ -7,8 +7,8 @@ use crate::recording::Vertex;
 
 /// Empties one site. If another site can take all of it and stay below the mean of the remaining
 /// sites times 1 + ε, that site gets everything. Otherwise blocks move one by one, the hottest
-/// first, each to the site whose load rises least among those that stay below, or else to the least
-/// loaded site.
+/// first. The destination is the site whose load rises least among those that stay below, or else
+/// the least loaded site.
 pub fn evacuate(problem: &Problem<'_>, site: Site) -> Result<Proposal, PlanError> {
     problem.validate()?;
     let Problem { graph, cost, imbalance, .. } = *problem;

@@ -33,9 +33,9 @@
 //! partition and moved. Once the range is hardly accessed any more, it goes back and is merged with
 //! its neighbours. So the routing table grows with the hot ranges of today, not with all past ones.
 //!
-//! **The number of sites follows the load** ([`fleet`]), if enabled: a site is added when no move
-//! gives relief, and a site that the others can replace is emptied and removed. Otherwise all
-//! existing sites are used, and an empty site is a target for load.
+//! **The number of sites follows the load** ([`fleet`]), if enabled. A site is added when no move
+//! gives relief; a site that the others can replace is emptied and removed. Otherwise all existing
+//! sites are used, and an empty site is a target for load.
 //!
 //! | module | what it holds |
 //! | --- | --- |

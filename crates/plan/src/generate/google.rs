@@ -2,9 +2,9 @@
 //!
 //! Every transaction touches two keys. A load trace that changes with time selects the machine. The
 //! first key comes from its range by Zipf, newest first. With probability one half the second key
-//! does too; otherwise it comes from a two-sided Zipf over all keys around a centre that moves
-//! through the whole key space three times. Half of the transactions write both keys. The paper has
-//! longer transactions as well ([`Google::with_length`]).
+//! does too. Otherwise it comes from a two-sided Zipf over all keys; its centre moves through the
+//! whole key space three times. Half of the transactions write both keys. The paper has longer
+//! transactions as well ([`Google::with_length`]).
 
 use super::{GenerateError, KEYS_MAX, Random, Touch, Workload, Zipf, at_least_one, sized};
 use rand::RngExt;

@@ -38,7 +38,7 @@ impl Sampling {
         1.0 / self.share
     }
 
-    /// The relative error of a weight, half the width of its 95 % confidence interval: a weight
+    /// The relative error of a weight: half the width of its 95 % confidence interval. A weight
     /// that stands for n transactions comes from a binomial count of mean n·share.
     pub fn relative_error(self, weight: f64) -> f64 {
         if self.share >= 1.0 || weight <= 0.0 {

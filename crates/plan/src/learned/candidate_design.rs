@@ -33,8 +33,8 @@
 //! **If no candidate is good enough**, but a site is full and others are not, the candidate is a
 //! refinement: [Clay](crate::clay) moves clumps from full sites to others. A completely new
 //! placement would move half of the data, although the current one is good except for the load.
-//! Vertex weights are scaled to the measured loads of their sites: a thousand samples estimate a
-//! site's load only to a few percent, and refining noise would never end.
+//! Vertex weights are scaled to the measured loads of their sites. A thousand samples estimate a
+//! site's load only to a few percent, and the refinement of such noise would never end.
 //!
 //! **Left out**: tables without writes are not placed. Replicas are created elsewhere
 //! ([`super::planner`]), and their relief of a busy site is not predicted. Sites count as equally

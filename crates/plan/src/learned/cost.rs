@@ -22,10 +22,10 @@
 //! it. So is a distributed transaction, which the paper's system does not have.
 //!
 //! **Locks.** The paper's contention is the share of accesses that write to a partition. Waiting
-//! time is not proportional to that: a lock that is held for a tenth of the time causes hardly any
-//! wait, and a lock that is held nearly always stops all writers. So the input is the waiting time
-//! of an M/M/1 queue ([`queue`]). If each writer holds the lock for *h*, and the lock is held for
-//! the share *u* of all time, it is `h·u/(1 − u)`. A change overtakes all waiters and waits for the
+//! time is not proportional to that. A lock that is held for a tenth of the time causes hardly any
+//! wait; a lock that is held nearly always stops all writers. So the input is the waiting time of
+//! an M/M/1 queue ([`queue`]). If each writer holds the lock for *h*, and the lock is held for the
+//! share *u* of all time, it is `h·u/(1 − u)`. A change overtakes all waiters and waits for the
 //! present holder only, `h·u`. Both are times already; the function learns their error.
 //!
 //! **Updates.** The paper's Equation 2 estimates the number of versions that a copy lacks. The
@@ -118,8 +118,8 @@ enum Function {
 }
 
 /// Per function: its name, its inputs with their scales, and a first guess of the right magnitude,
-/// in microseconds, for an idle site, a network within a building, and a microsecond per copied
-/// row.
+/// in microseconds. The guesses are for an idle site, a network within a building, and a
+/// microsecond per copied row.
 fn functions() -> [(&'static str, &'static [Feature], &'static [f64]); 12] {
     [
         ("service", &[("load", 1.0)], &[50.0, 200.0]),

@@ -1,6 +1,6 @@
 //! The global plan: the best placement of everything at once.
 //!
-//! Local improvement around single transactions ([`super::planner`]) ends in a local optimum: from
+//! Local improvement around single transactions ([`super::planner`]) ends in a local optimum. From
 //! randomly placed masters it stops with fragments of some ten partitions, whose borders no single
 //! step improves. So from time to time all samples are partitioned together. This also replaces the
 //! piggybacking of the paper (5.3.3), which moves further partitions along with those of single
@@ -17,7 +17,7 @@
 //! are split. After the first plan, single transactions no longer move masters. A plan that only
 //! rebalances ([`super::candidate_design`]) restricts nothing.
 //!
-//! **A global plan takes 0.1 s or more to compute**, so it is drawn on a thread of its own, on a
+//! **A global plan takes 0.1 s or more to compute.** So it is drawn on a thread of its own, on a
 //! copy of the knowledge ([`super::known`]): [`GlobalPlanner::begin`], [`GlobalPlan::draw`],
 //! [`GlobalPlanner::end`].
 //!
@@ -31,8 +31,8 @@
 //! - After a plan that was not adopted the pause doubles. It ends at once if a hot spot has moved
 //!   ([`super::regime`]).
 //! - If throughput after a plan is clearly lower than before, the plan is rolled back
-//!   ([`super::trial`]), and the next one is drawn after the longest pause: the same forecast would
-//!   promise too much again.
+//!   ([`super::trial`]). The next one is drawn after the longest pause, because the same forecast
+//!   would promise too much again.
 
 use super::Range;
 use super::candidate_design::CandidateDesign;

@@ -14,10 +14,10 @@
 //! A sample that no site can run alone under the design commits over several sites.
 //!
 //! The saving is the difference between two designs. It covers all samples that touch the changed
-//! ranges, and all transactions of the sites whose load changes, over the time for which the future
-//! is expected to be like the past ([`Tuning::horizon_ns`]). A design under which single sites can
-//! run more transactions is therefore worth more. The result includes its uncertainty: each sample
-//! stands for a number of transactions that could by chance have been zero.
+//! ranges, and all transactions of the sites whose load changes. The time is the one for which the
+//! future is expected to be like the past ([`Tuning::horizon_ns`]). A design under which single
+//! sites can run more transactions is therefore worth more. The result includes its uncertainty:
+//! each sample stands for a number of transactions that could by chance have been zero.
 //!
 //! At most [`Tuning::MANY`] samples are placed, evenly chosen, so the work does not grow with the
 //! heat of the changed ranges.

@@ -166,7 +166,7 @@ impl Situation<'_> {
     }
 
     /// A site with the changes that it needs to run the transaction, and all that pay off, from
-    /// `some` and others; or a distributed transaction, without moves of masters.
+    /// `some` and others. Alternatively a distributed transaction, without moves of masters.
     pub(crate) fn candidate(
         &self,
         place: Place,

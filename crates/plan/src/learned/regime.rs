@@ -12,7 +12,7 @@
 //! **A disturbance** shows that the past is no guide. An adopted global plan, a site without memory
 //! and a very long queue for a lock count as disturbances too. The longer the last disturbance is
 //! past, the fewer changes are made ([`Regime::changes_per_second`], [`super::recent`]). While a
-//! fifth of all transactions is distributed there is no calm: masters are in the wrong places, and
+//! fifth of all transactions is distributed there is no calm. Masters are in the wrong places, and
 //! in a large database it takes long to measure the gain of moving them.
 //!
 //! **After four seconds with all signals as usual**, one that differs may mean a new workload: a
@@ -27,8 +27,8 @@
 //! nor after a lull without requests.
 //!
 //! **Left out**: latency (with open-loop clients only the share of distributed transactions shows
-//! that a hot spot has moved); hot spots that stay at their site, which need splits and no moves;
-//! gradual changes, which the reservoir forgets by itself; a test that detects a drop before the
+//! that a hot spot has moved). Hot spots that stay at their site, which need splits and no moves.
+//! Gradual changes, which the reservoir forgets by itself. A test that detects a drop before the
 //! averages do.
 
 use super::tuning::Tuning;

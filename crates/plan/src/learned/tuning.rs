@@ -66,8 +66,8 @@ pub struct Tuning {
     /// else.
     pub signal_s: f64,
     /// Throughput that differs from the usual by this share is a disturbance. So is a change by
-    /// half of this in the distance of the busiest site from the average, a change by a quarter of
-    /// it in the share of distributed transactions, and a share of distributed transactions as
+    /// half of this in the distance of the busiest site from the average, and a change by a quarter
+    /// of it in the share of distributed transactions. So is a share of distributed transactions as
     /// large as this, because masters are in the wrong places then.
     pub disturbed: f64,
 
@@ -90,8 +90,8 @@ pub struct Tuning {
     /// three; twice the number is also a disturbance.
     pub queue_max: f64,
     /// Two neighbours may be merged if each has at most this multiple of the average accesses
-    /// (descendant: 0.5) and this share of the bound of a hot partition, so that both together are
-    /// not hot.
+    /// (descendant: 0.5) and this share of the bound of a hot partition. So both together are not
+    /// hot.
     pub cold: f64,
     /// The number of samples required to draw a global plan.
     pub plan_samples_min: usize,

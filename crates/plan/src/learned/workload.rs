@@ -15,8 +15,8 @@
 //!
 //! **Cost.** Decisions ask about the same ranges repeatedly: about partitions, and about the parts
 //! of a possible split. Each answer is cached until an eighth of the samples is new. An answer
-//! takes about [`Tuning::LOOKED_AT`] steps, for any length of transactions and size of the range: a
-//! range with fewer accesses is counted exactly, a larger one is estimated from that number of
+//! takes about [`Tuning::LOOKED_AT`] steps, for any length of transactions and size of the range. A
+//! range with fewer accesses is counted exactly; a larger one is estimated from that number of
 //! samples, evenly chosen.
 //!
 //! **Memory** is bounded by the reservoir: [`Damping::size`] samples of at most

@@ -19,15 +19,16 @@
 //! Rates are constant until a connection has carried its piece, so the model jumps from one such
 //! event to the next. It is exact and has no randomness.
 //!
-//! **Left out**: slow start (a few round trips, milliseconds); reading, writing and index entries
-//! at the ends; acknowledgements that share the way back with data; other users of the network;
-//! time-outs; and the idle round trip of a connection between two pieces.
+//! **Left out**: slow start (a few round trips, milliseconds), time-outs, acknowledgements that
+//! share the way back with data, and other users of the network. Also reading, writing and index
+//! entries at the ends, and the idle round trip of a connection between two pieces.
 
 use super::sockets::{Topology, TopologyError};
 use std::collections::{BTreeMap, VecDeque};
 
-/// The bytes of a packet, and the packets that queue at a link before one is lost: Ethernet's frame
-/// size, and the queue of the emulated links of Emulab (dummynet), on which Morphus was measured.
+/// The bytes of a packet, which is Ethernet's frame size, and the packets that queue at a link
+/// before one is lost. The queue is that of the emulated links of Emulab (dummynet), on which
+/// Morphus was measured.
 const PACKET_BYTES: f64 = 1500.0;
 const QUEUE_PACKETS: f64 = 50.0;
 /// The least window of a connection, in packets; the law of losses does not apply below.

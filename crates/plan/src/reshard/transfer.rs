@@ -1,5 +1,5 @@
-//! Assigns rows on the way to their new chunks to sockets: the strategies that Morphus compares
-//! (sections 4.1 and 5.6), as [`Pull`]s for the [model of a network](super::network).
+//! Assigns rows on the way to their new chunks to sockets. The strategies are those that Morphus
+//! compares (sections 4.1 and 5.6), as [`Pull`]s for the [model of a network](super::network).
 //!
 //! ```text
 //!   fixed       N sockets per receiver; each takes one part of a chunk after the other,

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Every scheduler of a deterministic database computes the routes by itself, so the routes must be
-//! equal everywhere: all arithmetic is in integers, every tie has a rule, and no unordered map is
-//! iterated.
+//! equal everywhere. Therefore all arithmetic is in integers, every tie has a rule, and no
+//! unordered map is iterated.
 //!
 //! | router | looks at | where records go |
 //! | --- | --- | --- |
@@ -17,7 +17,7 @@
 //! | [`tpart`] | the batch in order | pushed from writer to reader, home at the end |
 //! | [`calvin`] | one transaction | nothing moves |
 //!
-//! Sites count from 0 here. A [`Places`] defines the keys and their sites: the command line has
+//! Sites count from 0 here. A [`Places`] defines the keys and their sites. The command line has
 //! numbers with [homes](Home) of equal width; the engine of `isomer-batch` has records, and adapts
 //! these routers in [`engine`].
 

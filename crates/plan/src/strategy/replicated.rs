@@ -7,7 +7,7 @@
 //! | multi-master | by two-phase commit | spread |
 //! | DynaMast | after moving masters together | spread |
 //!
-//! A reader goes to a random copy, not to the site of its session's last transaction: after an
+//! A reader goes to a random copy, not to the site of its session's last transaction. After an
 //! update that would be the master, which has the most work.
 
 use isomer_design::{Route, SiteId};

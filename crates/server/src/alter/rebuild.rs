@@ -1,6 +1,6 @@
 //! ALTER TABLE: rewrites rows into a store table that replaces the old one.
 //!
-//! The rows are written by commits of their own, including those of the transaction itself: other
+//! The rows are written by separate commits, including those of the transaction itself. Other
 //! sessions see the table only after that transaction has committed. A transaction whose snapshot
 //! is older than the last of these commits would find the table empty, so it is refused when it
 //! reads the table ([`Engine::is_filled_after`](crate::engine::Engine::is_filled_after)).

@@ -1,7 +1,7 @@
 //! Backups of tables: of their rows, their indexes, and the definitions of all tables.
 //!
-//! A table that is to survive the loss of a site needs its definition too, so the catalog's tables
-//! have at least the number of backups of any table.
+//! A table that is to survive the loss of a site needs its definition too. So the catalog's tables
+//! have at least as many backups as any other table.
 
 use super::Engine;
 use crate::backend::database;

@@ -28,8 +28,8 @@
 //! ```
 //!
 //! A store table is marked unused before it is created, until it becomes the store table of a table
-//! or index, and again from its removal from the catalog until it is dropped. So leftovers of a
-//! crash are found and dropped at the next start; an index that was being built is lost.
+//! or index. It is marked again from its removal from the catalog until it is dropped. So leftovers
+//! of a crash are found and dropped at the next start; an index that was being built is lost.
 //!
 //! A definition is stored as a statement of SQL, so reading the catalog means running the binder of
 //! CREATE TABLE. For columns that were added without rewriting rows, always the last ones of their

@@ -1,8 +1,8 @@
 //! ALTER TABLE .. ADD PRIMARY KEY on a table with rows, while it is in use.
 //!
 //! The rows are sorted by row id and have to be sorted by the key. So this is a change of layout
-//! like that for a [shard key](super), with one addition: the key must be unique over rows that are
-//! not in its order yet.
+//! like that for a [shard key](super). In addition, the key must be unique over rows that are not
+//! in its order yet.
 //!
 //! ```text
 //!   surveyed    23502 if a column of the key contains NULL

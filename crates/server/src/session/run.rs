@@ -313,9 +313,9 @@ impl Session {
         Definer::new(self.backend(), &around, &mut notices, true).forget_role(oid, name)
     }
 
-    /// Runs a statement over rows. Repeats it if its rows have moved so far that no site has the
-    /// snapshot any more, or if a definition has overtaken its plan, unless the client has seen
-    /// output already.
+    /// Runs a statement over rows. Repeats it if its rows have moved and no site has the snapshot
+    /// any more, or if a definition has overtaken its plan. It is not repeated if the client has
+    /// seen output already.
     pub(super) fn query(
         &mut self,
         call: Call<'_>,

@@ -12,9 +12,9 @@
 //! They must be immutable, like [generated columns](super::generated). The same expression in a
 //! query is bound to an equal one, so the two can be compared.
 //!
-//! **Implication.** A query can use a partial index if each part of the predicate is implied by a
-//! condition of the query: by an equal condition, a narrower one, an alternative of an OR, or a
-//! comparison that implies IS NOT NULL. Values of parameters are not considered, because the plan
+//! **Implication.** A query can use a partial index if a condition of the query implies each part
+//! of the predicate. Such a condition is an equal one, a narrower one, an alternative of an OR, or
+//! a comparison that implies IS NOT NULL. Values of parameters are not considered, because the plan
 //! is for all of them.
 
 use super::Binder;

@@ -25,8 +25,9 @@
 //! | each | it is volatile and correlated | one per row |
 //!
 //! So IN and EXISTS become hash semi-joins, NOT IN and NOT EXISTS anti-joins, and a sum per row
-//! becomes one grouping. NULLs follow SQL: a NULL key is in no equality, and `x NOT IN (..)` is
-//! unknown if x or one of the values is NULL, and true for an empty set.
+//! becomes one grouping. NULLs follow SQL: a NULL key is in no equality. `x NOT IN (..)` is true
+//! for an empty set; otherwise it is unknown if x or one of the values is NULL and no value equals
+//! x.
 //!
 //! An index already is a table of all answers: if it covers all keys, the subquery runs for each
 //! row and uses the index. If it covers some keys, a few runs are made before the table of answers
@@ -37,7 +38,7 @@
 //! A LATERAL query in FROM is separated in the same way, and runs for each row before it.
 //!
 //! A subquery may lock its rows (`where id = (select .. for update skip locked limit 1)`) if it
-//! runs once, in the condition of a change, which reads its rows again anyway.
+//! runs once, in the condition of a change. Changes read their rows again anyway.
 //!
 //! Left out: comparisons other than equality as keys, and moving a subquery into the joins of the
 //! outer query, which could then begin with its rows.

@@ -24,8 +24,8 @@
 //! comparison, an addition or an assignment. `abalance + $1` makes it an integer. The same holds
 //! for a quoted literal.
 //!
-//! **Memory and time.** A short text can yield a large plan: a named query is bound wherever it is
-//! mentioned, a star stands for all columns, a value that is used twice exists twice. So
+//! **Memory and time.** A short text can yield a large plan. A named query is bound at each
+//! reference, a star stands for all columns, and a value that is used twice exists twice. So
 //! expressions, columns and copies are charged to the [budget](crate::budget) of the statement as
 //! they are made. The total is the size of the plan, and of a copy of it.
 

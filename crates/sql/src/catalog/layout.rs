@@ -15,7 +15,7 @@
 //! If all columns of the shard key are in the primary key, the primary key determines the row key,
 //! and needs no index.
 //!
-//! **Two layouts.** During a change of its layout a table has both ([`Beside`]): each write goes to
+//! **Two layouts.** During a change of its layout a table has both ([`Beside`]). Each write goes to
 //! both, with entries in the indexes of both, because entries contain row keys. Rows are found and
 //! locked by their row key in the current layout only.
 //!

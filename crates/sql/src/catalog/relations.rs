@@ -1,8 +1,8 @@
 //! Relations of one kind, indexed by name and by other attributes.
 //!
 //! Versions of a catalog [share](SharedMap) their common part, so the cost of a definition depends
-//! on its changes and not on the number of relations. The same holds for lookups: a lookup by
-//! anything but the name, for example of an index by its name or of the children of a table, uses a
+//! on its changes and not on the number of relations. The same holds for lookups by anything but
+//! the name, for example of an index by its name or of the children of a table. They use a
 //! [`Handle`].
 
 use super::{Name, Table};

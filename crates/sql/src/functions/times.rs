@@ -146,7 +146,7 @@ pub(super) fn truncate(unit: &str, value: &Datum) -> Result<Datum, SqlError> {
 }
 
 /// `date_trunc` of an instant in a zone. The start of an hour or a smaller unit keeps the UTC
-/// offset of the instant, so it stays in the first or the second of two hours with the same local
+/// offset of the instant. So it stays in the first or the second of two hours with the same local
 /// time.
 pub(super) fn truncate_moment(unit: &str, moment: i64, zone: &Zone) -> Result<i64, SqlError> {
     let unit = clipped(unit).to_lowercase();

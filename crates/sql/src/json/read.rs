@@ -1,8 +1,8 @@
 //! Reading: a text is checked and becomes a JSON value.
 //!
 //! The grammar is `serde_json`'s, which checks a text without building a tree. The stored form of a
-//! `jsonb` is then written in one pass: values are copied in their order, and the members of an
-//! object are sorted when its closing brace is reached.
+//! `jsonb` is then written in one pass. Values are copied in their order, and the members of an
+//! object are sorted at its closing brace.
 
 use super::{end_of_string, is_blank, key_order, quote, trimmed, unquoted};
 use crate::error::{SqlError, clipped, code};

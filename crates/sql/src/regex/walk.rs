@@ -1,8 +1,8 @@
 //! Expressions as programs, and their execution on texts.
 //!
 //! The execution tracks a set of program steps; each character advances all of them. No step is in
-//! the set twice, so the cost per character is bounded by the length of the program, and every step
-//! is charged to the statement's budget. A back reference matches any characters here:
+//! the set twice, so the cost per character is bounded by the length of the program. Every step is
+//! charged to the statement's budget. A back reference matches any characters here:
 //! [`super::parts`] checks it.
 
 use super::classes::{CharSet, is_of_word};

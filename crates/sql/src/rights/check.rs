@@ -1,10 +1,10 @@
 //! The rights of a session, and checks against them.
 //!
 //! A statement is bound independently of roles: its plan lists the rights that it [needs](Need),
-//! and is shared by all sessions. The check for a role happens when the plan runs, and the plan
-//! remembers the last checked role; so a plan that runs again compares one number. The
-//! catalog that the plan was made for contains the rights and the memberships; the attributes of
-//! roles ([`Roles`]) have a separate version.
+//! and is shared by all sessions. The check for a role happens when the plan runs. The plan
+//! remembers the last checked role, so a plan that runs again compares one number. The catalog that
+//! the plan was made for contains the rights and the memberships; the attributes of roles
+//! ([`Roles`]) have a separate version.
 //!
 //! ```text
 //!   select name from busy             needs SELECT on busy, for the session's role

@@ -1,9 +1,9 @@
 //! A plan under construction: every step is applied to the design at once, so a finished plan is
 //! valid.
 //!
-//! To move the master of a range to a site: split where the range begins and ends if no partition
-//! does; add a replica there, unless there is one; remaster; remove the old master's copy if a
-//! replica was added for it. At the end, neighbours that the plan made alike are merged.
+//! To move the master of a range to a site: split at the ends of the range, unless partitions end
+//! there; add a replica at the site, unless it has one; remaster. If a replica was added, the old
+//! master's copy is removed. At the end, neighbours that the plan made alike are merged.
 
 use super::MappedError;
 use isomer_design::{

@@ -1,7 +1,7 @@
 //! Converts placements and proposals to designs and plans, and back.
 //!
 //! A planner numbers the *recorded* keys; a design gives the site of *every* key. The recorded keys
-//! of a partition divide it among them: each represents the keys from itself up to the next
+//! of a partition divide it among them. Each represents the keys from itself up to the next
 //! recorded one, and the first also those before it.
 //!
 //! ```text
@@ -55,8 +55,8 @@ pub struct MappedDesign {
 }
 
 impl MappedDesign {
-    /// The design of a placement: a table with one key column for each recorded table (int64 if all
-    /// its keys are, else text), and a partition for each run of keys at one site. Sites are s1 to
+    /// The design of a placement. Each recorded table becomes a table with one key column (int64 if
+    /// all its keys are, else text), and each run of keys at one site a partition. Sites are s1 to
     /// s*n* for the placement's *n* sites.
     pub fn of_placement(
         keys: &KeyTable,

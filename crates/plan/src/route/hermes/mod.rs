@@ -5,7 +5,7 @@
 //!    pulling records to and fro.
 //! 2. Find the sites above θ = ⌈b/n·(1+α)⌉.
 //! 3. From the last transaction to the first, move transactions away from those sites where that
-//!    adds at most δ remote edges; raise δ after each pass until no site is above θ.
+//!    adds at most δ remote edges. Raise δ after each pass until no site is above θ.
 //!
 //! # What makes it fast
 //!
