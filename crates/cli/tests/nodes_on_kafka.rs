@@ -1,4 +1,4 @@
-//! A cluster of three processes with their logs at a real broker: nodes restart on other machines,
+//! A cluster of three processes with their logs at a real broker. Nodes restart on other machines,
 //! and the last process that opens a site owns it.
 
 #![cfg(feature = "kafka")]

@@ -1,7 +1,7 @@
 //! Why the database did not do what it was asked.
 
-use crate::open::CancelReason;
 use crate::ids::DatabaseId;
+use crate::open::CancelReason;
 use isomer_design::{Change, Invalid, InvalidStep, RowError, SchemaError, SiteId};
 use isomer_log::{LogError, OpenError, Position};
 use isomer_site::{Abort, CheckpointError, Failure, RecoverError, Refusal};

@@ -62,6 +62,7 @@ pub use database::{Database, Explorer, Options};
 pub use embedded::{Checkpointing, Recovering, SiteReport};
 pub use error::{Error, OpenDatabaseError};
 pub use folder::{join_cluster, leave_if_empty, look, read_cluster, sites_of};
+pub use ids::DatabaseId;
 pub use isomer_log::{Counters, DiskFaults, Durability, Lack, LogError};
 pub use isomer_site::{
     Abort, Body, CheckedWrite, CheckedWrites, Committed, Expect, Failure, Procedure, Procedures,
@@ -69,18 +70,15 @@ pub use isomer_site::{
 };
 pub use isomer_strategy::Place;
 pub use node::{Endpoint, Node};
-pub use ids::DatabaseId;
 pub use notice::log_line;
 pub use open::{
     Asked, CancelReason, CancelToken, Isolation, LockMode, LockShown, Locked, OpenError, Owner,
     RowLocks, Savepoint,
 };
-pub use reconfiguration::{Control, Progress, Reconfiguration};
 pub use reach::Reach;
+pub use reconfiguration::{Control, Progress, Reconfiguration};
 pub use remote::{Early, Unanswered, Wire};
 pub use router::{Ran, Router, Session};
 pub use shell::{ClosedTables, Gateway, OpenTransaction};
-pub use storage::{
-    CheckpointStore, FoundLogs, LogOf, Logs, find_database, found_database,
-};
+pub use storage::{CheckpointStore, FoundLogs, LogOf, Logs, find_database, found_database};
 pub use transport::{Transport, load_of};

@@ -3,9 +3,9 @@
 //!
 //! # The problem
 //!
-//! A database that moves data by itself has to answer four questions at any time: which data moved,
-//! why, with which effect, and how to stop it. SQL answers them (`isomer.*`), but most people
-//! prefer a page.
+//! A database that moves data by itself has to answer four questions at any time. Which data moved,
+//! why, with which effect, and how can it be stopped? SQL answers them (`isomer.*`), but most
+//! people prefer a page.
 //!
 //! ```text
 //!   browser ──HTTP──▶ routes ──┬─ pages        files of web/, inside of the program

@@ -1,7 +1,7 @@
 //! Browser sessions: each has a cookie and a connection to the server as the user who logged in.
 //!
 //! The server checks passwords (SCRAM) and rights and throttles logins; the console forwards its
-//! answers. One link logs in the user that started the server: its token works once, over the Unix
+//! answers. One link logs in the user that started the server. Its token works once, over the Unix
 //! socket, where the server trusts this process's own user.
 
 use axum::http::HeaderMap;

@@ -16,7 +16,8 @@
 //! * **Pull.** Keys are taken in order of falling gain, which is the load that all sites together
 //!   save. Each goes to the site it is accessed with most, if the receiver stays below θ or does
 //!   not get worse. A key moves at most [`Options::moves_per_key`] times, and only for a gain of at
-//!   least [`Options::gain_min`] accesses, because the co-accesses of rarely seen keys are chance.
+//!   least [`Options::gain_min`] accesses. Otherwise chance would decide, because rarely seen keys
+//!   have few co-accesses.
 //! * **Balance.** The pull has lowered the total load and therefore the mean, so Clay runs once
 //!   more.
 //! * **Home.** Moved keys return home if the total load does not rise by it: the plan gets shorter.

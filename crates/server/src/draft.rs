@@ -12,7 +12,7 @@
 //!
 //! A catalog is a value. A definition makes a new one, and a rollback to a savepoint restores an
 //! older one. Other sessions see none of them. The commit of the transaction writes the rows of the
-//! catalog together with all other rows, so a crash leaves all of a definition or nothing.
+//! catalog together with all other rows. So a crash leaves all of a definition or nothing.
 //!
 //! **Locks.** The transaction holds the *DDL lock* from its first definition to its end, and an
 //! exclusive lock on each table that it alters or drops. So a pending catalog begins as a copy of

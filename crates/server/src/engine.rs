@@ -478,9 +478,9 @@ impl Engine {
         self.next_oid.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The site where new tables and indexes begin. It is the same for all, so that a transaction
-    /// over several of them stays at one site until load or an operator moves a part away. A site
-    /// with a failed log is skipped.
+    /// The site where new tables and indexes begin. It is the same for all. So a transaction over
+    /// several of them stays at one site until load or an operator moves a part away. A site with a
+    /// failed log is skipped.
     pub(crate) fn first_site(&self) -> SiteId {
         let (db, design) = (self.database(), self.database().design());
         let serves = design.sites().iter().find(|site| db.failure(*site).is_none());

@@ -8,7 +8,7 @@
 //!
 //! The locks always belong to the session's current transaction. So the lock table knows which
 //! transaction others wait for, detects deadlocks, and a session never waits for itself. Each lock
-//! counts its acquisitions in both modes. The lock table has one mode per lock: a lock that is held
+//! counts its acquisitions in both modes. The lock table has one mode per lock. A lock that is held
 //! in both modes is held exclusively until the last of them is released.
 
 use isomer_cluster::{Gateway, Owner};

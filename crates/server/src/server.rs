@@ -78,7 +78,7 @@ impl Server {
     ///
     /// # Errors
     /// If listening at the address fails or is not allowed (other machines can reach it, and there
-    /// is no encryption or no user with a password); if a setting is invalid.
+    /// is no encryption or no user with a password). If a setting is invalid.
     pub fn start(engine: Arc<Engine>, options: ServerOptions) -> io::Result<Server> {
         check_address(&engine, &options)?;
         let mut decoy = [0; 16];

@@ -162,7 +162,7 @@ fn a_client_that_does_not_read_fills_no_memory_and_blocks_no_other() {
     }
 }
 
-/// A cancel request can arrive at any time, also during a commit: the transaction then either
+/// A cancel request can arrive at any time, also during a commit. The transaction then either
 /// commits or fails, and the client gets the right answer.
 #[test]
 fn cancelled_commits_are_told_truly() {

@@ -13,7 +13,7 @@
 //!
 //! **Held** memory stays until it is released: rows that are sorted, hashed and grouped, a portal's
 //! rows, an incoming message. A guard ([`Held`], [`Holding`]) releases it. **Scratch** memory is a
-//! stack, like evaluation itself: an evaluation notes a mark, charges the values it makes, and
+//! stack, like evaluation itself. An evaluation notes a mark, charges the values it makes, and
 //! returns to the mark when they are no longer needed. So the sum of a thousand texts needs the
 //! memory of the two longest.
 //!
@@ -289,8 +289,8 @@ fn here() -> usize {
     &raw const here as usize
 }
 
-/// The most memory of a hash table with `capacity` entries. An eighth of the slots stays empty,
-/// each slot has a tag byte, and a table of half the size exists until its entries have moved.
+/// The most memory of a hash table with `capacity` entries. An eighth of the slots stays empty, and
+/// each slot has a tag byte. A table of half the size exists until its entries have moved.
 fn table_bytes(capacity: usize, entry: usize) -> usize {
     let places = capacity + capacity.div_ceil(7);
     places * (entry + 1) / 2 * 3

@@ -8,7 +8,7 @@
 //!   8   Ulm                2   NULL             changed, as the key specifies
 //! ```
 //!
-//! A key is stored with its child, and refers to its parent by oid, so renaming either, or changing
+//! A key is stored with its child, and refers to its parent by oid. So renaming either, or changing
 //! the child's layout, does not affect it. The checks and actions of a statement are part of its
 //! plan ([`Links`]): the keys of its table (*up*) and the keys that reference it (*down*). The same
 //! is there for each table that an action changes in turn.

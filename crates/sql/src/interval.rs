@@ -6,7 +6,7 @@
 //! ```
 //!
 //! So an interval is three numbers, each with its own sign. In comparisons a month is thirty days
-//! and a day is 24 hours: `1 month` and `30 days` are equal, though adding them gives different
+//! and a day is 24 hours. So `1 month` and `30 days` are equal, though adding them gives different
 //! results. Intervals can be grouped, but cannot be part of a key.
 
 use crate::error::{SqlError, clipped, code};

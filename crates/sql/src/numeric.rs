@@ -589,8 +589,8 @@ impl Decimal {
         }
     }
 
-    /// The position of the group of four digits that its first digit is in, counted from the point,
-    /// and the value of this group, as PostgreSQL counts.
+    /// The first nonzero group of four digits, as PostgreSQL counts them: its position from the
+    /// point, and its value.
     fn first_group(&self) -> (i64, u32) {
         if self.is_zero() || !self.is_finite() {
             return (0, 0);

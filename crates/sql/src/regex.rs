@@ -18,11 +18,11 @@
 //!                                   group 1 is as long as the rest allows: "ob"; group 2 is "ar"
 //! ```
 //!
-//! The match begins as far left as possible, and is the longest there, or the shortest if the first
-//! quantifier in the expression is non-greedy (`a*?`). Then its parts are cut from left to right,
-//! each as long, or as short, as the parts behind it allow ([`parts`]). Whether they allow it is
-//! the first question again, so there are no wasted attempts. Only back references (`(.)\1`), which
-//! a program cannot represent, cause backtracking.
+//! The match begins as far left as possible, and is the longest there. It is the shortest if the
+//! first quantifier in the expression is non-greedy (`a*?`). Then its parts are cut from left to
+//! right, each as long, or as short, as the parts behind it allow ([`parts`]). Whether they allow
+//! it is the first question again, so there are no wasted attempts. Only back references (`(.)\1`),
+//! which a program cannot represent, cause backtracking.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -246,7 +246,7 @@ fn wrong(what: &str) -> SqlError {
 }
 
 /// A pattern of SIMILAR TO as a regular expression. `_` stands for one character and `%` for any
-/// number of them; `escape` before a double quote marks the start and the end of the part for
+/// number of them. `escape` before a double quote marks the start and the end of the part for
 /// `substring`.
 ///
 /// # Errors

@@ -87,7 +87,7 @@ fn hexadecimal(before: &str, bytes: &[u8]) -> String {
     text
 }
 
-/// As [`parse`], with the settings of a session: times without a zone are in its zone, and the
+/// As [`parse`], with the settings of a session. Times without a zone are in its zone, and the
 /// fields of a date are in its order.
 ///
 /// # Errors

@@ -42,9 +42,9 @@ pub(crate) mod protocol;
 mod reconfigure;
 mod reservation;
 
+pub use crate::catalog::Definition;
 pub use change::Job;
 pub(crate) use change::sites_of;
-pub use crate::catalog::Definition;
 pub use definitions::Home;
 pub use event::ChangeEvent;
 pub use membership::FailedOver;

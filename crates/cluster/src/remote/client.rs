@@ -2,8 +2,8 @@
 
 use super::pins::{ClientPin, ClientPins};
 use super::{Unanswered, Wire};
-use crate::reach::Reach;
 use crate::embedded::Mailboxes;
+use crate::reach::Reach;
 use crate::transport::calls_for_failover;
 use isomer_design::{SiteId, SiteSet, Time};
 use isomer_log::LogError;

@@ -3,9 +3,9 @@
 //! Each chain is a shortest path in a graph of N nodes, and keeps the assignment optimal for its
 //! counts (successive shortest paths). With potentials all costs stay non-negative, and the search
 //! stops at the first site with room. The price of the edge j → j' is the least loss over the
-//! things at j. There is one price per pair of sites for the things with a worth at j', and one per
-//! site for all sites where its things have none. So the work follows the given worths and the
-//! things that cannot stay at their best site, not the number of slots.
+//! things at j. There is one price per pair of sites for the things with a worth at j'. There is
+//! one per site for all sites where its things have none. So the work follows the given worths and
+//! the things that cannot stay at their best site, not the number of slots.
 //!
 //! Invariants: no site has more than `cap` things after [`Flow::add`]. Potentials make every edge's
 //! cost non-negative, so the search needs no negative edges. The assignment is optimal for the
@@ -87,8 +87,8 @@ impl<'w> Flow<'w> {
         }
     }
 
-    /// Puts a thing where its worth less the price is highest (potentials are negated prices), and
-    /// moves one on if the site is over its cap.
+    /// Puts a thing where its worth less the price is highest (potentials are negated prices). If
+    /// the site is then over its cap, a thing moves on.
     pub(super) fn add(&mut self, thing: usize) {
         let (mut best, mut most) = (u32::MAX, i64::MIN);
         let offer = |site: u32, worth: u64, best: &mut u32, most: &mut i64| {

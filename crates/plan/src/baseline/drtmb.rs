@@ -4,7 +4,7 @@
 //! A primary that moves to a site with a backup costs no copying. Partitions are taken in order of
 //! falling load. If the primary's site is above the mean, the partition goes to the least loaded
 //! site below the mean that has a backup of it. Only if the sites are still unbalanced, hot keys
-//! are tracked one by one as in E-Store, and preferably move to sites with a backup of them.
+//! are tracked one by one as in E-Store. They preferably move to sites with a backup of them.
 //!
 //! Left open by the paper and chosen here: *balanced* means within the imbalance of the problem. A
 //! recording has neither partitions nor backups. There, a partition is the same span of keys in all
@@ -161,7 +161,7 @@ fn greedy(spread: &mut Spread<'_, '_>, partitions: &[Partition], backups: Backup
 }
 
 /// E-Store's planning of single keys: to a site below the mean with a backup, else to the least
-/// loaded site, which then needs a new replica.
+/// loaded site. The latter needs a new replica.
 fn fine_grained(spread: &mut Spread<'_, '_>, hot_share: f64, backups: Backups<'_>) {
     let mean = spread.loads.mean();
     for key in spread.hot_keys(hot_share) {

@@ -63,7 +63,7 @@ pub fn assign(scale: Scale, clock: &mut dyn FnMut() -> f64) -> Result<AssignFigu
     })
 }
 
-/// The matrix of section 3.2: a row for each chunk, ⌈m/N⌉ columns for each site; the cost of an
+/// The matrix of section 3.2: a row for each chunk, ⌈m/N⌉ columns for each site. The cost of an
 /// edge is the amount that would have to travel.
 fn slots(chunks: &Chunks) -> ndarray::Array2<f64> {
     let (count, cap) = (chunks.len(), chunks.cap());

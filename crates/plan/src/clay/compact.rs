@@ -88,9 +88,9 @@ impl ClumpIndex {
         self.clumps.retain(|clump| !clump.homes.is_empty());
     }
 
-    /// Sends clumps home, and removes them from the index, if their first key is not among the
-    /// hottest `hot_share` of the accessed keys (by load, as in the hot list). Returns the new
-    /// placement and the moves.
+    /// Sends clumps home, and removes them from the index, if their first key is no longer hot: not
+    /// among the hottest `hot_share` of the accessed keys by load. Returns the new placement and
+    /// the moves.
     pub fn compact(
         &mut self,
         graph: &HeatGraph,

@@ -10,8 +10,8 @@
 //! `update_destination`, after the first choice by `initial_destination`.
 //!
 //! Invariants: `loads` always equals Equation 2 over `placement`. A candidate is a prefix of the
-//! clump, because members only join. A server is added only while no site is empty, since a clump
-//! that does not fit into an empty site fits into no new one.
+//! clump, because members only join. A server is added only while no site is empty. A clump that
+//! does not fit into an empty site would not fit into a new one either.
 
 use super::clump::Clump;
 use super::hot::{Hot, hot_list};

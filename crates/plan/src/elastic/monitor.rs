@@ -2,8 +2,8 @@
 //!
 //! The load is the share of the processors that a site used, where sites report it, and otherwise
 //! the number of accesses sent to it. A site is overloaded if its load is well above the mean and
-//! the excess is significant: its accesses exceed the expectation by three standard deviations. A
-//! workload without skew therefore raises no alarm.
+//! the excess is significant. That is, its accesses exceed the expectation by three standard
+//! deviations. A workload without skew therefore raises no alarm.
 
 use super::{Fleet, Options};
 use isomer_design::SiteId;

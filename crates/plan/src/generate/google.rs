@@ -117,8 +117,8 @@ impl Google {
         Ok(self)
     }
 
-    /// The same with loads and a centre that change in `steps` steps and stay constant in between,
-    /// as in the public code, which has 2160 steps of one second.
+    /// The same with loads and a centre that change in `steps` steps and stay constant in between.
+    /// The public code has 2160 steps of one second.
     pub fn in_steps(self, steps: u32) -> Result<Google, GenerateError> {
         at_least_one("steps", u64::from(steps))?;
         Ok(Google { steps: Some(steps), ..self })

@@ -13,7 +13,7 @@
 //! # How it is built
 //!
 //! A recording in memory is read twice: lists of neighbours are measured, written, and then counted
-//! one by one. A stream can be read only once, so its pairs are counted: a transaction of n keys
+//! one by one. A stream can be read only once, so its pairs are counted. A transaction of n keys
 //! yields n(n−1)/2 of them, each one `u64`, low vertex first. Batches of pairs are sorted by radix,
 //! equal pairs counted, and sorted batches of similar size merged. So memory follows the number of
 //! distinct edges and not the recording. Either way both directions end up in one array per field

@@ -12,7 +12,7 @@
 //!            └─ other half ─▶ its transactions per second ([`super::forecast`])
 //! ```
 //!
-//! **One half proposes, the other judges.** A partitioner cuts around every sample it was given, so
+//! **One half proposes, the other judges.** A partitioner cuts around every sample in its input. So
 //! on these samples its result looks better than it is. The separation also prevents endless
 //! changes: once new candidates are no better than the design, none is adopted. If most keys are
 //! accessed rarely, in partitions of their own, a placement for one half does nothing for the
@@ -31,7 +31,7 @@
 //! are accessed by range; elsewhere a weak edge does no harm.
 //!
 //! **If no candidate is good enough**, but a site is full and others are not, the candidate is a
-//! refinement: [Clay](crate::clay) moves clumps from full sites to others. A completely new
+//! refinement. Then [Clay](crate::clay) moves clumps from full sites to others. A completely new
 //! placement would move half of the data, although the current one is good except for the load.
 //! Vertex weights are scaled to the measured loads of their sites. A thousand samples estimate a
 //! site's load only to a few percent, and the refinement of such noise would never end.
@@ -249,7 +249,7 @@ impl<'g> Graph<'g> {
     }
 
     /// The moves from full sites that make all about equally busy, and the factor by which the load
-    /// of the busiest falls; `None` if that is below the required gain.
+    /// of the busiest falls. `None` if that is below the required gain.
     fn refined(&self, situation: &Situation<'_>) -> Option<(Vec<(u32, SiteId)>, f64)> {
         let sites: Vec<SiteId> = situation.design.sites().iter().collect();
         let traffic = &situation.known.traffic;

@@ -26,7 +26,7 @@
 //!
 //! Predictions from the same samples are compared with each other, and with measured throughput.
 //! Left out: the difference between several processors and one fast one, waits for replicas, and
-//! growing queues: under overload the actual throughput is lower than predicted.
+//! growing queues. Under overload the actual throughput is lower than predicted.
 
 use super::cost::{Parts, Work};
 use super::grid::{Grid, Layout};

@@ -9,7 +9,7 @@
 //!
 //! Only decisions with changes are kept, the last [`Tuning::JOURNAL_MAX`] of them. The effect is
 //! measured on the first [`Tuning::MANY`] measured transactions after the changes, for a few
-//! decisions at a time, so memory and work are bounded.
+//! decisions at a time. So memory and work are bounded.
 
 use super::planner::Candidate;
 use super::range::Range;

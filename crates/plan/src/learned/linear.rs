@@ -13,7 +13,7 @@
 //! **Robustness.**
 //!
 //! - An error far beyond the usual is clipped, so a pause of the machine does not distort the
-//!   function; if such errors persist, the bound follows. The usual error is the root of the mean
+//!   function. If such errors persist, the bound follows. The usual error is the root of the mean
 //!   square: lock waits are mostly zero and sometimes long, and the long ones matter.
 //! - More work never costs less: an input with a negative weight counts as zero. Predictions are
 //!   therefore made around the average, not from zero, except for functions that are known to pass

@@ -1,5 +1,5 @@
-//! The planner: for one transaction, the changes that each site would need to run it, further
-//! changes that would pay off, and the best site (MorphoSys, section 5.3.3).
+//! The planner (MorphoSys, section 5.3.3). For one transaction it finds the changes that each site
+//! would need to run it, further changes that would pay off, and the best site.
 //!
 //! ```text
 //!   footprint ─▶ candidate sites ─▶ for each S:   necessary   replicas and masters that S lacks
@@ -14,7 +14,7 @@
 //! saving within the horizon.
 //!
 //! **No change is necessary.** A transaction that no site can run alone has one alternative more
-//! than in the paper: it can commit over several sites. So every change has to pay off, and a
+//! than in the paper. It can commit over several sites. So every change has to pay off, and a
 //! one-off transaction causes none. Changes are deferred: letting the transaction wait for them was
 //! faster for it and slower for all, since it holds locks that others wait for.
 //!

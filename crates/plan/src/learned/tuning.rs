@@ -56,8 +56,8 @@ pub struct Tuning {
 
     // Observe.
     /// Transactions that are measured per second, or all if there are fewer. The rate is a fifth of
-    /// that once hardly anything changes, and while the autopilot is off, so that it knows the past
-    /// when it is turned on.
+    /// that once hardly anything changes. The same holds while the autopilot is off, so that it
+    /// knows the past when it is turned on.
     pub measured_per_second: f64,
     /// The sampling of measured transactions. (Descendant.)
     pub damping: Damping,
@@ -66,9 +66,9 @@ pub struct Tuning {
     /// else.
     pub signal_s: f64,
     /// Throughput that differs from the usual by this share is a disturbance. So is a change by
-    /// half of this in the distance of the busiest site from the average, and a change by a quarter
-    /// of it in the share of distributed transactions. So is a share of distributed transactions as
-    /// large as this, because masters are in the wrong places then.
+    /// half of this in the distance of the busiest site from the average. So is a change by a
+    /// quarter of it in the share of distributed transactions. So is a share of distributed
+    /// transactions as large as this, because masters are in the wrong places then.
     pub disturbed: f64,
 
     // Judge.
@@ -190,7 +190,7 @@ impl Tuning {
     pub(crate) const MEMORY_FULL: f64 = 0.95;
     /// A site has room below this share of its memory. Between the two it gets only what a global
     /// plan brings, and loses nothing: hysteresis. Up to this utilisation the queueing formula
-    /// applies, and response times are compared at this share of the present throughput: near
+    /// applies, and response times are compared at this share of the present throughput. Near
     /// saturation, a few samples outweigh all others.
     pub(crate) const NEARLY_FULL: f64 = 0.8;
     /// The pause between two reports of the sites' loads, and the longest pause between two
@@ -216,7 +216,7 @@ impl Tuning {
     /// measurement begins when it has all locks, but each site acquires its own before that, and
     /// releases them later.
     pub(crate) const HELD_ACROSS: f64 = 2.0;
-    /// The share of the wait for a lock that counts as hold time of the earlier locks; the rest
+    /// The share of the wait for a lock that counts as hold time of the earlier locks. The rest
     /// would have been waited for there instead.
     pub(crate) const HELD_WHILE_WAITING: f64 = 0.5;
     /// Bisections of the interval that contains the throughput.

@@ -13,9 +13,9 @@
 //! | imbalance | near 1 | load when values are dealt over the sites in ranges |
 //! | rows to move | few | what changing to it costs, from the current key, in recorded accesses |
 //!
-//! The rank follows a score from 0 to 1: the single-site share, divided by the imbalance, lowered
-//! by monotonicity and by a cardinality below the number of sites. The score is a heuristic, so the
-//! figures are reported with it.
+//! The rank follows a score from 0 to 1: the single-site share, divided by the imbalance.
+//! Monotonicity lowers it, and so does a cardinality below the number of sites. The score is a
+//! heuristic, so the figures are reported with it.
 
 use super::{Chunks, Placement, TableError};
 use crate::assign::check_sites;

@@ -1,9 +1,9 @@
 //! Weighted fair sharing of sockets over flows (Morphus, section 4.1).
 //!
 //! A flow from i to j that carries D rows over a path of latency L gets sockets in proportion to
-//! D·L, so that all flows end at about the same time. First each receiver gets a share of all K
-//! sockets in proportion to what it receives; then it divides its share among its senders by D·L.
-//! Every flow gets at least one. Shares are rounded by largest remainder, so they add up to K.
+//! D·L. So all flows end at about the same time. First each receiver gets a share of all K sockets
+//! in proportion to its incoming rows. Then it divides its share among its senders by D·L. Every
+//! flow gets at least one. Shares are rounded by largest remainder, so they add up to K.
 
 use super::Flow;
 use crate::rows::rows;

@@ -61,7 +61,7 @@ fn choose<K>(tie: Tie, transaction: &Transaction<K>, equals: &[u16]) -> u16 {
 }
 
 /// Steps 2 and 3: from the last transaction to the first, away from overloaded sites, if that adds
-/// at most δ remote edges; δ grows with each pass.
+/// at most δ remote edges. δ grows with each pass.
 fn balance<K: Key>(
     batch: &Batch<K>,
     start: &(impl Places<K> + ?Sized),

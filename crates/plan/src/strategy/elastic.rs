@@ -12,7 +12,7 @@
 //! ```
 //!
 //! **Cost.** A transaction adds to a counter of its site, in one of [`STRIPES`] arrays to avoid
-//! contention, and reads one word that is rarely written. No transaction waits for the controller:
+//! contention. It reads one word that is rarely written. No transaction waits for the controller:
 //! if its lock is taken, the transaction proceeds without it.
 
 use crate::elastic::away::Away;

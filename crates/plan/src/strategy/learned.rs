@@ -21,7 +21,7 @@
 //!
 //! **Budget.** All work of this thread counts against a [budget](crate::learned::Budget) of
 //! processor time, [`Tuning::processor_share`] of one core. While the budget is exceeded, the
-//! thread takes no samples and looks for no changes, but still hands out the changes of an adopted
+//! thread takes no samples and looks for no changes. It still hands out the changes of an adopted
 //! global plan. Where transactions are long, so that a sample costs much, fewer are measured.
 //!
 //! The modules are listed in [`crate::learned`].

@@ -2,7 +2,7 @@
 //!
 //! The rows are written by separate commits, including those of the transaction itself. Other
 //! sessions see the table only after that transaction has committed. A transaction whose snapshot
-//! is older than the last of these commits would find the table empty, so it is refused when it
+//! is older than the last of these commits would find the table empty. So it is refused when it
 //! reads the table ([`Engine::is_filled_after`](crate::engine::Engine::is_filled_after)).
 //! PostgreSQL instead lets ALTER TABLE wait for transactions that have read the table, and shows an
 //! empty one to the others.

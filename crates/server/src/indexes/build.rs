@@ -12,8 +12,8 @@
 //! ```
 //!
 //! **Invariants.** An entry is always true for its row. A writer of the entry holds the row's lock,
-//! and no writer changes a row whose entry it does not know of. ([`isomer_cluster::reorder`]
-//! explains why that takes steps 1 and 2.) From the end of step 5 on, each row has its entry.
+//! and no writer changes a row whose entry it does not know of. This takes steps 1 and 2, as
+//! [`isomer_cluster::reorder`] explains. From the end of step 5 on, each row has its entry.
 //!
 //! **Unique.** In steps 3 to 6 a writer sees only the entries that exist. So two rows can become
 //! equal: one without an entry yet, and one whose writer found none. That is why step 6 checks all

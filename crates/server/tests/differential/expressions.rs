@@ -9,7 +9,7 @@ pub(crate) enum Kind {
     Numeric,
     Float,
     Text,
-    /// `char(n)`, only in comparisons, and cast to text elsewhere: the type that PostgreSQL gives
+    /// `char(n)`, only in comparisons, and cast to text elsewhere. The type that PostgreSQL gives
     /// it together with other texts in CASE and similar expressions cannot be known here.
     Char,
     Bool,

@@ -151,7 +151,7 @@ pub fn computed_of(
     Ok(found)
 }
 
-/// A table after it, or one of its columns, was renamed: with the new name in its conditions, the
+/// The table after it, or one of its columns, was renamed. The new name is in its conditions, the
 /// predicates of its indexes, and the expressions of generated columns.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! Subqueries in expressions: their correlated values, and their evaluation strategies.
 //!
-//! A correlated subquery is bound with the outer queries in scope. Here it is separated from them:
-//! each outer column becomes a *correlated value*, a parameter of the subquery, and the surrounding
+//! A correlated subquery is bound with the outer queries in scope. Here it is separated from them.
+//! Each outer column becomes a *correlated value*, a parameter of the subquery, and the surrounding
 //! expression says which value to pass. An uncorrelated subquery has no parameters. From then on a
 //! subquery is a function, which need not be called twice for the same values.
 //!
@@ -26,12 +26,12 @@
 //!
 //! So IN and EXISTS become hash semi-joins, NOT IN and NOT EXISTS anti-joins, and a sum per row
 //! becomes one grouping. NULLs follow SQL: a NULL key is in no equality. `x NOT IN (..)` is true
-//! for an empty set; otherwise it is unknown if x or one of the values is NULL and no value equals
+//! for an empty set. Otherwise it is unknown if x or one of the values is NULL and no value equals
 //! x.
 //!
 //! An index already is a table of all answers: if it covers all keys, the subquery runs for each
 //! row and uses the index. If it covers some keys, a few runs are made before the table of answers
-//! is built ([`RUNS_BEFORE`]), because a statement over a few rows has then finished.
+//! is built ([`RUNS_BEFORE`]). A statement over a few rows has finished by then.
 //!
 //! A volatile but uncorrelated subquery runs once too, as in PostgreSQL.
 //!
@@ -40,7 +40,7 @@
 //! A subquery may lock its rows (`where id = (select .. for update skip locked limit 1)`) if it
 //! runs once, in the condition of a change. Changes read their rows again anyway.
 //!
-//! Left out: comparisons other than equality as keys, and moving a subquery into the joins of the
+//! Left out: comparisons other than equality as keys. Also moving a subquery into the joins of the
 //! outer query, which could then begin with its rows.
 
 use super::arrange::arrange;

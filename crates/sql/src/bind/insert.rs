@@ -1,6 +1,6 @@
 //! INSERT, and COPY, which is an INSERT or a SELECT in another notation.
 //!
-//! The written row is a list over all columns of the table: a column is given by its slot in the
+//! The written row is a list over all columns of the table. A column is given by its slot in the
 //! source's rows, or has its default. ON CONFLICT names the key or the index of possible conflicts.
 
 use super::change::{generated_always, is_default};

@@ -1,6 +1,6 @@
 //! Window functions.
 //!
-//! A call is bound over the rows of its query, like an aggregate, and stands for a slot after the
+//! A call is bound over the rows of its query, like an aggregate. It stands for a slot after the
 //! row's own ([`crate::plan::Window`] has the picture). Named windows are copied to their uses
 //! before anything is bound.
 //!

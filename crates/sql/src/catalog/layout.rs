@@ -28,7 +28,7 @@ use isomer_design::{Schema, TableId, Time};
 use std::sync::Arc;
 
 /// A second layout of a table. It has the same columns, checks and indexes as the table, with
-/// entries of its own; and the same primary key, except while a primary key is being added.
+/// separate entries. It has the same primary key, except while a primary key is being added.
 #[derive(Clone, Debug)]
 pub struct Beside {
     /// The table in this layout.

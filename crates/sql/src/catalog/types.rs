@@ -9,7 +9,7 @@
 //! A [domain](crate::domains) is named like an enum; in expressions it is its base type.
 //!
 //! Names of system types take precedence, as in PostgreSQL. A table contains the definition of each
-//! type as of the table's last definition, so a changed type is replaced in all tables that use it
+//! type as of the table's last definition. So a changed type is replaced in all tables that use it
 //! ([`Catalog::put_type`]).
 
 use super::{Catalog, Computed, Name, Named, PUBLIC, Table, TableColumn, quoted};

@@ -385,8 +385,8 @@ impl Decimal {
         self.trim().scale()
     }
 
-    /// The number, from 1, of the one of `count` parts of equal size between two bounds that it is
-    /// in; 0 before them, and `count + 1` behind them.
+    /// The number, from 1, of the part that it is in, of `count` parts of equal size between two
+    /// bounds. It is 0 before the bounds and `count + 1` behind them.
     ///
     /// # Errors
     /// 2201G for invalid bounds or counts.

@@ -1,7 +1,7 @@
 //! Assignments to parts of columns, `set a[1] = 7`, which are not in the grammar.
 //!
 //! The subscripts are removed before a statement is parsed, and attached to the names of their
-//! columns afterwards; a name is identified by its position in the text.
+//! columns afterwards. A name is identified by its position in the text.
 //!
 //! ```text
 //!   update t set a[1] = 7     update t set a = 7; and separately: a[1], with its position

@@ -86,7 +86,7 @@ impl Node {
         }
     }
 
-    /// True if the start and end of its match are all that matters: it has no group and no back
+    /// True if only the start and end of its match matter. Then it has no group and no back
     /// reference, and all its quantifiers have the same preference.
     pub(super) fn is_plain(&self) -> bool {
         match self {

@@ -2,8 +2,8 @@
 //! valid.
 //!
 //! To move the master of a range to a site: split at the ends of the range, unless partitions end
-//! there; add a replica at the site, unless it has one; remaster. If a replica was added, the old
-//! master's copy is removed. At the end, neighbours that the plan made alike are merged.
+//! there. Add a replica at the site, unless it has one, and remaster. If a replica was added, the
+//! old master's copy is removed. At the end, neighbours that the plan made alike are merged.
 
 use super::MappedError;
 use isomer_design::{

@@ -56,8 +56,8 @@ pub struct MappedDesign {
 
 impl MappedDesign {
     /// The design of a placement. Each recorded table becomes a table with one key column (int64 if
-    /// all its keys are, else text), and each run of keys at one site a partition. Sites are s1 to
-    /// s*n* for the placement's *n* sites.
+    /// all its keys are, else text). Each run of keys at one site becomes a partition. Sites are s1
+    /// to s*n* for the placement's *n* sites.
     pub fn of_placement(
         keys: &KeyTable,
         placement: &SiteOfKey,

@@ -18,7 +18,7 @@
 //!
 //! When a key moves, only transactions that wait to read it change a counter, and maybe a bucket.
 //! When a transaction moves, only its partners change a counter. So step 1 costs the number of key
-//! moves times their waiting readers, and a pass of step 3 costs n counters per transaction on an
+//! moves times their waiting readers. A pass of step 3 costs n counters per transaction on an
 //! overloaded site.
 //!
 //! # Better than the paper
