@@ -1,7 +1,7 @@
-//! Who serves what of a transaction that runs over several sites.
+//! The distribution of a transaction's footprint over several sites.
 //!
-//! What is written is served by its master; what is read, by a site that takes part anyway if one holds
-//! it, so that there are few:
+//! Writes are served by their master. A read is served by a site that takes part anyway, if one
+//! holds the rows, so that few sites take part:
 //!
 //! ```text
 //!   accounts   [..5) s1      [5..10) s2, replica s3      [10..) s3
@@ -15,7 +15,8 @@ use isomer_design::{
 };
 use std::collections::BTreeMap;
 
-/// A transaction's footprint by site, as the routing table is. Tables that do not exist are left out.
+/// The footprint of a transaction by site, under a routing table. Tables that do not exist are left
+/// out.
 pub(crate) fn branches(
     routing: &RoutingTable,
     footprint: &Footprint,
@@ -46,7 +47,7 @@ fn any(sites: &SiteSet, ticket: u64) -> SiteId {
     sites.nth(at).expect("a partition has at least one holder")
 }
 
-/// An item, cut where its keys are placed otherwise.
+/// An item, cut at the borders of different placements.
 fn pieces(routing: &RoutingTable, item: &Item) -> Vec<(TableId, Span, Placement)> {
     let mut pieces = Vec::new();
     let range = match &item.span {

@@ -1,10 +1,12 @@
-//! What a folder says of a log that is elsewhere: by which claim the process with the folder has owned it.
+//! Notes in a folder about logs that are elsewhere: the claim by which the folder's process has
+//! owned a log.
 //!
 //! # The problem
 //!
-//! Whoever takes a log from an owner that was killed does not know whether that one still shows what it had, and waits for
-//! its lease. Most are started again where they were, and there it can be proved: a folder is [locked](crate::folder) by the
-//! process that uses it, until that has ended, however it has.
+//! A process that takes a log from an owner that was killed cannot know whether the old owner still
+//! serves reads. So it waits for the end of the owner's lease. Most owners restart in the same
+//! place, where their end can be proved: a [folder](crate::folder) stays locked by its process
+//! until that has ended, however it has.
 //!
 //! ```text
 //!   process 1    locks the folder ── claims the log ── notes the claim ──▶ killed: the system gives the lock back
@@ -12,18 +14,22 @@
 //!                                                               ──▶ its owner was process 1, which is gone: no wait
 //! ```
 //!
-//! If anybody has claimed the log in between, or anywhere else, its owner is not that of the note, and that proves nothing.
+//! If another process has claimed the log in between, or from another folder, its owner is not that
+//! of the note. The note then proves nothing.
 //!
-//! **A copy of a folder** has the note, and its process a lock of its own, which says nothing of whoever uses the
-//! original. So the note says which lock its writer had: that file (its device and inode, which is in use as long as a
-//! process has it open) since that start of the machine. A copy, another machine or another start have another one.
+//! **A copy of a folder** contains the note, but the lock of its process says nothing about the
+//! process of the original. So the note also identifies its writer's lock: the device and inode of
+//! the lock's file, and the boot of the machine. The inode is not reused while a process has the
+//! file open. A copy, another machine or another boot have a different lock.
 //!
-//! **What is noted** is a claim whose owner need not wait any more. Who finds that it has ended takes its place at once, and
-//! that of the owner before it as well. Nothing waits for the disk: a note that is lost, or too old, proves nothing.
+//! **A claim is noted** once its owner need not wait any more. A later process that finds this
+//! owner ended takes over at once, because the owners before it have ended, too. The note does not
+//! wait for the disk: a lost or outdated note proves nothing.
 //!
-//! # What was left out
+//! # Left out
 //!
-//! A virtual machine that is duplicated while it runs has two processes with one lock, and neither knows of the other.
+//! A virtual machine that is duplicated while it runs has two processes with one lock, which do not
+//! know of each other.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -32,10 +38,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const NOTE: &str = "claim";
-/// Linux draws it when the machine starts. Where there is none, nothing can be proved.
+/// Linux draws it at random at boot. Without it nothing can be proved.
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
-/// The note of a log in a folder, which stays locked as long as this lives. See the [module documentation](self).
+/// The note of a log in a folder. The folder stays locked while this exists. See the [module
+/// documentation](self).
 #[derive(Clone)]
 pub struct ClaimNote {
     path: PathBuf,
@@ -43,7 +50,7 @@ pub struct ClaimNote {
 }
 
 impl ClaimNote {
-    /// The note in a folder that is, or is part of one that is, locked by this file.
+    /// The note in a folder that is locked by this file, or is part of one that is.
     pub(crate) fn new(folder: &Path, lock: Arc<File>) -> ClaimNote {
         ClaimNote { path: folder.join(NOTE), lock }
     }
@@ -53,17 +60,18 @@ impl ClaimNote {
         NOTE
     }
 
-    /// The claim of an owner that has ended for certain, if one has left such a note.
+    /// The claim of an owner that has certainly ended, if it has left such a note.
     pub fn ended(&self) -> Option<String> {
         let text = fs::read_to_string(&self.path).ok()?;
         let (claim, lock) = text.trim_end().split_once('\n')?;
         (lock == self.locked()?).then(|| claim.to_owned())
     }
 
-    /// Notes the claim by which this process owns the log, in a line, once it waits for nobody.
+    /// Notes the claim by which this process owns the log, as one line, once it has nothing left to
+    /// wait for.
     pub fn write(&self, claim: &str) {
         let Some(lock) = self.locked() else { return };
-        // Without it, whoever comes next waits.
+        // If this fails, the next process waits for the lease.
         let _ = self.try_write(&format!("{claim}\n{lock}\n"));
     }
 
@@ -75,7 +83,7 @@ impl ClaimNote {
         fs::rename(&new, &self.path)
     }
 
-    /// Which lock this process has.
+    /// The identity of the lock that this process holds.
     fn locked(&self) -> Option<String> {
         let boot = fs::read_to_string(BOOT).ok()?;
         let file = self.lock.metadata().ok()?;
@@ -100,7 +108,7 @@ mod tests {
         assert_eq!(first.ended(), None);
         first.write("term 7");
         assert_eq!(note(&original).ended().as_deref(), Some("term 7"));
-        // As `cp -r` does, with the lock's file as well.
+        // Like `cp -r`, which also copies the lock's file.
         let copied = note(&copy);
         fs::copy(original.join(NOTE), copy.join(NOTE)).expect("it is copied");
         assert_eq!(copied.ended(), None);

@@ -1,6 +1,6 @@
 //! An open database: the public face of this crate.
 //!
-//! How it is [opened](opening), with which [options], and what goes on in the [background].
+//! Submodules: how a database is [opened](opening), its [options], and its [background] threads.
 
 mod background;
 mod explorer;
@@ -35,9 +35,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A procedure whose footprint was explored wrongly is tried again this often.
+/// The number of attempts for a procedure whose explored footprint was wrong.
 const EXPLORED_MAX: usize = 20;
-/// After so many changes of the design, what the strategy remembers is written.
+/// The strategy's state is written to disk after this number of design changes.
 const REMEMBERED_EVERY: u64 = 500;
 
 /// A database of several sites in this process.
@@ -80,18 +80,18 @@ pub struct Database {
 }
 
 impl Database {
-    /// True if the database was made when it was opened.
+    /// True if opening the database has created it.
     pub fn is_new(&self) -> bool {
         self.storage.is_new()
     }
 
-    /// What there was to say about the state in which the database was found.
+    /// Notes about the state in which the database was found.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Creates a table. `placement` says where its partitions begin and which site masters each; the
-    /// first begins at [`Key::min`].
+    /// Creates a table. `placement` has the first key and the master of each partition. The first
+    /// partition begins at [`Key::min`].
     ///
     /// # Errors
     /// [`Error::TableExists`], [`Error::Invalid`]; nothing has changed then.
@@ -105,19 +105,19 @@ impl Database {
         self.runtime.block_on(self.conductor.create_table(schema, partitions))
     }
 
-    /// Sets the number of backups of a table: a commit is acknowledged when that number of other sites
-    /// has it. When this is done, that is true of all that the table holds. Replicas that it lacks for
-    /// that are added, and replaced when their sites fail. If the files of a site are lost, the database
-    /// can be opened without them ([`Options::accept_loss`]) and has all that was acknowledged.
+    /// Sets the number of backups of a table: a commit is acknowledged when that number of other
+    /// sites has it. On return this holds for all rows of the table. Missing replicas are added,
+    /// and replaced when their sites fail. If the files of a site are lost, the database can be
+    /// opened without them ([`Options::accept_loss`]), and has all acknowledged commits.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if there are not as many sites; nothing has changed then, but replicas that
-    /// were added stay.
+    /// [`Error::Invalid`] if there are too few sites. Nothing has changed then, except that
+    /// replicas that were added stay.
     pub fn set_backups(&self, table: TableId, backups: Backups) -> Result<(), Error> {
         self.runtime.block_on(self.conductor.set_backups(table, backups))
     }
 
-    /// Removes a table with all its rows, at once. Transactions that read it are told to start again.
+    /// Removes a table with all its rows, at once. Transactions that read it have to restart.
     ///
     /// # Errors
     /// [`Error::Invalid`] if there is no such table.
@@ -142,8 +142,8 @@ impl Database {
         self.design().find_table(name).map(|(id, table)| (id, table.schema().clone()))
     }
 
-    /// A new session. Sessions are independent; within one, each transaction sees what the ones
-    /// before it saw and did.
+    /// A new session. Sessions are independent. Within one, each transaction sees the reads and
+    /// writes of the earlier ones.
     pub fn session(&self) -> Session {
         let number = self.sessions.fetch_add(1, Ordering::Relaxed);
         Session::new(number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
@@ -151,7 +151,7 @@ impl Database {
 
     /// Runs a transaction: at one site, on one snapshot, all or nothing.
     ///
-    /// The footprint says what it reads and writes. The procedure may be run again if a first run
+    /// The footprint declares its reads and writes. The procedure may run again if its first run
     /// could not commit.
     ///
     /// # Errors
@@ -165,11 +165,13 @@ impl Database {
         self.runtime.block_on(self.router.run(session, footprint, &mut procedure))
     }
 
-    /// As [`Database::run`], and serializable: with other such transactions, and with open ones that are
-    /// [serializable](crate::Isolation::Serializable), it is as if each ran alone at the time of its commit.
+    /// Like [`Database::run`], and serializable: such transactions, and open ones that are
+    /// [serializable](crate::Isolation::Serializable), behave as if each ran alone at the time of
+    /// its commit.
     ///
-    /// What it reads is locked as if it were written, at its masters, from before it runs until it has committed. One
-    /// that only reads locks nothing, as any snapshot is a place in the order of commits.
+    /// Its reads are locked as if they were writes, at their masters, from before it runs until it
+    /// has committed. A read-only transaction locks nothing, because any snapshot is a place in the
+    /// order of commits.
     ///
     /// # Errors
     /// As [`Database::run`].
@@ -185,7 +187,7 @@ impl Database {
         ran.map(|(ran, _)| ran)
     }
 
-    /// As [`Database::call`], and serializable as [`Database::run_serializable`].
+    /// Like [`Database::call`], and serializable like [`Database::run_serializable`].
     ///
     /// # Errors
     /// As [`Database::run`].
@@ -201,7 +203,8 @@ impl Database {
         self.runtime.block_on(self.router.serve(session, request, &mut |_| {}))
     }
 
-    /// What a serializable transaction has to lock. Its commit is later than all that was told until now.
+    /// The footprint with the locks that a serializable transaction needs. Its commit is later than
+    /// all commits acknowledged until now.
     fn lock_all(&self, session: &mut Session, footprint: &Footprint) -> Footprint {
         session.has_seen(self.router.present());
         match footprint.is_read_only() {
@@ -210,8 +213,8 @@ impl Database {
         }
     }
 
-    /// Calls a procedure that the database was [opened with](Options::procedure), as a transaction. Says
-    /// how it ran, and what it gave.
+    /// Calls a procedure that the database was [opened with](Options::procedure), as a transaction.
+    /// Returns how it ran, and its output.
     ///
     /// # Errors
     /// As [`Database::run`].
@@ -226,10 +229,11 @@ impl Database {
         self.runtime.block_on(self.router.serve(session, request, &mut |_| {}))
     }
 
-    /// Writes rows that must be what is expected of them, as a transaction. It is data, so the rows may be at any site.
+    /// Writes rows as a transaction that expects certain versions of them. It is data, so the rows
+    /// may be at any site.
     ///
     /// # Errors
-    /// As [`Database::run`]; [`Abort::Changed`] if a row is another one.
+    /// As [`Database::run`]; [`Abort::Changed`] if a row has another version.
     pub fn write(
         &self,
         session: &mut Session,
@@ -241,9 +245,8 @@ impl Database {
         ran.map(|(ran, _)| ran)
     }
 
-    /// Runs a transaction whose footprint has to be found by reading. `explore` reads without a
-    /// transaction and gives the footprint; if it turns out to be wrong (the procedure goes outside
-    /// of it), both are run again.
+    /// Runs a transaction whose footprint is found by reading. `explore` reads without a
+    /// transaction and returns the footprint. If the procedure goes outside of it, both run again.
     ///
     /// # Errors
     /// As [`Database::run`].
@@ -267,8 +270,8 @@ impl Database {
     /// Makes a change of the design, while transactions run.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if it does not fit the design, [`Error::Change`] if a site refuses; the old
-    /// design is in force then.
+    /// [`Error::Invalid`] if it does not fit the design, [`Error::Change`] if a site refuses; the
+    /// old design is in force then.
     pub fn change(&self, change: Change, reason: &str) -> Result<ChangeEvent, Error> {
         self.runtime.block_on(self.conductor.change(change, reason))
     }
@@ -281,43 +284,45 @@ impl Database {
         self.runtime.block_on(self.conductor.change_all(plan))
     }
 
-    /// Begins to carry out a plan beside the transactions, after trying it on the design as it is. Gives its number.
-    /// Until it has ended, nobody else changes its tables, but for a transaction that could not run otherwise.
+    /// Begins to carry out a plan beside the transactions, after validating it against the current
+    /// design. Returns its number. Until it has ended, its tables are changed by others only if a
+    /// transaction could not run otherwise.
     ///
     /// # Errors
-    /// [`Error::InvalidPlan`]; [`Error::Reconfiguration`] if it changes nothing, or what another one holds, or the sites
-    /// of the database.
+    /// [`Error::InvalidPlan`]. [`Error::Reconfiguration`] if the plan is empty, adds or removes
+    /// sites, or needs a table that another reconfiguration holds.
     pub fn reconfigure(&self, plan: Plan) -> Result<u64, Error> {
         self.conductor.reconfigure(plan)
     }
 
-    /// Pauses, resumes or cancels a reconfiguration. One that is cancelled takes back what it has done.
+    /// Pauses, resumes or cancels a reconfiguration. A canceled one undoes its changes.
     ///
     /// # Errors
-    /// [`Error::Reconfiguration`] if there is none of this number, or it is too late.
+    /// [`Error::Reconfiguration`] if no reconfiguration has this number, or it is too late.
     pub fn control_reconfiguration(&self, number: u64, control: Control) -> Result<(), Error> {
         self.conductor.control_reconfiguration(number, control)
     }
 
-    /// Begins another reconfiguration, which takes back what one has done. Gives its number.
+    /// Begins a reconfiguration that undoes an earlier one. Returns its number.
     ///
     /// # Errors
-    /// As [`Database::reconfigure`]: the design may have gone on since.
+    /// As [`Database::reconfigure`]: the design may have changed since.
     pub fn reverse_reconfiguration(&self, number: u64) -> Result<u64, Error> {
         self.conductor.reverse_reconfiguration(number)
     }
 
-    /// The reconfigurations since the database was opened, the oldest first; of those that have ended, the last hundred.
+    /// The reconfigurations since the database was opened, the oldest first, with the last hundred
+    /// of the ended ones.
     pub fn reconfigurations(&self) -> Vec<Reconfiguration> {
         self.conductor.reconfigurations()
     }
 
-    /// The changes of the design that are being made, or wait until they are.
+    /// The changes of the design that are being made, or wait.
     pub fn jobs(&self) -> Vec<Job> {
         self.conductor.jobs()
     }
 
-    /// The design as it is.
+    /// The current design.
     pub fn design(&self) -> Design {
         self.conductor.design()
     }
@@ -327,7 +332,7 @@ impl Database {
         self.conductor.strategy().name()
     }
 
-    /// How many entries the routing table has, and how many bytes.
+    /// The number of entries of the routing table, and their size in bytes.
     pub fn routing_size(&self) -> (usize, usize) {
         let table = self.conductor.routing_table();
         (table.entries(), table.bytes())
@@ -338,12 +343,12 @@ impl Database {
         self.conductor.watch(watcher);
     }
 
-    /// The sites of this process, as they are.
+    /// The state of the sites of this process.
     pub fn sites(&self) -> Vec<SiteReport> {
         self.runtime.report(&self.checkpointer)
     }
 
-    /// The sites of other processes, where they are and how they are, as far as that is known here.
+    /// The load and location of the sites of other processes, as far as this process knows them.
     pub fn sites_elsewhere(&self) -> Vec<(SiteLoad, Option<Reach>)> {
         let transport = self.conductor.transport();
         let elsewhere = |site: &SiteId| !self.runtime.hosts_site(*site);
@@ -352,9 +357,8 @@ impl Database {
         sites.map(|site| (transport.load(site), transport.reach(site))).collect()
     }
 
-    /// True if there are several processes, and some partition of a table has its backups at fewer
-    /// other processes than it is to have backups: the loss of a process may take more than one of
-    /// its copies.
+    /// True if there are several processes and a partition of the table has too few backups at
+    /// other processes than its master's. The loss of a process may then take more than one copy.
     pub fn has_backups_together(&self, table: TableId) -> bool {
         let (design, domains) = (self.design(), self.conductor.transport().domains());
         let Ok(found) = design.table(table) else { return false };
@@ -365,25 +369,26 @@ impl Database {
             && design.partitions_in(table, &all).any(|(_, placement)| is_together(placement))
     }
 
-    /// The sites that must not come back with nothing: they have rows, or no other site has taken
+    /// The sites that must not rejoin with empty files: they have rows, or no other site has taken
     /// over from them.
     pub fn sites_with_rows(&self) -> BTreeSet<SiteId> {
         let sites = self.design().sites().clone();
         sites.iter().filter(|site| !self.conductor.may_be_empty(*site)).collect()
     }
 
-    /// Why a site is passed by, wherever it is: its log has failed.
+    /// The failure of a site's log, wherever the site is.
     pub fn failure(&self, site: SiteId) -> Option<LogError> {
         self.conductor.transport().failure(site)
     }
 
-    /// The sites that are passed by because their logs have failed, and what became of their partitions.
+    /// The takeovers from sites whose logs have failed, with the outcome for their partitions.
     pub fn failed_over(&self) -> Vec<FailedOver> {
         self.failed_over.lock().clone()
     }
 
-    /// Why nothing can be served any more, if so, and what would help: every partition is at a site whose log has failed,
-    /// and has no copy that could take over; or another process has the database now, since it has taken a log.
+    /// Why the database cannot serve anything any more, and the way out. Either every partition is
+    /// at a site whose log has failed, without a copy that could take over; or another process has
+    /// taken a log, and with it the database.
     pub fn is_lost(&self) -> Option<String> {
         if let Some((site, fenced)) = self.runtime.fenced() {
             return Some(format!("another process has the database now: site {site}: {fenced}"));
@@ -393,7 +398,7 @@ impl Database {
         }
         let passed_by = self.failed_over.lock();
         let passed_by = passed_by.iter().map(|done| done.site);
-        // One at a node may have come back.
+        // A site at a node may have rejoined.
         let passed_by: Vec<SiteId> =
             passed_by.filter(|site| self.failure(*site).is_some()).collect();
         let failed = *passed_by.iter().min()?;
@@ -408,23 +413,25 @@ impl Database {
         })
     }
 
-    /// How many bytes the rows and the index of each site may take; `None`: as many as there are.
+    /// The memory limit for rows and index of each site, in bytes; `None` if there is none.
     pub fn site_memory(&self) -> Option<usize> {
         self.runtime.memory.get()
     }
 
-    /// From now on each site may take so many, until the database is closed. One that has more already is full.
+    /// Sets the memory limit of each site in bytes, until the database is closed. A site beyond the
+    /// new limit is full.
     pub fn set_site_memory(&self, bytes: Option<usize>) {
         self.runtime.memory.set(bytes);
     }
 
-    /// Lets a table grow even at a site that is full: one that must be written to for others to be dropped.
+    /// Exempts a table from the memory limit: a table that must be written to before others can be
+    /// dropped.
     pub fn spare(&self, table: TableId) {
         self.runtime.memory.spare(table);
     }
 
-    /// Reads a range at one site, whatever its role there, with all that was committed until now: for checks that
-    /// copies agree.
+    /// Reads a range at one site, whatever its role there, including all commits until now. For
+    /// checks that copies agree.
     ///
     /// # Errors
     /// [`Error::Failure`] if the site holds no copy.
@@ -447,9 +454,10 @@ impl Database {
             loop {
                 let at = self.router.present().max(session.seen());
                 match transport.read_at(site, read, at, None, &mut visit).await {
-                    // Nobody keeps history for this read, so the site may have gone on: nothing was shown.
+                    // No lease covers this read, so the site may have freed the history. No rows
+                    // were shown.
                     Err(Failure::Forgotten { .. }) => {}
-                    // After a restart, a copy may go back only to a time that is still to come.
+                    // After a restart, the history of a copy may begin only at a later time.
                     Err(Failure::NotHere { .. }) if self.is_held(site, table, range) => {
                         transport.retry(site).await;
                     }
@@ -467,20 +475,20 @@ impl Database {
             && partitions.all(|(_, placement)| placement.holders().contains(site))
     }
 
-    /// Makes a checkpoint of every site and cuts its log, beside those that are made when they are due
-    /// ([`Options::checkpoints`]). A database in memory has none, and nothing is done.
+    /// Makes a checkpoint of every site and cuts its log, independent of the automatic ones
+    /// ([`Options::checkpoints`]). Does nothing for a database in memory.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`]; the checkpoints before stay in force.
+    /// [`Error::Checkpoint`]; the previous checkpoints stay in force.
     pub fn checkpoint(&self) -> Result<(), Error> {
         self.checkpoint_while(&|| true).map(drop)
     }
 
-    /// As [`Database::checkpoint`], as long as `goes_on`; false if it does not to the end. The sites that have made
-    /// theirs by then keep it, the others the one before.
+    /// Like [`Database::checkpoint`], while `goes_on` returns true. Returns false if it was
+    /// stopped. Sites that have finished theirs keep it, the others keep the previous one.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`]; the checkpoints before stay in force.
+    /// [`Error::Checkpoint`]; the previous checkpoints stay in force.
     pub fn checkpoint_while(&self, goes_on: &dyn Fn() -> bool) -> Result<bool, Error> {
         match self.storage.folder() {
             Some(_) => Ok(self.checkpointer.make_all(&self.runtime, goes_on)?),
@@ -492,7 +500,7 @@ impl Database {
         &self.router
     }
 
-    /// Keeps what the strategy has learned, so that [`look`](crate::look) finds it.
+    /// Writes the state of the strategy to disk, so that [`look`](crate::look) finds it.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -503,7 +511,7 @@ impl Database {
         }
     }
 
-    /// The time at its sites.
+    /// The time of its sites.
     pub fn now(&self) -> Time {
         self.runtime.clock.now()
     }
@@ -512,7 +520,7 @@ impl Database {
         &self.runtime
     }
 
-    /// Its sites, as other processes reach them: those that are in this one.
+    /// The sites of this process, as other processes reach them.
     pub fn endpoint(&self) -> Endpoint {
         Endpoint::new(self.runtime.clone())
     }
@@ -524,7 +532,7 @@ impl Drop for Database {
         self.conductor.close();
         self.checkpointer.stop();
         self.background.join();
-        // If this fails, the strategy begins anew: no client is left to tell.
+        // If this fails, the strategy starts anew. No client is left to receive the error.
         let _ = self.remember();
         self.runtime.stop_all();
         self.background.join_watcher();

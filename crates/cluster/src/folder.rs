@@ -1,5 +1,4 @@
-//! A database's folder: what is where, and who may use it.
-//!
+//! A database's folder: its files, and who may use it.
 //! ```text
 //!   shop.isomer/
 //!     catalog        sites and tables; replaced as a whole, or appended to
@@ -15,15 +14,16 @@
 //!     site-2/ …
 //! ```
 //!
-//! A database whose logs are [elsewhere](crate::Logs) has a file `logs` that says where, and which database's they are,
-//! in place of the catalog, which is with the logs.
+//! A database whose logs are [elsewhere](crate::Logs) has a file `logs` instead of the catalog,
+//! which is with the logs. The file has the place of the logs and the number of their database.
 //!
-//! The folder of a [node](crate::Node) is the same without tables and strategy, and its catalog has another title. Where logs
-//! are elsewhere, a node's folder is like any other: it may take sites from another process, and give them up.
+//! The folder of a [node](crate::Node) is the same without tables and strategy, and its catalog has
+//! another title. If logs are elsewhere, a node's folder is like any other: the node may take sites
+//! from another process, and lose them to one.
 //!
-//! The folder is its owner's alone (mode 0700), as whoever reads the files has read the tables, and
-//! the server's Unix socket may be in it. A new database makes it so; of an existing one that
-//! others may enter nothing is touched.
+//! The folder is accessible only to its owner (mode 0700), because its files contain the tables,
+//! and the server's Unix socket may be in it. A new database sets this mode. An existing folder
+//! that others may enter is refused unchanged.
 
 use crate::catalog::{self, Kind, Written};
 use crate::claim::ClaimNote;
@@ -40,33 +40,33 @@ use std::sync::Arc;
 
 const CATALOG: &str = "catalog";
 const LOGS: &str = "logs";
-/// What that file begins with.
+/// The first line of that file.
 const LOGS_TITLE: &str = "# An Isomer database whose logs are elsewhere, format 1";
 const STRATEGY: &str = "strategy";
 const LOCK: &str = "lock";
 const CLUSTER: &str = "cluster";
 const RUN: &str = "run";
-/// What the names of the sites' folders begin with.
+/// The prefix of the names of the sites' folders.
 const SITE: &str = "site-";
 
 /// The folder of an open database.
 pub(crate) struct Folder {
     path: PathBuf,
     kind: Kind,
-    /// The database is being made: it has no catalog yet.
+    /// True while the database is being created: it has no catalog yet.
     is_new: bool,
     /// The sites of the catalog that was found.
     sites: Vec<SiteId>,
-    /// Locked as long as this lives, or a note of it.
+    /// Locked while the folder or a note of it exists.
     lock: Arc<File>,
-    /// The catalog's file, to append to, once this process has written the whole of it.
+    /// The catalog's file, open for appending once this process has written the whole catalog.
     catalog: Mutex<Option<(File, Written)>>,
 }
 
 impl Folder {
-    /// Opens a folder for this process; makes it if it is missing or empty. The catalog of a new database is
-    /// yet to be [written](Folder::write_catalog), once the logs of its sites are there: a site that is in the
-    /// catalog has a log.
+    /// Opens a folder for this process; creates it if it is missing or empty. The caller of a new
+    /// database [writes](Folder::write_catalog) its catalog once the logs of its sites exist: a
+    /// site in the catalog has a log.
     pub(crate) fn open(
         path: &Path,
         sites: &[SiteId],
@@ -85,8 +85,8 @@ impl Folder {
         Ok((folder, catalog))
     }
 
-    /// Opens the folder of a database whose logs are elsewhere, and says whose logs they are; of a new one
-    /// that is [yet to be written](Folder::write_logs).
+    /// Opens the folder of a database whose logs are elsewhere, and returns the number of its
+    /// database. For a new folder the caller [writes](Folder::write_logs) it.
     pub(crate) fn open_beside(
         path: &Path,
     ) -> Result<(Folder, Option<DatabaseId>), OpenDatabaseError> {
@@ -97,14 +97,14 @@ impl Folder {
         Ok((folder, read_logs(path)?.map(|(_, database)| database)))
     }
 
-    /// Enters a folder in which the file `marker` says that a database was wholly made.
+    /// Enters a folder in which the file `marker` shows that a database was completely created.
     fn enter(path: &Path, marker: &'static str) -> Result<Folder, OpenDatabaseError> {
         make_folder(path).map_err(failed(path))?;
         let is_new = !path.join(marker).exists();
         let begun = new(marker);
         if is_new {
             let mut entries = fs::read_dir(path).map_err(failed(path))?;
-            // What a process leaves that was killed while it made the database.
+            // The files of a process that was killed while it created the database.
             let is_begun = path.join(&begun).exists();
             let ours = |name: &std::ffi::OsStr| {
                 let is_site = name.to_str().is_some_and(|name| name.starts_with(SITE));
@@ -125,14 +125,15 @@ impl Folder {
         let folder = Folder { path, kind, is_new, sites, lock, catalog };
         let path = &folder.path;
         if is_new {
-            // It notes that what is found here without the marker is what is left of the making of a database.
+            // Shows that files without the marker are those of an incomplete database.
             let note = || create(&path.join(&begun))?.sync_all();
             note().and_then(|()| folder.sync()).map_err(failed(&path.join(&begun)))?;
         }
         Ok(folder)
     }
 
-    /// True if the database was made by this call to [`Folder::open`], or was never wholly made.
+    /// True if this call to [`Folder::open`] creates the database, or it was never completely
+    /// created.
     pub(crate) fn is_new(&self) -> bool {
         self.is_new
     }
@@ -142,12 +143,12 @@ impl Folder {
         self.sites.contains(&site)
     }
 
-    /// A folder in which a database was found half made, though a site's log holds something.
+    /// The error for an incomplete database with a log that is not empty.
     pub(crate) fn without_catalog(&self) -> OpenDatabaseError {
         OpenDatabaseError::NotADatabase { path: self.path.clone(), expected: CATALOG }
     }
 
-    /// Replaces the catalog by that of a design, as a whole or not at all.
+    /// Replaces the catalog with that of a design, as a whole or not at all.
     pub(crate) fn write_catalog(&self, design: &Design) -> Result<(), OpenDatabaseError> {
         let (mut file, text) = (self.catalog.lock(), catalog::whole(design, self.kind));
         *file = None;
@@ -158,15 +159,15 @@ impl Folder {
         Ok(())
     }
 
-    /// Appends a definition to the catalog, of which `after` is the design; or replaces the whole,
-    /// where that is better.
+    /// Appends a definition to the catalog; `after` is the design with it. Replaces the whole
+    /// catalog if that is better.
     pub(crate) fn keep(
         &self,
         after: &Design,
         definition: Definition,
     ) -> Result<(), OpenDatabaseError> {
         let mut file = self.catalog.lock();
-        // One that is not whole in the file must be the last there.
+        // An append that fails halfway must be the last one of this file.
         let appendable = file.take().filter(|(_, written)| !written.is_long());
         let (Some((mut opened, mut written)), Some(text)) =
             (appendable, catalog::change(after, definition))
@@ -182,7 +183,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Says where the logs are, and whose.
+    /// Writes the place of the logs, and the number of their database.
     pub(crate) fn write_logs(
         &self,
         place: &str,
@@ -201,8 +202,8 @@ impl Folder {
         File::open(&self.path)?.sync_all()
     }
 
-    /// Replaces what the strategy remembers. Nothing depends on it but how well it begins, so it does not wait
-    /// for the disk.
+    /// Replaces the saved state of a strategy. It does not wait for the disk, because only the
+    /// strategy's start depends on it.
     pub(crate) fn write_memory(&self, strategy: &str, text: &str) -> std::io::Result<()> {
         let name = memory_of(strategy);
         let (path, new) = (self.path.join(&name), self.path.join(new(&name)));
@@ -210,7 +211,7 @@ impl Folder {
         fs::rename(&new, &path)
     }
 
-    /// What the strategy remembers.
+    /// The saved state of a strategy.
     pub(crate) fn read_memory(&self, strategy: &str) -> Option<String> {
         fs::read_to_string(self.path.join(memory_of(strategy))).ok()
     }
@@ -220,32 +221,32 @@ impl Folder {
         Ok(read_number(&self.site(site)?.join(RUN), 10)?.unwrap_or(0))
     }
 
-    /// Keeps the number of a run of a site, durably.
+    /// Stores the number of a run of a site, durably.
     pub(crate) fn keep_run(&self, site: SiteId, run: u64) -> Result<(), OpenDatabaseError> {
         replace(&self.site(site)?, RUN, &format!("{run}\n"))
     }
 
-    /// What says by which claim this process owns the catalog's log, where that is elsewhere.
+    /// The note of the claim by which this process owns the catalog's log, if that is elsewhere.
     pub(crate) fn note(&self) -> ClaimNote {
         ClaimNote::new(&self.path, self.lock.clone())
     }
 
-    /// The same of a site's log.
+    /// The note for a site's log.
     pub(crate) fn note_of(&self, site: SiteId) -> Result<ClaimNote, OpenDatabaseError> {
         Ok(ClaimNote::new(&self.site(site)?, self.lock.clone()))
     }
 
-    /// True if the folder has one of the site.
+    /// True if the folder contains a site's folder.
     pub(crate) fn has_site(&self, site: SiteId) -> bool {
         self.path.join(format!("{SITE}{}", site.0)).exists()
     }
 
-    /// Where it is.
+    /// Its path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The folder of a site, made if it is missing.
+    /// The folder of a site, created if it is missing.
     pub(crate) fn site(&self, site: SiteId) -> Result<PathBuf, OpenDatabaseError> {
         let path = self.path.join(format!("{SITE}{}", site.0));
         make_folder(&path).map_err(failed(&path))?;
@@ -253,7 +254,8 @@ impl Folder {
     }
 }
 
-/// The number of the cluster that a folder belongs to, if it belongs to one: that of a database, or of a node.
+/// The number of the cluster that a folder belongs to, if any. The folder may be a database's or a
+/// node's.
 ///
 /// # Errors
 /// [`OpenDatabaseError`] if it cannot be read.
@@ -261,8 +263,8 @@ pub fn read_cluster(folder: &Path) -> Result<Option<u64>, OpenDatabaseError> {
     read_number(&folder.join(CLUSTER), 16)
 }
 
-/// Has a node's folder belong to no cluster if it has lost its sites, or never had any: it must not
-/// pass for a whole one.
+/// Removes a node's folder from its cluster if it has lost its sites, or never had any: it must not
+/// be mistaken for a complete one.
 ///
 /// # Errors
 /// [`OpenDatabaseError`] if the file cannot be removed.
@@ -274,7 +276,7 @@ pub fn leave_if_empty(folder: &Path) -> Result<(), OpenDatabaseError> {
     fs::remove_file(&path).map_err(failed(&path))
 }
 
-/// Lets a folder, which is made if it is missing, belong to a cluster from now on.
+/// Adds a folder to a cluster, and creates the folder if it is missing.
 ///
 /// # Errors
 /// [`OpenDatabaseError`] if it cannot be written.
@@ -283,10 +285,10 @@ pub fn join_cluster(folder: &Path, number: u64) -> Result<(), OpenDatabaseError>
     replace(folder, CLUSTER, &format!("{number:016x}\n"))
 }
 
-/// The sites that the database in a folder has; none if there is no database yet.
+/// The sites of the database in a folder; none if there is no database yet.
 ///
 /// # Errors
-/// [`OpenDatabaseError`] if there is something else, or it cannot be read.
+/// [`OpenDatabaseError`] if the folder is something else, or cannot be read.
 pub fn sites_of(folder: &Path) -> Result<Vec<SiteId>, OpenDatabaseError> {
     match folder.join(CATALOG).exists() {
         true => Ok(read_catalog(folder, Kind::Database)?.sites().iter().collect()),
@@ -294,8 +296,8 @@ pub fn sites_of(folder: &Path) -> Result<Vec<SiteId>, OpenDatabaseError> {
     }
 }
 
-/// The tables of the database in a folder, each as one partition; and what this strategy remembers, if it
-/// was used and learns. The database may be open elsewhere.
+/// The tables of the database in a folder, each as one partition, and the saved state of a
+/// strategy, if it has any. Another process may have the database open.
 ///
 /// # Errors
 /// [`OpenDatabaseError`], if there is no database.
@@ -306,7 +308,8 @@ pub fn look(path: &Path, strategy: &str) -> Result<(Design, Option<String>), Ope
     ))
 }
 
-/// The file of what a strategy remembers. Each has its own: who tries another one loses nothing.
+/// The file with the saved state of a strategy. Each strategy has its own, so trying another one
+/// loses nothing.
 fn memory_of(strategy: &str) -> String {
     format!("{STRATEGY}-{strategy}")
 }
@@ -334,7 +337,7 @@ fn read_catalog(folder: &Path, kind: Kind) -> Result<Design, OpenDatabaseError> 
     catalog::read(&text).map_err(|what| OpenDatabaseError::Catalog { place: show(&path), what })
 }
 
-/// A file that is a number, if it is there.
+/// Reads a file with a number. `None` if there is no file.
 fn read_number(path: &Path, radix: u32) -> Result<Option<u64>, OpenDatabaseError> {
     let wrong = |error: std::num::ParseIntError| OpenDatabaseError::Catalog {
         place: show(path),
@@ -365,7 +368,7 @@ pub(crate) fn database_of(folder: &Path) -> Result<Option<DatabaseId>, OpenDatab
     Ok(read_logs(folder)?.map(|(_, database)| database))
 }
 
-/// What the file says that a database with logs elsewhere has.
+/// The place of the logs and their database, from the file of a database with logs elsewhere.
 fn read_logs(folder: &Path) -> Result<Option<(String, DatabaseId)>, OpenDatabaseError> {
     let path = folder.join(LOGS);
     let text = match fs::read_to_string(&path) {
@@ -386,7 +389,7 @@ fn read_logs(folder: &Path) -> Result<Option<(String, DatabaseId)>, OpenDatabase
     }
 }
 
-/// The name under which a file is written before it takes its place.
+/// The temporary name of a file before it replaces the old one.
 fn new(name: &str) -> String {
     format!("{name}.new")
 }
@@ -395,12 +398,12 @@ fn show(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// A new folder is its owner's alone.
+/// Creates a folder that only its owner can access.
 fn make_folder(path: &Path) -> std::io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Files that are made are their owner's alone.
+/// Options for files that only their owner can access.
 fn own_file() -> OpenOptions {
     let mut options = File::options();
     options.create(true).write(true).mode(0o600);
@@ -411,8 +414,8 @@ fn create(path: &Path) -> std::io::Result<File> {
     own_file().truncate(true).open(path)
 }
 
-/// Closes the folder of a new database to others; refuses that of an old one that is open to them,
-/// as somebody may have been there.
+/// Closes the folder of a new database to others. Refuses an old one that is open to them, because
+/// they may have changed it.
 fn close_to_others(path: &Path, is_new: bool) -> Result<(), OpenDatabaseError> {
     let mode = fs::metadata(path).map_err(failed(path))?.permissions().mode() & 0o777;
     match (mode & 0o077, is_new) {

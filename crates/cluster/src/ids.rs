@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A database's number, drawn when it is made.
+/// A database's number, drawn at random when it is created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DatabaseId(pub u128);
 
@@ -16,7 +16,7 @@ impl DatabaseId {
 impl DatabaseId {
     /// The number of the cluster whose processes have the database.
     pub fn cluster(self) -> u64 {
-        // It was drawn as a whole, so either half is as good.
+        // All bits are random, so either half will do.
         self.0 as u64
     }
 }

@@ -7,14 +7,15 @@
 //!                                   └─ Conductor ── changes ─┘  └─ replication between sites
 //! ```
 //!
-//! Start with [`Database`] and its example. A transaction is a [footprint](isomer_design::Footprint)
-//! (what it reads and writes) and a procedure; a [`Session`] carries what a client has seen, so that it
-//! never goes back in time, whichever site runs its next transaction.
+//! Start with [`Database`] and its example. A transaction is a
+//! [footprint](isomer_design::Footprint) (the keys that it reads and writes) and a procedure. A
+//! [`Session`] keeps the time that a client has seen, so its next transaction sees no earlier
+//! state, whichever site runs it.
 //!
-//! **What is guaranteed.** Strong-session snapshot isolation: a transaction works on a snapshot that
-//! contains everything its session has seen; of two that write the same row one comes after the
-//! other; write skew is possible. Changes of the design are atomic, durable, and never lose or repeat
-//! a transaction.
+//! **Guarantees.** Strong-session snapshot isolation. A transaction works on a snapshot that
+//! contains everything that its session has seen. Of two transactions that write the same row, one
+//! comes after the other. Write skew is possible. Changes of the design are atomic and durable, and
+//! never lose or repeat a transaction.
 //!
 //! | module | what it holds |
 //! | --- | --- |
@@ -31,8 +32,8 @@
 //! | `claim` | what a folder says of logs that are elsewhere |
 //! | `assemble` | the design of a database that was stopped, from what its sites hold |
 //!
-//! The router and the conductor know no threads and no sockets: they run on a [`Transport`], which is
-//! the embedded runtime here and a simulated network in `isomer-sim`.
+//! The router and the conductor use no threads and no sockets. They run on a [`Transport`]: the
+//! embedded runtime here, and a simulated network in `isomer-sim`.
 
 mod assemble;
 mod branches;

@@ -1,6 +1,6 @@
-//! Where a site is, as its process says.
+//! The location of a site, as its process reports it.
 
-/// Where a site is, and whether it can be reached.
+/// The location of a site, and whether it can be reached.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reach {
     /// The name of its node.

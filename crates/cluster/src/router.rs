@@ -13,13 +13,13 @@
 //!   a transaction, loads of sites ─▶ conductor: occasions on which the strategy plans
 //! ```
 //!
-//! The common transaction reads an immutable routing table, asks the strategy, and runs: no lock, no
-//! shared counter. A site never takes the router's word for it: if the design has moved on, the site
-//! says so, and the transaction goes the reserved way, where no other task can pull its partitions
-//! away. A site runs a procedure only if it can commit it there, so nothing runs twice.
+//! A common transaction reads an immutable routing table, asks the strategy, and runs: no lock, no
+//! shared counter. A site does not trust the router. If the design has changed, the site says so,
+//! and the transaction reserves its partitions, so that no other task can move them away. A site
+//! runs a procedure only if it can commit it there, so nothing runs twice.
 //!
 //! The design changes at the [conductor](Conductor), and nowhere else. The router asks it for a
-//! reservation, for changes of what is reserved, and whether a site is given up.
+//! reservation, for changes of reserved partitions, and whether a site is declared dead.
 
 use crate::branches::branches;
 use crate::conductor::{Conductor, Reservation, sites_of};
@@ -40,13 +40,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 
-/// A transaction that finds its keys elsewhere this often, with its partitions reserved, has found a
-/// fault.
+/// A transaction with reserved partitions that finds its keys elsewhere this number of times has
+/// found a fault of the router.
 const LOST_MAX: u32 = 100;
-/// A transaction that met a change this often reserves what it needs.
+/// A transaction that met a change this number of times reserves what it needs.
 const STALE_MAX: u32 = 8;
 
-/// What one client has seen: its next transaction sees at least that, wherever it runs.
+/// The state of one client: its next transaction sees at least the time that the last ones have
+/// seen, wherever it runs.
 #[derive(Clone, Debug)]
 pub struct Session {
     seen: Time,
@@ -60,8 +61,8 @@ impl Session {
         Session { seen: Time::ZERO, last_site: None, ticket: seed }
     }
 
-    /// Up to which time the session has seen the database. A client that goes on with another
-    /// session hands this on with [`Session::has_seen`].
+    /// The time up to which the session has seen the database. To continue in another session, a
+    /// client passes it to [`Session::has_seen`].
     pub fn seen(&self) -> Time {
         self.seen
     }
@@ -81,39 +82,39 @@ impl Session {
 /// How a transaction ran.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ran {
-    /// Where: at one site, or over several.
+    /// The site, or the coordinator if it ran over several.
     pub place: Place,
-    /// When.
+    /// Its times.
     pub committed: Committed,
-    /// How many changes were made for it.
+    /// The number of changes that were made for it.
     pub changes: usize,
-    /// The answer was lost: its rows have said that it has committed, and `place` is where these are. What its snapshot was is
-    /// not known, but that it was before the commit.
+    /// True if the answer was lost and the rows have shown that it has committed. `place` is where
+    /// the rows are. Its snapshot is unknown, except that it was before the commit.
     pub is_found: bool,
 }
 
 /// See the [module documentation](self).
 pub struct Router<T> {
     conductor: Arc<Conductor<T>>,
-    /// The time of the latest commit that was ahead of the clock when it could be seen.
+    /// The time of the latest commit that was ahead of the clock when it became visible.
     latest: AtomicU64,
-    /// A transaction has written that holds no row locks.
+    /// True once a transaction without row locks has written.
     has_procedures: AtomicBool,
 }
 
-/// How a transaction comes to the router.
+/// The parameters of a transaction that arrives at the router.
 #[derive(Clone, Copy)]
 pub(crate) struct Call<'a> {
     /// Its number.
     pub(crate) ticket: u64,
-    /// The strategy wants to hear of it.
+    /// True if the strategy wants a report of it.
     pub(crate) is_wanted: bool,
-    /// What it has read before, by other ways.
+    /// Its earlier reads, if it is the commit of an open transaction.
     pub(crate) before: Option<&'a Heard>,
     pub(crate) over: Over<'a>,
 }
 
-/// What a transaction has read or written, and what that took.
+/// The footprint of a transaction, and its measured times.
 #[derive(Clone, Default)]
 pub(crate) struct Heard {
     pub(crate) footprint: Footprint,
@@ -121,7 +122,7 @@ pub(crate) struct Heard {
 }
 
 impl Heard {
-    /// This, and then a commit: as if it had been one.
+    /// Joins these reads and a commit, as if they had been one transaction.
     fn with(&self, commit: &Footprint, measured: Measured) -> Heard {
         let mut footprint = self.footprint.clone();
         let items = commit.items().iter();
@@ -143,14 +144,14 @@ struct Asked<'a> {
     over: Over<'a>,
 }
 
-/// Ready once a client waits no longer for its transaction. Changes that have begun for it are completed all the
-/// same.
+/// Ready once a client no longer waits for its transaction. Changes that have begun for it are
+/// completed nevertheless.
 pub(crate) type Over<'a> = &'a dyn Fn(&Waker) -> Poll<CancelReason>;
 
-/// Who waits for ever.
+/// For a client that waits for ever.
 const NEVER: Over<'static> = &|_| Poll::Pending;
 
-/// Waits for a future, unless its client waits no longer: then that is dropped.
+/// Waits for a future. Drops it if its client no longer waits.
 pub(crate) async fn unless<F: Future>(
     over: Over<'_>,
     future: F,
@@ -180,12 +181,12 @@ impl<T: Transport> Router<T> {
         self.conductor.transport()
     }
 
-    /// The design as it is; cheap.
+    /// The current design; cheap.
     pub fn design(&self) -> Design {
         self.conductor.design()
     }
 
-    /// The routing table as it is.
+    /// The current routing table.
     pub fn routing_table(&self) -> Arc<RoutingTable> {
         self.conductor.routing_table()
     }
@@ -194,13 +195,13 @@ impl<T: Transport> Router<T> {
         self.conductor.strategy()
     }
 
-    /// A time at which all is seen whose clients were told of it until now: that of the clock, or of a commit
-    /// that a site made ahead of it.
+    /// A time that includes all commits that were acknowledged until now. This is the clock's time,
+    /// or that of a commit ahead of the clock.
     pub fn present(&self) -> Time {
         self.transport().now().max(self.latest())
     }
 
-    /// True if anybody has ever written rows without their row locks.
+    /// True once a transaction has written rows without their row locks.
     pub(crate) fn has_procedures(&self) -> bool {
         self.has_procedures.load(Ordering::Relaxed)
     }
@@ -209,7 +210,7 @@ impl<T: Transport> Router<T> {
         Time(self.latest.load(Ordering::SeqCst))
     }
 
-    /// A commit can be seen: the present is not before it from now on.
+    /// A commit became visible: the present is not before it from now on.
     pub(crate) fn has_committed(&self, time: Time) {
         self.note_committed(time, self.transport().now());
     }
@@ -234,11 +235,11 @@ impl<T: Transport> Router<T> {
         self.serve(session, request, &mut |_| {}).await.map(|(ran, _)| ran)
     }
 
-    /// Runs a transaction at the one site that can, after the changes that make it able to; or, if the
-    /// strategy says so, over several sites. Says how it ran, and what the procedure gave that it
-    /// [calls](Body::Call).
+    /// Runs a transaction at the one site that can, after the changes that enable it; or over
+    /// several sites, if the strategy says so. Returns how it ran, and the output of the procedure
+    /// that it [calls](Body::Call).
     ///
-    /// Session, shares and measuring of the request are the router's to fill in.
+    /// The router fills in the request's session, branches and `is_measured`.
     ///
     /// # Errors
     /// [`Error`].
@@ -256,7 +257,7 @@ impl<T: Transport> Router<T> {
         self.serve_until(session, request, published, call).await
     }
 
-    /// As [`Router::serve`], until nobody waits for it any more.
+    /// Like [`Router::serve`], until its client no longer waits for it.
     pub(crate) async fn serve_until(
         &self,
         session: &mut Session,
@@ -271,7 +272,7 @@ impl<T: Transport> Router<T> {
         request.is_measured = is_wanted;
         for _ in 0..STALE_MAX {
             let Verdict::Run(decision) = self.decide(session, &asked, false)? else { break };
-            // Whatever becomes of this transaction: the strategy counts on it.
+            // Queued whatever becomes of this transaction, because the strategy relies on it.
             self.conductor.queue(decision.deferred, decision.is_occasion, asked.begun);
             let sent = request.again();
             match self.execute(session, &asked, decision.place, sent, &mut *published, 0).await {
@@ -282,21 +283,22 @@ impl<T: Transport> Router<T> {
                 }
                 result => return result,
             }
-            // What it needs is being changed: it goes on when that is done.
+            // Its partitions are being changed. It continues after that.
             let partitions = partitions_of(&self.design(), footprint);
             unless(over, self.conductor.passed(&partitions)).await.map_err(unwritten)?;
         }
         self.run_reserved(session, &asked, request, published).await
     }
 
-    /// A number for a transaction that begins, and whether the strategy wants to hear of it.
+    /// A number for a transaction that begins, and whether the strategy wants a report of it.
     pub(crate) fn ticket(&self, session: &mut Session) -> (u64, bool) {
         let ticket = session.next_ticket();
         (ticket, self.strategy().wants(ticket))
     }
 
-    /// Tells the strategy of a transaction that has read, wherever its rows were, and perhaps committed, as if it had
-    /// come with its whole footprint. What it wants to change for such transactions is done later.
+    /// Reports an open transaction to the strategy as if it had come with its whole footprint: its
+    /// reads, wherever they ran, and its commit, if any. Changes that the strategy wants for such
+    /// transactions are deferred.
     pub(crate) fn hear(&self, session: &Session, ticket: u64, heard: &Heard) {
         let Heard { footprint, measured } = heard;
         let Measured { service_ns, lock_ns, wait_ns, run_ns, commit_ns, .. } = measured;
@@ -351,7 +353,7 @@ impl<T: Transport> Router<T> {
                     let is_given_up = self.conductor.is_given_up(place.site());
                     lost += u32::from(!is_given_up);
                     if is_given_up || lost.is_multiple_of(STALE_MAX) {
-                        // Whoever readmits the site may wait for the partition.
+                        // A readmission of the site may wait for the partition.
                         reserved = None;
                         let pause = self.transport().retry(place.site());
                         unless(asked.over, pause).await.map_err(unwritten)?;
@@ -362,12 +364,12 @@ impl<T: Transport> Router<T> {
                     }
                 }
                 Err(Error::Failure(Failure::Unreachable { site, why })) => {
-                    // Others may be able to take over from it, if they get the partition.
+                    // Others may be able to take over from it once the partition is free.
                     reserved = None;
                     self.until_returned(site, why, asked.over).await?;
                 }
                 Err(Error::Change { change, refusal: Refusal::Log(LogError::Gone { what }) }) => {
-                    // The master has gone while it was asked to change something. There may be another by now.
+                    // The master failed during the change. There may be a new master by now.
                     reserved = None;
                     let (master, _) = sites_of(&self.design(), &change);
                     let site = master.unwrap_or(place.site());
@@ -380,8 +382,9 @@ impl<T: Transport> Router<T> {
         Err(Error::Lost(LOST_MAX))
     }
 
-    /// Waits for a transaction that runs at a site. Once any site is given up it gives back what it has reserved: its commit may
-    /// wait for that site, and whoever takes over from it, or lets its copies go, for the partitions.
+    /// Waits for a transaction that runs at a site. Once any site is declared dead, it drops the
+    /// reservation. The commit may wait for the dead site, while the takeover from that site, or
+    /// the removal of its copies, waits for the partitions.
     async fn unreserved_if_lost<R>(
         &self,
         run: impl Future<Output = R>,
@@ -400,7 +403,8 @@ impl<T: Transport> Router<T> {
         run.await
     }
 
-    /// Waits until a site can be reached again, and is readmitted; fails if its clients should not wait for that.
+    /// Waits until a site can be reached again and is readmitted. Fails if clients should not wait
+    /// for that.
     async fn until_returned(&self, site: SiteId, why: String, over: Over<'_>) -> Result<(), Error> {
         if self.conductor.is_given_up(site) && self.transport().failure(site).is_none() {
             return unless(over, self.transport().retry(site)).await.map_err(unwritten);
@@ -430,7 +434,7 @@ impl<T: Transport> Router<T> {
         Ok(self.strategy().decide(&request)?)
     }
 
-    /// Runs a transaction where it is to run, and tells the strategy how that went.
+    /// Runs a transaction at its place, and reports it to the strategy.
     async fn execute(
         &self,
         session: &mut Session,
@@ -452,7 +456,8 @@ impl<T: Transport> Router<T> {
         let canceled = |why| Error::Canceled { why, may_be_written: is_lost || is_written.get() };
         let reply = unless(asked.over, running).await.map_err(canceled)?;
         if matches!(reply, Err(Failure::Full(_))) {
-            // It is not measured, and there may be no other for as long as the strategy does not know.
+            // The transaction is not measured, and until the strategy knows the loads, all others
+            // may fail like this.
             self.conductor.tell_loads(self.transport().now());
         }
         let reply = reply?;
@@ -507,12 +512,13 @@ impl<T: Transport> Router<T> {
     }
 }
 
-/// A transaction that its client waited for no longer, before it was run.
+/// The error of a transaction whose client stopped waiting before it ran.
 fn unwritten(why: CancelReason) -> Error {
     Error::Canceled { why, may_be_written: false }
 }
 
-/// Where the time of a transaction went that was sent at `begun` and whose answer is here now.
+/// The breakdown of the time between `begun`, when a transaction was sent, and `now`, when its
+/// answer arrived.
 fn measured(begun: Time, now: Time, timing: Timing) -> Measured {
     let total_ns = now.0.saturating_sub(begun.0);
     let service_ns = total_ns.saturating_sub(timing.total_ns());

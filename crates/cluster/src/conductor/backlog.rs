@@ -1,4 +1,4 @@
-//! What is to be done and no transaction waits for, until somebody does it.
+//! A bounded queue of work that no transaction waits for.
 
 use isomer_store::Waiters;
 use parking_lot::Mutex;
@@ -19,13 +19,13 @@ struct Queue<T> {
 }
 
 impl<T> Backlog<T> {
-    /// With room for so many.
+    /// A queue of up to `max` items.
     pub(crate) fn new(max: usize) -> Backlog<T> {
         let queue = Mutex::new(Queue { items: VecDeque::new(), closed: false });
         Backlog { queue, more: Waiters::default(), max }
     }
 
-    /// Adds something; gives it back if there is no room.
+    /// Adds an item. Returns it if the queue is full or closed.
     pub(crate) fn add(&self, item: T) -> Result<(), T> {
         {
             let mut queue = self.queue.lock();
@@ -38,7 +38,7 @@ impl<T> Backlog<T> {
         Ok(())
     }
 
-    /// The next, once there is one; `None` if there will be no more.
+    /// Waits for the next item. `None` once the queue is closed.
     pub(crate) async fn next(&self) -> Option<T> {
         let look = || {
             let mut queue = self.queue.lock();
@@ -59,7 +59,7 @@ impl<T> Backlog<T> {
         .await
     }
 
-    /// All that waits.
+    /// All items that wait.
     pub(crate) fn waiting(&self) -> Vec<T>
     where
         T: Clone,
@@ -72,7 +72,7 @@ impl<T> Backlog<T> {
         self.queue.lock().closed
     }
 
-    /// Nothing more is done.
+    /// Closes the queue: items that wait are not handed out any more.
     pub(crate) fn close(&self) {
         self.queue.lock().closed = true;
         self.more.wake();

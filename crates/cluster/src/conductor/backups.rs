@@ -1,15 +1,15 @@
-//! Backups: as many replicas as each table asks for, to begin with and after sites were lost.
-//!
+//! Backups: each table has as many replicas as it asks for, from the start and after sites fail.
 //! ```text
 //!   accounts: 0 ─▶ 1     replicas that are lacking are added ─▶ every site: commits wait from now on ─▶ design
 //!   s2 has failed        partitions with too few replicas ─▶ backlog: add them elsewhere
 //! ```
 //!
-//! They are at other processes than their masters, while others have room
-//! ([`isomer_design::Domains`]); those beside their masters are moved away once others have.
+//! A backup is at another process than its master while another process has room
+//! ([`isomer_design::Domains`]). A backup beside its master is moved once another process has room.
 //!
-//! Until a lost backup is replaced, commits wait for those that are left ([`isomer_site`], `backup`): the table goes
-//! on, and may lose one site less. No change takes a backup away that a partition needs.
+//! Until a failed backup is replaced, commits wait for the remaining ones ([`isomer_site`],
+//! `backup`): the table stays available, and tolerates one failure less. No change removes a backup
+//! that a partition needs.
 
 use super::change::sites_of;
 use super::{Conductor, Deferred};
@@ -17,21 +17,22 @@ use crate::error::Error;
 use crate::transport::Transport;
 use isomer_design::{Change, Design, Invalid, Plan, SiteId, Step, TableId};
 
-/// Why replicas are added that were lost.
+/// The reason of changes that replace missing replicas.
 const LACKING: &str = "a backup is missing";
 
 impl<T: Transport> Conductor<T> {
-    /// Has the replicas added that partitions lack as backups, while transactions run.
+    /// Queues the addition of missing backups, while transactions run.
     pub(super) fn restore_backups(&self) {
         if !self.lacking(&self.design(), LACKING, None).is_empty() {
-            // Where too much is to be done already, the next loss or start finds what is left.
+            // If the queue is full, the next failure or start finds the backups that are still
+            // missing.
             let _ = self.deferred.add(Deferred::Backups);
         }
     }
 
-    /// Adds the replicas that partitions lack as backups. A site may refuse one until it has let an
-    /// older copy go, so this is tried until none is lacking that could be added now. What a lost
-    /// site lacks or has to give, its takeover or readmission has looked at again.
+    /// Adds the replicas that partitions lack as backups. A site may refuse a copy until it has
+    /// dropped an older one, so this repeats until no addition is possible. For the partitions of a
+    /// failed site, its takeover or readmission checks again.
     pub(super) async fn add_lacking_backups(&self) {
         while !self.deferred.is_closed() {
             let mut plan = self.lacking(&self.design(), LACKING, None);
@@ -46,7 +47,7 @@ impl<T: Transport> Conductor<T> {
         }
     }
 
-    /// True if no site that takes steps of a change is lost or on its way back.
+    /// True if no site that takes steps of the change is down or being readmitted.
     fn is_possible(&self, change: &Change) -> bool {
         let (master, target) = sites_of(&self.design(), change);
         let mut sites = master.into_iter().chain(target);
@@ -67,7 +68,7 @@ impl<T: Transport> Conductor<T> {
         self.transport.failure(site).is_none() && !self.membership.is_passed_by(site)
     }
 
-    /// Refuses a change that would take away a backup that is needed.
+    /// Refuses a change that would remove a needed backup.
     pub(super) fn check_backups(&self, change: &Change) -> Result<(), Error> {
         let Change::RemoveReplica { table, start, site } = change else { return Ok(()) };
         let design = self.design();

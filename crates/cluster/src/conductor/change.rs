@@ -36,14 +36,14 @@ pub(super) struct Jobs {
     under_way: Mutex<Vec<Job>>,
 }
 
-/// One of them, for as long as it is.
+/// A job in the list of changes under way, until this is dropped.
 struct UnderWay<'j> {
     jobs: &'j Jobs,
     job: Job,
 }
 
 impl Jobs {
-    /// True if such a change is being made.
+    /// True if a change under way satisfies the predicate.
     pub(super) fn any(&self, is_such: impl Fn(&Change) -> bool) -> bool {
         self.under_way.lock().iter().any(|job| is_such(&job.change))
     }
@@ -83,7 +83,7 @@ impl<T: Transport> Conductor<T> {
         self.carry_out_plan(plan).await
     }
 
-    /// The changes that are being made, and those that wait until [`Conductor::run_deferred`] gets to them.
+    /// The changes that are being made, and those that wait for [`Conductor::run_deferred`].
     pub fn jobs(&self) -> Vec<Job> {
         let mut jobs = self.jobs.under_way.lock().clone();
         for waiting in self.deferred.waiting() {
@@ -94,7 +94,7 @@ impl<T: Transport> Conductor<T> {
         jobs
     }
 
-    /// Carries out a plan whose partitions are reserved; what follows a stage that failed is left.
+    /// Carries out a plan whose partitions are reserved. Stages after a failed one are dropped.
     pub(crate) async fn carry_out_plan(&self, plan: &Plan) -> Result<Vec<ChangeEvent>, Error> {
         let mut events = Vec::new();
         let mut stages = stages(&self.design(), plan).into_iter();
@@ -111,9 +111,9 @@ impl<T: Transport> Conductor<T> {
         Ok(events)
     }
 
-    /// Carries out a plan that no transaction waits for: each partition is reserved for its own changes
-    /// only. What fails there stops what should follow there, and nothing else. Gives the number of
-    /// changes that were made.
+    /// Carries out a plan that no transaction waits for, reserving each partition only for its own
+    /// changes. A failed change stops the later changes of its partition and no others. Returns the
+    /// number of changes made.
     pub(super) async fn carry_out_deferred(&self, plan: &Plan) -> usize {
         let tables = plan.changes().filter_map(Change::table).collect();
         if let Some(number) = self.reconfigurations.holder(&tables) {
@@ -124,7 +124,7 @@ impl<T: Transport> Conductor<T> {
         for chains in stages(&self.design(), plan) {
             let chains = chains.into_iter().map(|chain| async move {
                 let _reserved = self.reserve(|design| touched_by(design, &chain)).await;
-                // The strategy has heard of a step that the design has overtaken.
+                // On an error, the strategy has already received the changes that were dropped.
                 self.carry_out_chain(chain).await.map_or(0, |events| events.len())
             });
             made += join_all(chains).await.into_iter().sum::<usize>();
@@ -145,7 +145,7 @@ impl<T: Transport> Conductor<T> {
         Ok(events)
     }
 
-    /// Tells the strategy of changes that it asked for, and that will not be made.
+    /// Reports changes to the strategy that it asked for, and that will not be made.
     pub(super) fn leave<'c>(&self, changes: impl Iterator<Item = &'c Change>, why: &str) {
         let now = self.transport.now();
         for change in changes {
@@ -154,7 +154,8 @@ impl<T: Transport> Conductor<T> {
         }
     }
 
-    /// Carries out a change whose partitions are reserved, and tells the strategy and the watchers.
+    /// Carries out a change whose partitions are reserved. Reports it to the strategy and the
+    /// watchers.
     async fn carry_out(&self, change: Change, reason: &str) -> Result<ChangeEvent, Error> {
         let begun = self.transport.now();
         let job = Job { change: change.clone(), reason: reason.to_owned(), begun: Some(begun) };
@@ -170,7 +171,7 @@ impl<T: Transport> Conductor<T> {
         Ok(self.announce(change, reason, begun, (took_ns, rows)))
     }
 
-    /// Tells those who watch of a change that was made.
+    /// Reports a change that was made to the watchers.
     fn announce(
         &self,
         change: Change,
@@ -185,7 +186,7 @@ impl<T: Transport> Conductor<T> {
         event
     }
 
-    /// Tells the strategy and the watchers of a change that no task has asked for.
+    /// Reports a change that no task has asked for to the strategy and the watchers.
     pub(super) fn tell_of(&self, change: Change, reason: &str, begun: Time, rows: usize) {
         let now = self.transport.now();
         let took_ns = now.0.saturating_sub(begun.0);
@@ -193,7 +194,8 @@ impl<T: Transport> Conductor<T> {
         self.announce(change, reason, begun, (took_ns, rows));
     }
 
-    /// Makes a change true at the sites and in the routing table; gives the number of rows copied.
+    /// Makes a change true at the sites and in the routing table. Returns the number of rows
+    /// copied.
     async fn make(&self, change: &Change) -> Result<usize, Error> {
         let before = self.design();
         before.validate(change).map_err(Box::new)?;
@@ -205,7 +207,8 @@ impl<T: Transport> Conductor<T> {
         self.check_reached(&before, change)?;
         self.check_given_up(&before, change)?;
         self.check_backups(change)?;
-        // Readers leave a replica before it goes; everything else is there before it is routed to.
+        // A replica that is removed leaves the routing table first, so no reader is sent to it. All
+        // other changes are made at the sites before the router uses them.
         let routed_first = matches!(change, Change::RemoveReplica { .. });
         if routed_first {
             self.enter(change)?;
@@ -222,7 +225,7 @@ impl<T: Transport> Conductor<T> {
                     && !is_acquired
                     && !self.is_given_up(*to)
                 {
-                    // It was readmitted before the change was entered.
+                    // The new master was readmitted before the change was entered.
                     let acquire = isomer_site::Step::Acquire(*table, start.clone());
                     let _ = protocol::ask(&self.transport, *to, acquire).await;
                 }
@@ -231,10 +234,11 @@ impl<T: Transport> Conductor<T> {
             Err(refusal) => {
                 let is_gone = matches!(refusal, Refusal::Log(LogError::Gone { .. }));
                 if is_gone {
-                    // What it has done of it is not known before it is readmitted.
+                    // Its readmission shows how much of the change it has made.
                     sites_of(&before, change).0.inspect(|site| self.give_up(*site));
                 }
-                // It may have let a copy go, and acknowledged commits that this does not have.
+                // The site may have dropped its copy, and the master may have acknowledged commits
+                // without it.
                 if let (true, Change::RemoveReplica { table, start, site }) =
                     (routed_first && !is_gone, change)
                 {
@@ -247,7 +251,7 @@ impl<T: Transport> Conductor<T> {
     }
 }
 
-/// The partitions that steps touch, as the design is.
+/// The partitions that steps touch in the current design.
 fn touched_by(design: &Design, steps: &[&Step]) -> Vec<(TableId, KeyRange)> {
     let mut ranges: Vec<_> = steps.iter().flat_map(|step| touched(design, &step.change)).collect();
     ranges.sort();
@@ -274,9 +278,10 @@ fn touched(design: &Design, change: &Change) -> Vec<(TableId, KeyRange)> {
     }
 }
 
-/// The steps of a plan: stages that follow each other, each of chains that are independent of each
-/// other. The steps of a partition, as the design is, are a chain. Partitions that merge become one, so what
-/// is split in the same stage waits for that: all of it is a chain.
+/// The stages of a plan, one after the other. Each stage consists of chains that are independent of
+/// each other. A chain has the steps of one partition of the current design. A stage with a merge
+/// is a single chain, because partitions that merge become one and a split in the same stage may
+/// have to wait for that.
 fn stages<'p>(design: &Design, plan: &'p Plan) -> Vec<Vec<Vec<&'p Step>>> {
     let splits = |step: &Step| matches!(step.change, Change::Split { .. });
     let moves = |step: &Step| {
@@ -299,7 +304,7 @@ fn stages<'p>(design: &Design, plan: &'p Plan) -> Vec<Vec<Vec<&'p Step>>> {
     stages.collect()
 }
 
-/// The sites that take steps of a change: the master, and another one.
+/// The sites that take steps of a change: the master, and the target if there is one.
 pub(crate) fn sites_of(design: &Design, change: &Change) -> (Option<SiteId>, Option<SiteId>) {
     let (table, key, target) = match change {
         Change::Split { table, at } | Change::Merge { table, at } => (*table, at, None),

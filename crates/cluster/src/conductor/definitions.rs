@@ -1,7 +1,7 @@
-//! Definitions: tables, sites and backups, which no site's log can tell.
+//! Definitions: tables, sites and backups, which are in no site's log.
 //!
-//! A site's log says what the site holds. Which tables there are, under which names, and how many
-//! backups each asks for, the conductor's log says ([`Home::keep`]). So a definition has an order:
+//! The log of a site says what the site holds. The conductor's log ([`Home::keep`]) says which
+//! tables exist, their names, and how many backups each asks for. So a definition has an order:
 //!
 //! ```text
 //!   create table    sites: an empty partition ─▶ log ─▶ design    a table of the log that no site has was lost
@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Definitions are made one after the other: each reserves [`DEFINITIONS`], a table that does not
-//! exist. So does a readmission, for which no table may come or go.
+//! exist. A readmission reserves it too, because no table may be created or dropped during one.
 
 use super::{Conductor, Reservation, protocol};
 use crate::catalog::Definition;
@@ -25,10 +25,10 @@ use isomer_site::Step;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The number that stands for all definitions where ranges are reserved. Tables have others.
+/// The number that stands for all definitions in reservations. No table has it.
 const DEFINITIONS: TableId = TableId(0);
 
-/// The surroundings of a conductor: its log, and the sites of its process.
+/// The environment of a conductor: its log, and the sites of its process.
 pub trait Home: Send + Sync {
     /// Keeps a definition, durably, as a whole or not at all. `after` is the design with it.
     ///
@@ -50,15 +50,15 @@ pub trait Home: Send + Sync {
     fn close_site(&self, _site: SiteId) {}
 }
 
-/// A conductor that keeps nothing: the simulator's and the laboratory's, whose sites are always there.
+/// A home that keeps nothing, for the simulator and the laboratory, whose sites are always open.
 impl Home for () {}
 
 impl<T: Transport> Conductor<T> {
-    /// Creates a table. `partitions` says where its partitions begin and which site masters each; the
-    /// first begins at [`Key::min`].
+    /// Creates a table. `partitions` has the first key of each partition and its placement. The
+    /// first partition begins at [`Key::min`].
     ///
     /// # Errors
-    /// [`Error::TableExists`], [`Error::Invalid`], [`Error::Change`]; no table has been made then.
+    /// [`Error::TableExists`], [`Error::Invalid`], [`Error::Change`]; no table was created then.
     pub async fn create_table(
         &self,
         schema: Schema,
@@ -69,7 +69,8 @@ impl<T: Transport> Conductor<T> {
         self.create_reserved(id, schema, partitions).await.map(|()| id)
     }
 
-    /// As [`Conductor::create_table`], with a number of the caller's choice, which no table has had before.
+    /// Like [`Conductor::create_table`], with a number that the caller chooses, and no table has
+    /// had.
     ///
     /// # Errors
     /// As [`Conductor::create_table`].
@@ -100,8 +101,8 @@ impl<T: Transport> Conductor<T> {
             by_site.entry(placement.master).or_default().push(range);
         }
         by_site.keys().try_for_each(|site| self.check_site(*site))?;
-        // The number is used even if this fails: sites that hold a part of the table forget it only
-        // at the next start.
+        // The number is used up even if this fails: sites that hold a part of the table forget it
+        // only at the next start.
         {
             let mut last = self.last_table.lock();
             *last = id.max(*last);
@@ -117,8 +118,8 @@ impl<T: Transport> Conductor<T> {
         Ok(())
     }
 
-    /// Takes a table out of the design, once no task relies on its partitions, and lets the sites forget
-    /// it. Transactions that read it meanwhile are told to start again.
+    /// Removes a table from the design once no task relies on its partitions, and makes the sites
+    /// forget it. Transactions that read it at the same time have to restart.
     ///
     /// # Errors
     /// [`Error::Invalid`] if there is no such table.
@@ -126,7 +127,8 @@ impl<T: Transport> Conductor<T> {
         let _reserved = self.reserve_definitions().await;
         let mut after = self.design();
         after.drop_table(id).map_err(Box::new)?;
-        // From here on the table is gone: what sites still hold of it, they forget at the next start.
+        // From here on the drop is durable: sites that still hold a part of the table forget it at
+        // the next start.
         self.home.keep(&after, Definition::Dropped(id))?;
         let everything = |design: &Design| -> Vec<(TableId, KeyRange)> {
             design.partitions_in(id, &KeyRange::all()).map(|(range, _)| (id, range)).collect()
@@ -138,21 +140,21 @@ impl<T: Transport> Conductor<T> {
             self.table.store(Arc::new(self.table.load().without_table(id)));
             design.sites().clone()
         };
-        // A site that cannot be reached forgets when it comes back.
+        // A site that cannot be reached forgets the table when it rejoins.
         for site in sites.iter().filter(|site| self.check_site(*site).is_ok()) {
-            // A site that cannot write its log tells every client; it forgets at the next start.
+            // A site that cannot write its log reports that to every client. It forgets at the next
+            // start.
             let _ = protocol::ask(&self.transport, site, Step::Forget(id)).await;
         }
         Ok(())
     }
 
     /// Sets the number of backups of a table: a commit is acknowledged when that number of other
-    /// sites has it. When this is done, that is true of all that the table holds. Replicas that the
-    /// table lacks for that are added.
+    /// sites has it. On return this holds for all rows of the table. Missing replicas are added.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if there are not enough sites, or they have failed; [`Error::Change`] if a site
-    /// refuses. The table has the backups of before then; replicas that were added stay.
+    /// [`Error::Invalid`] if there are not enough sites, or they have failed. [`Error::Change`] if
+    /// a site refuses. The old number of backups is in force then; replicas that were added stay.
     pub async fn set_backups(&self, table: TableId, backups: Backups) -> Result<(), Error> {
         let _reserved = self.reserve_definitions().await;
         let mut after = self.design();
@@ -190,7 +192,8 @@ impl<T: Transport> Conductor<T> {
             let told = self.tell_backups(*site, table, backups).await;
             if told.is_err() {
                 for site in &sites {
-                    // A site that cannot be told back waits for more than it has to.
+                    // A site that does not receive the old number waits for more acknowledgements
+                    // than needed.
                     let _ = self.tell_backups(*site, table, before).await;
                 }
                 return told;
@@ -200,8 +203,8 @@ impl<T: Transport> Conductor<T> {
         Ok(())
     }
 
-    /// Has every site know how many backups each table asks for, and replaces those that are lost:
-    /// for a database that was just opened.
+    /// Tells every site how many backups each table asks for, and replaces missing ones. For a
+    /// database that was just opened.
     ///
     /// # Errors
     /// [`Error::Site`], of the first site that refuses.
@@ -233,14 +236,14 @@ impl<T: Transport> Conductor<T> {
         Ok(())
     }
 
-    /// Adds a site. Definitions are reserved.
+    /// Adds a site. The caller has reserved definitions.
     pub(super) async fn add_site(&self, site: SiteId) -> Result<(), Error> {
         let change = Change::AddSite { site };
         let mut after = self.design();
         after.apply(&change).map_err(Box::new)?;
         self.home.open_site(site)?;
         let added = async {
-            // Once, without waiting: where it cannot be asked, it cannot be added.
+            // Asked once, without retries: a site that does not answer cannot be added.
             if let Err(refusal) = self.transport.step(site, Step::Describe).await {
                 return Err(Error::Change { change: Box::new(change.clone()), refusal });
             }
@@ -251,28 +254,29 @@ impl<T: Transport> Conductor<T> {
         self.enter(&change)
     }
 
-    /// Removes a site that holds nothing. Definitions are reserved.
+    /// Removes a site that holds nothing. The caller has reserved definitions.
     pub(super) async fn remove_site(&self, site: SiteId) -> Result<(), Error> {
         self.check_site(site)?;
         let change = Change::RemoveSite { site };
-        // Others may still have to hear of transactions that it has decided about.
+        // Other sites may still lack outcomes of transactions that this site has coordinated.
         if let Err(refusal) = protocol::ask(&self.transport, site, Step::Finish).await {
             return Err(Error::Change { change: Box::new(change), refusal });
         }
         self.enter(&change)?;
         let design = self.design();
         self.home.keep(&design, Definition::Sites)?;
-        // Once more, as it could decide until now; a log that fails in between does not bring the site back.
+        // Again, because the site could decide transactions until now. If its log fails in between,
+        // the removal stands.
         let _ = protocol::ask(&self.transport, site, Step::Finish).await;
         self.home.close_site(site);
         for other in design.sites().iter() {
-            // Where a log has failed, nothing is cut.
+            // A site with a failed log does not cut its feed.
             let _ = protocol::ask(&self.transport, other, Step::Dismiss(site)).await;
         }
         Ok(())
     }
 
-    /// Waits until no definition is under way, and keeps others from beginning.
+    /// Waits until no definition is under way, and blocks others.
     pub(super) async fn reserve_definitions(&self) -> Reservation<'_> {
         self.reservations.take(&[definitions()]).await
     }

@@ -1,4 +1,4 @@
-//! What is told about changes of the design.
+//! Events about changes of the design, and their subscribers.
 
 use isomer_design::{Change, Time};
 use parking_lot::Mutex;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub struct ChangeEvent {
     /// The change.
     pub change: Change,
-    /// The change as a person writes it, with names.
+    /// The change in the text form of plans, with names.
     pub text: String,
     /// Why it was made.
     pub reason: String,
@@ -23,7 +23,7 @@ pub struct ChangeEvent {
 
 type Watcher = Arc<dyn Fn(&ChangeEvent) + Send + Sync>;
 
-/// Those who want to hear of changes.
+/// Callbacks that receive each change.
 #[derive(Default)]
 pub(crate) struct Watchers {
     watchers: Mutex<Vec<Watcher>>,
@@ -35,7 +35,8 @@ impl Watchers {
     }
 
     pub(crate) fn tell(&self, event: &ChangeEvent) {
-        // A watcher may take its time: that holds up whoever made this change, and nobody else.
+        // A slow watcher delays only the task that made this change, because the lock is not held
+        // here.
         let watchers = self.watchers.lock().clone();
         watchers.iter().for_each(|watcher| watcher(event));
     }

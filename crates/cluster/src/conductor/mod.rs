@@ -9,10 +9,10 @@
 //!                                                                └─▶ watchers, strategy
 //! ```
 //!
-//! It owns the design. A change is validated against it, its partitions are [reserved](reservation),
-//! a [protocol] carries it out at the sites, and one swap enters it in the routing table.
-//! [Routers](crate::Router) read that table, an immutable value, and ask nothing else of the
-//! conductor in the common case.
+//! It owns the design. A change is validated against the design, and its partitions are
+//! [reserved](reservation). A [protocol] then carries it out at the sites, and one swap enters it
+//! in the routing table. [Routers](crate::Router) read that table, an immutable value. In the
+//! common case they ask nothing else of the conductor.
 //!
 //! | module | what it holds |
 //! | --- | --- |
@@ -27,10 +27,8 @@
 //! *Invariants.*
 //! - A partition is changed by one task at a time: the one that has reserved it.
 //! - What the design gives a site, the site holds, or is known to be away.
-//! - The conductor's log has a table before any router sees it, and loses it before any site forgets it.
-//!
-//! *Left out.* The conductor is a part of the process that serves SQL; another process does not
-//! take it over. A restart assembles the design from what the sites hold ([`crate::assemble`]).
+//! - The conductor's log has a table before any router sees it, and loses it before any site
+//!   forgets it.
 
 mod backlog;
 mod backups;
@@ -68,7 +66,8 @@ use reservation::Reservations;
 use std::pin::pin;
 use std::sync::Arc;
 
-/// More deferred plans than this do not wait: by the time of their turn, the design would be another.
+/// The most deferred plans that wait; a plan beyond that is dropped, because the design would have
+/// changed before its turn.
 const PLANS_MAX: usize = 64;
 /// The number of deferred plans that are carried out at once.
 const PLANS_AT_ONCE: usize = 64;
@@ -146,17 +145,17 @@ impl<T: Transport> Conductor<T> {
         &*self.strategy
     }
 
-    /// What the strategy has learned and decided, as text; `None` if it learns nothing.
+    /// The knowledge and decisions of the strategy, as text. `None` if it learns nothing.
     pub fn memory(&self) -> Option<String> {
         self.strategy.memory(&self.design())
     }
 
-    /// The design as it is; cheap.
+    /// The current design; cheap.
     pub fn design(&self) -> Design {
         self.design.lock().clone()
     }
 
-    /// The routing table as it is.
+    /// The current routing table.
     pub fn routing_table(&self) -> Arc<RoutingTable> {
         self.table.load_full()
     }
@@ -171,8 +170,8 @@ impl<T: Transport> Conductor<T> {
         self.watchers.add(Arc::new(watcher));
     }
 
-    /// Reserves ranges that depend on the design; asks again until they are those of the design
-    /// that is in force with the reservation.
+    /// Reserves ranges that are a function of the design. Reserves again until the ranges match the
+    /// design that is in force under the reservation.
     pub(crate) async fn reserve(
         &self,
         ranges: impl Fn(&Design) -> Vec<(TableId, KeyRange)>,
@@ -186,7 +185,8 @@ impl<T: Transport> Conductor<T> {
         }
     }
 
-    /// Waits for each of the ranges until the task that holds it now, or takes it meanwhile, has given it back.
+    /// Waits for each range until the task that holds it, or takes it during the wait, has released
+    /// it.
     pub(crate) async fn passed(&self, ranges: &[(TableId, KeyRange)]) {
         self.reservations.passed(ranges).await;
     }
@@ -200,20 +200,20 @@ impl<T: Transport> Conductor<T> {
         Ok(())
     }
 
-    /// Tells the strategy how the sites are, if it wants to hear that at `now`; then it plans.
+    /// Reports the load of each site to the strategy, if it wants loads at `now`. It then plans.
     pub(crate) fn tell_loads(&self, now: Time) {
         if self.strategy.wants_loads(now) {
             let table = self.table.load();
             let sites = table.sites().iter();
             let loads: Vec<SiteLoad> = sites.map(|id| self.transport.load(id)).collect();
             self.strategy.loads(now, &loads);
-            // One occasion is as good as two.
+            // If the queue is full, a planning tick is already pending, and one is enough.
             let _ = self.occasions.add(Planning::Globally(now));
         }
     }
 
-    /// Leaves the deferred changes of a decision for [`Conductor::run_deferred`], and the occasion
-    /// that it is, if it is one, for [`Conductor::plan`].
+    /// Queues the deferred changes of a decision for [`Conductor::run_deferred`], and its planning
+    /// tick, if there is one, for [`Conductor::plan`].
     pub(crate) fn queue(&self, deferred: Plan, is_occasion: bool, now: Time) {
         self.defer(deferred);
         if is_occasion {
@@ -231,8 +231,9 @@ impl<T: Transport> Conductor<T> {
     }
 
     /// Carries out the plans that no transaction waits for, several at once, until the conductor is
-    /// [closed](Conductor::close). To be run beside the transactions. A plan may wait for a partition
-    /// for long; those behind it do not. When it returns, all that it began is done.
+    /// [closed](Conductor::close). Runs beside the transactions. A plan may wait long for a
+    /// partition without delaying the plans behind it. When this returns, all work that it began is
+    /// done.
     pub async fn run_deferred(&self) {
         let mut under_way = FuturesUnordered::new();
         loop {
@@ -255,13 +256,14 @@ impl<T: Transport> Conductor<T> {
                 }
             });
         }
-        // What was begun is brought to its end: sites may have done more of it than the design says.
+        // Work that was begun is completed, because sites may have done more of it than the design
+        // says.
         while under_way.next().await.is_some() {}
     }
 
-    /// Lets the strategy plan on each occasion, until the conductor is [closed](Conductor::close). Run
-    /// it beside the transactions and [`Conductor::run_deferred`], on a thread of its own if there are
-    /// threads: a plan may take seconds.
+    /// Lets the strategy plan at each tick, until the conductor is [closed](Conductor::close). Runs
+    /// beside the transactions and [`Conductor::run_deferred`], on a thread of its own if there are
+    /// threads, because a plan may take seconds.
     pub async fn plan(&self) {
         while let Some(planning) = self.occasions.next().await {
             let (Planning::ForOne(now) | Planning::Globally(now)) = planning;

@@ -1,5 +1,4 @@
-//! Change protocols: how one change of the design is made true at the sites.
-//!
+//! Change protocols: the steps at the sites that make one change of the design.
 //! ```text
 //!   split, merge     master: split                                  metadata only
 //!   add_replica      master: follow ──snapshot──▶ new replica: install
@@ -8,19 +7,21 @@
 //!   remaster         old master: release ··log··▶ new master: acquire
 //! ```
 //!
-//! Each step is atomic at its site and answers the same when asked twice. A site that does not answer
-//! is asked again until it does: so a change completes, or is refused at its first step with the old
-//! design in force; or the database is closed before, and the next one that is opened reads at the sites how far it has come. Only `add_replica` can be refused after its first step, and takes it back then.
+//! Each step is atomic at its site and idempotent. A site that does not answer is asked again until
+//! it does. So a change completes, or is refused at its first step with the old design in force. If
+//! the database is closed before, the next start reads from the sites how far the change has come.
+//! Only `add_replica` can be refused after its first step, and it is then undone.
 //!
-//! A site whose log [has failed](Transport::failure) will never take its step. What is released to it goes back to
-//! the old master, by the same promotion by which others take over from it ([`isomer_site::Site::promote`]); so does
-//! what is released to a site that has no room in its log for long. A copy that is to be dropped there is passed by
-//! with the site.
+//! A site whose log [has failed](Transport::failure) will never take its step. A mastership that
+//! was released to it returns to the old master by the same promotion as in a takeover
+//! ([`isomer_site::Site::promote`]). The same happens to a mastership whose new master lacks room
+//! in its log for long. A copy that such a site should drop is ignored together with the site.
 //!
-//! **A site that is given up.** A site whose process [is gone](isomer_log::LogError::Gone) may have made its step, and nobody
-//! can be asked. So a release is final: the site that it names is the master by the design, whether it has acquired
-//! or not. It does when it is readmitted, unless others have taken over from it by then. If it is the one that has released
-//! that goes, the new master is promoted if it has not heard of the release ([`super::membership`]).
+//! **A site that is down.** A site whose process [has failed](isomer_log::LogError::Gone) may have
+//! made its step, and cannot be asked. So a release is final: the site that it names is the master
+//! by the design, whether it has acquired the mastership or not. It acquires it when it is
+//! readmitted, unless other sites have taken over from it by then. If the releasing site fails and
+//! the new master has not received the release, the new master is promoted ([`super::membership`]).
 
 use crate::transport::Transport;
 use futures_util::future::{Either, select};
@@ -28,22 +29,22 @@ use isomer_design::{Change, Design, Key, KeyRange, Placement, SiteId, TableId};
 use isomer_site::{Answer, Refusal, Step};
 use std::pin::pin;
 
-/// A site that has no room in its log for a mastership is asked so often; between two times it ticks.
+/// The number of times that a mastership is offered to a site without room in its log. The site is
+/// ticked between two attempts.
 const TRIES_MAX: usize = 100;
 
-/// What has become of a change.
+/// The effect of a change that was made.
 pub(crate) struct Made {
     /// Rows that were copied.
     pub(crate) rows: usize,
-    /// False if a mastership was released to a site that is given up, and has not been asked to acquire it.
+    /// False if a mastership was released to a site that is down, which was not asked to acquire
+    /// it.
     pub(crate) is_acquired: bool,
 }
 
-/// Carries a change out that is valid for `design`, except for what it does to the router's own tables. Sites come and go by the runtime, not by a
-/// protocol. Of a site that is given up nothing is asked.
-///
-/// # Errors
-/// [`Refusal`] if a site refuses; the old design is in force then.
+/// Carries out a change that is valid for `design`, except for its effect on the routing table. The
+/// runtime adds and removes sites, so those changes have no steps here. A site that is down is not
+/// asked.
 pub(crate) async fn carry_out<T: Transport>(
     transport: &T,
     design: &Design,
@@ -119,20 +120,21 @@ async fn add_replica<T: Transport>(
     let Err(refusal) = backed else { return Ok(rows) };
     passing_by(transport, master, Step::Unfollow(table, start.clone(), site)).await?;
     if is_in_the_way {
-        // An older copy is there, which follows somebody else. It goes when that one is back, as it may have what nobody else
-        // has ([`super::membership`]).
+        // The site has an older copy that follows another master. That copy is kept until its
+        // master restarts, because it may hold the only surviving version ([`super::membership`]).
         return Err(refusal);
     }
     let end = match transport.failure(master) {
         None => Step::Drop(table, range),
-        // Nobody tells the copy that it has been let go.
+        // The master cannot tell the copy that it was unfollowed.
         Some(_) => Step::Discard(table, range),
     };
     unless_given_up(transport, site, end, is_given_up).await?;
     Err(refusal)
 }
 
-/// Has a site acquire what another one has released to it; false if one of them is given up before.
+/// Makes a site acquire a mastership that another site has released to it. Returns false if one of
+/// the two is declared dead first.
 async fn acquire<T: Transport>(
     transport: &T,
     table: TableId,
@@ -146,7 +148,8 @@ async fn acquire<T: Transport>(
         {
             (Ok(_), _) => return Ok(true),
             (Err(_), _) if is_given_up(to) => break,
-            // It does not hear the one that has released it. Whoever takes over from that, or readmits it, goes on.
+            // The site is fenced from the releasing one. The takeover or readmission of the
+            // releasing site continues from here.
             (Err(Refusal::Unfit { .. }), None) if is_given_up(from) => break,
             (Err(_), None) if transport.is_closing() => break,
             (Err(Refusal::Unfit { .. } | Refusal::Unavailable(_)), None) => {}
@@ -159,7 +162,7 @@ async fn acquire<T: Transport>(
     Ok(false)
 }
 
-/// Gives a mastership that was released back to the site that had it.
+/// Returns a released mastership to the site that had it.
 async fn turn_back<T: Transport>(
     transport: &T,
     table: TableId,
@@ -179,7 +182,8 @@ async fn turn_back<T: Transport>(
     let followers = before.holders().without(before.master).iter().filter(healthy).collect();
     let promote = Step::Promote(table, start.clone(), version, followers);
     insist(transport, before.master, promote).await?;
-    // Others may have turned to the new master already. Who does not come along stays behind, and is asked no more.
+    // Other replicas may follow the new master already. A replica that cannot turn back falls
+    // behind, and is not asked again.
     for site in before.replicas.without(to).iter().filter(healthy) {
         let turn = Step::Turn(table, start.clone(), version, before.master);
         let _ = transport.step(site, turn).await;
@@ -187,7 +191,7 @@ async fn turn_back<T: Transport>(
     Ok(())
 }
 
-/// Takes a step that is not needed at a site whose log has failed.
+/// Takes a step that is not needed if the log of its site has failed.
 async fn passing_by<T: Transport>(transport: &T, site: SiteId, step: Step) -> Result<(), Refusal> {
     match insist(transport, site, step).await {
         Err(Refusal::Log(_)) if transport.failure(site).is_some() => Ok(()),
@@ -195,9 +199,9 @@ async fn passing_by<T: Transport>(transport: &T, site: SiteId, step: Step) -> Re
     }
 }
 
-/// Has a site let a copy go. One that is readmitted lets it go then, if the design does not give it
-/// the copy; the step could wait for that, behind an older copy, with what the readmission waits
-/// for reserved.
+/// Makes a site drop a copy, unless the site is declared dead. A site that is readmitted drops the
+/// copy then, if the design does not give it to the site. Waiting for the step could deadlock: it
+/// may wait behind an older copy, while its reservation blocks the readmission.
 async fn unless_given_up<T: Transport>(
     transport: &T,
     site: SiteId,
@@ -215,8 +219,8 @@ async fn unless_given_up<T: Transport>(
     }
 }
 
-/// Takes the second step of a change that has begun: a log that refuses it now may have room later, or be opened
-/// again. It is tried until it is known that the log has failed for good.
+/// Takes the second step of a change that has begun. A log that refuses the step may have room
+/// later, or be reopened. Retries until the log is known to have failed for good.
 async fn insist<T: Transport>(transport: &T, site: SiteId, step: Step) -> Result<Answer, Refusal> {
     loop {
         match ask(transport, site, step.clone()).await {
@@ -228,7 +232,7 @@ async fn insist<T: Transport>(transport: &T, site: SiteId, step: Step) -> Result
     }
 }
 
-/// Takes a step at a site, again and again until the site answers.
+/// Takes a step at a site. Retries until the site answers, its log fails, or the database closes.
 pub(crate) async fn ask<T: Transport>(
     transport: &T,
     site: SiteId,
@@ -250,8 +254,8 @@ pub(crate) async fn ask<T: Transport>(
     }
 }
 
-/// As [`ask`], for a step that nothing follows: what was written before the log failed is in doubt until the site
-/// has read it again, so it is asked once more then.
+/// Like [`ask`], for the last step of a change. A write before the failure of the log is in doubt
+/// until the site has read its log again, so the site is then asked once more.
 async fn ask_until_known<T: Transport>(
     transport: &T,
     site: SiteId,

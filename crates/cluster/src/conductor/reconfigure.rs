@@ -1,7 +1,7 @@
-//! Reconfigurations: the conductor makes the changes of plans that operators ask for, one after the other.
+//! Reconfigurations: the conductor makes the changes of operators' plans, one after the other.
 //!
-//! What becomes of a plan, whatever happens to it, is told by the state machine ([`crate::reconfiguration`]). Here are
-//! its hands, and the list of all that there were.
+//! The state machine ([`crate::reconfiguration`]) decides what each event means for a plan. This
+//! module carries out its changes and keeps the list of all reconfigurations.
 
 use super::Conductor;
 use crate::error::Error;
@@ -14,14 +14,14 @@ use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::task::Poll;
 
-/// So many that have ended are remembered.
+/// The number of ended reconfigurations that are remembered.
 const ENDED_MAX: usize = 100;
 
 /// All reconfigurations that are remembered, the oldest first.
 #[derive(Default)]
 pub(super) struct Reconfigurations {
     list: Mutex<List>,
-    /// Who makes their changes waits here.
+    /// Wakes the task that makes their changes.
     more: Waiters,
 }
 
@@ -38,7 +38,7 @@ impl List {
         found.ok_or(Error::Reconfiguration(format!("there is no reconfiguration {number}")))
     }
 
-    /// The first one that holds one of these tables.
+    /// The first reconfiguration that holds one of these tables.
     fn holder(&self, tables: &BTreeSet<TableId>) -> Option<&Reconfiguration> {
         let holds = |it: &&Reconfiguration| !it.has_ended() && !it.tables().is_disjoint(tables);
         self.all.iter().find(holds)
@@ -56,7 +56,7 @@ impl List {
 }
 
 impl Reconfigurations {
-    /// Which reconfiguration holds one of these tables.
+    /// The number of the reconfiguration that holds one of these tables.
     pub(super) fn holder(&self, tables: &BTreeSet<TableId>) -> Option<u64> {
         self.list.lock().holder(tables).map(|it| it.number)
     }
@@ -66,7 +66,8 @@ impl Reconfigurations {
         self.more.wake();
     }
 
-    /// The next change of any of them, with the number of its reconfiguration; `None` if there will be no more.
+    /// Waits for the next change of any reconfiguration, and returns it with the reconfiguration's
+    /// number. `None` once closed.
     async fn next(&self) -> Option<(u64, Step)> {
         let look = || {
             let mut list = self.list.lock();
@@ -92,11 +93,12 @@ impl Reconfigurations {
 }
 
 impl<T: Transport> Conductor<T> {
-    /// Begins to carry out a plan, after trying it on the design as it is. Gives its number.
+    /// Begins to carry out a plan, after validating it against the current design. Returns its
+    /// number.
     ///
     /// # Errors
-    /// [`Error::InvalidPlan`]; [`Error::Reconfiguration`] if it changes nothing, or what another one holds, or the sites
-    /// of the database.
+    /// [`Error::InvalidPlan`]. [`Error::Reconfiguration`] if the plan is empty, adds or removes
+    /// sites, or needs a table that another reconfiguration holds.
     pub fn reconfigure(&self, plan: Plan) -> Result<u64, Error> {
         let refused = |what: &str| Err(Error::Reconfiguration(what.to_owned()));
         if plan.is_empty() {
@@ -125,7 +127,7 @@ impl<T: Transport> Conductor<T> {
     /// Pauses, resumes or cancels a reconfiguration.
     ///
     /// # Errors
-    /// [`Error::Reconfiguration`] if there is none of this number, or it is too late.
+    /// [`Error::Reconfiguration`] if no reconfiguration has this number, or it is too late.
     pub fn control_reconfiguration(&self, number: u64, control: Control) -> Result<(), Error> {
         let now = self.transport.now();
         let asked = self.reconfigurations.list.lock().get(number)?.control(control, now);
@@ -134,10 +136,10 @@ impl<T: Transport> Conductor<T> {
         Ok(())
     }
 
-    /// Begins another reconfiguration that takes back what one has done. Gives its number.
+    /// Begins a reconfiguration that undoes an earlier one. Returns its number.
     ///
     /// # Errors
-    /// As [`Conductor::reconfigure`]: the design may have gone on since.
+    /// As [`Conductor::reconfigure`]: the design may have changed since.
     pub fn reverse_reconfiguration(&self, number: u64) -> Result<u64, Error> {
         let plan = self.reconfigurations.list.lock().get(number)?.reverse();
         self.reconfigure(plan.map_err(Error::Reconfiguration)?)
@@ -148,8 +150,8 @@ impl<T: Transport> Conductor<T> {
         self.reconfigurations.list.lock().all.clone()
     }
 
-    /// Makes the changes of reconfigurations until the conductor is [closed](Conductor::close). To be run beside the
-    /// transactions.
+    /// Makes the changes of reconfigurations until the conductor is [closed](Conductor::close).
+    /// Runs beside the transactions.
     pub async fn run_reconfigurations(&self) {
         while let Some((number, step)) = self.reconfigurations.next().await {
             let before = self.master_before(&step.change);
@@ -168,7 +170,7 @@ impl<T: Transport> Conductor<T> {
             list.forget_old();
             drop(list);
             if has_ended {
-                // What was left for its sake.
+                // Deferred plans for its tables were dropped while it held them.
                 self.restore_backups();
             }
         }

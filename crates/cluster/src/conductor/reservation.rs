@@ -1,13 +1,13 @@
-//! Reservations: ranges of keys whose design somebody is changing, or relies on.
+//! Reservations: ranges of keys whose design one task changes, or relies on.
 //!
-//! A change reserves its partitions while it is carried out; a transaction that needs changes reserves
-//! its whole footprint until it has run. So two transactions that want the same keys at different
-//! sites take turns instead of pulling them to and fro, and none of them starves. Transactions that
-//! need no change reserve nothing and ask nobody.
+//! A change reserves its partitions while it is carried out. A transaction that needs changes
+//! reserves its whole footprint until it has run. Two transactions that want the same keys at
+//! different sites therefore take turns. They do not move the keys to and fro, and neither starves.
+//! A transaction that needs no change reserves nothing.
 //!
-//! All of a holder's ranges are taken at once or none, so holders cannot wait for each other in a
-//! circle. Whoever needs many may wait for long; so a transaction that meets a change tries again after it,
-//! a few times, before it reserves anything.
+//! All ranges of a holder are taken at once or none, so holders cannot deadlock. A task that needs
+//! many ranges may wait long. A transaction that meets a change therefore tries again after it, a
+//! few times, before it reserves anything.
 
 use isomer_design::{Key, KeyRange, TableId};
 use parking_lot::Mutex;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
 
-/// Who has reserved what.
+/// The ranges that tasks have reserved.
 #[derive(Default)]
 pub(crate) struct Reservations {
     held: Mutex<Held>,
@@ -27,19 +27,19 @@ struct Held(BTreeMap<(TableId, Key), Taken>);
 
 struct Taken {
     end: Option<Key>,
-    /// Who waits for this range first, in the order in which they came.
+    /// Tasks that wait for this range before others of theirs, in the order of their arrival.
     waiting: Vec<Waker>,
 }
 
-/// Given back when dropped.
+/// Released when dropped.
 pub(crate) struct Reservation<'r> {
     reservations: &'r Reservations,
     starts: Vec<(TableId, Key)>,
 }
 
 impl Reservations {
-    /// Waits until nobody else holds any of the ranges, and takes them. They are partitions of one
-    /// design: two of them are equal or apart.
+    /// Waits until no other task holds any of the ranges, and takes them. The ranges are partitions
+    /// of one design: any two are equal or disjoint.
     pub(crate) async fn take(&self, ranges: &[(TableId, KeyRange)]) -> Reservation<'_> {
         poll_fn(|cx| match self.held.lock().try_take(ranges, cx.waker()) {
             true => Poll::Ready(()),
@@ -50,7 +50,8 @@ impl Reservations {
         Reservation { reservations: self, starts }
     }
 
-    /// Waits for each of the ranges until whoever holds it now, or takes it meanwhile, has let it go.
+    /// Waits for each range until the task that holds it, or takes it during the wait, has released
+    /// it.
     pub(crate) async fn passed(&self, ranges: &[(TableId, KeyRange)]) {
         for (table, range) in ranges {
             poll_fn(|cx| match self.held.lock().wait_for(*table, range, cx.waker()) {
@@ -63,7 +64,8 @@ impl Reservations {
 }
 
 impl Held {
-    /// Takes all ranges, or remembers the waker with the first that somebody else holds.
+    /// Takes all ranges. If another task holds one of them, registers the waker with the first such
+    /// range and returns false.
     fn try_take(&mut self, ranges: &[(TableId, KeyRange)], waker: &Waker) -> bool {
         if !ranges.iter().all(|(table, range)| self.wait_for(*table, range, waker)) {
             return false;
@@ -75,7 +77,7 @@ impl Held {
         true
     }
 
-    /// True if nobody holds any of the range; or else the waker is remembered with what is held.
+    /// True if no task holds any key of the range. Otherwise registers the waker with the holder.
     fn wait_for(&mut self, table: TableId, range: &KeyRange, waker: &Waker) -> bool {
         let Some(place) = self.overlapping(table, range) else { return true };
         let taken = self.0.get_mut(&place).expect("it was just found");

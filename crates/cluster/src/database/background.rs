@@ -1,5 +1,4 @@
-//! The background threads of a database: what no transaction waits for.
-//!
+//! The background threads of a database: work that no transaction waits for.
 //! | thread | what it does |
 //! | --- | --- |
 //! | `isomer-changes` | carries out plans of the strategy that may pay later, and adds backups that are lacking |
@@ -10,8 +9,8 @@
 //! | `isomer-checkpoint` | makes checkpoints when they are due |
 //! | `isomer-owners` | looks whether another process has taken the logs, where it can |
 //!
-//! All but the last two end when the conductor is closed, with what they had under way: each in a way that waits for no
-//! site that cannot be reached.
+//! All but the last two end when the conductor is closed, after completing the work that they have
+//! begun. None of that work waits for an unreachable site.
 
 use crate::conductor::{Conductor, FailedOver};
 use crate::embedded::{Checkpointer, Embedded, Runtime, start};
@@ -20,13 +19,13 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// What the threads share.
+/// The parts of a database that the threads use.
 type Shared<'s> = (&'s Arc<Conductor<Embedded>>, &'s Arc<Runtime>, &'s Arc<dyn Storage>);
 
 /// See the [module documentation](self).
 pub(super) struct Background {
     threads: Vec<JoinHandle<()>>,
-    /// It looks whether the logs are still this process's, where others can take them.
+    /// Checks whether this process still owns the logs, where another process can take them.
     watcher: Option<JoinHandle<()>>,
 }
 
@@ -49,19 +48,19 @@ impl Background {
         Background { threads, watcher }
     }
 
-    /// Waits for those that end with the conductor and the checkpointer.
+    /// Waits for the threads that end with the conductor and the checkpointer.
     pub(super) fn join(&mut self) {
         for thread in self.threads.drain(..) {
-            // A thread that panicked has said so already.
+            // A thread that panicked has reported it already.
             let _ = thread.join();
         }
     }
 
-    /// Waits for the one that ends with the runtime.
+    /// Waits for the thread that ends with the runtime.
     pub(super) fn join_watcher(&mut self) {
         if let Some(watcher) = self.watcher.take() {
             watcher.thread().unpark();
-            // A thread that panicked has said so already.
+            // A thread that panicked has reported it already.
             let _ = watcher.join();
         }
     }

@@ -1,4 +1,4 @@
-//! Reads that find out what a transaction will touch.
+//! Reads that find the footprint of a transaction.
 
 use super::Database;
 use crate::error::Error;
@@ -6,7 +6,7 @@ use crate::router::Session;
 use isomer_design::{Footprint, Key, KeyRange, TableId};
 use std::ops::ControlFlow;
 
-/// Reads without a transaction, to find out what a transaction will touch.
+/// Reads without a transaction, to find the footprint of one.
 pub struct Explorer<'d> {
     pub(super) database: &'d Database,
     pub(super) session: &'d mut Session,

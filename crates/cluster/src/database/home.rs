@@ -1,4 +1,5 @@
-//! The surroundings of an embedded conductor: where definitions are kept, and the sites of the process.
+//! The environment of an embedded conductor: the storage of definitions, and the sites of the
+//! process.
 
 use crate::conductor::{Definition, Home};
 use crate::embedded::Runtime;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 pub(super) struct Surroundings {
     pub(super) runtime: Arc<Runtime>,
     pub(super) storage: Arc<dyn Storage>,
-    /// How the sites' logs are.
+    /// The options of the sites' logs.
     pub(super) log: isomer_log::Options,
 }
 

@@ -1,5 +1,4 @@
-//! How a database is opened: what its sites hold says what its design is.
-//!
+//! How a database is opened: the sites' holdings determine the design.
 //! ```text
 //!   folder, or a topic ──▶ catalog: tables, sites
 //!   redo logs, checkpoints ──▶ sites of this process;  others are asked over the wire
@@ -7,8 +6,8 @@
 //!   design ──▶ router ──▶ background threads
 //! ```
 //!
-//! So the design is kept nowhere but at the sites, and whoever opens the database after a crash sees how far each
-//! change has come.
+//! So the design is kept nowhere but at the sites. A process that opens the database after a crash
+//! sees how far each change has come.
 
 use super::background::Background;
 use super::home::Surroundings;
@@ -28,24 +27,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What the sites tell of the design.
+/// The design as the sites' holdings show it.
 struct Found {
     design: Design,
     repairs: Vec<(SiteId, Step)>,
-    /// The highest number of a table that any site knows.
+    /// The highest table number that any site knows.
     last_table: TableId,
     /// Ranges of tables that no site has.
     lost: Vec<String>,
 }
 
 impl Database {
-    /// Opens a database, or makes one. What was under way when it stopped is completed.
+    /// Opens a database, or creates it. Completes the changes that were under way when it stopped.
     ///
     /// # Errors
     /// [`Error::Open`].
     pub fn open(mut options: Options) -> Result<Database, Error> {
         options.check_store()?;
-        // Whoever opens a log elsewhere has its site, whatever folders say.
+        // A process that opens a log elsewhere owns its site, whatever folders say.
         let can_be_taken = options.logs.is_some();
         let stale_for = options.logs.as_ref().map_or(Duration::ZERO, |logs| logs.stale_for());
         let log = log_options(options.durability, &options.checkpoints);
@@ -109,7 +108,7 @@ impl Database {
         Ok(database)
     }
 
-    /// Writes what the strategy remembers after every so many changes of the design.
+    /// Writes the strategy's state to disk after every [`REMEMBERED_EVERY`] design changes.
     fn remember_from_time_to_time(&self) {
         if self.storage.folder().is_none() {
             return;
@@ -122,14 +121,14 @@ impl Database {
                 && let Some(memory) = conductor.memory()
                 && let Some(folder) = storage.folder()
             {
-                // It is written again soon.
+                // A failure does not matter, because it is written again soon.
                 let _ = folder.write_memory(conductor.strategy().name(), &memory);
             }
         });
     }
 }
 
-/// Opens what the database is kept in, and reads its catalog.
+/// Opens the storage of the database, and reads its catalog.
 fn open_storage(
     options: &mut Options,
     log: isomer_log::Options,
@@ -148,9 +147,9 @@ fn open_storage(
     Ok((Arc::new(InFolder { folder, options: log, faults }), catalog))
 }
 
-/// Where there are nodes, each site that the database has is in its folder or at one, and not in
-/// both. What is lost may be in neither. A folder of a cluster is refused where no node can be
-/// reached: its sites there are not lost.
+/// Where there are nodes, each site of the database must be in its folder or at a node, and not in
+/// both. A lost site may be in neither. The folder of a cluster is refused if there is no wire to
+/// its nodes: the sites there are not lost.
 fn check_places(
     storage: &dyn Storage,
     runtime: &Runtime,
@@ -172,7 +171,7 @@ fn check_places(
     Ok(())
 }
 
-/// Asks the sites what they hold, and makes a design of it.
+/// Asks the sites for their holdings, and assembles a design from them.
 fn read_design(
     runtime: &Runtime,
     transport: &Embedded,
@@ -196,7 +195,7 @@ fn read_design(
     Ok(Found { design, repairs, last_table, lost })
 }
 
-/// The first few of some things, and how many more there are.
+/// The first names of a list, and the number of the others.
 fn listed(things: &[String]) -> String {
     const SHOWN: usize = 8;
     let shown = things.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
@@ -206,7 +205,7 @@ fn listed(things: &[String]) -> String {
     }
 }
 
-/// What the sites hold.
+/// The holdings of the sites.
 async fn describe(
     transport: &Embedded,
     sites: &SiteSet,
@@ -221,10 +220,10 @@ async fn describe(
     Ok(holdings)
 }
 
-/// Has a conductor hear of sites that fail, and of those that are back.
+/// Connects the conductor to the events of sites that fail or return.
 fn hear_of_sites(runtime: &Runtime, conductor: &Arc<Conductor<Embedded>>) {
     let (failing, returning) = (Arc::downgrade(conductor), Arc::downgrade(conductor));
-    // Both are set once, as this is the only database of the runtime.
+    // Both are set once, because this is the only database of the runtime.
     let _ = runtime.mailboxes.on_failure.set(Box::new(move |site| {
         if let Some(conductor) = failing.upgrade() {
             conductor.site_failed(site);

@@ -1,4 +1,4 @@
-//! How a database is opened, or a node.
+//! The options of a database, or of a node.
 
 use crate::embedded::{Checkpointing, Recovering, Told};
 use crate::error::OpenDatabaseError;
@@ -30,7 +30,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// A database of `sites` sites that lives in memory, and goes with the process.
+    /// A database of `sites` sites in memory, which ends with the process.
     pub fn in_memory(sites: u16) -> Options {
         Options {
             folder: None,
@@ -49,56 +49,58 @@ impl Options {
         }
     }
 
-    /// A database in a folder. A missing or empty folder becomes a new database of `sites` sites; an
-    /// existing database keeps the sites it has. Commits wait for the disk.
+    /// A database in a folder. A missing or empty folder becomes a new database of `sites` sites.
+    /// An existing database keeps its sites. Commits wait for the disk.
     pub fn in_folder(folder: impl Into<PathBuf>, sites: u16) -> Options {
         let durability = Durability::Commit;
         Options { folder: Some(folder.into()), durability, ..Options::in_memory(sites) }
     }
 
-    /// The redo logs, and the catalog, of a database in a folder are not there but elsewhere; or the redo logs of a
-    /// [node](crate::Node)'s sites. Whoever opens them last has them: the process that had them before is told so by its
-    /// logs ([`Fenced`](isomer_log::LogError::Fenced)).
+    /// Keeps the redo logs and the catalog of a database elsewhere than in its folder; or the redo
+    /// logs of a [node](crate::Node)'s sites. The last process that has opened them owns them. The
+    /// previous owner gets an error from its logs ([`Fenced`](isomer_log::LogError::Fenced)).
     pub fn logs(mut self, logs: Arc<dyn Logs>) -> Options {
         self.logs = Some(logs);
         self
     }
 
-    /// Checkpoints are not in the folder either, but in a store that all machines reach: then a site starts anywhere. Only
-    /// with [logs](Options::logs) that are elsewhere: one in a folder needs its checkpoints beside it.
+    /// Keeps checkpoints in a store that all machines reach, so that a site can start anywhere.
+    /// Only with [logs](Options::logs) elsewhere: a log in a folder needs its checkpoints beside
+    /// it.
     pub fn checkpoints_in(mut self, store: Arc<dyn CheckpointStore>) -> Options {
         self.store = Some(store);
         self
     }
 
-    /// The sites, by their numbers: of a new database all, wherever they are; of a [node](crate::Node) its own.
+    /// The numbers of the sites: all of a new database, wherever they are; a [node](crate::Node)'s
+    /// own.
     pub fn sites(mut self, sites: &[SiteId]) -> Options {
         self.sites = sites.to_vec();
         self.sites.sort();
         self
     }
 
-    /// What a commit waits for. (In memory: nothing, whatever is set.)
+    /// The durability that a commit waits for. In memory there is none, whatever is set.
     pub fn durability(mut self, durability: Durability) -> Options {
         self.durability = durability;
         self
     }
 
-    /// If a log has lost commits that were durable, the database is opened without them, and
-    /// [says so](crate::Database::notes). Otherwise that is an error, and nothing is changed.
+    /// Opens the database even if a log has lost durable commits, and adds this to its
+    /// [notes](crate::Database::notes). Otherwise that is an error, and nothing is changed.
     pub fn accept_loss(mut self, accept_loss: bool) -> Options {
         self.accept_loss = accept_loss;
         self
     }
 
-    /// The log of a site is on a disk that can be told to fail: for tests.
+    /// Puts the log of a site on a disk with injected faults, for tests.
     pub fn disk_faults(mut self, site: SiteId, faults: Arc<DiskFaults>) -> Options {
         self.faults.insert(site, faults);
         self
     }
 
-    /// A procedure that can be [called](crate::Database::call) by name. As any transaction, it may be run again if
-    /// a first run could not commit.
+    /// Adds a procedure that can be [called](crate::Database::call) by name. Like any transaction,
+    /// it may run again if its first run could not commit.
     pub fn procedure(
         mut self,
         name: &str,
@@ -108,33 +110,34 @@ impl Options {
         self
     }
 
-    /// The procedures that can be called by name, in place of those that were added before: where sites are in
-    /// several processes, all have the same.
+    /// Replaces all procedures that can be called by name. If sites are in several processes, all
+    /// need the same ones.
     pub fn procedures(mut self, procedures: Procedures) -> Options {
         self.procedures = procedures;
         self
     }
 
-    /// The sites that the wire reaches are in other processes, at [nodes](crate::Node).
+    /// Reaches the sites of other processes ([nodes](crate::Node)) over this wire.
     pub fn elsewhere(mut self, wire: Arc<dyn Wire>) -> Options {
         self.wire = Some(wire);
         self
     }
 
-    /// When checkpoints are made, and how fast. (In memory there are none.)
+    /// When checkpoints are made, and how fast. In memory there are none.
     pub fn checkpoints(mut self, checkpoints: Checkpointing) -> Options {
         self.checkpoints = checkpoints;
         self
     }
 
-    /// How many bytes the rows and the index of each site may take; as many as there are if not set. A site that
-    /// is full refuses what would make it grow: see [`MemoryLimit`](isomer_site::MemoryLimit).
+    /// The memory limit for rows and index of each site, in bytes; none if not set. A full site
+    /// refuses requests that would make it grow: see [`MemoryLimit`](isomer_site::MemoryLimit).
     pub fn site_memory(mut self, bytes: usize) -> Options {
         self.site_memory = Some(bytes);
         self
     }
 
-    /// Has `told` hear once a second how far the recovery is, while the database is being opened.
+    /// Calls `told` once a second with the progress of the recovery, while the database is being
+    /// opened.
     pub fn while_recovering(
         mut self,
         told: impl Fn(Recovering) + Send + Sync + 'static,
@@ -143,7 +146,7 @@ impl Options {
         self
     }
 
-    /// Refuses a store for checkpoints whose logs are in a folder, or nowhere.
+    /// Refuses a store for checkpoints if the logs are in a folder or in memory.
     pub(crate) fn check_store(&self) -> Result<(), OpenDatabaseError> {
         match &self.store {
             Some(store) if self.logs.is_none() || self.folder.is_none() => {
@@ -153,14 +156,16 @@ impl Options {
         }
     }
 
-    /// What decides where transactions run and what is changed for them. [`OnDemand`] if not set.
+    /// The strategy, which decides where transactions run and which changes are made. [`OnDemand`]
+    /// if not set.
     pub fn strategy(mut self, strategy: impl Strategy + 'static) -> Options {
         self.strategy = Box::new(strategy);
         self
     }
 }
 
-/// A log is cut by whole segments, so these are small beside what makes a checkpoint due.
+/// A log is cut by whole segments, so a segment is small compared with the log that makes a
+/// checkpoint due.
 pub(crate) fn log_options(
     durability: Durability,
     checkpoints: &Checkpointing,

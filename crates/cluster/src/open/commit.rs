@@ -9,12 +9,13 @@
 //!                                                            with all that is in it
 //! ```
 //!
-//! **A serializable one** names what it has read as well, and as if it were written: it is locked at its masters
-//! until the commit has its time, and validated under these locks ([`ReadSet`]). Of many spans, each partition's
-//! are one range, as long as one site serves all; over several, each is named, and its rows are gathered once more.
+//! **A serializable commit** names its reads as well, and as if they were writes. They are locked
+//! at their masters until the commit has its time, and validated under these locks ([`ReadSet`]).
+//! If one site serves all reads, many spans of a partition become one range. Over several sites
+//! each span is named, and its rows are gathered once more.
 //!
-//! Whether the rows are brought together first or committed where they are is the strategy's to say
-//! ([`Place`](isomer_strategy::Place)); what is asked for is the same.
+//! The strategy decides whether the rows are brought together first, or committed where they are
+//! ([`Place`](isomer_strategy::Place)). The request is the same.
 
 use crate::router::Router;
 use crate::transport::Transport;
@@ -24,11 +25,11 @@ use isomer_design::{
 use isomer_site::{CheckedWrites, ReadSet};
 use std::collections::BTreeSet;
 
-/// A commit at one site names its keys one by one up to this many; beyond, ranges of them.
+/// The most keys that a commit at one site names one by one. Beyond, it names ranges.
 const KEYS_MAX: usize = 24;
 
-/// The sites whose logs will hold what a commit writes, or that it was moved away from by an event in their
-/// logs.
+/// The sites whose logs will hold the writes of a commit. If rows have to move first, these are
+/// their current masters, whose logs will hold the event of the move.
 pub(super) fn logged_at(routing: &RoutingTable, footprint: &Footprint) -> SiteSet {
     match routing.home(footprint) {
         Route::Sites(sites) => sites,
@@ -40,7 +41,7 @@ pub(super) fn logged_at(routing: &RoutingTable, footprint: &Footprint) -> SiteSe
     }
 }
 
-/// What a commit locks: what it writes, and what was read and has to be the same.
+/// The footprint of a commit: its writes, and the reads that are validated.
 pub(super) fn footprint<T: Transport>(
     router: &Router<T>,
     writes: &CheckedWrites,
@@ -78,7 +79,7 @@ fn add_spans<'s>(footprint: &mut Footprint, table: TableId, spans: impl Iterator
     spans.for_each(|span| footprint.add(table, span.clone(), Access::Write));
 }
 
-/// For each partition in which spans begin, a range that has all of each of them.
+/// For each partition in which spans begin, a range that covers all of each of them.
 fn hulls<'s, T: Transport>(
     router: &Router<T>,
     table: TableId,
@@ -99,7 +100,7 @@ fn hulls<'s, T: Transport>(
     hulls
 }
 
-/// The key before which a span ends, if it does.
+/// The exclusive end of a span, if it has one.
 fn end_of(span: &Span) -> Option<Key> {
     match span {
         Span::Key(key) => Some(key.successor()),
@@ -115,8 +116,8 @@ fn add_keys<'k>(footprint: &mut Footprint, table: TableId, keys: impl Iterator<I
     keys.for_each(|key| footprint.add(table, Span::Key(key.clone()), Access::Write));
 }
 
-/// For each partition, the range from the first to the last of its keys: locks are the partition's
-/// anyway.
+/// For each partition, the range from the first to the last of its keys. The partition is locked as
+/// a whole anyway.
 fn ranges<'k, T: Transport>(
     router: &Router<T>,
     table: TableId,

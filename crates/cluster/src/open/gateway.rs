@@ -1,8 +1,9 @@
-//! What the open transactions of a process share, and how one of them waits.
+//! The state that the open transactions of a process share, and their waits.
 //!
-//! A transaction that has to wait for a row is a future; whoever releases rows wakes exactly those that the
-//! [lock table](super::locks) names. A [`CancelToken`] is the token by which somebody else ends the waiting, and
-//! says why: a [`CancelReason`]. A wait that is dropped leaves no trace in the lock table.
+//! A transaction that waits for a row is a future. The release of rows wakes exactly the
+//! transactions that the [lock table](super::locks) names. Another thread ends a wait with the
+//! client's [`CancelToken`], and gives a [`CancelReason`]. A wait that is dropped leaves no trace
+//! in the lock table.
 
 use super::history::History;
 use super::locks::{Asked, LockMode, LockShown, Owner, RowLocks};
@@ -20,13 +21,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 
-/// Where open transactions meet.
+/// The entry point of open transactions.
 pub struct Gateway<T> {
     router: Arc<Router<T>>,
     pub(super) history: History,
     shared: Mutex<Shared>,
     next_owner: AtomicU64,
-    /// There was a commit of which nobody knows whether it was made, and when.
+    /// True once there was a commit with an unknown outcome.
     unknown: AtomicBool,
     /// For each site: commits there, and commits over several sites that it coordinated.
     commits: Vec<[AtomicU64; 2]>,
@@ -38,43 +39,42 @@ struct Shared {
     waiters: HashMap<Owner, Waker, FixedState>,
 }
 
-/// Why a client waits no longer.
+/// Why a client's waits are canceled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum CancelReason {
-    /// It was asked to stop.
+    /// A cancel request.
     Asked = 1,
-    /// The time of its statement is over.
+    /// The statement timeout.
     StatementTime,
-    /// The time of its transaction is over.
+    /// The transaction timeout.
     TransactionTime,
-    /// It has waited for a row as long as it wanted.
+    /// The lock timeout.
     LockTime,
-    /// The database is going down.
+    /// The database shuts down.
     Shutdown,
-    /// It may not be here any more.
+    /// The client is not allowed to stay connected.
     SentAway,
-    /// It has gone.
+    /// The client has disconnected.
     Gone,
     /// Another session has ended this one.
     Terminated,
 }
 
 impl CancelReason {
-    /// True if the client has to go, whatever it does.
+    /// True if the session has to end.
     pub fn is_final(self) -> bool {
         use CancelReason::{Gone, SentAway, Shutdown, Terminated};
         matches!(self, Shutdown | SentAway | Gone | Terminated)
     }
 }
 
-/// How long a client is willing to wait: until it, or somebody for it, says that it is not. One wait at a
-/// time.
+/// Cancels the waits of a client. A client has one wait at a time.
 #[derive(Default)]
 pub struct CancelToken {
     /// Zero, or a [`CancelReason`].
     over: AtomicU8,
-    /// The longest wait for one row; zero: any.
+    /// The lock timeout in milliseconds; 0: none.
     lock_ms: AtomicU64,
     /// The client's newest transaction.
     owner: AtomicU64,
@@ -84,7 +84,7 @@ pub struct CancelToken {
 }
 
 impl CancelToken {
-    /// Why the client waits no longer, if so.
+    /// The reason, if the client's waits are canceled.
     pub fn over(&self) -> Option<CancelReason> {
         use CancelReason::{
             Asked, Gone, LockTime, SentAway, Shutdown, StatementTime, Terminated, TransactionTime,
@@ -95,25 +95,24 @@ impl CancelToken {
         all.into_iter().find(|why| *why as u8 == over)
     }
 
-    /// Cancels what a client may be waiting for.
+    /// Cancels the current wait of a client, and later ones until [`renew`](CancelToken::renew).
     pub fn end(&self, why: CancelReason) {
         self.over.store(why as u8, Ordering::SeqCst);
         self.waker.wake();
     }
 
-    /// The client is patient again, unless it [has to go](CancelReason::is_final).
+    /// Allows waits again, unless the reason [is final](CancelReason::is_final).
     pub fn renew(&self) {
         let stays = |over| (over < CancelReason::Shutdown as u8).then_some(0);
         let _ = self.over.fetch_update(Ordering::SeqCst, Ordering::SeqCst, stays);
     }
 
-    /// The client waits for a row no longer than this, in milliseconds; zero: as long as it takes. Whoever
-    /// has a clock keeps it.
+    /// Sets the lock timeout in milliseconds; 0: none. The runtime that has a clock enforces it.
     pub fn set_lock_limit(&self, limit_ms: u64) {
         self.lock_ms.store(limit_ms, Ordering::Relaxed);
     }
 
-    /// The client's newest transaction; zero, if it had none.
+    /// The client's newest transaction; 0 if it had none.
     pub fn owner(&self) -> Owner {
         self.owner.load(Ordering::Relaxed)
     }
@@ -127,14 +126,14 @@ impl CancelToken {
         self.lock_ms.load(Ordering::Relaxed)
     }
 
-    /// Ready when the client waits no longer.
+    /// Ready when the client's waits are canceled.
     pub async fn ended(&self) -> CancelReason {
         poll_fn(|cx| self.poll_over(cx.waker())).await
     }
 
-    /// Ready once the client waits no longer; until then its waker is kept, and no other.
+    /// Ready when the client's waits are canceled. Until then it keeps this waker, and no other.
     pub(crate) fn poll_over(&self, waker: &Waker) -> Poll<CancelReason> {
-        // In this order: whoever ends it after the look wakes.
+        // In this order, so that a cancel after the check finds the waker.
         self.waker.register(waker);
         self.over().map_or(Poll::Pending, Poll::Ready)
     }
@@ -158,8 +157,8 @@ impl<T: Transport> Gateway<T> {
         &self.router
     }
 
-    /// Renews the lease by which sites keep history for snapshots. To be called every few milliseconds by
-    /// whoever runs the gateway, as [`Site::tick`](isomer_site::Site::tick) is.
+    /// Renews the lease by which sites keep history for snapshots. The runtime of the gateway calls
+    /// this every few milliseconds, as it calls [`Site::tick`](isomer_site::Site::tick).
     pub async fn renew(&self) {
         let (routing, now) = (self.router.routing_table(), self.transport().now());
         self.history.renew(self.transport(), &routing, now).await;
@@ -180,13 +179,13 @@ impl<T: Transport> Gateway<T> {
         OpenTransaction::new(self.clone(), owner, isolation, cancel)
     }
 
-    /// How many rows are locked.
+    /// The number of locked rows.
     pub fn locked_rows(&self) -> usize {
         self.shared.lock().locks.len()
     }
 
-    /// How many open transactions have committed at a site, and how many over several sites, coordinated
-    /// by it.
+    /// The number of commits of open transactions at a site, and of those over several sites that
+    /// it coordinated.
     pub fn commits(&self, site: SiteId) -> [u64; 2] {
         self.commits[usize::from(site.0)].each_ref().map(|count| count.load(Ordering::Relaxed))
     }
@@ -196,28 +195,28 @@ impl<T: Transport> Gateway<T> {
         self.commits[usize::from(place.site().0)][way].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Nobody knows of a commit whether it was made, and when. To be said before its row locks are released.
+    /// Notes a commit with an unknown outcome. To be called before its row locks are released.
     pub(super) fn note_unknown(&self) {
         self.unknown.store(true, Ordering::SeqCst);
     }
 
-    /// True if a site may restart while this process goes on.
+    /// True if a site may restart while this process keeps running.
     pub(super) fn has_sites_elsewhere(&self) -> bool {
         let design = self.router().routing_table();
         design.sites().iter().any(|site| !self.transport().drop_revokes(site))
     }
 
-    /// True if there ever was such a commit.
+    /// True if there ever was a commit with an unknown outcome.
     pub(super) fn has_unknown(&self) -> bool {
         self.unknown.load(Ordering::SeqCst)
     }
 
-    /// A time at which all is seen that was committed until now.
+    /// A time that includes all commits that were acknowledged until now.
     pub fn present(&self) -> Time {
         self.router.present()
     }
 
-    /// Locks a row, waiting for it if `waits`. True if the owner did not hold it before.
+    /// Locks a row, and waits for it if `waits`. Returns true if the owner did not hold it before.
     pub(super) async fn lock(
         &self,
         owner: Owner,
@@ -240,7 +239,7 @@ impl<T: Transport> Gateway<T> {
         }
     }
 
-    /// Waits until those who hold a row now have let go of it, however long that is.
+    /// Waits until the current holders of a row's lock have released it.
     pub(super) async fn wait_for_holders(
         &self,
         owner: Owner,
@@ -266,7 +265,7 @@ impl<T: Transport> Gateway<T> {
         self.shared.lock().locks.blockers(owner)
     }
 
-    /// How many transactions wait for others.
+    /// The number of transactions that wait for others.
     pub fn waiting(&self) -> usize {
         self.shared.lock().locks.waiting()
     }
@@ -285,17 +284,18 @@ impl<T: Transport> Gateway<T> {
         shared.wake(&woken);
     }
 
-    /// What one owner holds is another's from now on, which holds none of it.
+    /// Transfers locks from one owner to another, which holds none of them.
     pub fn hand_over(&self, from: Owner, to: Owner, places: &[(TableId, Key)]) {
         self.shared.lock().locks.hand_over(from, to, places);
     }
 
-    /// Gives back what an owner has kept when its transaction ended.
+    /// Releases locks that an owner has kept beyond its transaction.
     pub fn give_back(&self, owner: Owner, places: &[(TableId, Key)]) {
         self.release(owner, places);
     }
 
-    /// Lets an owner wait as it has been told to. `granted`: what it has after that and had not before.
+    /// Waits for an owner that is in the lock table's queue. `granted` is the place that it will
+    /// hold afterwards, and did not before.
     async fn wait(
         &self,
         owner: Owner,
@@ -308,7 +308,7 @@ impl<T: Transport> Gateway<T> {
             let ended = cancel.poll_over(cx.waker());
             let mut shared = self.shared.lock();
             if !shared.locks.is_waiting(owner) {
-                // From here on the owner knows of it.
+                // From here on the owner knows of the grant.
                 waiting.granted = None;
                 return Poll::Ready(Ok(()));
             }
@@ -324,7 +324,8 @@ struct Waiting<'g> {
     shared: &'g Mutex<Shared>,
     owner: Owner,
     cancel: &'g CancelToken,
-    /// What it may have been granted without hearing of it: who gives up just then has it, and would keep it for ever.
+    /// A place that the owner may have been granted without knowing. If its wait ends just then, it
+    /// would hold the place for ever.
     granted: Option<(TableId, Key)>,
 }
 

@@ -1,9 +1,11 @@
-//! The history lease: sites keep what open snapshots may still ask for, without being asked by each.
+//! The history lease: sites keep the history that open snapshots may still read, without a request
+//! for each.
 //!
-//! A snapshot is a time. It costs no request until a site is read; so a site must not forget what was
-//! there at that time before its first read comes. The gateway knows the times of its open snapshots, and
-//! tells all sites from when on they have to keep history: its **low watermark**. A site holds on to that
-//! until it is told a later one; or, if the gateway is gone, until the watermark is 10 s old.
+//! A snapshot is a time. It costs no request until a site is read, so a site must keep what was
+//! there at that time until the first read arrives. The gateway knows the times of its open
+//! snapshots. It tells all sites the time from which on they have to keep history: its **low
+//! watermark**. A site obeys until it receives a later watermark. If the gateway fails, the site
+//! obeys until the watermark is 10 s old.
 //!
 //! ```text
 //!   gateway    snapshots open at  41  47  52     watermark 41     (one look at all, each tick)
@@ -13,21 +15,23 @@
 //!              s2: 47 is not before 41: it is there
 //! ```
 //!
-//! Whoever runs the gateway renews the lease every few milliseconds ([`super::Gateway::renew`]), so the
-//! watermark moves on when nobody reads, and sites can free.
+//! The gateway's process renews the lease every few milliseconds ([`super::Gateway::renew`]). So
+//! the watermark advances when no transaction reads, and sites can free history.
 //!
-//! The answers say from which time on the site has everything; the site's clock may be ahead of real time.
-//! No later snapshot is before any of them.
+//! The answers say from which time on the site has all history, because the site's clock may be
+//! ahead of real time. No later snapshot is before any of these times.
 //!
-//! **Safety is the site's.** A site never reads at a time whose history may be gone: it says
-//! [`Failure::Forgotten`](isomer_site::Failure::Forgotten) ([`Site::read_at`](isomer_site::Site::read_at)).
-//! The lease only makes that rare: after a site's restart, or if the gateway was silent for 10 s.
+//! **Safety is up to the site.** A site never reads at a time whose history may be freed. It
+//! answers [`Failure::Forgotten`](isomer_site::Failure::Forgotten) instead
+//! ([`Site::read_at`](isomer_site::Site::read_at)). The lease only makes that rare: it happens
+//! after a restart of the site, or if the gateway did not renew for 10 s.
 //!
-//! **Which snapshots hold the watermark.** Each, until it is pinned at all sites ([`super::snapshot`]): a
-//! pin costs requests, but lets a site free what lies between the pin and the present.
+//! **Which snapshots hold the watermark.** Each, until it is pinned at all sites
+//! ([`super::snapshot`]). A pin costs requests, but lets a site free history between the pin and
+//! the present.
 //!
-//! **One look at all** is the [store](isomer_store::Store)'s: its contexts, their floor, and the argument
-//! why nobody can begin below it. The gateway has a store without rows.
+//! **The scan of all open snapshots** is the [store](isomer_store::Store)'s: its contexts, their
+//! floor, and the proof that no snapshot can begin below it. The gateway has a store without rows.
 
 use crate::transport::Transport;
 use futures_util::future::join_all;
@@ -35,18 +39,18 @@ use isomer_design::{RoutingTable, Time};
 use isomer_store::{SnapshotPin, Store};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The lease is renewed at most this often.
+/// The least time between two renewals.
 const RENEW_NS: u64 = 2_000_000;
-/// A lease that was renewed this long ago is not relied on any more: sites hold it for 10 s.
+/// The age from which on a lease is not trusted. Sites hold it for 10 s.
 const RELY_NS: u64 = 5_000_000_000;
 
 /// See the [module documentation](self).
 pub(super) struct History {
     /// A store without rows: its contexts are the open snapshots, its floor is the watermark.
     open: Store,
-    /// All sites have everything from this time on.
+    /// All sites have all history from this time on.
     base: AtomicU64,
-    /// When the last renewal began that has ended; 0 if there was none.
+    /// The begin of the last renewal that has ended; 0 if there was none.
     renewed: AtomicU64,
     renewing: AtomicBool,
 }
@@ -57,8 +61,8 @@ impl History {
         History { open: Store::new(Time::ZERO), base, renewed, renewing: AtomicBool::new(false) }
     }
 
-    /// Opens a snapshot at `present` or as soon after as all sites can; `None` if too many are open. It is
-    /// to be [closed](History::close).
+    /// Opens a snapshot at `present`, or at the earliest later time that all sites can read. `None`
+    /// if too many are open. The caller [closes](History::close) it.
     pub(super) fn open(&self, present: Time) -> Option<(SnapshotPin, Time)> {
         let snapshot_pin = self.open.keep()?;
         let base = Time(self.base.load(Ordering::SeqCst));
@@ -67,7 +71,7 @@ impl History {
         Some((snapshot_pin, time))
     }
 
-    /// The snapshot needs no history any more, but what is pinned for it.
+    /// The snapshot needs no history any more, except at sites where it is pinned.
     pub(super) fn close(&self, snapshot_pin: SnapshotPin) {
         self.open.release_pin(snapshot_pin);
     }
@@ -84,12 +88,12 @@ impl History {
         }
     }
 
-    /// Moves the watermark, and lets all sites know.
+    /// Advances the watermark, and sends it to all sites.
     pub(super) async fn renew<T: Transport>(&self, transport: &T, sites: &RoutingTable, now: Time) {
         if self.age_ns(now) < RENEW_NS {
             return;
         }
-        // One at a time, unless it is urgent: then each who waits does it himself.
+        // One renewal at a time. Without a valid lease, each waiting task renews it itself.
         if self.renewing.swap(true, Ordering::SeqCst) && self.is_leased(now) {
             return;
         }
@@ -98,7 +102,7 @@ impl History {
         self.open.collect_idle(0);
         let from = self.open.floor();
         let lease = |site| transport.lease(site, from);
-        // A site that does not answer now has none, and says so when it is read.
+        // A site that does not answer now has no lease, and says so when it is read.
         for least in join_all(sites.sites().iter().map(lease)).await.into_iter().flatten() {
             self.base.fetch_max(least.0, Ordering::SeqCst);
         }
@@ -106,7 +110,7 @@ impl History {
     }
 }
 
-/// Ends a renewal, even one that is given up.
+/// Ends a renewal, even one whose future is dropped.
 struct Over<'h>(&'h AtomicBool);
 
 impl Drop for Over<'_> {

@@ -1,7 +1,7 @@
-//! Row locks: who may write which row, in which order, and who waits for whom in a circle.
+//! Row locks: exclusion, queues and deadlock detection.
 //!
-//! A state machine: requests in, answers out. It knows no threads and no time; whoever runs it lets
-//! the owners wait and wakes those that it names ([`super::gateway`]).
+//! A state machine: requests in, answers out, without threads and time. Its user lets the owners
+//! wait, and wakes those that it names ([`super::gateway`]).
 //!
 //! ```text
 //!   row accounts/7    held by T1            queue: T2, T5        first come, first served
@@ -11,30 +11,31 @@
 //!                                              └▶ (T3)           has changed
 //! ```
 //!
-//! **Order.** A request waits for every holder and for every earlier request that it conflicts with,
-//! so nobody is overtaken. One exception: a holder that wants more of its own row goes to the front,
-//! or it would wait for those who wait for it.
+//! **Order.** A request waits for every holder and for every earlier request that it conflicts
+//! with, so requests do not overtake each other. There is one exception. A holder that wants a
+//! stronger mode of its own row goes to the front of the queue; otherwise it would wait for owners
+//! that wait for it.
 //!
-//! **Deadlocks** are found when they would arise, by a search along "waits for" from the new request;
-//! an owner waits for one row at a time, so the search is short. The one that closes the circle is
-//! refused.
+//! **Deadlocks** are found when they would arise, by a search of the waits-for graph from the new
+//! request. An owner waits for one row at a time, so the search is short. The request that would
+//! close the cycle is refused.
 //!
-//! **Tables** are locked like rows, at a place of their own, in eight modes, which are
-//! PostgreSQL's; rows in four of these ([`LockMode`]), which keep each other out as PostgreSQL's modes of rows do:
-//! `AccessShare` is its key share, `Shared` its share, `AllButReads` its no key update, `Exclusive` its update.
-//! An owner may hold a place in several modes at once.
+//! **Tables** are locked like rows, at a place of their own, in PostgreSQL's eight modes. Rows are
+//! locked in four of these ([`LockMode`]), which conflict as PostgreSQL's row modes do:
+//! `AccessShare` is its key share, `Shared` its share, `AllButReads` its no key update, `Exclusive`
+//! its update. An owner may hold a place in several modes at once.
 //!
-//! **Outliving.** Who wants nothing of a row but that those who hold it now have ended waits beside the queue:
-//! nobody waits for it, so the row is held up for no one.
+//! **Waiting for the current holders.** An owner that only waits until the current holders have
+//! ended does not enter the queue. No request waits for it, so it does not delay others.
 //!
-//! **Handing over.** What a session holds beyond its transactions is each time the one's that is there, so that who waits
-//! for it waits for whom the session itself waits for.
+//! **Handing over.** A session's advisory locks belong to its current transaction, so the waits-for
+//! graph sees through them.
 //!
-//! **Invariants.** Conflicting owners never hold a row together; a row that nobody holds has no queue;
-//! the graph of waiting has no circle.
+//! **Invariants.** Conflicting owners never hold a row together. A row without a holder has no
+//! queue. The waits-for graph has no cycle.
 //!
-//! Locks are not rows: a row that does not exist yet can be locked, which is how two inserts of one key
-//! take turns.
+//! Locks are not rows. A row that does not exist yet can be locked, which orders two inserts of one
+//! key.
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -42,13 +43,14 @@ use isomer_design::{Key, TableId};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
-/// Who holds locks: a number that is not used twice.
+/// The holder of locks: a number that is not used twice.
 pub type Owner = u64;
 
 /// A row, existing or not.
 type Place = (TableId, Key);
 
-/// How a place is locked: a row in four of these modes, a table in any. An `x` stands where two owners cannot hold one place.
+/// How a place is locked: a row in four of these modes, a table in any. An `x` marks modes that two
+/// owners cannot hold together at one place.
 ///
 /// ```text
 ///                           AS RS RE SU S  SR E  AE
@@ -56,10 +58,10 @@ type Place = (TableId, Key);
 ///   RowShare                .  .  .  .  .  .  x  x    locks rows for others' changes
 ///   RowExclusive            .  .  .  .  x  x  x  x    changes rows
 ///   ShareUpdateExclusive    .  .  .  x  x  x  x  x
-///   Shared                  .  .  x  x  .  x  x  x    nobody may change it
+///   Shared                  .  .  x  x  .  x  x  x    keeps out changes
 ///   ShareRowExclusive       .  .  x  x  x  x  x  x
 ///   AllButReads             .  x  x  x  x  x  x  x    EXCLUSIVE, as PostgreSQL has it for tables
-///   Exclusive               x  x  x  x  x  x  x  x    nobody else holds it: ACCESS EXCLUSIVE
+///   Exclusive               x  x  x  x  x  x  x  x    keeps out all others: ACCESS EXCLUSIVE
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the table above says what they are")]
@@ -75,7 +77,7 @@ pub enum LockMode {
 }
 
 impl LockMode {
-    /// The modes that others cannot hold beside this one: a bit for each.
+    /// The modes that conflict with this one: a bit for each.
     fn conflicts(self) -> u8 {
         match self {
             LockMode::AccessShare => 0b1000_0000,
@@ -128,7 +130,7 @@ impl Modes {
     }
 }
 
-/// A lock that is held or waited for.
+/// A lock that is held or requested.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LockShown {
     /// The table.
@@ -148,7 +150,7 @@ pub struct LockShown {
 pub enum Asked {
     /// The owner holds the row. True if it did not before.
     Granted(bool),
-    /// The owner waits, behind these.
+    /// The owner waits for these.
     Waits(Vec<Owner>),
     /// Waiting would close this circle of owners; nothing has changed.
     Deadlock(Vec<Owner>),
@@ -164,10 +166,10 @@ pub struct RowLocks {
 
 #[derive(Default)]
 struct Row {
-    /// Mostly one, which costs no allocation.
+    /// Usually one, which needs no allocation.
     holders: SmallVec<[(Owner, Modes); 1]>,
     queue: VecDeque<(Owner, LockMode)>,
-    /// Who waits until these holders have let go.
+    /// Owners that wait until these holders have released the row.
     outliving: Vec<(Owner, Vec<Owner>)>,
 }
 
@@ -177,7 +179,7 @@ impl RowLocks {
         RowLocks::default()
     }
 
-    /// How many rows are locked.
+    /// The number of locked rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
@@ -187,8 +189,8 @@ impl RowLocks {
         self.rows.is_empty()
     }
 
-    /// Asks for a row. With `may_wait` false, a row that is not free is answered with `Waits`, and the
-    /// owner does not wait.
+    /// Requests a row. If the row is not free and `may_wait` is false, the answer is `Waits` but
+    /// the owner does not wait.
     ///
     /// # Panics
     /// If the owner waits already.
@@ -223,7 +225,8 @@ impl RowLocks {
         Asked::Waits(before)
     }
 
-    /// Waits until those who hold a row now have let go of it. `Granted`: nobody does.
+    /// Waits until the current holders of a row have released it. The answer is `Granted` if there
+    /// are none.
     ///
     /// # Panics
     /// If the owner waits already.
@@ -274,7 +277,7 @@ impl RowLocks {
         self.waits_for(owner)
     }
 
-    /// How many owners wait.
+    /// The number of owners that wait.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
@@ -291,7 +294,7 @@ impl RowLocks {
         (!held).then(|| place.clone())
     }
 
-    /// The owner waits no longer. Returns those who go on because of that.
+    /// Ends the wait of an owner. Returns the owners that can continue because of that.
     pub fn give_up(&mut self, owner: Owner) -> Vec<Owner> {
         let Some(place) = self.waiting.remove(&owner) else { return Vec::new() };
         let row = self.rows.get_mut(&place).expect("a row with a queue exists");
@@ -300,7 +303,7 @@ impl RowLocks {
         self.advance(&place)
     }
 
-    /// The owner no longer holds these rows. Returns those who go on because of that.
+    /// Releases rows of an owner. Returns the owners that can continue because of that.
     pub fn release<'p>(
         &mut self,
         owner: Owner,
@@ -322,7 +325,7 @@ impl RowLocks {
         woken
     }
 
-    /// Rows that one owner holds are another's from now on, which holds none of them.
+    /// Transfers rows from one owner to another, which holds none of them.
     pub fn hand_over<'p>(
         &mut self,
         from: Owner,
@@ -337,7 +340,7 @@ impl RowLocks {
         }
     }
 
-    /// Grants a row to those at the front of its queue that can have it.
+    /// Grants a row to the requests in its queue that can have it.
     fn advance(&mut self, place: &Place) -> Vec<Owner> {
         let mut woken = Vec::new();
         let Some(row) = self.rows.get_mut(place) else { return woken };
@@ -345,7 +348,7 @@ impl RowLocks {
         while let Some(&(owner, mode)) = row.queue.get(at) {
             if row.ahead(owner, mode, at).next().is_some() {
                 if mode == LockMode::Exclusive {
-                    // Nobody gets past it.
+                    // It conflicts with all later requests.
                     break;
                 }
                 at += 1;
@@ -362,7 +365,7 @@ impl RowLocks {
         woken
     }
 
-    /// The owners on a circle that closes if `owner` waits for `before`.
+    /// The owners on the cycle that would exist if `owner` waited for `before`.
     fn circle(&self, owner: Owner, before: &[Owner]) -> Option<Vec<Owner>> {
         let mut paths: Vec<Vec<Owner>> = before.iter().map(|&next| vec![owner, next]).collect();
         let mut visited: Vec<Owner> = Vec::new();
@@ -396,14 +399,14 @@ impl RowLocks {
 }
 
 impl Row {
-    /// Who has waited for this holder as the last one.
+    /// Removes a holder. Returns the owners that have waited only for it.
     fn outlived_by(&mut self, holder: Owner) -> Vec<Owner> {
         self.outliving.iter_mut().for_each(|(_, before)| before.retain(|other| *other != holder));
         let done = self.outliving.extract_if(.., |(_, before)| before.is_empty());
         done.map(|(owner, _)| owner).collect()
     }
 
-    /// For whom somebody waits who is there in the queue.
+    /// The owners that the request at position `at` of the queue waits for.
     fn ahead(&self, owner: Owner, mode: LockMode, at: usize) -> impl Iterator<Item = Owner> {
         let queue = self.queue.iter().take(at).map(|(other, mode)| (*other, Modes::of(*mode)));
         let ahead = self.holders.iter().copied().chain(queue);
@@ -412,7 +415,7 @@ impl Row {
         ahead.filter(is_ahead).map(|(other, _)| other)
     }
 
-    /// For whom a new request would wait.
+    /// The owners that a new request would wait for.
     fn before(&self, owner: Owner, mode: LockMode, is_holder: bool) -> Vec<Owner> {
         let at = if is_holder { 0 } else { self.queue.len() };
         self.ahead(owner, mode, at).collect()

@@ -1,7 +1,7 @@
 //! Transactions that arrive statement by statement.
 //!
-//! A client sends `BEGIN`, thinks, sends a statement, looks at the answer, sends the next: nobody can
-//! know the footprint before the end. So such a transaction works in two parts.
+//! A client sends `BEGIN`, thinks, sends a statement, looks at the answer, and sends the next. Its
+//! footprint is not known before the end. So such a transaction works in two parts.
 //!
 //! ```text
 //!   while it is open                                at the commit
@@ -12,11 +12,12 @@
 //!   workspace   its writes, seen by nobody else     was read, written at once
 //! ```
 //!
-//! Partition locks are held for the commit alone. So a client that sleeps in mid-transaction blocks
-//! nobody but those who want the very rows it has written, and no split, merge or remaster.
+//! Partition locks are held for the commit alone. A client that sleeps in mid-transaction therefore
+//! blocks only transactions that want the rows it has written. It blocks no split, merge or
+//! remaster.
 //!
-//! All of this is asynchronous and knows of sites only what [`Transport`](crate::Transport) says. Threads
-//! that block are at the edge: [`crate::OpenTransaction`].
+//! All of this is asynchronous, and knows of sites only what [`Transport`](crate::Transport)
+//! offers. Threads that block are at the edge: [`crate::OpenTransaction`].
 //!
 //! | module | what it holds |
 //! | --- | --- |
@@ -30,18 +31,20 @@
 //! | [`outcome`] | what became of a commit whose answer was lost |
 //! | [`reads`] | what it has read, for a strategy that learns |
 //!
-//! **Isolation.** READ COMMITTED: every statement has a snapshot of its own, and reads a row again
-//! after waiting for its lock. REPEATABLE READ: one snapshot for all statements; who wants to write a
-//! row that changed after it must start again (first updater wins). SERIALIZABLE: as that, and what was read has to
-//! be the same at the commit. A transaction that has written nothing commits without asking anybody, as its snapshot
-//! is a place in the order of commits; so is the time of one that has ([0028](../../../docs/decisions/0028-serializable-isolation.md)).
+//! **Isolation.** READ COMMITTED: every statement has its own snapshot, and reads a row again after
+//! waiting for its lock. REPEATABLE READ: all statements have one snapshot. To write a row that
+//! changed after it, a transaction must restart (first updater wins). SERIALIZABLE: like REPEATABLE
+//! READ, and the commit validates that the reads have not changed. A transaction that has written
+//! nothing commits without asking a site, because its snapshot is a place in the order of commits.
+//! So is the commit time of one that has written
+//! ([0028](../../../docs/decisions/0028-serializable-isolation.md)).
 //!
-//! **Embedded callers** of [`Database::run`](crate::Database::run) know nothing of row locks. The
-//! commit looks at the time of each row's newest version, so they cannot make an update get lost; the
-//! open transaction is told to start again instead.
+//! **Embedded callers** of [`Database::run`](crate::Database::run) take no row locks. The commit of
+//! an open transaction checks the time of each row's newest version. So embedded callers cannot
+//! cause a lost update; the open transaction must restart instead.
 //!
-//! **Left out.** Row locks of several gateways: all clients come through one process. Predicate locks: ranges are
-//! validated.
+//! **Left out.** Row locks of several gateways: all clients come through one process. Predicate
+//! locks: ranges are validated.
 
 pub(crate) mod commit;
 pub(crate) mod gateway;

@@ -1,7 +1,7 @@
-//! What became of a commit whose answer was lost.
+//! The outcome of a commit whose answer was lost.
 //!
-//! The site that was asked may be gone before it has answered. Then others take over from it, or it comes back, and its
-//! rows say what became of the commit: each has the time at which it was written.
+//! The asked site may fail before it has answered. Then others take over from it, or it restarts.
+//! The rows of the transaction show the outcome, because each has the time at which it was written.
 //!
 //! ```text
 //!   7: 40 @90 ─▶ 30            sent to s2, which is killed
@@ -17,22 +17,25 @@
 //!     └─ 8 is not there        it is gone with s2, and not deleted since
 //! ```
 //!
-//! **Why asking again is safe.** A request is sent again where the rows are, and whoever has them by then has done with the
-//! first one: a site is reached again only when nothing of that connection is under way there any more, and others take
-//! over only when they hear no more of what it does. If the first one has committed, some version is not the expected one.
+//! **Why a request can be sent again.** It is sent to the current master of the rows, where the
+//! first request has ended: a site is reached again only when nothing of the lost connection is
+//! under way there, and others take over only after fencing the failed site. If the first request
+//! has committed, some version is not the expected one, and the second one fails.
 //!
-//! **Rows that were to be inserted** are no such proof where somebody deletes them without a row lock: procedures do
-//! ([`crate::Database::run`]). Where there have been any, a transaction that only inserts is not sent again, and rows of it
-//! that are not there prove nothing.
+//! **Inserted rows** are no such proof if procedures may have deleted them without a row lock
+//! ([`crate::Database::run`]). Once a procedure has written, a transaction that only inserts is not
+//! sent again, and its missing rows prove nothing.
 //!
-//! **Earlier owners.** The log of s2 may be at another process by now, and the one before may show
-//! what it had. So a row as it was proves nothing before the lease of that process has ended.
+//! **Earlier owners.** The log of s2 may be at another process by now, and the previous process may
+//! still serve old rows. So a row in its old version proves nothing until the lease of that process
+//! has ended.
 //!
-//! **What stays unknown.** A look at one time may come before a commit of a site that is ahead of the clock. So rows that are
-//! still as they were prove something only if the time is known; else it is looked again for a while. A published commit
-//! that has changed a row which is not there now was lost with what it had changed, or somebody has deleted it since. A commit
-//! that has only deleted is known by its rows, but not its time; it counts as made, too, if what it deleted was itself lost
-//! with the site.
+//! **What stays unknown.** A read at one time may precede a commit of a site whose clock is ahead.
+//! So unchanged rows prove something only if the commit time is known; otherwise they are read
+//! again for a while. If a published commit has changed a row that is missing now, either the
+//! commit was lost, or another transaction has deleted the row since. A commit that has only
+//! deleted rows is known by these, but its time is not. It counts as committed also if the deleted
+//! rows were themselves lost with the site.
 
 use super::gateway::Gateway;
 use super::snapshot::{Seen, Snapshot};
@@ -46,26 +49,26 @@ use isomer_site::{
 use isomer_strategy::Place;
 use std::cell::Cell;
 
-/// It is asked and looked so often.
+/// The number of times that the request is sent again or the rows are read.
 const ATTEMPTS_MAX: usize = 64;
 
 /// Why a transaction has not committed.
 pub(super) enum NotCommitted {
     Because(Error),
-    /// It had been published, and is gone with its site.
+    /// It had been published, and was lost with its site.
     Undone,
 }
 
-/// What the rows say.
+/// The outcome that the rows prove.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Outcome {
-    /// Committed; where all were deletions the time is not known.
+    /// Committed. The time is unknown if all writes were deletions.
     Committed(Option<Time>),
     Undone,
     Unknown,
 }
 
-/// A commit that is to be known for certain.
+/// A commit whose outcome must be known.
 pub(super) struct Commit<'a, T> {
     pub(super) gateway: &'a Gateway<T>,
     pub(super) session: &'a mut Session,
@@ -74,7 +77,7 @@ pub(super) struct Commit<'a, T> {
 }
 
 impl<T: Transport> Commit<'_, T> {
-    /// Commits; if the answer is lost, finds out what became of it.
+    /// Commits. If the answer is lost, finds out the outcome.
     pub(super) async fn until_known(
         mut self,
         mut request: Request<'_>,
@@ -100,7 +103,7 @@ impl<T: Transport> Commit<'_, T> {
             if published_at.get().is_none() {
                 match self.ask(request.again(), &mut noted).await {
                     Err(error) if is_lost(&error) || is_passing(&error) => is_worth_a_look = false,
-                    // It has committed before, or somebody else has.
+                    // An earlier attempt has committed, or another transaction has changed a row.
                     Err(Error::Abort(Abort::Changed { .. } | Abort::ReadChanged { .. })) => {}
                     Err(_) => break,
                     Ok(ran) => return Ok(ran),
@@ -123,7 +126,7 @@ impl<T: Transport> Commit<'_, T> {
                         }
                         continue;
                     }
-                    // The site may have gone once more.
+                    // The site may have failed again.
                     Ok(Ok(Outcome::Unknown) | Err(Error::Gone)) => {}
                     Ok(Err(_)) | Err(_) => break,
                 }
@@ -146,7 +149,7 @@ impl<T: Transport> Commit<'_, T> {
         is_proof(self.writes, self.gateway.router().has_procedures())
     }
 
-    /// Where the first of the rows is.
+    /// The master of the first row.
     fn home(&self) -> SiteId {
         let routing = self.gateway.router().routing_table();
         let mut masters = rows(self.writes).filter_map(|(table, key, _)| {
@@ -155,7 +158,7 @@ impl<T: Transport> Commit<'_, T> {
         masters.next().unwrap_or(SiteId(1))
     }
 
-    /// As if the answer had come.
+    /// The result as if the answer had arrived.
     fn committed(self, commit: Option<Time>) -> Ran {
         let router = self.gateway.router();
         commit.into_iter().for_each(|time| router.has_committed(time));
@@ -165,7 +168,8 @@ impl<T: Transport> Commit<'_, T> {
         Ran { place: Place::At(self.home()), committed, changes: 0, is_found: true }
     }
 
-    /// What the rows say now, at their masters, as far as that is durable, and at the backups.
+    /// Reads the rows at their masters and derives the outcome, once that is durable there and at
+    /// the backups.
     async fn look(&self, published: Option<Time>) -> Result<Outcome, Error> {
         let mut snapshot = Snapshot::take(self.gateway).await?;
         let looked = self.look_in(&mut snapshot, published).await;
@@ -186,7 +190,7 @@ impl<T: Transport> Commit<'_, T> {
             let visit = |row: &[u8], time| found = Some((time, write.row.as_deref() == Some(row)));
             snapshot.get_at_master(self.gateway, table, key, visit).await?;
             outcome = outcome.or(evidence.add(write, found));
-            // One row proves it, but backups are to have all of them before it is told.
+            // One row proves it, but backups must have all rows before the client is told.
             if outcome == Some(Outcome::Undone) {
                 break;
             }
@@ -196,17 +200,17 @@ impl<T: Transport> Commit<'_, T> {
     }
 }
 
-/// True if the site was gone before it could answer.
+/// True if the site failed before it could answer.
 fn is_lost(error: &Error) -> bool {
     matches!(error, Error::Failure(Failure::Stopped(_) | Failure::Unknown(_)))
 }
 
-/// True if nothing was written, as a site that has a part of it was about to be lost or to come back.
+/// True if nothing was written because a participant was failing or restarting.
 fn is_passing(error: &Error) -> bool {
     matches!(error, Error::Failure(Failure::Participant(_) | Failure::Log(_)))
 }
 
-/// True if rows are inserted, and nothing else: they stay locked until the answer is there.
+/// True if all writes are inserts: their locks are kept until the answer is known.
 pub(super) fn only_inserts(writes: &CheckedWrites) -> bool {
     rows(writes).all(|(.., write)| write.expect == Expect::Version(None) && write.row.is_some())
 }
@@ -224,21 +228,22 @@ fn rows(writes: &CheckedWrites) -> impl Iterator<Item = (TableId, &Key, &Checked
     writes.iter().flat_map(|(table, rows)| rows.iter().map(|(key, write)| (*table, key, write)))
 }
 
-/// What rows have said so far.
+/// The evidence of the rows read so far.
 struct Evidence {
     published: Option<Time>,
-    /// Nobody else can have written them since.
+    /// True if no other transaction can have written the rows since.
     is_locked: bool,
-    /// Each is as it was to be written, and all have one time.
+    /// True if each row is as it was to be written, and all have one time.
     is_ours: bool,
     at: Option<Time>,
 }
 
 impl Evidence {
-    /// A row as it was found: its time, and whether it is what was to be written. Says what that proves by itself.
+    /// Adds a row: its time and whether it equals the write. Returns the outcome if this row proves
+    /// it alone.
     fn add(&mut self, write: &CheckedWrite, found: Option<(Time, bool)>) -> Option<Outcome> {
         let time = found.map(|(time, _)| time);
-        // What it was to replace has gone, and so has whatever replaced that.
+        // The version that it was to replace was lost, with all later ones.
         let is_older = |expected: &Time| time.is_some_and(|time| time < *expected);
         if matches!(&write.expect, Expect::Version(Some(expected)) if is_older(expected)) {
             return Some(Outcome::Undone);
@@ -255,7 +260,7 @@ impl Evidence {
         match (found, &write.row) {
             (Some((time, true)), Some(_)) => {
                 self.is_ours &= self.at.is_none_or(|at| at == time);
-                // It is what was to be written, and was so before.
+                // The row had this value and this version before.
                 self.is_ours &= write.expect != Expect::Version(Some(time));
                 self.at = Some(time);
             }
@@ -265,7 +270,7 @@ impl Evidence {
         None
     }
 
-    /// What all of them prove together.
+    /// The outcome that all rows prove together.
     fn end(self) -> Outcome {
         match self.published {
             None if self.is_ours => Outcome::Committed(self.at),
@@ -283,10 +288,11 @@ mod tests {
         CheckedWrite { expect: Expect::Version(expect.map(Time)), row }
     }
 
-    /// The version that was expected, the row that was to be written, and the time of what is found, and whether it is that.
+    /// The expected version; the row to write; the time of the row found, and whether it equals the
+    /// write.
     type Row<'r> = (Option<u64>, Option<&'r str>, Option<(u64, bool)>);
 
-    /// What rows prove that are found at these times, or not at all, as they were to be written or not.
+    /// The outcome that rows prove, if each is found with this time, or not at all.
     fn proven(published: Option<u64>, rows: &[Row<'_>]) -> Outcome {
         proven_if(false, published, rows)
     }
@@ -309,7 +315,7 @@ mod tests {
         let deleted = (Some(80), None, None);
         assert_eq!(proven(None, &[changed, inserted, deleted]), Outcome::Committed(Some(Time(95))));
         assert_eq!(proven(None, &[deleted]), Outcome::Committed(None));
-        // Of two commits, or of somebody else, or not changed at all.
+        // Rows of two commits, of another transaction, or not changed at all.
         let other = (None, Some("new"), Some((96, true)));
         assert_eq!(proven(None, &[changed, other]), Outcome::Unknown);
         assert_eq!(proven(None, &[(Some(90), Some("30"), Some((95, false)))]), Outcome::Unknown);
@@ -330,7 +336,7 @@ mod tests {
         // The version that it was to replace was lost, too.
         assert_eq!(proven(Some(95), &[(Some(90), Some("30"), Some((80, false)))]), Outcome::Undone);
         assert_eq!(proven(None, &[(Some(90), Some("30"), Some((80, false)))]), Outcome::Undone);
-        // It may have been deleted since, or never have been there, unless it has been locked ever since.
+        // It may have been deleted since, or never existed, unless it has been locked all the time.
         let inserted = (None, Some("new"), None);
         assert_eq!(proven(Some(95), &[inserted]), Outcome::Unknown);
         assert_eq!(proven_if(true, Some(95), &[inserted]), Outcome::Undone);

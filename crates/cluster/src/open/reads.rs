@@ -1,5 +1,4 @@
-//! What an open transaction has read, for a strategy that wants to know.
-//!
+//! The reads of an open transaction, for a strategy that learns.
 //! ```text
 //!   BEGIN            a ticket: wanted, or not
 //!   SELECT … k = 3   read 3, one row
@@ -7,44 +6,45 @@
 //!   COMMIT           write 7, where it was logged    ─▶  read 3, write 7: told once, as one footprint
 //! ```
 //!
-//! The strategy learns from transactions whose footprint is known. A sampled one is told with the footprint that it
-//! would have had as a procedure, wherever its rows were, so what is learned over SQL is what is learned from
-//! procedures. What reads very much is told with its writes alone.
+//! The strategy learns from transactions with a known footprint. A sampled open transaction is
+//! reported with the footprint that it would have had as a procedure, wherever its rows were. So
+//! SQL teaches the strategy the same as procedures do. A transaction with more than [`ITEMS_MAX`]
+//! reads is reported with its writes alone.
 
 use crate::router::{Heard, Router, Session};
 use crate::transport::Transport;
 use isomer_design::{Access, Span, TableId, Time};
 
-/// What a transaction reads beyond this is too much to be told.
+/// The most reads that are reported.
 const ITEMS_MAX: usize = 64;
 
 /// See the [module documentation](self).
 pub(super) struct Reads {
     /// The number of the transaction.
     pub(super) ticket: u64,
-    /// The strategy wants to hear of it.
+    /// True if the strategy wants a report of it.
     pub(super) is_wanted: bool,
     heard: Option<Heard>,
 }
 
 impl Reads {
-    /// Of a transaction that begins.
+    /// For a transaction that begins.
     pub(super) fn begin<T: Transport>(router: &Router<T>, session: &mut Session) -> Reads {
         let (ticket, is_wanted) = router.ticket(session);
         Reads { ticket, is_wanted, heard: is_wanted.then(Heard::default) }
     }
 
-    /// True if what is read is to be noted.
+    /// True if reads are to be noted.
     pub(super) fn is_noted(&self) -> bool {
         self.heard.is_some()
     }
 
-    /// What there is to tell.
+    /// The report, unless it was not wanted or has too many reads.
     pub(super) fn heard(&self) -> Option<&Heard> {
         self.heard.as_ref()
     }
 
-    /// Something was read, so many rows of it were there, and it took from one time to the other.
+    /// Notes a read of `rows` rows between two times.
     pub(super) fn note(&mut self, table: TableId, span: Span, rows: usize, from: Time, to: Time) {
         let Some(heard) = &mut self.heard else { return };
         heard.footprint.add(table, span, Access::Read);

@@ -1,9 +1,9 @@
 //! Reading at one time, wherever the rows are.
 //!
-//! The time is chosen once, from the clock and the latest commit that was acknowledged. No site is asked for
-//! that. Each read goes to a site that holds the row, the master first. Rows move while a transaction
-//! thinks: the routing table is looked at again for each read, and a copy whose history does not go back
-//! far enough passes the read on to the next.
+//! The time is chosen once, from the clock and the latest acknowledged commit, without asking a
+//! site. Each read goes to a site that holds the row, the master first. Rows may move while a
+//! transaction is open. So each read uses the current routing table, and a copy without the history
+//! for the time passes the read on to the next holder.
 //!
 //! ```text
 //!   t = max(clock, what was acknowledged)         open in the gateway's history
@@ -13,12 +13,13 @@
 //!   older than 1 s, or for all statements:  pinned at s1, s2, s3; closed in the gateway's history
 //! ```
 //!
-//! What is there at `t` when a site is first read is kept by the gateway's [lease](super::history). A
-//! snapshot that is going to be used for long is pinned at all sites, which then free what lies between
-//! the pin and the present.
+//! The gateway's [lease](super::history) keeps the history for `t` until a site is first read. A
+//! snapshot that is used for long is pinned at all sites. They can then free history between the
+//! pin and the present.
 //!
-//! A read does not wait for the disk. What it saw is remembered by site, and whoever tells a client
-//! what was read waits for it once, with [`Seen::until_durable`].
+//! A read does not wait for the disk. The snapshot notes the log position that it saw at each site.
+//! Before a client is shown the rows, its session waits for these positions once, with
+//! [`Seen::until_durable`].
 
 use super::gateway::Gateway;
 use crate::error::Error;
@@ -30,29 +31,30 @@ use isomer_store::SnapshotPin;
 use smallvec::SmallVec;
 use std::ops::ControlFlow;
 
-/// A read that finds its rows elsewhere looks at the routing table again this often.
+/// The number of times that a read looks for its rows in the routing table.
 pub(super) const LOOKS_MAX: usize = 64;
-/// So many looks are made without a pause.
+/// The number of attempts without a pause.
 const QUICK_LOOKS: usize = 4;
-/// A range is read in pieces of so many rows: none keeps a site busy for long.
+/// A range is read in pieces of this number of rows, so that no piece keeps a site busy for long.
 const PIECE_ROWS: usize = 4096;
-/// A snapshot that is used for longer than this is pinned.
+/// The age in nanoseconds from which on a snapshot is pinned.
 const PIN_AFTER_NS: u64 = 1_000_000_000;
-/// After so many reads, the clock is looked at.
+/// The number of reads between two checks of the clock.
 const READS_BY_CLOCK: usize = 64;
 
-/// One time. See the [module documentation](self). It has to be [ended](Snapshot::end).
+/// A snapshot at one time. See the [module documentation](self). The owner calls
+/// [`end`](Snapshot::end).
 pub(super) struct Snapshot<T: Transport> {
     time: Time,
     /// Its place in the gateway's history, until it is pinned.
     open: Option<SnapshotPin>,
     pins: SmallVec<[(SiteId, T::Pin); 4]>,
-    /// Reads until the clock is looked at again.
+    /// Reads until the next check of the clock.
     reads_left: usize,
     seen: Seen,
 }
 
-/// Up to where the logs of the sites were seen.
+/// The log positions of the sites up to which reads saw them.
 #[derive(Default)]
 pub(super) struct Seen {
     sites: SmallVec<[(SiteId, SeenUpTo); 4]>,
@@ -60,7 +62,7 @@ pub(super) struct Seen {
 
 impl Seen {
     fn note(&mut self, site: SiteId, up_to: SeenUpTo) {
-        // If the site has restarted between two reads, both matter.
+        // If the site has restarted between two reads, both positions matter.
         let same =
             |(other, seen): &&mut (SiteId, SeenUpTo)| *other == site && seen.run == up_to.run;
         match self.sites.iter_mut().find(same) {
@@ -69,11 +71,11 @@ impl Seen {
         }
     }
 
-    /// Waits until all of it is as durable as the logs promise, but what `sites` says is somebody else's
-    /// to see to.
+    /// Waits until everything seen is as durable as the logs promise, except at sites that `but`
+    /// accepts.
     ///
     /// # Errors
-    /// [`Error::Gone`] if a site has lost it; [`Error::Failure`] if a log has failed.
+    /// [`Error::Gone`] if a site has lost what was seen. [`Error::Failure`] if a log has failed.
     pub(super) async fn until_durable(
         &mut self,
         transport: &impl Transport,
@@ -92,7 +94,7 @@ impl Seen {
 }
 
 impl<T: Transport> Snapshot<T> {
-    /// Opens the present.
+    /// Opens a snapshot of the present.
     ///
     /// # Errors
     /// [`Error::TooManySnapshots`].
@@ -112,7 +114,7 @@ impl<T: Transport> Snapshot<T> {
         self.time
     }
 
-    /// True if all sites keep what is there at its time.
+    /// True if all sites keep the history for its time.
     pub(super) fn is_pinned(&self) -> bool {
         self.open.is_none()
     }
@@ -122,21 +124,23 @@ impl<T: Transport> Snapshot<T> {
         self.seen.sites.is_empty()
     }
 
-    /// Ends it; what was read in it is remembered by `seen`.
+    /// Ends it. Its read positions are added to `seen`.
     pub(super) fn end(mut self, gateway: &Gateway<T>, seen: &mut Seen) {
         self.seen.sites.drain(..).for_each(|(site, up_to)| seen.note(site, up_to));
         self.open.into_iter().for_each(|snapshot_pin| gateway.history.close(snapshot_pin));
     }
 
-    /// Lets all sites keep what is there at its time, for as long as it takes.
+    /// Makes all sites keep the history for its time until it ends. Skips sites that cannot be
+    /// reached.
     ///
     /// # Errors
-    /// [`Error::Gone`] if a site has it no more. One that cannot be reached is passed by.
+    /// [`Error::Gone`] if a site has freed that history.
     pub(super) async fn pin(&mut self, gateway: &Gateway<T>) -> Result<(), Error> {
         let (routing, transport) = (gateway.router().routing_table(), gateway.transport());
         let pin = async |site| match transport.pin(site, self.time).await {
             Ok(pin) => Ok(Some((site, pin))),
-            // If it comes back, it says so itself when it is read, and has forgotten.
+            // If the site restarts, it answers reads at this time with an error, because it has
+            // lost the pin.
             Err(Failure::Unreachable { .. } | Failure::Stopped(_)) => Ok(None),
             Err(failure) => Err(failure),
         };
@@ -147,10 +151,10 @@ impl<T: Transport> Snapshot<T> {
         Ok(())
     }
 
-    /// Shows a row and the time of its commit to `visit`; `false` if there is no such row.
+    /// Shows a row and the time of its commit to `visit`. Returns `false` if there is no such row.
     ///
     /// # Errors
-    /// [`Error::Gone`] if no site has what was there at the time.
+    /// [`Error::Gone`] if no site has the history for the time.
     pub(super) async fn get(
         &mut self,
         gateway: &Gateway<T>,
@@ -166,10 +170,11 @@ impl<T: Transport> Snapshot<T> {
         Err(Error::Gone)
     }
 
-    /// As [`Snapshot::get`], at the row's master alone: once that is durable, the backups that its table asks for have it.
+    /// Like [`Snapshot::get`], at the row's master alone. Once this read is durable, the backups of
+    /// the table have it.
     ///
     /// # Errors
-    /// [`Error::Gone`] if the master cannot say: it is another one by now, or has just come back.
+    /// [`Error::Gone`] if the master cannot answer, because it has changed or has just restarted.
     pub(super) async fn get_at_master(
         &mut self,
         gateway: &Gateway<T>,
@@ -180,8 +185,8 @@ impl<T: Transport> Snapshot<T> {
         self.look(gateway, table, key, 0, &mut visit).await?.ok_or(Error::Gone)
     }
 
-    /// As [`Snapshot::get`], at one of the row's holders: the master, if it has not been looked for before;
-    /// `None` if that has not what was there.
+    /// Like [`Snapshot::get`], at one of the row's holders: the master for `look` 0. Returns `None`
+    /// if that holder does not have the history.
     pub(super) async fn look(
         &mut self,
         gateway: &Gateway<T>,
@@ -202,7 +207,7 @@ impl<T: Transport> Snapshot<T> {
         Ok(is_read.then_some(found))
     }
 
-    /// Lets a row's master go on, if it was looked for in vain before.
+    /// Gives a row's master time to proceed after several failed looks.
     pub(super) async fn pause(&self, gateway: &Gateway<T>, table: TableId, key: &Key, look: usize) {
         let routing = gateway.router().routing_table();
         if let Some(placement) = routing.placement(table, key).filter(|_| look >= QUICK_LOOKS) {
@@ -210,7 +215,8 @@ impl<T: Transport> Snapshot<T> {
         }
     }
 
-    /// Shows the rows of a range to `visit` in the order of their keys, or from the last, until it breaks.
+    /// Shows the rows of a range to `visit` until it breaks, in key order, or reversed if `way` is
+    /// backward.
     ///
     /// # Errors
     /// As [`Snapshot::get`]; some rows may have been shown.
@@ -256,7 +262,7 @@ impl<T: Transport> Snapshot<T> {
         Ok(())
     }
 
-    /// Waits until all that was read is as durable as the logs promise.
+    /// Waits until everything that was read is as durable as the logs promise.
     ///
     /// # Errors
     /// As [`Seen::until_durable`].
@@ -264,8 +270,8 @@ impl<T: Transport> Snapshot<T> {
         self.seen.until_durable(transport, |_| false).await
     }
 
-    /// Reads at the master of what begins at `key`, or at another of its holders, depending on how
-    /// often it was looked for; `false` if what is to be read is not there.
+    /// Reads at the master of `key`, or at another of its holders for a higher `look`. Returns
+    /// `false` if the holder cannot serve the read.
     async fn try_read(
         &mut self,
         gateway: &Gateway<T>,
@@ -288,7 +294,7 @@ impl<T: Transport> Snapshot<T> {
                 Ok(true)
             }
             Err(failure) if failure.is_stale_route() || matches!(failure, Failure::Stopped(_)) => {
-                // Where it has gone is known at once, as a rule.
+                // As a rule, the new location is known at once.
                 if look >= QUICK_LOOKS || !failure.is_stale_route() {
                     transport.retry(site).await;
                 }
@@ -311,14 +317,14 @@ impl<T: Transport> Snapshot<T> {
         self.reads_left = READS_BY_CLOCK;
         let age = gateway.transport().now().0.saturating_sub(self.time.0);
         if age > PIN_AFTER_NS && !self.is_pinned() {
-            // Where that does not succeed, the site says so when it is read.
+            // If that fails, the site reports it when it is read.
             let _ = self.pin(gateway).await;
         }
     }
 }
 
-/// The front of a range, or its back, as far as its keys are placed alike; `None` if there is no such
-/// table.
+/// The longest prefix of a range (suffix if `way` is backward) whose keys have one placement.
+/// `None` if there is no such table.
 fn placed_alike(
     routing: &RoutingTable,
     table: TableId,

@@ -11,9 +11,10 @@
 //!   commit: 7 is still that of @95: written
 //! ```
 //!
-//! **Invariants.** What is written is locked first and read under the lock, so its base is the newest
-//! version as far as other open transactions go. A commit writes all intents at one time or none. Row
-//! locks are given back when the commit can be seen; nobody is told of it before it is durable.
+//! **Invariants.** A row is locked before it is written, and read under the lock. Its base is
+//! therefore the newest version as far as other open transactions are concerned. A commit writes
+//! all intents at one time, or none. Row locks are released when the commit is visible; its client
+//! is acknowledged only once it is durable.
 
 use super::commit::{footprint, logged_at};
 use super::gateway::{CancelReason, CancelToken, Gateway};
@@ -33,7 +34,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-/// A statement takes another snapshot this often, if nothing can be read in it.
+/// The number of times that a statement takes another snapshot, if it cannot read in the last one.
 const SNAPSHOTS_MAX: usize = 8;
 /// The most memory that a transaction's writes may take.
 const WORKSPACE_BYTES_MAX: usize = 768 << 20;
@@ -45,47 +46,47 @@ pub enum Isolation {
     ReadCommitted,
     /// All statements see what was committed before the first.
     RepeatableRead,
-    /// As if it ran alone at the time of its commit: all statements see what was committed before the first, and it
-    /// commits only if they would see the same again.
+    /// As if it ran alone at the time of its commit. All statements see what was committed before
+    /// the first, and it commits only if they would see the same again.
     Serializable,
 }
 
-/// Why a statement or a commit of an open transaction failed. The transaction's earlier writes are
-/// still there, until it is rolled back; after a failed commit, nothing is.
+/// Why a statement or a commit of an open transaction failed. After a failed statement, its earlier
+/// writes remain until it is rolled back. After a failed commit, nothing of it remains.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Waiting for a row would never have ended.
+    /// The wait for a row would have closed a cycle.
     #[error("deadlock detected: transaction {} waits for itself through {}", .0[0], circle(.0))]
     Deadlock(Vec<Owner>),
-    /// The wait was ended by somebody else.
+    /// The wait was canceled.
     #[error("the wait was ended: {0:?}")]
     Canceled(CancelReason),
-    /// Somebody else holds the row.
+    /// Another transaction holds the row.
     #[error("the row is locked by another transaction")]
     Locked,
     /// A row has changed since the transaction's snapshot.
     #[error("a row was changed by another transaction after this one took its snapshot")]
     Changed,
-    /// What a serializable transaction has read is not so any more.
+    /// A row that a serializable transaction has read was changed.
     #[error("what was read of table {table} at {span} was changed by another transaction")]
     ReadChanged {
         /// The table.
         table: TableId,
-        /// The row that was changed; where rows are gone, what was read with them.
+        /// The row that was changed. If rows were deleted, the span that was read with them.
         span: Span,
     },
-    /// It had committed, and a site that was lost has taken that along: nobody else had it yet.
+    /// It had committed, and a failed site has lost the commit before any other site had it.
     #[error(
         "its commit was lost with a site that nobody else had heard of it from, and nothing of it remains"
     )]
     Undone,
-    /// The transaction writes more than can be kept.
+    /// The transaction's writes exceed the memory limit.
     #[error(
         "the transaction's writes take more than {} MB; commit in smaller portions",
         WORKSPACE_BYTES_MAX >> 20
     )]
     TooLarge,
-    /// The database.
+    /// An error of the database.
     #[error(transparent)]
     Database(Error),
 }
@@ -111,29 +112,29 @@ pub struct OpenTransaction<T: Transport> {
     isolation: Isolation,
     cancel: Arc<CancelToken>,
     snapshot: Option<Snapshot<T>>,
-    /// The present since the last row was locked, where rows were read one by one.
+    /// The snapshot for current reads since the last row was locked, if rows were read one by one.
     newest: Option<Snapshot<T>>,
-    /// What was read in snapshots that are no longer used.
+    /// Read positions of snapshots that have ended.
     seen: Seen,
     workspace: Workspace,
-    /// What it has read, if it is serializable: what is read stays read, whatever is rolled back.
+    /// The rows that it has read, if it is serializable. A rollback to a savepoint keeps them.
     reads: ReadSet,
-    /// What it reads has to be the same at its commit, though it is not serializable.
+    /// Its reads must be valid at its commit, though it is not serializable.
     checks_reads: bool,
     read_bytes: usize,
     locked: Vec<(TableId, Key)>,
-    /// How many of these are from before the statement at work.
+    /// The number of these that are from before the current statement.
     locked_before: usize,
-    /// What of that, and beside it, it holds when it has ended.
+    /// The places whose locks it keeps when it has ended, in `locked` or not.
     kept: BTreeSet<(TableId, Key)>,
     session: Session,
-    /// What it has read, for the strategy.
+    /// The reads to report to the strategy.
     noted: Reads,
-    /// Its client is told without waiting for the disk.
+    /// Its client is acknowledged before the log is synced.
     is_asynchronous: bool,
 }
 
-/// A place to go back to.
+/// A savepoint, for [`OpenTransaction::back_to`].
 #[derive(Clone, Copy, Debug)]
 pub struct Savepoint {
     workspace: usize,
@@ -170,17 +171,17 @@ impl<T: Transport> OpenTransaction<T> {
         }
     }
 
-    /// Its isolation.
+    /// Its isolation level.
     pub fn isolation(&self) -> Isolation {
         self.isolation
     }
 
-    /// The gateway it came through.
+    /// The gateway that began it.
     pub fn gateway(&self) -> &Arc<Gateway<T>> {
         &self.gateway
     }
 
-    /// Its number, as others see it in a deadlock.
+    /// Its number, as other sessions see it in a deadlock.
     pub fn owner(&self) -> Owner {
         self.owner
     }
@@ -190,16 +191,14 @@ impl<T: Transport> OpenTransaction<T> {
         self.workspace.is_empty()
     }
 
-    /// A statement begins. READ COMMITTED: what others have committed is seen from here on.
+    /// Begins a statement. Under READ COMMITTED it sees all that others have committed until now.
     pub fn next_statement(&mut self) {
         self.locked_before = self.locked.len();
         self.look_again();
     }
 
-    /// Shows a row as the transaction sees it, with its own writes; `false` if there is none.
-    ///
-    /// # Errors
-    /// [`OpenError`].
+    /// Shows a row as the transaction sees it, with its own writes. Returns `false` if there is
+    /// none.
     pub async fn get(
         &mut self,
         table: TableId,
@@ -224,8 +223,8 @@ impl<T: Transport> OpenTransaction<T> {
         Ok(exists)
     }
 
-    /// Shows the rows of a range as the transaction sees them, with its own writes, in the order of
-    /// their keys or from the last, until `visit` breaks.
+    /// Shows the rows of a range as the transaction sees them, with its own writes, until `visit`
+    /// breaks. The rows are in key order, or reversed if `way` is backward.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -331,48 +330,49 @@ impl<T: Transport> OpenTransaction<T> {
         Ok(())
     }
 
-    /// It keeps what it holds at these places when it ends: somebody else is to give them
-    /// [back](Gateway::give_back), or to hand them [over](Gateway::hand_over).
+    /// Keeps its locks of these places when it ends, until the caller
+    /// [releases](Gateway::give_back) them or [hands them over](Gateway::hand_over).
     pub fn keep(&mut self, places: impl IntoIterator<Item = (TableId, Key)>) {
         self.kept.extend(places);
     }
 
-    /// It keeps a place no longer that it was told to [keep](Self::keep); where it has not asked for the lock itself, it
-    /// is given back now.
+    /// Undoes [`keep`](Self::keep) for a place. Releases the lock now if the transaction itself has
+    /// not asked for it.
     pub fn keep_no_longer(&mut self, place: (TableId, Key)) {
         if self.kept.remove(&place) && !self.locked.contains(&place) {
             self.gateway.release(self.owner, &[place]);
         }
     }
 
-    /// Gives back places, but for those that it keeps.
+    /// Releases places, except for those that it keeps.
     fn let_go(&self, mut places: Vec<(TableId, Key)>) {
         places.retain(|place| !self.kept.contains(place));
         self.gateway.release(self.owner, &places);
     }
 
-    /// About how many bytes of memory it takes to remember what it has read: none unless it is serializable.
+    /// The approximate number of bytes that its read set takes; 0 unless it is serializable.
     pub fn read_bytes(&self) -> usize {
         self.read_bytes
     }
 
-    /// Forgets what it has read of a table that it has made itself and given up.
+    /// Forgets the reads of a table that it has created and dropped itself.
     pub fn forget_read(&mut self, table: TableId) {
         self.reads.forget(table);
     }
 
-    /// The tables in which its commit looks again at what it has read: none unless it is serializable and has written.
+    /// The tables whose reads its commit validates; none unless it is serializable and has written.
     pub fn tables_looked_at_again(&self) -> Vec<TableId> {
         let looks = !self.workspace.is_empty();
         self.reads.tables().filter(|_| looks).map(|(table, _)| table).collect()
     }
 
-    /// How many rows, and tables, it has locked.
+    /// The number of rows and tables that it has locked.
     pub fn locked_rows(&self) -> usize {
         self.locked.len()
     }
 
-    /// Waits until those who have locked a row have let go of it. Others may have it meanwhile.
+    /// Waits until the current holders of a row's lock have released it. Others may lock the row
+    /// during the wait.
     ///
     /// # Errors
     /// [`OpenError::Deadlock`], [`OpenError::Canceled`].
@@ -380,17 +380,18 @@ impl<T: Transport> OpenTransaction<T> {
         self.gateway.wait_for_holders(self.owner, (table, key.clone()), &self.cancel).await
     }
 
-    /// The time that the statement at work sees, if it has read.
+    /// The snapshot time of the current statement, if it has read.
     pub fn snapshot_time(&self) -> Option<Time> {
         self.snapshot.as_ref().map(Snapshot::time)
     }
 
-    /// The time that all its statements see, from the first that has read.
+    /// The snapshot time of all its statements, once one has read. `None` under READ COMMITTED.
     pub fn fixed_time(&self) -> Option<Time> {
         self.snapshot.as_ref().filter(|_| self.is_fixed()).map(Snapshot::time)
     }
 
-    /// As [`OpenTransaction::scan`], of what is committed now, whatever the transaction sees otherwise.
+    /// Like [`OpenTransaction::scan`], but shows what is committed now, whatever the isolation
+    /// level.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -409,8 +410,9 @@ impl<T: Transport> OpenTransaction<T> {
         scanned
     }
 
-    /// After rows were locked: sees what was committed until now. (REPEATABLE READ goes on as before,
-    /// and [`OpenTransaction::get_locked`] tells.)
+    /// To be called after rows were locked. Under READ COMMITTED, later reads see what was
+    /// committed until now. Other levels keep their snapshot, and [`OpenTransaction::get_locked`]
+    /// reports changes.
     pub fn look_again(&mut self) {
         self.end_newest();
         if !self.is_fixed() {
@@ -452,7 +454,7 @@ impl<T: Transport> OpenTransaction<T> {
         Ok(Locked { exists: base.is_some(), base: Expect::Version(base) })
     }
 
-    /// Writes a row (`None`: deletes it) that was locked and looked at with
+    /// Writes a row (`None` deletes it) that was locked and read with
     /// [`OpenTransaction::get_locked`].
     ///
     /// # Errors
@@ -471,33 +473,33 @@ impl<T: Transport> OpenTransaction<T> {
         Ok(())
     }
 
-    /// A place to go back to.
+    /// Sets a savepoint.
     pub fn savepoint(&mut self) -> Savepoint {
         Savepoint { workspace: self.workspace.mark(), locked: self.locked.len() }
     }
 
-    /// No savepoint is gone back to any more, so nothing needs to be kept for them.
+    /// Drops all savepoints with their undo lists. The caller does not roll back to one any more.
     pub fn forget_savepoints(&mut self) {
         self.workspace.forget_marks();
     }
 
-    /// Forgets what was written, and gives back what was locked, since the savepoint.
+    /// Undoes the writes since the savepoint, and releases the locks since then.
     pub fn back_to(&mut self, savepoint: Savepoint) {
         self.workspace.back_to(savepoint.workspace);
         let since = self.locked.split_off(savepoint.locked);
         self.let_go(since);
     }
 
-    /// From here on its client is told without waiting for the disk: of what was read, and of a commit at one site. A
-    /// commit over several sites waits all the same.
+    /// From here on its client is acknowledged without waiting for the disk. This holds for its
+    /// reads and for a commit at one site. A commit over several sites waits nevertheless.
     pub fn commit_asynchronously(&mut self) {
         self.is_asynchronous = true;
     }
 
-    /// Waits until what was read is durable, so that it can be told.
+    /// Waits until all that was read is durable, so that it can be shown to the client.
     ///
     /// # Errors
-    /// If a log has failed.
+    /// [`Error`], if a log has failed.
     pub async fn until_durable(&mut self) -> Result<(), OpenError> {
         if self.is_asynchronous {
             return Ok(());
@@ -510,18 +512,20 @@ impl<T: Transport> OpenTransaction<T> {
         Ok(())
     }
 
-    /// Makes all writes visible, at one time, and durable. Says where that was, if there were any.
+    /// Makes all writes visible at one time, and durable. Returns where it ran, or `None` if there
+    /// were no writes.
     ///
     /// # Errors
-    /// [`OpenError::Changed`] if a row is not the one that was read any more, and [`OpenError::ReadChanged`] if that
-    /// is so of what a serializable transaction has only read; nothing was written then, unless the error
-    /// [is unknown](Error::is_unknown).
+    /// [`OpenError::Changed`] if a row that it writes has another version than the one that it has
+    /// read. [`OpenError::ReadChanged`] if that is true of a row that a serializable transaction
+    /// has only read. Nothing was written then, unless the error [is unknown](Error::is_unknown).
     pub async fn commit(mut self) -> Result<Option<Ran>, OpenError> {
         self.end_snapshot();
         self.end_newest();
         match self.workspace.is_empty() {
             true => self.end_reading().await.map(|()| None),
-            // Its state while it waits is kilobytes; in a box, those that only read do not have to move it about.
+            // The future of a commit has a size of kilobytes. In a box, it does not enlarge that of
+            // transactions that only read.
             false => Box::pin(self.commit_writes()).await.map(Some),
         }
     }
@@ -541,28 +545,32 @@ impl<T: Transport> OpenTransaction<T> {
         let over = |waker: &Waker| cancel.poll_over(waker);
         self.session.has_seen(gateway.router().latest());
         if self.keeps_reads() {
-            // Its commit is later than all that was told until now, whatever is next done to what it has read.
+            // Its commit time is after all commits that were acknowledged until now, whatever
+            // happens next to the rows that it has read.
             self.session.has_seen(gateway.present());
         }
         let (reads, writes) = (&self.reads, self.workspace.writes());
         let footprint = footprint(gateway.router(), writes, reads);
         if !self.is_asynchronous {
-            // Nothing durable depends on what a crash elsewhere could undo. What was read where the commit
-            // is logged comes before it in that log.
+            // A durable commit may not depend on reads that a crash of another site could undo.
+            // Reads at a site that logs the commit precede it in the same log.
             let logged = logged_at(&gateway.router().routing_table(), &footprint);
             let transport = gateway.transport();
             let durable = self.seen.until_durable(transport, |site| logged.contains(site));
             unless(&over, durable).await.map_err(OpenError::Canceled)??;
         }
-        // A client that was sent away while it waited may have got the lock of another that was: it goes, too.
+        // A client that was disconnected during the wait may have got the lock of another such
+        // client. It fails as well.
         if let Some(why) = cancel.over() {
             return Err(OpenError::Canceled(why));
         }
-        // Row locks are released at publication, before the commit is durable: whoever reads its rows waits
-        // for the same log before its own client is told, so a row that many want costs each of them its
-        // statements, not a disk. In this order: whoever gets a lock takes a snapshot that is not before.
-        // Rows that are all new are kept: nobody wants them yet, and should the answer be lost, it can be said what
-        // became of them.
+        // Row locks are released at publication, before the commit is durable. A later reader of
+        // its rows waits for the same log before its own client is acknowledged. So a contended row
+        // is locked for the length of statements, not of a disk sync. In this order, so that the
+        // next holder of a lock takes a snapshot that includes the commit.
+        //
+        // If all rows are new, their locks are kept: no other transaction wants them yet, and if
+        // the answer is lost, they can show the outcome.
         let (owner, locked, keeps_rows) = (self.owner, &mut self.locked, only_inserts(writes));
         let kept = &self.kept;
         let mut published = |time| {
@@ -583,7 +591,7 @@ impl<T: Transport> OpenTransaction<T> {
             false => Body::Validated { reads, writes },
         };
         let request = Request { is_asynchronous, ..Request::new(&footprint, body) };
-        // A commit that is under way is not cut short where everybody has to go: they are waited for.
+        // A shutdown waits for a commit that is under way, and does not cancel it.
         let over = |waker: &Waker| match cancel.poll_over(waker) {
             Poll::Ready(CancelReason::Shutdown) => Poll::Pending,
             over => over,
@@ -603,12 +611,12 @@ impl<T: Transport> OpenTransaction<T> {
             }
         };
         gateway.count(ran.place);
-        // What was read where the commit is logged is durable with it.
+        // The reads at sites that log the commit are durable with it.
         Ok(ran)
     }
 
-    /// Wants rows that it has locked, and whether they were there, to be at its commit as it has
-    /// read them, if that [can be otherwise](Self::may_have_misread).
+    /// Adds locked rows, and whether they existed, to the reads that are validated at the commit,
+    /// if they [may have been misread](Self::may_have_misread).
     pub(crate) fn check_locked<'k>(
         &mut self,
         table: TableId,
@@ -623,18 +631,17 @@ impl<T: Transport> OpenTransaction<T> {
         }
     }
 
-    /// True if rows may not be as they were read, though they are locked:
-    ///
-    /// - There was a commit with an unknown outcome. Its site may be ahead of the clock, so they
-    ///   may have been read as they were before it. That is noted before its locks are released, so
-    ///   a transaction that gets one of them sees it.
-    /// - A site is in another process. It may have lost, by a restart, what it had shown before
-    ///   that was durable.
+    /// True if rows may differ from what was read, though they are locked:
+    /// - There was a commit with an unknown outcome. Its site may be ahead of the clock, so the
+    ///   rows may have been read as they were before it. The flag is set before its locks are
+    ///   released, so a transaction that gets one of them sees the flag.
+    /// - A site is in another process. A restart may have lost changes that it had shown before
+    ///   they were durable.
     pub(crate) fn may_have_misread(&self) -> bool {
         self.gateway.has_unknown() || self.gateway.has_sites_elsewhere()
     }
 
-    /// When a read begins that is to be noted.
+    /// When a read began, if it is to be reported to the strategy.
     fn note_begin(&self) -> Option<Time> {
         self.noted.is_noted().then(|| self.gateway.transport().now())
     }
@@ -645,12 +652,12 @@ impl<T: Transport> OpenTransaction<T> {
         }
     }
 
-    /// True if what it reads has to be the same at its commit.
+    /// True if its reads must be valid at its commit.
     fn keeps_reads(&self) -> bool {
         self.isolation == Isolation::Serializable || self.checks_reads
     }
 
-    /// So many rows were read of a span.
+    /// Adds a span, with the number of rows read in it, to the read set.
     fn keep_read(&mut self, table: TableId, span: impl FnOnce() -> Span, rows: usize) {
         if self.keeps_reads() {
             let at = self.snapshot_time().expect("it has just read");
@@ -658,8 +665,7 @@ impl<T: Transport> OpenTransaction<T> {
         }
     }
 
-    /// Shows a row as it is now, or was at some time since the last row was locked, and when it was
-    /// committed.
+    /// Shows a row and its commit time, as of now or of a time since the last row was locked.
     async fn get_newest(
         &mut self,
         table: TableId,
@@ -674,7 +680,7 @@ impl<T: Transport> OpenTransaction<T> {
             if let Some(found) = newest.look(&self.gateway, table, key, 0, &mut visit).await? {
                 return Ok(found);
             }
-            // Its master has changed since; or it has just come back, and its history begins later.
+            // Its master has changed since, or has just restarted, and its history begins later.
             newest.pause(&self.gateway, table, key, look).await;
             self.end_newest();
         }
@@ -685,7 +691,7 @@ impl<T: Transport> OpenTransaction<T> {
         self.isolation != Isolation::ReadCommitted
     }
 
-    /// The snapshot to read from. One that is fixed is used for long, so it is pinned first.
+    /// The snapshot to read from. A fixed one is used for long, so it is pinned first.
     async fn reads(
         &mut self,
         is_fixed: bool,
@@ -712,7 +718,8 @@ impl<T: Transport> OpenTransaction<T> {
         Ok((self.snapshot.as_mut().expect("it was just taken"), &self.gateway))
     }
 
-    /// A statement that has read nothing yet takes another snapshot, if it may see another time.
+    /// Ends the snapshot if nothing was read in it yet and the statement may see another time.
+    /// Returns true then.
     fn takes_another(&mut self, snapshots: &mut usize) -> bool {
         let is_fresh = self.snapshot.as_ref().is_some_and(Snapshot::is_fresh);
         let takes = is_fresh && *snapshots < SNAPSHOTS_MAX && !self.is_fixed();
@@ -743,12 +750,12 @@ impl<T: Transport> Drop for OpenTransaction<T> {
     }
 }
 
-/// Why a commit was refused, for whoever runs the transaction.
+/// Why a commit was refused, as an error of its transaction.
 fn refused(error: Error, reads: &ReadSet) -> OpenError {
     match error {
         Error::Abort(Abort::Changed { .. }) => OpenError::Changed,
         Error::Abort(Abort::ReadChanged { table, span }) => OpenError::ReadChanged { table, span },
-        // It was dropped since.
+        // The table was dropped since.
         Error::Refused(Refused::UnknownTable(table)) if reads.has(table) => {
             OpenError::ReadChanged { table, span: Span::Range(KeyRange::all()) }
         }
@@ -756,7 +763,7 @@ fn refused(error: Error, reads: &ReadSet) -> OpenError {
     }
 }
 
-/// What was read of a range, if the reading ended with a row.
+/// The part of a range that was read, if the scan ended with the row `last`.
 fn up_to(range: &KeyRange, way: Direction, last: Option<Key>) -> KeyRange {
     match (way, last) {
         (_, None) => range.clone(),
@@ -767,7 +774,7 @@ fn up_to(range: &KeyRange, way: Direction, last: Option<Key>) -> KeyRange {
     }
 }
 
-/// What is known of a row that is locked.
+/// The state of a locked row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Locked {
     /// True if it exists, as the transaction sees it.

@@ -1,14 +1,8 @@
-//! The writes of an open transaction, which nobody else sees.
+//! The writes of an open transaction, which no other transaction sees.
 //!
-//! Each written row is an intent: the new value (`None`: deleted), and the time of the version that
-//! was read under the row's lock, which the commit compares with the newest. Going back to a
-//! savepoint undoes from a list of what each write replaced:
-//!
-//! ```text
-//!   put 7 = a     undo: 7 was not written        savepoint s at 1
-//!   put 7 = b     undo: 7 was a
-//!   put 9 = c     undo: 9 was not written        rollback to s: 9 forgotten, 7 = a
-//! ```
+//! Each written row is an intent. It has the new value (`None`: deleted), and the time of the
+//! version that was read under the row's lock. The commit compares this time with the newest
+//! version's. A rollback to a savepoint undoes from a list of what each write replaced:
 
 use isomer_design::{Key, KeyRange, TableId};
 use isomer_site::{CheckedWrite as Intent, CheckedWrites, Expect};
@@ -19,7 +13,7 @@ use std::ops::Bound;
 pub(crate) struct Workspace {
     tables: CheckedWrites,
     undo: Vec<(TableId, Key, Option<Intent>)>,
-    /// Nobody can go back to before the first savepoint, so nothing is kept until there is one.
+    /// False before the first savepoint, because no rollback can reach further back.
     keeps_undo: bool,
     bytes: usize,
 }
@@ -29,7 +23,7 @@ impl Workspace {
         self.tables.is_empty()
     }
 
-    /// About how much memory the intents take.
+    /// The approximate number of bytes that the intents take.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -51,18 +45,19 @@ impl Workspace {
             .flatten()
     }
 
-    /// All intents, as they are to be committed.
+    /// All intents, as the commit writes them.
     pub(crate) fn writes(&self) -> &CheckedWrites {
         &self.tables
     }
 
-    /// Writes a row whose newest committed version is as expected.
+    /// Writes a row. The commit fails unless its newest committed version is the expected one.
     pub(crate) fn put(&mut self, table: TableId, key: Key, expect: Expect, row: Option<Vec<u8>>) {
         const ENTRY_BYTES: usize = 64;
         self.bytes += ENTRY_BYTES + key.len() + row.as_ref().map_or(0, Vec::len);
         let rows = self.tables.entry(table).or_default();
         let (undo_key, keeps_undo) = (self.keeps_undo.then(|| key.clone()), self.keeps_undo);
-        // What is expected is that of the first write: later ones replace an intent, not a version.
+        // The first write decides which version is expected: later ones replace an intent, not a
+        // version.
         let expect = rows.get(&key).map_or(expect, |intent| intent.expect);
         let before = rows.insert(key, Intent { expect, row });
         if let (true, Some(key)) = (keeps_undo, undo_key) {
@@ -70,19 +65,19 @@ impl Workspace {
         }
     }
 
-    /// Where the workspace is now.
+    /// A mark for [`Workspace::back_to`].
     pub(crate) fn mark(&mut self) -> usize {
         self.keeps_undo = true;
         self.undo.len()
     }
 
-    /// Nobody goes back to a mark any more.
+    /// Drops the undo list: there is no rollback to a mark any more.
     pub(crate) fn forget_marks(&mut self) {
         self.keeps_undo = false;
         self.undo = Vec::new();
     }
 
-    /// Goes back to a mark.
+    /// Undoes all writes since a mark.
     pub(crate) fn back_to(&mut self, mark: usize) {
         while self.undo.len() > mark {
             let (table, key, before) = self.undo.pop().expect("it is longer than the mark");

@@ -1,5 +1,5 @@
-//! Evacuation: passing by a site whose log has failed, or whose process is gone.
-//!
+//! Evacuation: moves masterships and copies off a site whose log has failed, or whose process is
+//! down.
 //! ```text
 //!   s1 has failed ─▶ its copies of other masters' partitions: their masters let them go, until it has none
 //!                    its masterships: reserved together
@@ -9,14 +9,14 @@
 //!                    what no site can take over stays with it, and is refused with its failure
 //! ```
 //!
-//! A site whose process is gone, and does not come back for some time, is passed by in the same way; but
-//! it cannot be asked how far its partitions are durable ([`super::takeover`]).
+//! A site whose process stays down for the outage wait is evacuated in the same way, but cannot be
+//! asked how far its partitions are durable ([`super::takeover`]).
 //!
-//! From then on no transaction is placed there but one that needs what is only there, and no change
-//! targets it.
+//! From then on no transaction runs there, except one that needs data that is only there, and no
+//! change targets the site.
 //!
-//! A log that another process has opened has not failed: what its site masters is at that process,
-//! which goes on with it.
+//! A log that another process has opened has not failed: that process continues as the master of
+//! its partitions.
 
 use super::promotion::{Surveyed, promote};
 use super::report::FailedOver;
@@ -32,7 +32,7 @@ use isomer_log::LogError;
 use isomer_site::{Answer, Standing, Step};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Passing by one site. See the [module documentation](self).
+/// The evacuation of one site. See the [module documentation](self).
 pub(super) struct Evacuation<'c, T> {
     conductor: &'c Conductor<T>,
     site: SiteId,
@@ -43,9 +43,9 @@ impl<'c, T: Transport> Evacuation<'c, T> {
         Evacuation { conductor, site }
     }
 
-    /// Has others take over what the site masters, and let go of what it has copies of: at once, as a
-    /// partition may be locked by what is in doubt until others have taken over. While they cannot,
-    /// `told` is told why.
+    /// Makes others take over what the site masters, and removes its copies from the design. Both
+    /// run concurrently, because a transaction in doubt may lock a partition until others have
+    /// taken over. While a takeover is impossible, `told` receives the reason.
     pub(super) async fn run(&self, told: &impl Fn(&FailedOver)) -> FailedOver {
         let Evacuation { conductor, site } = *self;
         let is_gone = matches!(conductor.transport.failure(site), Some(LogError::Gone { .. }));
@@ -53,7 +53,7 @@ impl<'c, T: Transport> Evacuation<'c, T> {
             true => format!("{site} is gone"),
             false => format!("the log of {site} has failed"),
         };
-        // A replica that is no backup serves reads again when a site that is gone is back.
+        // A replica that is no backup serves reads again once a site that is down restarts.
         let is_let_go = |table| !is_gone || conductor.has_backups(table);
         let copies = || self.let_go(&reason, is_let_go);
         let taken_over = async {
@@ -61,12 +61,12 @@ impl<'c, T: Transport> Evacuation<'c, T> {
                 true => Takeover { conductor, site, reason: &reason }.run(told).await,
                 false => self.take_over(&reason).await,
             };
-            // Before all copies are let go, too: that may take long.
+            // Also before all copies are removed, because that may take long.
             conductor.restore_backups();
             over
         };
         let (_, over) = join(copies(), taken_over).await;
-        // It may have been back for a moment, so that its copies were kept, and gone again.
+        // The site may have restarted for a moment, so that its copies were kept, and failed again.
         copies().await;
         over
     }
@@ -105,9 +105,10 @@ impl<'c, T: Transport> Evacuation<'c, T> {
         FailedOver::of(&conductor.design(), site, places.len() - left.len(), &left)
     }
 
-    /// Lets the copies go that the site has of what others master, also those that a change under way
-    /// brings, or splits from others: a commit to one of them waits for the site. Ready when there are
-    /// none but those whose masters cannot be asked either, or the site is back.
+    /// Removes the copies that the site has of other masters' partitions, because commits to those
+    /// partitions wait for the site. Includes copies that a change under way adds, or splits from
+    /// others. Ready when none is left, except those whose masters cannot be reached either, or
+    /// when the site has restarted.
     async fn let_go(&self, reason: &str, is_of: impl Fn(TableId) -> bool) {
         let Evacuation { conductor, site } = *self;
         let is_copy = |placement: &Placement| {
@@ -119,7 +120,7 @@ impl<'c, T: Transport> Evacuation<'c, T> {
         let is_on_its_way =
             |change: &Change| matches!(change, Change::AddReplica { site: to, .. } if *to == site);
         while conductor.transport.failure(site).is_some() {
-            // In this order: what is made meanwhile is in the design.
+            // In this order: a change that ends between the two is in the design.
             let is_any_on_its_way = conductor.jobs.any(is_on_its_way);
             let mut copies = places(&conductor.design(), is_copy);
             copies.retain(|(table, _)| is_of(*table));
@@ -148,7 +149,7 @@ impl<'c, T: Transport> Evacuation<'c, T> {
             match transport.step(site, step).await {
                 Ok(Answer::Standing(Standing { version, shared: with })) => {
                     found.push((version, site));
-                    // What others have in doubt, their own logs will tell.
+                    // Transactions that other sites have in doubt are resolved by their own logs.
                     shared.extend(with.into_iter().filter(|_| transport.failure(site).is_some()));
                 }
                 Ok(_) => unreachable!("a standing was asked for"),
@@ -171,8 +172,8 @@ impl<'c, T: Transport> Evacuation<'c, T> {
     }
 }
 
-/// Of the partitions that could be promoted, those that share no transaction in doubt with one that
-/// cannot, nor with one that does.
+/// Returns the partitions that can be promoted and share no transaction in doubt, directly or
+/// through others, with a partition that cannot.
 fn promotable<'p>(surveys: &BTreeMap<&'p Place, Result<Surveyed, String>>) -> BTreeSet<&'p Place> {
     let mut promotable: BTreeSet<&Place> =
         surveys.iter().filter(|(_, survey)| survey.is_ok()).map(|(place, _)| *place).collect();
@@ -203,7 +204,7 @@ mod tests {
             let without = SiteSet::of(SiteId(1));
             Ok(Surveyed { without, version: 7, candidates: vec![SiteId(2)], followers, shared })
         };
-        // 0 and 1 share one, so do 2 and 3, and so do 3 and 4, which has no replica.
+        // 0 and 1 share a transaction, so do 2 and 3, and so do 3 and 4, which has no replica.
         let surveys = [
             surveyed(&[0, 1]),
             surveyed(&[0, 1]),

@@ -1,5 +1,4 @@
-//! Membership: sites that are lost, taken over from, and readmitted.
-//!
+//! Membership: the failure, takeover and readmission of sites.
 //! ```text
 //!   a log fails, a process is gone ─▶ fail_over ─▶ evacuation  what it masters, others take over;
 //!                                                              its copies are let go
@@ -7,9 +6,9 @@
 //!                                                              it lets go of; then it is a member again
 //! ```
 //!
-//! [`state`] says what is known of each site: the one place where that is kept. [`evacuation`] is for
-//! all lost sites, [`takeover`] for those that cannot be asked how far they had come, [`promotion`]
-//! gives a partition another master, and [`readmission`] takes a site back.
+//! [`state`] is the only place that keeps the state of each site. [`evacuation`] is for all failed
+//! sites, [`takeover`] for those that cannot be asked how far they had come. [`promotion`] gives a
+//! partition another master, and [`readmission`] takes a site back.
 
 mod evacuation;
 mod promotion;
@@ -45,24 +44,24 @@ const AT_ONCE: usize = 64;
 /// A partition, by its table and first key.
 type Place = (TableId, Key);
 
-/// What is known of the sites, and what has happened to them and is not dealt with yet.
+/// The state of the sites, and the failures and restarts that are not handled yet.
 pub(super) struct Membership {
     members: Mutex<Members>,
-    /// Sites whose logs have failed, or whose processes are gone.
+    /// Sites whose logs have failed, or whose processes are down.
     failures: Backlog<SiteId>,
-    /// Sites of other processes that have begun a new run.
+    /// Sites of other processes that have restarted.
     returned: Backlog<SiteId>,
 }
 
 impl Default for Membership {
     fn default() -> Membership {
-        // As many fit as there can be sites.
+        // One entry for each possible site.
         let queue = || Backlog::new(usize::from(SITES_MAX));
         Membership { members: Mutex::default(), failures: queue(), returned: queue() }
     }
 }
 
-/// No other task takes over from these sites, or readmits them, before this is dropped.
+/// Excludes other takeovers and readmissions of these sites until it is dropped.
 struct Transit<'m> {
     membership: &'m Membership,
     sites: SiteSet,
@@ -74,7 +73,7 @@ impl Drop for Transit<'_> {
     }
 }
 
-/// A site is about to be told whether to hear another one, until this is dropped.
+/// A site is about to be told whether to accept messages of site `of`, until this is dropped.
 struct Saying<'m> {
     membership: &'m Membership,
     of: SiteId,
@@ -92,7 +91,7 @@ impl Membership {
         self.returned.close();
     }
 
-    /// True from when a site is given up until it is readmitted.
+    /// True from when a site is declared dead until it is readmitted.
     pub(super) fn is_passed_by(&self, site: SiteId) -> bool {
         self.members.lock().is_passed_by(site)
     }
@@ -117,8 +116,8 @@ impl Membership {
         self.members.lock().admit(site);
     }
 
-    /// Begins to take over from sites or to readmit one; `None` while one of these is under way
-    /// with any of them.
+    /// Begins a takeover or a readmission of sites. `None` while one of these is under way with one
+    /// of the sites.
     fn begin(&self, sites: &SiteSet, towards: Towards) -> Option<Transit<'_>> {
         let has_begun = self.members.lock().begin(sites, towards);
         has_begun.then(|| Transit { membership: self, sites: sites.clone() })
@@ -131,25 +130,25 @@ impl Membership {
 }
 
 impl<T: Transport> Conductor<T> {
-    /// The log of a site has failed, or its process is gone.
+    /// Queues a site whose log has failed, or whose process is down, for [`Conductor::fail_over`].
     pub fn site_failed(&self, site: SiteId) {
         let _ = self.membership.failures.add(site);
     }
 
-    /// A site of another process has begun a new run.
+    /// Queues a site of another process that has restarted for [`Conductor::readmit_returned`].
     pub fn site_returned(&self, site: SiteId) {
         let _ = self.membership.returned.add(site);
     }
 
     /// Lets other sites take over from those that [have failed](Conductor::site_failed), until the
-    /// conductor is [closed](Conductor::close). To be run beside the transactions.
+    /// conductor is [closed](Conductor::close). Runs beside the transactions.
     pub async fn fail_over(&self, told: impl Fn(&FailedOver)) {
         let failures = &self.membership.failures;
         let mut under_way = FuturesUnordered::new();
         loop {
             let site = match under_way.is_empty() {
                 true => failures.next().await,
-                // One that waits for a site does not hold up the others.
+                // A takeover that waits for a site does not delay others.
                 false => match select(pin!(failures.next()), under_way.next()).await {
                     Either::Left((site, _)) => site,
                     Either::Right((over, _)) => {
@@ -165,8 +164,8 @@ impl<T: Transport> Conductor<T> {
         }
     }
 
-    /// Lets other sites take over from one that has [failed](Transport::failure). While they cannot,
-    /// `told` is told why.
+    /// Lets other sites take over from one that has [failed](Transport::failure). While that is
+    /// impossible, `told` receives the reason.
     pub async fn pass_by(&self, site: SiteId, told: &impl Fn(&FailedOver)) -> FailedOver {
         let done = Evacuation::of(self, site).run(told).await;
         self.restore_backups();
@@ -174,12 +173,12 @@ impl<T: Transport> Conductor<T> {
     }
 
     /// Readmits the sites that [have returned](Conductor::site_returned), until the conductor is
-    /// [closed](Conductor::close). To be run beside the transactions. Those that return while one is
-    /// readmitted join it, as one may wait for a word of another.
+    /// [closed](Conductor::close). Runs beside the transactions. A site that returns during a
+    /// readmission is readmitted at the same time, because one may wait for an answer of the other.
     pub async fn readmit_returned(&self) {
         let returned = &self.membership.returned;
         while let Some(first) = returned.next().await {
-            // No table comes or goes meanwhile.
+            // No table is created or dropped during readmissions.
             let _definitions = self.reserve_definitions().await;
             let mut under_way = FuturesUnordered::new();
             under_way.push(self.readmit_in_the_end(first));
@@ -193,14 +192,15 @@ impl<T: Transport> Conductor<T> {
         }
     }
 
-    /// Readmits a site, however often it has to be tried. One that goes away meanwhile comes back once more.
+    /// Readmits a site, retrying until it succeeds. Ends if the site becomes unreachable: its next
+    /// restart queues it again.
     async fn readmit_in_the_end(&self, site: SiteId) {
         while Readmission::of(self, site).run().await.is_err() && self.check_site(site).is_ok() {
             self.transport.retry(site).await;
         }
     }
 
-    /// Has a site let go of what the design does not give it any more, and makes it a member again.
+    /// Makes a site drop what the design does not give it any more, and makes it a member again.
     ///
     /// # Errors
     /// [`Refusal`], of the first step that is refused.
@@ -209,13 +209,13 @@ impl<T: Transport> Conductor<T> {
         Readmission::of(self, site).run().await
     }
 
-    /// True if a site may come back with nothing: others have taken over all that it had.
+    /// True if a site may rejoin with empty files, because others have taken over all that it had.
     pub(crate) fn may_be_empty(&self, site: SiteId) -> bool {
         self.membership.is_replaced(site)
             && places(&self.design(), |placement| placement.holds(site)).is_empty()
     }
 
-    /// A site that is gone counts as given up until it is readmitted; whether or not others can take
+    /// Declares a site with a failure dead until it is readmitted, whether or not others can take
     /// over from it.
     pub(super) fn give_up(&self, site: SiteId) {
         if self.transport.failure(site).is_some() {
@@ -223,24 +223,25 @@ impl<T: Transport> Conductor<T> {
         }
     }
 
-    /// True from when others begin to take over from a site until it is readmitted, and while it is.
+    /// True from the begin of a takeover from a site until the site is readmitted, and during its
+    /// readmission.
     pub(crate) fn is_given_up(&self, site: SiteId) -> bool {
         self.membership.members.lock().is_given_up(site)
     }
 
-    /// True if any site is given up.
+    /// True if any site is declared dead.
     pub(crate) fn has_given_up(&self) -> bool {
         self.membership.members.lock().has_given_up()
     }
 
-    /// A site that is given up, and from which no site has taken over: what it has released may
-    /// arrive only when it is back.
+    /// A site that is declared dead, and from which no site has taken over: what it has released
+    /// may arrive only after it restarts.
     pub(crate) fn waited_for(&self) -> Option<SiteId> {
         self.membership.members.lock().waited_for()
     }
 
-    /// Refuses a change that would bring something to a site whose log has failed, or that needs to
-    /// know what one that is given up has done.
+    /// Refuses a change that would bring data to a site whose log has failed. Also refuses one that
+    /// depends on what a dead site has done.
     pub(super) fn check_given_up(&self, design: &Design, change: &Change) -> Result<(), Error> {
         let is_let_go = matches!(change, Change::RemoveReplica { .. });
         let (master, target) = sites_of(design, change);
@@ -257,10 +258,10 @@ impl<T: Transport> Conductor<T> {
         })
     }
 
-    /// Refuses a change that needs a site that cannot be reached, before it is begun: once begun, it would wait for
-    /// it, and all that waits for the change with it.
+    /// Refuses a change that needs an unreachable site, before it begins. Once begun, it would wait
+    /// for the site, and block all tasks that wait for the change.
     pub(super) fn check_reached(&self, design: &Design, change: &Change) -> Result<(), Error> {
-        // A copy is let go without the site that has it, if that is passed by.
+        // A copy at a failed site is removed without asking that site.
         let is_let_go = |site: &SiteId| match change {
             Change::RemoveReplica { site: of, .. } if of == site => {
                 self.transport.failure(*site).is_some()
@@ -272,7 +273,7 @@ impl<T: Transport> Conductor<T> {
         needed.try_for_each(|site| self.check_site(site))
     }
 
-    /// Refuses what needs a site that cannot be reached.
+    /// Fails if a site cannot be reached.
     pub(crate) fn check_site(&self, site: SiteId) -> Result<(), Error> {
         match self.transport.reach(site).and_then(|reach| reach.trouble) {
             Some(why) => Err(Error::Failure(Failure::Unreachable { site, why })),
@@ -280,8 +281,8 @@ impl<T: Transport> Conductor<T> {
         }
     }
 
-    /// Ready when no task is about to tell a site whether to hear this one: what arrives late would
-    /// undo what is said now.
+    /// Ready when no task is about to tell a site whether to accept messages of `site`: a late
+    /// answer would undo what is said now.
     async fn nothing_said_of(&self, site: SiteId) {
         while self.membership.members.lock().is_said_of(site) {
             self.transport.retry(site).await;
@@ -296,7 +297,7 @@ impl<T: Transport> Conductor<T> {
         self.design().partition_of(table, start).map(|(_, placement)| placement)
     }
 
-    /// What a site holds.
+    /// The partitions that a site holds.
     async fn describe(&self, site: SiteId) -> Result<Vec<Holding>, Refusal> {
         match self.transport.step(site, Step::Describe).await? {
             Answer::Holdings(held) => Ok(held),
@@ -305,7 +306,7 @@ impl<T: Transport> Conductor<T> {
     }
 }
 
-/// The partitions whose placement is so.
+/// The partitions whose placement satisfies the predicate.
 fn places(design: &Design, is_so: impl Fn(&Placement) -> bool) -> Vec<Place> {
     let mut places = Vec::new();
     let all = KeyRange::all();

@@ -1,5 +1,4 @@
-//! Promotion: a partition gets another master, without a word of the one before.
-//!
+//! Promotion: a partition gets another master without asking the old one.
 //! ```text
 //!   candidates, the furthest first ─▶ promote ─▶ the other replicas turn to the new master
 //!                                             ─▶ routing table: the new master, the lost sites nowhere
@@ -12,21 +11,21 @@ use crate::transport::Transport;
 use isomer_design::{Change, SiteId, SiteSet, Version};
 use isomer_site::Step;
 
-/// What is known of a partition that is to have another master.
+/// The survey of a partition that needs another master.
 pub(super) struct Surveyed {
-    /// The sites that are passed by.
+    /// The sites that are ignored.
     pub(super) without: SiteSet,
-    /// What a new master must have applied.
+    /// The version that a new master must have applied.
     pub(super) version: Version,
-    /// The sites that could be it, the one that has applied most first.
+    /// The sites that could be promoted, the most advanced one first.
     pub(super) candidates: Vec<SiteId>,
-    /// The sites that have what the others may lack, or will.
+    /// The sites that can follow the new master: they have all that the others may lack, or will.
     pub(super) followers: SiteSet,
     /// Partitions that it must be promoted together with.
     pub(super) shared: Vec<Place>,
 }
 
-/// Makes the first of the candidates that can the master of a partition.
+/// Promotes the first candidate that can become the master of a partition.
 ///
 /// # Errors
 /// The refusal of the last candidate, in words; nothing has changed then.
@@ -39,7 +38,7 @@ pub(super) async fn promote<T: Transport>(
     let transport = &conductor.transport;
     let (table, start) = (place.0, place.1.clone());
     let placement = conductor.placement(table, &start).ok_or("it is gone")?;
-    // The master may be back meanwhile: with what it had in doubt, which no site follows.
+    // The old master may have restarted, with transactions in doubt that no site follows.
     let holders = placement.holders();
     let others = holders.iter().filter(|site| !survey.without.contains(*site));
     let healthy: SiteSet = others.filter(|site| transport.failure(*site).is_none()).collect();
@@ -48,7 +47,7 @@ pub(super) async fn promote<T: Transport>(
         let followers = healthy.without(to);
         let able = &followers & &survey.followers;
         let step = Step::Promote(table, start.clone(), survey.version, able.clone());
-        // Until it is known what has become of it, no other site may be promoted.
+        // No other site may be promoted until the outcome of this step is known.
         if let Err(refusal) = protocol::ask(transport, to, step).await {
             why = refusal.to_string();
             continue;
@@ -57,7 +56,7 @@ pub(super) async fn promote<T: Transport>(
         let followers = turn(transport, place, survey.version, to, (followers, able)).await;
         let gone = holders.iter().filter(|site| *site != to && !followers.contains(*site));
         let gone = gone.map(|site| Change::RemoveReplica { table, start: start.clone(), site });
-        // It may be the master by the design.
+        // The site may be the master by the design already.
         let change = Change::Remaster { table, start: start.clone(), to };
         let change = Some(change).filter(|_| to != placement.master);
         for change in change.into_iter().chain(gone) {
@@ -70,8 +69,8 @@ pub(super) async fn promote<T: Transport>(
     Err(why)
 }
 
-/// Lets those followers of a partition that can follow the promoted site; gives those that do. The
-/// others have no master from then on.
+/// Makes those followers of a partition that can follow the promoted site; returns them. The others
+/// have no master from then on.
 async fn turn<T: Transport>(
     transport: &T,
     (table, start): &Place,
@@ -91,7 +90,8 @@ async fn turn<T: Transport>(
     followers
 }
 
-/// Lets sites discard what they have of a partition. One that is gone does so when it is back.
+/// Makes sites discard what they have of a partition. A site that is down does so when it is
+/// readmitted.
 async fn discard<T: Transport>(conductor: &Conductor<T>, (table, start): &Place, sites: &SiteSet) {
     let Some((range, _)) = conductor.design().partition_of(*table, start) else { return };
     for site in sites.iter() {

@@ -1,9 +1,10 @@
-//! Sites that come back: what the router does about a site of another process that has begun a new run.
+//! Readmission of sites of other processes that have restarted.
 //!
-//! The design has gone on without it. Replicas were promoted in its place if its log had failed; replicas that it had
-//! were let go; tables were dropped. What it holds of all that, by its log, it must let go of, or it would be in the way
-//! of the next copy that is to be made there. What the design still gives it, it holds: nothing is taken from a site
-//! without a step that it answers, or a later term.
+//! The design has changed while the site was down. If its log had failed, replicas were promoted in
+//! its place. Replicas that it had were removed, and tables were dropped. The site must discard all
+//! that its log still has of them, or it would block the next copy that is placed there. The site
+//! holds everything that the design still gives it: a site loses nothing without a step that it
+//! answers, or a later term.
 //!
 //! ```text
 //!   s1 is back ─▶ hear       it is told whom to hear; unless others have taken over from it, it is heard at once
@@ -14,12 +15,13 @@
 //!                 admit      all hear it, and the design of what it masters may change again
 //! ```
 //!
-//! **A site that has lost its files** comes back with nothing, once others have taken over all that
-//! it had (`may_be_empty`); else its process is refused. It is a site like any other
-//! then, and gets new copies.
+//! **A site that has lost its files** rejoins empty, once others have taken over all that it had
+//! (`may_be_empty`). Before that its process is refused. It then gets new copies like any other
+//! site.
 //!
-//! **What it has made is the design.** The change ended as refused, as nobody knew what the site had done of it. What is
-//! in its log others may have seen. So the router does not take it back, but enters it.
+//! **Its log is the design.** A change ended as refused, because the conductor did not know what
+//! the site had done of it. Others may have seen what is in the site's log. So the conductor does
+//! not undo it, but enters it in the design.
 
 use super::state::{Replaced, Towards};
 use super::{AT_ONCE, places, ranges};
@@ -33,7 +35,7 @@ use isomer_log::LogError;
 use isomer_site::{Answer, Holding, Refusal, Step, TxnId};
 use std::pin::pin;
 
-/// Taking one site back. See the [module documentation](self).
+/// The readmission of one site. See the [module documentation](self).
 pub(super) struct Readmission<'c, T> {
     conductor: &'c Conductor<T>,
     site: SiteId,
@@ -44,8 +46,8 @@ impl<'c, T: Transport> Readmission<'c, T> {
         Readmission { conductor, site }
     }
 
-    /// Has the site let go of what the design does not give it any more, and makes it a member again.
-    /// Definitions are reserved.
+    /// Makes the site drop what the design does not give it any more, and makes it a member again.
+    /// The caller has reserved definitions.
     ///
     /// # Errors
     /// [`Refusal`], of the first step that is refused.
@@ -56,7 +58,8 @@ impl<'c, T: Transport> Readmission<'c, T> {
         }
         let Some(transit) = self.conductor.membership.begin(&SiteSet::of(site), Towards::Back)
         else {
-            // It has begun one more run meanwhile. Whoever readmits it may wait for what it does not hear.
+            // The site has restarted once more. The task that readmits it may wait for sites that
+            // this run of it is fenced from.
             self.tell_whom_to_hear(site).await?;
             return Err(Refusal::Unavailable(site));
         };
@@ -64,15 +67,17 @@ impl<'c, T: Transport> Readmission<'c, T> {
         let is_replaced = self.conductor.membership.is_replaced(site);
         match is_replaced {
             true => drop(self.conductor.transport.step(site, Step::Replaced(site)).await?),
-            // All that it says is as true as ever, and others may wait for a word of it.
+            // All of its messages are still valid, and others may wait for its answers.
             false => self.have_heard(site).await?,
         }
         self.tell_whom_to_hear(site).await?;
         if !is_replaced {
-            // Before anything is reserved: whoever has may wait for it.
+            // Before anything is reserved: a task that has reserved one of these may wait for the
+            // site.
             self.acquire_released(site).await?;
         }
-        // At once: what is to be mended of one may be locked by who waits for what is to be mended of another.
+        // Concurrently: a partition to reconcile may be locked by a task that waits for another
+        // partition to reconcile.
         let held = self.conductor.describe(site).await?.into_iter();
         let each = held.map(|holding| self.readmit_holding(holding));
         let done: Vec<Result<(), Refusal>> = iter(each).buffer_unordered(AT_ONCE).collect().await;
@@ -80,24 +85,26 @@ impl<'c, T: Transport> Readmission<'c, T> {
         self.let_go_of_lost(site).await?;
         self.conductor.transport.step(site, Step::Admit(site)).await?;
         self.conductor.membership.admit(site);
-        // After that: who is back only then asks whom to hear.
+        // After the admission, because a site that is only now restarting asks afterwards which
+        // sites to accept.
         self.have_heard(site).await?;
         drop(transit);
         self.acquire_released(site).await?;
         self.let_go_of_unplaced(site).await?;
-        // Nothing was copied to it meanwhile.
+        // No copies were placed there until now.
         self.conductor.restore_backups();
         Ok(())
     }
 
-    /// Discards what the design does not give a site, and mends what it has otherwise.
+    /// Discards what the design does not give the site, and reconciles the rest with the design.
     async fn readmit_holding(&self, holding: Holding) -> Result<(), Refusal> {
         let site = self.site;
         let (table, range) = (holding.table, holding.range.clone());
         if self.conductor.design().table(table).is_err() {
             return self.conductor.transport.step(site, Step::Forget(table)).await.map(drop);
         }
-        // Whoever has reserved it may wait for the site.
+        // Nothing is reserved yet, because a task that has reserved the partition may wait for the
+        // site.
         let is_well = || {
             self.is_placed(site, table, &range)
                 && self.is_as_designed(site, &holding)
@@ -106,7 +113,7 @@ impl<'c, T: Transport> Readmission<'c, T> {
         if is_well() {
             return Ok(());
         }
-        // What was being changed there is changed by then.
+        // Once reserved, changes that were under way there have ended.
         let within = |design: &Design| -> Vec<(TableId, KeyRange)> {
             design.partitions_in(table, &range).map(|(range, _)| (table, range)).collect()
         };
@@ -122,7 +129,8 @@ impl<'c, T: Transport> Readmission<'c, T> {
         if self.is_torn(site, &holding) {
             return match self.mastered_within(site, table, &range).is_empty() {
                 true => self.let_go_of_torn(site, table, &range).await,
-                // A part was released to it meanwhile. That is acquired first, while nothing is reserved.
+                // A part was released to the site since. It is acquired first, while nothing is
+                // reserved.
                 false => Err(Refusal::Unavailable(site)),
             };
         }
@@ -135,7 +143,7 @@ impl<'c, T: Transport> Readmission<'c, T> {
         Ok(())
     }
 
-    /// True if the design gives a site some of a range.
+    /// True if the design gives the site a part of the range.
     fn is_placed(&self, site: SiteId, table: TableId, range: &KeyRange) -> bool {
         self.conductor
             .design()
@@ -143,17 +151,17 @@ impl<'c, T: Transport> Readmission<'c, T> {
             .any(|(_, placement)| placement.holds(site))
     }
 
-    /// True for a copy of which the design gives the site only a part. It is behind: what it would be split from, or merged
-    /// with, may be discarded by now.
+    /// True for a copy of which the design gives the site only a part. The copy is behind. The
+    /// copies that it would be split from, or merged with, may be discarded by now.
     fn is_torn(&self, site: SiteId, holding: &Holding) -> bool {
         let design = self.conductor.design();
         let mut within = design.partitions_in(holding.table, &holding.range);
         holding.source.is_some() && within.any(|(_, placement)| !placement.holds(site))
     }
 
-    /// Has others let go of copies of what a site masters that the design does not give them: the
-    /// site was down when they were taken away, and it was not known whether any other site had all
-    /// that they have. The site itself lets go of copies that changes left to its readmission.
+    /// Makes other sites drop copies of the site's partitions that the design does not give them.
+    /// They were removed while the site was down, when it was unknown whether another site had all
+    /// their events. The site itself drops copies that changes left to its readmission.
     async fn let_go_of_unplaced(&self, master: SiteId) -> Result<(), Refusal> {
         let is_there = |other: &SiteId| self.conductor.transport.failure(*other).is_none();
         for other in self.conductor.design().sites().iter().filter(is_there) {
@@ -175,8 +183,9 @@ impl<'c, T: Transport> Readmission<'c, T> {
         Ok(())
     }
 
-    /// Takes the partitions from a site of whose keys it does not hold all that the design gives it: it was told to discard
-    /// them before it could say that it had been split from them, or merged with them.
+    /// Removes replicas from the design whose keys the site does not hold completely. The site was
+    /// told to discard keys before it could report that it had been split from them, or merged with
+    /// them.
     async fn let_go_of_lost(&self, site: SiteId) -> Result<(), Refusal> {
         let held = self.conductor.describe(site).await?;
         for place in places(&self.conductor.design(), |placement| placement.replicas.contains(site))
@@ -196,8 +205,9 @@ impl<'c, T: Transport> Readmission<'c, T> {
         Ok(())
     }
 
-    /// Takes the partitions that a site has a part of within a range from it, and has it let go of what it holds of them and of
-    /// the range: in this order, as it may be gone before the end. Backups are made anew.
+    /// Removes the site's replicas within a range from the design, then makes it discard what it
+    /// holds of them and of the range. In this order, because the site may fail before the end.
+    /// Backups are added anew.
     async fn let_go_of_torn(
         &self,
         site: SiteId,
@@ -208,7 +218,8 @@ impl<'c, T: Transport> Readmission<'c, T> {
         for (range, placement) in self.conductor.design().partitions_in(table, range) {
             if placement.replicas.contains(site) {
                 let start = range.start.clone();
-                // First: nobody is to take over from the master with what it has let go.
+                // First, so that no takeover from the master relies on a copy that the site
+                // discards.
                 self.enter_made(Change::RemoveReplica { table, start: start.clone(), site });
                 let unfollow = Step::Unfollow(table, start.clone(), site);
                 match protocol::ask(&self.conductor.transport, placement.master, unfollow).await {
@@ -228,8 +239,8 @@ impl<'c, T: Transport> Readmission<'c, T> {
         Ok(())
     }
 
-    /// False if the design says that a site masters something there, and not as the site has it. What it has only to
-    /// acquire is as it should be.
+    /// False if the design says that the site masters a part of the holding, and the holding
+    /// differs from the design. A mastership that the site only has to acquire matches the design.
     fn is_as_designed(&self, site: SiteId, holding: &Holding) -> bool {
         let as_designed = |(range, placement): (KeyRange, Placement)| {
             let roles = match holding.source {
@@ -241,12 +252,12 @@ impl<'c, T: Transport> Readmission<'c, T> {
         self.conductor.design().partitions_in(holding.table, &holding.range).all(as_designed)
     }
 
-    /// Has the masters of what a site holds acquire it, where a release is all that there is. Nothing is reserved: whoever
-    /// has reserved it may wait for the master.
+    /// Makes the masters of the site's holdings acquire them, where they were only released.
+    /// Nothing is reserved, because a task that has reserved one may wait for its master.
     async fn acquire_released(&self, site: SiteId) -> Result<(), Refusal> {
         for holding in self.conductor.describe(site).await? {
             self.acquire_if_released(site, &holding).await?;
-            // It may be a part that the site has not heard of, as it is behind.
+            // The site may be behind, and not know that the part was split off.
             let is_part = |start: &Key| holding.source.is_some() && *start != holding.range.start;
             for start in self.mastered_within(site, holding.table, &holding.range) {
                 if is_part(&start) {
@@ -257,7 +268,7 @@ impl<'c, T: Transport> Readmission<'c, T> {
         Ok(())
     }
 
-    /// The first keys of what a site masters within a range, by the design.
+    /// The first keys of the partitions that the site masters within a range, by the design.
     fn mastered_within(&self, site: SiteId, table: TableId, range: &KeyRange) -> Vec<Key> {
         let design = self.conductor.design();
         let within = design.partitions_in(table, range);
@@ -270,7 +281,7 @@ impl<'c, T: Transport> Readmission<'c, T> {
         let Some(master) = self.master_of(table, start) else { return Ok(()) };
         let is_released = match holding.released_to {
             Some(to) => to == master,
-            // The release may not have come here yet.
+            // The release may not have arrived here yet.
             None => holding.source.is_some() && master == site,
         };
         match is_released {
@@ -279,14 +290,15 @@ impl<'c, T: Transport> Readmission<'c, T> {
         }
     }
 
-    /// Has the master of a partition acquire it, while a site is readmitted.
+    /// Makes the master of a partition acquire it, unless a later change or failure of that master
+    /// overtakes this.
     async fn acquire_unless_overtaken(
         &self,
         site: SiteId,
         (table, start): (TableId, Key),
         master: SiteId,
     ) -> Result<(), Refusal> {
-        // Who is readmitted later does it then.
+        // A master that is readmitted later acquires it then.
         let is_there = || master == site || !self.conductor.is_given_up(master);
         let is_needed = || self.master_of(table, &start) == Some(master) && is_there();
         if !is_needed() {
@@ -312,8 +324,9 @@ impl<'c, T: Transport> Readmission<'c, T> {
         found.map(|(_, placement)| placement.master)
     }
 
-    /// A change that was under way when its master went ended as refused. It may have been made there, or half of it: what
-    /// the site has of it is the design from now on, but for followers that have no copy yet.
+    /// Enters the part of an interrupted change that the site has made. A change that was under way
+    /// when its master failed ended as refused, and may have been made there in part. The site's
+    /// state becomes the design, except for followers that have no copy yet.
     async fn end_half_made(&self, master: SiteId, holding: &Holding) -> Result<(), Refusal> {
         let Holding { table, range, followers, .. } = holding;
         let (table, start) = (*table, &range.start);
@@ -324,7 +337,8 @@ impl<'c, T: Transport> Readmission<'c, T> {
         }
         if let Some(to) = holding.released_to.filter(|to| *to != master) {
             self.enter_made(Change::Remaster { table, start: start.clone(), to });
-            // At once: whoever has reserved something else that is to be mended may wait for its master.
+            // At once: a task that has reserved another partition to reconcile may wait for its
+            // master.
             self.acquire_if_released(master, holding).await?;
         }
         if holding.source.is_some() {
@@ -333,7 +347,8 @@ impl<'c, T: Transport> Readmission<'c, T> {
         let design = self.conductor.design();
         let within = || design.partitions_in(table, range).map(|(_, placement)| placement.replicas);
         let both = within().fold(followers.clone(), |both, replicas| &both & &replicas);
-        // At once: one that has a copy waits for the others to have as much, unless they are let go as well.
+        // Concurrently: a follower with a copy waits until the others have as much, or are
+        // unfollowed as well.
         let unknown = followers - &both;
         let each = unknown.iter().map(|site| Step::Unfollow(table, start.clone(), site));
         try_join_all(each.map(|step| self.conductor.transport.step(master, step))).await?;
@@ -345,7 +360,7 @@ impl<'c, T: Transport> Readmission<'c, T> {
         Ok(())
     }
 
-    /// Enters the changes that have made a partition what it is.
+    /// Enters the changes that have led to the partition's current borders and followers.
     fn enter_borders(&self, table: TableId, is: &KeyRange, followers: &SiteSet) {
         if !self.begins_there(table, &is.start) {
             self.enter_made(Change::Split { table, at: is.start.clone() });
@@ -376,7 +391,8 @@ impl<'c, T: Transport> Readmission<'c, T> {
             .expect("it was valid when it was asked for, and nothing was changed since");
     }
 
-    /// Has a site let go of what it holds of a range; one that is away does when it is back.
+    /// Makes a site discard what it holds of a range. A site that is down does so when it is
+    /// readmitted.
     async fn discard_at(
         &self,
         site: SiteId,
@@ -392,7 +408,8 @@ impl<'c, T: Transport> Readmission<'c, T> {
         }
     }
 
-    /// Lets the others hear a site again, but those whose logs have failed: they are told when they are back.
+    /// Makes the other sites accept the site's messages again. Sites with failed logs are told when
+    /// they restart.
     async fn have_heard(&self, site: SiteId) -> Result<(), Refusal> {
         for other in self.conductor.design().sites().iter().filter(|other| *other != site) {
             if self.conductor.transport.failure(other).is_some() {
@@ -406,7 +423,8 @@ impl<'c, T: Transport> Readmission<'c, T> {
         Ok(())
     }
 
-    /// Tells a site whom to hear. What is under way may wait for it to know who is heard, and who says nothing any more.
+    /// Tells a site which others to accept messages of. Work under way may wait until the site
+    /// knows which sites are up, and which are replaced.
     async fn tell_whom_to_hear(&self, site: SiteId) -> Result<(), Refusal> {
         for other in self.conductor.design().sites().iter().filter(|other| *other != site) {
             self.let_hear(site, other).await?;
@@ -414,9 +432,10 @@ impl<'c, T: Transport> Readmission<'c, T> {
         Ok(())
     }
 
-    /// Has a site hear another one, or not, as the others do: what they were told meanwhile it was not.
+    /// Makes a site accept the messages of another, or fences it, as the remaining sites do. The
+    /// site was down when those were told.
     async fn let_hear(&self, site: SiteId, other: SiteId) -> Result<(), Refusal> {
-        // Whoever takes over from it, or readmits it, waits until this has been said.
+        // A takeover or readmission of that other site waits until this is dropped.
         let _saying = self.conductor.membership.say_of(other);
         loop {
             let replaced = self.conductor.membership.replaced(other);
@@ -432,11 +451,12 @@ impl<'c, T: Transport> Readmission<'c, T> {
                     }
                     self.conductor.transport.step(site, Step::Replaced(other)).await?;
                 }
-                // Whoever takes over from it will say.
+                // The takeover that is under way will tell the site.
                 None if self.conductor.membership.is_taken_over(other) => {}
                 None => drop(self.conductor.transport.step(site, Step::Admit(other)).await?),
             }
-            // Whoever had begun to readmit it may have let it be heard meanwhile, before the last of these steps.
+            // A readmission that was under way may have admitted the other site before the last of
+            // these steps.
             if self.conductor.membership.is_replaced(other) == is_replaced {
                 return Ok(());
             }

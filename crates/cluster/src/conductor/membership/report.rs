@@ -1,23 +1,24 @@
-//! What is told of a site that others take over from.
+//! The report of a takeover from a site.
 
 use super::Place;
 use isomer_design::{Design, SiteId};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What became of the partitions of a site whose log has failed.
+/// The outcome for the partitions of a site whose log has failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FailedOver {
     /// The site.
     pub site: SiteId,
     /// The number of its partitions that have another master now.
     pub moved: usize,
-    /// Those that have none, and why.
+    /// Those without a master, and why.
     pub unavailable: Vec<String>,
 }
 
 impl FailedOver {
-    /// What became of a site's partitions: `left` says why those that have no other master have none.
+    /// The report of a site's partitions. `left` has the reason for each partition without a
+    /// master.
     pub(super) fn of(
         design: &Design,
         site: SiteId,

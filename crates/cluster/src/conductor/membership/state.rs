@@ -1,5 +1,4 @@
-//! What the conductor knows of each site, apart from where its process is.
-//!
+//! The state of each site as the conductor knows it, apart from where its process is.
 //! ```text
 //!               give up                    replace
 //!     Up  ───────────────────▶  Away  ───────────────────▶  Replaced
@@ -9,12 +8,12 @@
 //!                      readmitted: it has let go of what the design does not give it
 //! ```
 //!
-//! Beside the standing, two tasks may be under way with a site: a takeover or a readmission. Each
-//! undoes what the other does, so one excludes the other ([`Members::begin`]). And a task may be about
-//! to tell a site whether to hear another one: what arrives late would undo what is said now, so
-//! takeovers and readmissions of that other site wait ([`Members::say_of`]).
+//! Beside this state, one of two tasks may be under way with a site: a takeover or a readmission.
+//! Each undoes what the other does, so one excludes the other ([`Members::begin`]). A task may also
+//! be about to tell a site whether to accept messages of another site. A late message would undo a
+//! newer one, so takeovers and readmissions of that other site wait ([`Members::say_of`]).
 //!
-//! A value without time, I/O or threads.
+//! This is a value without time, I/O or threads.
 
 use isomer_design::{SiteId, SiteSet, Time};
 use isomer_site::TxnId;
@@ -29,23 +28,24 @@ pub(super) enum Towards {
     Back,
 }
 
-/// What is kept of a site that is replaced, until it is readmitted.
+/// The outcome of a takeover from a site, kept until the site is readmitted.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(super) struct Replaced {
     /// The number of its partitions that others have taken over.
     pub(super) moved: usize,
-    /// The transactions that it had decided to commit, if its tail tells: a site that was down as
-    /// well may be in doubt of one, and all others that it had coordinated were aborted.
+    /// The transactions that it had decided to commit, if its tail was found. A site that was down
+    /// at the same time may be in doubt of one; all other transactions that the replaced site had
+    /// coordinated were aborted.
     pub(super) decided: Option<BTreeMap<TxnId, Time>>,
 }
 
 /// See the [module documentation](self).
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 enum Standing {
-    /// It serves, or comes back by itself.
+    /// It serves, or restarts by itself.
     #[default]
     Up,
-    /// It was given up: what it holds is not known before it is readmitted.
+    /// It was declared dead: what it holds is unknown until it is readmitted.
     Away,
     /// Others have taken over from it.
     Replaced(Replaced),
@@ -60,12 +60,12 @@ struct Member {
     said_of: usize,
 }
 
-/// All sites; one of which nothing is known is up.
+/// All sites. A site without an entry is up.
 #[derive(Default, Debug)]
 pub(super) struct Members(BTreeMap<SiteId, Member>);
 
 impl Members {
-    /// Notes that a site is gone. One that is replaced stays so.
+    /// Declares a site dead. A site that is replaced stays so.
     pub(super) fn give_up(&mut self, site: SiteId) {
         let member = self.0.entry(site).or_default();
         if member.standing == Standing::Up {
@@ -73,7 +73,8 @@ impl Members {
         }
     }
 
-    /// Notes that others have taken over `moved` partitions from a site, and what it had decided.
+    /// Records that others have taken over `moved` partitions from a site, and the transactions
+    /// that it had decided.
     pub(super) fn replace(
         &mut self,
         site: SiteId,
@@ -92,7 +93,7 @@ impl Members {
         }
     }
 
-    /// Notes that a site is readmitted.
+    /// Records that a site is readmitted.
     pub(super) fn admit(&mut self, site: SiteId) {
         self.0.entry(site).or_default().standing = Standing::Up;
     }
@@ -115,44 +116,45 @@ impl Members {
         }
     }
 
-    /// A task is about to tell a site whether to hear `other`.
+    /// A task is about to tell a site whether to accept messages of `other`.
     pub(super) fn say_of(&mut self, other: SiteId) {
         self.0.entry(other).or_default().said_of += 1;
     }
 
-    /// It has told the site.
+    /// The task has told the site.
     pub(super) fn said(&mut self, other: SiteId) {
         self.0.entry(other).or_default().said_of -= 1;
     }
 
-    /// True while a task is about to tell a site whether to hear `other`.
+    /// True while a task is about to tell a site whether to accept messages of `other`.
     pub(super) fn is_said_of(&self, other: SiteId) -> bool {
         self.0.get(&other).is_some_and(|member| member.said_of > 0)
     }
 
-    /// True from when a site is given up until it is readmitted.
+    /// True from when a site is declared dead until it is readmitted.
     pub(super) fn is_passed_by(&self, site: SiteId) -> bool {
         self.0.get(&site).is_some_and(|member| member.standing != Standing::Up)
     }
 
-    /// True from when others begin to take over from a site until it is readmitted, and while it is.
+    /// True from the begin of a takeover from a site until the site is readmitted, and during its
+    /// readmission.
     pub(super) fn is_given_up(&self, site: SiteId) -> bool {
         self.is_passed_by(site) || self.towards(site).is_some()
     }
 
-    /// True if any site is given up.
+    /// True if any site is declared dead.
     pub(super) fn has_given_up(&self) -> bool {
         self.0.values().any(|member| member.standing != Standing::Up)
     }
 
-    /// A site that is given up, and from which no site has taken over: what it has released may
-    /// arrive only when it is back.
+    /// A site that is declared dead, and from which no site has taken over: what it has released
+    /// may arrive only after it restarts.
     pub(super) fn waited_for(&self) -> Option<SiteId> {
         let mut members = self.0.iter();
         members.find(|(_, member)| member.standing == Standing::Away).map(|(site, _)| *site)
     }
 
-    /// What is kept of a site that others have taken over from, if they have.
+    /// The outcome of the takeover from a site, if others have taken over from it.
     pub(super) fn replaced(&self, site: SiteId) -> Option<&Replaced> {
         match &self.0.get(&site)?.standing {
             Standing::Replaced(replaced) => Some(replaced),

@@ -1,5 +1,4 @@
-//! Taking over from sites whose processes are gone: what the router does where it cannot ask the
-//! sites themselves.
+//! Takeover from sites whose processes are down: the conductor cannot ask the sites themselves.
 //!
 //! ```text
 //!   s1 is gone ─▶ fence      all others hear no more of it, and say what they know of it
@@ -12,36 +11,41 @@
 //!   s1 is back ─▶ discard    what others have taken over; only then it is heard again (`readmission`)
 //! ```
 //!
-//! **All or nothing.** What s1 had in doubt when it went may be of any of its partitions with backups, and may be there
-//! when it is back. So all of them are taken over, or none: nobody may see half of a transaction. Once the first has
-//! been promoted, the others are promoted however long that takes.
+//! **All or nothing.** A transaction that s1 had in doubt may write any of its partitions with
+//! backups, and may be there when s1 restarts. No reader may see half of a transaction, so all of
+//! these partitions are taken over or none. Once the first has been promoted, the promotions of the
+//! others are retried without limit.
 //!
 //! **Sites that are lost together** are taken over together: those of a process, and of all
-//! processes that are gone. One may be in doubt of a transaction of another, and each could not be
-//! asked for the sake of the other. Their tails say of each other what became of it. So each step
-//! above is taken for all of them, and a takeover replaces all of them or none.
+//! processes that are down. One may be in doubt of a transaction of another, and each would block
+//! the takeover of the other. Their tails contain each other's outcomes. So each step above covers
+//! all of them, and a takeover replaces all of them or none.
 //!
-//! **All others are asked.** A site that is away and not given up yet may be in doubt of a
-//! transaction of s1, and could ask no site what became of it once s1 has forgotten. So the router
-//! waits for it, until it is back or gone as well.
+//! **All others are asked.** A site that is away and not declared dead yet may be in doubt of a
+//! transaction of s1. It could ask no site for the outcome once s1 has forgotten. So the conductor
+//! waits until that site has restarted or is declared dead as well.
 //!
-//! **Fenced before reserved.** A transaction or a change may have reserved what s1 masters and wait for a word of it: at a
-//! replica that does not go on, for a mastership that s1 has released. Once s1 is not heard, it is refused, and gives back
-//! what it has reserved.
+//! **Fenced before reserved.** A transaction or a change may have reserved what s1 masters while it
+//! waits for s1: at a replica that makes no progress, or for a mastership that s1 has released.
+//! Once s1 is fenced, it is refused, and releases its reservation.
 //!
-//! **Who has no tail.** A site that begins to follow s1 as a mastership goes there gets the tail a moment later. If s1 is gone
-//! before, that site may stay a follower if others with the tail have come as far ([`may_be_beyond`]). One that has lost the
-//! tail by a restart is another matter: it may have been the only one that had the vote of s1 on which a commit rests. Then
-//! s1 is waited for.
+//! **Followers without a tail.** A site that begins to follow s1 when a mastership moves there gets
+//! the tail a moment later. If s1 fails before, that site may stay a follower if others with the
+//! tail have come as far ([`may_be_beyond`]). A site that has lost the tail by a restart may have
+//! held the only copy of a vote of s1 on which a commit rests. The takeover then waits for s1.
 //!
-//! **Masterships on their way.** What was released to s1 is its own, acquired or not ([`crate::protocol`]); a change that
-//! ends while others take over may bring more of that, so they look once more. What s1 has released is not its own any
-//! more, but whoever is to acquire it may not have heard of that: so it is taken over as well, by that site.
+//! **Masterships in transit.** A mastership that was released to s1 belongs to s1, acquired or not
+//! ([`crate::conductor::protocol`]). A change that ends during the takeover may add such a
+//! mastership, so the takeover looks again. A mastership that s1 has released does not belong to s1
+//! any more, but the new master may not have received the release. So it is taken over as well, by
+//! that new master.
 //!
-//! **A site that masters nothing for others** has nobody who keeps its tail: one that somebody has is old. There is nothing to
-//! take over, unless somebody is in doubt of what it has decided: then it is waited for.
+//! **A site that masters no partition with backups** has no site that keeps its tail; a tail that a
+//! site still has is old. There is nothing to take over, unless a site is in doubt of a decision of
+//! s1: then the takeover waits for s1.
 //!
-//! Tables without backups wait for the site: what was acknowledged may be nowhere else.
+//! Tables without backups wait for the site, because no other site may have their acknowledged
+//! writes.
 
 use super::promotion::{Surveyed, promote};
 use super::report::FailedOver;
@@ -62,22 +66,23 @@ use std::pin::pin;
 /// survey of each partition.
 type Survey = (BTreeMap<SiteId, Lost>, BTreeMap<SiteId, TakeOver>, Vec<(Place, Surveyed)>);
 
-/// Taking over from a site that is gone. See the [module documentation](self).
+/// A takeover from a site whose process is down. See the [module documentation](self).
 pub(super) struct Takeover<'c, T> {
     pub(super) conductor: &'c Conductor<T>,
     pub(super) site: SiteId,
-    /// Why, for those who look at changes.
+    /// The reason of the changes, for operators.
     pub(super) reason: &'c str,
 }
 
 impl<T: Transport> Takeover<'_, T> {
-    /// Lets others take over. If they cannot, it is tried again until they can, or the site is back;
-    /// `told` is told why, whenever the reason is another.
+    /// Lets others take over. Retries until they have, or the site has restarted. `told` receives
+    /// the reason whenever it changes.
     pub(super) async fn run(&self, told: &impl Fn(&FailedOver)) -> FailedOver {
         let Takeover { conductor, site, .. } = *self;
         let mut said = Vec::new();
         loop {
-            // Until it is readmitted, what it holds would be in the way of new copies. It may have been already.
+            // Until the site is readmitted, its copies would be in the way of new ones. It may have
+            // been readmitted since the last attempt.
             conductor.give_up(site);
             match self.attempt().await {
                 Err(over) if conductor.transport.failure(site).is_none() => return over,
@@ -93,7 +98,7 @@ impl<T: Transport> Takeover<'_, T> {
         }
     }
 
-    /// True if the site masters something that has backups, or a mastership is on its way there.
+    /// True if the site masters a partition with backups, or a mastership is on its way there.
     fn may_master(&self) -> bool {
         let Takeover { conductor, site, .. } = *self;
         let is_on_its_way =
@@ -102,8 +107,9 @@ impl<T: Transport> Takeover<'_, T> {
         conductor.jobs.any(is_on_its_way) || places.any(|(table, _)| conductor.has_backups(table))
     }
 
-    /// Takes over from the site together with all others that are gone and from which no site has
-    /// taken over yet: of what they were about to commit together only all of their tails tell.
+    /// Takes over from the site together with all others that are down and not replaced yet. Only
+    /// all of their tails together show the outcomes of transactions that they were committing
+    /// together.
     async fn attempt(&self) -> Result<FailedOver, FailedOver> {
         let lost = self.lost();
         let transit = self.conductor.membership.begin(&lost, Towards::Gone);
@@ -113,14 +119,14 @@ impl<T: Transport> Takeover<'_, T> {
         for site in lost.iter() {
             self.conductor.nothing_said_of(site).await;
         }
-        // A transaction that waits for one of them would keep its reservations for ever.
+        // A transaction that waits for one of the lost sites would keep its reservations for ever.
         for other in self.reachable() {
             for site in lost.iter() {
                 let _ = self.conductor.transport.step(other, Step::Fence(site)).await;
             }
         }
         let done = self.take_over_fenced(&lost).await;
-        // One may be back before others can take over.
+        // One may have restarted before others could take over.
         let is_replaced = |site: &SiteId| self.conductor.membership.is_replaced(*site);
         let heard: Vec<SiteId> = lost.iter().filter(|site| !is_replaced(site)).collect();
         for other in self.reachable() {
@@ -148,7 +154,7 @@ impl<T: Transport> Takeover<'_, T> {
         };
         let (backed, others): (Vec<&Place>, Vec<&Place>) =
             places.iter().partition(|(table, _)| self.conductor.has_backups(*table));
-        // Of each of the others a task of its own tells.
+        // A task of its own reports each of the other lost sites.
         let is_told = |place: &&&Place| {
             let master = self.master_at(place).filter(|master| lost.contains(*master));
             master.is_none_or(|master| master == site)
@@ -181,7 +187,7 @@ impl<T: Transport> Takeover<'_, T> {
                 let moved = conductor.membership.replaced(site).map_or(0, |it| it.moved);
                 Ok(self.failed_over(moved, &left))
             }
-            // Others may still lack what it has released.
+            // Other sites may still lack what this site has released.
             Err(_) if backed.is_empty() && !self.has_any_backups() => {
                 Ok(self.failed_over(0, &left))
             }
@@ -204,8 +210,9 @@ impl<T: Transport> Takeover<'_, T> {
         self.conductor.placement(*table, start).map(|placement| placement.master)
     }
 
-    /// Reserves what sites that are gone master, and what no site masters as one of them has
-    /// released it. `None` if one is back, or another site cannot be asked.
+    /// Reserves the partitions that the lost sites master. Also reserves those without a master
+    /// because a lost site has released them. `None` if a lost site has restarted, or another site
+    /// cannot be asked.
     async fn reserve_places(&self, lost: &SiteSet) -> Option<(Reservation<'_>, Vec<Place>)> {
         let mut unacquired = Vec::new();
         loop {
@@ -215,14 +222,14 @@ impl<T: Transport> Takeover<'_, T> {
                 found
             };
             let reserved = self.conductor.reserve(|design| ranges(design, &of_sites(design)));
-            // Once it is back, what is under way there may wait for those who do not hear it.
+            // Once a lost site has restarted, its work may wait for sites that it is fenced from.
             let Either::Left((reserved, _)) =
                 select(pin!(reserved), pin!(self.is_any_back(lost))).await
             else {
                 return None;
             };
             let now = self.unacquired(lost).await?;
-            // One may be back.
+            // A lost site may have restarted.
             if self.is_any_there(lost) {
                 return None;
             }
@@ -239,7 +246,7 @@ impl<T: Transport> Takeover<'_, T> {
         lost.iter().any(|site| self.conductor.transport.failure(site).is_none())
     }
 
-    /// Ready when one of these sites is not given up any more.
+    /// Ready when one of these sites has no failure any more.
     async fn is_any_back(&self, lost: &SiteSet) {
         while !self.is_any_there(lost) {
             self.conductor.transport.retry(lost.first().expect("a site is gone")).await;
@@ -256,8 +263,8 @@ impl<T: Transport> Takeover<'_, T> {
         design.sites().iter().filter(can_be).collect()
     }
 
-    /// Works out how far partitions had come, and lets their followers have what they lack of that. An error says why
-    /// none of them can be taken over.
+    /// Finds out how far partitions had come, and sends their followers what they lack. The error
+    /// says why none of them can be taken over.
     async fn survey_without(&self, lost: &SiteSet, places: &[&Place]) -> Result<Survey, String> {
         self.check_others(lost)?;
         let mut known: BTreeMap<SiteId, Lost> = BTreeMap::new();
@@ -301,7 +308,8 @@ impl<T: Transport> Takeover<'_, T> {
         Ok((known, found, surveys))
     }
 
-    /// Enters splits and merges that the site had made without being able to say so. Gives the partitions as they are.
+    /// Enters splits and merges that the site had made without reporting them. Returns the current
+    /// partitions.
     async fn reshape(&self, places: &[&Place], others: &[SiteId]) -> Result<Vec<Place>, String> {
         let ranges = ranges(&self.conductor.design(), places.iter().copied());
         let mut starts: BTreeMap<&(TableId, KeyRange), BTreeSet<Key>> = BTreeMap::new();
@@ -312,7 +320,7 @@ impl<T: Transport> Takeover<'_, T> {
                 let is_of = |h: &&Holding| h.table == range.0 && h.range.overlaps(&range.1);
                 let of = held.iter().filter(is_of).map(|holding| holding.range.start.clone());
                 let of: BTreeSet<Key> = of.collect();
-                // One that lags behind says nothing of what became of the partition.
+                // A replica that lags behind does not show how the partition was split.
                 if !of.is_empty() && starts.insert(range, of.clone()).is_some_and(|it| it != of) {
                     let (table, range) = range;
                     return Err(format!("the replicas of {table}{range} were split differently"));
@@ -344,8 +352,9 @@ impl<T: Transport> Takeover<'_, T> {
         Ok(now)
     }
 
-    /// Whoever is away as well may have acknowledged what nobody else knows of, or be in doubt of what nobody could tell it
-    /// any more; unless others have taken over from it before.
+    /// Fails if a site outside of `lost` cannot be reached, unless others have taken over from it.
+    /// It may have acknowledged events that no other site knows. It may also be in doubt of a
+    /// transaction whose outcome no site could tell it later.
     fn check_others(&self, lost: &SiteSet) -> Result<(), String> {
         let (design, reachable) = (self.conductor.design(), self.reachable());
         let is_needed = |other: &SiteId| {
@@ -357,7 +366,7 @@ impl<T: Transport> Takeover<'_, T> {
         }
     }
 
-    /// How far a partition had come, and which sites could take it.
+    /// Finds out how far a partition had come, and which sites could become its master.
     async fn survey_with(
         &self,
         place: &Place,
@@ -389,10 +398,10 @@ impl<T: Transport> Takeover<'_, T> {
         let version = candidates.iter().map(|(has, _)| *has).chain([tailed]).max().unwrap_or(0);
         candidates.sort();
         let furthest = candidates.last().map(|(version, _)| *version);
-        // Nobody would send the others what they lack.
+        // No site would send the missing events to the other replicas.
         let complete = candidates.into_iter().rev().filter(|(has, _)| *has >= version);
         let mut candidates: Vec<SiteId> = complete.map(|(_, site)| site).collect();
-        // Whoever it was released to may be about to acquire it.
+        // The site that it was released to may be about to acquire it.
         candidates.sort_by_key(|candidate| *candidate != placement.master);
         let followers = candidates.iter().copied().collect();
         match furthest {
@@ -407,8 +416,8 @@ impl<T: Transport> Takeover<'_, T> {
         }
     }
 
-    /// The partitions that sites have released to others, which have not acquired them: if they
-    /// have not heard of the release, they never will. `None` if it is not known.
+    /// The partitions that lost sites have released to others, which have not acquired them. A new
+    /// master that has not received the release never will. `None` if a site cannot be asked.
     async fn unacquired(&self, lost: &SiteSet) -> Option<Vec<Place>> {
         let mut found = Vec::new();
         for other in self.reachable() {
@@ -426,8 +435,9 @@ impl<T: Transport> Takeover<'_, T> {
         Some(found)
     }
 
-    /// Tells those who are in doubt of a transaction of a site what became of it, now that nothing of that can come back;
-    /// and who waits for the site's own word that he need not wait.
+    /// Ends the takeover at the other sites, now that the failed site cannot undo it. Sends them
+    /// the outcomes of the site's transactions that they are in doubt of, and ends their waits for
+    /// the site itself.
     async fn end_in_doubt(&self, site: SiteId, lost: &Lost, found: &TakeOver) {
         for (&other, fenced) in &lost.known {
             let outcome = |txn: &TxnId| (*txn, found.outcomes[txn]);
@@ -436,7 +446,8 @@ impl<T: Transport> Takeover<'_, T> {
             for step in [Step::EndInDoubt(outcomes), Step::Replaced(site)] {
                 while self.conductor.transport.step(other, step.clone()).await.is_err() {
                     if self.conductor.transport.failure(other).is_some() {
-                        // It asks the site itself once both are back, and waits until then.
+                        // That site asks the failed one itself once both have restarted, and waits
+                        // until then.
                         break;
                     }
                     self.conductor.transport.retry(other).await;
@@ -446,10 +457,13 @@ impl<T: Transport> Takeover<'_, T> {
     }
 }
 
-/// Who of the followers of a partition may have had more than the tail reaches: one part of a transaction, while nobody has
-/// the rest. It has no tail itself, as it has begun to follow only now, or has started again. If it had one before, others
-/// may have relied on the end of that. If it had not, all that counts is whether it has come further than those that have
-/// one, which have applied all of it; of a backup in memory that is not known.
+/// Returns a follower without a tail that may have applied events past the longest tail. Promoting
+/// any site then could expose half of a transaction.
+///
+/// A follower has no tail if it has begun to follow only now, or has restarted. If it had a tail
+/// before the restart, others may have relied on the end of that. If it had none, it is beyond if
+/// it has come further than the followers with a tail, which have applied all of it. The position
+/// of a backup in memory is unknown, so it is always beyond.
 fn may_be_beyond(
     known: &BTreeMap<SiteId, Fenced>,
     standings: &[(Version, SiteId)],
@@ -485,19 +499,19 @@ mod tests {
             let known = BTreeMap::from([(s1, tail.clone()), (s3, none(run))]);
             may_be_beyond(&known, &[(4, s1), (version, s3)], tailed, on_disk)
         };
-        // It was its master, and follows it since a moment.
+        // It was the master of the partition, and has just become a follower.
         assert_eq!(beyond(4, 7, 0, true), None);
         assert_eq!(beyond(3, 0, 0, true), None);
-        // The tail goes further than the follower that has it could say.
+        // The tail goes further than the applied version of the follower that has it.
         assert_eq!(beyond(6, 7, 6, true), None);
         assert_eq!(beyond(5, 7, 0, true), Some(s3));
-        // It may have acknowledged 5, and have lost it.
+        // It may have acknowledged 5 and lost it.
         assert_eq!(beyond(4, 7, 0, false), Some(s3));
-        // It may have kept the tail before it started again.
+        // It may have had the tail before it restarted.
         let known =
             BTreeMap::from([(s1, tail.clone()), (s3, Fenced { has_lost_tail: true, ..none(7) })]);
         assert_eq!(may_be_beyond(&known, &[(4, s1), (4, s3)], 0, true), Some(s3));
-        // A tail of an earlier run is none.
+        // A tail of an earlier run does not count.
         let old = Fenced { run: 6, ..tail.clone() };
         let known = BTreeMap::from([(s1, tail.clone()), (s3, old)]);
         assert_eq!(may_be_beyond(&known, &[(4, s1), (5, s3)], 0, true), Some(s3));
