@@ -50,7 +50,7 @@ pub(crate) struct SimArgs {
     /// Lets nodes own the sites, with their logs in a modelled Kafka. Processes are killed, paused,
     /// cut off from it, and replaced while they still run; brokers do not answer, change their
     /// leaders, and store records twice
-    #[arg(long, conflicts_with_all = ["failover", "reshard"])]
+    #[arg(long, conflicts_with = "failover")]
     cluster: bool,
     /// Isolation of transactions that come statement by statement: snapshot (READ COMMITTED or
     /// REPEATABLE READ, as the seed draws them), or serializable

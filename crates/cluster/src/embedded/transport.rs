@@ -1,7 +1,8 @@
 //! The way to the sites: those of this process are called, the others asked over the [wire](crate::remote).
 
 use super::runtime::Runtime;
-use crate::remote::{ClientPin, Reach, Remote};
+use crate::reach::Reach;
+use crate::remote::{ClientPin, Remote};
 use crate::transport::{Transport, load_of};
 use isomer_design::{Domains, SiteId, Time};
 use isomer_log::{LogError, Position};

@@ -195,17 +195,18 @@ impl<T: Transport> Conductor<T> {
     /// Readmits a site, retrying until it succeeds. Ends if the site becomes unreachable: its next
     /// restart queues it again.
     async fn readmit_in_the_end(&self, site: SiteId) {
-        while Readmission::of(self, site).run().await.is_err() && self.check_site(site).is_ok() {
+        while self.readmit(site).await.is_err() && self.check_site(site).is_ok() {
             self.transport.retry(site).await;
         }
     }
 
-    /// Makes a site drop what the design does not give it any more, and makes it a member again.
+    /// Makes a site drop what the design does not give it any more, and makes it a member again. Several
+    /// sites may be readmitted at once, since one may wait for a message of another. The caller
+    /// ensures that no table is created or dropped meanwhile, as [`Conductor::readmit_returned`] does.
     ///
     /// # Errors
     /// [`Refusal`], of the first step that is refused.
     pub async fn readmit(&self, site: SiteId) -> Result<(), Refusal> {
-        let _definitions = self.reserve_definitions().await;
         Readmission::of(self, site).run().await
     }
 
