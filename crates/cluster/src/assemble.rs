@@ -1,8 +1,9 @@
-//! From what the sites hold to the design: how a database that was stopped anywhere goes on.
+//! Assembles the design from the sites' holdings: how a database that was stopped at any point
+//! continues.
 //!
-//! The design is not kept anywhere as such: each site knows from its own log what it masters and what
-//! it replicates, and that is the design. If the database stopped in the middle of a change, the sites'
-//! accounts show how far it had come, and what is left to do:
+//! The design itself is stored nowhere. Each site knows from its own log which partitions it
+//! masters and replicates, and together these are the design. If the database stopped in the middle
+//! of a change, the holdings show how far the change had come, and which steps are left:
 //!
 //! | found | so the change | to do |
 //! | --- | --- | --- |
@@ -14,25 +15,26 @@
 //! | a range that no site has | a site has lost its files | refused; if the loss is accepted, a site creates it anew |
 //! | a table that the catalog does not have | create_table or drop_table had begun | the sites that hold it forget it |
 //!
-//! A pure function; carried out by [`crate::Database::open`].
+//! A pure function. [`crate::Database::open`] carries out its steps.
 
 use isomer_design::{Design, Key, KeyRange, Placement, Schema, SiteId, SiteSet, TableId};
 use isomer_site::{Holding, Step, term};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The design, and the steps that make it wholly true.
+/// The design, and the steps that make the sites match it.
 pub(crate) struct Assembled {
     pub(crate) design: Design,
     pub(crate) repairs: Vec<(SiteId, Step)>,
-    /// Ranges of tables that no site has, as people read them: the repairs create them anew.
+    /// Ranges of tables that no site has, in the form of error messages. The repairs create them
+    /// anew, empty.
     pub(crate) lost: Vec<String>,
 }
 
-/// Puts a design together. `holdings` are those of each site.
+/// Assembles a design from the holdings of each site.
 ///
 /// # Errors
-/// A sentence, if two sites claim to master the same keys, or a site is missing.
+/// A message, if two sites claim to master the same keys, or a site is missing.
 pub(crate) fn assemble(
     tables: &[(TableId, Arc<Schema>)],
     holdings: &[(SiteId, Vec<Holding>)],
@@ -74,7 +76,7 @@ pub(crate) fn assemble(
     Ok(Assembled { design, repairs, lost })
 }
 
-/// What the sites hold of one table, for questions about ranges of keys.
+/// The sites' holdings of one table, indexed by range.
 struct Accounts<'h>(BTreeMap<SiteId, BTreeMap<&'h Key, &'h Holding>>);
 
 impl<'h> Accounts<'h> {
@@ -86,7 +88,7 @@ impl<'h> Accounts<'h> {
         Accounts(sites)
     }
 
-    /// What overlaps a range; a site's holdings do not overlap each other.
+    /// The holdings that overlap a range. The holdings of one site do not overlap each other.
     fn overlapping(&self, range: &KeyRange) -> impl Iterator<Item = (SiteId, &'h Holding)> {
         self.0.iter().flat_map(move |(site, holdings)| {
             let before = holdings.range::<Key, _>(..&range.start).next_back();
@@ -99,14 +101,15 @@ impl<'h> Accounts<'h> {
         })
     }
 
-    /// True if the site does not know that the mastership of what it holds was taken from it, or from the site that
-    /// it follows: others are in a later term. Or it is the master, and a copy is ahead of it: then its log has lost
-    /// something.
+    /// True if the site does not know that a promotion has replaced it, or the master that it
+    /// follows: other sites are in a later term. Also true for a master with a copy that is ahead
+    /// of it, because its log has then lost its end.
     fn have_overtaken(&self, (site, holding): &(SiteId, Holding)) -> bool {
         let others = || self.overlapping(&holding.range);
         let latest = others().map(|(_, other)| term(other.version)).max().unwrap_or(0);
         let is_behind = |source: SiteId| {
-            // Who follows a site that is in the latest term, or is to be master in it, will hear of that.
+            // A site that follows a master of the latest term, or the next master in it, will
+            // receive the event.
             let mut latest = others().filter(|(_, other)| term(other.version) == latest);
             !latest.any(|(of, other)| source == of || other.released_to == Some(source))
         };
@@ -169,7 +172,7 @@ fn overlap(schema: &Schema, site: SiteId, range: &KeyRange) -> String {
     format!("table {} has two masters for keys of {range}, one of them {site}", schema.name())
 }
 
-/// Finds who is to master a range that nobody does.
+/// Finds a master for a range that has none.
 fn fill(
     table: TableId,
     gap: &KeyRange,
@@ -180,7 +183,7 @@ fn fill(
 ) {
     let mut from = gap.start.clone();
     while gap.is_below_end(&from) {
-        // Of several accounts of the same keys the one with the highest version is the last.
+        // Of several holdings of the same keys, the one with the highest version is the latest.
         let released = held
             .iter()
             .filter(|(_, holding)| holding.released_to.is_some() && holding.range.start == from)
@@ -216,7 +219,7 @@ fn fill(
     }
 }
 
-/// The followers that hold a copy; the master lets the others go.
+/// The followers that hold a copy. The master unfollows the others.
 fn replicas(
     table: TableId,
     master: SiteId,
@@ -256,7 +259,7 @@ fn covers<'h>(held: impl Iterator<Item = &'h (SiteId, Holding)>, range: &KeyRang
     }
 }
 
-/// Copies at sites that the design does not know as replicas.
+/// Adds steps that discard copies at sites that are no replicas in the design.
 fn drop_strays(
     table: TableId,
     design: &Design,

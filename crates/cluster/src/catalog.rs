@@ -1,8 +1,8 @@
-//! The catalog, the conductor's log: which sites and tables a database has, and how many backups each
-//! table asks for. Where partitions are stands in the sites' logs.
+//! The catalog is the conductor's log: the sites and tables of a database, and the number of
+//! backups of each table. The sites' logs have the placement of partitions.
 //!
-//! It is text: a design in which every table is one partition at the first site, and behind it the
-//! changes since, so that a definition costs one table and not all of them:
+//! It is text: a design in which every table is one partition at the first site, followed by the
+//! changes since. So a definition costs the text of one table and not of all:
 //!
 //! ```text
 //!   # An Isomer database, format 3: ..       the whole: replaced as a whole
@@ -17,14 +17,14 @@
 //!   sites s1 s2
 //! ```
 //!
-//! In a file changes are appended; in a log each is a frame. A change that is cut short at the end
-//! of a file was never acknowledged, and counts for nothing. Every change names the sites, so the
-//! last frame of a log says which there are. The whole is written again by the first change of a
+//! In a file, changes are appended; in a log, each is a frame. An incomplete change at the end of a
+//! file was never acknowledged, and is ignored. Every change names the sites, so the last frame of
+//! a log suffices to find them. The whole catalog is written again by the first change of a
 //! process, and when the changes have become longer than it.
 //!
-//! The first line has the number of the format: a newer program reads older ones (1 had no number,
-//! 2 no changes), and writes its own with the next change; a number that it does not know is
-//! refused by name.
+//! The first line has the number of the format. A newer program reads older formats (1 had no
+//! number, 2 no changes), and writes its own with the next change. An unknown number is refused
+//! with a message.
 
 use isomer_design::{Backups, Design, Key, Placement, SiteId, TableDesign, TableId};
 
@@ -35,26 +35,26 @@ const CHANGE: &str = "# change of ";
 /// The beginnings of a change; the number of a table follows.
 const ENTER: &str = "# enter ";
 const DROP: &str = "# drop ";
-/// Changes up to this size do not have the whole written again.
+/// The size in bytes up to which changes do not cause a rewrite of the whole catalog.
 const CHANGES_BYTES_MIN: u64 = 64 << 10;
-/// What a catalog begins with, and then its number.
+/// The first line of a catalog, before the number of its format.
 const TITLE: &str = "# An Isomer database, format ";
 
-/// The same of the catalog of a [node](crate::Node), which has no tables: whoever opened it as a database's would let its
-/// sites forget all theirs.
+/// The first line of a [node](crate::Node)'s catalog, which has no tables. Opened as a database's
+/// catalog, it would make the sites forget their tables.
 const NODE_TITLE: &str = "# Sites of an Isomer node, format ";
 
-/// Whose a catalog is.
+/// The kind of process that a catalog belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// A database's: that of the process with the router.
+    /// A database's, that is, of the process with the router.
     Database,
-    /// A node's: that of a process that hosts sites of a database.
+    /// A node's, that is, of a process that hosts sites of a database.
     Node,
 }
 
 impl Kind {
-    /// In words.
+    /// The kind in words.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Database => "a database",
@@ -62,7 +62,7 @@ impl Kind {
         }
     }
 
-    /// Whose the text of a catalog is.
+    /// The kind of a catalog with this text.
     pub(crate) fn of(text: &str) -> Kind {
         if text.starts_with(NODE_TITLE) { Kind::Node } else { Kind::Database }
     }
@@ -71,15 +71,15 @@ impl Kind {
 /// A part of the design that the catalog keeps, and that has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Definition {
-    /// A table is new, or asks for other backups.
+    /// A table is new, or has another number of backups.
     Table(TableId),
-    /// A table is gone.
+    /// A table was dropped.
     Dropped(TableId),
-    /// A site is new, or gone.
+    /// A site was added or removed.
     Sites,
 }
 
-/// How much of a catalog is kept as a whole, and how much as changes, in bytes.
+/// The bytes of the whole catalog, and of the changes since.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Written {
     whole: u64,
@@ -95,13 +95,13 @@ impl Written {
         self.changes += bytes;
     }
 
-    /// True if the next change is a reason to write the whole again.
+    /// True if the next change should rewrite the whole catalog.
     pub(crate) fn is_long(&self) -> bool {
         self.changes > self.whole.max(CHANGES_BYTES_MIN)
     }
 }
 
-/// The text of a whole catalog: that of a design.
+/// The text of a whole catalog for a design.
 pub(crate) fn whole(design: &Design, kind: Kind) -> String {
     let tables = design.tables().map(|(id, _)| id);
     let text = reduced(design, tables).to_text();
@@ -115,7 +115,8 @@ pub(crate) fn whole(design: &Design, kind: Kind) -> String {
     }
 }
 
-/// The text of a change; `after` is the design with it. `None`: the whole has to be written.
+/// The text of a change; `after` is the design with it. `None` if the whole catalog must be
+/// written.
 pub(crate) fn change(after: &Design, definition: Definition) -> Option<String> {
     match definition {
         Definition::Table(table) => {
@@ -128,7 +129,7 @@ pub(crate) fn change(after: &Design, definition: Definition) -> Option<String> {
     }
 }
 
-/// What a catalog keeps of some tables of a design: each as one partition at the first site.
+/// The part of a design that a catalog keeps: some tables, each as one partition at the first site.
 fn reduced(design: &Design, tables: impl IntoIterator<Item = TableId>) -> Design {
     let mut kept = Design::new(design.sites().iter()).expect("sites were valid before");
     for id in tables {
@@ -138,8 +139,8 @@ fn reduced(design: &Design, tables: impl IntoIterator<Item = TableId>) -> Design
     kept
 }
 
-/// Adds a table as one partition, in place of the one of this number. There may be fewer sites than
-/// when it was asked for so many backups: then it asks for as many as there can be.
+/// Adds a table as one partition, in place of the one of this number. If there are fewer sites than
+/// its number of backups needs, it gets the highest number that is possible.
 fn enter(kept: &mut Design, id: TableId, table: &TableDesign) {
     // There is none if the table is new.
     let _ = kept.drop_table(id);
@@ -152,7 +153,7 @@ fn enter(kept: &mut Design, id: TableId, table: &TableDesign) {
     kept.set_backups(id, backups).expect("there are as many sites");
 }
 
-/// Takes in a change that was [written](change).
+/// Applies a change that was [written](change).
 fn take_in(catalog: &mut Design, text: &str) -> Result<(), String> {
     let after = Design::parse(text).map_err(|invalid| invalid.to_string())?;
     let first = text.lines().next().unwrap_or_default();
@@ -174,7 +175,7 @@ fn take_in(catalog: &mut Design, text: &str) -> Result<(), String> {
 /// Reads the text of a catalog, with the changes that were appended to it.
 ///
 /// # Errors
-/// A sentence, if it is damaged.
+/// A message, if it is damaged.
 pub(crate) fn read(text: &str) -> Result<Design, String> {
     check_format(text)?;
     let line = format!("\n{CHANGE}");
@@ -187,7 +188,7 @@ pub(crate) fn read(text: &str) -> Result<Design, String> {
                 take_in(&mut catalog, change)?;
                 changes = rest;
             }
-            // The process ended while it appended this.
+            // The process ended while it appended this change.
             Some((_, false, "")) => break,
             None if !changes.contains('\n') => break,
             _ => return Err("a change in it is damaged".to_owned()),
@@ -199,14 +200,15 @@ pub(crate) fn read(text: &str) -> Result<Design, String> {
 /// Reads the frames of a catalog's log; `None` if there are none.
 ///
 /// # Errors
-/// A sentence, if they are damaged.
+/// A message, if they are damaged.
 pub(crate) fn read_frames(frames: &[Vec<u8>]) -> Result<Option<Design>, String> {
     let mut catalog: Option<Design> = None;
     for frame in frames {
         let text = std::str::from_utf8(frame).map_err(|error| error.to_string())?;
         match &mut catalog {
             Some(catalog) if is_change(text) => take_in(catalog, text)?,
-            // A log is cut at whole catalogs, but by whole segments.
+            // A log is cut by whole segments, so it may begin with changes before the first whole
+            // catalog.
             None if is_change(text) => {}
             _ => catalog = Some(read(text)?),
         }
@@ -217,7 +219,7 @@ pub(crate) fn read_frames(frames: &[Vec<u8>]) -> Result<Option<Design>, String> 
 /// The sites that the last frame of a catalog's log names.
 ///
 /// # Errors
-/// A sentence, if it is damaged.
+/// A message, if it is damaged.
 pub(crate) fn sites_of_frame(frame: &[u8]) -> Result<Vec<SiteId>, String> {
     let text = std::str::from_utf8(frame).map_err(|error| error.to_string())?;
     let design = match is_change(text) {
@@ -236,8 +238,8 @@ pub(crate) fn framed(change: &str) -> String {
     format!("{CHANGE}{} bytes, {:08x}\n{change}", change.len(), crc32fast::hash(change.as_bytes()))
 }
 
-/// The next change that was appended, whether all of it is there, and what is behind it; `None` if
-/// the line that says how long it is was cut short.
+/// The next appended change, whether it is complete, and the text after it. `None` if the line with
+/// its length is incomplete.
 fn next_change(text: &str) -> Option<(&str, bool, &str)> {
     let (line, rest) = text.split_once('\n')?;
     let (bytes, sum) = line.strip_prefix(CHANGE)?.split_once(" bytes, ")?;
@@ -270,7 +272,7 @@ mod tests {
         Arc::new(Schema::new(name, columns, &["id"]).expect("a schema"))
     }
 
-    /// A catalog's text before and after each of some changes.
+    /// A catalog's text, and each of some changes with the text after it.
     fn texts() -> (String, Vec<(String, String)>) {
         let mut design = Design::new([SiteId(1), SiteId(2)]).expect("two sites");
         let at_second = || [(Key::min(), Placement::at(SiteId(2)))];

@@ -1,4 +1,4 @@
-//! Why the database did not do what it was asked.
+//! The errors of a database.
 
 use crate::ids::DatabaseId;
 use crate::open::CancelReason;
@@ -9,11 +9,11 @@ use isomer_store::CONTEXTS_MAX;
 use isomer_strategy::Refused;
 use std::path::PathBuf;
 
-/// Why a transaction did not commit, or a change was not made. Nothing has changed, except where
-/// [`Error::is_unknown`] says that it is not known.
+/// Why a transaction did not commit, or a change was not made. Nothing has changed, unless
+/// [`Error::is_unknown`] is true.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The strategy lets the transaction run nowhere.
+    /// The strategy refused the transaction.
     #[error(transparent)]
     Refused(#[from] Refused),
     /// The procedure ended without a commit.
@@ -28,7 +28,7 @@ pub enum Error {
     /// A change of a plan does not fit the design that those before it lead to.
     #[error(transparent)]
     InvalidPlan(#[from] Box<InvalidStep>),
-    /// What was asked of a reconfiguration cannot be done.
+    /// A request about a reconfiguration cannot be carried out.
     #[error("{0}")]
     Reconfiguration(String),
     /// A site refused the change.
@@ -36,10 +36,10 @@ pub enum Error {
     Change {
         /// The change.
         change: Box<Change>,
-        /// What the site said.
+        /// The refusal of the site.
         refusal: Refusal,
     },
-    /// A site refused what every site must know.
+    /// A site refused a step that every site must take.
     #[error(transparent)]
     Site(Refusal),
     /// The design kept changing under the transaction.
@@ -47,21 +47,21 @@ pub enum Error {
         "the transaction found its keys elsewhere {0} times in a row; this is a fault of the router"
     )]
     Lost(u32),
-    /// The client waits no longer.
+    /// The client stopped waiting.
     #[error(
         "the wait was ended{}",
         if *.may_be_written { "; the transaction may have committed, and what it wrote may not be durable" } else { "" }
     )]
     Canceled {
-        /// Why.
+        /// The reason.
         why: CancelReason,
-        /// It was on its way to its site, or waited for what it had written to be durable.
+        /// True if it was on its way to its site, or its writes were waiting to become durable.
         may_be_written: bool,
     },
-    /// A snapshot was taken before the copies that are there now were made.
+    /// All copies were made after the snapshot was taken.
     #[error("no site has the rows as they were when the snapshot was taken; take a new one")]
     Gone,
-    /// More snapshots are open than can be.
+    /// The limit of open snapshots is reached.
     #[error("{CONTEXTS_MAX} snapshots are open, which is the limit; try again later")]
     TooManySnapshots,
     /// A table's columns do not fit together.
@@ -90,7 +90,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// True if the transaction may have committed all the same: its site or log failed before it
+    /// True if the transaction may have committed nevertheless: its site or log failed before it
     /// could answer.
     pub fn is_unknown(&self) -> bool {
         matches!(
@@ -117,12 +117,12 @@ pub enum OpenDatabaseError {
     /// The folder, or a file in it, could not be read or written.
     #[error("{path}: {error}")]
     File {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         error: std::io::Error,
     },
-    /// The folder holds something else.
+    /// The folder contains something else.
     #[error(
         "{path} is not an Isomer database: it has files but no `{expected}`; give an empty folder or a database's"
     )]
@@ -132,7 +132,7 @@ pub enum OpenDatabaseError {
         /// The file that every database has.
         expected: &'static str,
     },
-    /// Others than its owner can use the folder.
+    /// Other users can access the folder.
     #[error(
         "others than its owner can use the folder {path}, as its mode is {mode:04o}; see who did, and then: \
          chmod -R go= {path}"
@@ -143,17 +143,17 @@ pub enum OpenDatabaseError {
         /// Its mode.
         mode: u32,
     },
-    /// The folder is that of a node, and was to be a database's; or the other way round.
+    /// The folder belongs to a node and a database was expected, or the reverse.
     #[error("{path} is the folder of {is}, and not of {wanted}; give another folder")]
     OtherKind {
         /// The folder.
         path: PathBuf,
-        /// What it is.
+        /// The kind of the folder.
         is: &'static str,
-        /// What it was to be.
+        /// The kind that was expected.
         wanted: &'static str,
     },
-    /// A node came to logs that are nobody's yet.
+    /// A node found logs that belong to no database yet.
     #[error(
         "there is no database at {place} yet: the process with the router makes it; start that one with the same --log"
     )]
@@ -172,19 +172,19 @@ pub enum OpenDatabaseError {
         path: PathBuf,
         /// Its sites.
         has: Vec<SiteId>,
-        /// Those that were asked for.
+        /// The sites that were expected.
         wanted: Vec<SiteId>,
     },
-    /// No site has rows that the database had.
+    /// No site has some rows that the database had.
     #[error(
         "no site has the rows of {tables}: the site that had them has lost its files. Bring back its folder; or go on \
          without these rows by --accept-loss, and the tables begin anew, empty"
     )]
     LostRows {
-        /// Which tables, and which of their keys.
+        /// The tables and the ranges of their keys.
         tables: String,
     },
-    /// A site that the database has is neither in its folder nor at a node.
+    /// A site of the database is neither in its folder nor at a node.
     #[error(
         "site {site} is not in the folder {path}, and no node is said to have it; name the node that has it"
     )]
@@ -194,7 +194,8 @@ pub enum OpenDatabaseError {
         /// The site.
         site: SiteId,
     },
-    /// A site is at another process of the folder's cluster, and nothing says how to reach that.
+    /// A site is at another process of the folder's cluster, and the options do not say how to
+    /// reach that.
     #[error(
         "{path} belongs to a cluster, and site {site} is at another of its processes: open it with the file of the \
          cluster (`serve --config FILE --name NAME`)"
@@ -205,7 +206,7 @@ pub enum OpenDatabaseError {
         /// The site.
         site: SiteId,
     },
-    /// A site is in the database's folder, and a node is said to have it.
+    /// A site is both in the database's folder and, by the options, at a node.
     #[error(
         "site {site} is in the folder {path}, and a node is said to have it, too; let one of them have it"
     )]
@@ -232,25 +233,25 @@ pub enum OpenDatabaseError {
         /// Where its logs are.
         place: String,
     },
-    /// The database's logs were to be elsewhere, and are in files of its folder.
+    /// The database's logs were expected elsewhere, and are in files of its folder.
     #[error("the database {path} has its redo logs in its folder; open it without --log")]
     LogsHere {
         /// The folder.
         path: PathBuf,
     },
-    /// Checkpoints were to be elsewhere, and the logs are not.
+    /// Checkpoints are elsewhere by the options, but the logs are not.
     #[error(
         "checkpoints at {place} are for redo logs in Kafka: a log in a folder has its checkpoints beside it; say where Kafka \
          is as well (--log), or leave them in the folder"
     )]
     OnlyCheckpointsElsewhere {
-        /// Where they were to be.
+        /// The place in the options.
         place: String,
     },
     /// The store of checkpoints does not answer, or refuses.
     #[error(transparent)]
     Store(isomer_log::CheckpointError),
-    /// The store is not that of the process with the router.
+    /// The store is a different one than that of the process with the router.
     #[error(
         "the checkpoints of database {database} are not at {place}, where the process with the router would have left its mark: \
          mount the folder that all machines reach, or name the same place at all processes"
@@ -261,7 +262,7 @@ pub enum OpenDatabaseError {
         /// The database.
         database: DatabaseId,
     },
-    /// The logs are another database's.
+    /// The logs belong to another database.
     #[error(
         "the redo logs at {place} are those of database {found}, and {path} belongs to database {expected}; name the \
          logs of that one, or an empty folder"
@@ -269,11 +270,11 @@ pub enum OpenDatabaseError {
     OtherDatabase {
         /// Where the logs are.
         place: String,
-        /// Whose they are.
+        /// The database that they belong to.
         found: DatabaseId,
         /// The folder.
         path: PathBuf,
-        /// Whose that is.
+        /// The database that the folder belongs to.
         expected: DatabaseId,
     },
     /// The catalog's log could not be opened or written.
@@ -282,9 +283,9 @@ pub enum OpenDatabaseError {
     /// The catalog cannot be read.
     #[error("{place} is damaged: {what}")]
     Catalog {
-        /// Which file, or log.
+        /// The file or log.
         place: String,
-        /// What is wrong.
+        /// The damage.
         what: String,
     },
     /// A site's redo log could not be opened.
@@ -292,22 +293,22 @@ pub enum OpenDatabaseError {
     Log {
         /// The site.
         site: SiteId,
-        /// What is wrong.
+        /// The error of the log.
         error: OpenError,
     },
-    /// A site's redo log is shorter than another site knows.
+    /// A site's redo log is shorter than another site has read it.
     #[error(
         "site {site}: its log ends at position {end:#x}, but site {witness} has read it up to {proven:#x}: \
          commits are lost{ADVICE}"
     )]
     Lost {
-        /// The site whose log lacks something.
+        /// The site whose log lost its end.
         site: SiteId,
         /// Where the log ends.
         end: Position,
-        /// Up to where it was durable.
+        /// The position up to which it was durable.
         proven: Position,
-        /// The site that knows.
+        /// The site that has read it.
         witness: SiteId,
     },
     /// A site could not be recovered.
@@ -315,13 +316,13 @@ pub enum OpenDatabaseError {
     Recover {
         /// The site.
         site: SiteId,
-        /// What is wrong.
+        /// The error of the recovery.
         error: RecoverError,
     },
-    /// The sites do not add up to a database.
+    /// The sites' holdings do not form a database.
     #[error("the sites' recovered partitions do not form a design: {0}")]
     Design(String),
-    /// A log failed while the database was put together.
+    /// A log failed while the database was assembled.
     #[error(transparent)]
     Redo(#[from] LogError),
     /// A change that was under way when the database stopped could not be completed.
@@ -334,7 +335,7 @@ fn named(sites: &[SiteId]) -> String {
     names.join(" ")
 }
 
-/// What to do about commits that are lost.
+/// The way out when commits are lost.
 const ADVICE: &str = "; restore the file, or start with --accept-loss to go on without them";
 
 fn advice(error: &OpenError) -> &'static str {

@@ -1,4 +1,5 @@
 //! A database's folder: its files, and who may use it.
+//!
 //! ```text
 //!   shop.isomer/
 //!     catalog        sites and tables; replaced as a whole, or appended to
@@ -308,8 +309,8 @@ pub fn look(path: &Path, strategy: &str) -> Result<(Design, Option<String>), Ope
     ))
 }
 
-/// The file with the saved state of a strategy. Each strategy has its own, so trying another one
-/// loses nothing.
+/// The file with the saved state of a strategy. Each strategy has its own, so a change of
+/// strategy loses nothing.
 fn memory_of(strategy: &str) -> String {
     format!("{STRATEGY}-{strategy}")
 }

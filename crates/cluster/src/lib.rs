@@ -1,4 +1,4 @@
-//! Isomer as a library: a transactional database of several sites that rearranges its own physical
+//! Isomer as a library: a transactional database of several sites that changes its own physical
 //! design while it runs.
 //!
 //! ```text

@@ -6,26 +6,31 @@
 //!     sites 1, 2 ── Endpoint ◀── wire ──▶ Endpoint ── sites 3, 4
 //! ```
 //!
-//! One process has the [`Database`](crate::Database), and with it the design, its changes and the row locks. The
-//! others are nodes: they run transactions, take steps and take part in transactions over several sites, and their
-//! sites talk with all others by themselves. Whoever has a network calls the [`Endpoint`] with what arrives.
+//! One process has the [`Database`](crate::Database), and with it the design, its changes and the
+//! row locks. The others are nodes. They run transactions, take steps of changes, and participate
+//! in distributed transactions. Their sites exchange messages with all others directly. A network
+//! calls the [`Endpoint`] with each request and message that arrives.
 //!
-//! **A node comes back.** Its sites recover from its folder by themselves, as those of a database do, each as a new run
-//! with a greater number. When it meets another process ([`Endpoint::meet`]), the sites on both sides greet each other
-//! anew: replicas ask for what they lack, prepared transactions ask their coordinators. The process with the router
-//! looks through what the sites that come back hold: what the design has given to others meanwhile, and tables that
-//! were dropped, they let go ([`crate::Conductor::readmit`]).
+//! **Restart of a node.** Its sites recover from its folder, as those of a database do, each as a
+//! new run with a greater number. At the handshake with another process ([`Endpoint::meet`]), the
+//! sites on both sides greet each other again: replicas ask for missing events, and participants
+//! with prepared transactions ask their coordinators. The process with the router checks the
+//! holdings of sites that rejoin. They drop partitions that the design has given to others, and
+//! tables that were dropped ([`crate::Conductor::readmit`]).
 //!
-//! **The process with the router comes back** while nodes stay up: it asks all sites what they hold, and assembles the
-//! design from that, wherever they are (`assemble`). What it had asked and not heard must have ended by then: who
-//! carries requests ends those of a process that is gone ([`Endpoint::serve`]) before it lets its next run in.
+//! **Restart of the process with the router** while nodes stay up. It asks all sites for their
+//! holdings, and assembles the design from these, wherever they are (`assemble`). Its earlier
+//! requests must have ended by then. So the network ends the requests of a process that has failed
+//! ([`Endpoint::serve`]) before it admits the next run of that process.
 //!
-//! **Logs elsewhere.** Where each log says itself whose it is ([`Logs`](crate::Logs)), a node can start on another machine:
-//! whoever opens the log of a site has the site, and the process that had it is [told so](Node::is_lost) by the log.
+//! **Logs elsewhere.** If each log decides which process owns it ([`Logs`](crate::Logs)), a node
+//! can start on another machine. A process that opens the log of a site owns the site. The previous
+//! process gets an error [from the log](Node::is_lost).
 //!
-//! **Left out.** What has no backups waits for a node that does not come back. Where logs are in folders, nothing stops two
-//! processes from opening copies of one folder but that the wire lets no two of one name in. Whether a node's log has lost
-//! what sites of other processes know of it is not compared.
+//! **Left out.** Tables without backups wait for a node that does not restart. If logs are in
+//! folders, two processes could open copies of one folder; only the wire prevents it, by admitting
+//! one process of each name. A node's log is not compared with the positions that sites of other
+//! processes have read.
 
 use crate::catalog::Kind;
 use crate::database::{Options, log_options};
@@ -46,20 +51,20 @@ use std::thread::JoinHandle;
 pub struct Node {
     runtime: Arc<Runtime>,
     checkpointer: Arc<Checkpointer>,
-    /// It makes checkpoints, where there is a folder for them.
+    /// Makes checkpoints, if there is a folder for them.
     worker: Option<JoinHandle<()>>,
-    /// It looks whether its logs are still its own, where others can take them.
+    /// Checks whether this process still owns the logs, where another process can take them.
     watcher: Option<JoinHandle<()>>,
     notes: Vec<String>,
-    /// It keeps other processes from its folder.
+    /// Its lock keeps other processes from the folder.
     _storage: Box<dyn Storage>,
 }
 
 impl Node {
-    /// Opens [sites](Options::sites), in memory or from a folder, which keeps the sites that it has; where their
-    /// [logs](Options::logs) are elsewhere, they are this process's from now on, each for itself. The
-    /// [wire](Options::elsewhere) reaches all others of the database; procedures are the same everywhere. Of a
-    /// strategy nothing is asked.
+    /// Opens [sites](Options::sites), in memory or from a folder, which keeps its sites. If their
+    /// [logs](Options::logs) are elsewhere, this process owns them from now on, each by itself. The
+    /// [wire](Options::elsewhere) reaches all other sites of the database. Procedures must be the
+    /// same everywhere. The strategy is not used.
     ///
     /// # Errors
     /// [`OpenDatabaseError`].
@@ -105,21 +110,21 @@ impl Node {
         Ok(Node { runtime, checkpointer, worker, watcher, notes, _storage: storage })
     }
 
-    /// What there was to say about the state in which its sites were found.
+    /// Notes about the state in which its sites were found.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Why its sites are another process's now, if that has taken a log of theirs.
+    /// Why another process owns the sites now, if it has taken one of their logs.
     pub fn is_lost(&self) -> Option<String> {
         let (site, fenced) = self.runtime.fenced()?;
         Some(format!("another process has site {site} now: {fenced}"))
     }
 
-    /// Makes a checkpoint of every site and cuts its log; nothing is done in memory.
+    /// Makes a checkpoint of every site and cuts its log. Does nothing in memory.
     ///
     /// # Errors
-    /// The first error; the checkpoints before stay in force.
+    /// The first error; the previous checkpoints stay in force.
     pub fn checkpoint(&self) -> Result<(), CheckpointError> {
         match self.worker {
             Some(_) => self.checkpointer.make_all(&self.runtime, &|| true).map(drop),
@@ -136,7 +141,7 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         self.checkpointer.stop();
-        // A thread that panicked has said so already.
+        // A thread that panicked has reported it already.
         let _ = self.worker.take().map(JoinHandle::join);
         self.runtime.stop_all();
         if let Some(watcher) = self.watcher.take() {
@@ -146,7 +151,8 @@ impl Drop for Node {
     }
 }
 
-/// The sites of a process, as other processes reach them. Once it stops, they are not running.
+/// The sites of a process, as other processes reach them. After the process has stopped them, they
+/// answer that they are not running.
 #[derive(Clone)]
 pub struct Endpoint {
     here: Arc<Here>,
@@ -157,11 +163,13 @@ impl Endpoint {
         Endpoint { here: Arc::new(Here { runtime }) }
     }
 
-    /// Carries out a request on this thread, which may wait for long, as a client's may; and gives the answer.
-    /// `early` hears what is to be sent before it. Requests wait for each other, so each needs a thread of its own.
+    /// Carries out a request on this thread and returns the answer. It may wait as long as a client
+    /// may. `early` receives what must be sent before the answer. Requests wait for each other, so
+    /// each needs a thread of its own.
     ///
-    /// `over` ends a request whose answer nobody can hear any more; then there is none. What waits has no effect from
-    /// then on, and what has been carried out was.
+    /// `over` ends a request whose answer no client can receive any more; the result is then
+    /// `None`. A request that still waits has no effect from then on. One that was carried out
+    /// keeps its effect.
     pub fn serve(
         &self,
         request: &[u8],
@@ -173,24 +181,27 @@ impl Endpoint {
         runtime.block_on_until(over, served).ok()
     }
 
-    /// Takes a message from a site elsewhere to one that is here. Where too many wait for a site already, it is lost.
+    /// Delivers a message from a site elsewhere to one that is here. It is lost if too many
+    /// messages wait for that site already.
     ///
     /// # Errors
-    /// [`BadMessage`]; it is as if it were lost.
+    /// [`BadMessage`]; the effect is that of a lost message.
     pub fn receive(&self, message: &[u8]) -> Result<(), BadMessage> {
         let (from, to, message) = read_message(message)?;
         self.here.runtime.deliver(from, to, message);
         Ok(())
     }
 
-    /// The process of other sites can be reached, for the first time or again: what was sent there may be lost, so
-    /// the sites here [greet](isomer_site::Site::meet) those there. If that is a new run of it (`is_new`), the process
-    /// with the router looks through what they hold.
+    /// The process of other sites can be reached, for the first time or again. Messages to it may
+    /// have been lost, so the sites here [greet](isomer_site::Site::meet) those there. If the
+    /// process has restarted (`is_new`), the process with the router checks the holdings of its
+    /// sites.
     pub fn meet(&self, others: &[SiteId], is_new: bool) {
         self.here.runtime.meet(others, is_new);
     }
 
-    /// How many snapshots of clients elsewhere its sites keep history for, each counted at each site.
+    /// The number of pins that its sites hold for snapshots of clients elsewhere, counted at each
+    /// site.
     pub fn pins(&self) -> usize {
         self.here.runtime.pins.len()
     }

@@ -1,4 +1,4 @@
-//! A plan that somebody asked for, from its first change to its last: a state machine.
+//! A plan that an operator has requested, from its first change to its last: a state machine.
 //!
 //! ```text
 //!              ┌── pause ──▶ paused ──┐
@@ -8,31 +8,35 @@
 //!             done ── reverse ──▶ another reconfiguration, that takes it back
 //! ```
 //!
-//! Changes are made one after the other, and each is valid by itself: whatever becomes of the rest, the design is one
-//! that works. For each change that was made the one that takes it back is noted. Who cancels, or asks for a change that
-//! is refused, has the old design in the end: what was made is taken back, the last change first.
+//! Changes are made one after the other, and each is valid by itself: whatever becomes of the rest,
+//! the design is usable. For each change that was made, its inverse is recorded. After a cancel or
+//! a refused change, the inverses are applied, the last change first, so the old design is in force
+//! in the end.
 //!
-//! **It holds its tables**: what a strategy wants to change there beside is left, and a second plan for the same table
-//! refused, until it has ended. What a transaction needs so that it can run is made all the same.
+//! **It holds its tables** until it has ended: other changes of the strategy for them are dropped,
+//! and a second plan for the same table is refused. Changes that a transaction needs in order to
+//! run are made nevertheless.
 //!
-//! **Left out.** It ends with its process: what was made by then stays, and nothing of the rest.
+//! **Left out.** It ends with its process: changes made by then stay, and the rest is dropped.
+//!
+//! **Left out.** It ends with its process: changes made by then stay, and the rest is dropped.
 
 use isomer_design::{Change, Plan, Step, TableId, Time};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Where a reconfiguration is.
+/// The state of a reconfiguration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
     /// Its changes are being made.
     Running,
     /// No further change is made until it is resumed.
     Paused,
-    /// What was made is being taken back.
+    /// Its changes are being undone.
     Undoing,
     /// All changes were made.
     Done,
-    /// It was cancelled, and what was made was taken back.
+    /// It was canceled, and its changes were undone.
     Cancelled,
     /// A change was refused.
     Failed,
@@ -51,14 +55,14 @@ impl fmt::Display for Progress {
     }
 }
 
-/// What an operator asks of one.
+/// A request of an operator to a reconfiguration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Control {
     /// Make no further change.
     Pause,
-    /// Go on.
+    /// Continue.
     Resume,
-    /// Take back what was made, and end.
+    /// Undo the changes, and end.
     Cancel,
 }
 
@@ -79,24 +83,24 @@ pub struct Reconfiguration {
     pub number: u64,
     /// The plan.
     pub plan: Plan,
-    /// Where it is.
+    /// Its state.
     pub progress: Progress,
-    /// How many of the plan's changes are in force.
+    /// The number of the plan's changes that are in force.
     pub made: usize,
     /// Rows that were copied.
     pub rows: usize,
-    /// When it was asked for.
+    /// When it was requested.
     pub begun: Time,
     /// When it ended.
     pub ended: Option<Time>,
-    /// Why it failed, and what could not be taken back.
+    /// Why it failed, and which changes could not be undone.
     pub why: Option<String>,
-    /// What takes back the changes that were made, in the order in which they were made.
+    /// The inverses of the changes that were made, in the order in which these were made.
     undo: Vec<Step>,
     under_way: Option<Way>,
 }
 
-/// Whether a change of the plan is being made, or taken back.
+/// Whether a change of the plan is being made, or undone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
     Forward,
@@ -104,7 +108,7 @@ enum Way {
 }
 
 impl Reconfiguration {
-    /// One that begins.
+    /// A new one.
     pub fn new(number: u64, plan: Plan, now: Time) -> Reconfiguration {
         Reconfiguration {
             number,
@@ -120,7 +124,7 @@ impl Reconfiguration {
         }
     }
 
-    /// True if nothing more happens.
+    /// True if it has ended.
     pub fn has_ended(&self) -> bool {
         self.ended.is_some()
     }
@@ -139,7 +143,7 @@ impl Reconfiguration {
         }
     }
 
-    /// The change to be made now, if there is one. What becomes of it is told before the next is asked for.
+    /// The change to make now, if any. The caller reports its result before it asks for the next.
     pub fn take_next(&mut self) -> Option<Step> {
         let (way, step) = match self.progress {
             _ if self.under_way.is_some() => return None,
@@ -152,8 +156,8 @@ impl Reconfiguration {
         Some(step)
     }
 
-    /// The change was made: by which other it is taken back, and how many rows were copied. (It may have been paused,
-    /// or cancelled, meanwhile.)
+    /// Reports that the change was made: its inverse, and the number of rows copied. The
+    /// reconfiguration may have been paused or canceled in the meantime.
     pub fn changed(&mut self, opposite: Change, rows: usize, now: Time) {
         self.rows += rows;
         match self.under_way.take().expect("a change is under way") {
@@ -173,8 +177,9 @@ impl Reconfiguration {
         self.end_if_due(now);
     }
 
-    /// The change was refused. One that would take back what others have taken back meanwhile (a failed site loses its
-    /// replicas) has nothing left to do: `is_so_already`.
+    /// Reports that the change was refused. `is_so_already` is true if an undo has nothing left to
+    /// do, because others have undone the change already. That happens when a failed site loses its
+    /// replicas.
     pub fn refused(&mut self, why: String, is_so_already: bool, now: Time) {
         let is_undoing = self.under_way.take() == Some(Way::Back);
         if is_undoing && is_so_already {
@@ -195,10 +200,10 @@ impl Reconfiguration {
         }
     }
 
-    /// Does what is asked of it.
+    /// Carries out a request of an operator.
     ///
     /// # Errors
-    /// In words, if it cannot be done where it is.
+    /// A message, if it is impossible in this state.
     pub fn control(&mut self, control: Control, now: Time) -> Result<(), String> {
         self.progress = match (self.progress, control) {
             (Progress::Running | Progress::Paused, Control::Pause) => Progress::Paused,
@@ -217,10 +222,10 @@ impl Reconfiguration {
         Ok(())
     }
 
-    /// The plan that takes back what was made.
+    /// The plan that undoes its changes.
     ///
     /// # Errors
-    /// In words, if it has not ended, or nothing of it is in force.
+    /// A message, if it has not ended, or none of its changes is in force.
     pub fn reverse(&self) -> Result<Plan, String> {
         match self.progress {
             Progress::Done => {
@@ -271,7 +276,7 @@ mod tests {
         Reconfiguration::new(7, plan, Time(1))
     }
 
-    /// The change that is due is made.
+    /// Makes the change that is due.
     fn make(it: &mut Reconfiguration) -> Change {
         let change = it.take_next().expect("a change is due").change;
         it.changed(change.opposite(SiteId(1)), 10, Time(2));

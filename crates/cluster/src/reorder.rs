@@ -1,53 +1,57 @@
-//! Another order of a table's rows, or an index of them, comes to be while the table is used: what is done after what
-//! (after Morphus, section 2.2, but nothing is replayed: who writes keeps both orders).
+//! Online reorganization of a table, or the build of an index: the order of its steps (after
+//! Morphus, section 2.2, but without a replay: writers maintain both layouts).
 //!
 //! ```text
-//!   known        all who begin to write from here on remove from the new order what is not so any more, and add
-//!      │         nothing to it                                             (by whoever drives this, before it begins)
-//!   AwaitWriters those who began before have ended: nobody is left who does not know of it
+//!   delete-only    writers that begin from here on remove outdated entries of the new layout,
+//!      │           and add none                          (set by the driver, before the begin)
+//!   AwaitWriters   earlier writers have ended: all writers know of the new layout
 //!      │
-//!   Enter        all who begin to write from here on keep both orders
+//!   Enter          writers that begin from here on maintain both layouts
 //!      │
-//!   AwaitWriters those who began before have ended: nobody is left who adds to one order only
+//!   AwaitWriters   earlier writers have ended: no writer adds to one layout only
 //!      │
-//!   Copy ⇄ Pause the rows that are there, a batch at a time: locked, looked at again, entered, let go
+//!   Copy ⇄ Pause   the existing rows, one batch at a time: lock, read again, write, release
 //!      │
-//!   Close ⇄ Pause  nobody has a row locked just then, and nobody gets one until the switch
+//!   Close ⇄ Pause  no writer has a row locked, and none gets one until the switch
 //!      │
-//!   Switch       one commit: rows are found and locked in the new order from here on
+//!   Switch         one commit: rows are found and locked in the new layout from here on
 //!      │
-//!   AwaitReaders those who began before read on in the old order, which is written to as long
+//!   AwaitReaders   earlier readers continue in the old layout, which is still maintained
 //!      │
-//!   LetGo        nobody reads there any more
+//!   LetGo          no reader is left in the old layout: it is dropped
 //! ```
 //!
-//! [`Reorder`] says what comes next, and is told what came of it: it has no clock, and knows no rows. Who drives it has
-//! the catalog: the server (`isomer_server`, `reshard`), and the simulator, which lets everything fail in between.
+//! [`Reorder`] decides the next step, and takes the result of each. It has no clock and reads no
+//! rows. Its driver has the catalog: the server (`isomer_server`, `reshard`), and the simulator,
+//! which injects failures between steps.
 //!
-//! **Invariants**, which the simulator checks. From the end of Copy to the end of AwaitReaders, both orders have the
-//! same rows at every moment, and each index the entries of its order's rows. No row is locked in one order while
-//! another writer has it in the other.
+//! **Invariants**, which the simulator checks. From the end of Copy to the end of AwaitReaders,
+//! both layouts have the same rows at every moment, and each index has the entries of its layout's
+//! rows. No row is locked in one layout while another writer has it locked in the other.
 //!
-//! **Why it is made known first.** If some added to the new order while others did not know of it, one of these could
-//! change a row that one of those had written, and what was added for it would stay: a row in two places, an entry of
-//! no row. So it is in F1's changes of a schema (Rae et al., VLDB 2013, section 3.3): between two states that writers
-//! are in at one time, one removes all that the other adds.
+//! **Why the delete-only state comes first.** Without it, some writers would add to the new
+//! layout while others do not know of it. A writer of the second kind could change a row of the
+//! first kind, and leave the old entry behind: a row in two places, or an index entry without a
+//! row. This is F1's rule for schema changes (Rae et al., VLDB 2013, section 3.3): of two states
+//! that writers use at one time, one removes everything that the other adds.
 //!
-//! **Why they hold.** A row that is copied is locked against writers, in the only order in which rows are locked; so it
-//! is in the new order as it is, and whoever changes it next changes both. One that is written for the first time is
-//! written to both. The switch finds no writer, so no two of them can differ about where rows are locked.
+//! **Why the invariants hold.** A row that is copied is locked against writers, in the only layout
+//! in which rows are locked. So the new layout gets its current value, and its next writer changes
+//! both. A row that is written for the first time is written to both. The switch finds no writer,
+//! so no two writers can disagree about where rows are locked.
 //!
-//! **A table to which nobody writes**, as one that has just been loaded, is locked as a whole for each batch: no row of it
-//! is locked by itself, batches are larger, and there is no rest. The first who wants to write waits for the end of one
-//! batch; the next one locks rows again.
+//! **A table without writers**, like one that has just been loaded, is locked as a whole for each
+//! batch. No row is locked by itself, batches are larger, and there is no rest. The first writer
+//! that arrives waits for the end of one batch; the next batch locks rows again.
 //!
-//! **What fails before the switch** undoes the change ([`Reorder::is_switched`]): the new order is dropped. So is one
-//! of which nobody knows whether a batch of it was written: that may come late, over what was written since.
+//! **A failure before the switch** undoes the change ([`Reorder::is_switched`]): the new layout is
+//! dropped. It is also dropped if the outcome of a batch is unknown, because the batch may be
+//! applied late, over newer writes.
 //!
-//! **A commit of which nobody knows** whether it was made, at a site that is ahead of the clock, has released its row
-//! locks, and its rows may be read as they were before it. Those who write are kept from that by the version that they
-//! expect. A batch expects none of what it writes; once there was such a commit, it is made only if the rows are still
-//! as they were read.
+//! **A commit with an unknown outcome**, at a site whose clock is ahead, has released its row
+//! locks, and its rows may be read in their old versions. Writers are protected by the versions
+//! that they expect. A batch expects none of its target rows. Once there was such a commit, a batch
+//! commits only if its source rows are still as they were read.
 
 use crate::open::{LockMode, OpenError, OpenTransaction};
 use crate::transport::Transport;
@@ -55,59 +59,62 @@ use isomer_design::{Direction, Key, KeyRange, TableId};
 use isomer_site::Expect;
 use std::ops::ControlFlow;
 
-/// At first few rows are copied at a time, and then as many as take about so long: a writer waits for a row while a
-/// batch has it.
+/// The bounds of a batch. It begins with `ROWS_MIN` rows, and its size adapts to a duration of
+/// [`BATCH_NS`], because a writer may wait for a row for that long.
 const ROWS_MIN: usize = 50;
 const ROWS_MAX: usize = 1000;
 const BATCH_NS: u64 = 3_000_000;
-/// Who copies rests so many times as long as it has worked: those who use the table come first.
+/// The copier rests `REST_TIMES` times the duration of each batch, which leaves half of the disk
+/// and locks to clients.
 const REST_TIMES: u64 = 1;
-/// Where nobody writes to the table, a batch may have so many times as many rows, and take as many times as long.
+/// The factor for the rows and the duration of a batch if no other transaction writes to the table.
 const ALONE_TIMES: usize = 8;
-/// It has no more rows once it writes so many bytes.
+/// The size of entries in bytes at which such a batch ends.
 const ALONE_BYTES: usize = 8 << 20;
-/// Who wants to write waits so long for the switch, at first and at most.
+/// The time in milliseconds for which the switch may delay writers: in the first attempt, and at
+/// most.
 const PATIENCE_MS: u64 = 2;
 const PATIENCE_MS_MAX: u64 = 1_000;
-/// Between two attempts is so many times that.
+/// The pause between two attempts, as a multiple of that time.
 const PAUSE_TIMES: u64 = 8;
 
-/// What is copied next.
+/// The next batch to copy.
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// The rows that are left.
     pub range: KeyRange,
-    /// At most so many of them.
+    /// The most rows.
     pub rows: usize,
-    /// At most so many of them if nobody else writes to the table.
+    /// The most rows if no other transaction writes to the table.
     pub rows_alone: usize,
-    /// This one is waited for, before any other is locked: so whoever copies is in no circle of those who wait.
+    /// A locked row. The copier waits for it before it locks any other row, so the copier is in no
+    /// cycle of the waits-for graph.
     pub waits_for: Option<Key>,
 }
 
-/// What came of a batch.
+/// The result of a batch.
 #[derive(Clone, Default, Debug)]
 pub struct Copied {
-    /// How many rows were copied.
+    /// The number of rows that were copied.
     pub rows: u64,
     /// The last of them.
     pub last: Option<Key>,
-    /// The first that somebody else has locked.
+    /// The first row that another transaction has locked.
     pub busy: Option<Key>,
-    /// Nobody else wrote to the table.
+    /// True if no other transaction wrote to the table.
     pub is_alone: bool,
-    /// True if there are no more.
+    /// True if no rows are left.
     pub is_end: bool,
 }
 
-/// What is done between two batches.
+/// The pause before the next batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Between {
-    /// Nothing.
+    /// None.
     Nothing,
-    /// A rest of so many nanoseconds.
+    /// A rest of this number of nanoseconds.
     Rest(u64),
-    /// There is no other batch.
+    /// There is no next batch.
     End,
 }
 
@@ -116,26 +123,26 @@ pub enum Between {
 pub struct Copying {
     next: Batch,
     rests: bool,
-    /// At most so many rows a second.
+    /// The most rows a second; `None`: no limit.
     rows_s: Option<u64>,
 }
 
 impl Copying {
-    /// From the first row on, with rests or without.
+    /// Begins at the first row, with rests or without.
     pub fn new(rests: bool) -> Copying {
         let (rows, rows_alone) = (ROWS_MIN, ROWS_MIN * ALONE_TIMES);
         let next = Batch { range: KeyRange::all(), rows, rows_alone, waits_for: None };
         Copying { next, rests, rows_s: None }
     }
 
-    /// At most so many rows a second from here on, or as many as can be.
+    /// Sets the most rows a second from here on; `None`: no limit.
     pub fn limit(&mut self, rows_s: Option<u64>) {
         self.rows_s = rows_s;
         self.resize(self.next.rows);
     }
 
-    /// So many rows, if that is neither too few nor too many; of a budget a tenth at most, so that a change of it is
-    /// soon felt.
+    /// Sets the number of rows of a batch, within its bounds. Under a limit, a batch has at most
+    /// the rows of a tenth of a second, so that a new limit takes effect soon.
     fn resize(&mut self, rows: usize) {
         let tenth = |rows_s: u64| usize::try_from(rows_s / 10).unwrap_or(ROWS_MAX);
         let most = self.rows_s.map_or(ROWS_MAX, |rows_s| tenth(rows_s).clamp(1, ROWS_MAX));
@@ -149,7 +156,8 @@ impl Copying {
         &self.next
     }
 
-    /// A batch is done, and has taken so many nanoseconds.
+    /// Takes the result of a batch and its duration in nanoseconds. Returns the pause before the
+    /// next one.
     pub fn came(&mut self, copied: &Copied, took_ns: u64) -> Between {
         let has_waited = self.next.waits_for.is_some();
         if !has_waited {
@@ -161,7 +169,7 @@ impl Copying {
             self.next.range = self.next.range.clone().after(last, Direction::Forward);
         }
         self.next.waits_for.clone_from(&copied.busy);
-        // What the budget asks for, and what those who use the table do.
+        // The longer of two rests: for the limit, and for other users of the table.
         let owed = self.rows_s.map_or(0, |rows_s| copied.rows * 1_000_000_000 / rows_s.max(1));
         let owed = owed.saturating_sub(took_ns);
         let rests = self.rests && !has_waited && !copied.is_alone;
@@ -174,37 +182,37 @@ impl Copying {
     }
 }
 
-/// What is to be done next. See the [module documentation](self).
+/// The next step. See the [module documentation](self).
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Wait until those have ended who may have begun to write before the last step.
+    /// Wait until all writers have ended that may have begun before the last step.
     AwaitWriters,
-    /// Have all who begin to write from now on keep both orders.
+    /// Make all writers that begin from now on maintain both layouts.
     Enter,
     /// Copy rows.
     Copy(Batch),
-    /// Wait for so many nanoseconds.
+    /// Wait for this number of nanoseconds.
     Pause(u64),
-    /// Keep writers out. So long, in milliseconds, they may be held up by it.
+    /// Keep writers out. This may delay them for up to this number of milliseconds.
     Close(u64),
-    /// Put the two orders in each other's place, and let writers in again.
+    /// Swap the two layouts, and admit writers again.
     Switch,
-    /// Wait until those have ended who may read by what was before the switch.
+    /// Wait until all readers have ended that may use the layout of before the switch.
     AwaitReaders,
-    /// Drop the old order.
+    /// Drop the old layout.
     LetGo,
     /// Nothing.
     Done,
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Clone, Debug)]
 pub enum Came {
     /// It is done.
     Done,
-    /// This was copied, in so many nanoseconds.
+    /// A batch was copied in this number of nanoseconds.
     Copied(Copied, u64),
-    /// Those who write have not ended for so long.
+    /// Writers did not end within the time.
     Open,
 }
 
@@ -212,15 +220,15 @@ pub enum Came {
 #[derive(Clone, Debug)]
 pub struct Reorder {
     phase: Phase,
-    /// The old order is kept, and written to, beyond the end.
+    /// True if the old layout is kept, and maintained, beyond the end.
     keeps_old: bool,
-    /// At most so many rows are copied a second.
+    /// The most rows that are copied a second; `None`: no limit.
     rows_s: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
 enum Phase {
-    /// Before they add to the new order, or after that.
+    /// Before the writers add to the new layout, or after that.
     Writers {
         is_entered: bool,
     },
@@ -240,18 +248,18 @@ enum Phase {
 }
 
 impl Reorder {
-    /// To an order that has no rows yet, and is known to all who begin from now on: they add nothing to it, and remove
-    /// what there is of a row that they change.
+    /// A change to an empty layout in its delete-only state: writers that begin from now on add
+    /// nothing to it, and remove the entries of rows that they change.
     pub fn begin(keeps_old: bool) -> Reorder {
         Reorder { phase: Phase::Writers { is_entered: false }, keeps_old, rows_s: None }
     }
 
-    /// To an order that has been kept.
+    /// A change back to a layout that has been maintained.
     pub fn back(keeps_old: bool) -> Reorder {
         Reorder { phase: Phase::Close { patience_ms: PATIENCE_MS }, keeps_old, rows_s: None }
     }
 
-    /// At most so many rows are copied a second from here on, or as many as can be.
+    /// Sets the most rows copied a second from here on; `None`: no limit.
     pub fn limit(&mut self, rows_s: Option<u64>) {
         self.rows_s = rows_s;
         if let Phase::Copy(copying) | Phase::Rest(copying, _) = &mut self.phase {
@@ -259,12 +267,13 @@ impl Reorder {
         }
     }
 
-    /// True where it can be held up for long, without anything that waits for it: nothing is locked.
+    /// True if the change can be paused for long without blocking others, because nothing is
+    /// locked.
     pub fn may_pause(&self) -> bool {
         matches!(self.step(), Step::Copy(_) | Step::Pause(_) | Step::Close(_))
     }
 
-    /// What is to be done next.
+    /// The next step.
     pub fn step(&self) -> Step {
         match &self.phase {
             Phase::Writers { .. } => Step::AwaitWriters,
@@ -280,10 +289,10 @@ impl Reorder {
         }
     }
 
-    /// What came of that.
+    /// Takes the result of that step.
     ///
     /// # Panics
-    /// If it cannot come of it.
+    /// If the step cannot have this result.
     pub fn came(&mut self, came: &Came) {
         let phase = std::mem::replace(&mut self.phase, Phase::Done);
         self.phase = match (phase, came) {
@@ -315,18 +324,19 @@ impl Reorder {
         };
     }
 
-    /// True once rows are found in the new order: what fails from here on leaves it there.
+    /// True once rows are found in the new layout: a failure from here on leaves them there.
     pub fn is_switched(&self) -> bool {
         matches!(self.phase, Phase::Readers | Phase::LetGo | Phase::Done)
     }
 }
 
-/// What is entered for a row: in which table of the store, under which key, and what.
+/// The entries to write for a row: the table of the store, the key, and the value.
 pub type Entries = Vec<(TableId, Key, Vec<u8>)>;
 
 impl<T: Transport> OpenTransaction<T> {
-    /// Enters what is to be entered for rows of a table: the first ones of a range, up to one that somebody else has
-    /// locked, each as it is while it is locked. Nothing more is entered once there is nothing for a row.
+    /// Writes the entries of the first rows of a range, up to a row that another transaction has
+    /// locked. Each row is read while it is locked. Stops at the first row for which `entries`
+    /// returns `None`.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -350,7 +360,8 @@ impl<T: Transport> OpenTransaction<T> {
         self.look_again();
         let mut is_there = vec![false; keys.len()];
         let enter = |key: &[u8], row: &[u8]| {
-            // What is new since the keys were looked for is not locked; its writers have entered it.
+            // Rows that are new since the keys were read are not locked. Their writers have written
+            // their entries.
             let Ok(at) = keys.binary_search_by(|locked| locked.as_bytes().cmp(key)) else {
                 return ControlFlow::Continue(());
             };
@@ -366,8 +377,8 @@ impl<T: Transport> OpenTransaction<T> {
         Ok(copied)
     }
 
-    /// Locks the table as a whole, if nobody else has it just then. False if rows are to be locked one by one: then each
-    /// can be checked, too.
+    /// Locks the whole table, if no other transaction has a lock on it. Returns false if rows must
+    /// be locked one by one; each can then be validated, too.
     async fn takes_table(&mut self, table: TableId) -> Result<bool, OpenError> {
         match self.lock(table, &Key::min(), LockMode::Exclusive, false).await {
             Ok(()) => Ok(!self.may_have_misread()),
@@ -376,7 +387,7 @@ impl<T: Transport> OpenTransaction<T> {
         }
     }
 
-    /// As [`copy_rows`](Self::copy_rows), of a table that is locked.
+    /// Like [`copy_rows`](Self::copy_rows), for a table that is locked.
     async fn copy_alone(
         &mut self,
         table: TableId,
@@ -420,7 +431,8 @@ impl<T: Transport> OpenTransaction<T> {
         Ok(keys)
     }
 
-    /// Locks rows, up to the first that somebody else has.
+    /// Locks rows, up to the first that another transaction has locked. Returns the index of that
+    /// row.
     async fn first_busy(
         &mut self,
         table: TableId,
@@ -449,7 +461,7 @@ mod tests {
         )
     }
 
-    /// Each step with what comes of it, and the one after.
+    /// Each step, with its result.
     #[test]
     fn each_phase_comes_after_the_one_before() {
         let mut change = Reorder::begin(false);
@@ -479,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_somebody_has_is_waited_for_alone_and_without_a_rest() {
+    fn a_locked_row_is_waited_for_alone_and_without_a_rest() {
         let mut copying = Copying::new(true);
         let busy = Copied { busy: Some(Key::int(5)), ..Copied::default() };
         assert_eq!(copying.came(&busy, 7), Between::Rest(7));
@@ -521,14 +533,14 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_writes_batches_are_larger_and_there_is_no_rest_unless_there_is_a_budget() {
+    fn without_other_writers_batches_are_larger_and_rests_come_only_from_a_limit() {
         let mut copying = Copying::new(true);
         assert_eq!(copying.batch().rows_alone, ROWS_MIN * ALONE_TIMES);
         let alone = Copied { rows: 400, is_alone: true, ..Copied::default() };
         assert_eq!(copying.came(&alone, BATCH_NS + 1), Between::Nothing);
-        assert_eq!(copying.batch().rows, 62, "that was quick for so many");
+        assert_eq!(copying.batch().rows, 62, "that was quick for 400 rows");
         let rested = copying.came(&Copied { is_alone: false, ..alone.clone() }, BATCH_NS);
-        assert_eq!(rested, Between::Rest(BATCH_NS), "somebody has come");
+        assert_eq!(rested, Between::Rest(BATCH_NS), "another writer has come");
         copying.limit(Some(100));
         assert_eq!(copying.batch().rows_alone, 10);
         assert_eq!(copying.came(&alone, 1_000_000), Between::Rest(3_999_000_000));

@@ -1,7 +1,7 @@
-//! Open transactions for threads that block: what [`crate::open`] is, one call after the other.
+//! Open transactions for threads that block: the blocking form of [`crate::open`].
 //!
-//! A thread that waits for a row is parked and empties inboxes, as one that waits for a site does. Limits of
-//! time are kept here, at the edge.
+//! A thread that waits for a row is parked and empties inboxes, like one that waits for a site.
+//! Timeouts are kept here, at the edge.
 
 use crate::database::Database;
 use crate::embedded::{Embedded, Runtime};
@@ -14,11 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Where the open transactions of a database meet: [`open::Gateway`], and the database.
+/// The entry point of open transactions: [`open::Gateway`], and the database.
 pub struct Gateway {
     open: Arc<open::Gateway<Embedded>>,
     database: Database,
-    /// How often tables are closed to readers.
+    /// The number of [`ClosedTables`].
     closed: AtomicUsize,
 }
 
@@ -54,27 +54,27 @@ impl Gateway {
         OpenTransaction { txn, runtime, cancel }
     }
 
-    /// Cancels what a client may be waiting for.
+    /// Cancels the current wait of a client.
     pub fn cancel_waits(&self, cancel: &CancelToken, why: CancelReason) {
         cancel.end(why);
     }
 
-    /// Somebody closes tables to readers, until what is returned is dropped: readers lock what they
-    /// read meanwhile.
+    /// Announces that tables may be closed to readers until the result is dropped: readers lock
+    /// what they read during that time.
     pub fn close_tables(self: &Arc<Gateway>) -> ClosedTables {
         self.closed.fetch_add(1, Ordering::SeqCst);
         ClosedTables { gateway: self.clone() }
     }
 
-    /// True if somebody closes tables to readers, so that they have to ask.
+    /// True if tables may be closed to readers, so that readers must take locks.
     pub fn has_closed_tables(&self) -> bool {
         self.closed.load(Ordering::SeqCst) > 0
     }
 
-    /// Waits for nothing but time.
+    /// Sleeps.
     ///
     /// # Errors
-    /// [`OpenError::Canceled`] if it is cancelled before.
+    /// [`OpenError::Canceled`] if it is canceled before.
     pub fn pause(&self, cancel: &CancelToken, time: Duration) -> Result<(), OpenError> {
         let ended = self.database.runtime().block_on_for(cancel.ended(), time);
         ended.map_or(Ok(()), |why| Err(OpenError::Canceled(why)))
@@ -92,7 +92,7 @@ impl Drop for ClosedTables {
     }
 }
 
-/// Waits for a lock no longer than the client is willing to.
+/// Waits for a lock, up to the client's lock timeout.
 fn within_limit(
     runtime: &Runtime,
     cancel: &CancelToken,
@@ -108,7 +108,8 @@ fn within_limit(
     }
 }
 
-/// An open transaction: [`open::OpenTransaction`], on a thread that blocks. Dropping it rolls it back.
+/// An open transaction: [`open::OpenTransaction`], on a thread that blocks. Dropping it rolls it
+/// back.
 pub struct OpenTransaction {
     txn: open::OpenTransaction<Embedded>,
     runtime: Arc<Runtime>,
@@ -129,12 +130,12 @@ impl DerefMut for OpenTransaction {
     }
 }
 
-/// Each does as the method of this name of [`open::OpenTransaction`].
+/// Each method does the same as the method of this name of [`open::OpenTransaction`].
 impl OpenTransaction {
     /// Shows a row as the transaction sees it.
     ///
     /// # Errors
-    /// [`OpenError`]; so for the others.
+    /// [`OpenError`]; the same for the other methods.
     pub fn get(
         &mut self,
         table: TableId,
@@ -168,7 +169,7 @@ impl OpenTransaction {
         self.runtime.block_on_until(&self.cancel, work).map_err(OpenError::Canceled)?
     }
 
-    /// Locks a row, existing or not, waiting no longer than the client is willing to.
+    /// Locks a row, existing or not, within the client's lock timeout.
     pub fn lock(
         &mut self,
         table: TableId,
@@ -180,7 +181,7 @@ impl OpenTransaction {
         within_limit(&self.runtime, &self.cancel, locked)
     }
 
-    /// Locks what somebody else gives back, waiting no longer than the client is willing to.
+    /// Locks a row until the caller releases it, within the client's lock timeout.
     pub fn lock_and_keep(
         &mut self,
         table: TableId,
@@ -192,7 +193,7 @@ impl OpenTransaction {
         within_limit(&self.runtime, &self.cancel, locked)
     }
 
-    /// Enters what is to be entered for rows of a table; not waiting for rows that others have.
+    /// Writes the entries of rows of a table, without waiting for rows that others have locked.
     pub fn copy_rows(
         &mut self,
         table: TableId,
@@ -203,27 +204,27 @@ impl OpenTransaction {
         self.runtime.block_on_until(&self.cancel, work).map_err(OpenError::Canceled)?
     }
 
-    /// About how many bytes of memory it takes to remember what it has read.
+    /// The approximate number of bytes that its read set takes.
     pub fn read_bytes(&self) -> usize {
         self.txn.read_bytes()
     }
 
-    /// Forgets what it has read of a table that it has made itself and given up.
+    /// Forgets the reads of a table that it has created and dropped itself.
     pub fn forget_read(&mut self, table: TableId) {
         self.txn.forget_read(table);
     }
 
-    /// The tables in which its commit looks again at what it has read: none unless it is serializable and has written.
+    /// The tables whose reads its commit validates; none unless it is serializable and has written.
     pub fn tables_looked_at_again(&self) -> Vec<TableId> {
         self.txn.tables_looked_at_again()
     }
 
-    /// How many rows, and tables, it has locked.
+    /// The number of rows and tables that it has locked.
     pub fn locked_rows(&self) -> usize {
         self.txn.locked_rows()
     }
 
-    /// Waits until those who have locked a row have let go of it.
+    /// Waits until the current holders of a row's lock have released it.
     pub fn wait_for_holders(&mut self, table: TableId, key: &Key) -> Result<(), OpenError> {
         self.runtime.block_on(self.txn.wait_for_holders(table, key))
     }
@@ -239,13 +240,13 @@ impl OpenTransaction {
         self.runtime.block_on_until(&self.cancel, work).map_err(OpenError::Canceled)?
     }
 
-    /// Waits until what was read is durable, so that it can be told.
+    /// Waits until all that was read is durable, so that it can be shown to the client.
     pub fn until_durable(&mut self) -> Result<(), OpenError> {
         let work = self.txn.until_durable();
         self.runtime.block_on_until(&self.cancel, work).map_err(OpenError::Canceled)?
     }
 
-    /// Makes all writes visible, at one time, and durable.
+    /// Makes all writes visible at one time, and durable.
     pub fn commit(self) -> Result<Option<Ran>, OpenError> {
         self.runtime.block_on(self.txn.commit())
     }

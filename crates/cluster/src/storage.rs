@@ -1,4 +1,4 @@
-//! Where a database is kept: its catalog, and the redo log and the checkpoints of each site.
+//! Storage of a database: its catalog, and the redo log and the checkpoints of each site.
 //!
 //! ```text
 //!                catalog                  a site's log            its checkpoints     locked by
@@ -8,25 +8,27 @@
 //!                of its own               keeps them              [`CheckpointStore`]
 //! ```
 //!
-//! **Logs elsewhere** ([`Logs`]) are opened by whoever comes: a log says itself who owns it, and ends for the owner
-//! before ([`LogError::Fenced`]). So the lock of a folder proves nothing there, and the catalog has
-//! to be where it is fenced as well: it is a log, of the whole catalog and the changes since. A
-//! database can then be opened from a copy of its folder on any machine, and from an empty one as
-//! long as its logs were never cut. What the lock does prove is that the process has ended that had
-//! this folder before ([`claim`](crate::claim)).
+//! **Logs elsewhere** ([`Logs`]) can be opened by any process. A log itself decides which process
+//! owns it, and fails for the previous owner ([`LogError::Fenced`]). So a folder's lock proves
+//! nothing about such logs, and the catalog must be fenced as well: it is a log, with the whole
+//! catalog and the changes since. A database can then be opened from a copy of its folder on any
+//! machine. An empty folder suffices as long as its logs were never cut. The lock only proves that
+//! the previous process of this folder has ended ([`claim`](crate::claim)).
 //!
-//! Every record of such a log has the [number](DatabaseId) of its database, and the folder has it too, so that one
-//! database never takes the logs of another.
+//! Every record of such a log has the [number](DatabaseId) of its database, and so has the folder.
+//! So a database never takes the logs of another database.
 //!
-//! **Checkpoints elsewhere** ([`CheckpointStore`]) go with such logs: then a database, or a site, starts anywhere, at any time. One
-//! that was kept in its folder before takes the newest of both, until there is a newer one in the store. The owner before may
-//! make one more, and cut the log, while a site is opened: so it is looked once more what there is when the log is claimed.
-//! The process with the router leaves a mark in the store, and a node without that mark in its own is refused: what all reach,
-//! as they say, is something else there, and a log would be cut for checkpoints that nobody finds.
+//! **Checkpoints elsewhere** ([`CheckpointStore`]) need such logs. A database, or a site, can then
+//! start anywhere at any time. A database whose checkpoints were in its folder before uses the
+//! newest of both places, until there is a newer one in the store. The previous owner may make one
+//! more checkpoint, and cut the log, while a site is being opened. So the checkpoints are looked up
+//! again once the log is claimed. The process with the router leaves a mark in the store. A node
+//! that does not find the mark is refused, because its store must be a different place: its logs
+//! would be cut for checkpoints that other processes cannot find.
 //!
-//! **Of a [node](crate::Node)** the folder is the same. It opens the logs of its own sites and no others, and only reads the
-//! catalog: the process with the router has that. Until that one [has made the database](found_database), nothing says
-//! whose the logs are, and a node waits.
+//! **A [node](crate::Node)'s folder** is the same. A node opens only the logs of its own sites. It
+//! only reads the catalog, which belongs to the process with the router. Until that process [has
+//! created the database](found_database), the owner of the logs is unknown, and a node waits.
 
 use crate::catalog::{self, Definition, Kind, Written};
 use crate::claim::ClaimNote;
@@ -45,7 +47,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A log in memory keeps this much for replicas that have to catch up.
+/// The bytes that a log in memory keeps for replicas that are behind.
 const MEMORY_LOG_BYTES: u64 = 64 << 20;
 
 /// One of a database's logs.
@@ -59,24 +61,25 @@ pub enum LogOf {
 
 /// Logs that are not in files of the database's folder. See the [module documentation](self).
 pub trait Logs: Send + Sync {
-    /// Where they are, as a user writes it.
+    /// Their place, in the form of the command line.
     fn place(&self) -> String;
 
-    /// Whose logs are there: a database's, or nobody's yet, and then a new number. Changes nothing.
+    /// Finds the database whose logs are there. If there are none yet, returns a new number.
+    /// Changes nothing.
     ///
     /// # Errors
     /// [`OpenError`].
     fn find(&self) -> Result<FoundLogs, OpenError>;
 
-    /// Opens a log, which belongs to this process from then on, and no longer to the one that had it. Says what there
-    /// is to say about how it was found. Of the options, what is about files counts for nothing.
+    /// Opens a log, takes it from the process that had it, and returns notes about its state.
+    /// Options about files are ignored.
     ///
-    /// A log that begins after `needed` is refused, and stays whose it is: whoever opens it has no checkpoint for what
-    /// was removed. `None`: all that counts is its end. The `note` may prove that the owner before has ended; without one
-    /// its lease is waited for.
+    /// A log that begins after `needed` is refused, and keeps its owner, because the caller has no
+    /// checkpoint for the removed part. `None`: only the end of the log matters. The `note` may
+    /// prove that the previous owner has ended; otherwise this waits for its lease.
     ///
     /// # Errors
-    /// [`OpenError`], also if it is not there though it [must be](Options::must_exist).
+    /// [`OpenError`], also if the log does not exist though it [must](Options::must_exist).
     fn open(
         &self,
         database: DatabaseId,
@@ -86,13 +89,13 @@ pub trait Logs: Send + Sync {
         options: &Options,
     ) -> Result<(Arc<dyn Log>, Vec<String>), OpenError>;
 
-    /// For how long after a log was opened the process that had it before may still show what it
-    /// had.
+    /// The time for which the previous owner of a log may still serve reads after the log was
+    /// opened.
     fn stale_for(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// The last frame of a log, if it has any. It stays whose it is.
+    /// The last frame of a log, if it has any. The log keeps its owner.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -101,10 +104,10 @@ pub trait Logs: Send + Sync {
 
 /// Checkpoints that are not in the database's folder. See the [module documentation](self).
 pub trait CheckpointStore: Send + Sync {
-    /// Where they are, as a user writes it.
+    /// Their place, in the form of the command line.
     fn place(&self) -> String;
 
-    /// Those of a site, as they are now: nobody else need know that they are looked at.
+    /// The current checkpoints of a site. Other processes need not take note of this.
     ///
     /// # Errors
     /// [`CheckpointError`], also if the newest one is damaged.
@@ -114,78 +117,79 @@ pub trait CheckpointStore: Send + Sync {
         site: SiteId,
     ) -> Result<Arc<dyn Checkpoints>, CheckpointError>;
 
-    /// Leaves the mark of a database, by which its other processes know the store.
+    /// Leaves the mark of a database, by which its other processes recognize the store.
     ///
     /// # Errors
     /// [`CheckpointError`].
     fn mark(&self, database: DatabaseId) -> Result<(), CheckpointError>;
 
-    /// Whether the mark of a database is there.
+    /// True if the mark of a database is there.
     ///
     /// # Errors
     /// [`CheckpointError`].
     fn has_mark(&self, database: DatabaseId) -> Result<bool, CheckpointError>;
 
-    /// Tries whether those of a site could be written.
+    /// Checks that checkpoints of a site can be written.
     ///
     /// # Errors
     /// [`CheckpointError`], if not.
     fn try_to_write(&self, database: DatabaseId, site: SiteId) -> Result<(), CheckpointError>;
 }
 
-/// What [`Logs::find`] has found.
+/// The result of [`Logs::find`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FoundLogs {
-    /// Whose they are.
+    /// The database that they belong to.
     pub database: DatabaseId,
-    /// There are none yet.
+    /// True if there are none yet.
     pub is_new: bool,
 }
 
-/// What a site is opened from, and what there is to say of it.
+/// The parts from which a site is opened, and notes about their state.
 pub(crate) struct Stored {
     pub(crate) log: Arc<dyn Log>,
     pub(crate) checkpoints: Option<Arc<dyn Checkpoints>>,
     pub(crate) notes: Vec<String>,
 }
 
-/// Where a database is kept. See the [module documentation](self).
+/// The storage of a database. See the [module documentation](self).
 pub(crate) trait Storage: Send + Sync {
-    /// Opens what a site is made of; makes it if the site is new.
+    /// Opens the log and the checkpoints of a site; creates them if the site is new.
     fn site(&self, site: SiteId) -> Result<Stored, OpenDatabaseError>;
 
     /// True if there was no catalog when this was opened.
     fn is_new(&self) -> bool;
 
-    /// Replaces the catalog by that of a design, as a whole or not at all.
+    /// Replaces the catalog with that of a design, as a whole or not at all.
     fn write_catalog(&self, design: &Design) -> Result<(), OpenDatabaseError>;
 
-    /// Writes a definition to the catalog, of which `after` is the design: as a whole or not at all.
+    /// Writes a definition to the catalog, as a whole or not at all. `after` is the design with it.
     fn keep(&self, after: &Design, definition: Definition) -> Result<(), OpenDatabaseError>;
 
-    /// Looks whether another process has taken the catalog, where that is possible; [`Storage::fenced`] says so then.
+    /// Checks whether another process has taken the catalog, where that is possible.
+    /// [`Storage::fenced`] then returns the error.
     fn look_for_others(&self) {}
 
-    /// What the catalog's log says, if another process has taken it.
+    /// The error of the catalog's log, if another process has taken it.
     fn fenced(&self) -> Option<LogError> {
         None
     }
 
-    /// The folder, which has checkpoints, and what the strategy remembers.
+    /// The folder, which has checkpoints, and the saved state of the strategy.
     fn folder(&self) -> Option<&Folder>;
 
-    /// The number of the last run of a site, as far as is known here.
+    /// The number of the last run of a site, as far as this folder has it.
     fn last_run(&self, site: SiteId) -> Result<u64, OpenDatabaseError> {
         self.folder().map_or(Ok(0), |folder| folder.last_run(site))
     }
 
-    /// Keeps the number of a site's run, before anybody else hears of it.
+    /// Stores the number of a site's run, before the site sends any message.
     fn keep_run(&self, site: SiteId, run: u64) -> Result<(), OpenDatabaseError> {
         self.folder().map_or(Ok(()), |folder| folder.keep_run(site, run))
     }
 }
 
-/// A database that goes with its process.
+/// A database that ends with its process.
 pub(crate) struct InMemory;
 
 impl Storage for InMemory {
@@ -216,7 +220,7 @@ impl Storage for InMemory {
 pub(crate) struct InFolder {
     pub(crate) folder: Folder,
     pub(crate) options: Options,
-    /// Disks that can be told to fail.
+    /// Disks with injected faults.
     pub(crate) faults: BTreeMap<SiteId, Arc<DiskFaults>>,
 }
 
@@ -263,13 +267,13 @@ impl Storage for InFolder {
 pub(crate) struct Beside {
     folder: Folder,
     logs: Arc<dyn Logs>,
-    /// Where checkpoints are made, if not in the folder.
+    /// The place of checkpoints, if not the folder.
     store: Option<Arc<dyn CheckpointStore>>,
     database: DatabaseId,
     options: Options,
-    /// The catalog's log; a node does not have it.
+    /// The catalog's log; `None` in a node.
     catalog: Option<Arc<dyn Log>>,
-    /// How long what is in it is, once this process has written the whole.
+    /// The length of its content, once this process has written the whole catalog.
     written: Mutex<Option<Written>>,
     /// The sites of the catalog that was found; none if there was none.
     sites: Vec<SiteId>,
@@ -302,7 +306,7 @@ impl Beside {
         Ok((beside, read.map_or_else(|| design_of(sites), Ok)?))
     }
 
-    /// Opens the folder of a node, and looks which sites the database has.
+    /// Opens the folder of a node, and reads the sites of the database.
     pub(crate) fn of_node(
         path: &Path,
         logs: Arc<dyn Logs>,
@@ -327,7 +331,7 @@ impl Beside {
         Ok(Beside { folder, logs, store, database, options, catalog, written, sites })
     }
 
-    /// Appends a frame to the catalog's log, durably. Gives where it begins.
+    /// Appends a frame to the catalog's log, durably. Returns its position.
     fn append(&self, text: &str) -> Result<Position, OpenDatabaseError> {
         let log = self.catalog.as_ref().expect("only the process with the router writes it");
         let begin = log.end();
@@ -336,7 +340,7 @@ impl Beside {
         Ok(begin)
     }
 
-    /// The checkpoints of a site, as they are now.
+    /// The current checkpoints of a site.
     fn checkpoints(&self, site: SiteId) -> Result<Arc<dyn Checkpoints>, OpenDatabaseError> {
         let failed = recover(site);
         let here = FileCheckpoints::open(self.folder.site(site)?).map_err(&failed)?;
@@ -345,18 +349,18 @@ impl Beside {
         if here.newest().is_some() && position(&here) > position(&*there) {
             return Ok(Arc::new(MovedCheckpoints::new(Arc::new(here), there)));
         }
-        // What cannot be removed now is removed at the next start.
+        // Files that cannot be removed now are removed at the next start.
         let _ = here.remove_all();
         Ok(there)
     }
 }
 
-/// From where on the log is needed.
+/// The position from which on the log is needed.
 fn position(checkpoints: &dyn Checkpoints) -> Position {
     checkpoints.newest().map_or(0, |newest| newest.position)
 }
 
-/// Whose the logs are, which a folder may belong to already.
+/// Finds the database of the logs. The folder may belong to one already.
 fn find(
     path: &Path,
     logs: &dyn Logs,
@@ -390,12 +394,12 @@ fn mark(
     }
 }
 
-/// The number of the database whose logs these are, and its sites, for the process with the router, which may have a folder
-/// already. If there are none yet they are that one's from now on, and [nodes](crate::Node) can open theirs; they find its mark
-/// in the store.
+/// The number of the database of these logs, and its sites, for the process with the router, whose
+/// folder may exist already. If the logs are new, creates the database, so that
+/// [nodes](crate::Node) can open their logs; they find its mark in the store.
 ///
 /// # Errors
-/// [`OpenDatabaseError`], also if the folder is another database's.
+/// [`OpenDatabaseError`], also if the folder belongs to another database.
 pub fn found_database(
     folder: &Path,
     logs: &dyn Logs,
@@ -404,7 +408,8 @@ pub fn found_database(
     let FoundLogs { database, is_new } = find(folder, logs, database_of(folder)?)?;
     mark(database, store)?;
     if is_new {
-        // The first record says whose they are. Whoever opens the database claims the log once more, and has the folder locked.
+        // The first record has the number of the database. The process that opens the database
+        // claims the log once more, with the folder locked.
         let opened = logs.open(database, LogOf::Catalog, None, None, &Options::default());
         opened.map_err(OpenDatabaseError::CatalogLog)?;
     }
@@ -420,11 +425,11 @@ fn sites_by_catalog(
     text.map_or(Ok(Vec::new()), |text| catalog::sites_of_frame(&text).map_err(wrong(logs)))
 }
 
-/// The number of the database whose logs these are, for a node, which may have a folder already; `None` if the process with
-/// the router has not been there yet.
+/// The number of the database of these logs, for a node, whose folder may exist already. `None` if
+/// the process with the router has not created it yet.
 ///
 /// # Errors
-/// [`OpenDatabaseError`], also if the folder is another database's.
+/// [`OpenDatabaseError`], also if the folder belongs to another database.
 pub fn find_database(
     folder: &Path,
     logs: &dyn Logs,
@@ -433,7 +438,7 @@ pub fn find_database(
     Ok((!found.is_new).then_some(found.database))
 }
 
-/// A catalog that cannot be read.
+/// The error of a catalog that cannot be read.
 fn wrong(logs: &dyn Logs) -> impl Fn(String) -> OpenDatabaseError {
     let place = logs.place();
     move |what| OpenDatabaseError::Catalog { place: place.clone(), what }
@@ -442,14 +447,15 @@ fn wrong(logs: &dyn Logs) -> impl Fn(String) -> OpenDatabaseError {
 impl Storage for Beside {
     fn site(&self, site: SiteId) -> Result<Stored, OpenDatabaseError> {
         let options = Options { must_exist: self.sites.contains(&site), ..self.options };
-        // First what is here: where that does not reach the log's beginning, the log stays whose it is.
+        // Starts with the checkpoints that exist now. If the log begins after them, the log keeps
+        // its owner.
         let mut needed = position(&*self.checkpoints(site)?);
         let (log, mut notes) = loop {
             let (of, note) = (LogOf::Site(site), Some(self.folder.note_of(site)?));
             match self.logs.open(self.database, of, Some(needed), note, &options) {
                 Ok(opened) => break opened,
                 Err(error) => {
-                    // Its owner may have made another one since, and cut the log.
+                    // The log's owner may have made another checkpoint since, and cut the log.
                     let now = position(&*self.checkpoints(site)?);
                     if now <= needed {
                         return Err(OpenDatabaseError::Log { site, error });
@@ -479,7 +485,8 @@ impl Storage for Beside {
         let text = catalog::whole(design, Kind::Database);
         let begin = self.append(&text)?;
         *written = Some(Written::whole(text.len() as u64));
-        // The older ones count for nothing. What cannot be removed now is removed with the next.
+        // Earlier frames are not needed any more. If they cannot be removed now, the next rewrite
+        // removes them.
         let log = self.catalog.as_ref().expect("it was just written to");
         let _ = log.truncate_before(begin);
         Ok(())
@@ -500,7 +507,7 @@ impl Storage for Beside {
     fn look_for_others(&self) {
         if let Some(log) = &self.catalog {
             log.look_for_others();
-            // It has nobody who drives it. What goes wrong, the log keeps.
+            // No other thread syncs this log. The log keeps the error, if any.
             let _ = log.sync();
         }
     }

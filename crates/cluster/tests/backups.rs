@@ -1,4 +1,4 @@
-//! Tables with backups: what was acknowledged outlives the loss of a site, with all its files.
+//! Tables with backups: acknowledged commits outlive the loss of a site with all its files.
 
 #![allow(clippy::disallowed_methods, reason = "on real threads a test waits between two looks")]
 
@@ -21,7 +21,7 @@ const ON_DISK: Backups = Backups { count: 1, on_disk: true };
 /// Keys of each partition; each site masters one.
 const KEYS: i64 = 100;
 const WRITERS: i64 = 4;
-/// Looks are so far apart, and no wait takes more of them.
+/// The pause between two checks, and more checks than any wait takes.
 const LOOK: Duration = Duration::from_millis(5);
 const LOOKS_MAX: usize = 12_000;
 
@@ -73,7 +73,7 @@ fn written() -> BTreeSet<i64> {
 }
 
 fn keys(db: &Database, table: TableId) -> BTreeSet<i64> {
-    // At the masters: a copy may show what was there before.
+    // At the masters: a copy may show an earlier state.
     let footprint = Footprint::new().write_range(table, KeyRange::all());
     let all: Vec<Key> = (0..3 * KEYS).map(Key::int).collect();
     let mut keys = BTreeSet::new();
@@ -105,7 +105,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn what_was_acknowledged_outlives_the_loss_of_any_site_with_all_its_files() {
+fn acknowledged_commits_outlive_the_loss_of_any_site_with_all_its_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let (open_here, backed) = (folder.path().join("open"), ON_DISK);
     let db = open(&open_here, None).expect("a new database");
@@ -126,7 +126,7 @@ fn what_was_acknowledged_outlives_the_loss_of_any_site_with_all_its_files() {
 }
 
 #[test]
-fn a_backup_that_is_lost_is_replaced_and_one_that_is_needed_stays() {
+fn a_lost_backup_is_replaced_and_a_needed_one_stays() {
     let folder = tempfile::tempdir().expect("a folder");
     let disk = Arc::new(DiskFaults::default());
     let db = open(folder.path(), Some((SITES[0], &disk))).expect("a new database");
@@ -152,7 +152,7 @@ fn a_backup_that_is_lost_is_replaced_and_one_that_is_needed_stays() {
     let first = Footprint::new().write(table, Key::int(0));
     let unsure = db.run(&mut db.session(), &first, |txn| txn.put(table, &Key::int(0), b"here"));
     assert!(unsure.is_err(), "its log has failed");
-    until("the failed site is passed by", || !db.failed_over().is_empty());
+    until("others take over from the failed site", || !db.failed_over().is_empty());
     until("each partition has a backup elsewhere", || {
         db.design().tables().all(|(id, found)| {
             db.design().partitions_in(id, &KeyRange::all()).all(|(_, placement)| {
@@ -165,7 +165,7 @@ fn a_backup_that_is_lost_is_replaced_and_one_that_is_needed_stays() {
 }
 
 #[test]
-fn without_backups_a_lost_site_takes_its_rows_along() {
+fn without_backups_a_lost_site_loses_its_rows() {
     let folder = tempfile::tempdir().expect("a folder");
     let (open_here, left) = (folder.path().join("open"), folder.path().join("left"));
     let db = open(&open_here, None).expect("a new database");
@@ -184,5 +184,5 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
             false
         }
     });
-    assert!(came, "{what} does not come");
+    assert!(came, "not within the time: {what}");
 }

@@ -1,4 +1,4 @@
-//! Requests that make no sense: a clear error that names the thing, and nothing has changed.
+//! Invalid requests: a clear error that names the object, and no change.
 
 use isomer_cluster::{Database, Error, Options};
 use isomer_design::{
@@ -43,7 +43,7 @@ fn state(db: &Database, table: TableId) -> String {
     text
 }
 
-/// Runs a transaction that must fail; its error must hold all the words.
+/// Runs a transaction that must fail. Its error must contain all the words.
 fn refused(
     db: &Database,
     footprint: &Footprint,
@@ -51,14 +51,14 @@ fn refused(
     mut procedure: impl FnMut(&mut Txn<'_>) -> Result<(), isomer_site::Abort>,
 ) {
     let error = db.run(&mut db.session(), footprint, |txn| procedure(txn));
-    let said = error.expect_err("it makes no sense").to_string();
+    let said = error.expect_err("it is invalid").to_string();
     words.iter().for_each(|word| assert!(said.contains(word), "`{word}` is not in: {said}"));
 }
 
 #[test]
-fn transactions_that_make_no_sense_write_nothing() {
+fn invalid_transactions_write_nothing() {
     let (db, table) = people();
-    // What is read for the comparison brings the table together, so that comes first.
+    // The reads of the comparison gather the table at one site, so they come first.
     let before = state(&db, table);
     let (one, five) = (Key::int(1), Key::int(5));
     let write = Footprint::new().write(table, five.clone());

@@ -9,11 +9,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const LOG_BYTES: u64 = 256 << 10;
-/// A checkpoint is due at the limit; then the log grows on, and it is cut by whole segments.
+/// A checkpoint is due at the limit. The log grows in the meantime, and is cut by whole segments.
 const KEPT_MAX: u64 = 2 * LOG_BYTES;
 const ROW_BYTES: usize = 4096;
 const ROWS: u64 = 40;
-/// So many times the limit is written.
+/// The bytes that are written, as a multiple of the limit.
 const TIMES: u64 = 32;
 
 fn open(path: &Path) -> Database {
@@ -50,7 +50,7 @@ fn stamps(db: &Database, table: TableId) -> Vec<u64> {
     stamps
 }
 
-/// Writes the rows from `first` on over and over, and waits now and then until all logs are short.
+/// Writes the rows from `first` on over and over, and waits at intervals until all logs are short.
 fn write_much(db: &Database, table: TableId, first: i64) -> Vec<u64> {
     let mut last = vec![0; ROWS as usize];
     let writes = TIMES * LOG_BYTES / ROW_BYTES as u64;
@@ -75,14 +75,14 @@ fn wait_for_short_logs(db: &Database) {
 }
 
 #[test]
-fn logs_stay_short_and_a_database_that_ends_without_a_word_comes_back_whole() {
+fn logs_stay_short_and_a_database_that_stops_without_a_checkpoint_is_complete_again() {
     let folder = tempfile::tempdir().expect("a folder for the test");
     let db = open(folder.path());
     let table = create(&db, &[(Key::min(), SiteId(1)), (Key::int(20), SiteId(2))]);
     let last = write_much(&db, table, 0);
     let report = db.sites()[0].checkpoint;
     assert!(report.last.is_some() && report.bytes > 0, "{report:?}");
-    // Without a checkpoint at the end, as after a kill: all that was acknowledged is on disk.
+    // Without a checkpoint at the end, as after a kill: all acknowledged commits are on disk.
     drop(db);
     let db = open(folder.path());
     assert_eq!(stamps(&db, table), last);
@@ -105,10 +105,10 @@ fn sites_that_follow_each_other_cut_their_logs() {
 }
 
 #[test]
-fn a_follower_of_what_never_changes_does_not_keep_the_log() {
+fn a_follower_of_an_unchanged_partition_does_not_keep_the_log() {
     let folder = tempfile::tempdir().expect("a folder for the test");
     let db = open(folder.path());
-    // Site 2 has a copy of what is below 0, and nothing else ever happens there.
+    // Site 2 has a copy of the keys below 0, and nothing else ever happens there.
     let table = create(&db, &[(Key::min(), SiteId(1)), (Key::int(0), SiteId(1))]);
     write(&db, table, -1, 5);
     let (start, site) = (Key::min(), SiteId(2));
@@ -122,7 +122,7 @@ fn a_follower_of_what_never_changes_does_not_keep_the_log() {
 }
 
 #[test]
-fn a_site_that_is_gone_keeps_no_log() {
+fn a_removed_site_keeps_no_log() {
     let folder = tempfile::tempdir().expect("a folder for the test");
     let db = open(folder.path());
     let table = create(&db, &[(Key::min(), SiteId(1))]);

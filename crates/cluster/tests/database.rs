@@ -61,10 +61,10 @@ fn conserve_money(options: Options) {
     assert_eq!(total(&db, &mut db.session(), table), ACCOUNTS * START);
 }
 
-/// Two accounts at two sites, and clients that each take from one what both together have: as often as there is
-/// something, one of them gets it.
+/// Two accounts at two sites. Each of two clients withdraws from its own account if both accounts
+/// together have two. Exactly one of them succeeds in each round.
 #[test]
-fn serializable_transactions_do_not_take_what_another_has_taken() {
+fn serializable_transactions_do_not_both_withdraw_the_last_money() {
     for options in [Options::in_memory(2).strategy(TwoPhase), Options::in_memory(2)] {
         take_turns(&Database::open(options).expect("nothing is in the way"));
     }
@@ -105,7 +105,7 @@ fn take_turns(db: &Database) {
             Ok(())
         })
         .expect("it reads");
-        assert_eq!(left, 1, "round {round}: both have seen two");
+        assert_eq!(left, 1, "round {round}: both clients have read two");
     }
 }
 
@@ -162,7 +162,7 @@ fn a_dropped_table_is_gone_from_every_site_while_transfers_run() {
             let (db, done) = (&db, &done);
             scope.spawn(move || {
                 let mut session = db.session();
-                // Until the table is not there any more; nothing else may go wrong.
+                // Until the table does not exist any more; any other error is a failure.
                 let error = (seed..)
                     .inspect(|_| _ = done.fetch_add(1, Ordering::Relaxed))
                     .find_map(|n| transfer(db, &mut session, table, n % 64, (n + 32) % 64, 1).err())
@@ -182,7 +182,7 @@ fn a_dropped_table_is_gone_from_every_site_while_transfers_run() {
 }
 
 #[test]
-fn a_dropped_table_stays_gone_even_if_the_sites_had_not_heard_of_it() {
+fn a_dropped_table_stays_dropped_even_if_the_sites_had_not_received_the_drop() {
     let folder = tempfile::tempdir().expect("a folder for the test");
     let open = || Database::open(Options::in_folder(folder.path(), 2)).expect("it is whole");
     let db = open();
@@ -198,7 +198,7 @@ fn a_dropped_table_stays_gone_even_if_the_sites_had_not_heard_of_it() {
     };
     put(&db, other).expect("it is there");
     drop(db);
-    // As a crash leaves it that came after the catalog was written.
+    // As a crash leaves it that came before the catalog was written.
     std::fs::write(&catalog, before).expect("it can be replaced");
     let db = open();
     assert!(matches!(db.table("other"), Err(Error::UnknownTable { .. })));
@@ -211,7 +211,7 @@ fn a_dropped_table_stays_gone_even_if_the_sites_had_not_heard_of_it() {
     drop(db);
     let db = open();
     assert!(matches!(db.table("accounts"), Err(Error::UnknownTable { .. })));
-    // The numbers of tables that nobody holds are free again; their rows must not be.
+    // Numbers of tables that no site holds are free again, but their rows must not reappear.
     let table = bank(&db, 2);
     drop(db);
     let db = open();
@@ -219,7 +219,7 @@ fn a_dropped_table_stays_gone_even_if_the_sites_had_not_heard_of_it() {
 }
 
 #[test]
-fn a_checkpoint_that_nobody_waits_for_any_more_is_given_up() {
+fn a_checkpoint_stops_when_its_client_does_not_wait_any_more() {
     let folder = tempfile::tempdir().expect("a folder for the test");
     let open = || Database::open(Options::in_folder(folder.path(), 2)).expect("it can be opened");
     let db = open();
@@ -231,7 +231,7 @@ fn a_checkpoint_that_nobody_waits_for_any_more_is_given_up() {
         let goes_on = || looks.fetch_add(1, Ordering::SeqCst) < patience;
         assert!(!db.checkpoint_while(&goes_on).expect("there is room"), "{patience}");
     }
-    assert!(made(&db) < 2, "one may have been made before the other was given up");
+    assert!(made(&db) < 2, "the first site may have made its checkpoint");
     drop(db);
     let db = open();
     assert_eq!(total(&db, &mut db.session(), table), ACCOUNTS * START);
@@ -240,7 +240,7 @@ fn a_checkpoint_that_nobody_waits_for_any_more_is_given_up() {
 }
 
 #[test]
-fn what_a_strategy_has_learned_is_there_when_the_database_is_opened_again() {
+fn a_strategy_finds_its_state_when_the_database_is_opened_again() {
     let folder = tempfile::tempdir().unwrap();
     let open = || {
         let learned = Arc::new(Learned::default());
@@ -272,11 +272,11 @@ fn what_a_strategy_has_learned_is_there_when_the_database_is_opened_again() {
     assert_eq!(learned.costs().functions().map(|(_, f)| f.observed()), [0; 12]);
 }
 
-/// Sees in the first transaction an occasion for changes, which that one need not wait for.
+/// Defers changes at the first transaction.
 struct ChangesOnce {
     changes: fn(TableId) -> Vec<Change>,
     asked: AtomicBool,
-    /// What it heard that was not made.
+    /// The changes that were reported as not made.
     left: Arc<Mutex<Vec<Change>>>,
 }
 
@@ -316,7 +316,7 @@ impl Strategy for ChangesOnce {
     }
 }
 
-/// Waits until it is; fails if it does not become so at all.
+/// Waits for a condition; fails if it does not become true in two minutes.
 #[track_caller]
 #[allow(clippy::disallowed_methods, reason = "the limit ends a test that has failed already")]
 fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
@@ -332,7 +332,7 @@ fn splits_at_7(table: TableId) -> Vec<Change> {
 }
 
 #[test]
-fn what_a_strategy_wants_changed_does_not_depend_on_the_transaction_that_it_saw() {
+fn deferred_changes_do_not_depend_on_the_transaction_that_caused_them() {
     let options = Options::in_memory(1).strategy(ChangesOnce::new(splits_at_7));
     let db = Database::open(options).expect("opens");
     let table = db.create_table(schema(), &[(Key::min(), SiteId(1))]).expect("a valid table");
@@ -340,11 +340,11 @@ fn what_a_strategy_wants_changed_does_not_depend_on_the_transaction_that_it_saw(
     let ended = db.run(&mut db.session(), &footprint, |_| Err(Abort::because("changed my mind")));
     assert!(ended.is_err());
     let is_split = || db.design().partition_of(table, &Key::int(7)).unwrap().0.start == Key::int(7);
-    wait_until("what was asked for is made", is_split);
+    wait_until("the deferred change is made", is_split);
 }
 
-/// A remaster to a site that has no copy fails. What should follow at that partition is left, and told; what is to be
-/// done elsewhere, also later, is done.
+/// A remaster to a site without a copy fails. The later change of that partition is dropped, and
+/// reported. Changes of other partitions are made, also later ones.
 fn fails_at_the_first_partition(table: TableId) -> Vec<Change> {
     let (first, site) = (Key::min(), SiteId(2));
     vec![
@@ -356,7 +356,7 @@ fn fails_at_the_first_partition(table: TableId) -> Vec<Change> {
 }
 
 #[test]
-fn a_change_that_fails_stops_what_follows_at_its_partition_and_nothing_else() {
+fn a_failed_change_stops_later_ones_of_its_partition_and_no_others() {
     let strategy = ChangesOnce::new(fails_at_the_first_partition);
     let left = strategy.left.clone();
     let db = Database::open(Options::in_memory(2).strategy(strategy)).expect("opens");
@@ -365,13 +365,14 @@ fn a_change_that_fails_stops_what_follows_at_its_partition_and_nothing_else() {
     let footprint = Footprint::new().write(table, Key::int(1));
     db.run(&mut db.session(), &footprint, |_| Ok(())).expect("runs");
     let is_split = || db.design().partition_of(table, &Key::int(7)).unwrap().0.start == Key::int(7);
-    wait_until("what does not depend on what failed is made", is_split);
+    wait_until("the changes of other partitions are made", is_split);
     let holds = |key| db.design().partition_of(table, &Key::int(key)).unwrap().1.holds(SiteId(2));
     assert!(holds(6) && holds(8) && !holds(1));
     assert_eq!(*left.lock().unwrap(), fails_at_the_first_partition(table)[..2]);
 }
 
-/// Adds to accounts of the first table: parameters are pairs of an id and an amount, output is the sum.
+/// Adds to accounts of the first table. The parameters are pairs of an id and an amount, the output
+/// is the sum.
 fn add(txn: &mut isomer_cluster::Txn<'_>, params: &[u8]) -> Result<Vec<u8>, Abort> {
     let mut sum = 0;
     for pair in params.chunks_exact(16) {

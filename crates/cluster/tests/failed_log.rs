@@ -1,5 +1,5 @@
-//! A site's log fails while the database works: it is passed by, others take over what they hold completely, nothing
-//! hangs, and after a restart all that was acknowledged is there.
+//! A site's log fails while the database works. Others take over partitions of which they hold
+//! complete copies, and no request hangs. After a restart all acknowledged commits are there.
 
 #![allow(clippy::disallowed_methods, reason = "on real threads a test waits between two looks")]
 
@@ -20,12 +20,13 @@ const S1: SiteId = SiteId(1);
 const S2: SiteId = SiteId(2);
 const S3: SiteId = SiteId(3);
 
-/// Looks are so far apart.
+/// The pause between two checks.
 const LOOK: Duration = Duration::from_millis(5);
-/// More looks than any wait takes.
+/// More checks than any wait takes.
 const LOOKS_MAX: usize = 12_000;
 
-/// Keys below 100 at s1, copied to s2 and s3; those below 200 at s1 alone; the others at s2, copied to s1.
+/// Keys below 100 at s1, copied to s2 and s3; keys below 200 at s1 alone; the others at s2, copied
+/// to s1.
 fn partitioned(db: &Database) -> TableId {
     let columns = vec![Column::new("id", ColumnType::Int64)];
     let schema = Schema::new("t", columns, &["id"]).expect("a schema");
@@ -45,7 +46,8 @@ fn open(folder: &Path, faults: &[(SiteId, &Arc<DiskFaults>)]) -> Database {
     Database::open(faults.iter().fold(options, with)).expect("it opens")
 }
 
-/// The latest that any write of this process has seen: another session may read a replica that has not.
+/// The latest time that any write of this process has seen. A new session could read an older
+/// replica.
 static SEEN: AtomicU64 = AtomicU64::new(0);
 
 fn write(db: &Database, table: TableId, keys: &[i64]) -> Result<(), Error> {
@@ -60,7 +62,7 @@ fn write(db: &Database, table: TableId, keys: &[i64]) -> Result<(), Error> {
     ran.map(drop)
 }
 
-/// The keys of a range, with all that was written before.
+/// The keys of a range, including all earlier writes.
 fn keys(db: &Database, table: TableId, from: i64, to: i64) -> Result<BTreeSet<i64>, Error> {
     let range = KeyRange::ints(from, to);
     let footprint = Footprint::new().read_range(table, range.clone());
@@ -79,8 +81,9 @@ fn keys(db: &Database, table: TableId, from: i64, to: i64) -> Result<BTreeSet<i6
     Ok(keys)
 }
 
-/// Waits until the log of s1 has what was written before, and its end: a site ends transactions over several sites, and
-/// writes down what it copies, after the client has heard. Until then a fault would be found by that, not by the test.
+/// Waits until the log of s1 has all earlier writes, and the ends of their transactions. A site
+/// ends distributed transactions, and logs replicated events, after the client was answered.
+/// Otherwise these would meet the fault before the test does.
 fn settle(db: &Database, table: TableId) {
     let mut session = db.session();
     session.has_seen(Time(SEEN.load(Ordering::SeqCst)));
@@ -97,7 +100,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
             false
         }
     });
-    assert!(came, "{what} does not come");
+    assert!(came, "not within the time: {what}");
 }
 
 fn master(db: &Database, table: TableId, key: i64) -> SiteId {
@@ -133,7 +136,7 @@ fn replicas_take_over_from_a_site_whose_log_has_failed_and_a_restart_agrees() {
     assert!(done.to_string().contains("t[100]"), "{done}");
     assert!([S2, S3].contains(&master(&db, table, 0)));
 
-    // What others hold is served, and all that was acknowledged is there.
+    // Partitions with copies are served, with all acknowledged commits.
     write(&db, table, &[21]).expect("it has another master");
     write(&db, table, &[22, 221]).expect("so it has over several sites");
     let low: BTreeSet<i64> = keys(&db, table, 0, 100).expect("it is there");
@@ -149,19 +152,20 @@ fn replicas_take_over_from_a_site_whose_log_has_failed_and_a_restart_agrees() {
     db.read_at(other, &session, table, &all, |_, _| copied += 1).expect("it is a copy");
     assert_eq!(copied, low.len() + 1);
     let low: BTreeSet<i64> = keys(&db, table, 0, 100).expect("it is there");
-    // What only the failed site holds is refused, with the reason.
+    // Partitions that only the failed site holds are refused with the reason.
     for error in [write(&db, table, &[120]), keys(&db, table, 100, 200).map(drop)] {
-        let error = error.expect_err("nobody else has it");
+        let error = error.expect_err("no other site has it");
         assert!(is_failed_log(&error) && !error.is_unknown(), "{error}");
     }
-    // No change goes there.
+    // No change targets the failed site.
     let start = Key::min();
     let back = db.change(Change::AddReplica { table, start, site: S1 }, "a test");
     assert!(is_failed_log(&back.expect_err("its log has failed")));
     let report = db.sites().into_iter().find(|report| report.site == S1).expect("it is there");
     assert!(report.failure.is_some() && db.is_lost().is_none());
 
-    // The frame in doubt may be there or not: it was not acknowledged, and the site was overtaken.
+    // The frame in doubt may exist or not: it was not acknowledged, and others have taken over from
+    // the site.
     drop(db);
     let db = open(folder.path(), &[]);
     assert!([S2, S3].contains(&master(&db, table, 0)));
@@ -170,7 +174,7 @@ fn replicas_take_over_from_a_site_whose_log_has_failed_and_a_restart_agrees() {
     assert_eq!(keys(&db, table, 200, 300).expect("it is there").len(), 21);
     let start = Key::min();
     db.change(Change::AddReplica { table, start: start.clone(), site: S1 }, "a test")
-        .expect("its log is sound, and nothing old is in the way");
+        .expect("its log is sound, and no old copy is in the way");
     db.change(Change::Remaster { table, start, to: S1 }, "a test").expect("it can be the master");
     write(&db, table, &[24, 123, 223]).expect("all is well");
     drop(db);
@@ -179,9 +183,10 @@ fn replicas_take_over_from_a_site_whose_log_has_failed_and_a_restart_agrees() {
     assert_eq!(keys(&db, table, 0, 100).expect("it is there").len(), low.len() + 1);
 }
 
-/// The site's log fails with the acquire: it was released to it, and nobody else was told.
+/// The site's log fails with the acquire, after the mastership was released to it and before any
+/// other site knew.
 #[test]
-fn what_is_released_to_a_site_whose_log_fails_goes_back() {
+fn a_mastership_returns_if_the_log_of_its_new_master_fails() {
     let folder = tempfile::tempdir().expect("a folder");
     let faults = Arc::new(DiskFaults::default());
     let db = open(folder.path(), &[(S1, &faults)]);
@@ -207,10 +212,10 @@ fn what_is_released_to_a_site_whose_log_fails_goes_back() {
     write(&db, table, &[204]).expect("it has one master");
 }
 
-/// A transaction in doubt wrote to two partitions, of which only one has a replica: a restart may find both writes, so
-/// neither is taken over.
+/// A transaction in doubt wrote to two partitions, of which only one has a replica. A restart may
+/// find both writes, so neither is taken over.
 #[test]
-fn what_shares_a_transaction_in_doubt_waits_for_the_restart_together() {
+fn partitions_that_share_a_transaction_in_doubt_wait_for_the_restart_together() {
     let folder = tempfile::tempdir().expect("a folder");
     let faults = Arc::new(DiskFaults::default());
     let db = open(folder.path(), &[(S1, &faults)]);
@@ -223,7 +228,7 @@ fn what_shares_a_transaction_in_doubt_waits_for_the_restart_together() {
     until("the failover", || !db.failed_over().is_empty());
     let [done] = &db.failed_over()[..] else { panic!("one site has failed") };
     assert_eq!((done.moved, done.unavailable.len()), (0, 2), "{done}");
-    assert!(is_failed_log(&write(&db, table, &[3]).expect_err("nobody has taken over")));
+    assert!(is_failed_log(&write(&db, table, &[3]).expect_err("no site has taken over")));
     write(&db, table, &[203]).expect("this was at another site");
 
     drop(db);
@@ -235,14 +240,14 @@ fn what_shares_a_transaction_in_doubt_waits_for_the_restart_together() {
 }
 
 #[test]
-fn where_nobody_can_take_over_nothing_is_served_and_that_is_said() {
+fn without_any_replica_nothing_is_served_and_the_database_says_so() {
     let folder = tempfile::tempdir().expect("a folder");
     let faults: Vec<Arc<DiskFaults>> = (0..3).map(|_| Arc::default()).collect();
     let sites: Vec<_> = [S1, S2, S3].into_iter().zip(&faults).collect();
     let db = open(folder.path(), &sites);
     let table = partitioned(&db);
     faults.iter().for_each(|faults| faults.fail_syncs(true));
-    // The first write at each site finds out.
+    // The first write at each site finds the fault.
     for key in [1, 201] {
         assert!(is_failed_log(&write(&db, table, &[key]).expect_err("the disk refuses it")));
     }
@@ -253,7 +258,7 @@ fn where_nobody_can_take_over_nothing_is_served_and_that_is_said() {
     assert!(db.is_lost().expect("just seen").contains("injected fault"));
 }
 
-/// A full disk is no failure: writes are refused, reads go on, and so do writes when there is room.
+/// A full disk is no failure: writes are refused until there is room, and reads continue.
 #[test]
 fn on_a_full_disk_writes_are_refused_until_there_is_room() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -263,7 +268,7 @@ fn on_a_full_disk_writes_are_refused_until_there_is_room() {
     write(&db, table, &[101]).expect("all is well");
 
     faults.fill_up(true);
-    // The first are in the log's memory, and wait for room; the others are refused.
+    // The first ones are in the log's memory and wait for room; the others are refused.
     let (results, mut found) = (Mutex::new(Vec::new()), Vec::new());
     std::thread::scope(|scope| {
         let _ = (0..LOOKS_MAX).any(|_| {

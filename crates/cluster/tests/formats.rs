@@ -1,12 +1,12 @@
-//! Catalogs of each format that there was: all are read. One of a format that is not known yet is
-//! refused by name.
+//! Catalogs of all formats that ever were can be read. A catalog of an unknown format is refused
+//! with a message.
 
 use isomer_cluster::{Database, Options};
 use isomer_design::{Column, ColumnType, Key, Schema, SiteId};
 use std::fs;
 use std::path::Path;
 
-/// What catalogs began with, by their format.
+/// The first lines of catalogs, by format.
 const TITLES: [&str; 3] = [
     "# An Isomer database: its sites and tables. Where partitions are stands in the sites' logs.",
     "# An Isomer database, format 2: its sites and tables. Where partitions are stands in the sites' logs.",
@@ -19,7 +19,7 @@ fn create_table(db: &Database, name: &str) {
     db.create_table(schema, &[(Key::min(), SiteId(2))]).expect("a valid table");
 }
 
-/// Gives a catalog another first line.
+/// Replaces the first line of a catalog.
 fn entitle(folder: &Path, title: &str) -> String {
     let path = folder.join("catalog");
     let catalog = fs::read_to_string(&path).expect("it is there");
@@ -47,7 +47,7 @@ fn catalogs_of_each_format_are_read_and_written_in_the_newest() {
 }
 
 #[test]
-fn a_format_that_is_not_known_yet_is_refused_by_name() {
+fn an_unknown_format_is_refused_by_name() {
     let folder = tempfile::tempdir().expect("a folder for the test");
     create_table(&Database::open(Options::in_folder(folder.path(), 2)).expect("opens"), "people");
     let newer =

@@ -137,7 +137,7 @@ fn total(txn: &mut OpenTransaction, table: TableId, way: Direction) -> (i64, i64
     (rows, sum)
 }
 
-/// Waits for a condition that other threads bring about.
+/// Waits for a condition that other threads make true.
 fn until(what: &str, is_so: impl Fn() -> bool) {
     for _ in 0..60_000 {
         if is_so() {
@@ -158,7 +158,7 @@ fn open_transactions_span_both_halves() {
         let mut repeatable = begin(gateway, Isolation::RepeatableRead);
         assert_eq!(read(&mut repeatable, table, 35), Some(START));
         for id in [5, 15, 25, 35] {
-            write(&mut writer, table, id, START + id).expect("nobody else writes");
+            write(&mut writer, table, id, START + id).expect("there is no other writer");
         }
         assert_eq!(read(&mut writer, table, 35), Some(START + 35), "its own");
         let all = ACCOUNTS * START;
@@ -177,17 +177,17 @@ fn open_transactions_span_both_halves() {
         assert_eq!(pins(), elsewhere, "each site keeps the snapshot of the repeatable one");
         drop(repeatable);
         until("a lease says that the pins are not needed", || pins() == 0);
-        // Everything that can be asked was, and all of it came as bytes.
+        // Every kind of request was sent and answered, as bytes.
         until("sites of both halves spoke", || cluster.weather.sent(64) > 0);
         for kind in [1, 2, 3, 4, 5, 6, 7] {
             assert!(cluster.weather.sent(kind) > 0, "nothing of kind {kind} was asked");
             assert!(cluster.weather.sent(128 + kind) > 0, "nothing of kind {kind} was answered");
         }
-        assert!(cluster.weather.sent(127) > 0, "no word of a publication came");
+        assert!(cluster.weather.sent(127) > 0, "no notice of a publication came");
     }
 }
 
-/// What was read at sites of other processes is validated there, key by key and by range.
+/// Reads at sites of other processes are validated there, key by key and by range.
 #[test]
 fn serializable_transactions_span_both_halves() {
     for processes in [HALVES, APART] {
@@ -199,10 +199,10 @@ fn serializable_transactions_span_both_halves() {
             (read(&mut one, table, 35), read(&mut other, table, 5)),
             (Some(START), Some(START))
         );
-        write(&mut one, table, 5, 0).expect("nobody else writes");
-        write(&mut other, table, 35, 0).expect("nobody else writes");
+        write(&mut one, table, 5, 0).expect("there is no other writer");
+        write(&mut other, table, 35, 0).expect("there is no other writer");
         let ran = one.commit().expect("nothing was changed").expect("it has written");
-        assert!(matches!(ran.place, Place::Distributed { .. }), "what was read is part of it");
+        assert!(matches!(ran.place, Place::Distributed { .. }), "its reads are part of it");
         let skew = other.commit();
         let is_key = |span: &Span| *span == Span::Key(Key::int(5));
         assert!(
@@ -213,9 +213,9 @@ fn serializable_transactions_span_both_halves() {
         let mut sums = begin(gateway, Isolation::Serializable);
         let mut adds = begin(gateway, Isolation::Serializable);
         assert_eq!(total(&mut sums, table, Direction::Backward).0, ACCOUNTS);
-        write(&mut adds, table, ACCOUNTS, 1).expect("nobody else writes");
+        write(&mut adds, table, ACCOUNTS, 1).expect("there is no other writer");
         adds.commit().expect("it has read nothing else");
-        write(&mut sums, table, 0, 1).expect("nobody else writes");
+        write(&mut sums, table, 0, 1).expect("there is no other writer");
         assert!(matches!(sums.commit(), Err(OpenError::ReadChanged { .. })), "a row more");
 
         let footprint = Footprint::new().read(table, Key::int(15)).write(table, Key::int(25));
@@ -224,18 +224,18 @@ fn serializable_transactions_span_both_halves() {
         let (ran, _) = db
             .call_serializable(&mut db.session(), &footprint, "transfer", &params)
             .expect("it is there");
-        assert!(matches!(ran.place, Place::Distributed { .. }), "what is read is locked");
+        assert!(matches!(ran.place, Place::Distributed { .. }), "its reads are locked");
     }
 }
 
 #[test]
-fn a_wire_without_early_word_lets_rows_go_with_the_answer() {
+fn a_wire_without_early_bytes_releases_rows_with_the_answer() {
     let (cluster, table) = bank(APART, Options::in_memory(4).strategy(TwoPhase));
     cluster.weather.is_plain.store(true, Ordering::SeqCst);
     let early = cluster.weather.sent(127);
     let mut writer = begin(&cluster.gateway, Isolation::ReadCommitted);
-    write(&mut writer, table, 5, 1).expect("nobody else writes");
-    write(&mut writer, table, 35, 2).expect("nobody else writes");
+    write(&mut writer, table, 5, 1).expect("there is no other writer");
+    write(&mut writer, table, 35, 2).expect("there is no other writer");
     writer.commit().expect("nothing is in the way");
     let mut reader = begin(&cluster.gateway, Isolation::ReadCommitted);
     assert_eq!((read(&mut reader, table, 5), read(&mut reader, table, 35)), (Some(1), Some(2)));
@@ -252,7 +252,7 @@ fn partitions_are_copied_and_remastered_from_half_to_half() {
         let change = |change: Change| db.change(change, "test").expect("a valid change");
         change(Change::AddReplica { table, start: start.clone(), site: SiteId(1) });
 
-        // What is written at the master reaches the replica in the other half.
+        // Writes at the master reach the replica in the other half.
         let mut session = db.session();
         transfer(db, &mut session, table, [25, 26, 7]).expect("both are at site 3");
         let range = KeyRange::ints(20, 30);
@@ -328,7 +328,7 @@ fn failures_arrive_as_they_were_sent() {
 }
 
 #[test]
-fn what_cannot_be_sent_or_understood_is_refused_by_name() {
+fn requests_that_cannot_be_sent_or_understood_are_refused_by_name() {
     let (cluster, table) = bank(HALVES, Options::in_memory(4).strategy(TwoPhase));
     let db = cluster.gateway.database();
     let mut session = db.session();
@@ -367,11 +367,11 @@ fn what_cannot_be_sent_or_understood_is_refused_by_name() {
 }
 
 #[test]
-fn a_site_that_nobody_hosts_cannot_be_added() {
+fn a_site_that_no_process_hosts_cannot_be_added() {
     let (cluster, _) = bank(HALVES, Options::in_memory(4));
     let db = cluster.gateway.database();
     let refused = db.change(Change::AddSite { site: SiteId(5) }, "a site that is nowhere");
-    assert!(refused.is_err(), "nobody hosts it");
+    assert!(refused.is_err(), "no process hosts it");
     assert_eq!(db.design().sites().len(), 4);
 }
 
@@ -430,7 +430,7 @@ fn transfers_over_both_halves_conserve_money_while_the_design_changes() {
                 let start = Key::int(i64::from(round % 4) * 10);
                 let start = if round % 4 == 0 { Key::min() } else { start };
                 let site = SiteId(1 + (round + 2) % 4);
-                // The strategy may have done the same, or something else, in the meantime.
+                // The strategy may have made the same changes, or others, in the meantime.
                 let _ = db.change(Change::AddReplica { table, start: start.clone(), site }, "test");
                 let _ = db.change(Change::Remaster { table, start, to: site }, "test");
             }

@@ -1,4 +1,4 @@
-//! The table of row locks, as scripts: who holds, who waits, who is refused.
+//! The lock table, as scripts: holders, waiters and refusals.
 
 use goldenscript::{Command, Context, Runner};
 use isomer_cluster::{Asked, LockMode, Owner, RowLocks};
@@ -18,7 +18,7 @@ impl Locks {
     fn go_on(&mut self, woken: Vec<Owner>) -> String {
         let names: Vec<String> = woken.iter().map(|owner| format!("T{owner}")).collect();
         for owner in woken {
-            // Who has outlived others holds nothing.
+            // An owner that only waited for the holders to end holds nothing.
             if let Some(place) = self.wanted.remove(&owner) {
                 self.held.entry(owner).or_default().push(place);
             }

@@ -1,5 +1,6 @@
-//! Databases whose logs are not in files of their folder: opened again, from an empty folder, by another process; and
-//! what is refused. The logs are in memory here, kept by a service that outlives the databases.
+//! Databases whose logs are not in files of their folder: opened again, from an empty folder, by
+//! another process; and the refusals. The logs are in memory here, in a service that outlives the
+//! databases.
 
 #[path = "common/service.rs"]
 mod service;
@@ -77,7 +78,7 @@ fn from_an_empty_folder_logs_that_were_cut_are_refused() {
     let (logs, folder) = (Service::new(1), tempfile::tempdir().expect("a folder"));
     let db = open(folder.path(), &logs).expect("a new database");
     let table = create(&db);
-    // A log in memory is cut by whole segments, of a megabyte.
+    // A log in memory is cut by whole segments of 1 MiB.
     let row = vec![7; 1 << 19];
     for key in 0..8 {
         let footprint = Footprint::new().write(table, Key::int(key));
@@ -88,7 +89,7 @@ fn from_an_empty_folder_logs_that_were_cut_are_refused() {
     let elsewhere = tempfile::tempdir().expect("a folder");
     let said = refused(open(elsewhere.path(), &logs));
     assert!(said.contains("begins too late"), "{said}");
-    // Of what is refused nothing was taken.
+    // A refused open takes no log.
     write(&db, table, 9).expect("the site is still here");
     drop(db);
     let db = open(folder.path(), &logs).expect("where its checkpoints are");
@@ -117,7 +118,7 @@ fn a_database_is_founded_once_and_a_node_opens_its_own_sites_alone() {
     // The process with the router has the catalog, and its own sites.
     let db = open(&of_router, &logs).expect("a database");
     let table = create(&db);
-    write(&db, table, 7).expect("nobody has taken its sites");
+    write(&db, table, 7).expect("no process has taken its sites");
     assert!(first.is_lost().is_none());
     let (_, sites) = found_database(&of_router, &*logs, None).expect("it is there");
     assert_eq!(sites, [SiteId(1), SiteId(2)]);
@@ -129,12 +130,12 @@ fn a_database_is_founded_once_and_a_node_opens_its_own_sites_alone() {
 
     let said = found_database(&of_router, &*Service::new(1), None).expect_err("its logs are lost");
     assert!(said.to_string().contains("its logs are lost, or elsewhere"), "{said}");
-    let said = find_database(&of_node, &*Service::new(9)).expect_err("they are nobody's");
+    let said = find_database(&of_node, &*Service::new(9)).expect_err("they belong to no database");
     assert!(said.to_string().contains("its logs are lost, or elsewhere"), "{said}");
 }
 
 #[test]
-fn whoever_opens_the_logs_takes_the_database_from_the_process_that_had_it() {
+fn opening_the_logs_takes_the_database_from_the_previous_process() {
     let (logs, folder) = (Service::new(1), tempfile::tempdir().expect("a folder"));
     let first = open(folder.path(), &logs).expect("a new database");
     let table = create(&first);
@@ -148,7 +149,7 @@ fn whoever_opens_the_logs_takes_the_database_from_the_process_that_had_it() {
     };
     assert!(matches!(fenced, LogError::Fenced { .. }) && fenced.is_final(), "{fenced}");
     has(&first, table, 7).expect_err("what it would show may be old");
-    // It can make no table either: the catalog has a log of its own.
+    // It cannot create a table either: the catalog has a log of its own.
     let columns = vec![Column::new("id", ColumnType::Int64)];
     let schema = Schema::new("u", columns, &["id"]).expect("a schema");
     first.create_table(schema, &[(Key::min(), SiteId(1))]).expect_err("the catalog is another's");
@@ -164,7 +165,7 @@ fn whoever_opens_the_logs_takes_the_database_from_the_process_that_had_it() {
     clippy::disallowed_methods,
     reason = "on real threads others get time to do what they must not"
 )]
-fn nobody_takes_over_from_a_site_whose_log_another_process_has() {
+fn a_site_whose_log_another_process_has_is_not_taken_over() {
     let (logs, folder) = (Service::new(1), tempfile::tempdir().expect("a folder"));
     let db = open(folder.path(), &logs).expect("a new database");
     let table = create(&db);
@@ -174,12 +175,12 @@ fn nobody_takes_over_from_a_site_whose_log_another_process_has() {
     let elsewhere = tempfile::tempdir().expect("a folder");
     let options = Options::in_folder(elsewhere.path(), 0).durability(Durability::Commit);
     let taker = Node::open(options.sites(&[SiteId(2)]).logs(logs.clone())).expect("a node");
-    // Were site 1 to take over, then within a few of these.
+    // If site 1 took over, it would do so within a few of these.
     for key in 110..140 {
         write(&db, table, key).expect_err("what site 2 masters is at the other process");
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
-    write(&db, table, 7).expect("nobody has taken site 1");
+    write(&db, table, 7).expect("no process has taken site 1");
     drop(taker);
 }
 

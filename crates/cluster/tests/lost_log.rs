@@ -1,4 +1,5 @@
-//! Logs that lost their end, or themselves: a start has every acknowledged commit, or refuses and names the file.
+//! Logs that lost their end, or all files: a start has every acknowledged commit, or refuses with
+//! the name of the file.
 
 use isomer_cluster::{Database, Options};
 use isomer_design::{
@@ -13,11 +14,11 @@ use std::path::{Path, PathBuf};
 /// Rows, each a commit of its own, half of them at each site.
 const ROWS: i64 = 60;
 
-/// A segment begins with so many bytes that are no frame.
+/// The bytes at the begin of a segment that are no frame.
 const HEADER_BYTES: u64 = 32;
 
-/// A database in a folder, left as `kill -9` leaves it: copied while it is open, everybody was answered, and the copy
-/// at site 1 has everything on disk.
+/// A database in a folder as `kill -9` leaves it: copied while it is open, after every client was
+/// answered, when the copy at site 1 has everything on disk.
 fn killed(folder: &Path) -> (PathBuf, TableId) {
     let (open, left) = (folder.join("open"), folder.join("left"));
     let db = Database::open(Options::in_folder(&open, 2)).expect("a new database");
@@ -51,7 +52,7 @@ fn copy(from: &Path, to: &Path) {
         if path.is_dir() {
             copy(&path, &new);
         } else {
-            // Segments are long and hold little.
+            // Segments are long, and mostly empty.
             let mut bytes = Vec::new();
             let file = fs::File::open(&path).expect("it can be opened");
             let length = file.metadata().expect("it has a length").len();
@@ -82,7 +83,7 @@ fn segment(folder: &Path, site: u16) -> PathBuf {
     folder.join(format!("site-{site}/log/0000000000000000.log"))
 }
 
-/// Where the frames of a segment end.
+/// The end of the frames in a segment.
 fn end(segment: &Path) -> u64 {
     let bytes = fs::read(segment).expect("it can be read");
     bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last as u64 + 1)
@@ -93,8 +94,8 @@ fn cut(segment: &Path, bytes: u64) {
     file.set_len(bytes).expect("it can be cut");
 }
 
-/// Damages a copy of a database with `damage`, and opens it. True if all is there; false if it is refused with
-/// the path of what is wrong, and nothing was changed.
+/// Damages a copy of a database with `damage`, and opens it. Returns true if all rows are there.
+/// Returns false if it is refused with the path of the damaged file, and nothing was changed.
 fn survives(left: &Path, table: TableId, damage: impl Fn(&Path)) -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("db");
@@ -145,7 +146,7 @@ fn a_log_with_a_wrong_bit_or_without_its_files_is_refused_by_name() {
             });
             assert!(!there, "site {site}, byte {at} of {end}");
         }
-        // The last frame may be one of which nobody was told: then nothing is lost with it.
+        // The last frame may not have been acknowledged; then nothing is lost with it.
         survives(&left, table, |path| {
             let mut bytes = fs::read(segment(path, site)).expect("it can be read");
             bytes[end as usize - 1] ^= 0x04;
@@ -166,10 +167,10 @@ fn a_log_with_a_wrong_bit_or_without_its_files_is_refused_by_name() {
     }
 }
 
-/// A log that is older than what the other site has read of it, with all that belongs to it: a backup of one
-/// site alone.
+/// A log that is older than what the other site has read of it, with all files that belong to it: a
+/// backup of one site alone.
 #[test]
-fn a_log_from_an_old_backup_is_refused_as_the_other_site_knows_better() {
+fn a_log_from_an_old_backup_is_refused_because_the_other_site_has_read_more() {
     let folder = tempfile::tempdir().expect("a folder");
     let (left, _) = killed(folder.path());
     let log = left.join("site-2/log");
@@ -184,7 +185,7 @@ fn a_log_from_an_old_backup_is_refused_as_the_other_site_knows_better() {
 }
 
 #[test]
-fn a_loss_that_is_accepted_is_told_and_the_rest_is_there() {
+fn an_accepted_loss_is_reported_and_the_rest_is_there() {
     let folder = tempfile::tempdir().expect("a folder");
     let (left, table) = killed(folder.path());
     cut(&segment(&left, 1), end(&segment(&left, 1)) / 4);

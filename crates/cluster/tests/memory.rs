@@ -1,4 +1,4 @@
-//! Sites whose memory is limited: what a full one refuses, and what goes on.
+//! Sites with a memory limit: the refusals of a full one, and the work that continues.
 
 use isomer_cluster::{Database, Error, Options, Session};
 use isomer_design::{
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const S1: SiteId = SiteId(1);
 const S2: SiteId = SiteId(2);
-/// What a site may take, in most tests; and what a row has.
+/// The memory limit of a site in most tests.
 const LIMIT: usize = 1 << 20;
 const ROW: [u8; 1000] = [7; 1000];
 /// Keys from here on are at s2.
@@ -40,12 +40,12 @@ fn insert(db: &Database, table: TableId, ids: &[i64]) -> Result<(), Error> {
     .map(drop)
 }
 
-/// More rows than there is garbage in a site that has just become full.
+/// More rows than the garbage of a site that has just become full.
 fn many(first: i64) -> Vec<i64> {
     (first..first + 20).collect()
 }
 
-/// Inserts rows from one on until their site is full; says which was refused.
+/// Inserts rows one by one until their site is full. Returns the refused one.
 fn fill(db: &Database, table: TableId, first: i64) -> (i64, Full) {
     for id in first.. {
         match insert(db, table, &[id]) {
@@ -96,7 +96,7 @@ fn a_full_site_refuses_rows_by_name_and_goes_on_once_some_are_deleted() {
     assert!(full.used <= LIMIT && LIMIT - full.used < 2 * ROW.len(), "{full:?}");
     assert!(memory_of(&db, S1) <= LIMIT);
     assert!(full.to_string().starts_with("site s1 is full: its rows and index take 1"), "{full}");
-    // What is refused has no effect, and neither has a change of a row that is there.
+    // A refused transaction has no effect; a change of an existing row is refused as well.
     let updated = insert(&db, rows, &many(0));
     assert!(matches!(updated, Err(Error::Failure(Failure::Full(_)))));
     insert(&db, rows, &[SECOND]).expect("the other site has room");
@@ -117,7 +117,7 @@ fn a_full_site_refuses_rows_by_name_and_goes_on_once_some_are_deleted() {
     for id in 0..100 {
         assert!(delete(&db, rows, id).expect("deletions go on"));
     }
-    // The rows go when no snapshot needs them: soon, as there is none.
+    // The rows are freed when no snapshot needs them: soon, because there is none.
     while insert(&db, rows, &[0]).is_err() {
         std::thread::yield_now();
     }
@@ -137,11 +137,11 @@ fn a_dropped_table_makes_room_and_so_does_a_higher_limit() {
     let (refused, _) = fill(&db, rows, refused + 1);
     db.set_site_memory(Some(2 * LIMIT));
     insert(&db, rows, &[refused]).expect("there is room again");
-    // Some of the dropped table may still be there, but less than the old limit.
+    // A part of the dropped table may still be in memory, but less than the old limit.
     fill(&db, rows, refused + 1);
     db.set_site_memory(Some(LIMIT));
     insert(&db, rows, &many(0)).expect_err("it has more than that already");
-    db.set_site_memory(None);
+    insert(&db, rows, &many(0)).expect_err("it is beyond that limit already");
     insert(&db, rows, &[refused]).expect("there is no limit");
     assert_eq!(db.site_memory(), None);
 }
@@ -174,7 +174,7 @@ fn a_full_site_gets_no_replica_and_the_old_design_is_in_force() {
     };
     assert_eq!(full.site, S1);
     assert_eq!(db.design(), before);
-    // Its master does not think that somebody follows: a write is nobody else's.
+    // Its master does not count a follower: a write needs no other site.
     insert(&db, rows, &[SECOND + 20]).expect("the other site has room");
     db.set_site_memory(None);
     db.change(second, "a test").expect("there is room now");
@@ -203,7 +203,7 @@ fn replicas_at_a_full_site_go_on_applying_what_their_masters_write() {
     }
     // The read waits until the replica has all that the session has written.
     assert_eq!(count_at(&db, &session, S1, rows, &KeyRange::new(Key::int(SECOND), None)), 50);
-    assert!(memory_of(&db, S1) > LIMIT, "beyond the limit, as it has been promised");
+    assert!(memory_of(&db, S1) > LIMIT, "replicas may exceed the limit");
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn a_full_participant_aborts_a_distributed_transaction_as_a_whole() {
     let rows = table(&db, "rows");
     let (refused, _) = fill(&db, rows, SECOND);
     let more = many(refused);
-    // The site with most to write coordinates: once it is the other one, once the full one.
+    // The site with the most writes coordinates: first s1, then the full s2.
     for at_first in [(1..100).collect(), vec![1]] {
         let both = insert(&db, rows, &[at_first, more.clone()].concat());
         let Err(Error::Failure(Failure::Full(full))) = both else { panic!("{both:?}") };
@@ -221,7 +221,7 @@ fn a_full_participant_aborts_a_distributed_transaction_as_a_whole() {
     }
     let keys = KeyRange::new(Key::min(), Some(Key::int(SECOND)));
     assert_eq!(count_at(&db, &db.session(), S1, rows, &keys), 0);
-    // Nothing is locked any more, and a transaction that only deletes there goes through.
+    // Nothing is locked any more, and a transaction that only deletes at the full site commits.
     insert(&db, rows, &[1]).expect("s1 has room");
     let footprint = Footprint::new().write(rows, Key::int(2)).write(rows, Key::int(SECOND));
     db.run(&mut db.session(), &footprint, |txn| {
@@ -233,11 +233,11 @@ fn a_full_participant_aborts_a_distributed_transaction_as_a_whole() {
 }
 
 #[test]
-fn a_strategy_that_plans_lets_replicas_go_before_a_site_is_full() {
+fn a_planning_strategy_drops_replicas_before_a_site_is_full() {
     let options = Options::in_memory(2).strategy(Learned::default()).site_memory(LIMIT);
     let db = Database::open(options).expect("in memory");
     let rows = table(&db, "rows");
-    // s2 is half full of replicas, as nobody reads them there.
+    // s2 is half full of replicas that no transaction reads there.
     (0..500).for_each(|id| insert(&db, rows, &[id]).expect("there is room"));
     for at in [100, 200, 300, 400] {
         db.change(Change::Split { table: rows, at: Key::int(at) }, "a test").expect("a split");
@@ -255,12 +255,12 @@ fn a_strategy_that_plans_lets_replicas_go_before_a_site_is_full() {
             counted.fetch_add(1, Ordering::SeqCst);
         }
     });
-    // More than s2 could have besides the replicas; what is refused comes again until there is room.
+    // More than s2 has room for beside the replicas. Refused rows are retried until there is room.
     for id in SECOND..SECOND + 800 {
         while let Err(error) = insert(&db, rows, &[id]) {
             assert!(matches!(error, Error::Failure(Failure::Full(_))), "{error}");
         }
     }
-    assert!(release_pin.load(Ordering::SeqCst) > 0, "some have gone");
+    assert!(release_pin.load(Ordering::SeqCst) > 0, "replicas were dropped");
     assert!(memory_of(&db, S2) < LIMIT);
 }

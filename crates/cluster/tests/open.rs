@@ -1,4 +1,4 @@
-//! Open transactions on real threads: row locks, snapshots, and changes of the design meanwhile.
+//! Open transactions on real threads: row locks, snapshots, and concurrent changes of the design.
 
 use isomer_cluster::{
     CancelReason, CancelToken, Database, Gateway, Isolation, LockMode, OpenError, OpenTransaction,
@@ -44,7 +44,7 @@ fn read(txn: &mut OpenTransaction, table: TableId, id: i64) -> Option<i64> {
     found
 }
 
-/// Reads as a statement does that reads nothing else.
+/// Reads as the only read of a statement.
 fn read_alone(txn: &mut OpenTransaction, table: TableId, id: i64) -> Option<i64> {
     let mut found = None;
     txn.next_statement();
@@ -82,14 +82,14 @@ fn sum(txn: &mut OpenTransaction, table: TableId) -> (usize, i64) {
 }
 
 #[test]
-fn writes_are_seen_by_oneself_at_once_and_by_others_after_the_commit() {
+fn a_transaction_sees_its_writes_at_once_and_others_see_them_after_the_commit() {
     let (gateway, table) = gateway();
     let mut writer = begin(&gateway, Isolation::ReadCommitted);
     let mut reader = begin(&gateway, Isolation::ReadCommitted);
     let mut repeatable = begin(&gateway, Isolation::RepeatableRead);
     assert_eq!(read(&mut repeatable, table, 7), None);
     for id in [7, 57, 97] {
-        write(&mut writer, table, id, id).expect("nobody else writes");
+        write(&mut writer, table, id, id).expect("there is no other writer");
     }
     assert_eq!(read(&mut writer, table, 57), Some(57));
     assert_eq!(sum(&mut writer, table), (3, 161));
@@ -117,9 +117,9 @@ fn a_savepoint_takes_writes_and_locks_back() {
     txn.commit().expect("nothing is in the way");
 }
 
-/// More keys than a commit names one by one: what it locks are ranges, what it looks at are the keys.
+/// More keys than a commit names one by one: it locks ranges, and validates the keys.
 #[test]
-fn what_was_read_key_by_key_is_validated_however_much_it_is() {
+fn reads_of_many_keys_are_validated_key_by_key() {
     for (changed, is_read) in [(40, true), (41, false)] {
         let (gateway, table) = gateway();
         let mut txn = begin(&gateway, Isolation::Serializable);
@@ -128,9 +128,9 @@ fn what_was_read_key_by_key_is_validated_however_much_it_is() {
         }
         assert!(txn.read_bytes() > 0);
         let mut other = begin(&gateway, Isolation::ReadCommitted);
-        write(&mut other, table, changed, 1).expect("nobody else writes");
+        write(&mut other, table, changed, 1).expect("there is no other writer");
         other.commit().expect("it has read nothing");
-        write(&mut txn, table, 49, 1).expect("nobody else writes");
+        write(&mut txn, table, 49, 1).expect("there is no other writer");
         match txn.commit() {
             Err(OpenError::ReadChanged { span, .. }) if is_read => {
                 assert_eq!(span, Span::Key(Key::int(changed)));
@@ -141,7 +141,7 @@ fn what_was_read_key_by_key_is_validated_however_much_it_is() {
 }
 
 #[test]
-fn embedded_callers_cannot_make_an_update_get_lost() {
+fn embedded_callers_cannot_cause_a_lost_update() {
     let (gateway, table) = gateway();
     let mut txn = begin(&gateway, Isolation::ReadCommitted);
     write(&mut txn, table, 1, 10).expect("free");
@@ -159,7 +159,7 @@ fn a_commit_over_several_sites_leaves_the_design_as_it_is() {
     let (gateway, table) = gateway_across();
     let design = gateway.database().design();
     let mut txn = begin(&gateway, Isolation::ReadCommitted);
-    // So many rows that a commit at one site would name ranges of them.
+    // More rows than a commit at one site names one by one.
     (0..100).for_each(|id| write(&mut txn, table, id, id).expect("free"));
     let place = txn.commit().expect("nothing is in the way").expect("it wrote").place;
     assert!(matches!(place, Place::Distributed { .. }), "{place:?}");
@@ -242,7 +242,7 @@ fn count_increments((gateway, table): (Arc<Gateway>, TableId)) {
 fn increment(txn: &mut OpenTransaction, table: TableId, id: i64) {
     let key = Key::int(id);
     txn.next_statement();
-    txn.lock(table, &key, LockMode::Exclusive, true).expect("no circle");
+    txn.lock(table, &key, LockMode::Exclusive, true).expect("no cycle");
     txn.look_again();
     let mut balance = 0;
     let locked = txn
@@ -254,14 +254,14 @@ fn increment(txn: &mut OpenTransaction, table: TableId, id: i64) {
 }
 
 #[test]
-fn who_reads_one_row_sees_each_commit_wherever_the_row_goes() {
+fn reads_of_one_row_see_each_commit_wherever_the_row_moves() {
     let (gateway, table) = gateway();
     let mut fixed = begin(&gateway, Isolation::RepeatableRead);
     assert_eq!(read_alone(&mut fixed, table, 60), None);
     for round in 0..30 {
         let mut writer = begin(&gateway, Isolation::ReadCommitted);
         write(&mut writer, table, 60, round).expect("free");
-        writer.commit().expect("nobody else writes");
+        writer.commit().expect("there is no other writer");
         let to = SiteId(1 + (round % 3) as u16);
         let start = Key::int(50);
         let replica = Change::AddReplica { table, start: start.clone(), site: to };
@@ -282,7 +282,7 @@ fn an_old_snapshot_keeps_no_replica_from_coming_back() {
     let change = |change| gateway.database().change(change, "a test").expect("a valid change");
     let mut writer = begin(&gateway, Isolation::ReadCommitted);
     write(&mut writer, table, 60, 1).expect("free");
-    writer.commit().expect("nobody else writes");
+    writer.commit().expect("there is no other writer");
     for site in [SiteId(1), SiteId(3)] {
         change(Change::AddReplica { table, start: start.clone(), site });
     }
@@ -295,20 +295,20 @@ fn an_old_snapshot_keeps_no_replica_from_coming_back() {
         }
         let mut writer = begin(&gateway, Isolation::ReadCommitted);
         write(&mut writer, table, 60, 2).expect("free");
-        writer.commit().expect("nobody else writes");
+        writer.commit().expect("there is no other writer");
     }
     assert_eq!(read(&mut fixed, table, 60), Some(1), "a snapshot stays as it is");
 }
 
 #[test]
-fn a_circle_of_waits_is_refused() {
+fn a_cycle_of_waits_is_refused() {
     let (gateway, table) = gateway();
     let mut one = begin(&gateway, Isolation::ReadCommitted);
     let mut two = begin(&gateway, Isolation::ReadCommitted);
     write(&mut one, table, 1, 1).expect("free");
     write(&mut two, table, 2, 2).expect("free");
     std::thread::scope(|scope| {
-        // Who is refused ends, so the other goes on.
+        // The refused transaction ends, so the other transaction continues.
         let waits = scope.spawn(move || write(&mut two, table, 1, 2));
         let first = write(&mut one, table, 2, 1);
         drop(one);
@@ -320,7 +320,7 @@ fn a_circle_of_waits_is_refused() {
 }
 
 #[test]
-fn lost_patience_ends_a_wait() {
+fn a_cancel_ends_a_wait() {
     let (gateway, table) = gateway();
     let mut one = begin(&gateway, Isolation::ReadCommitted);
     write(&mut one, table, 1, 1).expect("free");
@@ -336,7 +336,7 @@ fn lost_patience_ends_a_wait() {
 }
 
 #[test]
-fn a_limit_on_waiting_for_rows_ends_a_wait_and_leaves_no_trace() {
+fn a_lock_timeout_ends_a_wait_and_leaves_no_trace() {
     let (gateway, table) = gateway();
     let mut one = begin(&gateway, Isolation::ReadCommitted);
     write(&mut one, table, 1, 1).expect("free");
@@ -350,8 +350,8 @@ fn a_limit_on_waiting_for_rows_ends_a_wait_and_leaves_no_trace() {
 }
 
 #[test]
-#[allow(clippy::disallowed_methods, reason = "silence is promised only after some time")]
-fn what_was_committed_ahead_of_real_time_is_seen_by_whoever_comes_next() {
+#[allow(clippy::disallowed_methods, reason = "a timestamp is closed ahead only after some time")]
+fn a_commit_ahead_of_real_time_is_seen_by_the_next_transaction() {
     let (gateway, table) = gateway();
     let db = gateway.database();
     db.change(Change::AddReplica { table, start: Key::min(), site: SiteId(2) }, "to be read there")
@@ -360,7 +360,7 @@ fn what_was_committed_ahead_of_real_time_is_seen_by_whoever_comes_next() {
         txn.put(table, &Key::int(id), &balance.to_le_bytes())
     };
     for balance in 1..=4 {
-        // Silence is promised to who reads the replica at s2, with a lock held there.
+        // s1 closes its timestamp ahead for readers of the replica at s2 that hold a lock there.
         std::thread::sleep(std::time::Duration::from_millis(250));
         let footprint = Footprint::new().read(table, Key::int(3)).write(table, Key::int(60));
         for _ in 0..20 {
@@ -370,7 +370,7 @@ fn what_was_committed_ahead_of_real_time_is_seen_by_whoever_comes_next() {
             })
             .expect("it runs at s2");
         }
-        // A write there keeps the promise, by a commit that is later than the time is now.
+        // A write at s1 then gets a commit time ahead of the clock.
         let footprint = Footprint::new().write(table, Key::int(3));
         db.run(&mut db.session(), &footprint, |txn| put(txn, 3, balance)).expect("it runs at s1");
         let mut txn = begin(&gateway, Isolation::RepeatableRead);

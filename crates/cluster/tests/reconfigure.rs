@@ -1,4 +1,4 @@
-//! Plans that an operator asks for: carried out beside transactions, paused, cancelled and reversed.
+//! Plans of operators: carried out beside transactions, paused, canceled and reversed.
 
 #![allow(clippy::disallowed_methods, reason = "a test of threads waits for them")]
 
@@ -15,17 +15,17 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Why plans are made here.
+/// The reason of the plans here.
 const REASON: &str = "a test";
 
-/// Longer than anything here takes.
+/// Longer than any wait here takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn plan(db: &Database, text: &str) -> Plan {
     Plan::parse(text, &db.design(), REASON).expect("the plan is valid")
 }
 
-/// Waits until a reconfiguration is as it should be.
+/// Waits until a reconfiguration satisfies a condition.
 fn wait(db: &Database, number: u64, is_so: impl Fn(&Reconfiguration) -> bool) -> Reconfiguration {
     let begun = Instant::now();
     loop {
@@ -43,7 +43,7 @@ fn ended(db: &Database, number: u64) -> Reconfiguration {
     wait(db, number, Reconfiguration::has_ended)
 }
 
-/// Whoever makes the changes of a plan waits after each until it may go on.
+/// Pauses the conductor after each change of a plan until the test opens the gate.
 struct Gate {
     made: Receiver<()>,
     go_on: Sender<()>,
@@ -57,20 +57,20 @@ impl Gate {
             if !event.reason.contains(REASON) {
                 return;
             }
-            // Once the test has ended, nobody waits.
+            // After the end of the test, neither side waits.
             let _ = tell.lock().unwrap().send(());
             let _ = may.lock().unwrap().recv();
         });
         Gate { made, go_on }
     }
 
-    /// A change was made.
+    /// Waits until a change was made.
     fn wait(&self) {
         self.made.recv_timeout(LIMIT).expect("a change is made");
     }
 
     fn open(&self) {
-        self.go_on.send(()).expect("somebody waits");
+        self.go_on.send(()).expect("the conductor waits");
     }
 }
 
@@ -113,7 +113,7 @@ fn a_plan_is_carried_out_beside_transactions_and_reversed() {
 }
 
 #[test]
-fn a_plan_that_is_paused_goes_on_and_one_that_is_cancelled_leaves_nothing() {
+fn a_paused_plan_can_be_resumed_and_a_canceled_one_leaves_nothing() {
     let db = Database::open(Options::in_memory(2).strategy(TwoPhase)).unwrap();
     bank(&db, 1);
     let (before, gate) = (db.design(), Gate::of(&db));
@@ -126,7 +126,7 @@ fn a_plan_that_is_paused_goes_on_and_one_that_is_cancelled_leaves_nothing() {
 
     db.control_reconfiguration(number, Control::Resume).unwrap();
     gate.wait();
-    // It is cancelled while its second change is being made: that is taken back as well.
+    // It is canceled while its second change is being made, so that change is undone as well.
     db.control_reconfiguration(number, Control::Cancel).unwrap();
     (0..4).for_each(|_| gate.go_on.send(()).unwrap());
     assert_eq!(ended(&db, number).progress, Progress::Cancelled);
@@ -138,7 +138,7 @@ fn a_plan_that_is_paused_goes_on_and_one_that_is_cancelled_leaves_nothing() {
 }
 
 #[test]
-fn a_plan_whose_change_a_site_refuses_is_taken_back() {
+fn a_plan_is_undone_if_a_site_refuses_a_change() {
     let folder = tempfile::tempdir().unwrap();
     let faults = Arc::new(DiskFaults::default());
     let options = Options::in_folder(folder.path(), 2).durability(Durability::None);
@@ -152,14 +152,14 @@ fn a_plan_whose_change_a_site_refuses_is_taken_back() {
     (0..20).for_each(|_| gate.go_on.send(()).unwrap());
     let it = ended(&db, number);
     assert_eq!((it.progress, it.made), (Progress::Failed, 0));
-    // Whoever passes the site by may have taken its replica away before it was asked.
+    // The takeover from the site may have removed its replica before the site was asked.
     let why = it.why.expect("it says why");
     assert!(why.contains("log") || why.contains("s2 has no replica"), "{why}");
     assert_eq!(db.design(), before);
 }
 
 #[test]
-fn what_cannot_be_carried_out_is_refused_before_anything_is_changed() {
+fn an_invalid_plan_is_refused_before_any_change() {
     let db = Database::open(Options::in_memory(2).strategy(TwoPhase)).unwrap();
     bank(&db, 1);
     let before = db.design();
@@ -180,7 +180,7 @@ fn what_cannot_be_carried_out_is_refused_before_anything_is_changed() {
     assert!(db.reconfigurations().is_empty());
 }
 
-/// Wants one change for each transaction, which that need not wait for.
+/// Defers one change at each transaction.
 struct Wants {
     change: Change,
     begins: AtomicBool,
@@ -236,7 +236,7 @@ fn a_plan_holds_its_tables_until_it_has_ended() {
     db.run(&mut session, &footprint, |_| Ok(())).unwrap();
     let begun = Instant::now();
     while wants.left.lock().unwrap().is_empty() {
-        assert!(begun.elapsed() < LIMIT, "what the strategy wants is left, and it is told");
+        assert!(begun.elapsed() < LIMIT, "the strategy's change is dropped, and reported to it");
         std::thread::sleep(Duration::from_millis(1));
     }
     assert_eq!(wants.left.lock().unwrap()[0], "reconfiguration 1 holds a table of it");

@@ -1,4 +1,5 @@
 //! Backups: each table has as many replicas as it asks for, from the start and after sites fail.
+//!
 //! ```text
 //!   accounts: 0 ─▶ 1     replicas that are lacking are added ─▶ every site: commits wait from now on ─▶ design
 //!   s2 has failed        partitions with too few replicas ─▶ backlog: add them elsewhere

@@ -1,4 +1,5 @@
 //! Change protocols: the steps at the sites that make one change of the design.
+//!
 //! ```text
 //!   split, merge     master: split                                  metadata only
 //!   add_replica      master: follow ──snapshot──▶ new replica: install

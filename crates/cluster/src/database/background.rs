@@ -1,4 +1,5 @@
 //! The background threads of a database: work that no transaction waits for.
+//!
 //! | thread | what it does |
 //! | --- | --- |
 //! | `isomer-changes` | carries out plans of the strategy that may pay later, and adds backups that are lacking |

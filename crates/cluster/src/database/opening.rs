@@ -1,4 +1,5 @@
 //! How a database is opened: the sites' holdings determine the design.
+//!
 //! ```text
 //!   folder, or a topic ──▶ catalog: tables, sites
 //!   redo logs, checkpoints ──▶ sites of this process;  others are asked over the wire

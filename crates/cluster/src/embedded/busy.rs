@@ -6,14 +6,15 @@
 //!   worker of the site ── receive: refreshes ── ship ── tick ──      counted: messages, feeds, garbage
 //! ```
 //!
-//! What is measured is the time between two looks at the clock around each piece of work, not the thread's own
-//! processor time: asking the system for that costs more than a short transaction. Where there are more threads than
-//! processors, a piece of work that was interrupted counts as longer than it was. A site that calls another within
-//! its own work, as a coordinator in this process does, does not count the other's.
+//! Each piece of work is measured by the clock before and after it, not by the thread's processor
+//! time: a system call for that costs more than a short transaction. With more threads than
+//! processors, work that was preempted counts as longer than it was. If a site calls another site
+//! during its work, as a coordinator in this process does, that site's work does not count for it.
 //!
-//! Counters are many, as are the threads, so that transactions share none. The worker adds them up once a second.
+//! There are several counters, shared by all threads in turn, so that few transactions contend for
+//! one. The worker adds them up once a second.
 //!
-//! Not counted: waits for the disk, checkpoints, and what comes before and after the sites: SQL and routing.
+//! Not counted are waits for the disk, checkpoints, and the work outside of sites: SQL and routing.
 
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
@@ -22,17 +23,17 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// So many counters are shared by all threads.
+/// The number of counters, shared by all threads.
 const COUNTERS: usize = 16;
-/// Over so long it is averaged.
+/// The time over which the share is averaged.
 const WINDOW: Duration = Duration::from_secs(1);
-/// What stands for a share that nobody knows yet.
+/// Stands for a share that is not known yet.
 const UNKNOWN: u64 = u64::MAX;
 
 /// The work of a site. See the [module documentation](self).
 pub(super) struct Busy {
     worked_ns: [CachePadded<AtomicU64>; COUNTERS],
-    /// Of all processors' time in the last window, the site's share; the bits of a number.
+    /// The site's share of all processors' time in the last window, as the bits of an `f64`.
     share: AtomicU64,
 }
 
@@ -43,17 +44,17 @@ impl Default for Busy {
 }
 
 thread_local! {
-    /// Which counter is this thread's.
+    /// The index of this thread's counter.
     static COUNTER: usize = {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         NEXT.fetch_add(1, Ordering::Relaxed) % COUNTERS
     };
-    /// What was counted within the work that is under way on this thread.
+    /// The time that was counted for sites within the current work of this thread.
     static WITHIN_NS: Cell<u64> = const { Cell::new(0) };
 }
 
 impl Busy {
-    /// Does work for the site.
+    /// Does work for the site, and counts it.
     pub(super) fn during<T>(&self, work: impl FnOnce() -> T) -> T {
         let outside_ns = WITHIN_NS.replace(0);
         let begun = now();
@@ -65,13 +66,14 @@ impl Busy {
         done
     }
 
-    /// The same, for work that waits: what counts is the time in between.
+    /// The same for work that waits: only the time of its polls counts.
     pub(super) async fn polling<F: Future>(&self, work: F) -> F::Output {
         let mut work = pin!(work);
         poll_fn(|cx| self.during(|| work.as_mut().poll(cx))).await
     }
 
-    /// Of the time of all processors in the last second, the site's share, 0 to 1; `None` in the first one.
+    /// The site's share of the time of all processors in the last second, 0 to 1. `None` in the
+    /// first second.
     pub(super) fn share(&self) -> Option<f64> {
         match self.share.load(Ordering::Relaxed) {
             UNKNOWN => None,
@@ -84,7 +86,7 @@ impl Busy {
     }
 }
 
-/// Looks once a second how much a site has worked.
+/// Computes a site's share once a second.
 pub(super) struct Window {
     begun: Instant,
     worked_ns: u64,
@@ -97,7 +99,7 @@ impl Window {
         Window { begun: now(), worked_ns: busy.worked_ns(), processors }
     }
 
-    /// To be called often.
+    /// To be called several times a second.
     pub(super) fn look(&mut self, busy: &Busy) {
         let (now, worked_ns) = (now(), busy.worked_ns());
         let passed = now - self.begun;

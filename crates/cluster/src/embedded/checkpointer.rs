@@ -6,13 +6,14 @@
 //!                                                          (policy: pace)
 //! ```
 //!
-//! One is made at a time in a process: its sites share disk and processors. Whoever asks for checkpoints
-//! (`CHECKPOINT`, a clean stop) waits for the one under way, which hurries then, and makes its own on its
-//! own thread, without pauses. A client that cancels its statement waits no longer.
+//! A process makes one checkpoint at a time, because its sites share disk and processors. A request
+//! for checkpoints (`CHECKPOINT`, a clean stop) waits for the one under way, which then skips its
+//! pauses. It makes its own checkpoints on its own thread, without pauses. A client that cancels
+//! its statement ends the wait.
 //!
-//! A checkpoint waits for the locks of partitions. One that gets nowhere for long, because the outcome
-//! of a transaction over several sites is not known, say, is given up and tried again: the other sites'
-//! logs grow meanwhile.
+//! A checkpoint waits for the locks of partitions. If it makes no progress for [`STUCK`], for
+//! instance because a distributed transaction is in doubt, it is stopped and tried again later,
+//! because the other sites' logs grow during the wait.
 
 mod policy;
 
@@ -31,34 +32,35 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// How often the thread looks whether a checkpoint is due.
+/// The interval at which the thread checks whether a checkpoint is due.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long it pauses before it looks again whether it may write more.
+/// The pause between two checks whether a checkpoint may write more.
 const PAUSE: Duration = Duration::from_millis(2);
-/// A checkpoint that has not moved for so long is given up.
+/// The time without progress after which a checkpoint is stopped.
 const STUCK: Duration = Duration::from_secs(30);
 
 /// See the [module documentation](self).
 pub(crate) struct Checkpointer {
     policy: Checkpointing,
-    /// Held by whoever makes a checkpoint.
+    /// Held while a checkpoint is made.
     turn: Mutex<()>,
-    /// How many wait for their turn, or have it: the one under way does not pause.
+    /// The number of requests that wait for their turn, or have it. While there are any, the
+    /// checkpoint under way does not pause.
     hurried: AtomicUsize,
-    /// How many other sites are due.
+    /// The number of other sites that are due.
     waiting: AtomicU64,
     stopped: AtomicBool,
     thread: Mutex<Option<Thread>>,
     attempts: Mutex<BTreeMap<SiteId, Attempts>>,
 }
 
-/// How it went at one site.
+/// The last attempts at one site.
 #[derive(Clone, Default)]
 struct Attempts {
-    /// When the last one began, or the site was first seen.
+    /// When the last successful one began, or the site was first seen.
     since: Time,
     failed: Option<(Time, u32)>,
-    /// Why the last one was not made.
+    /// Why the last one failed.
     error: Option<String>,
 }
 
@@ -80,7 +82,7 @@ impl Checkpointer {
         *self.thread.lock() = Some(std::thread::current());
         while !self.stopped.load(Ordering::SeqCst) {
             for site in runtime.sites() {
-                // What cannot be removed now is removed at the next checkpoint.
+                // Log files that cannot be removed now are removed at the next checkpoint.
                 let _ = site.cut_again();
             }
             match self.most_due(runtime) {
@@ -90,7 +92,7 @@ impl Checkpointer {
         }
     }
 
-    /// Has the thread end soon, whatever it is at.
+    /// Ends the thread soon, whatever it is doing.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
         if let Some(thread) = &*self.thread.lock() {
@@ -98,11 +100,11 @@ impl Checkpointer {
         }
     }
 
-    /// Makes a checkpoint of each site, without pauses, as long as `goes_on`; false if it does not to the end. What was made
-    /// by then stays.
+    /// Makes a checkpoint of each site, without pauses, while `goes_on` returns true. Returns false
+    /// if it was stopped. Finished checkpoints stay.
     ///
     /// # Errors
-    /// The first error; the sites before have made theirs.
+    /// The first error; the earlier sites have made theirs.
     pub(crate) fn make_all(
         &self,
         runtime: &Runtime,
@@ -132,7 +134,7 @@ impl Checkpointer {
         self.attempts.lock().get(&site).and_then(|attempts| attempts.error.clone())
     }
 
-    /// Of the sites that are due, the one whose log is longest beside its limit.
+    /// Of the sites that are due, the one whose log is longest relative to its limit.
     fn most_due(&self, runtime: &Runtime) -> Option<Arc<Site>> {
         let now = runtime.clock.now();
         let sites = runtime.sites().into_iter().filter(|site| site.failure().is_none());
@@ -201,13 +203,13 @@ impl Checkpointer {
     }
 }
 
-/// About how many bytes a checkpoint takes: as the last one did, unless much has been added since. Rows
-/// take half as much again in memory.
+/// The approximate number of bytes of a checkpoint: that of the last one, or an estimate from
+/// memory if rows have been added since. Rows take half as much again in memory.
 fn table_bytes(site: &Site, last: u64) -> u64 {
     last.max(site.memory_bytes() as u64 * 2 / 3)
 }
 
-/// Counts who is in a hurry, until it is dropped.
+/// Counts a request that must not be delayed, until this is dropped.
 struct Hurried<'a>(&'a AtomicUsize);
 
 impl<'a> Hurried<'a> {
@@ -223,7 +225,7 @@ impl Drop for Hurried<'_> {
     }
 }
 
-/// The pace of a checkpoint that nobody waits for.
+/// The pace of an automatic checkpoint.
 struct Paced<'a> {
     checkpointer: &'a Checkpointer,
     runtime: &'a Runtime,
@@ -231,7 +233,7 @@ struct Paced<'a> {
     begun: Time,
     log_begin: u64,
     table_bytes: u64,
-    /// When it came further last.
+    /// The time of its last progress.
     moved: &'a AtomicU64,
 }
 
@@ -249,7 +251,7 @@ impl Paced<'_> {
 }
 
 impl Pace for Paced<'_> {
-    /// Blocks the checkpointer's own thread, which has nothing else to do.
+    /// Blocks the checkpointer's own thread, which has no other work.
     async fn reached(&mut self, stage: Stage) {
         let Stage::Copied(written) = stage else { return };
         let Checkpointer { hurried, stopped, .. } = self.checkpointer;
@@ -259,19 +261,19 @@ impl Pace for Paced<'_> {
         }
         self.moved.store(self.runtime.clock.now().0, Ordering::Relaxed);
         if stopped.load(Ordering::SeqCst) {
-            // `drive` looks, and gives the checkpoint up.
+            // `drive` checks this, and stops the checkpoint.
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// As fast as it can, as long as it is to go on.
+/// The pace of a requested checkpoint: no pauses, while the function returns true.
 struct Unpaced<'a>(&'a dyn Fn() -> bool);
 
 impl Pace for Unpaced<'_> {
     async fn reached(&mut self, _: Stage) {
         if !self.0() {
-            // `drive` looks, and gives the checkpoint up.
+            // `drive` checks this, and stops the checkpoint.
             std::future::pending::<()>().await;
         }
     }
@@ -286,7 +288,7 @@ impl Wake for Waiting {
     }
 }
 
-/// Runs a future on this thread, as long as it is to go on; `None` if it is not.
+/// Runs a future on this thread while `goes_on` returns true; `None` if it was stopped.
 fn drive<F: Future>(future: F, goes_on: impl Fn() -> bool) -> Option<F::Output> {
     let waker = Waker::from(Arc::new(Waiting(std::thread::current())));
     let mut future = pin!(future);

@@ -10,14 +10,14 @@
 //!   empty inboxes, then park until woken
 //! ```
 //!
-//! A site where nothing is written ticks less and less often: nobody needs its heartbeats, and whoever
-//! waits for one asks for it by a message, which wakes the worker.
+//! A site without writes ticks less and less often. No other site needs its heartbeats then, and a
+//! reader that waits for one requests it by a message, which wakes the worker.
 //!
-//! A transaction runs on the thread of its client. The worker of a site does what no client should
-//! wait for. A client that has to wait first does the workers' work for them, since that is often what
-//! it waits for: it empties inboxes, and syncs the log that it has just written to, if nobody is at it,
-//! instead of waking the worker and being woken by it. While somebody syncs, commits gather; the next
-//! sync covers them all, and is the worker's.
+//! A transaction runs on the thread of its client. The worker of a site does the work that no
+//! client should wait for. A client that has to wait does some of the workers' work first, because
+//! that is often what it waits for. It empties inboxes, and syncs the log that it has just written
+//! to unless another thread syncs it. That is cheaper than waking the worker and being woken by it.
+//! Commits gather during a sync. The worker's next sync covers them all.
 
 use super::busy::{Busy, Window};
 use super::clock::WallClock;
@@ -41,12 +41,12 @@ const TICKS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_mi
 /// A site, and the thread that works for it.
 pub(super) struct Host {
     pub(super) site: Arc<Site>,
-    /// What the log wakes when it has something to sync.
+    /// Woken by the log when it has something to sync.
     driver: Waker,
     inbox: Arc<Inbox>,
     mailboxes: Arc<Mailboxes>,
     durability: Durability,
-    /// Held by whoever empties the inbox.
+    /// Held while the inbox is being emptied.
     receiving: Mutex<()>,
     stop: AtomicBool,
     worker: Mutex<Option<JoinHandle<()>>>,
@@ -56,10 +56,11 @@ pub(super) struct Host {
     clock: Arc<WallClock>,
 }
 
-/// Renews the lease of the gateway of this process, once there is one and no site is elsewhere; never blocks.
+/// Renews the lease of the gateway of this process, once there is one and if no site is elsewhere.
+/// Never blocks.
 pub(super) type Renewal = OnceLock<Box<dyn Fn() + Send + Sync>>;
 
-/// What the hosts of a process share.
+/// The parts of a runtime that its hosts share.
 pub(super) struct Shared {
     pub(super) mailboxes: Arc<Mailboxes>,
     pub(super) renewal: Arc<Renewal>,
@@ -100,16 +101,18 @@ impl Host {
         self.stop.store(true, Ordering::SeqCst);
         if let Some(worker) = self.worker.lock().take() {
             worker.thread().unpark();
-            // A worker that panicked has said so already.
+            // A worker that panicked has reported it already.
             let _ = worker.join();
         }
     }
 
-    /// Hands the messages of the inbox to the site; `false` if there are none, or somebody is at it.
+    /// Passes the messages of the inbox to the site. Returns `false` if there are none, or another
+    /// thread does this.
     pub(super) fn receive(&self) -> bool {
         let Some(_receiving) = self.receiving.try_lock() else { return false };
         let messages = self.inbox.take();
-        // Where nobody waits for the log's disk, what is logged is sent as soon as somebody asks.
+        // If commits do not wait for the disk, logged events are sent as soon as a thread gets
+        // here.
         let sent = self.durability != Durability::Commit && self.site.has_unsent();
         if sent || (!messages.is_empty() && self.durability != Durability::Commit) {
             self.sync();
@@ -125,7 +128,7 @@ impl Host {
     }
 
     fn sync(&self) {
-        // A failed log tells everyone who waits for it; there is nothing to add here.
+        // A failed log reports the error to all that wait for it.
         let _ = self.site.log().sync();
     }
 
@@ -133,7 +136,7 @@ impl Host {
         self.busy.during(|| self.site.ship());
     }
 
-    /// Syncs on a client's thread. What others have written meanwhile is the worker's.
+    /// Syncs on a client's thread. Commits of others since then are left to the worker.
     fn sync_for_client(&self) {
         self.sync();
         self.ship();
@@ -146,7 +149,8 @@ impl Host {
         self.inbox.wake_worker();
     }
 
-    /// Says that the log has failed, if it has; `false` if there is nothing to say, or nobody to hear it.
+    /// Reports a failure of the log. Returns `false` if there is none to report, or no receiver
+    /// yet.
     fn tell_failure(&self) -> bool {
         let failure = self.site.failure().filter(calls_for_failover);
         let (Some(failure), Some(tell)) = (failure, self.mailboxes.on_failure.get()) else {
@@ -204,8 +208,8 @@ impl Host {
     }
 }
 
-/// What a log wakes when it has something to sync: the client that has just written to it and is about
-/// to wait, or else the worker.
+/// Woken by a log when it has something to sync. Leaves that to the client that has just written to
+/// the log and is about to wait, or else wakes the worker.
 struct Driver(Weak<Host>);
 
 impl Wake for Driver {
@@ -218,23 +222,23 @@ impl Wake for Driver {
     }
 }
 
-/// The logs that a client has written to since it last waited, and that nobody is told to sync.
+/// The logs that a client has written to since its last wait, and whose workers were not woken.
 #[derive(Default)]
 pub(super) struct Unsynced(Vec<Arc<Host>>);
 
-/// What was there before a client ran a part of its transaction, and is there again afterwards.
+/// The state before a client ran a part of its transaction, restored afterwards.
 struct Before(Option<Unsynced>);
 
 impl Drop for Before {
     fn drop(&mut self) {
-        // Only a client that panics has left something.
+        // Not empty only after a panic of the client.
         let left = UNSYNCED.replace(self.0.take());
         left.iter().for_each(Unsynced::leave);
     }
 }
 
 impl Unsynced {
-    /// Calls a function, and says which logs have something to sync since then.
+    /// Calls a function. Returns also the logs that have something to sync since then.
     pub(super) fn during<T>(call: impl FnOnce() -> T) -> (T, Unsynced) {
         let _before = Before(UNSYNCED.replace(Some(Unsynced::default())));
         let called = call();
@@ -242,7 +246,7 @@ impl Unsynced {
         (called, unsynced.unwrap_or_default())
     }
 
-    /// Leaves them to the workers.
+    /// Wakes the workers to sync them all.
     pub(super) fn leave(&self) {
         self.0.iter().for_each(|host| host.wake_worker());
     }
@@ -256,6 +260,6 @@ impl Unsynced {
 }
 
 thread_local! {
-    /// There while a client runs a part of its transaction.
+    /// `Some` while a client runs a part of its transaction.
     static UNSYNCED: RefCell<Option<Unsynced>> = const { RefCell::new(None) };
 }

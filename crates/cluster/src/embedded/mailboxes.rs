@@ -1,4 +1,4 @@
-//! Messages between sites: to the inboxes of those of this process, and over the wire to the others.
+//! Messages between sites: to inboxes in this process, and over the wire to other processes.
 
 use crate::remote::Wire;
 use arc_swap::ArcSwap;
@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 
-/// A site that has not read so many messages is brought no more from elsewhere: they are lost, as they may be.
+/// The number of unread messages beyond which messages from elsewhere to a site are dropped, as the
+/// network may do.
 const UNREAD_MAX: usize = 4096;
 
 /// See the [module documentation](self).
@@ -17,7 +18,7 @@ const UNREAD_MAX: usize = 4096;
 pub(crate) struct Mailboxes {
     wire: Option<Arc<dyn Wire>>,
     inboxes: ArcSwap<BTreeMap<SiteId, Arc<Inbox>>>,
-    /// Who is told of a site whose log has failed.
+    /// Called for each site whose log has failed.
     pub(crate) on_failure: OnceLock<Box<dyn Fn(SiteId) + Send + Sync>>,
 }
 
@@ -28,12 +29,12 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    /// The messages that have come.
+    /// Takes all messages that have arrived.
     pub(super) fn take(&self) -> VecDeque<(SiteId, Message)> {
         std::mem::take(&mut *self.messages.lock())
     }
 
-    /// Whom messages wake from now on.
+    /// Sets the thread that messages wake from now on.
     pub(super) fn set_worker(&self, worker: &Thread) {
         *self.worker.lock() = Some(worker.clone());
     }
@@ -46,24 +47,24 @@ impl Inbox {
 }
 
 impl Mailboxes {
-    /// Messages to sites elsewhere go over the wire.
+    /// Mailboxes that send messages for sites elsewhere over the wire.
     pub(super) fn new(wire: Option<Arc<dyn Wire>>) -> Mailboxes {
         Mailboxes { wire, ..Mailboxes::default() }
     }
 
-    /// Brings a message to a site of this process.
+    /// Delivers a message to a site of this process.
     pub(super) fn deliver(&self, from: SiteId, to: SiteId, message: Message) {
         let inbox = self.inbox(to);
         inbox.messages.lock().push_back((from, message));
         inbox.wake_worker();
     }
 
-    /// True if a site does not have to read too much already to be brought more from elsewhere.
+    /// True if the inbox of a site is not too full for messages from elsewhere.
     pub(super) fn has_room(&self, site: SiteId) -> bool {
         self.inbox(site).messages.lock().len() < UNREAD_MAX
     }
 
-    /// The inbox of a site, made if there is none yet.
+    /// The inbox of a site, created if there is none yet.
     pub(super) fn inbox(&self, site: SiteId) -> Arc<Inbox> {
         if let Some(inbox) = self.inboxes.load().get(&site) {
             return inbox.clone();

@@ -1,4 +1,4 @@
-//! The embedded runtime: the sites of this process, the threads that work for them, and the way to them.
+//! The embedded runtime: the sites of this process, their threads, and the transport to all sites.
 //!
 //! ```text
 //!   Database, Node ──▶ Runtime ──▶ Host ──▶ Site        this process
@@ -6,9 +6,9 @@
 //!   Router ──▶ Embedded ──┴──────▶ Remote ──▶ wire      sites elsewhere
 //! ```
 //!
-//! **Nothing outside of this module holds a site.** Whoever wants something of one asks by the
-//! [`Transport`](crate::Transport), wherever the site is; what the compiler does not let out of here cannot be relied
-//! on by what has to work over a network.
+//! **Only this module holds sites.** Other modules reach a site through the
+//! [`Transport`](crate::Transport), wherever it is. So they cannot rely on anything that does not
+//! also work over a network.
 //!
 //! | module | what it holds |
 //! | --- | --- |

@@ -1,11 +1,11 @@
-//! Bringing the sites of a database back, several at a time, and telling whoever waits how far it is.
+//! Recovery of a database's sites, several at a time, with progress reports.
 //!
 //! ```text
 //!   1  each site: open its log (finds where it ends) and its checkpoints     now it is known how much
 //!   2  each site: read the checkpoint, replay the log                        there is to read
 //! ```
 //!
-//! A site recovers by itself, so there are as many threads as processors.
+//! A site recovers independently, so there are up to as many threads as processors.
 
 use super::runtime::Runtime;
 use crate::error::OpenDatabaseError;
@@ -17,24 +17,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// How often it is told how far the recovery has come.
+/// The interval of progress reports.
 const TOLD: Duration = Duration::from_secs(1);
 
-/// How far the recovery of a database has come.
+/// The progress of a database's recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Recovering {
     /// Bytes of checkpoints and logs that were read.
     pub read: u64,
-    /// Bytes that are to be read altogether, about.
+    /// The approximate number of bytes to read in total.
     pub total: u64,
 }
 
-/// Hears how far the recovery has come.
+/// Receives progress reports.
 pub(crate) type Told = dyn Fn(Recovering) + Send + Sync;
 
 impl Runtime {
-    /// Brings sites back, and starts them. Of the options of their logs, what waits wait for and whether losses are
-    /// accepted are the runtime's to know. `notes` gets what there is to say about how they were found.
+    /// Recovers sites, and starts them. Only the durability and `accept_loss` of the log's
+    /// `options` matter here. Adds notes about the state in which the sites were found.
     ///
     /// # Errors
     /// [`OpenDatabaseError`]; no site was started then.
@@ -89,8 +89,8 @@ fn recover(
     side_by_side(options, tell, recover).into_iter().collect()
 }
 
-/// Compares the logs with each other: a site that follows partitions of another knows how far it has read the
-/// other's log, which was durable so far.
+/// Compares the logs with each other. A site that follows partitions of another knows up to which
+/// position it has read the other's log, which was durable up to there.
 fn compare_logs(sites: &[Site]) -> Result<(), OpenDatabaseError> {
     for witness in sites {
         for (site, proven) in witness.read_of_others() {
@@ -105,7 +105,7 @@ fn compare_logs(sites: &[Site]) -> Result<(), OpenDatabaseError> {
 }
 
 impl Runtime {
-    /// What a site is opened with, and what there is to say of it.
+    /// The options with which a site is opened, and notes about its state.
     fn find(
         &self,
         storage: &dyn Storage,
@@ -123,8 +123,8 @@ impl Runtime {
     }
 }
 
-/// Does something with each of some things, on as many threads as there are processors. Calls `tell`
-/// now and then meanwhile.
+/// Calls `work` for each item, on up to as many threads as there are processors. Calls `tell` once
+/// a second in the meantime.
 #[allow(clippy::disallowed_methods, reason = "the edge: threads for as long as the call takes")]
 fn side_by_side<T: Send, R: Send>(
     things: Vec<T>,

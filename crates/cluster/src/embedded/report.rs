@@ -1,4 +1,4 @@
-//! What the sites of this process look like from outside.
+//! The state of the sites of this process, for operators.
 
 use super::checkpointer::Checkpointer;
 use super::runtime::Runtime;
@@ -6,29 +6,30 @@ use isomer_design::SiteId;
 use isomer_log::{Counters, LogError};
 use isomer_site::CheckpointReport;
 
-/// What a site looks like from outside.
+/// The state of a site, for operators.
 #[derive(Clone, Debug)]
 pub struct SiteReport {
     /// The site.
     pub site: SiteId,
     /// Bytes of rows and index.
     pub memory_bytes: usize,
-    /// How many there may be.
+    /// The memory limit in bytes, if there is one.
     pub memory_max: Option<usize>,
-    /// Of the time of all processors in the last second, its share, 0 to 1; `None` in the first one.
+    /// Its share of the time of all processors in the last second, 0 to 1. `None` in the first
+    /// second.
     pub busy: Option<f64>,
-    /// What its log has done.
+    /// The counters of its log.
     pub log: Counters,
-    /// What there is to say of its checkpoints.
+    /// The state of its checkpoints.
     pub checkpoint: CheckpointReport,
-    /// Why the last checkpoint was not made, if it was not.
+    /// Why the last checkpoint failed, if it did.
     pub checkpoint_error: Option<String>,
-    /// Why it is passed by: its log has failed.
+    /// The failure of its log, if the site is unavailable because of that.
     pub failure: Option<LogError>,
 }
 
 impl Runtime {
-    /// The sites as they are.
+    /// The state of the sites.
     pub(crate) fn report(&self, checkpointer: &Checkpointer) -> Vec<SiteReport> {
         let report = |host: &super::host::Host| SiteReport {
             site: host.site.id(),

@@ -1,4 +1,4 @@
-//! All sites of this process, and how the threads of clients wait for them.
+//! The sites of this process, and how the threads of clients wait for them.
 
 use super::clock::WallClock;
 use super::host::{Host, Renewal, Shared, Unsynced};
@@ -24,10 +24,11 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
-/// Where leases are renewed by a thread of their own, as answers take their time: the pause, and how long it waits.
+/// The pause between two lease renewals on a thread of their own, and the longest wait for the
+/// answers. That thread is used if there are sites elsewhere.
 const RENEWALS: (Duration, Duration) = (Duration::from_millis(16), Duration::from_secs(1));
 
-/// The pause after it was looked whether logs are still this process's.
+/// The pause between two checks whether logs still belong to this process.
 const OWNERS: Duration = Duration::from_secs(2);
 
 /// All sites of this process.
@@ -35,21 +36,21 @@ pub(crate) struct Runtime {
     pub(crate) mailboxes: Arc<Mailboxes>,
     pub(crate) clock: Arc<WallClock>,
     pub(crate) procedures: Arc<Procedures>,
-    /// Of each site.
+    /// The memory limit of each site.
     pub(crate) memory: Arc<MemoryLimit>,
-    /// What the sites of this process keep for clients elsewhere.
+    /// The pins that the sites of this process keep for clients elsewhere.
     pub(crate) pins: Arc<ServedPins<Pin>>,
     elsewhere: Option<Remote>,
     renewal: Arc<Renewal>,
     hosts: ArcSwap<BTreeMap<SiteId, Arc<Host>>>,
     wire: Option<Arc<dyn Wire>>,
-    /// Who is told of a site elsewhere that has begun a new run.
+    /// Called for each site elsewhere that has restarted.
     pub(crate) on_return: OnceLock<Box<dyn Fn(SiteId) + Send + Sync>>,
     /// Renews the leases of a gateway, if there are sites elsewhere.
     renewer: Mutex<Option<JoinHandle<()>>>,
     /// See [`Transport::stale_for`].
     pub(crate) stale_for: AtomicU64,
-    /// What waits for a site elsewhere waits no longer.
+    /// True once no wait for a site elsewhere may last.
     closing: AtomicBool,
     stopped: AtomicBool,
 }
@@ -78,7 +79,7 @@ impl Runtime {
         }
     }
 
-    /// The way to a site, if it is in another process.
+    /// The client of a site, if it is in another process.
     #[inline]
     pub(crate) fn elsewhere(&self, site: SiteId) -> Option<&Remote> {
         self.elsewhere.as_ref().filter(|remote| remote.reaches(site))
@@ -89,8 +90,8 @@ impl Runtime {
         self.elsewhere(site).is_none()
     }
 
-    /// Which sites share a process, as the wire says. Without its word, each site elsewhere is in a
-    /// process of its own.
+    /// The sites that share a process, according to the wire. A site elsewhere whose location the
+    /// wire does not know counts as a process of its own.
     pub(crate) fn domains(&self) -> Domains {
         let mut processes: BTreeMap<String, SiteSet> = BTreeMap::new();
         for (wire, site) in
@@ -108,7 +109,8 @@ impl Runtime {
         self.hosts.load()
     }
 
-    /// Brings a message from elsewhere to a site; to one that is not here, or has too much to read, it is lost.
+    /// Delivers a message from elsewhere to a site. It is lost if the site is not here, or its
+    /// inbox is full.
     pub(crate) fn deliver(&self, from: SiteId, to: SiteId, message: Message) {
         if self.hosts.load().contains_key(&to) && self.mailboxes.has_room(to) {
             self.mailboxes.deliver(from, to, message);
@@ -120,17 +122,17 @@ impl Runtime {
         self.wire.is_some()
     }
 
-    /// All sites of this process are running: others may reach them.
+    /// Opens the wire to others, once all sites of this process are running.
     pub(crate) fn open_wire(self: &Arc<Runtime>) {
         if let Some(wire) = &self.wire {
             wire.open(Endpoint::new(self.clone()));
         }
     }
 
-    /// The process of other sites can be reached.
+    /// Handles the handshake with the process of other sites.
     pub(crate) fn meet(&self, others: &[SiteId], is_new: bool) {
         self.sites().iter().for_each(|site| site.meet(others));
-        // What was taken from one that was given up it does not know, even if it has run on.
+        // A site that was declared dead has missed changes, even if its process has kept running.
         let is_stale = |other: &SiteId| {
             let remote = self.elsewhere(*other);
             is_new || remote.is_some_and(|remote| remote.failure(*other).is_some())
@@ -140,7 +142,7 @@ impl Runtime {
         }
     }
 
-    /// Takes a site in and starts its worker.
+    /// Adds a site and starts its worker.
     pub(super) fn add(&self, site: Site, durability: Durability) {
         let id = site.id();
         let shared = Shared {
@@ -157,12 +159,13 @@ impl Runtime {
         });
         let others = self.hosts.load();
         let here = others.keys().copied().filter(|other| *other != id);
-        // Those elsewhere may not be reached yet. But until they have said so, the log is kept that they may lack.
+        // Sites elsewhere may be unreachable now. Until they have reported their positions, the log
+        // keeps everything that they may lack.
         let elsewhere = self.wire.iter().flat_map(|wire| wire.sites());
         host.site.greet(here.chain(elsewhere));
     }
 
-    /// Has the lease of a gateway renewed from now on.
+    /// Renews the lease of a gateway from now on.
     pub(crate) fn set_gateway<T>(self: &Arc<Runtime>, gateway: &Arc<Gateway<T>>)
     where
         T: Transport + Send + Sync + 'static,
@@ -176,7 +179,7 @@ impl Runtime {
         } else {
             let renew = move || {
                 if let Some(gateway) = gateway.upgrade() {
-                    // No site of this process lets it wait.
+                    // All sites are in this process, so the future is ready at once.
                     let _ = gateway.renew().now_or_never();
                 }
             };
@@ -189,14 +192,14 @@ impl Runtime {
         let (pause, longest) = RENEWALS;
         while !self.stopped.load(Ordering::SeqCst) {
             let Some(gateway) = gateway.upgrade() else { break };
-            // What does not answer is asked again.
+            // A renewal that times out is repeated in the next round.
             let _ = self.block_on_for(gateway.renew(), longest);
             drop(gateway);
             std::thread::park_timeout(pause);
         }
     }
 
-    /// Stops a site's worker, and forgets the site.
+    /// Stops a site's worker, and removes the site.
     pub(crate) fn remove(&self, id: SiteId) {
         let Some(host) = self.hosts.load().get(&id).cloned() else { return };
         self.hosts.rcu(|hosts| {
@@ -207,7 +210,7 @@ impl Runtime {
         host.stop();
     }
 
-    /// From now on nobody waits for a site in another process that cannot be reached.
+    /// From now on, no request waits for an unreachable site in another process.
     pub(crate) fn begin_to_close(&self) {
         self.closing.store(true, Ordering::SeqCst);
     }
@@ -221,7 +224,7 @@ impl Runtime {
         self.stopped.store(true, Ordering::SeqCst);
         if let Some(renewer) = self.renewer.lock().take() {
             renewer.thread().unpark();
-            // A thread that panicked has said so already.
+            // A thread that panicked has reported it already.
             let _ = renewer.join();
         }
         if let Some(wire) = &self.wire {
@@ -236,8 +239,9 @@ impl Runtime {
         self.hosts.load().get(&id).map(|host| host.site.clone())
     }
 
-    /// Looks now and then whether another process has taken the log of a site, until all are stopped: one that nobody asks
-    /// for anything would not find out. `beside` looks the same way at what else there is.
+    /// Checks at intervals whether another process has taken the log of a site, until all are
+    /// stopped. An idle site would not find out by itself. `beside` checks the other logs of the
+    /// process.
     pub(crate) fn watch_owners(&self, beside: impl Fn()) {
         while !self.stopped.load(Ordering::SeqCst) {
             beside();
@@ -246,7 +250,7 @@ impl Runtime {
         }
     }
 
-    /// A site whose log another process has taken over, and what its log says.
+    /// A site whose log another process has taken over, with the error of the log.
     pub(crate) fn fenced(&self) -> Option<(SiteId, LogError)> {
         self.hosts.load().values().find_map(|host| match host.site.failure() {
             Some(fenced @ LogError::Fenced { .. }) => Some((host.site.id(), fenced)),
@@ -254,7 +258,7 @@ impl Runtime {
         })
     }
 
-    /// Of the time of all processors in the last second, a site's share.
+    /// A site's share of the time of all processors in the last second.
     pub(super) fn busy(&self, id: SiteId) -> Option<f64> {
         self.hosts.load().get(&id).and_then(|host| host.busy.share())
     }
@@ -267,13 +271,14 @@ impl Runtime {
         self.hosts.load().values().map(|host| host.site.clone()).collect()
     }
 
-    /// Empties inboxes; `false` if there was nothing to do.
+    /// Empties inboxes. Returns `false` if there was nothing to do.
     fn help(&self) -> bool {
         let helped = self.hosts.load().values().filter(|host| host.receive()).count();
         helped > 0
     }
 
-    /// As [`Runtime::block_on`], for a client whose wait may be cancelled: the future is dropped then.
+    /// Like [`Runtime::block_on`], for a client whose wait may be canceled: the future is dropped
+    /// then.
     pub(crate) fn block_on_until<F: Future>(
         &self,
         cancel: &CancelToken,
@@ -282,12 +287,12 @@ impl Runtime {
         self.block_on(unless(&|waker| cancel.poll_over(waker), future))
     }
 
-    /// Runs a future on this thread, which helps the sites while it has to wait.
+    /// Runs a future on this thread, which helps the sites while it waits.
     pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.block_on_by(future, None).expect("it has no limit")
     }
 
-    /// The same, but no longer than `time`; `None` if that was not enough.
+    /// Like [`Runtime::block_on`], for up to `time`; `None` after that.
     #[allow(clippy::disallowed_methods, reason = "the edge: clients limit how long they wait")]
     pub(crate) fn block_on_for<F: Future>(&self, future: F, time: Duration) -> Option<F::Output> {
         self.block_on_by(future, Instant::now().checked_add(time))
@@ -314,7 +319,8 @@ impl Runtime {
     }
 }
 
-/// Parks this thread until it is woken or it is time; `false` if it is.
+/// Parks this thread until it is woken or `until` is reached. Returns `false` if `until` is
+/// reached.
 #[allow(clippy::disallowed_methods, reason = "the edge: clients limit how long they wait")]
 fn park(until: Option<Instant>) -> bool {
     let Some(until) = until else {

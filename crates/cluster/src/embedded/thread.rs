@@ -9,5 +9,5 @@ use std::thread::JoinHandle;
 )]
 pub(crate) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
     let started = std::thread::Builder::new().name(name.to_owned()).spawn(work);
-    started.expect("the system starts a thread for each site, and three for each database")
+    started.expect("the system starts the threads of the database and of its sites")
 }

@@ -1,4 +1,5 @@
-//! The way to the sites: those of this process are called, the others asked over the [wire](crate::remote).
+//! The transport of this process: calls its own sites, and asks others over the
+//! [wire](crate::remote).
 
 use super::runtime::Runtime;
 use crate::reach::Reach;
@@ -25,7 +26,7 @@ pub struct Embedded {
     here: Here,
 }
 
-/// Where a pin is.
+/// A pin, with its location.
 pub enum AnyPin {
     /// At a site of this process.
     Here(Pin),
@@ -107,7 +108,7 @@ impl Transport for Here {
     async fn until_durable(&self, site: SiteId, seen: SeenUpTo) -> Result<(), Failure> {
         match self.runtime.site(site) {
             Some(site) => site.until_durable(seen).await,
-            // A site that was removed has been drained.
+            // A site that was removed has no pending work.
             None => Ok(()),
         }
     }
@@ -118,8 +119,8 @@ impl Transport for Here {
     }
 
     async fn retry(&self, site: SiteId) {
-        // The sites of a process run as long as the database is open, so this is a site with too many
-        // transactions under way, or without room in its log: let it go on.
+        // The sites of a process run while the database is open. So this site has too many
+        // transactions under way, or no room in its log: give it time.
         match self.runtime.site(site) {
             Some(site) => site.next_tick().await,
             None => std::thread::yield_now(),

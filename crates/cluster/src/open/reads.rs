@@ -1,4 +1,5 @@
 //! The reads of an open transaction, for a strategy that learns.
+//!
 //! ```text
 //!   BEGIN            a ticket: wanted, or not
 //!   SELECT … k = 3   read 3, one row

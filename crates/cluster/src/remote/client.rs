@@ -21,25 +21,25 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// Why there is no answer that can be read.
+/// Why there is no readable answer.
 enum NoAnswer {
     Wire(Unanswered),
     /// The request was not understood: it was not carried out.
     NotAsked(String),
 }
 
-/// The way to the sites that a wire reaches. See the [module documentation](super).
+/// The client of the sites that a wire reaches. See the [module documentation](super).
 pub(crate) struct Remote {
     wire: Arc<dyn Wire>,
     mailboxes: Arc<Mailboxes>,
     pins: Arc<ClientPins>,
-    /// What the sites have said of themselves.
+    /// The last reports of the sites.
     known: Mutex<BTreeMap<SiteId, Leased>>,
-    /// Those whose part others have taken over since.
+    /// The failed sites that others have taken over from since.
     taken_over: Mutex<SiteSet>,
 }
 
-/// An answer that may say that the site's log takes nothing more.
+/// An answer that may contain a failure of the site's log.
 trait FromSite {
     fn log_error(&self) -> Option<&LogError>;
 }
@@ -94,7 +94,7 @@ impl Remote {
         };
         let reply = self.ask_hearing(site, &sent, &mut early).await;
         let reply = self.heard(site, reply.unwrap_or_else(|why| Err(failure(site, why))))?;
-        // Where the wire has no way for it, word of the publication comes with the reply.
+        // If the wire does not carry it early, the reply has the time of the publication.
         if !is_told {
             reply.committed.commit.into_iter().for_each(published);
         }
@@ -155,7 +155,7 @@ impl Remote {
     pub(crate) async fn step(&self, site: SiteId, step: Step) -> Result<Answer, Refusal> {
         let answer = self.ask(site, &step).await.unwrap_or_else(|why| {
             Err(match why {
-                // A step is taken again until it is known what has become of it.
+                // A step is retried until its outcome is known.
                 NoAnswer::Wire(_) => Refusal::Unavailable(site),
                 NoAnswer::NotAsked(why) => Refusal::NotAsked { site, why },
             })
@@ -170,25 +170,28 @@ impl Remote {
         }
     }
 
-    /// Passes a site by that has been away for long. Leases are asked for all the time, so that is soon noticed.
+    /// Checks whether a site has been unreachable for too long. Called after each failed lease, so
+    /// this is noticed soon.
     fn look_whether_gone(&self, site: SiteId) {
         if let Some(what) = self.wire.gone(site) {
             self.has_failed(site, &LogError::Gone { what: what.into() });
         }
     }
 
-    /// Others have taken over what they could from a site that is gone.
+    /// Notes that others have taken over what they could from a failed site.
     pub(crate) fn set_taken_over(&self, site: SiteId) {
         self.taken_over.lock().insert(site);
     }
 
-    /// As [`Wire::returns`]. If others take over from the site meanwhile, that is worth asking again as well.
+    /// Like [`Wire::returns`]. Also ready if others take over from the site during the wait,
+    /// because asking again is then worthwhile.
     pub(crate) async fn returns(&self, site: SiteId) -> bool {
         let is_taken_over = || self.taken_over.lock().contains(site);
-        // What nobody could take over waits for the site itself.
+        // After an earlier takeover, only partitions that could not be taken over are left: these
+        // wait for the site itself.
         let was_taken_over = is_taken_over();
         let mut returns = self.wire.returns(site);
-        // Each attempt to reach it wakes those who wait.
+        // Each attempt to reach it wakes this future.
         poll_fn(|cx| match returns.as_mut().poll(cx) {
             Poll::Pending if !was_taken_over && is_taken_over() => Poll::Ready(true),
             returns => returns,
@@ -220,7 +223,7 @@ impl Remote {
     }
 
     async fn ask<A: Asked>(&self, site: SiteId, asked: &A) -> Result<A::Answer, NoAnswer> {
-        // Nothing but an execute is answered twice.
+        // Only the answer to an execute has an early part.
         self.ask_hearing(site, asked, &mut |_| {}).await
     }
 
@@ -241,7 +244,7 @@ impl Remote {
         }
     }
 
-    /// Passes an answer on; a site whose log has failed is passed by from then on.
+    /// Returns an answer. A site whose log has failed is unavailable from then on.
     fn heard<T: FromSite>(&self, site: SiteId, answer: T) -> T {
         if let Some(error) = answer.log_error().filter(|error| calls_for_failover(error)) {
             self.has_failed(site, error);
@@ -292,10 +295,10 @@ mod tests {
 
     const S3: SiteId = SiteId(3);
 
-    /// What comes early, and the answer.
+    /// The early bytes, and the answer.
     type Answered = (Vec<Vec<u8>>, Option<Vec<u8>>);
 
-    /// A wire on which the answer to each request is there already.
+    /// A wire on which the answer to each request has arrived already.
     #[derive(Default)]
     struct Answers(Mutex<VecDeque<Answered>>);
 
@@ -326,7 +329,7 @@ mod tests {
         }
     }
 
-    /// A remote side, and what it says of sites that have failed.
+    /// A client, its wire, and the sites that it has reported as failed.
     fn remote() -> (Remote, Arc<Answers>, Arc<Mutex<Vec<SiteId>>>) {
         let (wire, failed) = (Arc::new(Answers::default()), Arc::new(Mutex::new(Vec::new())));
         let mailboxes = Arc::new(Mailboxes::default());

@@ -1,4 +1,5 @@
-//! Sites in other processes: everything that crosses a [`Transport`](crate::Transport), as bytes over a [`Wire`].
+//! Sites in other processes: every call of a [`Transport`](crate::Transport), as bytes over a
+//! [`Wire`].
 //!
 //! ```text
 //!   process 1                                                   process 2
@@ -9,22 +10,21 @@
 //!   site ─▶ Mailboxes ── message ────────────────▶ wire ──────▶ Endpoint::receive ─▶ site
 //! ```
 //!
-//! The bytes are [`isomer_site::wire`]'s. What carries them, when it connects, and whom it trusts, is the wire's
-//! business: here is what becomes of requests when it fails.
+//! [`isomer_site::wire`] defines the bytes. The wire decides how they are carried, when it
+//! connects, and whom it trusts. This module decides what a failed request means.
 //!
-//! | what happens | what the router hears |
 //! | --- | --- |
-//! | no answer comes | [`Failure::Stopped`](isomer_site::Failure::Stopped), [`Refusal::Unavailable`](isomer_site::Refusal::Unavailable): nobody knows whether it was done |
-//! | the process cannot be reached | [`Failure::Unreachable`](isomer_site::Failure::Unreachable): nothing was done; the router [waits for it](crate::Transport::returns) as long as the wire says. A step of a change is as good as lost: it is taken again |
-//! | an answer comes that is none | the same, and standard error hears why |
+//! | no answer arrives | [`Failure::Stopped`](isomer_site::Failure::Stopped), [`Refusal::Unavailable`](isomer_site::Refusal::Unavailable): it is unknown whether the request was carried out |
+//! | the process cannot be reached | [`Failure::Unreachable`](isomer_site::Failure::Unreachable): nothing was done; the router [waits](crate::Transport::returns) as long as the wire says. A step of a change counts as lost, and is retried |
+//! | an unreadable answer arrives | as if none had arrived, and the process log has the reason |
 //! | the request is not understood there, or cannot be sent | `NotAsked`, with the reason: nothing was done |
-//! | a site's log has failed | what the site says; from then on it is [passed by](crate::Transport::failure) |
+//! | a site's log has failed | the site's answer; from then on the site is [unavailable](crate::Transport::failure) |
 //!
-//! **What a router knows of a site elsewhere** (its load, whether its log has failed) comes with the answer to each
-//! lease, every few milliseconds, and a failed log with any answer.
+//! **A router's knowledge of a site elsewhere** (its load, a failure of its log) comes with the
+//! answer to each lease, every few milliseconds. Any answer may report a failed log.
 //!
-//! **Code is not sent.** A transaction whose body is a closure is refused at a site elsewhere; it would have to run
-//! where its caller is, on rows that are fetched, as an open transaction does.
+//! **Code is not sent.** A site elsewhere refuses a transaction whose body is a closure. It would
+//! have to run in its caller's process, on rows that are fetched, as an open transaction does.
 //!
 //! | module | what it holds |
 //! | --- | --- |
@@ -45,37 +45,39 @@ use crate::reach::Reach;
 use futures_util::future::LocalBoxFuture;
 use isomer_design::SiteId;
 
-/// Hears bytes that come before the answer: word that a transaction's writes can be seen.
+/// Receives bytes that arrive before the answer: the notice that a transaction's writes are
+/// visible.
 pub type Early<'a> = &'a mut dyn FnMut(&[u8]);
 
 /// Why a request has no answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Unanswered {
-    /// Nobody knows whether it was carried out.
+    /// It is unknown whether the request was carried out.
     Lost,
-    /// It was not, as the process cannot be reached: where that should be, and what came of trying.
+    /// The request was not carried out, because the process cannot be reached: its address, and the
+    /// error.
     Unreachable(String),
 }
 
-/// Carries bytes to the processes of other sites. Each of its promises is "may": requests, answers and messages may
-/// come late or never, messages out of order and twice. A request is carried out at most once.
+/// Carries bytes to the processes of other sites. Requests, answers and messages may arrive late or
+/// never, and messages out of order and twice. A request is carried out at most once.
 pub trait Wire: Send + Sync {
     /// True if the site is in another process, whether or not that can be reached now.
     fn reaches(&self, site: SiteId) -> bool;
 
-    /// All of these sites.
+    /// All sites that it reaches.
     fn sites(&self) -> Vec<SiteId>;
 
-    /// Where one of them is; `None` if the wire does not know.
+    /// The location of a site; `None` if the wire does not know.
     fn reach(&self, _site: SiteId) -> Option<Reach> {
         None
     }
 
-    /// Brings a request to the [`Endpoint`] of a site, and its answer back. If the future is dropped, the request may
-    /// still be carried out.
+    /// Sends a request to the [`Endpoint`] of a site, and returns its answer. If the future is
+    /// dropped, the request may still be carried out.
     ///
-    /// `early` is called with what comes before the answer, as soon as it is there. A wire that has no way for that
-    /// may leave it out.
+    /// `early` receives bytes that arrive before the answer. A wire that cannot carry these may
+    /// leave them out.
     fn ask<'a>(
         &'a self,
         site: SiteId,
@@ -86,25 +88,25 @@ pub trait Wire: Send + Sync {
     /// Sends a message to the endpoint of a site; never blocks.
     fn send(&self, site: SiteId, message: Vec<u8>);
 
-    /// Ready when a site may be worth asking again that gave no answer.
+    /// Ready when a site that gave no answer may be worth asking again.
     fn retry(&self, site: SiteId) -> LocalBoxFuture<'_, ()>;
 
-    /// Waits until a site can be reached that could not be; `false` if that was not to be expected soon, and whoever
-    /// asked should not wait for it.
+    /// Waits until an unreachable site can be reached. Returns `false` if that is not to be
+    /// expected soon, so that clients should not wait for it.
     fn returns(&self, _site: SiteId) -> LocalBoxFuture<'_, bool> {
         Box::pin(std::future::ready(false))
     }
 
-    /// Why a site is given up, so that others take over what they can: it has been away for too long. `None`: it can be
-    /// reached, or is waited for.
+    /// Why a site is declared dead, so that others take over what they can: it has been unreachable
+    /// for the outage wait. `None` if it can be reached, or may return soon.
     fn gone(&self, _site: SiteId) -> Option<String> {
         None
     }
 
-    /// From now on, brings what others ask and say to the sites of this process, and tells the endpoint whom it
-    /// [meets](Endpoint::meet).
+    /// From now on, passes requests and messages of others to the endpoint of this process, and
+    /// tells the endpoint whom it [meets](Endpoint::meet).
     fn open(&self, _endpoint: Endpoint) {}
 
-    /// The sites of this process are about to stop: nothing is brought to them from now on.
+    /// The sites of this process are about to stop: nothing is passed to them from now on.
     fn close(&self) {}
 }

@@ -1,10 +1,11 @@
-//! Pins by number. [`isomer_site::wire`] has the picture: a client counts its pins at each site and says with each
-//! lease which of them it still has; the site lets go of the others.
+//! Pins by number. [`isomer_site::wire`] has the picture: a client numbers its pins at each site,
+//! and says with each lease which of them it still holds. The site drops the others.
 //!
-//! **Invariants.** A number is on the client's list from before its request is sent until its pin is dropped. So a
-//! lease that passes the request on the way lets go of nothing that is needed; and a lease that comes late, or twice,
-//! says nothing of later numbers. What a site keeps for a client that it has not heard for 10 s ends: as long as
-//! history is kept for a [lease](isomer_site::Site::lease) itself.
+//! **Invariants.** A number is on the client's list from before its request is sent until its pin
+//! is dropped. So a lease that overtakes the request drops no pin that is needed. A lease that
+//! arrives late, or twice, has no effect on later numbers. A site drops the pins of a client that
+//! has been silent for 10 s, which is also how long it keeps history for a
+//! [lease](isomer_site::Site::lease).
 
 use isomer_design::{SiteId, Time};
 use isomer_site::HISTORY_NS_MAX;
@@ -13,7 +14,7 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The pins that a client has, by site.
+/// The pins that a client holds, by site.
 pub(super) struct ClientPins {
     client: ClientId,
     sites: Mutex<BTreeMap<SiteId, Numbers>>,
@@ -30,7 +31,7 @@ impl ClientPins {
         Arc::new(ClientPins { client, sites: Mutex::default() })
     }
 
-    /// A number for a pin that is going to be asked for.
+    /// A number for a pin that is about to be requested.
     pub(super) fn next(self: &Arc<ClientPins>, site: SiteId) -> ClientPin {
         let mut sites = self.sites.lock();
         let numbers = sites.entry(site).or_default();
@@ -40,7 +41,7 @@ impl ClientPins {
         ClientPin { pins: self.clone(), site, id }
     }
 
-    /// A lease as it is now.
+    /// A lease with the pins held now.
     pub(super) fn lease(&self, site: SiteId, from: Time) -> Lease {
         let mut sites = self.sites.lock();
         let numbers = sites.entry(site).or_default();
@@ -49,7 +50,7 @@ impl ClientPins {
     }
 }
 
-/// A pin at a site in another process. Once this is dropped, the site hears so by the next lease.
+/// A pin at a site in another process. After this is dropped, the next lease tells the site.
 pub struct ClientPin {
     pins: Arc<ClientPins>,
     site: SiteId,
@@ -64,14 +65,14 @@ impl Drop for ClientPin {
     }
 }
 
-/// What the sites of this process keep for clients elsewhere.
+/// The pins that the sites of this process keep for clients elsewhere.
 pub(crate) struct ServedPins<P> {
     clients: Mutex<BTreeMap<(ClientId, SiteId), Kept<P>>>,
 }
 
-/// What one site keeps for one client.
+/// The pins of one client at one site.
 struct Kept<P> {
-    /// When the client was heard last.
+    /// When the client sent its last message.
     heard: Time,
     pins: BTreeMap<u64, Arc<P>>,
 }
@@ -97,7 +98,7 @@ impl<P> ServedPins<P> {
         self.clients.lock().get(&(id.client, site))?.pins.get(&id.number).cloned()
     }
 
-    /// A client says which pins it has.
+    /// Drops the pins that a client does not hold any more.
     pub(super) fn lease(&self, site: SiteId, lease: &Lease, now: Time) {
         let mut clients = self.clients.lock();
         let Some(kept) = clients.get_mut(&(lease.client, site)) else { return };
@@ -109,13 +110,13 @@ impl<P> ServedPins<P> {
         }
     }
 
-    /// Lets go of what is kept for clients that have not been heard for long.
+    /// Drops the pins of clients that have been silent for long.
     pub(crate) fn expire(&self, now: Time) {
         let oldest = Time(now.0.saturating_sub(HISTORY_NS_MAX));
         self.clients.lock().retain(|_, kept| kept.heard >= oldest);
     }
 
-    /// How many pins are kept.
+    /// The number of pins that are kept.
     pub(crate) fn len(&self) -> usize {
         self.clients.lock().values().map(|kept| kept.pins.len()).sum()
     }

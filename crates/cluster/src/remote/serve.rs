@@ -1,4 +1,4 @@
-//! Answering requests from other processes, by whatever transport leads to the sites that are here.
+//! Answers requests from other processes, with any transport to the sites of this process.
 
 use super::ServedPins;
 use crate::transport::Transport;
@@ -10,7 +10,7 @@ use isomer_site::{Failure, Part, Peers, RowsBuffer, SeenUpTo, Step};
 use isomer_strategy::SiteLoad;
 use std::ops::ControlFlow;
 
-/// Carries out a request, and gives the answer. `early` hears what is to be sent before it.
+/// Carries out a request, and returns the answer. `early` receives what must be sent before it.
 pub(crate) async fn serve<T: Transport + Peers>(
     here: &T,
     pins: &ServedPins<T::Pin>,
@@ -54,7 +54,7 @@ async fn read<T: Transport>(
         rows.push(key, row, time);
         ControlFlow::Continue(())
     };
-    // One that is kept no longer is missed by the site, if what it kept is gone.
+    // If the pin is not kept any more, the site notices when the history is missing.
     let pin = sent.pin.and_then(|id| pins.get(site, id));
     let seen = here.read_at(site, sent.read(), sent.at, pin.as_deref(), &mut collect).await?;
     Ok(Rows { seen, rows })

@@ -1,4 +1,4 @@
-//! A bank in one table: what tests of whole databases run on.
+//! A bank in one table, for tests of whole databases.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -6,12 +6,12 @@ use isomer_cluster::{Database, Error, Session};
 use isomer_design::{Column, ColumnType, Footprint, Key, KeyRange, Schema, SiteId, TableId};
 use std::ops::ControlFlow;
 
-/// How many accounts there are.
+/// The number of accounts.
 pub(crate) const ACCOUNTS: i64 = 64;
-/// What each holds at first.
+/// The initial balance of each account.
 pub(crate) const START: i64 = 1000;
 
-/// The table.
+/// The table's schema.
 pub(crate) fn schema() -> Schema {
     let columns =
         vec![Column::new("id", ColumnType::Int64), Column::new("balance", ColumnType::Int64)];
@@ -23,7 +23,7 @@ pub(crate) fn balance(bytes: &[u8]) -> i64 {
     i64::from_le_bytes(bytes.try_into().expect("a balance is eight bytes"))
 }
 
-/// Creates the table, with a part at each site, and the accounts.
+/// Creates the table, with a partition at each site, and the accounts.
 pub(crate) fn bank(db: &Database, sites: u16) -> TableId {
     let share = ACCOUNTS / i64::from(sites);
     let placement: Vec<(Key, SiteId)> = (0..sites)
@@ -41,7 +41,7 @@ pub(crate) fn bank(db: &Database, sites: u16) -> TableId {
     table
 }
 
-/// Moves money; gives the number of changes that were made for it.
+/// Transfers money. Returns the number of changes that were made for it.
 pub(crate) fn transfer(
     db: &Database,
     session: &mut Session,

@@ -1,18 +1,18 @@
-//! Logs that outlive the databases that open them, in memory, for tests.
+//! Logs in memory that outlive the databases that open them, for tests.
 
 use isomer_cluster::{ClaimNote, DatabaseId, FoundLogs, LogError, LogOf, Logs};
 use isomer_log::{Log, MemoryLog, MemoryOptions, OpenError, Position};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
-/// Keeps logs in memory. Whoever opens one has it, and the owner before is fenced.
+/// Keeps logs in memory. Opening a log takes it from its previous owner, which is fenced.
 pub(crate) struct Service {
     database: DatabaseId,
     logs: Mutex<Vec<(LogOf, Arc<MemoryLog>)>>,
 }
 
 impl Service {
-    /// Logs of a database that is yet to be made.
+    /// Logs of a database that is yet to be created.
     pub(crate) fn new(database: u128) -> Arc<Service> {
         Arc::new(Service { database: DatabaseId(database), logs: Mutex::default() })
     }

@@ -1,4 +1,4 @@
-//! Processes that are parts of this one, and hear of each other nothing but bytes: a channel for each.
+//! Parts of this process that act as processes, and exchange only bytes: each has a channel.
 
 use futures_util::future::LocalBoxFuture;
 use futures_util::task::AtomicWaker;
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::thread;
 
-/// What is on its way to a process.
+/// A request or message on its way to a process.
 enum Parcel {
     Ask(Vec<u8>, Arc<Call>),
     Message(Vec<u8>),
@@ -31,18 +31,18 @@ struct Call {
 struct Came {
     early: VecDeque<Vec<u8>>,
     answer: Option<Vec<u8>>,
-    /// Nothing more will come.
+    /// True if nothing more will come.
     is_over: bool,
 }
 
 impl Call {
     fn note(&self, note: impl FnOnce(&mut Came)) {
-        note(&mut self.came.lock().expect("nobody panics with it"));
+        note(&mut self.came.lock().expect("no thread panics with it"));
         self.waker.wake();
     }
 }
 
-/// An answer that is not given, as its thread has panicked, is lost.
+/// Ends a request without an answer if its thread has panicked.
 struct Answering(Arc<Call>);
 
 impl Drop for Answering {
@@ -51,28 +51,28 @@ impl Drop for Answering {
     }
 }
 
-/// What the network does, and has done.
+/// The faults of the network, and its counters.
 #[derive(Default)]
 pub(crate) struct Weather {
-    /// How many messages of each kind were sent.
+    /// The number of messages of each kind that were sent.
     kinds: Mutex<BTreeMap<u8, u64>>,
-    /// Nothing comes before an answer.
+    /// Nothing is sent before an answer.
     pub(crate) is_plain: AtomicBool,
-    /// Requests are of a version that nobody knows.
+    /// Requests have an unknown version.
     pub(crate) is_foreign: AtomicBool,
-    /// The last byte of an answer is not the one that was sent.
+    /// The last byte of an answer is changed.
     pub(crate) is_noisy: AtomicBool,
 }
 
 impl Weather {
-    /// How many messages of a kind were sent.
+    /// The number of messages of a kind that were sent.
     pub(crate) fn sent(&self, kind: u8) -> u64 {
-        let kinds = self.kinds.lock().expect("nobody panics with it");
+        let kinds = self.kinds.lock().expect("no thread panics with it");
         kinds.get(&kind).copied().unwrap_or(0)
     }
 
     fn passes(&self, bytes: &[u8]) {
-        let mut kinds = self.kinds.lock().expect("nobody panics with it");
+        let mut kinds = self.kinds.lock().expect("no thread panics with it");
         *kinds.entry(bytes[1]).or_default() += 1;
     }
 }
@@ -119,7 +119,7 @@ impl Wire for Channels {
                 return Poll::Ready(Err(Unanswered::Lost));
             }
             call.waker.register(cx.waker());
-            let mut came = call.came.lock().expect("nobody panics with it");
+            let mut came = call.came.lock().expect("no thread panics with it");
             for bytes in came.early.drain(..) {
                 early(&bytes);
             }
@@ -142,7 +142,7 @@ impl Wire for Channels {
     }
 }
 
-/// Serves a process until nobody can reach it any more, each request on a thread of its own.
+/// Serves a process until no other one can reach it any more. Each request has a thread of its own.
 #[allow(clippy::disallowed_methods, reason = "threads of the test's processes")]
 fn host(endpoint: Endpoint, inbox: Receiver<Parcel>, weather: Arc<Weather>) {
     thread::spawn(move || {
@@ -169,7 +169,7 @@ fn answer(endpoint: &Endpoint, weather: &Weather, request: &[u8], Answering(call
             call.note(|came| came.early.push_back(early));
         }
     });
-    let mut answer = answer.expect("nobody ends it");
+    let mut answer = answer.expect("no test cancels it");
     weather.passes(&answer);
     if weather.is_noisy.load(Ordering::SeqCst) {
         *answer.last_mut().expect("a message has a head") ^= 1;
@@ -177,7 +177,7 @@ fn answer(endpoint: &Endpoint, weather: &Weather, request: &[u8], Answering(call
     call.note(|came| came.answer = Some(answer));
 }
 
-/// A database of four sites, in as many processes as are named.
+/// A database of four sites, in one process for each list of sites.
 pub(crate) struct Cluster {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) nodes: Vec<Node>,

@@ -1,5 +1,6 @@
 //! Evacuation: moves masterships and copies off a site whose log has failed, or whose process is
 //! down.
+//!
 //! ```text
 //!   s1 has failed ─▶ its copies of other masters' partitions: their masters let them go, until it has none
 //!                    its masterships: reserved together

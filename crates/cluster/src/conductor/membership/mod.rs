@@ -1,4 +1,5 @@
 //! Membership: the failure, takeover and readmission of sites.
+//!
 //! ```text
 //!   a log fails, a process is gone ─▶ fail_over ─▶ evacuation  what it masters, others take over;
 //!                                                              its copies are let go

@@ -1,4 +1,5 @@
 //! Promotion: a partition gets another master without asking the old one.
+//!
 //! ```text
 //!   candidates, the furthest first ─▶ promote ─▶ the other replicas turn to the new master
 //!                                             ─▶ routing table: the new master, the lost sites nowhere

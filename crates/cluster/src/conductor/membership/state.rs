@@ -1,4 +1,5 @@
 //! The state of each site as the conductor knows it, apart from where its process is.
+//!
 //! ```text
 //!               give up                    replace
 //!     Up  ───────────────────▶  Away  ───────────────────▶  Replaced

@@ -1,9 +1,9 @@
-//! When a checkpoint is due, and how fast it goes: pure functions of what was measured.
+//! When a checkpoint is due, and how fast it is written: pure functions of measurements.
 //!
-//! A restart reads a site's checkpoint and the log since. Reading a megabyte of either takes about as
-//! long, so a log of up to half the table makes a restart after a crash at most half as long again as
-//! one after a clean stop; and a checkpoint is written for every half of its length in log, so all
-//! bytes are written three times. Small tables have a floor, [`Checkpointing::log_bytes`]:
+//! A restart reads a site's checkpoint and the log since. A megabyte of either takes about the same
+//! time. So with a log of up to half the table, a restart after a crash takes at most half as long
+//! again as one after a clean stop. A checkpoint is written for every half of its length in log, so
+//! all bytes are written three times. The limit of small tables is [`Checkpointing::log_bytes`]:
 //!
 //! ```text
 //!   limit = max(64 MiB, table / 2)
@@ -14,15 +14,15 @@
 //!                          due: begins         ends by then, however fast the log grows
 //! ```
 //!
-//! **The pace** is a budget of bytes: [`Checkpointing::bytes_per_second`] since it began; or, if the log
-//! grows faster than that allows, the share of the table that the log's growth is of the slack. So a
-//! checkpoint is slow while the log is, and never ends later than the slack does. If several sites wait
-//! for their turn, they divide the slack.
+//! **The pace** is a budget of bytes: [`Checkpointing::bytes_per_second`] since the begin. If the
+//! log grows faster than that allows, the budget is a share of the table: the log's growth divided
+//! by the slack. So a checkpoint is slow while the log grows slowly, and always ends within the
+//! slack. If several sites wait for their turn, they divide the slack.
 //!
-//! **By time**, a checkpoint is due if the log has grown by a sixteenth of the limit at least: less than
-//! that costs a restart next to nothing, and a checkpoint as much as ever.
+//! **By time**, a checkpoint is due if the log has grown by at least a sixteenth of the limit. A
+//! shorter log costs a restart next to nothing, while a checkpoint always costs the same.
 //!
-//! **After a failure** it is tried again, after a second, two, four, up to a minute.
+//! **After a failure** a checkpoint is tried again after a second, then two, four, up to 64 s.
 
 use isomer_design::Time;
 use std::time::Duration;
@@ -30,17 +30,17 @@ use std::time::Duration;
 /// When a database in a folder makes checkpoints, and how fast.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Checkpointing {
-    /// One is due when a site's log has grown by so many bytes since the last one began; for a site
-    /// with more than twice as many bytes of rows, when it has grown by half of these.
+    /// The growth of a site's log in bytes, since the last checkpoint began, at which one is due.
+    /// For a site with more than twice this number of bytes of rows, half of the bytes of rows.
     pub log_bytes: u64,
-    /// One is due after this time, if the log has grown by a sixteenth of that at least.
+    /// The time after which one is due, if the log has grown by at least a sixteenth of that limit.
     pub every: Duration,
-    /// So many bytes a second are written, or more where the log grows fast.
+    /// The rate in bytes a second at which it is written. It is higher if the log grows fast.
     pub bytes_per_second: u64,
 }
 
 impl Default for Checkpointing {
-    /// At 64 MiB of log, or after five minutes; 32 MiB a second.
+    /// 64 MiB of log, five minutes, 32 MiB a second.
     fn default() -> Checkpointing {
         Checkpointing {
             log_bytes: 64 << 20,
@@ -50,44 +50,44 @@ impl Default for Checkpointing {
     }
 }
 
-/// By time, a checkpoint needs this part of the limit in log.
+/// Divides the limit: by time, a checkpoint needs at least this part of it in log.
 const WORTH: u64 = 16;
-/// The longest pause after a failure, as a power of two of seconds.
+/// The longest pause after a failure is two to the power of this number, in seconds.
 const PAUSE_LOG_MAX: u32 = 6;
 
-/// What is known of a site before a checkpoint.
+/// The state of a site before a checkpoint.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Standing {
     pub(super) now: Time,
     /// When the last one began, or the site started.
     pub(super) since: Time,
-    /// When making one failed last, and how many have failed since one was made.
+    /// When the last failure was, and the number of failures since the last success.
     pub(super) failed: Option<(Time, u32)>,
-    /// Bytes of the log since the last one.
+    /// Bytes of the log since the last checkpoint began.
     pub(super) log_bytes: u64,
-    /// Bytes that one takes, about.
+    /// The approximate number of bytes of a checkpoint.
     pub(super) table_bytes: u64,
 }
 
-/// What is known of a checkpoint that is being made.
+/// The state of a checkpoint that is being made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pacing {
     pub(super) elapsed: Duration,
     /// Bytes by which the log has grown since it began.
     pub(super) log_bytes: u64,
-    /// Bytes that it takes, about.
+    /// The approximate number of its bytes.
     pub(super) table_bytes: u64,
-    /// How many other sites wait for their turn.
+    /// The number of other sites that wait for their turn.
     pub(super) waiting: u64,
 }
 
 impl Checkpointing {
-    /// How much log makes a checkpoint due.
+    /// The bytes of log at which a checkpoint is due.
     fn limit(&self, table_bytes: u64) -> u64 {
         self.log_bytes.max(table_bytes / 2).max(1)
     }
 
-    /// Whether a checkpoint is due; if so, by how many times the log is over its limit, in percent.
+    /// Whether a checkpoint is due. If so, the length of the log in percent of its limit.
     pub(super) fn due(&self, standing: &Standing) -> Option<u64> {
         let passed = |since: Time| Duration::from_nanos(standing.now.0.saturating_sub(since.0));
         if let Some((at, failures)) = standing.failed
@@ -101,7 +101,7 @@ impl Checkpointing {
         is_due.then(|| standing.log_bytes.saturating_mul(100) / limit)
     }
 
-    /// Up to how many bytes a checkpoint may have written by now.
+    /// The number of bytes that a checkpoint may have written by now.
     pub(super) fn allowed(&self, pacing: &Pacing) -> u64 {
         let by_time = self.bytes_per_second as f64 * pacing.elapsed.as_secs_f64();
         let slack = self.limit(pacing.table_bytes) / 2 / (1 + pacing.waiting);
@@ -130,9 +130,9 @@ mod tests {
         let policy = Checkpointing::default();
         let due = |seconds, log, table| policy.due(&standing(seconds, log, table));
         assert_eq!([due(0, 63, 1), due(0, 64, 1), due(0, 128, 1)], [None, Some(100), Some(200)]);
-        // A large table is worth a longer log.
+        // A larger table allows a longer log.
         assert_eq!([due(0, 499, 1000), due(0, 500, 1000)], [None, Some(100)]);
-        // By time, what is hardly anything is left.
+        // By time, a short log causes no checkpoint.
         assert_eq!([due(299, 10, 1), due(300, 10, 1), due(300, 3, 1)], [None, Some(15), None]);
         assert_eq!(due(100_000, 0, 0), None);
     }
@@ -157,14 +157,14 @@ mod tests {
             policy.allowed(&Pacing { elapsed, log_bytes, table_bytes, waiting }) / MIB
         };
         assert_eq!([allowed(0, 0, 0), allowed(1000, 0, 0), allowed(1000, 1, 0)], [0, 32, 32]);
-        // Half of the slack of 32 MiB is used: so is half of the table written.
+        // Half of the slack of 32 MiB is used, so half of the table may be written.
         assert_eq!([allowed(1000, 16, 0), allowed(1000, 15, 0)], [50, 46]);
         assert_eq!(allowed(0, 32, 0), u64::MAX / MIB);
         assert_eq!([allowed(0, 15, 1), allowed(0, 16, 1)], [93, u64::MAX / MIB]);
     }
 
-    /// However fast the log grows, it is not longer than the limit and the slack when a checkpoint is
-    /// made that the disk could write in the time.
+    /// However fast the log grows, it stays within the limit and the slack until a checkpoint is
+    /// made, if the disk can write the checkpoint in that time.
     #[test]
     fn the_log_is_bounded_whatever_its_rate() {
         let policy = Checkpointing::default();
