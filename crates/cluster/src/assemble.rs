@@ -5,14 +5,14 @@
 //! masters and replicates, and together these are the design. If the database stopped in the middle
 //! of a change, the holdings show how far the change had come, and which steps are left:
 //!
-//! | found | so the change | to do |
+//! | found | the change | repair |
 //! | --- | --- | --- |
-//! | a range that nobody masters, released to a site | remaster had begun | that site acquires it |
-//! | a follower that holds no copy | add_replica had begun, or remove_replica was nearly done | the master lets it go |
+//! | a range without a master, released to a site | remaster had begun | that site acquires it |
+//! | a follower without a copy | add_replica had begun, or remove_replica was nearly done | the master unfollows it |
 //! | a copy at a site that does not follow | remove_replica had begun, or add_replica was refused | the site discards it |
-//! | a claim or copy of an earlier [term](isomer_site::term) | a replica was promoted, as the site's log had failed | the site discards it |
-//! | copies that nobody masters, or that are ahead of their master | a log has lost its end, and that was accepted | the one that is furthest is promoted |
-//! | a range that no site has | a site has lost its files | refused; if the loss is accepted, a site creates it anew |
+//! | a mastership or copy of an earlier [term](isomer_site::term) | a replica was promoted, because the site's log had failed | the site discards it |
+//! | copies without a master, or ahead of their master | a log has lost its end, and that was accepted | the most advanced one is promoted |
+//! | a range that no site has | a site has lost its files | refused; if the loss is accepted, a site creates it, empty |
 //! | a table that the catalog does not have | create_table or drop_table had begun | the sites that hold it forget it |
 //!
 //! A pure function. [`crate::Database::open`] carries out its steps.

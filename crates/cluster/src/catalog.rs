@@ -5,11 +5,11 @@
 //! changes since. So a definition costs the text of one table and not of all:
 //!
 //! ```text
-//!   # An Isomer database, format 3: ..       the whole: replaced as a whole
+//!   # An Isomer database, format 3: ..       the whole catalog: replaced as a whole
 //!   sites s1 s2
 //!   table accounts t1 ..
-//!   # change of 94 bytes, 5d0c8a11           how long a change is, and its CRC-32
-//!   # enter t2                               a table that is new, or asks for other backups
+//!   # change of 94 bytes, 5d0c8a11           the length of a change, and its CRC-32
+//!   # enter t2                               a table is new, or has another number of backups
 //!   sites s1 s2
 //!   table orders t2 ..
 //!   # change of 22 bytes, 0f31c2aa

@@ -9,9 +9,9 @@
 //! until that has ended, however it has.
 //!
 //! ```text
-//!   process 1    locks the folder ── claims the log ── notes the claim ──▶ killed: the system gives the lock back
-//!   process 2                               locks the folder ── finds that the log is owned by the claim of the note
-//!                                                               ──▶ its owner was process 1, which is gone: no wait
+//!   process 1   locks the folder ─▶ claims the log ─▶ notes the claim ─▶ killed: its lock ends
+//!   process 2   locks the folder ─▶ finds that the log's owner has the claim of the note
+//!                                ─▶ process 1 was the owner, and has ended: no wait
 //! ```
 //!
 //! If another process has claimed the log in between, or from another folder, its owner is not that

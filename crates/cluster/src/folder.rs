@@ -3,13 +3,13 @@
 //! ```text
 //!   shop.isomer/
 //!     catalog        sites and tables; replaced as a whole, or appended to
-//!     strategy       what the strategy has learned and decided, if it learns; replaced as a whole
+//!     strategy-NAME  the state of a strategy, if it learns; replaced as a whole
 //!     cluster        the number of the cluster, if sites are in several processes
 //!     lock           locked by the process that has the database open
-//!     claim          by which claim this process owns the catalog's log, if that is elsewhere ([`claim`](crate::claim))
+//!     claim          the claim on the catalog's log, if that is elsewhere ([`crate::claim`])
 //!     site-1/
-//!       claim        the same of the site's log
-//!       run          the number of its last run: each is greater than those before, whatever the clock says
+//!       claim        the claim on the site's log, likewise
+//!       run          the number of its last run; it grows, whatever the clock says
 //!       log/         redo log: segments
 //!       checkpoint.…
 //!     site-2/ …

@@ -20,17 +20,17 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`router`](Router) | where a transaction runs |
-//! | [`conductor`] | the one place where the design changes: definitions, changes, lost sites |
+//! | [`conductor`] | the one place where the design changes: definitions, changes, failed sites |
 //! | [`reconfiguration`](Reconfiguration) | a plan that an operator requests, pauses, cancels and reverses |
-//! | `branches` | who serves what of a transaction over several sites |
-//! | [`reorder`] | another order of a table's rows, while it is used: what is done after what |
+//! | `branches` | the distribution of a transaction over several sites |
+//! | [`reorder`] | online reorganization of a table: the order of its steps |
 //! | [`open`] | transactions that arrive statement by statement: snapshots, row locks, intents |
 //! | [`shell`](OpenTransaction) | the same for threads that block |
-//! | `embedded` | sites of this process: threads, disks, messages, checkpoints, opening |
+//! | `embedded` | sites of this process: threads, disks, messages, checkpoints, recovery |
 //! | [`remote`](Wire) | sites in other processes: requests, answers and messages as bytes |
-//! | `storage`, `folder`, `catalog` | where a database is kept |
-//! | `claim` | what a folder says of logs that are elsewhere |
-//! | `assemble` | the design of a database that was stopped, from what its sites hold |
+//! | `storage`, `folder`, `catalog` | storage of a database |
+//! | `claim` | notes in a folder about logs that are elsewhere |
+//! | `assemble` | the design of a database that was stopped, from its sites' holdings |
 //!
 //! The router and the conductor use no threads and no sockets. They run on a [`Transport`]: the
 //! embedded runtime here, and a simulated network in `isomer-sim`.

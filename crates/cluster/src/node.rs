@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   process 1: Database                 process 2: Node
-//!     router, open transactions            (none: it does what it is asked)
+//!     router, open transactions            (neither: it serves requests)
 //!     sites 1, 2 ── Endpoint ◀── wire ──▶ Endpoint ── sites 3, 4
 //! ```
 //!

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!              ┌── pause ──▶ paused ──┐
-//!   asked ─▶ running ◀─── resume ─────┘        running, paused ── cancel ─▶ undoing ─▶ cancelled
-//!              │  a change is refused ──────────────────────────────────▶ undoing ─▶ failed
+//!   asked ─▶ running ◀─── resume ─────┘      running, paused ── cancel ─▶ undoing ─▶ cancelled
+//!              │  a change is refused ────────────────────────────────▶ undoing ─▶ failed
 //!              ▼
-//!             done ── reverse ──▶ another reconfiguration, that takes it back
+//!             done ── reverse ──▶ a new reconfiguration, which undoes it
 //! ```
 //!
 //! Changes are made one after the other, and each is valid by itself: whatever becomes of the rest,

@@ -2,15 +2,15 @@
 //!
 //! ```text
 //!   footprint ─▶ routing table ─▶ strategy ─┬─ a site ──────────────▶ execute
-//!                                           │                            │ the site has changed
-//!                                           ▼                            ▼ under us
+//!                                           │                            │ the design has changed
+//!                                           ▼                            ▼ in the meantime
 //!                                  reserve the footprint's partitions, decide again,
 //!                                  make the changes (independent ones at once), execute
 //!
-//!   … ─▶ strategy ─▶ several sites ─▶ which serves what ─▶ coordinate: two-phase commit
+//!   … ─▶ strategy ─▶ several sites ─▶ distribute the footprint ─▶ coordinate: two-phase commit
 //!
-//!   what may pay later ─▶ conductor: deferred plans
-//!   a transaction, loads of sites ─▶ conductor: occasions on which the strategy plans
+//!   changes that may pay later ─▶ conductor: deferred plans
+//!   a transaction, loads of sites ─▶ conductor: planning ticks of the strategy
 //! ```
 //!
 //! A common transaction reads an immutable routing table, asks the strategy, and runs: no lock, no

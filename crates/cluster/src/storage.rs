@@ -1,11 +1,11 @@
 //! Storage of a database: its catalog, and the redo log and the checkpoints of each site.
 //!
 //! ```text
-//!                catalog                  a site's log            its checkpoints     locked by
-//!   InMemory     –                        in memory               –                   –
-//!   InFolder     file `catalog`           site-N/log/             site-N/            the folder's lock
-//!   Beside       frames of a log        wherever [`Logs`]       site-N/, or in a   whoever has opened the log last
-//!                of its own               keeps them              [`CheckpointStore`]
+//!              catalog           a site's log         its checkpoints        locked by
+//!   InMemory   –                 in memory            –                      –
+//!   InFolder   file `catalog`    site-N/log/          site-N/                the folder's lock
+//!   Beside     frames of a log   the [`Logs`]' place  site-N/, or in a       the last process to
+//!              of its own                             [`CheckpointStore`]    open the log
 //! ```
 //!
 //! **Logs elsewhere** ([`Logs`]) can be opened by any process. A log itself decides which process

@@ -1,8 +1,8 @@
 //! Backups: each table has as many replicas as it asks for, from the start and after sites fail.
 //!
 //! ```text
-//!   accounts: 0 ─▶ 1     replicas that are lacking are added ─▶ every site: commits wait from now on ─▶ design
-//!   s2 has failed        partitions with too few replicas ─▶ backlog: add them elsewhere
+//!   accounts: 0 ─▶ 1   add missing replicas ─▶ every site: commits wait from now on ─▶ design
+//!   s2 has failed      partitions with too few replicas ─▶ backlog: add them elsewhere
 //! ```
 //!
 //! A backup is at another process than its master while another process has room

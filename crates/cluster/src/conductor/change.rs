@@ -1,7 +1,7 @@
 //! How the design changes: in one place, one change after the other for each partition.
 //!
 //! ```text
-//!   reserved ─▶ validated ─▶ steps at the sites ([`protocol`]) ─▶ routing table swapped ─▶ told
+//!   reserved ─▶ validated ─▶ steps at the sites ([`protocol`]) ─▶ routing table swapped ─▶ events
 //!                            a job: under way, for operators
 //! ```
 

@@ -4,11 +4,12 @@
 //! tables exist, their names, and how many backups each asks for. So a definition has an order:
 //!
 //! ```text
-//!   create table    sites: an empty partition ─▶ log ─▶ design    a table of the log that no site has was lost
-//!   drop table      log ─▶ design ─▶ sites: forget it             a table that the log lacks is forgotten at the next start
-//!   backups         log ─▶ replicas ─▶ sites ─▶ design            taken back if a site refuses
-//!   add site        its log is opened ─▶ log ─▶ design            a site of the log that the design lacks holds nothing
-//!   remove site     design ─▶ log ─▶ its log is closed
+//!   definition     order of its steps                            after a crash in between
+//!   create table   sites: an empty partition ─▶ log ─▶ design    only at sites: forgotten
+//!   drop table     log ─▶ design ─▶ sites: forget it             only at sites: forgotten
+//!   backups        log ─▶ replicas ─▶ sites ─▶ design            (undone if a site refuses)
+//!   add site       open its log ─▶ log ─▶ design                 only in the log: it is empty
+//!   remove site    design ─▶ log ─▶ close its log
 //! ```
 //!
 //! Definitions are made one after the other: each reserves [`DEFINITIONS`], a table that does not

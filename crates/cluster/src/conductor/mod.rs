@@ -1,12 +1,12 @@
 //! The conductor: the one place where the design of a database changes.
 //!
 //! ```text
-//!   operators ─▶ definitions: tables, sites, backups      ─┐
-//!   operators ─▶ reconfigurations: plans to their end     ─┤            steps
-//!   strategy  ─▶ deferred plans                           ─┼─▶ change ─────────▶ sites
-//!   router    ─▶ what a transaction needs, reserved       ─┤     │
-//!   failures  ─▶ membership: takeover, readmission        ─┘     ├─▶ design ─▶ routing table ─▶ router
-//!                                                                └─▶ watchers, strategy
+//!   operators ─▶ definitions: tables, sites, backups  ─┐
+//!   operators ─▶ reconfigurations: plans              ─┤          steps
+//!   strategy  ─▶ deferred plans                       ─┼─▶ change ─────▶ sites
+//!   router    ─▶ changes for a transaction, reserved  ─┤     │
+//!   failures  ─▶ membership: takeover, readmission    ─┘     ├─▶ design ─▶ routing table ─▶ router
+//!                                                            └─▶ watchers, strategy
 //! ```
 //!
 //! It owns the design. A change is validated against the design, and its partitions are
@@ -16,17 +16,18 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`change`] | one change: reserve, validate, carry out, enter, tell; plans in stages |
-//! | [`definitions`] | tables, sites and backups: what the conductor's log keeps, as sites' logs do not |
-//! | [`backups`] | which replicas tables lack as backups, and which must stay |
+//! | [`change`] | one change: reserve, validate, carry out, enter, report; plans in stages |
+//! | [`definitions`] | tables, sites and backups, which are in the conductor's log and in no site's |
+//! | [`backups`] | missing backups of tables, and replicas that must stay |
 //! | [`reconfigure`] | the plans of operators, one change after the other |
-//! | [`membership`] | sites that are lost, taken over from, and readmitted |
+//! | [`membership`] | the failure, takeover and readmission of sites |
 //! | [`protocol`] | the steps of each change at the sites |
-//! | [`reservation`], [`backlog`], [`event`] | who holds which ranges; work that waits; who is told |
+//! | [`reservation`] | ranges that one task changes or relies on |
+//! | [`backlog`], [`event`] | deferred work; subscribers of changes |
 //!
 //! *Invariants.*
-//! - A partition is changed by one task at a time: the one that has reserved it.
-//! - What the design gives a site, the site holds, or is known to be away.
+//! - A partition is changed by one task at a time, which has reserved it.
+//! - A site holds what the design gives it, or is declared dead.
 //! - The conductor's log has a table before any router sees it, and loses it before any site
 //!   forgets it.
 
@@ -100,12 +101,12 @@ enum Deferred {
     Backups,
 }
 
-/// An occasion on which the strategy plans.
+/// A planning tick of the strategy.
 #[derive(Clone, Copy)]
 enum Planning {
     /// A decision left an opportunity: [`Strategy::plan`].
     ForOne(Time),
-    /// The strategy was told the loads: [`Strategy::plan_globally`].
+    /// The strategy has received the loads: [`Strategy::plan_globally`].
     Globally(Time),
 }
 
@@ -140,7 +141,7 @@ impl<T: Transport> Conductor<T> {
         &self.transport
     }
 
-    /// The strategy that routers ask, and that is told of each change.
+    /// The strategy, which decides for routers and receives each change.
     pub fn strategy(&self) -> &dyn Strategy {
         &*self.strategy
     }

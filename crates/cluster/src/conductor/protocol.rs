@@ -3,7 +3,7 @@
 //! ```text
 //!   split, merge     master: split                                  metadata only
 //!   add_replica      master: follow ──snapshot──▶ new replica: install
-//!                    if the table has backups: install ──▶ master: it has acknowledged what it was copied without
+//!                    with backups: install ──▶ master: wait for its acknowledgement of the rest
 //!   remove_replica   (routing first)  master: unfollow ──▶ replica: drop
 //!   remaster         old master: release ··log··▶ new master: acquire
 //! ```

@@ -1,14 +1,14 @@
 //! The background threads of a database: work that no transaction waits for.
 //!
-//! | thread | what it does |
+//! | thread | work |
 //! | --- | --- |
-//! | `isomer-changes` | carries out plans of the strategy that may pay later, and adds backups that are lacking |
-//! | `isomer-plan` | lets the strategy learn and plan |
-//! | `isomer-reconf` | carries out plans of operators |
-//! | `isomer-failover` | lets others take over from sites that are lost |
-//! | `isomer-readmit` | takes sites back that have returned |
-//! | `isomer-checkpoint` | makes checkpoints when they are due |
-//! | `isomer-owners` | looks whether another process has taken the logs, where it can |
+//! | `isomer-changes` | deferred plans of the strategy, and missing backups |
+//! | `isomer-plan` | planning ticks of the strategy |
+//! | `isomer-reconf` | plans of operators |
+//! | `isomer-failover` | takeovers from failed sites |
+//! | `isomer-readmit` | readmission of restarted sites |
+//! | `isomer-checkpoint` | checkpoints that are due |
+//! | `isomer-owners` | checks whether another process has taken the logs, where that is possible |
 //!
 //! All but the last two end when the conductor is closed, after completing the work that they have
 //! begun. None of that work waits for an unreachable site.

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   folder, or a topic ──▶ catalog: tables, sites
-//!   redo logs, checkpoints ──▶ sites of this process;  others are asked over the wire
-//!   what all of them hold ──▶ assemble ──▶ design, and repairs: steps that a crash has cut off
+//!   redo logs, checkpoints ──▶ sites of this process; others are asked over the wire
+//!   holdings of all sites ──▶ assemble ──▶ design, and repairs: steps that a crash cut off
 //!   design ──▶ router ──▶ background threads
 //! ```
 //!

@@ -1,9 +1,9 @@
 //! The thread that makes checkpoints, so that no log grows without bound.
 //!
 //! ```text
-//!   ten times a second:   which sites are due?  ──▶ the one whose log is longest, beside its limit
-//!                         (policy: log, time)        piece ─ pause ─ piece ─ pause ─ …  cut its log
-//!                                                          (policy: pace)
+//!   ten times a second:   which sites are due?   ─▶ the longest log, relative to its limit
+//!                         (policy: log, time)       piece ─ pause ─ piece ─ pause ─ …  cut its log
+//!                                                         (policy: pace)
 //! ```
 //!
 //! A process makes one checkpoint at a time, because its sites share disk and processors. A request

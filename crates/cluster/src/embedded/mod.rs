@@ -15,11 +15,11 @@
 //! | [`runtime`] | all sites of the process, and how a client's thread waits |
 //! | [`host`] | one site, its worker thread and its disk |
 //! | [`mailboxes`] | messages between sites |
-//! | [`transport`] | the router's way to sites, here or elsewhere |
-//! | [`opening`] | sites that come back, several at a time |
+//! | [`transport`] | the transport to sites, here or elsewhere |
+//! | [`opening`] | recovery of sites, several at a time |
 //! | [`checkpointer`] | when checkpoints are made, and how fast |
-//! | [`busy`] | how busy each site keeps the processors |
-//! | [`report`] | what a site looks like from outside |
+//! | [`busy`] | the processor time of each site |
+//! | [`report`] | the state of a site, for operators |
 //! | [`clock`], [`thread`] | the computer's clock, and its threads |
 
 mod busy;

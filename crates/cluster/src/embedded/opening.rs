@@ -1,8 +1,8 @@
 //! Recovery of a database's sites, several at a time, with progress reports.
 //!
 //! ```text
-//!   1  each site: open its log (finds where it ends) and its checkpoints     now it is known how much
-//!   2  each site: read the checkpoint, replay the log                        there is to read
+//!   1  each site: open its log (finds where it ends) and its checkpoints    total size is known
+//!   2  each site: read the checkpoint, replay the log                       progress is reported
 //! ```
 //!
 //! A site recovers independently, so there are up to as many threads as processors.

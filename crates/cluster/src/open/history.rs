@@ -8,10 +8,10 @@
 //! obeys until the watermark is 10 s old.
 //!
 //! ```text
-//!   gateway    snapshots open at  41  47  52     watermark 41     (one look at all, each tick)
-//!                │                                  │
-//!                │ read at 47                       ├─ lease 41 ─▶ s1: history from 41 on, answers 40
-//!                ▼                                  └─ lease 41 ─▶ s2: history from 41 on, answers 44
+//!   gateway    snapshots open at  41  47  52    watermark 41        (one scan of all, each tick)
+//!                │                                 │
+//!                │ read at 47                      ├─ lease 41 ─▶ s1: keeps from 41 on, answers 40
+//!                ▼                                 └─ lease 41 ─▶ s2: keeps from 41 on, answers 44
 //!              s2: 47 is not before 41: it is there
 //! ```
 //!

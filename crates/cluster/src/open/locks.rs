@@ -7,7 +7,7 @@
 //!   row accounts/7    held by T1            queue: T2, T5        first come, first served
 //!   row accounts/9    held by T2, T3 (shared)
 //!
-//!   T1 asks for accounts/9, exclusively:  T1 ─▶ T2 ─▶ T1        a circle: T1 is refused, nothing
+//!   T1 asks for accounts/9, exclusively:  T1 ─▶ T2 ─▶ T1        a cycle: T1 is refused, nothing
 //!                                              └▶ (T3)           has changed
 //! ```
 //!

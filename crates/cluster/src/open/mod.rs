@@ -6,10 +6,10 @@
 //! ```text
 //!   while it is open                                at the commit
 //!   ────────────────                                ─────────────
-//!   snapshot    reads at one time, at any site      checked writes whose footprint is what was
+//!   snapshot    reads at one time, at any site      checked writes; their footprint is what was
 //!   row locks   (table, key), first come first      written: at one site, or over several, as the
 //!               served, deadlocks found             strategy says; checked row by row against what
-//!   workspace   its writes, seen by nobody else     was read, written at once
+//!   workspace   its writes, invisible to others     was read, written at once
 //! ```
 //!
 //! Partition locks are held for the commit alone. A client that sleeps in mid-transaction therefore
@@ -21,15 +21,15 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`locks`] | who may write which row, as a state machine without threads |
-//! | [`gateway`] | what all open transactions share, and how one of them waits |
+//! | [`locks`] | row locks, as a state machine without threads |
+//! | [`gateway`] | the shared state of all open transactions, and their waits |
 //! | [`history`] | the lease by which sites keep the history that open snapshots need |
-//! | [`snapshot`] | reading at one time, wherever the rows are |
-//! | [`workspace`] | the writes so far, and how to go back to a savepoint |
+//! | [`snapshot`] | reads at one time, wherever the rows are |
+//! | [`workspace`] | the writes so far, and rollback to a savepoint |
 //! | [`transaction`] | a transaction, from its first statement to its commit |
-//! | [`commit`] | what a commit writes, and where |
-//! | [`outcome`] | what became of a commit whose answer was lost |
-//! | [`reads`] | what it has read, for a strategy that learns |
+//! | [`commit`] | the footprint of a commit |
+//! | [`outcome`] | the outcome of a commit whose answer was lost |
+//! | [`reads`] | its reads, for a strategy that learns |
 //!
 //! **Isolation.** READ COMMITTED: every statement has its own snapshot, and reads a row again after
 //! waiting for its lock. REPEATABLE READ: all statements have one snapshot. To write a row that

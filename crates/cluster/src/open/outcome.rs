@@ -6,15 +6,15 @@
 //! ```text
 //!   7: 40 @90 ─▶ 30            sent to s2, which is killed
 //!
-//!   nothing was published      the rows are still locked, so no other open transaction can have written them: ask again
-//!     ├─ committed             it had not been
-//!     └─ 7 is not @90          look: 7 is 30, like all that was to be written of one time ─▶ it had been
-//!   published @95              the locks are released, so it only looks
+//!   not published              the rows are still locked against other transactions: send it again
+//!     ├─ it commits            the first attempt had not committed
+//!     └─ 7 is not @90          read: 7 is 30, and all writes have one time ─▶ it had committed
+//!   published @95              the locks are released: only read
 //!     ├─ 7 is 30 @95           committed
-//!     └─ 7 is 40 @90           it is gone with s2: the client runs it again
+//!     └─ 7 is 40 @90           lost with s2: the client runs it again
 //!
-//!   published, only inserts    they stay locked until the answer is there (nobody waits for rows that are new), so
-//!     └─ 8 is not there        it is gone with s2, and not deleted since
+//!   published, only inserts    they stay locked until the outcome is known (no other transaction
+//!     └─ 8 is missing          waits for new rows): lost with s2, and not deleted since
 //! ```
 //!
 //! **Why a request can be sent again.** It is sent to the current master of the rows, where the

@@ -4,7 +4,7 @@
 //!   BEGIN            a ticket: wanted, or not
 //!   SELECT … k = 3   read 3, one row
 //!   UPDATE … k = 7   read 7, one row
-//!   COMMIT           write 7, where it was logged    ─▶  read 3, write 7: told once, as one footprint
+//!   COMMIT           write 7, where it was logged  ─▶  read 3, write 7: one report, one footprint
 //! ```
 //!
 //! The strategy learns from transactions with a known footprint. A sampled open transaction is

@@ -6,7 +6,7 @@
 //! for the time passes the read on to the next holder.
 //!
 //! ```text
-//!   t = max(clock, what was acknowledged)         open in the gateway's history
+//!   t = max(clock, latest acknowledged commit)    open in the gateway's history
 //!   get k ─▶ routing table ─▶ master s2 ─▶ read at t: its clock is raised to t first
 //!                              └ got it by a copy made after t? ─▶ another holder
 //!

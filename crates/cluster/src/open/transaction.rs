@@ -5,10 +5,10 @@
 //!   read 7 at t=90: 40
 //!                                           lock 7, read at t=91: 40, intent 7 = 30
 //!   lock 7 … waits
-//!                                           commit @95: 7 = 30, gives the lock back
-//!   … has it; reads again at t=96: 30       (REPEATABLE READ: 95 is after 90: start again)
+//!                                           commit @95: 7 = 30, releases the lock
+//!   … has it; reads again at t=96: 30       (REPEATABLE READ: 95 is after 90: restart)
 //!   intent 7 = 20, base @95
-//!   commit: 7 is still that of @95: written
+//!   commit: 7 is still the version @95: written
 //! ```
 //!
 //! **Invariants.** A row is locked before it is written, and read under the lock. Its base is

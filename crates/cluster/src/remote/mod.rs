@@ -28,9 +28,9 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`client`] | asking: a request to bytes, the answer from bytes |
-//! | [`serve`] | answering, by any transport to the sites that are here |
-//! | [`pins`] | pins by number: those that a client has, those that a site keeps for it |
+//! | [`client`] | sends a request as bytes, and reads the answer |
+//! | [`serve`] | answers requests, with any transport to the sites of this process |
+//! | [`pins`] | pins by number: at the client, and at the site |
 
 mod client;
 mod pins;

@@ -2,12 +2,12 @@
 //! down.
 //!
 //! ```text
-//!   s1 has failed ─▶ its copies of other masters' partitions: their masters let them go, until it has none
+//!   s1 has failed ─▶ its copies of other masters' partitions: the masters remove them all
 //!                    its masterships: reserved together
 //!                      survey    how far is each partition durable, and where?
-//!                      decide    which sites may be promoted (isomer-site::failover has the rule)
+//!                      decide    which sites may be promoted (rule: isomer-site::failover)
 //!                      promote   ([`super::promotion`])
-//!                    what no site can take over stays with it, and is refused with its failure
+//!                    a partition that no site can take over stays, and is refused with the failure
 //! ```
 //!
 //! A site whose process stays down for the outage wait is evacuated in the same way, but cannot be

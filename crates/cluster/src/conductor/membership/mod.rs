@@ -1,10 +1,10 @@
 //! Membership: the failure, takeover and readmission of sites.
 //!
 //! ```text
-//!   a log fails, a process is gone ─▶ fail_over ─▶ evacuation  what it masters, others take over;
-//!                                                              its copies are let go
-//!   a process is back              ─▶ readmit_returned ─▶ readmission  what the design does not give it,
-//!                                                              it lets go of; then it is a member again
+//!   a log or a process fails ─▶ fail_over ─▶ evacuation       others take over its masterships;
+//!                                                             its copies are removed
+//!   a process restarts ─▶ readmit_returned ─▶ readmission     its sites drop what the design does
+//!                                                             not give them, and are members again
 //! ```
 //!
 //! [`state`] is the only place that keeps the state of each site. [`evacuation`] is for all failed
@@ -201,9 +201,10 @@ impl<T: Transport> Conductor<T> {
         }
     }
 
-    /// Makes a site drop what the design does not give it any more, and makes it a member again. Several
-    /// sites may be readmitted at once, since one may wait for a message of another. The caller
-    /// ensures that no table is created or dropped meanwhile, as [`Conductor::readmit_returned`] does.
+    /// Makes a site drop what the design does not give it any more, and makes it a member again.
+    /// Several sites may be readmitted at once, since one may wait for a message of another. The
+    /// caller ensures that no table is created or dropped during the readmission, as
+    /// [`Conductor::readmit_returned`] does.
     ///
     /// # Errors
     /// [`Refusal`], of the first step that is refused.

@@ -1,9 +1,9 @@
 //! Promotion: a partition gets another master without asking the old one.
 //!
 //! ```text
-//!   candidates, the furthest first ─▶ promote ─▶ the other replicas turn to the new master
-//!                                             ─▶ routing table: the new master, the lost sites nowhere
-//!                                             ─▶ replicas that cannot turn are let go, and discarded
+//!   candidates, the most advanced first ─▶ promote ─▶ other replicas follow the new master
+//!                                                  ─▶ routing table: new master, no failed sites
+//!                                                  ─▶ replicas that cannot follow are discarded
 //! ```
 
 use super::Place;

@@ -7,12 +7,12 @@
 //! answers, or a later term.
 //!
 //! ```text
-//!   s1 is back ─▶ hear       it is told whom to hear; unless others have taken over from it, it is heard at once
-//!                 acquire    what was released to it meanwhile
-//!                 discard    what the design does not give it
-//!                 mend       what it has made of changes that ended as refused: borders, releases, followers
-//!                 let go     copies that it has only a part of: what they would be split from is discarded
-//!                 admit      all hear it, and the design of what it masters may change again
+//!   s1 restarts ─▶ admit      it learns which sites are up; unless replaced, others accept it
+//!                  acquire    masterships that were released to it while it was down
+//!                  discard    partitions that the design does not give it
+//!                  reconcile  its part of refused changes: borders, releases, followers
+//!                  drop       copies of which it has only a part
+//!                  rejoin     all sites accept its messages, and its partitions may change again
 //! ```
 //!
 //! **A site that has lost its files** rejoins empty, once others have taken over all that it had

@@ -1,12 +1,12 @@
 //! The state of each site as the conductor knows it, apart from where its process is.
 //!
 //! ```text
-//!               give up                    replace
-//!     Up  ───────────────────▶  Away  ───────────────────▶  Replaced
-//!      ▲   its process is gone         others have taken       │
-//!      │                               over what it mastered   │
-//!      └──────────────── admit ◀───────────────────────────────┘
-//!                      readmitted: it has let go of what the design does not give it
+//!              give_up                    replace
+//!     Up  ─────────────────▶  Away  ─────────────────▶  Replaced
+//!      ▲   declared dead         others have taken         │
+//!      │                         over its masterships      │
+//!      └────────────────────── admit ◀─────────────────────┘
+//!            readmitted: it has dropped what the design does not give it
 //! ```
 //!
 //! Beside this state, one of two tasks may be under way with a site: a takeover or a readmission.
@@ -57,7 +57,7 @@ enum Standing {
 struct Member {
     standing: Standing,
     towards: Option<Towards>,
-    /// The number of tasks that are about to tell a site whether to hear this one.
+    /// The number of tasks that are about to tell a site whether to accept messages of this one.
     said_of: usize,
 }
 

@@ -1,14 +1,15 @@
 //! Takeover from sites whose processes are down: the conductor cannot ask the sites themselves.
 //!
 //! ```text
-//!   s1 is gone ─▶ fence      all others hear no more of it, and say what they know of it
-//!                 reserve    what it masters, which nobody changes from then on
-//!                 history    the longest tail of its log (isomer-site::tail has the rule)
-//!                 frames     every follower gets what it lacks of that
-//!                 promote    a follower of each partition
-//!                 outcomes   who was in doubt of a transaction of s1 hears of it
-//!                 replaced   nobody waits any more for a word of s1
-//!   s1 is back ─▶ discard    what others have taken over; only then it is heard again (`readmission`)
+//!   s1 fails ─▶ fence       all others refuse its messages, and report their knowledge of it
+//!               reserve     its masterships, which no other task changes from then on
+//!               history     the longest tail of its log (rule: isomer-site::tail)
+//!               frames      every follower gets what it lacks of that history
+//!               promote     a follower of each partition
+//!               outcomes    sites in doubt of its transactions receive the outcomes
+//!               replaced    no site waits for its messages any more
+//!   s1 restarts ─▶ discard  partitions that others have taken over; only then others accept its
+//!                           messages ([`super::readmission`])
 //! ```
 //!
 //! **All or nothing.** A transaction that s1 had in doubt may write any of its partitions with
