@@ -1,4 +1,5 @@
-// pgJDBC: what Java programs and BenchBase do. Finds the server by PGHOST and its kin.
+// pgJDBC: the calls of Java programs and BenchBase. Finds the server by PGHOST and related
+// variables.
 
 import java.math.BigDecimal;
 import java.sql.*;
@@ -56,7 +57,7 @@ public class Jdbc {
                 check(statement.executeUpdate() == 1, "one row is inserted");
             }
         }
-        // After some runs the driver asks for binary values.
+        // After several runs the driver asks for binary values.
         try (PreparedStatement statement = db.prepareStatement("select * from jdbc_types where id = ?")) {
             for (int id = 0; id < 12; id++) {
                 statement.setInt(1, id);

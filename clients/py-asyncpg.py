@@ -1,4 +1,4 @@
-"""asyncpg: a driver that speaks the protocol by itself, in binary."""
+"""asyncpg: a driver with its own implementation of the protocol, in binary."""
 
 import sys
 

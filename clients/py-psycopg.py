@@ -1,4 +1,4 @@
-"""psycopg 3: what Python programs do. Connects as libpq does, by PGHOST and its kin."""
+"""psycopg 3: the calls of Python programs. Connects like libpq, by PGHOST and related variables."""
 
 import datetime
 import decimal
@@ -158,7 +158,8 @@ def errors_by_their_class(db):
 
 
 def a_statement_is_cancelled(db):
-    # A request that comes before the statement cancels nothing, so it is made until one has.
+    # A cancel request that arrives before the statement cancels nothing, so it is repeated until
+    # one has an effect.
     done = threading.Event()
 
     def cancel():

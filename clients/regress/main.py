@@ -1,8 +1,8 @@
 """The scripts, one after the other: `python main.py SCRIPTS PORT SCRATCH [OPTIONS] [SCRIPT ..]`, which `clients/regression` calls.
 
-Each script has servers' worth of its own: a fresh Isomer, and a fresh database of the PostgreSQL, both with what
-test_setup makes. Both get each statement in turn. COPY from a file of the server is told the file's lines by the client
-instead. A variable that a query sets is each server's own. Both have their own settings, but for the time zone."""
+Each script has a fresh Isomer and a fresh database of the PostgreSQL, both with the objects of test_setup. Both run
+each statement in turn. For COPY from a file of the server, the client sends the file's lines instead. Each server has
+its own values of variables that a query sets, and its own settings, except for the time zone."""
 
 import argparse
 import collections
@@ -19,7 +19,7 @@ from script import Script, words
 from side import Side, same
 
 HERE = pathlib.Path(__file__).parent
-# Scripts that others have to run before, by the notes in PostgreSQL's own list of them.
+# Scripts that must run before others, by the notes in PostgreSQL's own list of them.
 BEFORE = {
     "aggregates": ["create_aggregate"],
     "horology": ["date", "time", "timetz", "timestamp", "timestamptz", "interval"],
@@ -64,7 +64,8 @@ class Run:
         while (part := script.part()) is not None:
             statement, command = part
             name, _, rest = command.partition(" ")
-            # What stands between \if and \endif is for psql's own tests, and for those of what a build is without.
+            # Blocks between \if and \endif are for psql's own tests, and for builds without an
+            # option.
             if name == "if":
                 skips, nested = skips or nested + 1, nested + 1
             elif name == "endif":
@@ -127,7 +128,7 @@ class Run:
                         self.statement([value], script, counts)
 
     def keep(self, side, text, outcome, prefix):
-        """Keeps a row's values as variables by the names of its columns, which only the last word of each tells here."""
+        """Keeps a row's values as variables, named by its columns; only the last word of a column's expression counts here."""
         if outcome[-1][0] == "rows" and len(outcome[-1][2]) == 1:
             columns = re.findall(r"(\w+)\s*(?:,|from\b|$)", re.sub(r"^\s*select\s", "", text, flags=re.I), re.I | re.M)
             for column, value in zip(columns, outcome[-1][2][0]):

@@ -1,13 +1,13 @@
-"""Why a statement has another outcome here: of what it itself is, or of what an earlier statement of its script left undone.
+"""The cause of a different outcome of a statement: the statement itself, or a failed earlier statement of its script.
 
-    create type c as enum ('red');          42601: CREATE TYPE        a reason, and `c` is known to be for want of it
+    create type c as enum ('red');          42601: CREATE TYPE        a reason, and `c` is missing because of it
     create table t (color c);               type "c" does not exist   the same reason, and `t` as well
     select * from t;                        no such table             the same reason: CREATE TYPE blocks three
 """
 
 import re
 
-# Of something that is not there.
+# SQLSTATEs of a missing object.
 MISSING = {"42P01", "42883", "42704", "34000", "26000", "3F000", "42703", "55000", "3B001"}
 NAMED = re.compile(
     r"""\b(?:table|view|index|sequence|type|domain|function|procedure|aggregate|schema|role|user|operator|cast|collation
@@ -25,7 +25,7 @@ class Reasons:
         self.undone, self.block = {}, None
 
     def of(self, statement, here, there):
-        """The reason, once the outcomes are known to differ."""
+        """The reason of a statement whose outcomes differ."""
         statement = COMMENT.sub(" ", statement)
         reason = self.reason(statement, here, there)
         if CHANGES.match(statement) and not re.match(r"\s*(?:select|with)\b(?!.*\binto\b)", statement, re.I | re.S):
@@ -60,7 +60,7 @@ class Reasons:
         return "other rows"
 
     def went_well(self, statement, outcome):
-        """A statement with the same outcome; one that ends a block ends what was wrong with it."""
+        """Notes a statement with the same outcome. The end of a transaction block also ends its reasons."""
         statement = COMMENT.sub(" ", statement)
         if re.match(r"\s*(?:commit|rollback|abort|end)\b", statement, re.I) and not re.search(r"\bto\b", statement, re.I):
             self.block = None
@@ -74,14 +74,14 @@ def plain(name):
 
 
 def masked(message):
-    """A message without what is of this statement alone."""
+    """A message without the parts that are specific to this statement."""
     message = re.sub(r'"[^"]*"', '".."', message)
     message = re.sub(r"\d+", "N", message)
     return message.split("\n")[0][:90]
 
 
 def shape(statement):
-    """The first words of a statement, which say what it does."""
+    """The first words of a statement, which name its command."""
     words = re.findall(r"[A-Za-z]+|\S", statement)
     kept = 2 if words and words[0].lower() in ("create", "alter", "drop", "set", "comment") else 1
     return " ".join(word.upper() for word in words[:kept])

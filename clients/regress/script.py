@@ -1,16 +1,16 @@
 """A script for psql, as a sequence of statements and of psql's own commands.
 
     select 1; \\set name 'a b'
-    copy t from stdin;      the lines up to \\. are read by whoever runs the statement, if it asks for them
+    copy t from stdin;      the lines up to \\. are read when the statement runs, if it asks for them
     ...
 
-Left out: commands that show what there is (\\d and its kin) are only passed over, as they are statements of psql's."""
+Left out: commands that show objects (\\d and others) are skipped, because they are psql's own statements."""
 
 import re
 
 VARIABLE = re.compile(r""":(?:'(\w+)'|"(\w+)"|(\w+))""")
 DOLLAR = re.compile(r"\$(?:[A-Za-z_\x80-\U0010ffff][\w\x80-\U0010ffff]*)?\$")
-# What sends the statement before it, beside a semicolon.
+# Commands that send the statement before them, beside a semicolon.
 SENDS = {"g", "gx", "gset", "gexec", "gdesc", "crosstabview", "bind"}
 
 
@@ -28,7 +28,7 @@ class Script:
         return line
 
     def data(self):
-        """The lines up to the one that ends them."""
+        """The lines up to the end marker."""
         lines = []
         while self.at < len(self.text):
             line = self.line()
@@ -39,9 +39,9 @@ class Script:
 
     def part(self):
         """(statement, command): each may be empty. A statement is a list of its text, and of variables in it as
-        (quote, name, as it is written). None at the end."""
+        (quote, name, text). None at the end."""
         found, self.plain, depth = [], [], 0
-        # CREATE FUNCTION .. BEGIN ATOMIC .. END has semicolons of its own.
+        # CREATE FUNCTION .. BEGIN ATOMIC .. END contains semicolons.
         words, begun = [], 0
         text = self.text
         while self.at < len(text):
@@ -106,7 +106,7 @@ class Script:
         self.take(at)
 
     def command(self, found):
-        """A command, with the statement that it sends; one that does not send it leaves it to go on behind."""
+        """A command with the statement that it sends. If it sends none, the statement continues after it."""
         command = self.line()[1:].strip()
         name = re.match(r"[a-z]*", command)[0]
         found = found + ["".join(self.plain)]
@@ -114,12 +114,13 @@ class Script:
             return found, command
         if name in ("r", "reset", "q", "quit"):
             return [], command
-        # psql runs it at once, in the middle of a statement too; scripts do so between statements alone.
+        # psql runs it at once, even in the middle of a statement; scripts only do so between
+        # statements.
         return [], command
 
 
 def named(found):
-    """A mention of a variable: its quote, its name, and as it is written."""
+    """A reference to a variable: its quote, its name, and its text."""
     return (found[0][1] if found[0][1] in "'\"" else "", found[1] or found[2] or found[3], found[0])
 
 

@@ -1,4 +1,4 @@
-"""One of the two servers, as a client sees it: what a statement's outcome is."""
+"""One of the two servers, as a client sees it: the outcomes of statements."""
 
 import re
 import select
@@ -34,7 +34,7 @@ class Side:
         return "".join(part if isinstance(part, str) else self.value(*part) for part in statement).strip()
 
     def value(self, quote, name, written):
-        """A variable's value; what is written, if there is none."""
+        """A variable's value; its text, if there is none."""
         if name not in self.variables:
             return written
         value = self.variables[name]
@@ -45,8 +45,8 @@ class Side:
         return VARIABLE.sub(lambda found: self.value(*named(found)), word)
 
     def run(self, text, data):
-        """What comes of a statement: for each statement in it ('rows', tag, rows) or ('error', SQLSTATE, message), or
-        ('lost', why). `data` is what COPY FROM STDIN is told, when it is asked for."""
+        """The outcome of a statement: for each statement in it ('rows', tag, rows) or ('error', SQLSTATE, message), or
+        ('lost', why). `data` is sent to COPY FROM STDIN."""
         outcomes = []
         try:
             self.conn.send_query(text.encode(errors="surrogateescape"))
@@ -71,7 +71,7 @@ class Side:
         return outcomes
 
     def result(self):
-        """The next result, as soon as it is there."""
+        """Waits for the next result."""
         until = time.monotonic() + SECONDS_MAX
         while True:
             waits = self.conn.flush()
@@ -114,7 +114,7 @@ def same(here, there, statement):
 
 
 def outermost(statement):
-    """A statement without what stands in parentheses: an order in there is not that of the rows."""
+    """A statement without its parentheses: an ORDER BY in there does not order the rows."""
     while (shorter := re.sub(r"\([^()]*\)", " ", statement)) != statement:
         statement = shorter
     return statement

@@ -1,10 +1,10 @@
-// What the scripts for Node.js share.
+// The parts that the scripts for Node.js share.
 
 const assert = require("node:assert");
 
 exports.same = (found, wanted) => assert.deepStrictEqual(found, wanted);
 
-// The modules, or the end with 77 if one of them is not there.
+// Loads the modules; exits with 77 if one of them is missing.
 exports.missing = (tool, ...names) => {
   try {
     return names.map((name) => require(name));
@@ -24,7 +24,7 @@ exports.fails = async (promise) => {
   throw new Error("no error where one was due");
 };
 
-// Says what it was that ran, or what went wrong, with the statement if the tool tells it.
+// Reports what ran, or what failed, with the statement if the tool has it.
 exports.scripted = (main) =>
   main().then(
     (said) => { console.log(said); process.exit(0); },

@@ -8,7 +8,7 @@ const { fails, missing, same, scripted } = require("./node-common");
 const [pg, { drizzle }, { migrate }, d, core, { relations }] = missing("Drizzle", "pg", "drizzle-orm/node-postgres",
   "drizzle-orm/node-postgres/migrator", "drizzle-orm", "drizzle-orm/pg-core", "drizzle-orm");
 
-// As text, as drizzle-kit reads a file of it.
+// As text, because drizzle-kit reads a file.
 const schema = (second) => `
 const c = require("drizzle-orm/pg-core");
 const { sql } = require("drizzle-orm");

@@ -1,9 +1,9 @@
-// Knex: migrations up and down with tables that are altered, seeds, and what its query builder makes.
+// Knex: migrations up and down with altered tables, seeds, and the statements of its query builder.
 
 const { fails, missing, same, scripted } = require("./node-common");
 const [knex] = missing("Knex", "knex", "pg");
 
-// A migration is an object with a name; the source says which there are.
+// A migration is an object with a name; the source lists them.
 const migrations = {
   "1_tables": {
     async up(db) {

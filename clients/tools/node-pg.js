@@ -52,7 +52,7 @@ async function manyRows(db) {
   let rows = 0;
   for await (const row of db.query(new QueryStream("select * from np_many", [], { batchSize: 77 }))) rows += row.v.startsWith("row");
   same(rows, 5000);
-  // One that is given up in the middle leaves the session usable.
+  // A stream that ends early leaves the session usable.
   const early = db.query(new QueryStream("select * from np_many", [], { batchSize: 10 }));
   for await (const _ of early) break;
   same((await db.query("select count(*)::int as n from np_many")).rows, [{ n: 5000 }]);

@@ -1,4 +1,4 @@
-// Sequelize: sync in all its forms, models and what belongs to them, queries, and its query interface.
+// Sequelize: sync in all its forms, models and associations, queries, and its query interface.
 
 const { fails, missing, same, scripted } = require("./node-common");
 const [{ DataTypes: T, Op, Sequelize, Transaction }] = missing("Sequelize", "sequelize", "pg");

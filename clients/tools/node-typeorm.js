@@ -1,4 +1,5 @@
-// TypeORM: tables made from entities and altered by them, migrations that it writes, relations, its query builder.
+// TypeORM: tables created and altered from entities, migrations that it writes, relations, its
+// query builder.
 
 const { fails, missing, same, scripted } = require("./node-common");
 const [, { DataSource, EntitySchema, In, LessThan, Like, MoreThan, Not, IsNull }] = missing("TypeORM", "pg", "typeorm", "reflect-metadata").slice(0, 2);

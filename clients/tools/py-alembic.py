@@ -1,4 +1,4 @@
-"""Alembic: migrations that it writes by itself from the difference between tables and classes, run up and down."""
+"""Alembic: migrations that it generates from the difference between tables and classes, run up and down."""
 
 import contextlib
 import io
@@ -56,7 +56,7 @@ def second():
 
 
 class Project:
-    """A folder as `alembic init` makes it; the URL and the tables are put in, and that it looks at defaults as well."""
+    """A folder of `alembic init`, with the URL, the tables, and the comparison of defaults added."""
 
     def __init__(self, folder, url):
         self.config = Config(f"{folder}/alembic.ini", stdout=io.StringIO())
@@ -91,7 +91,7 @@ def nothing_differs(engine, tables):
 
 
 def by_hand(folder, before):
-    """What it does not find by itself: names and types that change, and rows on the way."""
+    """Changes that it does not detect: new names and types, and updates of rows in between."""
     head = 'import sqlalchemy as sa\nfrom alembic import op\nrevision = "aaaa"\ndown_revision = "%s"\n'
     body = '''
 def upgrade():
@@ -118,7 +118,7 @@ def downgrade():
 
 
 with tempfile.TemporaryDirectory() as folder:
-    # In a schema of its own, as what it finds there beyond the classes it would drop.
+    # In a schema of its own, because Alembic drops tables that it finds beyond the classes.
     url = sa.URL.create("postgresql+psycopg", os.environ["PGUSER"], host=os.environ["PGHOST"],
         port=int(os.environ["PGPORT"]), database=os.environ["PGDATABASE"], query={"options": "-csearch_path=alembic"})
     engine = sa.create_engine(url)
@@ -151,7 +151,7 @@ with tempfile.TemporaryDirectory() as folder:
     project.quietly(command.upgrade, "head")
     project.quietly(command.downgrade, "base")
     assert sa.inspect(engine).get_table_names() == ["alembic_version"]
-    # The same as a script, for whoever runs it by psql.
+    # The same as a script, to be run with psql.
     assert "ALTER TABLE al_line RENAME TO al_item" in project.quietly(command.upgrade, "head", sql=True)
     with engine.begin() as connection:
         connection.execute(sa.schema.DropSchema("alembic", cascade=True))

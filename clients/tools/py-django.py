@@ -54,7 +54,8 @@ class Post(models.Model):
         ]
 '''
 
-# What differs from the first: a renamed field, other types, defaults and limits, a field and a model more, an index less.
+# The differences from the first: a renamed field, other types, defaults and limits, one field and
+# one model more, one index less.
 SECOND = FIRST.replace("title = models.TextField(db_index=True)", "title = models.CharField(max_length=200)") \
     .replace("max_digits=8, decimal_places=2, null=True", "max_digits=12, decimal_places=3, default=0") \
     .replace("seen = models.PositiveSmallIntegerField(default=0)",
@@ -114,7 +115,7 @@ def write(folder, files):
 
 
 def manage(folder, *words):
-    """In a process of its own, as the classes change in between."""
+    """In a process of its own, because the classes change in between."""
     command = [sys.executable, "-m", "django", *words]
     path = dict(os.environ, PYTHONPATH=folder, DJANGO_SETTINGS_MODULE="settings")
     done = subprocess.run(command, cwd=folder, env=path, capture_output=True, text=True)
@@ -124,7 +125,7 @@ def manage(folder, *words):
 
 
 def migrations(folder):
-    """There, on with rows, back, and on again; nothing is left to migrate then."""
+    """Up, further with rows, back, and up again; nothing is left to migrate then."""
     manage(folder, "makemigrations", "shop", "--name", "first")
     manage(folder, "migrate")
     manage(folder, "shell", "-c", "from shop.models import *\n"
@@ -176,7 +177,7 @@ def many_rows():
         post.seen, post.meta = post.id, dict(post.meta, touched=True)
     same(Post.objects.bulk_update(some, ["seen", "meta"], batch_size=50), len(some))
     same(Post.objects.filter(meta__touched=True).count(), len(some))
-    # A cursor of the server, by portions.
+    # A server-side cursor, in portions.
     same(sum(1 for _ in Post.objects.order_by("id").iterator(chunk_size=90)), 1001)
     same(sum(1 for _ in Post.objects.prefetch_related("tags").iterator(chunk_size=400)), 1001)
 

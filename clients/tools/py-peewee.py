@@ -1,4 +1,4 @@
-"""peewee: models, its migrator for columns, and what it finds in tables that are there."""
+"""peewee: models, its migrator for columns, and its inspection of existing tables."""
 
 import datetime
 import decimal

@@ -1,4 +1,4 @@
-"""SQLAlchemy 2 over psycopg, psycopg2 and asyncpg: tables of all kinds, sessions, and what its inspector finds."""
+"""SQLAlchemy 2 over psycopg, psycopg2 and asyncpg: tables of all kinds, sessions, and its inspector."""
 
 import asyncio
 import datetime
@@ -76,7 +76,7 @@ def same(found, wanted):
 
 
 def made_twice(engine):
-    """`create_all` looks for each table before it makes it; `drop_all` as well."""
+    """`create_all` looks for each table before it creates it; `drop_all` likewise."""
     Base.metadata.drop_all(engine)
     Base.metadata.create_all(engine)
     Base.metadata.create_all(engine)
@@ -85,7 +85,7 @@ def made_twice(engine):
 
 
 def families(engine):
-    """What belongs together is inserted in the right order, in few statements, and its keys come back."""
+    """Related objects are inserted in the right order, in few statements, and get their keys."""
     moment = datetime.datetime(2024, 2, 29, 12, tzinfo=datetime.timezone.utc)
     with orm.Session(engine) as session:
         words = [Tag(word=word) for word in ("blue", "green", "red")]
@@ -117,7 +117,7 @@ def families(engine):
 
 
 def questions(engine):
-    """The forms of queries that its expression language makes."""
+    """The forms of queries of its expression language."""
     with orm.Session(engine) as session:
         per_author = (sa.select(Author.name, sa.func.count(Post.id), sa.func.sum(Post.price)).join(Author.posts)
             .group_by(Author.name).having(sa.func.count() > 1).order_by(Author.name))
@@ -140,13 +140,13 @@ def questions(engine):
         same(len(session.execute(sa.select(Author.name, beside.c.title).join(beside, sa.true())).all()), 2)
         pages = session.scalars(sa.select(Post).order_by(Post.id).execution_options(yield_per=7))
         same([len(page) for page in pages.partitions()], [7, 7, 7, 7, 7, 5])
-        # A row after a page; a row of columns is compared as one.
+        # Rows after a page: a row of columns is compared as one value.
         after = sa.tuple_(Post.author_id, Post.title) > sa.tuple_(sa.literal(1), sa.literal("post 8"))
         assert session.scalar(sa.select(sa.func.count()).where(after)) >= 21
 
 
 def writers(engine):
-    """Upserts, bulk statements, RETURNING, locks, savepoints, and who finds a row changed meanwhile."""
+    """Upserts, bulk statements, RETURNING, locks, savepoints, and the detection of concurrent changes."""
     with orm.Session(engine) as session:
         upsert = pg.insert(Tag).values([{"word": "red"}, {"word": "white"}])
         upsert = upsert.on_conflict_do_update(index_elements=[Tag.word], set_={"word": upsert.excluded.word + "!"})
@@ -177,7 +177,7 @@ def writers(engine):
         yours.title = "changed as well"
         try:
             two.commit()
-            raise AssertionError("nobody noticed that the row was another one")
+            raise AssertionError("the concurrent change of the row was not detected")
         except orm.exc.StaleDataError:
             two.rollback()
         one.delete(one.scalars(sa.select(Author).where(Author.name == "Bob")).one())
@@ -186,7 +186,7 @@ def writers(engine):
 
 
 def inspected(engine):
-    """What its inspector is told of the tables is what they were made from."""
+    """Its inspector finds the tables as they were created."""
     found = sa.inspect(engine)
     same(found.default_schema_name, "public")
     assert {"public", "information_schema"} <= set(found.get_schema_names()), found.get_schema_names()
@@ -227,7 +227,7 @@ def inspected(engine):
 
 
 def in_another_schema(engine):
-    """A schema that the path does not name; its tables refer to each other."""
+    """A schema outside of the search path, whose tables refer to each other."""
     there = sa.MetaData(schema="sa_other")
     parent = sa.Table("parent", there, sa.Column("id", sa.Integer, primary_key=True))
     sa.Table("child", there, sa.Column("id", sa.Integer, sa.Sequence("child_numbers", metadata=there), primary_key=True),

@@ -1,4 +1,5 @@
-// GORM: AutoMigrate, again and after the classes have changed; associations, hooks, queries, upserts, locks.
+// GORM: AutoMigrate, repeatedly and after the classes have changed; associations, hooks, queries,
+// upserts, locks.
 package main
 
 import (

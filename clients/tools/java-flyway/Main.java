@@ -1,4 +1,5 @@
-// Flyway: migrations in SQL with its own table of them: migrate, validate, what fails, repair, baseline, clean.
+// Flyway: migrations in SQL with its own history table: migrate, validate, failures, repair,
+// baseline, clean.
 
 import java.nio.file.*;
 import java.sql.*;
@@ -54,7 +55,7 @@ public class Main {
         Files.writeString(folder.resolve("R__titles.sql"), "create or replace view fw_titles as select title, id from fw_post;");
         same(flyway(folder).migrate().migrationsExecuted, 1);
         flyway(folder).validate();
-        // One that fails leaves nothing behind, as definitions are part of their transaction.
+        // A failed migration leaves nothing behind, because DDL is transactional.
         Path wrong = folder.resolve("V2__wrong.sql");
         Files.writeString(wrong, "create table fw_half (id int primary key);\ninsert into fw_half values (1), (1);\n");
         fails(() -> flyway(folder).migrate());
@@ -67,7 +68,7 @@ public class Main {
         flyway(folder).validate();
         same(flyway(folder).info().applied().length, 6);
         same(flyway(folder).info().current().getVersion().getVersion(), "2");
-        // Two at a time: one does it, the other waits.
+        // Two at a time: one migrates, the other waits.
         Files.writeString(folder.resolve("V3__once.sql"), "insert into fw_half values (3);\n");
         Thread[] both = new Thread[2];
         List<Integer> made = Collections.synchronizedList(new ArrayList<>());
