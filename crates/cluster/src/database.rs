@@ -386,9 +386,9 @@ impl Database {
         self.failed_over.lock().clone()
     }
 
-    /// Why the database cannot serve anything any more, and the way out. Either every partition is
-    /// at a site whose log has failed, without a copy that could take over; or another process has
-    /// taken a log, and with it the database.
+    /// Why the database cannot serve anything any more, and the way out. One cause is that every
+    /// partition is at a site with a failed log, and has no copy that could take over. The other is
+    /// that another process has taken a log, and with it the database.
     pub fn is_lost(&self) -> Option<String> {
         if let Some((site, fenced)) = self.runtime.fenced() {
             return Some(format!("another process has the database now: site {site}: {fenced}"));

@@ -13,10 +13,10 @@
 //!
 //! **Restart of a node.** Its sites recover from its folder, as those of a database do, each as a
 //! new run with a greater number. At the handshake with another process ([`Endpoint::meet`]), the
-//! sites on both sides greet each other again: replicas ask for missing events, and participants
-//! with prepared transactions ask their coordinators. The process with the router checks the
-//! holdings of sites that rejoin. They drop partitions that the design has given to others, and
-//! tables that were dropped ([`crate::Conductor::readmit`]).
+//! sites on both sides greet each other again. Replicas then ask for missing events, and
+//! participants with prepared transactions ask their coordinators. The process with the router
+//! checks the holdings of sites that rejoin. They drop partitions that the design has given to
+//! others, and tables that were dropped ([`crate::Conductor::readmit`]).
 //!
 //! **Restart of the process with the router** while nodes stay up. It asks all sites for their
 //! holdings, and assembles the design from these, wherever they are (`assemble`). Its earlier

@@ -1,5 +1,5 @@
-//! Online reorganization of a table, or the build of an index: the order of its steps (after
-//! Morphus, section 2.2, but without a replay: writers maintain both layouts).
+//! Online reorganization of a table, or the build of an index: the order of its steps. It follows
+//! Morphus (section 2.2), but replays no log, because writers maintain both layouts.
 //!
 //! ```text
 //!   delete-only    writers that begin from here on remove outdated entries of the new layout,
@@ -26,14 +26,14 @@
 //! which injects failures between steps.
 //!
 //! **Invariants**, which the simulator checks. From the end of Copy to the end of AwaitReaders,
-//! both layouts have the same rows at every moment, and each index has the entries of its layout's
+//! both layouts have the same rows at every moment. Each index has the entries of its layout's
 //! rows. No row is locked in one layout while another writer has it locked in the other.
 //!
-//! **Why the delete-only state comes first.** Without it, some writers would add to the new
-//! layout while others do not know of it. A writer of the second kind could change a row of the
-//! first kind, and leave the old entry behind: a row in two places, or an index entry without a
-//! row. This is F1's rule for schema changes (Rae et al., VLDB 2013, section 3.3): of two states
-//! that writers use at one time, one removes everything that the other adds.
+//! **Why the delete-only state comes first.** Without it, some writers would add to the new layout
+//! while others do not know of it. A writer of the second kind could change a row of the first
+//! kind, and leave the old entry behind. Then a row would be in two places, or an index entry
+//! without a row. F1 has the same rule for schema changes (Rae et al., VLDB 2013, section 3.3). Of
+//! two states that writers use at one time, one removes everything that the other adds.
 //!
 //! **Why the invariants hold.** A row that is copied is locked against writers, in the only layout
 //! in which rows are locked. So the new layout gets its current value, and its next writer changes
@@ -48,9 +48,9 @@
 //! dropped. It is also dropped if the outcome of a batch is unknown, because the batch may be
 //! applied late, over newer writes.
 //!
-//! **A commit with an unknown outcome**, at a site whose clock is ahead, has released its row
-//! locks, and its rows may be read in their old versions. Writers are protected by the versions
-//! that they expect. A batch expects none of its target rows. Once there was such a commit, a batch
+//! **A commit with an unknown outcome** has released its row locks. If the clock of its site is
+//! ahead, its rows may be read in their old versions. Writers are protected by the versions that
+//! they expect. A batch expects none of its target rows. Once there was such a commit, a batch
 //! commits only if its source rows are still as they were read.
 
 use crate::open::{LockMode, OpenError, OpenTransaction};
@@ -248,7 +248,7 @@ enum Phase {
 }
 
 impl Reorder {
-    /// A change to an empty layout in its delete-only state: writers that begin from now on add
+    /// A change to an empty layout in its delete-only state. Writers that begin from now on add
     /// nothing to it, and remove the entries of rows that they change.
     pub fn begin(keeps_old: bool) -> Reorder {
         Reorder { phase: Phase::Writers { is_entered: false }, keeps_old, rows_s: None }

@@ -10,10 +10,10 @@
 //!
 //! **Logs elsewhere** ([`Logs`]) can be opened by any process. A log itself decides which process
 //! owns it, and fails for the previous owner ([`LogError::Fenced`]). So a folder's lock proves
-//! nothing about such logs, and the catalog must be fenced as well: it is a log, with the whole
-//! catalog and the changes since. A database can then be opened from a copy of its folder on any
-//! machine. An empty folder suffices as long as its logs were never cut. The lock only proves that
-//! the previous process of this folder has ended ([`claim`](crate::claim)).
+//! nothing about such logs, and the catalog must be fenced as well. It is therefore a log, too,
+//! with the whole catalog and the changes since. A database can then be opened from a copy of its
+//! folder on any machine. An empty folder suffices as long as its logs were never cut. The lock
+//! only proves that the previous process of this folder has ended ([`claim`](crate::claim)).
 //!
 //! Every record of such a log has the [number](DatabaseId) of its database, and so has the folder.
 //! So a database never takes the logs of another database.
@@ -23,7 +23,7 @@
 //! newest of both places, until there is a newer one in the store. The previous owner may make one
 //! more checkpoint, and cut the log, while a site is being opened. So the checkpoints are looked up
 //! again once the log is claimed. The process with the router leaves a mark in the store. A node
-//! that does not find the mark is refused, because its store must be a different place: its logs
+//! that does not find the mark is refused, because its store must be a different place. Its logs
 //! would be cut for checkpoints that other processes cannot find.
 //!
 //! **A [node](crate::Node)'s folder** is the same. A node opens only the logs of its own sites. It

@@ -17,8 +17,8 @@ const ROWS: i64 = 60;
 /// The bytes at the begin of a segment that are no frame.
 const HEADER_BYTES: u64 = 32;
 
-/// A database in a folder as `kill -9` leaves it: copied while it is open, after every client was
-/// answered, when the copy at site 1 has everything on disk.
+/// A database in a folder as `kill -9` leaves it. It is copied while it is open, after every client
+/// was answered, when the copy at site 1 has everything on disk.
 fn killed(folder: &Path) -> (PathBuf, TableId) {
     let (open, left) = (folder.join("open"), folder.join("left"));
     let db = Database::open(Options::in_folder(&open, 2)).expect("a new database");

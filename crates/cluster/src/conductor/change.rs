@@ -280,8 +280,8 @@ fn touched(design: &Design, change: &Change) -> Vec<(TableId, KeyRange)> {
 
 /// The stages of a plan, one after the other. Each stage consists of chains that are independent of
 /// each other. A chain has the steps of one partition of the current design. A stage with a merge
-/// is a single chain, because partitions that merge become one and a split in the same stage may
-/// have to wait for that.
+/// is a single chain: partitions that merge become one, and a split in the same stage may have to
+/// wait for that.
 fn stages<'p>(design: &Design, plan: &'p Plan) -> Vec<Vec<Vec<&'p Step>>> {
     let splits = |step: &Step| matches!(step.change, Change::Split { .. });
     let moves = |step: &Step| {

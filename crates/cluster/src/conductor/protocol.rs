@@ -30,8 +30,8 @@ use isomer_design::{Change, Design, Key, KeyRange, Placement, SiteId, TableId};
 use isomer_site::{Answer, Refusal, Step};
 use std::pin::pin;
 
-/// The number of times that a mastership is offered to a site without room in its log. The site is
-/// ticked between two attempts.
+/// The number of times that a mastership is offered to a site without room in its log. Each attempt
+/// waits for a tick of the site.
 const TRIES_MAX: usize = 100;
 
 /// The effect of a change that was made.
@@ -135,7 +135,7 @@ async fn add_replica<T: Transport>(
 }
 
 /// Makes a site acquire a mastership that another site has released to it. Returns false if one of
-/// the two is declared dead first.
+/// the two is declared dead first, or the database closes.
 async fn acquire<T: Transport>(
     transport: &T,
     table: TableId,

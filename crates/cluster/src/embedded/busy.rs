@@ -6,8 +6,8 @@
 //!   worker of the site ── receive: refreshes ── ship ── tick ──      counted: messages, feeds, garbage
 //! ```
 //!
-//! Each piece of work is measured by the clock before and after it, not by the thread's processor
-//! time: a system call for that costs more than a short transaction. With more threads than
+//! Each piece of work is measured by the clock before and after it. The thread's processor time
+//! would need a system call, which costs more than a short transaction. With more threads than
 //! processors, work that was preempted counts as longer than it was. If a site calls another site
 //! during its work, as a coordinator in this process does, that site's work does not count for it.
 //!

@@ -11,8 +11,8 @@
 //! pauses. It makes its own checkpoints on its own thread, without pauses. A client that cancels
 //! its statement ends the wait.
 //!
-//! A checkpoint waits for the locks of partitions. If it makes no progress for [`STUCK`], for
-//! instance because a distributed transaction is in doubt, it is stopped and tried again later,
+//! A checkpoint waits for the locks of partitions. A distributed transaction in doubt may hold such
+//! a lock for long. A checkpoint without progress for [`STUCK`] is stopped and tried again later,
 //! because the other sites' logs grow during the wait.
 
 mod policy;

@@ -13,7 +13,7 @@
 //!
 //! **Order.** A request waits for every holder and for every earlier request that it conflicts
 //! with, so requests do not overtake each other. There is one exception. A holder that wants a
-//! stronger mode of its own row goes to the front of the queue; otherwise it would wait for owners
+//! stronger mode of its own row goes to the front of the queue. Otherwise it would wait for owners
 //! that wait for it.
 //!
 //! **Deadlocks** are found when they would arise, by a search of the waits-for graph from the new
@@ -21,7 +21,7 @@
 //! close the cycle is refused.
 //!
 //! **Tables** are locked like rows, at a place of their own, in PostgreSQL's eight modes. Rows are
-//! locked in four of these ([`LockMode`]), which conflict as PostgreSQL's row modes do:
+//! locked in four of these ([`LockMode`]), which conflict as PostgreSQL's row modes do.
 //! `AccessShare` is its key share, `Shared` its share, `AllButReads` its no key update, `Exclusive`
 //! its update. An owner may hold a place in several modes at once.
 //!

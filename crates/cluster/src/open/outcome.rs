@@ -18,8 +18,8 @@
 //! ```
 //!
 //! **Why a request can be sent again.** It is sent to the current master of the rows, where the
-//! first request has ended: a site is reached again only when nothing of the lost connection is
-//! under way there, and others take over only after fencing the failed site. If the first request
+//! first request has ended. A site can be reached again only once no request of the lost connection
+//! is under way there. Others take over only after fencing the failed site. If the first request
 //! has committed, some version is not the expected one, and the second one fails.
 //!
 //! **Inserted rows** are no such proof if procedures may have deleted them without a row lock

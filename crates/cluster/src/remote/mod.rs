@@ -98,7 +98,7 @@ pub trait Wire: Send + Sync {
     }
 
     /// Why a site is declared dead, so that others take over what they can: it has been unreachable
-    /// for the outage wait. `None` if it can be reached, or may return soon.
+    /// for the failover timeout. `None` if it can be reached, or may return soon.
     fn gone(&self, _site: SiteId) -> Option<String> {
         None
     }

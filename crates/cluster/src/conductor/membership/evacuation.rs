@@ -10,8 +10,8 @@
 //!                    a partition that no site can take over stays, and is refused with the failure
 //! ```
 //!
-//! A site whose process stays down for the outage wait is evacuated in the same way, but cannot be
-//! asked how far its partitions are durable ([`super::takeover`]).
+//! A site whose process stays down for the failover timeout is evacuated in the same way, but
+//! cannot be asked how far its partitions are durable ([`super::takeover`]).
 //!
 //! From then on no transaction runs there, except one that needs data that is only there, and no
 //! change targets the site.

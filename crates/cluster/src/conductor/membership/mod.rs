@@ -285,7 +285,7 @@ impl<T: Transport> Conductor<T> {
     }
 
     /// Ready when no task is about to tell a site whether to accept messages of `site`: a late
-    /// answer would undo what is said now.
+    /// message would undo a newer one.
     async fn nothing_said_of(&self, site: SiteId) {
         while self.membership.members.lock().is_said_of(site) {
             self.transport.retry(site).await;

@@ -26,9 +26,9 @@
 //! transaction of s1. It could ask no site for the outcome once s1 has forgotten. So the conductor
 //! waits until that site has restarted or is declared dead as well.
 //!
-//! **Fenced before reserved.** A transaction or a change may have reserved what s1 masters while it
-//! waits for s1: at a replica that makes no progress, or for a mastership that s1 has released.
-//! Once s1 is fenced, it is refused, and releases its reservation.
+//! **Fenced before reserved.** A transaction or a change may have reserved partitions of s1 while
+//! it waits for s1. It may wait at a replica that makes no progress, or for a mastership that s1
+//! has released. Once s1 is fenced, it is refused, and releases its reservation.
 //!
 //! **Followers without a tail.** A site that begins to follow s1 when a mastership moves there gets
 //! the tail a moment later. If s1 fails before, that site may stay a follower if others with the

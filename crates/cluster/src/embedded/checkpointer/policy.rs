@@ -1,8 +1,8 @@
 //! When a checkpoint is due, and how fast it is written: pure functions of measurements.
 //!
 //! A restart reads a site's checkpoint and the log since. A megabyte of either takes about the same
-//! time. So with a log of up to half the table, a restart after a crash takes at most half as long
-//! again as one after a clean stop. A checkpoint is written for every half of its length in log, so
+//! time. So with a log of up to half the table, a restart after a crash takes up to 1.5 times as
+//! long as one after a clean stop. A checkpoint is written for every half of its length in log, so
 //! all bytes are written three times. The limit of small tables is [`Checkpointing::log_bytes`]:
 //!
 //! ```text
@@ -163,8 +163,8 @@ mod tests {
         assert_eq!([allowed(0, 15, 1), allowed(0, 16, 1)], [93, u64::MAX / MIB]);
     }
 
-    /// However fast the log grows, it stays within the limit and the slack until a checkpoint is
-    /// made, if the disk can write the checkpoint in that time.
+    /// The log stays within the limit and the slack until a checkpoint is made, at any growth for
+    /// which the disk can write the checkpoint in time.
     #[test]
     fn the_log_is_bounded_whatever_its_rate() {
         let policy = Checkpointing::default();
