@@ -111,6 +111,8 @@ hunt: dist
 	$(FAST_LAB) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --isolation serializable
 	$(FAST_LAB) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --cluster --backups
 	$(FAST_LAB) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --failover --isolation serializable
+	$(FAST_LAB) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --reshard
+	$(FAST_LAB) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --reshard --cluster
 	ISOMER_SEED=$(SEED) ISOMER_HISTORY_SECONDS=300 $(CARGO) test --package isomer --test histories -- --nocapture --test-threads 1
 
 # What happens to machines and brokers, and what clients saw of it; the page on three machines; and figures.

@@ -103,6 +103,8 @@ fn seeds_that_failed_once_keep_every_promise() {
         (6_100_959, SimOptions { backups: true, cluster: true, ..usual }),
         // Rows were copied to another layout that their site had served, and lost in a restart.
         (6_000_041, SimOptions { reshard: true, ..usual }),
+        // No broker answered while a process opened its sites.
+        (20_083, SimOptions { reshard: true, cluster: true, ..usual }),
     ];
     let all = seeds.into_iter().chain(long).chain(lost).chain(harried).chain(mixed);
     for (seed, options) in all {
@@ -117,6 +119,7 @@ fn seeds_of_mixed_modes_keep_every_promise() {
     for options in [
         SimOptions { failover: true, serializable: true, ..usual },
         SimOptions { backups: true, cluster: true, ..usual },
+        SimOptions { reshard: true, cluster: true, ..usual },
     ] {
         for seed in 1..=15 {
             run(seed, &options).unwrap_or_else(|failure| panic!("{failure}"));

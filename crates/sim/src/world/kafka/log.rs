@@ -62,6 +62,11 @@ impl SimLog {
         ask(&mut partition)
     }
 
+    /// True if a broker answers this process.
+    pub(super) fn is_reachable(&self) -> bool {
+        self.reached(|_| Ok(())).is_ok()
+    }
+
     fn visit_from(&self, from: Offset, visit: &mut VisitRecord<'_>) -> Result<(), String> {
         let mut next = from;
         loop {

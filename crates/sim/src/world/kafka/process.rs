@@ -293,6 +293,9 @@ impl World {
 
     /// Starts the sites of a process that has opened their logs.
     fn begin_serving(self: &Rc<World>, process: u64, opened: Vec<Opened>) {
+        if !opened.iter().all(|one| one.log.is_reachable()) {
+            return self.start_later(process);
+        }
         for Opened { site, client, log, checkpoints } in opened {
             let Some((run, site)) = self.install(site, log.clone(), checkpoints) else { return };
             let task = self.drive_log(&site, client, log.clone());
@@ -310,6 +313,18 @@ impl World {
         if let Some(process) = processes.get_mut(&process) {
             process.tasks = vec![watch];
         }
+    }
+
+    /// Ends a process whose logs no broker can read, as that of a node ends, and starts it again.
+    fn start_later(self: &Rc<World>, process: u64) {
+        let node = self.kafka.processes.borrow().get(&process).map(|process| process.node);
+        let Some(node) = node else { return };
+        let world = self.clone();
+        self.spawn(format!("start of node {node}"), async move {
+            world.sleep(AGAIN_NS).await;
+            world.start_node(node);
+        });
+        self.end_process(process, "its logs cannot be read");
     }
 
     /// Starts a new run of a site, whatever its current run does.
