@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   delete-only    writers that begin from here on remove outdated entries of the new layout,
-//!      │           and add none                          (set by the driver, before the begin)
+//!      │           and add none                          (set by the driver, before the start)
 //!   AwaitWriters   earlier writers have ended: all writers know of the new layout
 //!      │
 //!   Enter          writers that begin from here on maintain both layouts

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// Rows, each a commit of its own, half of them at each site.
 const ROWS: i64 = 60;
 
-/// The bytes at the begin of a segment that are no frame.
+/// The bytes at the start of a segment that are no frame.
 const HEADER_BYTES: u64 = 32;
 
 /// A database in a folder as `kill -9` leaves it. It is copied while it is open, after every client

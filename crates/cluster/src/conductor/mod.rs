@@ -201,7 +201,8 @@ impl<T: Transport> Conductor<T> {
         Ok(())
     }
 
-    /// Reports the load of each site to the strategy, if it wants loads at `now`. It then plans.
+    /// Reports the load of each site to the strategy, if it wants loads at `now`. The strategy then
+    /// plans.
     pub(crate) fn tell_loads(&self, now: Time) {
         if self.strategy.wants_loads(now) {
             let table = self.table.load();

@@ -50,7 +50,7 @@ pub(super) struct History {
     open: Store,
     /// All sites have all history from this time on.
     base: AtomicU64,
-    /// The begin of the last renewal that has ended; 0 if there was none.
+    /// When the last renewal that has ended began; 0 if there was none.
     renewed: AtomicU64,
     renewing: AtomicBool,
 }

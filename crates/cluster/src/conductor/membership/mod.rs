@@ -226,7 +226,7 @@ impl<T: Transport> Conductor<T> {
         }
     }
 
-    /// True from the begin of a takeover from a site until the site is readmitted, and during its
+    /// True from the start of a takeover from a site until the site is readmitted, and during its
     /// readmission.
     pub(crate) fn is_given_up(&self, site: SiteId) -> bool {
         self.membership.members.lock().is_given_up(site)

@@ -70,8 +70,8 @@ pub(super) async fn promote<T: Transport>(
     Err(why)
 }
 
-/// Makes those followers of a partition that can follow the promoted site; returns them. The others
-/// have no master from then on.
+/// Makes followers of a partition follow the promoted site, if they can, and returns these. The
+/// others have no master from then on.
 async fn turn<T: Transport>(
     transport: &T,
     (table, start): &Place,

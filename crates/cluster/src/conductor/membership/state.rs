@@ -137,7 +137,7 @@ impl Members {
         self.0.get(&site).is_some_and(|member| member.standing != Standing::Up)
     }
 
-    /// True from the begin of a takeover from a site until the site is readmitted, and during its
+    /// True from the start of a takeover from a site until the site is readmitted, and during its
     /// readmission.
     pub(super) fn is_given_up(&self, site: SiteId) -> bool {
         self.is_passed_by(site) || self.towards(site).is_some()

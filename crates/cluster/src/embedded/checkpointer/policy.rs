@@ -14,7 +14,7 @@
 //!                          due: begins         ends by then, however fast the log grows
 //! ```
 //!
-//! **The pace** is a budget of bytes: [`Checkpointing::bytes_per_second`] since the begin. If the
+//! **The pace** is a budget of bytes: [`Checkpointing::bytes_per_second`] since its start. If the
 //! log grows faster than that allows, the budget is a share of the table: the log's growth divided
 //! by the slack. So a checkpoint is slow while the log grows slowly, and always ends within the
 //! slack. If several sites wait for their turn, they divide the slack.
