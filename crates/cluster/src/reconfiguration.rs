@@ -18,8 +18,6 @@
 //! run are made nevertheless.
 //!
 //! **Left out.** It ends with its process: changes made by then stay, and the rest is dropped.
-//!
-//! **Left out.** It ends with its process: changes made by then stay, and the rest is dropped.
 
 use isomer_design::{Change, Plan, Step, TableId, Time};
 use std::collections::BTreeSet;

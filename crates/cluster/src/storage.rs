@@ -53,7 +53,7 @@ const MEMORY_LOG_BYTES: u64 = 64 << 20;
 /// One of a database's logs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogOf {
-    /// That of the catalog.
+    /// The catalog's log.
     Catalog,
     /// A site's redo log.
     Site(SiteId),

@@ -13,6 +13,7 @@
 //! [`isomer_site::wire`] defines the bytes. The wire decides how they are carried, when it
 //! connects, and whom it trusts. This module decides what a failed request means.
 //!
+//! | event | effect at the router |
 //! | --- | --- |
 //! | no answer arrives | [`Failure::Stopped`](isomer_site::Failure::Stopped), [`Refusal::Unavailable`](isomer_site::Refusal::Unavailable): it is unknown whether the request was carried out |
 //! | the process cannot be reached | [`Failure::Unreachable`](isomer_site::Failure::Unreachable): nothing was done; the router [waits](crate::Transport::returns) as long as the wire says. A step of a change counts as lost, and is retried |
