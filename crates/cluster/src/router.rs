@@ -456,8 +456,8 @@ impl<T: Transport> Router<T> {
         let canceled = |why| Error::Canceled { why, may_be_written: is_lost || is_written.get() };
         let reply = unless(asked.over, running).await.map_err(canceled)?;
         if matches!(reply, Err(Failure::Full(_))) {
-            // The transaction is not measured, and until the strategy knows the loads, all others
-            // may fail like this.
+            // This transaction is not measured. Until the strategy knows the loads, no other
+            // transaction may succeed and report them.
             self.conductor.tell_loads(self.transport().now());
         }
         let reply = reply?;
