@@ -93,3 +93,8 @@ fn replicas_follow_through_every_change() {
 fn commits_wait_for_their_backups() {
     group("backups");
 }
+
+#[test]
+fn failover() {
+    group("failover");
+}
