@@ -357,7 +357,9 @@ impl<T: Transport> Router<T> {
                         reserved = None;
                         let pause = self.transport().retry(place.site());
                         unless(asked.over, pause).await.map_err(unwritten)?;
-                        if let Some(gone) = self.conductor.waited_for().filter(|_| !is_given_up) {
+                        if let Some(gone) =
+                            self.conductor.membership().waited_for().filter(|_| !is_given_up)
+                        {
                             let why = "a mastership that it has released may not have arrived";
                             self.until_returned(gone, why.to_owned(), asked.over).await?;
                         }
@@ -395,7 +397,7 @@ impl<T: Transport> Router<T> {
         loop {
             match select(run.as_mut(), pin!(self.transport().retry(site))).await {
                 Either::Left((done, _)) => return done,
-                Either::Right(_) if self.conductor.has_given_up() => break,
+                Either::Right(_) if self.conductor.membership().has_given_up() => break,
                 Either::Right(_) => {}
             }
         }

@@ -81,6 +81,7 @@ impl Cluster {
         #[allow(clippy::arc_with_non_send_sync, reason = "on threads it is shared")]
         let transport = SimTransport::new(world.clone());
         let conductor = Conductor::new(transport, design, TableId(0), strategy, Box::new(()));
+        #[allow(clippy::arc_with_non_send_sync, reason = "on threads it is shared")]
         let conductor = Arc::new(conductor);
         #[allow(clippy::arc_with_non_send_sync, reason = "on threads it is shared")]
         let router = Arc::new(Router::new(conductor.clone()));

@@ -8,7 +8,7 @@
 use super::definitions::definitions;
 use super::event::ChangeEvent;
 use super::protocol::{self, Made};
-use super::{Conductor, Deferred};
+use super::{Conductor, Deferred, backups};
 use crate::error::Error;
 use crate::transport::Transport;
 use futures_util::future::join_all;
@@ -204,9 +204,8 @@ impl<T: Transport> Conductor<T> {
             Change::RemoveSite { site } => return self.remove_site(site).await.map(|()| 0),
             _ => {}
         }
-        self.check_reached(&before, change)?;
-        self.check_given_up(&before, change)?;
-        self.check_backups(change)?;
+        self.check_members(&before, change)?;
+        backups::check(self, change)?;
         // A replica that is removed leaves the routing table first, so no reader is sent to it. All
         // other changes are made at the sites before the router uses them.
         let routed_first = matches!(change, Change::RemoveReplica { .. });

@@ -15,7 +15,7 @@
 //! Definitions are made one after the other: each reserves [`DEFINITIONS`], a table that does not
 //! exist. A readmission reserves it too, because no table may be created or dropped during one.
 
-use super::{Conductor, Reservation, protocol};
+use super::{Conductor, Reservation, backups, protocol};
 use crate::catalog::Definition;
 use crate::error::Error;
 use crate::transport::Transport;
@@ -176,7 +176,8 @@ impl<T: Transport> Conductor<T> {
         };
         let design = wanted(&self.design())?;
         design.sites().iter().try_for_each(|site| self.check_site(site))?;
-        let changes = self.lacking(&design, "it is to be a backup", Some(table));
+        let mut changes = backups::lacking(self, &design, "it is to be a backup");
+        changes.steps.retain(|step| step.change.table() == Some(table));
         self.change_all(&changes).await?;
         let design = wanted(&self.design())?;
         let all = KeyRange::all();
@@ -214,7 +215,7 @@ impl<T: Transport> Conductor<T> {
         for site in design.sites().iter() {
             self.tell_all_backups(site, &design).await?;
         }
-        self.restore_backups();
+        backups::restore(self);
         Ok(())
     }
 

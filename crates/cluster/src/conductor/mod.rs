@@ -156,6 +156,11 @@ impl<T: Transport> Conductor<T> {
         self.design.lock().clone()
     }
 
+    /// The sites as members.
+    pub(crate) fn membership(&self) -> &Membership {
+        &self.membership
+    }
+
     /// The current routing table.
     pub fn routing_table(&self) -> Arc<RoutingTable> {
         self.table.load_full()
@@ -254,7 +259,7 @@ impl<T: Transport> Conductor<T> {
             under_way.push(async move {
                 match work {
                     Deferred::Plan(plan) => drop(self.carry_out_deferred(&plan).await),
-                    Deferred::Backups => self.add_lacking_backups().await,
+                    Deferred::Backups => backups::add_lacking(self).await,
                 }
             });
         }

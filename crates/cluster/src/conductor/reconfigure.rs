@@ -3,11 +3,11 @@
 //! The state machine ([`crate::reconfiguration`]) decides what each event means for a plan. This
 //! module carries out its changes and keeps the list of all reconfigurations.
 
-use super::Conductor;
+use super::{Conductor, backups};
 use crate::error::Error;
 use crate::reconfiguration::{Control, Reconfiguration};
 use crate::transport::Transport;
-use isomer_design::{Change, Plan, SiteId, Step, TableId};
+use isomer_design::{Change, Design, Plan, SiteId, Step, TableId};
 use isomer_store::Waiters;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -154,7 +154,7 @@ impl<T: Transport> Conductor<T> {
     /// Runs beside the transactions.
     pub async fn run_reconfigurations(&self) {
         while let Some((number, step)) = self.reconfigurations.next().await {
-            let before = self.master_before(&step.change);
+            let before = master_before(&self.design(), &step.change);
             let made = self.change(step.change.clone(), &step.reason).await;
             let now = self.transport.now();
             let mut list = self.reconfigurations.list.lock();
@@ -171,17 +171,16 @@ impl<T: Transport> Conductor<T> {
             drop(list);
             if has_ended {
                 // Deferred plans for its tables were dropped while it held them.
-                self.restore_backups();
+                backups::restore(self);
             }
         }
     }
+}
 
-    /// The master of the partition that a change is about.
-    fn master_before(&self, change: &Change) -> SiteId {
-        let design = self.design();
-        let place = change.table().zip(change.start());
-        let found = place.and_then(|(table, start)| design.partition_of(table, start));
-        let first = || design.sites().first().expect("a design has a site");
-        found.map_or_else(first, |(_, placement)| placement.master)
-    }
+/// The master of the partition that a change is about.
+fn master_before(design: &Design, change: &Change) -> SiteId {
+    let place = change.table().zip(change.start());
+    let found = place.and_then(|(table, start)| design.partition_of(table, start));
+    let first = || design.sites().first().expect("a design has a site");
+    found.map_or_else(first, |(_, placement)| placement.master)
 }

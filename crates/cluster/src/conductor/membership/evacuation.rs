@@ -22,8 +22,8 @@
 use super::promotion::{Surveyed, promote};
 use super::report::FailedOver;
 use super::takeover::Takeover;
-use super::{AT_ONCE, Place, places, ranges};
-use crate::conductor::Conductor;
+use super::{AT_ONCE, Place, has_backups, placement, places, ranges};
+use crate::conductor::{Conductor, backups};
 use crate::transport::Transport;
 use futures_util::StreamExt;
 use futures_util::future::join;
@@ -55,7 +55,7 @@ impl<'c, T: Transport> Evacuation<'c, T> {
             false => format!("the log of {site} has failed"),
         };
         // A replica that is no backup serves reads again once a site that is down restarts.
-        let is_let_go = |table| !is_gone || conductor.has_backups(table);
+        let is_let_go = |table| !is_gone || has_backups(&conductor.design(), table);
         let copies = || self.let_go(&reason, is_let_go);
         let taken_over = async {
             let over = match is_gone {
@@ -63,7 +63,7 @@ impl<'c, T: Transport> Evacuation<'c, T> {
                 false => self.take_over(&reason).await,
             };
             // Also before all copies are removed, because that may take long.
-            conductor.restore_backups();
+            backups::restore(conductor);
             over
         };
         let (_, over) = join(copies(), taken_over).await;
@@ -140,9 +140,10 @@ impl<'c, T: Transport> Evacuation<'c, T> {
     }
 
     /// Asks all sites that hold a partition how far it is durable there.
-    async fn survey(&self, (table, start): &Place) -> Result<Surveyed, String> {
+    async fn survey(&self, place: &Place) -> Result<Surveyed, String> {
         let transport = &self.conductor.transport;
-        let placement = self.conductor.placement(*table, start).ok_or("it is gone")?;
+        let (table, start) = place;
+        let placement = placement(&self.conductor.design(), place).ok_or("it is gone")?;
         let mut found: Vec<(Version, SiteId)> = Vec::new();
         let mut shared = Vec::new();
         for site in placement.holders().iter() {

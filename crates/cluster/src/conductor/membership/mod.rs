@@ -20,9 +20,9 @@ mod takeover;
 
 pub use report::FailedOver;
 
-use super::Conductor;
 use super::backlog::Backlog;
 use super::change::sites_of;
+use super::{Conductor, backups};
 use crate::error::Error;
 use crate::transport::Transport;
 use evacuation::Evacuation;
@@ -46,7 +46,7 @@ const AT_ONCE: usize = 64;
 type Place = (TableId, Key);
 
 /// The state of the sites, and the failures and restarts that are not handled yet.
-pub(super) struct Membership {
+pub(crate) struct Membership {
     members: Mutex<Members>,
     /// Sites whose logs have failed, or whose processes are down.
     failures: Backlog<SiteId>,
@@ -87,6 +87,17 @@ impl Drop for Saying<'_> {
 }
 
 impl Membership {
+    /// True if any site is declared dead.
+    pub(crate) fn has_given_up(&self) -> bool {
+        self.members.lock().has_given_up()
+    }
+
+    /// A site that is declared dead, and from which no site has taken over: what it has released
+    /// may arrive only after it restarts.
+    pub(crate) fn waited_for(&self) -> Option<SiteId> {
+        self.members.lock().waited_for()
+    }
+
     pub(super) fn close(&self) {
         self.failures.close();
         self.returned.close();
@@ -169,7 +180,7 @@ impl<T: Transport> Conductor<T> {
     /// impossible, `told` receives the reason.
     pub async fn pass_by(&self, site: SiteId, told: &impl Fn(&FailedOver)) -> FailedOver {
         let done = Evacuation::of(self, site).run(told).await;
-        self.restore_backups();
+        backups::restore(self);
         done
     }
 
@@ -232,48 +243,34 @@ impl<T: Transport> Conductor<T> {
         self.membership.members.lock().is_given_up(site)
     }
 
-    /// True if any site is declared dead.
-    pub(crate) fn has_given_up(&self) -> bool {
-        self.membership.members.lock().has_given_up()
+    /// True if a site is up and a member.
+    pub(super) fn is_usable(&self, site: SiteId) -> bool {
+        self.transport.failure(site).is_none() && !self.membership.is_passed_by(site)
     }
 
-    /// A site that is declared dead, and from which no site has taken over: what it has released
-    /// may arrive only after it restarts.
-    pub(crate) fn waited_for(&self) -> Option<SiteId> {
-        self.membership.members.lock().waited_for()
-    }
-
-    /// Refuses a change that would bring data to a site whose log has failed. Also refuses one that
-    /// depends on what a dead site has done.
-    pub(super) fn check_given_up(&self, design: &Design, change: &Change) -> Result<(), Error> {
-        let is_let_go = matches!(change, Change::RemoveReplica { .. });
+    /// Refuses a change that needs an unreachable site, before it begins: once begun, it would wait
+    /// for the site, and block all tasks that wait for the change. Also refuses a change that would
+    /// bring data to a site whose log has failed, or that depends on what a dead site has done.
+    pub(super) fn check_members(&self, design: &Design, change: &Change) -> Result<(), Error> {
+        let is_removed = matches!(change, Change::RemoveReplica { .. });
         let (master, target) = sites_of(design, change);
-        for site in target.into_iter().filter(|_| !is_let_go) {
-            if let Some(error) = self.transport.failure(site) {
-                let (change, refusal) = (Box::new(change.clone()), Refusal::Log(error));
-                return Err(Error::Change { change, refusal });
+        if let Some(site) = target {
+            // A copy at a failed site is removed without asking that site.
+            match self.transport.failure(site) {
+                Some(_) if is_removed => {}
+                Some(error) => {
+                    let (change, refusal) = (Box::new(change.clone()), Refusal::Log(error));
+                    return Err(Error::Change { change, refusal });
+                }
+                None => self.check_site(site)?,
             }
         }
-        let mut needed = master.into_iter().chain(target.filter(|_| !is_let_go));
+        master.map_or(Ok(()), |site| self.check_site(site))?;
+        let mut needed = master.into_iter().chain(target.filter(|_| !is_removed));
         needed.find(|site| self.is_given_up(*site)).map_or(Ok(()), |site| {
             let why = "it was away, and it is not known yet what it has done".to_owned();
             Err(Error::Failure(Failure::Unreachable { site, why }))
         })
-    }
-
-    /// Refuses a change that needs an unreachable site, before it begins. Once begun, it would wait
-    /// for the site, and block all tasks that wait for the change.
-    pub(super) fn check_reached(&self, design: &Design, change: &Change) -> Result<(), Error> {
-        // A copy at a failed site is removed without asking that site.
-        let is_let_go = |site: &SiteId| match change {
-            Change::RemoveReplica { site: of, .. } if of == site => {
-                self.transport.failure(*site).is_some()
-            }
-            _ => false,
-        };
-        let (master, target) = sites_of(design, change);
-        let mut needed = master.into_iter().chain(target).filter(|site| !is_let_go(site));
-        needed.try_for_each(|site| self.check_site(site))
     }
 
     /// Fails if a site cannot be reached.
@@ -291,21 +288,23 @@ impl<T: Transport> Conductor<T> {
             self.transport.retry(site).await;
         }
     }
+}
 
-    fn has_backups(&self, table: TableId) -> bool {
-        self.design().table(table).is_ok_and(|table| table.backups().count > 0)
-    }
+/// True if a table asks for backups.
+fn has_backups(design: &Design, table: TableId) -> bool {
+    design.table(table).is_ok_and(|table| table.backups().count > 0)
+}
 
-    fn placement(&self, table: TableId, start: &Key) -> Option<Placement> {
-        self.design().partition_of(table, start).map(|(_, placement)| placement)
-    }
+/// The placement of the partition at a key.
+fn placement(design: &Design, (table, start): &Place) -> Option<Placement> {
+    design.partition_of(*table, start).map(|(_, placement)| placement)
+}
 
-    /// The partitions that a site holds.
-    async fn describe(&self, site: SiteId) -> Result<Vec<Holding>, Refusal> {
-        match self.transport.step(site, Step::Describe).await? {
-            Answer::Holdings(held) => Ok(held),
-            _ => unreachable!("a description was asked for"),
-        }
+/// The partitions that a site holds.
+async fn describe<T: Transport>(transport: &T, site: SiteId) -> Result<Vec<Holding>, Refusal> {
+    match transport.step(site, Step::Describe).await? {
+        Answer::Holdings(held) => Ok(held),
+        _ => unreachable!("a description was asked for"),
     }
 }
 

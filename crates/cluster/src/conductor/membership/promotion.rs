@@ -6,7 +6,7 @@
 //!                                                  ─▶ replicas that cannot follow are discarded
 //! ```
 
-use super::Place;
+use super::{Place, placement};
 use crate::conductor::{Conductor, protocol};
 use crate::transport::Transport;
 use isomer_design::{Change, SiteId, SiteSet, Version};
@@ -38,7 +38,7 @@ pub(super) async fn promote<T: Transport>(
 ) -> Result<(), String> {
     let transport = &conductor.transport;
     let (table, start) = (place.0, place.1.clone());
-    let placement = conductor.placement(table, &start).ok_or("it is gone")?;
+    let placement = placement(&conductor.design(), place).ok_or("it is gone")?;
     // The old master may have restarted, with transactions in doubt that no site follows.
     let holders = placement.holders();
     let others = holders.iter().filter(|site| !survey.without.contains(*site));

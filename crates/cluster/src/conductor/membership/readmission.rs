@@ -24,8 +24,8 @@
 //! not undo it, but enters it in the design.
 
 use super::state::{Replaced, Towards};
-use super::{AT_ONCE, places, ranges};
-use crate::conductor::{Conductor, protocol};
+use super::{AT_ONCE, describe, places, ranges};
+use crate::conductor::{Conductor, backups, protocol};
 use crate::transport::Transport;
 use futures_util::StreamExt;
 use futures_util::future::{Either, select, try_join_all};
@@ -78,7 +78,7 @@ impl<'c, T: Transport> Readmission<'c, T> {
         }
         // Concurrently: a partition to reconcile may be locked by a task that waits for another
         // partition to reconcile.
-        let held = self.conductor.describe(site).await?.into_iter();
+        let held = describe(&self.conductor.transport, site).await?.into_iter();
         let each = held.map(|holding| self.readmit_holding(holding));
         let done: Vec<Result<(), Refusal>> = iter(each).buffer_unordered(AT_ONCE).collect().await;
         done.into_iter().collect::<Result<(), Refusal>>()?;
@@ -92,7 +92,7 @@ impl<'c, T: Transport> Readmission<'c, T> {
         self.acquire_released(site).await?;
         self.let_go_of_unplaced(site).await?;
         // No copies were placed there until now.
-        self.conductor.restore_backups();
+        backups::restore(self.conductor);
         Ok(())
     }
 
@@ -135,7 +135,7 @@ impl<'c, T: Transport> Readmission<'c, T> {
             };
         }
         if !self.is_as_designed(site, &holding) {
-            let now = self.conductor.describe(site).await?;
+            let now = describe(&self.conductor.transport, site).await?;
             for holding in now.iter().filter(|h| h.table == table && h.range.overlaps(&range)) {
                 self.end_half_made(site, holding).await?;
             }
@@ -165,7 +165,9 @@ impl<'c, T: Transport> Readmission<'c, T> {
     async fn let_go_of_unplaced(&self, master: SiteId) -> Result<(), Refusal> {
         let is_there = |other: &SiteId| self.conductor.transport.failure(*other).is_none();
         for other in self.conductor.design().sites().iter().filter(is_there) {
-            for Holding { table, range, source, .. } in self.conductor.describe(other).await? {
+            for Holding { table, range, source, .. } in
+                describe(&self.conductor.transport, other).await?
+            {
                 let is_copy =
                     if other == master { source.is_some() } else { source == Some(master) };
                 if !is_copy || self.is_placed(other, table, &range) {
@@ -187,7 +189,7 @@ impl<'c, T: Transport> Readmission<'c, T> {
     /// told to discard keys before it could report that it had been split from them, or merged with
     /// them.
     async fn let_go_of_lost(&self, site: SiteId) -> Result<(), Refusal> {
-        let held = self.conductor.describe(site).await?;
+        let held = describe(&self.conductor.transport, site).await?;
         for place in places(&self.conductor.design(), |placement| placement.replicas.contains(site))
         {
             for (table, range) in ranges(&self.conductor.design(), [&place]) {
@@ -255,7 +257,7 @@ impl<'c, T: Transport> Readmission<'c, T> {
     /// Makes the masters of the site's holdings acquire them, where they were only released.
     /// Nothing is reserved, because a task that has reserved one may wait for its master.
     async fn acquire_released(&self, site: SiteId) -> Result<(), Refusal> {
-        for holding in self.conductor.describe(site).await? {
+        for holding in describe(&self.conductor.transport, site).await? {
             self.acquire_if_released(site, &holding).await?;
             // The site may be behind, and not know that the part was split off.
             let is_part = |start: &Key| holding.source.is_some() && *start != holding.range.start;

@@ -51,7 +51,7 @@
 use super::promotion::{Surveyed, promote};
 use super::report::FailedOver;
 use super::state::Towards;
-use super::{AT_ONCE, Place, places, ranges};
+use super::{AT_ONCE, Place, describe, has_backups, placement, places, ranges};
 use crate::conductor::{Conductor, Reservation};
 use crate::transport::Transport;
 use futures_util::StreamExt;
@@ -105,7 +105,8 @@ impl<T: Transport> Takeover<'_, T> {
         let is_on_its_way =
             |change: &Change| matches!(change, Change::Remaster { to, .. } if *to == site);
         let mut places = mastered_by(&conductor.design(), &SiteSet::of(site)).into_iter();
-        conductor.jobs.any(is_on_its_way) || places.any(|(table, _)| conductor.has_backups(table))
+        let design = conductor.design();
+        conductor.jobs.any(is_on_its_way) || places.any(|(table, _)| has_backups(&design, table))
     }
 
     /// Takes over from the site together with all others that are down and not replaced yet. Only
@@ -153,8 +154,9 @@ impl<T: Transport> Takeover<'_, T> {
         let Some((_reserved, places)) = self.reserve_places(lost).await else {
             return Err(self.failed_over(0, &BTreeMap::new()));
         };
+        let design = conductor.design();
         let (backed, others): (Vec<&Place>, Vec<&Place>) =
-            places.iter().partition(|(table, _)| self.conductor.has_backups(*table));
+            places.iter().partition(|(table, _)| has_backups(&design, *table));
         // A task of its own reports each of the other lost sites.
         let is_told = |place: &&&Place| {
             let master = self.master_at(place).filter(|master| lost.contains(*master));
@@ -207,8 +209,8 @@ impl<T: Transport> Takeover<'_, T> {
         self.conductor.design().tables().any(|(_, table)| table.backups().count > 0)
     }
 
-    fn master_at(&self, (table, start): &Place) -> Option<SiteId> {
-        self.conductor.placement(*table, start).map(|placement| placement.master)
+    fn master_at(&self, place: &Place) -> Option<SiteId> {
+        placement(&self.conductor.design(), place).map(|placement| placement.master)
     }
 
     /// Reserves the partitions that the lost sites master. Also reserves those without a master
@@ -273,7 +275,7 @@ impl<T: Transport> Takeover<'_, T> {
         for site in lost.iter() {
             let mut places = mastered_by(&self.conductor.design(), &SiteSet::of(site)).into_iter();
             let of = known.entry(site).or_default();
-            of.is_kept = places.any(|(table, _)| self.conductor.has_backups(table));
+            of.is_kept = places.any(|(table, _)| has_backups(&self.conductor.design(), table));
             for other in &others {
                 match self.conductor.transport.step(*other, Step::Fence(site)).await {
                     Ok(Answer::Fenced(fenced)) => drop(of.known.insert(*other, *fenced)),
@@ -315,7 +317,7 @@ impl<T: Transport> Takeover<'_, T> {
         let ranges = ranges(&self.conductor.design(), places.iter().copied());
         let mut starts: BTreeMap<&(TableId, KeyRange), BTreeSet<Key>> = BTreeMap::new();
         for other in others {
-            let described = self.conductor.describe(*other).await;
+            let described = describe(&self.conductor.transport, *other).await;
             let held = described.map_err(|refusal| refusal.to_string())?;
             for range in &ranges {
                 let is_of = |h: &&Holding| h.table == range.0 && h.range.overlaps(&range.1);
@@ -422,13 +424,13 @@ impl<T: Transport> Takeover<'_, T> {
     async fn unacquired(&self, lost: &SiteSet) -> Option<Vec<Place>> {
         let mut found = Vec::new();
         for other in self.reachable() {
-            let held = self.conductor.describe(other).await.ok()?;
+            let held = describe(&self.conductor.transport, other).await.ok()?;
             let design = self.conductor.design();
             let is_unacquired = |holding: &Holding| {
                 let placed = design.partition_of(holding.table, &holding.range.start);
                 let is_master = placed.is_some_and(|(_, placement)| placement.master == other);
                 let is_of_lost = holding.source.is_some_and(|source| lost.contains(source));
-                is_master && is_of_lost && self.conductor.has_backups(holding.table)
+                is_master && is_of_lost && has_backups(&design, holding.table)
             };
             let held = held.into_iter().filter(is_unacquired);
             found.extend(held.map(|holding| (holding.table, holding.range.start)));
