@@ -51,17 +51,17 @@
 //! number of backups the table asks for.
 
 use crate::error::{Failure, Refusal};
-use crate::failover::PATIENCE_NS;
 use crate::frame::FrameKind;
+use crate::limits::PATIENCE_NS;
 use crate::message::Message;
 use crate::partition::{SitePartition, Table};
+use crate::place::{Place, Reached};
 use crate::record::{Event, FrameWriter, Record};
 use crate::site::Site;
 use futures_util::future::{Either, select};
 use isomer_design::{Backups, Domains, Key, SiteId, SiteSet, TableId, Time, Version};
 use isomer_log::{LogError, Position};
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
@@ -71,17 +71,6 @@ use std::task::{Poll, Waker};
 
 /// Number of an event that backups must acknowledge; counts from 1 over a run of the site.
 pub(crate) type Ticket = u64;
-
-/// A partition that has reached a version.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Reached {
-    /// The table.
-    pub table: TableId,
-    /// The partition's first key.
-    pub start: Key,
-    /// The version.
-    pub version: Version,
-}
 
 /// The tickets of a commit.
 pub(crate) type Tickets = SmallVec<[Ticket; 2]>;
@@ -101,9 +90,6 @@ pub(crate) struct BackupTable {
     waits: Mutex<Waits>,
     due: Mutex<Vec<Due>>,
 }
-
-/// A partition, by its table and first key.
-pub(crate) type Place = (TableId, Key);
 
 /// At a master: tickets that are not closed.
 #[derive(Default)]

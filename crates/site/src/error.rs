@@ -1,6 +1,6 @@
 //! Errors of a site. Each enum answers one question of the caller.
 
-use crate::room::Full;
+use crate::full::Full;
 use isomer_design::{Item, KEY_BYTES_MAX, Key, SiteId, Span, TableId, Time};
 use isomer_log::LogError;
 use serde::{Deserialize, Serialize};

@@ -35,6 +35,7 @@
 use crate::error::Refusal;
 use crate::frame::FrameKind;
 use crate::held::Held;
+use crate::limits::PATIENCE_NS;
 use crate::partition::{SitePartition, Table, Term};
 use crate::record::{Event, FrameWriter, Record, read_frame};
 use crate::site::Site;
@@ -46,8 +47,6 @@ use std::sync::Arc;
 
 /// Versions of one term: more than a site can have in doubt, or write in its lifetime.
 const TERM: Version = 1 << 40;
-/// Timeout of a step that waits for a follower or a replica, in nanoseconds.
-pub(crate) const PATIENCE_NS: u64 = 5_000_000_000;
 
 /// The term of a version: how many promotions came before it.
 pub fn term(version: Version) -> u64 {

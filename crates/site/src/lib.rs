@@ -39,12 +39,15 @@ mod execute;
 mod failover;
 mod forget;
 mod frame;
+mod full;
 mod held;
 mod hot_lock;
+mod limits;
 mod link;
 mod message;
 mod overlay;
 mod partition;
+mod place;
 mod record;
 mod recovery;
 mod refresh;
@@ -61,7 +64,6 @@ mod validate;
 mod versions;
 pub mod wire;
 
-pub use backup::Reached;
 pub use change::Holding;
 pub use checkpoint::{AtOnce, CheckpointError, CheckpointReport, Finished, Pace, Stage};
 pub use close_ahead::CloseAhead;
@@ -70,11 +72,14 @@ pub use error::{Abort, Failure, Refusal};
 pub use execute::{Pin, Read, ReadSpan, SeenUpTo, VisitRow};
 pub use failover::{Standing, term};
 pub use frame::{FrameHead, FrameKind, Hearing, TxnId};
+pub use full::Full;
 pub use link::LinkTimeouts;
 pub use message::{
     Epoch, Feed, FeedItem, Message, Network, Question, Subscription, TailItem, TimeSource,
 };
 pub use overlay::Overlay;
+pub use overlay::RowWrite;
+pub use place::Reached;
 pub use record::{
     BadFrame, Event, Install, Record, RowChange, Rows, RowsBuffer, read_any_frame, read_frame,
 };
@@ -83,7 +88,7 @@ pub use request::{
     Body, CheckedWrite, CheckedWrites, Committed, Expect, Procedure, Procedures, Published, Reply,
     Request, Shares, Timing,
 };
-pub use room::{Full, MemoryLimit};
+pub use room::MemoryLimit;
 pub use site::{Site, SiteOptions};
 pub use source::GatheredRow;
 pub use step::{Answer, Step};
@@ -91,6 +96,6 @@ pub use tail::{
     Fenced, FrameBytes, Lost, Settled, TailCopy, TailFrame, TakeOver, Unended, take_over,
 };
 pub use tick::{Freed, HISTORY_NS_MAX, PURGED_PER_TICK};
-pub use two_phase::{Entered, Part, PartAnswer, Peers, RowWrite};
+pub use two_phase::{Entered, Part, PartAnswer, Peers};
 pub use txn::Txn;
 pub use validate::ReadSet;

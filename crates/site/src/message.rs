@@ -20,9 +20,9 @@
 //! **Loss.** The network may lose any message, and no sender waits for an acknowledgement. So each
 //! kind of message says why its loss does no harm, or how it is repeated.
 
-use crate::backup::Reached;
 use crate::frame::TxnId;
-use crate::tail::Settled;
+use crate::place::Reached;
+use crate::tail::settled::Settled;
 use isomer_design::{Key, KeyRange, SiteId, TableId, Time, Version};
 use isomer_log::Position;
 use serde::{Deserialize, Serialize};

@@ -5,9 +5,22 @@
 //!   shown      3 a   4 x   5 y   9 z
 //! ```
 
-use isomer_design::Direction;
+use isomer_design::{Direction, Key, TableId};
+use serde::{Deserialize, Serialize};
 use std::iter::Peekable;
 use std::ops::ControlFlow;
+
+/// A row that a transaction over several sites writes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RowWrite {
+    /// The table.
+    pub table: TableId,
+    /// The key.
+    pub key: Key,
+    /// The value; `None` deletes the row.
+    #[serde(with = "serde_bytes")]
+    pub value: Option<Vec<u8>>,
+}
 
 /// See the [module documentation](self).
 pub struct Overlay<I: Iterator, V> {

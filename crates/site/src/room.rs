@@ -35,11 +35,11 @@
 //! reads the old version, and their number is not bounded.
 
 use crate::copy::Snapshot;
+use crate::full::Full;
 use crate::site::Site;
 use arc_swap::ArcSwap;
-use isomer_design::{SiteId, TableId};
+use isomer_design::TableId;
 use isomer_store::row_bytes;
-use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The memory limit of each site that shares this value, for its rows and index. May be changed at
@@ -76,24 +76,6 @@ impl MemoryLimit {
             spared
         });
     }
-}
-
-/// The memory limit of a site is reached.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
-#[error(
-    "site {site} is full: its rows and index take {} kB of {} kB, and this would add {} kB; \
-     delete rows, drop tables or replicas there, let another site master some of its partitions, or raise the limit",
-    used.div_ceil(1024), limit / 1024, more.div_ceil(1024)
-)]
-pub struct Full {
-    /// The site.
-    pub site: SiteId,
-    /// The limit, in bytes of rows and index.
-    pub limit: usize,
-    /// The bytes in use.
-    pub used: usize,
-    /// The bytes that would be added.
-    pub more: usize,
 }
 
 impl Site {

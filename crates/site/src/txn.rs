@@ -1,9 +1,8 @@
 //! The view that a running procedure has of the database: one snapshot, and its own writes.
 
 use crate::error::Abort;
-use crate::overlay::Overlay;
+use crate::overlay::{Overlay, RowWrite};
 use crate::source::Source;
-use crate::two_phase::RowWrite;
 use isomer_design::{
     Access, Direction, Footprint, Item, KEY_BYTES_MAX, Key, KeyRange, TableId, Time,
 };

@@ -60,31 +60,24 @@
 
 mod others;
 mod own;
+pub(crate) mod settled;
 mod takeover;
 
 pub use others::Fenced;
 pub(crate) use others::OtherTails;
 pub(crate) use own::{OwnTail, TailNews};
+pub use settled::{Settled, Unended};
 pub use takeover::{Lost, TakeOver, take_over};
 
-use crate::backup::Place;
 use crate::frame::{FrameHead, FrameKind, TxnId};
+use crate::place::Place;
 use crate::record::{Record, read_any_frame, read_frame};
-use isomer_design::{Key, TableId, Time, Version};
+use isomer_design::Version;
 use isomer_log::Position;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// A transaction over several sites that a log has left open.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Unended {
-    /// The site is prepared to commit the writes of this frame.
-    Prepared(FrameBytes),
-    /// The site has decided to commit it, at this time.
-    Decided(Time),
-}
 
 /// The tail of one log.
 #[derive(Clone, Default)]
@@ -163,16 +156,6 @@ pub struct TailCopy {
     pub frames: Vec<TailFrame>,
     /// The effects of the stable frames before them.
     pub before: Settled,
-}
-
-/// The effects of a log's stable frames, whose bytes are no longer kept.
-#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Settled {
-    /// Transactions that they have left open.
-    pub unended: Vec<(TxnId, Unended)>,
-    /// The version to which they have brought each partition. A backup that has acknowledged a
-    /// version in memory only may have lost it in a restart.
-    pub versions: Vec<((TableId, Key), Version)>,
 }
 
 /// A frame of a log.

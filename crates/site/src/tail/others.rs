@@ -2,8 +2,8 @@
 
 use super::{FrameBytes, Tail, TailCopy, TailFrame};
 use crate::error::Refusal;
-use crate::failover::PATIENCE_NS;
 use crate::frame::{FrameKind, Hearing, TxnId};
+use crate::limits::PATIENCE_NS;
 use crate::link::outgoing::feed_item;
 use crate::message::{FeedItem, Message, TailItem};
 use crate::partition::SitePartition;

@@ -1,10 +1,11 @@
 //! A site's own tail: which frames are stable, and which followers have it.
 
 use super::{Tail, Unended};
-use crate::backup::{Place, Ticket};
+use crate::backup::Ticket;
 use crate::frame::TxnId;
 use crate::message::{FeedItem, Message, TailItem};
 use crate::partition::{SitePartition, Table};
+use crate::place::Place;
 use crate::record::{Event, read_any_frame, read_frame};
 use crate::site::{Outgoing, Site};
 use isomer_design::{SiteId, SiteSet, Time, Version};

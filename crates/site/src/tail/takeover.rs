@@ -1,8 +1,8 @@
 //! Computes the history of failed sites from the knowledge of the remaining ones: a pure function.
 
 use super::{Fenced, FrameBytes, TailCopy, TailFrame, Unended, note_unended, note_versions};
-use crate::backup::Place;
 use crate::frame::{FrameKind, TxnId};
+use crate::place::Place;
 use crate::record::FrameWriter;
 use isomer_design::{SiteId, Time, Version};
 use isomer_log::Position;

@@ -1,10 +1,11 @@
 //! Coordinating a transaction over several sites: gather, run, prepare, decide.
 
-use super::{Decided, Entered, Part, PartAnswer, Peers, RowWrite};
+use super::{Decided, Entered, Part, PartAnswer, Peers};
 use crate::backup::{Seen, Tickets};
 use crate::error::Failure;
 use crate::frame::{FrameKind, TxnId};
 use crate::message::Message;
+use crate::overlay::RowWrite;
 use crate::partition::SitePartition;
 use crate::record::FrameWriter;
 use crate::request::{Committed, Mark, Published, Reply, Request, Shares};

@@ -68,8 +68,9 @@ pub(crate) mod participant;
 use crate::backup::Seen;
 use crate::error::Failure;
 use crate::frame::TxnId;
+use crate::overlay::RowWrite;
 use crate::source::GatheredRow;
-use isomer_design::{Footprint, Key, SiteId, SiteSet, TableId, Time};
+use isomer_design::{Footprint, SiteId, SiteSet, Time};
 use isomer_log::Position;
 use participant::Branch;
 use serde::{Deserialize, Serialize};
@@ -128,18 +129,6 @@ pub struct Entered {
     pub is_fixed: bool,
     /// The rows.
     pub rows: Vec<GatheredRow>,
-}
-
-/// A row that a transaction over several sites writes.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct RowWrite {
-    /// The table.
-    pub table: TableId,
-    /// The key.
-    pub key: Key,
-    /// The value; `None` deletes the row.
-    #[serde(with = "serde_bytes")]
-    pub value: Option<Vec<u8>>,
 }
 
 /// Connects a coordinator to the participants.

@@ -8,16 +8,17 @@
 //!
 //! Until it is prepared, a branch is in memory only; a prepared branch survives a crash.
 
-use super::{Entered, Part, PartAnswer, RowWrite};
+use super::{Entered, Part, PartAnswer};
 use crate::backup::Seen;
 use crate::error::Failure;
 use crate::execute::{Maps, Resolved, Wait, once};
 use crate::frame::{FrameKind, TxnId};
+use crate::full::Full;
 use crate::held::Held;
+use crate::overlay::RowWrite;
 use crate::partition::SitePartition;
 use crate::record::{BadFrame, FrameWriter, Record, read_any_frame};
 use crate::refresh::Came;
-use crate::room::Full;
 use crate::site::{Site, woken};
 use crate::source::GatheredRow;
 use isomer_design::{Footprint, Key, Span, TableId, Time};

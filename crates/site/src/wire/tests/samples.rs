@@ -1,22 +1,23 @@
 //! A message of each kind and variant, with values drawn by a seed.
 
-use crate::backup::Reached;
 use crate::change::Holding;
 use crate::copy::Snapshot;
 use crate::error::{Abort, Failure, Refusal};
 use crate::execute::SeenUpTo;
 use crate::failover::Standing;
 use crate::frame::{FrameKind, TxnId};
+use crate::full::Full;
 use crate::message::{Epoch, Feed, FeedItem, Message, Question, Subscription, TailItem};
+use crate::overlay::RowWrite;
+use crate::place::Reached;
 use crate::record::{Event, FrameWriter, Record, RowsBuffer};
 use crate::request::{
     Body, CheckedWrite, CheckedWrites, Committed, Expect, Reply, Request, Shares, Timing,
 };
-use crate::room::Full;
 use crate::source::GatheredRow;
 use crate::step::{Answer, Step};
 use crate::tail::{Fenced, FrameBytes, Settled, TailCopy, TailFrame, Unended};
-use crate::two_phase::{Entered, Part, PartAnswer, RowWrite};
+use crate::two_phase::{Entered, Part, PartAnswer};
 use crate::validate::ReadSet;
 use crate::wire::ask::{Asked, Execute, Lease, Leased, PinAt, PinId, ReadAt, Rows, Tick};
 use crate::wire::{self, BadMessage};
