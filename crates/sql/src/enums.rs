@@ -1,4 +1,4 @@
-//! Enums: types whose values are a list of labels, in an order of their own.
+//! Enums: types whose values are an ordered list of labels.
 //!
 //! ```text
 //!   create type mood as enum ('sad', 'happy')        alter type mood add value 'ok' before 'happy'
@@ -9,9 +9,10 @@
 //!                                                    happy     40 01
 //! ```
 //!
-//! A value is the *sort key* of its label, as bytes: in a row, in a key of an index, and while a statement runs. So
-//! keys compare as the labels are in order, a label can get another name, and between two keys there is always room
-//! for another one: it is as long as it has to be, and no row is ever written anew.
+//! A value is the *sort key* of its label, as bytes: in a row, in a key of an index, and while a
+//! statement runs. So keys have the order of the labels, and a label can be renamed. Between two
+//! keys there is always room for a new one, because their length is not fixed; so no row is ever
+//! rewritten.
 //!
 //! **Invariants.** The keys of a type are in the order of its labels. Seen as fractions (`40 00 80` is 0.400080 to the
 //! base 256) they are all different: behind the two bytes that each has, none ends with zero. A key means the same
@@ -45,16 +46,16 @@ const FIRST_NUMBER: i64 = 1 << 32;
 pub struct Label {
     /// The sort key: the value.
     pub key: Vec<u8>,
-    /// What it is called.
+    /// Its text.
     pub name: String,
 }
 
-/// What makes one enum another: all that is kept of it.
+/// The definition of an enum: all that is stored of it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Definition {
-    /// Its number for clients.
+    /// Its oid.
     pub oid: u32,
-    /// The number of its arrays.
+    /// The oid of its array type.
     pub array_oid: u32,
     /// Its name, with its schema.
     pub name: Name,
@@ -71,7 +72,7 @@ pub struct EnumType {
     itself: OnceLock<SqlType>,
 }
 
-/// Where a label is added.
+/// The position of a new label.
 #[derive(Clone, Copy, Debug)]
 pub enum Place<'a> {
     /// Behind all others.
@@ -134,7 +135,7 @@ impl Definition {
     /// The enum with one more label.
     ///
     /// # Errors
-    /// 42710 if it has it, 22023 if it has not the other one, 42602, 54000.
+    /// 42710 if it exists already, 22023 if the other label does not exist, 42602, 54000.
     pub fn with_label(&self, label: &str, place: Place<'_>) -> Result<Definition, SqlError> {
         check_label(label)?;
         check_count(self.labels.len() + 1)?;
@@ -155,7 +156,7 @@ impl Definition {
         Ok(new)
     }
 
-    /// The enum with another name of a label.
+    /// The enum with a renamed label.
     ///
     /// # Errors
     /// 42710, 22023, 42602.
@@ -178,7 +179,8 @@ impl Definition {
         })
     }
 
-    /// What is kept of it beside its name and its number: the number of its arrays, and a line for each label.
+    /// The stored form without its name and its oid: the oid of its array type, and a line for each
+    /// label.
     pub fn kept(&self) -> String {
         let line = |label: &Label| {
             let key: String = label.key.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -188,7 +190,7 @@ impl Definition {
         format!("enum\t{}{lines}", self.array_oid)
     }
 
-    /// Reads what was [kept](Definition::kept).
+    /// Reads the [stored form](Definition::kept).
     pub fn read(name: Name, oid: u32, kept: &str) -> Option<Definition> {
         let mut lines = kept.split('\n');
         let array_oid = lines.next()?.strip_prefix("enum\t")?.parse().ok()?;
@@ -271,7 +273,7 @@ impl EnumType {
     /// The label of a value.
     pub(crate) fn label(&self, key: &[u8]) -> &str {
         let found = self.of.labels.binary_search_by(|label| label.key.as_slice().cmp(key));
-        // Who reads rows knows all labels that they can have.
+        // A reader of rows knows all labels that occur in them.
         found.map_or("", |at| &self.of.labels[at].name)
     }
 
@@ -288,7 +290,7 @@ impl EnumType {
         Ok(&self.of.labels[*found].key)
     }
 
-    /// The labels whose values are from one to another, in order; without one, to the end.
+    /// The labels from one value to another, in order; without a bound, to the end.
     pub(crate) fn range(
         &self,
         from: Option<&[u8]>,
@@ -317,7 +319,7 @@ fn check_label(label: &str) -> Result<(), SqlError> {
     Err(SqlError::new("42602", message).detail("Labels must be 63 bytes or less."))
 }
 
-/// A key between two others, each of which may be missing.
+/// A key between two others, each of which is optional.
 fn key_between(below: Option<&[u8]>, above: Option<&[u8]>) -> Vec<u8> {
     let head = |key: &[u8]| u16::from_be_bytes([key[0], key[1]]);
     match (below, above) {
@@ -329,7 +331,7 @@ fn key_between(below: Option<&[u8]>, above: Option<&[u8]>) -> Vec<u8> {
     }
 }
 
-/// A fraction between two others, with as few digits as there can be.
+/// A fraction between two others, with as few digits as possible.
 fn fraction_between(below: &[u8], above: &[u8]) -> Vec<u8> {
     let mut digits = Vec::new();
     let mut is_less = false;
@@ -380,7 +382,7 @@ mod tests {
                 assert!(
                     next.labels.iter().all(|one| one.key.len() == 2 || !one.key.ends_with(&[0]))
                 );
-                // What is there stays what it is.
+                // Existing labels do not change.
                 assert!(now.labels.iter().all(|label| next.labels.contains(label)));
                 now = next;
             }

@@ -1,12 +1,12 @@
-//! Statements after compilation: what will be done, over places, keys and spans of keys.
+//! Compiled statements, over slots, keys and spans of keys.
 //!
 //! ```text
 //!   select c.name, w.tax from customer c, warehouse w
 //!   where w.id = $1 and c.w_id = w.id and c.id = $2
 //!
-//!   1  warehouse   span of its key: [$1]             a row: places 0, 1
-//!   2  customer    span of its key: [w.id, $2]       a row: places 2, 3, 4
-//!   project        places 4, 1
+//!   1  warehouse   span of its key: [$1]             a row: slots 0, 1
+//!   2  customer    span of its key: [w.id, $2]       a row: slots 2, 3, 4
+//!   project        slots 4, 1
 //! ```
 //!
 //! A query is a list of steps; each adds a source's columns to the row so far, found by spans whose
@@ -33,9 +33,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Select {
     /// Where rows come from, one after the other.
     pub steps: Vec<Step>,
-    /// Places of a row of all sources.
+    /// The number of slots of a row of all sources.
     pub width: usize,
-    /// What must hold for a row of all sources.
+    /// The conditions on a row of all sources.
     pub filter: Vec<Expr>,
     /// Grouping; after it, a row is the groups' keys and then the aggregates.
     pub group: Option<Group>,
@@ -44,7 +44,7 @@ pub struct Select {
     pub windows: Vec<Window>,
     /// The columns of the result, and then what it is sorted by.
     pub project: Vec<Expr>,
-    /// Volatile places of `project` that are evaluated after sorting, with their expressions over
+    /// Volatile columns of `project` that are evaluated after sorting, with their expressions over
     /// the projected row.
     pub late: Vec<(usize, Expr)>,
     /// The columns of the result.
@@ -56,113 +56,114 @@ pub struct Select {
     pub distinct_on: Vec<usize>,
     /// What the result is sorted by: places of `project`.
     pub order: Vec<SortKey>,
-    /// At most so many rows.
+    /// The largest number of rows.
     pub limit: Option<Expr>,
-    /// And all that are equal to the last of them in the order.
+    /// WITH TIES: also the rows that are equal to the last one in the order.
     pub ties: bool,
-    /// Without so many at first.
+    /// The number of rows to skip.
     pub offset: Option<Expr>,
-    /// Locks the rows that are shown.
+    /// Locks the returned rows.
     pub lock: Option<Lock>,
-    /// Where there are several sources: those whose rows are locked.
+    /// In a join: the sources whose rows are locked.
     pub locked: Vec<LockedSource>,
-    /// A query whose rows are put together with these.
+    /// A query whose rows are combined with these.
     pub other: Option<Box<Other>>,
-    /// The rows come sorted from the one source.
+    /// The rows come from the single source in the requested order.
     pub sorted: bool,
 }
 
-/// A query beside another, with columns of the same types.
+/// A query combined with another, with columns of the same types.
 #[derive(Clone, Debug)]
 pub struct Other {
-    /// How their rows are put together.
+    /// The operator.
     pub with: SetOperator,
-    /// Rows that are equal count as often as there are of them; otherwise they are one.
+    /// ALL: duplicates are counted; otherwise equal rows are one.
     pub all: bool,
     /// The query.
     pub query: Select,
 }
 
-/// How the rows of two queries are put together.
+/// A set operator on the rows of two queries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SetOperator {
-    /// UNION: those of both.
+    /// UNION: the rows of both.
     Union,
-    /// INTERSECT: those that are in both.
+    /// INTERSECT: the rows that are in both.
     Intersect,
-    /// EXCEPT: those that are not in the other.
+    /// EXCEPT: the rows that are not in the other.
     Except,
 }
 
-/// A query inside of an expression.
+/// A subquery in an expression.
 #[derive(Clone, Debug)]
 pub struct Inner {
-    /// Its number in the statement: what it has answered is remembered by it.
+    /// Its number in the statement, by which its answers are remembered.
     pub number: usize,
-    /// What is asked of it.
+    /// The kind of its answer.
     pub asks: Asks,
-    /// What it is given, over the row around.
+    /// Its correlated values, over the outer row.
     pub args: Vec<Expr>,
-    /// What is looked for among its rows, over the row around.
+    /// The value of IN, over the outer row.
     pub value: Option<Expr>,
-    /// The query. All copies share it: a query in a query in a query is there once.
+    /// The query. All copies share it, so nested subqueries are not multiplied.
     pub inside: Arc<Inside>,
 }
 
-/// A query that is inside of an expression, and how it comes by its answers.
+/// The query of a subquery, and its evaluation strategy.
 #[derive(Debug)]
 pub struct Inside {
-    /// The query, over what it is given.
+    /// The query, over its correlated values.
     pub query: Select,
-    /// How it comes by its answers.
+    /// Its evaluation strategy.
     pub way: Way,
 }
 
-/// Each query is its own, wherever it was copied to.
+/// Copies of a subquery are equal, different subqueries are not.
 impl PartialEq for Inner {
     fn eq(&self, other: &Inner) -> bool {
         self.number == other.number
     }
 }
 
-/// What is asked of a query inside of an expression.
+/// The kind of answer of a subquery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Asks {
     /// Its one value.
     Value,
-    /// Its values, as an array.
+    /// Its values as an array.
     Array,
-    /// Whether it has rows.
+    /// EXISTS: whether it has rows.
     Exists,
-    /// Whether a value is among its.
+    /// IN: whether a value is among its values.
     Member,
 }
 
-/// How a query inside of an expression comes by its answers.
+/// The evaluation strategy of a subquery.
 #[derive(Clone, Debug)]
 pub enum Way {
-    /// It runs each time.
+    /// It runs for each outer row.
     Each,
-    /// It runs once for the same values given; so it runs once, if it is given none.
+    /// It runs once for the same correlated values; so it runs once, if it is uncorrelated.
     Remembered,
-    /// The answers for all values are found at once.
+    /// The answers for all correlated values are computed together.
     Hashed(Box<Hashed>),
 }
 
-/// The answers of a query for all values that it may be given.
+/// The answers of a subquery for all correlated values.
 #[derive(Clone, Debug)]
 pub struct Hashed {
     /// The query without the equalities with what is given: first the keys, and then what is asked for.
     pub query: Select,
     /// What an answer is looked up by, over what is given.
     pub by: Vec<Expr>,
-    /// The query over no rows, for keys that are not there; none: the answer of no rows.
+    /// The query over no rows, for keys that do not occur; `None`: the answer is that of no rows.
     pub nothing: Option<Select>,
-    /// It is worth it after so many answers, each of which is found by an index in part.
+    /// The number of single answers, each found in part by an index, after which this strategy pays
+    /// off.
     pub after: usize,
 }
 
-/// A query of WITH that knows nothing of queries around it.
+/// A query in WITH that does not depend on outer queries.
 #[derive(Debug)]
 pub struct Named {
     /// Its number in the statement.
@@ -171,11 +172,11 @@ pub struct Named {
     pub name: String,
     /// The query.
     pub query: Select,
-    /// What more rows come of those that were found, if it mentions itself.
+    /// The recursive term, if it refers to itself.
     pub recursion: Option<Recursion>,
-    /// True if it must not run more than once, as it may answer otherwise.
+    /// True if it must not run more than once, as its rows may differ.
     pub is_fixed: bool,
-    /// How often it is mentioned.
+    /// The number of references to it.
     pub mentions: AtomicUsize,
 }
 
@@ -185,18 +186,18 @@ pub struct Named {
 pub struct Recursion {
     /// The query over these rows.
     pub term: Select,
-    /// Rows that are equal are several; otherwise one that was there before is no new one.
+    /// UNION ALL: equal rows are distinct; otherwise an equal earlier row makes a row old.
     pub all: bool,
 }
 
 impl Named {
-    /// True if its rows are kept for whoever mentions it.
+    /// True if its rows are kept for all references.
     pub fn is_shared(&self) -> bool {
         self.is_fixed || self.mentions.load(Ordering::Relaxed) > 1
     }
 }
 
-/// All expressions of a query: once for those who look, and once for those who change them.
+/// Visits all expressions of a query; one macro for both shared and mutable references.
 macro_rules! each_expr {
     ($select:expr, $visit:expr, $iter:ident, $exprs:ident, $inside:path $(, $change:tt)?) => {{
         for step in $select.steps.$iter() {
@@ -234,7 +235,7 @@ macro_rules! each_expr {
     }};
 }
 
-/// So many sources of a query are looked at, to see what it reads.
+/// The largest number of sources that are searched, to determine the sources that a query reads.
 const LOOKS_MAX: usize = 1_000;
 
 impl Select {
@@ -249,7 +250,7 @@ impl Select {
         each_expr!(self, visit, iter_mut, exprs_mut, Arc::make_mut, mut);
     }
 
-    /// True if this holds for a source of the query, or of one inside of it.
+    /// True if this holds for a source of the query, or of a nested query.
     pub fn reads(&self, table: &dyn Fn(&Source) -> bool) -> bool {
         let reads = |step: &Step| match &step.source {
             Source::Query(query) | Source::Lateral(_, query) => query.reads(table),
@@ -281,7 +282,7 @@ impl Select {
         (!is_too_long).then(|| found.into_inner())
     }
 
-    /// True if it may answer otherwise the next time.
+    /// True if its rows may differ between executions.
     pub fn is_volatile(&self) -> bool {
         let mut found = false;
         self.exprs(&mut |expr| found |= expr.is_volatile());
@@ -298,49 +299,49 @@ pub struct OutputColumn {
     pub name: String,
     /// Its type.
     pub ty: SqlType,
-    /// The number of the table and of the column in it, if it is one.
+    /// The oid of the table and the number of the column, if it is one.
     pub origin: (u32, i16),
 }
 
 /// How the rows of a query are locked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lock {
-    /// How strong the lock is.
+    /// The strength of the lock.
     pub kind: LockKind,
-    /// What is done with rows that somebody else has locked.
+    /// The treatment of rows that are locked by other transactions.
     pub busy: Busy,
 }
 
-/// A table among several sources whose rows are locked.
+/// A table in a join whose rows are locked.
 #[derive(Clone, Debug)]
 pub struct LockedSource {
     /// The table.
     pub table: Arc<Table>,
-    /// Where in the projection what a row of it is found by begins.
+    /// The position of its row key in the projection.
     pub key_at: usize,
-    /// How they are locked.
+    /// The lock.
     pub lock: Lock,
 }
 
-/// What is done with rows that somebody else has locked.
+/// The treatment of rows that are locked by other transactions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Busy {
-    /// They are waited for.
+    /// Wait for them.
     Wait,
-    /// They are left out.
+    /// SKIP LOCKED: leave them out.
     Skip,
-    /// They are an error.
+    /// NOWAIT: an error.
     Fail,
 }
 
 /// A sort key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SortKey {
-    /// The place of the projection.
+    /// The column of the projection.
     pub place: usize,
-    /// From large to small.
+    /// Descending.
     pub descending: bool,
-    /// NULL before all else.
+    /// NULLS FIRST.
     pub nulls_first: bool,
 }
 
@@ -351,15 +352,15 @@ pub struct Step {
     pub source: Source,
     /// Its name in the query.
     pub alias: String,
-    /// The first of its places.
+    /// The first of its slots.
     pub offset: usize,
-    /// How many places it has.
+    /// The number of its slots.
     pub width: usize,
-    /// Which of its places anybody looks at.
+    /// Which of its slots are used.
     pub used: Vec<bool>,
-    /// How its rows are found.
+    /// The access path.
     pub access: Access,
-    /// What must hold for a row of this source and of those before.
+    /// The conditions on a row of this source together with those before.
     pub on: Vec<Expr>,
     /// True if a row of the sources before is kept where nothing matches.
     pub left: bool,
@@ -387,16 +388,16 @@ impl Step {
     }
 }
 
-/// What gives rows.
+/// A source of rows.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// A table.
     Table(Arc<Table>),
-    /// What the system says about itself.
+    /// A system table.
     System(SystemTable),
-    /// A query; copies of the one around share it.
+    /// A query; copies of the outer query share it.
     Query(Arc<Select>),
-    /// A query that is given values, over the rows before: LATERAL.
+    /// A query with correlated values, over the rows before: LATERAL.
     Lateral(Vec<Expr>, Arc<Select>),
     /// A query of WITH.
     Named(Arc<Named>),
@@ -405,18 +406,19 @@ pub enum Source {
     Found(usize, Arc<[OutputColumn]>),
     /// Rows as they were written.
     Values(Vec<Vec<Expr>>),
-    /// What a function returns that returns rows.
+    /// A set-returning function.
     Set(Box<SetCall>),
 }
 
-/// A call of functions that return rows.
+/// A call of set-returning functions.
 #[derive(Clone, Default, Debug)]
 pub struct SetCall {
-    /// The functions. Of several, the rows stand side by side, and NULL where one has no more.
+    /// The functions. The rows of several are put side by side, with NULL where a function has no
+    /// more.
     pub parts: Vec<SetPart>,
-    /// Their arguments, one function's behind the other's.
+    /// Their arguments, in the order of the functions.
     pub args: Vec<Expr>,
-    /// The columns, in the same way.
+    /// Their columns, in the same order.
     pub columns: Vec<(String, SqlType)>,
     /// WITH ORDINALITY: the last column is the number of the row.
     pub numbered: bool,
@@ -433,33 +435,33 @@ pub struct SetPart {
     pub columns: usize,
 }
 
-/// A function that returns rows.
+/// A set-returning function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SetFunc {
-    /// The numbers from the first to the second, by steps of the third.
+    /// The numbers from the first argument to the second, with the third as step.
     Series,
-    /// As [`SetFunc::Series`], of exact numbers.
+    /// As [`SetFunc::Series`], of numerics.
     Numbers,
-    /// The times from the first to the second, by steps of the third.
+    /// The times from the first argument to the second, with the third as step.
     Times,
     /// The elements of an array.
     Unnest,
-    /// The numbers of an array's elements.
+    /// The subscripts of an array.
     Subscripts,
-    /// The elements of a JSON array; as texts, if it is true.
+    /// The elements of a JSON array; as texts, if true.
     JsonElements(bool),
-    /// The members of a JSON object; their values as texts, if it is true.
+    /// The members of a JSON object; their values as texts, if true.
     JsonEach(bool),
     /// The keys of a JSON object.
     JsonKeys,
-    /// What the groups of a regular expression hold, where it fits.
+    /// The groups of the matches of a regular expression.
     Matches,
-    /// The parts of a text between those that a regular expression describes.
+    /// The parts of a text between the matches of a regular expression.
     Split,
 }
 
 impl SetFunc {
-    /// What EXPLAIN says of it.
+    /// Its name in EXPLAIN.
     pub fn shown(self) -> &'static str {
         match self {
             SetFunc::Series | SetFunc::Numbers | SetFunc::Times => "Series",
@@ -475,7 +477,7 @@ impl SetFunc {
 }
 
 impl Source {
-    /// True if all that the source depends on is known: places of rows before.
+    /// True if all rows that the source depends on are known.
     pub fn is_ready(&self, known: &dyn Fn(usize) -> bool) -> bool {
         let mut ready = true;
         let exprs: &[Expr] = match self {
@@ -488,12 +490,12 @@ impl Source {
     }
 }
 
-/// How the rows of a table are found.
+/// The access path to the rows of a table.
 #[derive(Clone, Default, Debug)]
 pub struct Access {
-    /// By an index; otherwise by the key.
+    /// The index; `None`: the primary key.
     pub index: Option<Arc<Index>>,
-    /// The spans of keys; none: everything.
+    /// The spans of keys; empty: a full scan.
     pub spans: Vec<SpanOf>,
     /// Backward where the order asked for is the key's, from the last.
     pub way: Direction,
@@ -504,9 +506,10 @@ pub struct Access {
 pub struct SpanOf {
     /// The values of the first columns.
     pub prefix: Vec<Expr>,
-    /// Which of these values is an array, and the type of its elements: there is a span for each.
+    /// The one of these values that is an array, and the type of its elements: there is a span for
+    /// each.
     pub each: Option<(usize, SqlType)>,
-    /// The lower bound of the next column, and whether it is one of the values itself.
+    /// The lower bound of the next column, and whether it is inclusive.
     pub lower: Option<(Expr, bool)>,
     /// The upper bound.
     pub upper: Option<(Expr, bool)>,
@@ -515,7 +518,7 @@ pub struct SpanOf {
 /// Grouping.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Group {
-    /// What rows of a group have in common.
+    /// The grouping keys.
     pub keys: Vec<Expr>,
     /// What is computed of a group.
     pub aggregates: Vec<Aggregate>,
@@ -526,21 +529,21 @@ pub struct Group {
 /// An aggregate.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Aggregate {
-    /// Which.
+    /// Its kind.
     pub kind: AggregateKind,
-    /// Of what; none: of rows.
+    /// Its argument; `None` for `count(*)`.
     pub of: Option<Expr>,
-    /// Each value once.
+    /// DISTINCT.
     pub distinct: bool,
-    /// Of the rows for which this holds.
+    /// FILTER.
     pub filter: Option<Expr>,
-    /// In this order; the places are those of this list.
+    /// ORDER BY; the sort keys refer to this list.
     pub order: Vec<(Expr, SortKey)>,
     /// The type of the result.
     pub ty: SqlType,
 }
 
-/// The aggregates there are.
+/// The kinds of aggregates.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AggregateKind {
     /// `count`
@@ -557,7 +560,7 @@ pub enum AggregateKind {
     All,
     /// `bool_or`
     Any,
-    /// `string_agg`, with what stands between
+    /// `string_agg`, with the separator.
     Join(String),
     /// `array_agg`
     Array,
@@ -565,23 +568,23 @@ pub enum AggregateKind {
     Json([&'static str; 3]),
     /// `variance`, `stddev` and their kin.
     Spread(Spread),
-    /// `corr`, `covar_pop`, `regr_slope` and their kin, of two values that are one.
+    /// `corr`, `covar_pop`, `regr_slope` and similar, whose two arguments are one value.
     Fit(Fit),
-    /// The value of any row: of columns that the group's key decides.
+    /// The value of any row: for columns that the grouping key determines.
     First,
 }
 
-/// How far values lie from their mean.
+/// The variance of values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Spread {
-    /// The values are some of all: `var_samp`, not `var_pop`.
+    /// Of a sample: `var_samp`, not `var_pop`.
     pub is_of_sample: bool,
     /// `stddev`, not `variance`.
     pub is_root: bool,
 }
 
 impl Spread {
-    /// The aggregate of this name.
+    /// The aggregate with a name.
     pub fn named(name: &str) -> Option<Spread> {
         let (is_of_sample, is_root) = match name {
             "variance" | "var_samp" => (true, false),
@@ -594,7 +597,7 @@ impl Spread {
     }
 }
 
-/// How the first of two values (`y`) depends on the second (`x`).
+/// The correlation or regression of pairs: of the first argument (`y`) on the second (`x`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fit {
     /// `corr`
@@ -624,7 +627,7 @@ pub enum Fit {
 }
 
 impl Fit {
-    /// The aggregate of this name.
+    /// The aggregate with a name.
     pub fn named(name: &str) -> Option<Fit> {
         Some(match name {
             "corr" => Fit::Correlation,
@@ -647,9 +650,9 @@ impl Fit {
 /// INSERT.
 #[derive(Clone, Debug)]
 pub struct Insert {
-    /// Into which table.
+    /// The table.
     pub table: Arc<Table>,
-    /// For each column of the table, what it gets: a place of the source's row, or an expression.
+    /// For each column of the table, the source of its value.
     pub columns: Vec<Filled>,
     /// The rows.
     pub source: Select,
@@ -658,22 +661,22 @@ pub struct Insert {
     pub reads: bool,
     /// What the table makes of a row, and wants of it.
     pub rules: RowRules,
-    /// What is done with rows that are there already.
+    /// The conflict action.
     pub conflict: Option<Conflict>,
-    /// What foreign keys ask of it.
+    /// The foreign keys that it concerns.
     pub links: Option<Arc<Links>>,
-    /// What is shown of the new rows.
+    /// RETURNING, over the new rows.
     pub returning: Option<Returning>,
 }
 
-/// What a table makes of a row that is written, and wants of it.
+/// Computed columns and checks for a row that is written.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct RowRules {
-    /// Columns that are computed, over the row as it is otherwise.
+    /// Generated columns, over the other columns of the row.
     pub computed: Assignments,
-    /// What columns want that are of domains, where they are written.
+    /// The rules of columns with a domain, if they are written.
     pub domains: Vec<(usize, Arc<DomainRule>)>,
-    /// What must hold for the whole row.
+    /// The check constraints of the row.
     pub checks: Vec<RowCheck>,
 }
 
@@ -684,7 +687,7 @@ impl RowRules {
     }
 }
 
-/// A condition on a table's row, which may be NULL.
+/// A check constraint; NULL is accepted.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RowCheck {
     /// Its name.
@@ -693,33 +696,33 @@ pub struct RowCheck {
     pub condition: Expr,
 }
 
-/// Where the value of a new row's column comes from.
+/// The source of a column's value in a new row.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Filled {
-    /// From the source.
+    /// A slot of the source's row.
     Given(usize),
-    /// The default.
+    /// The default or another expression.
     Default(Expr),
 }
 
-/// Columns, and what they are set to.
+/// Columns with the expressions assigned to them.
 pub type Assignments = Vec<(usize, Expr)>;
 
 /// ON CONFLICT.
 #[derive(Clone, Debug)]
 pub struct Conflict {
-    /// The indexes that are meant; none: the primary key, by which rows are found.
+    /// The indexes of the conflict target; empty: the primary key, by which rows are found.
     pub indexes: Vec<Arc<Index>>,
-    /// True if any key or index is meant.
+    /// True without a conflict target: any key or index.
     pub any: bool,
-    /// The columns to set, over the row that is there and then the new one; none: do nothing.
+    /// The columns to set, over the existing row followed by the new one; `None`: DO NOTHING.
     pub set: Option<(Assignments, Option<Expr>)>,
 }
 
 /// RETURNING.
 #[derive(Clone, Debug)]
 pub struct Returning {
-    /// Over the row of the table.
+    /// The columns, over the row of the table.
     pub project: Vec<Expr>,
     /// The columns of the result.
     pub output: Vec<OutputColumn>,
@@ -737,16 +740,16 @@ pub struct Change {
     pub joined: Option<Box<Select>>,
     /// True if a query inside reads the table: it must not see rows that are changed already.
     pub reads_itself: bool,
-    /// Which places of a locked row anybody looks at. Where the key is set, all of them.
+    /// The used slots of a locked row. If the key is changed, all of them.
     pub looked_at: Vec<bool>,
-    /// What to set; none: the rows are deleted.
+    /// The assignments; `None`: the rows are deleted.
     pub set: Option<Assignments>,
-    /// What the table makes of a changed row, and wants of it.
+    /// The computed columns and checks for a changed row.
     pub rules: RowRules,
-    /// What foreign keys ask of it.
+    /// The foreign keys that it concerns.
     pub links: Option<Arc<Links>>,
-    /// How its rows are locked.
+    /// The lock of its rows.
     pub lock: LockKind,
-    /// What is shown of the rows.
+    /// RETURNING, over the changed rows.
     pub returning: Option<Returning>,
 }

@@ -26,8 +26,8 @@ use std::sync::Arc;
 const COLUMNS_MAX: usize = 1664;
 
 impl Binder<'_> {
-    /// Binds a SELECT without what stands around it, but for its order. Of the columns of the result, those of
-    /// no type of their own become what they are put into, if that is known.
+    /// Binds a SELECT without the clauses around it, except for its order. Result columns of
+    /// undetermined type get the type of their target, if that is known.
     pub(super) fn select(
         &mut self,
         select: &ast::Select,
@@ -197,7 +197,7 @@ impl Binder<'_> {
     }
 
     /// Moves set-returning functions of the target list above DISTINCT ON, as PostgreSQL does where
-    /// neither DISTINCT ON nor ORDER BY uses them. Their places begin at `first` and end the row.
+    /// neither DISTINCT ON nor ORDER BY uses them. Their slots begin at `first` and end the row.
     fn listed_late(&mut self, plan: Select, first: usize) -> Select {
         let is_listed =
             |expr: &Expr| expr.has(&|it| matches!(it, Expr::Column(at) if *at >= first));
@@ -231,7 +231,7 @@ impl Binder<'_> {
         Select { steps, distinct_on: Vec::new(), filter: Vec::new(), sorted: true, ..plan }
     }
 
-    /// Puts what the rows to lock are found by behind the projection.
+    /// Appends the row keys of the rows to lock to the projection.
     fn lock_rows(
         &mut self,
         locking: &Locking,
@@ -261,7 +261,7 @@ impl Binder<'_> {
                 return Err(SqlError::unsupported("FOR UPDATE of anything but tables")
                     .hint("Name the tables whose rows are to be locked: FOR UPDATE OF them."));
             };
-            // A row that an outer join makes up is none that could be locked.
+            // An all-NULL row of an outer join cannot be locked.
             if step.left || steps[at + 1..].iter().any(|later| later.right) {
                 let message = "FOR UPDATE cannot be applied to the nullable side of an outer join";
                 return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
@@ -283,7 +283,8 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// The places that DISTINCT ON names. The order begins with them, or is made to.
+    /// The positions of the DISTINCT ON expressions in the projection. The order begins with them,
+    /// or is extended by them.
     fn distinct_on(
         &mut self,
         exprs: &[ast::Expr],
@@ -358,7 +359,7 @@ impl Binder<'_> {
         Ok((project, output))
     }
 
-    /// An expression of the result; literals in quotes are of the type that they are put into, or texts.
+    /// An expression of the result; quoted literals get the type of their target, or become texts.
     fn shown(&mut self, expr: &ast::Expr, target: Option<SqlType>) -> Result<Typed, SqlError> {
         let value = self.expr(expr)?;
         if value.ty == SqlType::Unknown {
@@ -366,7 +367,7 @@ impl Binder<'_> {
             let expr = self.coerce(value, ty)?;
             return Ok(Typed { expr, ty });
         }
-        // The number of a catalog object is shown as its name.
+        // The oid of a catalog object is shown as its name.
         if self.scopes.len() == 1 && target.is_none() && self.view.is_none() && !self.is_branch {
             return Ok(self.named_object(expr, value));
         }
@@ -382,7 +383,8 @@ impl Binder<'_> {
             Expr::Cast(_, ty @ (SqlType::Rounded(..) | SqlType::Limited(..))) => ((0, 0), *ty),
             _ => ((0, 0), value.ty),
         };
-        // Only digits of a second, and what elements must be, are not in the type of a value.
+        // The type of a value includes neither the precision of seconds nor the modifier of
+        // elements.
         let ty = if ty.plain() == value.ty { ty } else { value.ty };
         OutputColumn { name, ty, origin }
     }
@@ -402,7 +404,7 @@ impl Binder<'_> {
         check_columns(output.len() + found)?;
         let mut columns: Vec<ScopeColumn> = scope.columns.iter().filter(wanted).cloned().collect();
         if alias.is_some() {
-            // A table's own order, whatever USING has put first.
+            // The order of the table's columns, even if USING put some first.
             columns.sort_by_key(|column| column.slot);
         }
         if columns.is_empty() {
@@ -504,7 +506,7 @@ fn over_projected(expr: &mut Expr, project: &mut Vec<Expr>) {
     }
 }
 
-/// Puts the places of windows' values, which begin at `first`, into an expression.
+/// Replaces windows by the slots of their values, which begin at `first`.
 fn place_windows(expr: &mut Expr, first: usize) {
     match expr {
         Expr::Window(at) => *expr = Expr::Column(first + *at),
@@ -512,7 +514,7 @@ fn place_windows(expr: &mut Expr, first: usize) {
     }
 }
 
-/// What nobody looks at is not evaluated, and cannot fail.
+/// Unused expressions are not evaluated, and so cannot fail.
 fn forget_unused(query: &mut Select, used: &[bool]) {
     if query.group.is_some() || query.distinct || query.other.is_some() {
         return;
@@ -535,7 +537,7 @@ fn check_columns(count: usize) -> Result<(), SqlError> {
     Err(SqlError::new(code::TOO_MANY_COLUMNS, message))
 }
 
-/// True if a source that rows must come from is always empty.
+/// True if a source that every row depends on is always empty.
 fn is_void(table: &ast::TableWithJoins) -> bool {
     let void = |factor: &TableFactor| {
         let TableFactor::Table { name, .. } = factor else { return false };
@@ -575,7 +577,7 @@ impl Binder<'_> {
                     continue;
                 }
             };
-            // Inside of an expression, a column without a type takes the one that is wanted there.
+            // Inside of an expression, an undetermined column type becomes the required one.
             let is_inner = !self.scopes.is_empty() || self.is_branch;
             self.scopes.push(scope());
             let value = if is_inner { self.expr(expr) } else { self.shown(expr, None) };
@@ -594,7 +596,7 @@ impl Binder<'_> {
         for (name, value) in columns {
             let value = value?;
             let ty = match value.ty {
-                // The other branch has the type.
+                // The type is determined by the other branch.
                 SqlType::Unknown if self.is_branch => {
                     row.push(Expr::Const(Datum::Null));
                     output.push(OutputColumn { name, ty: SqlType::Unknown, origin: (0, 0) });

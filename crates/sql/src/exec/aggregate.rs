@@ -16,7 +16,7 @@ use std::hash::BuildHasherDefault;
 
 type Hasher = BuildHasherDefault<std::collections::hash_map::DefaultHasher>;
 
-/// The groups so far, in the order in which they appeared.
+/// The groups, in the order of their first rows.
 pub(crate) struct Groups<'g> {
     group: &'g Group,
     places: HashMap<Vec<Datum>, usize, Hasher>,
@@ -24,16 +24,16 @@ pub(crate) struct Groups<'g> {
     held: Held<'g>,
 }
 
-/// What is known of an aggregate so far.
+/// The state of an aggregate.
 #[derive(Clone, Default)]
 pub(super) struct State {
     count: i64,
     value: Option<Datum>,
     moments: Option<Box<Moments>>,
-    /// How many values of a sum have as many digits behind the point as the sum has.
+    /// How many values have the same scale as their sum.
     longest: i64,
     seen: HashSet<Datum, Hasher>,
-    /// Where the order counts: what rows are sorted by, and the value.
+    /// If the order matters: the sort keys and the value.
     kept: Vec<Vec<Datum>>,
 }
 
@@ -62,7 +62,7 @@ impl<'g> Groups<'g> {
             _ if key.is_empty() => 0,
             Some(at) => *at,
             None => {
-                // Its key is there twice.
+                // The key is stored twice.
                 let states = self.group.aggregates.len() * size_of::<State>();
                 self.held.add(2 * row_bytes(&key) + states)?;
                 let entry = size_of::<(Vec<Datum>, usize)>();
@@ -105,7 +105,7 @@ impl<'g> Groups<'g> {
         Ok(())
     }
 
-    /// For each group, its key and its aggregates; and what these hold.
+    /// The keys and aggregates of all groups, and their memory.
     pub(crate) fn finish(
         mut self,
         exec: &Exec<'_>,
@@ -135,25 +135,25 @@ impl Aggregate {
         !matches!(self.kind, AggregateKind::First | AggregateKind::Array)
     }
 
-    /// True if the values are looked at once they are all there.
+    /// True if the values are evaluated together at the end.
     fn keeps_values(&self) -> bool {
         self.kind == AggregateKind::Array || !self.order.is_empty()
     }
 }
 
-/// The array of these elements, which are texts or NULL; none of no rows.
+/// An array of these elements, which are texts or NULL; NULL if there are none.
 pub(super) fn array(elements: &[Datum], held: &mut Held<'_>) -> Result<Datum, SqlError> {
     if elements.is_empty() {
         return Ok(Datum::Null);
     }
-    // Each character may be one that is escaped.
+    // Each character may have to be escaped.
     let bytes = |element: &Datum| 2 * element.as_text().map_or(4, str::len) + 3;
     held.add(2 * elements.iter().map(bytes).sum::<usize>())?;
     Ok(Datum::Text(crate::array::format(elements.iter().map(Datum::as_text))))
 }
 
 impl State {
-    /// The values that were kept, in their order.
+    /// The collected values, in order.
     fn sorted(&mut self, aggregate: &Aggregate, exec: &Exec<'_>) -> Result<Vec<Datum>, SqlError> {
         let mut kept = std::mem::take(&mut self.kept);
         if !aggregate.order.is_empty() {
@@ -163,7 +163,8 @@ impl State {
         Ok(kept.into_iter().filter_map(|mut row| row.pop()).collect())
     }
 
-    /// Takes away what a value has added, of an exact sum or a count; false if that cannot be told from the sum.
+    /// Removes a value from a numeric sum or a count; false if the sum does not determine the
+    /// result.
     pub(super) fn remove(
         &mut self,
         aggregate: &Aggregate,
@@ -178,7 +179,8 @@ impl State {
         else {
             return Ok(true);
         };
-        // An infinity hides what else was added, and the last value with so many digits takes them along.
+        // An infinity hides the other values, and removing the last value with the sum's scale
+        // reduces the scale.
         let is_hidden = [sum, value].iter().any(|number| !number.is_finite());
         let is_longest = value.scale() > 0 && value.scale() == sum.scale();
         if is_hidden || (is_longest && self.longest == 1) {
@@ -208,7 +210,7 @@ impl State {
             held.add(value.heap_bytes())?;
             self.longest = i64::from(value.scale() > 0);
             self.value = Some(match aggregate.kind {
-                // Sums of whole numbers are kept wider than the numbers.
+                // Sums of integers are wider than the integers.
                 AggregateKind::Sum | AggregateKind::Avg if value.as_int().is_some() => {
                     Datum::Numeric(value.to_decimal())
                 }
@@ -233,7 +235,7 @@ impl State {
             }
             AggregateKind::Min | AggregateKind::Max => {
                 let order = value.compare(&before);
-                // Of equal ones the last, which may be written otherwise: `-0`, `1.00`.
+                // Of equal values the last, as their representation may differ: `-0`, `1.00`.
                 let is_better = match aggregate.kind {
                     AggregateKind::Min => order.is_le(),
                     _ => order.is_ge(),
@@ -296,7 +298,7 @@ impl State {
     }
 }
 
-/// A text with another behind it.
+/// A text with another appended.
 fn joined(
     before: Datum,
     between: &str,
@@ -306,7 +308,7 @@ fn joined(
     let (Datum::Text(mut text), Datum::Text(value)) = (before, value) else {
         return Ok(Datum::Null);
     };
-    // A text that grows has room for as much again.
+    // A growing text reserves up to the same size again.
     held.add(2 * (between.len() + value.len()))?;
     text.push_str(between);
     text.push_str(value);

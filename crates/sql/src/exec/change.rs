@@ -1,15 +1,15 @@
 //! UPDATE and DELETE.
 //!
-//! Rows are found on the statement's snapshot, locked, and looked at again under their locks: a row
-//! that another transaction has changed meanwhile is changed from what it is now, if the condition
-//! still holds. A row whose whole key the statement names is locked first and read under its lock.
-//! If the row does not exist or does not fit, the statement releases the lock.
+//! Rows are found on the statement's snapshot, locked, and checked again under their locks. If
+//! another transaction has changed a row meanwhile, its current version is changed, provided that
+//! the condition still holds. A row whose whole key the statement names is locked first and read
+//! under its lock. If the row does not exist or does not match, the statement releases the lock.
 //!
-//! Where a query inside reads the table that is changed, all rows are looked at before the first is written, as no
-//! statement sees what it does itself.
+//! If a subquery reads the table that is changed, all rows are checked before the first is written,
+//! as a statement does not see its own changes.
 //!
-//! Of a locked row only those columns are decoded that the change looks at; what is set is put into
-//! the bytes of the row, unless its key changes.
+//! Of a locked row only the columns that the change uses are decoded. Assigned values are patched
+//! into the bytes of the row, unless its key changes.
 
 use super::find::decode;
 use super::foreign::Noted;
@@ -78,27 +78,27 @@ pub(super) fn change(exec: &Exec<'_>, plan: &Change, sink: &mut dyn Sink) -> Res
     Ok(count)
 }
 
-/// The columns of a row that were set, as they were.
+/// The assigned columns of a row, with their old values.
 pub(super) type Before = Vec<(usize, Datum)>;
 
-/// A row to change: as it was, as it will be, and what is shown of it.
+/// A row to change: its old and new version, and its RETURNING values.
 struct Changed {
     key: Key,
     old: OldRow,
     row: Vec<Datum>,
-    /// The columns that are set, as they were.
+    /// The assigned columns, with their old values.
     before: Before,
     shown: Option<Vec<Datum>>,
 }
 
-/// A locked row, as it was read.
+/// The old version of a locked row.
 pub(super) struct OldRow {
     pub(super) there: LockedRow,
     bytes: Vec<u8>,
 }
 
 impl Exec<'_> {
-    /// A locked row, with the values that are looked at; none if it does not exist.
+    /// A locked row, with the values of the used columns; `None` if it does not exist.
     pub(super) fn locked_row(
         &self,
         table: &Table,
@@ -129,8 +129,8 @@ impl Exec<'_> {
         ask(true)
     }
 
-    /// Reads a locked row and the rows beside it. The error is the key of a row that does not fit
-    /// any more.
+    /// Reads a locked row and the joined rows. The error is the key of a row that no longer
+    /// matches.
     fn changed(
         &self,
         plan: &Change,
@@ -161,7 +161,7 @@ impl Exec<'_> {
         Ok(Ok(Changed { key, old, row, before, shown }))
     }
 
-    /// Writes a changed row; returns what is shown of it.
+    /// Writes a changed row; returns its RETURNING values.
     fn write_change(
         &self,
         plan: &Change,
@@ -182,7 +182,7 @@ impl Exec<'_> {
         Ok(shown)
     }
 
-    /// Makes what was set fit the table.
+    /// Converts and checks the assigned values.
     fn fit_changed(
         &self,
         plan: &Change,
@@ -232,7 +232,7 @@ impl Exec<'_> {
         Ok(keys)
     }
 
-    /// The keys of the rows to change, each with the first row beside it that fits.
+    /// The keys of the rows to change, each with the first matching joined row.
     fn joined(
         &self,
         table: &Table,
@@ -269,7 +269,7 @@ impl Exec<'_> {
         self.mirror(table, Some(old), None)
     }
 
-    /// Sets columns of a row to what the row gives as it is, and gives what they were.
+    /// Evaluates the assignments over the old row, and returns the old values.
     pub(super) fn assign(
         &self,
         set: &[(usize, Expr)],
@@ -284,8 +284,8 @@ impl Exec<'_> {
         Ok(changed)
     }
 
-    /// Writes a row in the place of another, with another key if need be. `before` are the columns that
-    /// were set, as they were.
+    /// Replaces a row, with a new key if necessary. `before` are the assigned columns with their
+    /// old values.
     pub(super) fn replace(
         &self,
         table: &Table,

@@ -7,10 +7,10 @@
 //!   null      null     false    null
 //! ```
 //!
-//! Three-valued logic: NULL is "not known". Conditions are asked with `holds`, which knows no values but
-//! true, false and not known; everything else with `eval`. Arithmetic that leaves its type is an error,
-//! never a wrapped number. Types were settled when the statement was bound, so nothing is converted here
-//! but where the plan says so.
+//! Three-valued logic: NULL is "unknown". Conditions are evaluated by `holds`, whose results are
+//! true, false and unknown; everything else by `eval`. Arithmetic that leaves its type is an error,
+//! never a wrapped number. Types were determined when the statement was bound, so values are
+//! converted only where the plan says so.
 
 use super::{Exec, Row};
 use crate::array;
@@ -32,12 +32,12 @@ const SLEEP_MAX: Duration = Duration::from_secs(365 * 86_400);
 /// The least length of a list that is hashed.
 const LISTED_MIN: usize = 8;
 
-/// A client is warned so often of what one statement does.
+/// The largest number of warnings for one statement.
 const WARNINGS_MAX: usize = 1_000;
 
 impl Exec<'_> {
-    /// The value of an expression. What it takes beside its place stays charged until whoever asked goes back
-    /// to a mark from before.
+    /// The value of an expression. Its heap memory stays charged until the caller goes back to a
+    /// mark from before.
     pub(crate) fn eval(&self, expr: &Expr, row: Row<'_>) -> Result<Datum, SqlError> {
         self.budget.deeper()?;
         let mark = self.budget.mark();
@@ -81,7 +81,7 @@ impl Exec<'_> {
                 if a.is_null() || b.is_null() {
                     return Ok(Datum::Null);
                 }
-                // Of long numbers the result is about as long; others take no memory.
+                // The result of long numbers is about as long; others take no memory.
                 let is_number = matches!((&a, &b), (Datum::Numeric(_), _) | (_, Datum::Numeric(_)));
                 if is_number || *op == Arith::Concat {
                     self.budget.charge(a.heap_bytes() + b.heap_bytes())?;
@@ -92,7 +92,7 @@ impl Exec<'_> {
                     return Ok(Datum::Text(array::joined(a, b, array::first_number(a))));
                 }
                 match (ty, &a) {
-                    // What is before or after all days stays there.
+                    // The infinite dates stay.
                     (SqlType::Date, Datum::Int(i64::MIN | i64::MAX)) => a,
                     _ => ranged(arith(*op, &a, &b)?, *ty)?,
                 }
@@ -157,7 +157,7 @@ impl Exec<'_> {
         })
     }
 
-    /// Whether a condition holds; `None`: not known.
+    /// Whether a condition holds; `None`: unknown.
     pub(crate) fn holds(&self, expr: &Expr, row: Row<'_>) -> Result<Option<bool>, SqlError> {
         match expr {
             Expr::Compare(compare, both) => {
@@ -224,7 +224,7 @@ impl Exec<'_> {
         Ok(true)
     }
 
-    /// Refuses what is no value of a domain.
+    /// Checks that a value is valid for a domain.
     pub(super) fn check_domain(&self, rule: &DomainRule, value: &Datum) -> Result<(), SqlError> {
         if rule.not_null && value.is_null() {
             return Err(rule.null());
@@ -240,7 +240,7 @@ impl Exec<'_> {
         Ok(())
     }
 
-    /// Warns the client, unless it is warned of very much already.
+    /// Warns the client, unless the limit of warnings is reached.
     fn warn(&self, warning: SqlError) {
         let mut warnings = self.around.warnings.borrow_mut();
         if warnings.len() < WARNINGS_MAX {
@@ -263,7 +263,7 @@ impl Exec<'_> {
 
     fn call(&self, func: Func, args: &[Expr], row: Row<'_>) -> Result<Datum, SqlError> {
         if func == Func::Coalesce {
-            // The arguments behind the first that is known are not looked at.
+            // The arguments behind the first non-NULL one are not evaluated.
             for arg in args {
                 let value = self.eval(arg, row)?;
                 if !value.is_null() {
@@ -324,7 +324,7 @@ impl Exec<'_> {
     }
 }
 
-/// What an advisory lock is of: one number, or two; none of the one kind is of the other.
+/// The key of an advisory lock: one number, or two; the two kinds are distinct.
 fn number_of(values: &[Datum]) -> Key {
     let mut numbers = vec![values.len() as i64];
     numbers.extend(values.iter().filter_map(Datum::as_int));
@@ -339,7 +339,7 @@ fn truth(holds: Option<bool>) -> Datum {
     holds.map_or(Datum::Null, Datum::Bool)
 }
 
-/// A result of arithmetic, if its type has it.
+/// A result of arithmetic, checked against the range of its type.
 fn ranged(value: Datum, ty: SqlType) -> Result<Datum, SqlError> {
     match value {
         Datum::Int(value) if ty.is_integer() => check_int(value, ty).map(Datum::Int),

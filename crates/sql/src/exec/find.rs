@@ -5,9 +5,9 @@
 //!   $1 = 5, $2 = 1                                  ranges [1/3/7+ .. 1/4) [5/3/7+ .. 5/4)
 //! ```
 //!
-//! Ranges are sorted and made disjoint, so no row is found twice, whatever the values are. What is
-//! one whole key is looked up; ranges are scanned a page at a time, so that nothing is held open
-//! while the rows are worked on.
+//! Ranges are sorted and made disjoint, so no row is found twice, whatever the values are. A whole
+//! key is looked up; ranges are scanned a page at a time, so that no iterator stays open while the
+//! rows are processed.
 
 use super::{Exec, Row, key_bytes};
 use crate::budget::Held;
@@ -25,10 +25,10 @@ const FIRST_PAGE_ROWS: usize = 16;
 const PAGE_ROWS_MAX: usize = 1024;
 /// More rows than this are not looked up one by one for the values of a query.
 const MEMBERS_MAX: usize = 1024;
-/// A page ends behind the row with which it is longer than this.
+/// A page ends behind the row that makes it longer than this.
 const PAGE_BYTES: usize = 1 << 20;
 
-/// Where rows are. These order by their first key.
+/// The location of rows, ordered by first key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Found {
     /// A row's whole key.
@@ -37,15 +37,15 @@ pub(crate) enum Found {
     Rows(KeyRange),
 }
 
-/// Takes a row's values; breaks when it has enough.
+/// Receives a row's values; breaks when no more are needed.
 pub(crate) type TakeRow<'t> =
     &'t mut dyn FnMut(&mut Vec<Datum>) -> Result<ControlFlow<()>, SqlError>;
 
-/// Takes a row's key and bytes; breaks when it has enough.
+/// Receives a row's key and bytes; breaks when no more are needed.
 type TakeBytes<'t> = &'t mut dyn FnMut(&Key, &[u8]) -> Result<ControlFlow<()>, SqlError>;
 
 impl Exec<'_> {
-    /// Shows the rows of a table that an access finds, with the places that are used.
+    /// Passes on the rows of a table that an access path finds, with the values of the used slots.
     pub(crate) fn find(
         &self,
         table: &Table,
@@ -117,7 +117,7 @@ impl Exec<'_> {
         if exists { take(values) } else { Ok(ControlFlow::Continue(())) }
     }
 
-    /// The keys that an access names, in order; none if it is not whole keys that it names.
+    /// The keys that an access path names, in order; `None` if it has ranges.
     pub(super) fn named_keys(
         &self,
         table: &Table,
@@ -138,7 +138,7 @@ impl Exec<'_> {
         Ok(access.way.through(found).map(key).collect())
     }
 
-    /// Shows the rows of a range, from the first or from the last, a page at a time.
+    /// Passes on the rows of a range, from the first or from the last, a page at a time.
     fn pages(
         &self,
         table: isomer_design::TableId,
@@ -183,13 +183,13 @@ impl Exec<'_> {
     }
 }
 
-/// The type of a key column, and whether it is the mark for NULL of the column after it.
+/// The type of a key column, and whether it is the NULL mark of the column after it.
 pub(crate) type KeyType<'t> = &'t dyn Fn(usize) -> Option<(SqlType, bool)>;
 
-/// The ranges of keys that an access means for a row: sorted and disjoint.
+/// The key ranges of an access path for a row: sorted and disjoint.
 ///
 /// # Errors
-/// What goes wrong in the expressions of the spans.
+/// An error in the expressions of the spans.
 fn spans(
     exec: &Exec<'_>,
     schema: &Schema,
@@ -260,7 +260,7 @@ impl Found {
         }
     }
 
-    /// Takes in what begins no earlier and overlaps with this; `false` if it does not overlap.
+    /// Extends this by the next one if they overlap; `false` if they do not.
     fn absorbs(&mut self, next: &Found) -> bool {
         match (&mut *self, next) {
             (Found::Row(mine), next) if mine == next.start() => self.clone_from(next),
@@ -436,7 +436,7 @@ fn scaled(value: &Decimal, scale: u16, edge: Edge) -> Option<(i128, bool)> {
 }
 
 impl Index {
-    /// The type of a column of the entries' key, and whether it is a mark for NULL.
+    /// The type of a column of the entries' key, and whether it is a NULL mark.
     pub(crate) fn slot_type(&self, table: &Table, at: usize) -> Option<(SqlType, bool)> {
         let mut next = 0;
         for part in &self.parts {
@@ -456,7 +456,7 @@ impl Index {
     }
 }
 
-/// The key of the row that an entry of an index is of.
+/// The key of the row that an index entry belongs to.
 pub(crate) fn row_key(table: &Table, index: &Index, entry: &Key) -> Result<Key, SqlError> {
     let damaged = |e: isomer_design::RowError| SqlError::new(code::INTERNAL, e.to_string());
     let values = index.schema.decode_key(entry).map_err(damaged)?;
@@ -488,7 +488,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_overlaps_is_found_once() {
+    fn overlapping_spans_are_found_once() {
         let row = |key| Found::Row(Key::int(key));
         let rows = |from, to| Found::Rows(KeyRange::ints(from, to));
         assert_eq!(disjoint(vec![row(7), row(3), row(7)]), [row(3), row(7)]);

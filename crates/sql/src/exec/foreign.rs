@@ -1,23 +1,26 @@
-//! Foreign keys, kept: what a statement has done to parents and children, acted upon and checked at its end.
+//! Enforcement of foreign keys: the statement's changes of parents and children are recorded, and
+//! acted upon and checked at its end.
 //!
 //! ```text
 //!   delete from customers where id = 7
-//!     rows        customers 7 goes                          noted: parent 7 has gone
-//!     actions     orders with customer 7 go too             noted: orders 1, 3 have gone, and so on
-//!     checks      children of what has gone, parents of what was written; now, or at the commit
+//!     rows        customers 7 is deleted             recorded: parent 7 is removed
+//!     actions     orders of customer 7 are deleted   recorded: orders 1, 3 are removed; and so on
+//!     checks      children of removed parents, parents of written children; now, or at the commit
 //! ```
 //!
-//! **Among transactions.** A child's transaction locks the parent so that it stays and keeps its key
-//! ([`KeyShare`](LockKind::KeyShare)), and then looks whether it is there. A parent's transaction has locked the row
-//! exclusively, and then looks for children. So of the two, one waits for the other's end, and sees what came of it:
-//! both look at what is committed now, whatever else their transactions see. A row that exists is not needed to lock
-//! its place, so a child also waits for a parent that is just being inserted.
+//! **Among transactions.** A child's transaction locks the parent so that it stays and keeps its
+//! key ([`KeyShare`](LockKind::KeyShare)), and then checks that it exists. A parent's transaction
+//! has locked the row exclusively, and then looks for children. So one of the two waits for the end
+//! of the other, and sees the outcome. Both read the latest committed state, even if their
+//! snapshots are older. A row need not exist for its key to be locked, so a child also waits for a
+//! parent that is just being inserted.
 //!
-//! **At REPEATABLE READ** a child that was committed after the snapshot is in the way of its parent's end (23503), and
-//! cannot be changed by an action (40001).
+//! **At REPEATABLE READ** a child that was committed after the snapshot prevents the removal of its
+//! parent (23503), and cannot be changed by an action (40001).
 //!
-//! Actions and checks run within the statement's memory, and end when it is cancelled. Where nothing finds children by
-//! the key, all rows of their table are looked at for each parent, as PostgreSQL does: index what refers.
+//! Actions and checks run within the statement's memory, and end when it is cancelled. If no index
+//! finds children by the key, their table is scanned for each parent, as in PostgreSQL: index the
+//! referring columns.
 
 use super::find::{Found, range_of, row_key};
 use super::write::{key_of, show};
@@ -35,7 +38,7 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// What a statement has done that foreign keys are about.
+/// The changes of a statement that concern foreign keys.
 pub(crate) struct Noted<'e> {
     links: Option<&'e Links>,
     gone: VecDeque<Gone<'e>>,
@@ -43,7 +46,7 @@ pub(crate) struct Noted<'e> {
     held: Held<'e>,
 }
 
-/// A parent that has gone, or has another key, and its children are to be changed, or there must be none.
+/// A parent that was deleted or has another key: its children must be changed, or must not exist.
 struct Gone<'e> {
     link: &'e Arc<Link>,
     old: Vec<Datum>,
@@ -74,7 +77,7 @@ impl<'e> Noted<'e> {
         linked.down.iter().try_for_each(|link| self.gone(link, value(link), None))
     }
 
-    /// A row was changed: the columns that were set, as they were, and the row as it is.
+    /// A row was updated: the assigned columns with their old values, and the new row.
     pub(super) fn updated(
         &mut self,
         table: &Table,
@@ -100,7 +103,7 @@ impl<'e> Noted<'e> {
         Ok(())
     }
 
-    /// A child names a parent now.
+    /// A child refers to a parent now.
     fn written(&mut self, link: &Arc<Link>, row: &[Datum]) -> Result<(), SqlError> {
         let values: Vec<Datum> = link.key.columns.iter().map(|&at| row[at].clone()).collect();
         let nulls = values.iter().filter(|value| value.is_null()).count();
@@ -110,7 +113,7 @@ impl<'e> Noted<'e> {
         self.check(Check { link: link.clone(), side: Side::Child, values })
     }
 
-    /// No row has the value any more that children may name.
+    /// A value that children may refer to no longer exists.
     fn gone(
         &mut self,
         link: &'e Arc<Link>,
@@ -167,7 +170,7 @@ impl Gone<'_> {
 }
 
 impl<'a> Exec<'a> {
-    /// Makes checks, but those that are put off.
+    /// Executes checks, except deferred ones.
     pub(crate) fn settle(&self, checks: &mut Checks) -> Result<(), SqlError> {
         for check in checks.take() {
             if !(check.link.key.deferrable && self.txn.borrow_mut().put_off(&check)?) {
@@ -177,11 +180,11 @@ impl<'a> Exec<'a> {
         Ok(())
     }
 
-    /// Makes a check.
+    /// Executes a check.
     pub(crate) fn verify(&self, check: &Check) -> Result<(), SqlError> {
         self.tick()?;
         let Check { link, side, values } = check;
-        // MATCH FULL wants none of them.
+        // MATCH FULL allows no NULL among other values.
         let is_mixed = values.iter().any(Datum::is_null);
         if (!is_mixed && self.holds_parent(link, values)?)
             || self.children(link, values, 1)?.is_empty()
@@ -220,7 +223,7 @@ impl<'a> Exec<'a> {
             self.budget.back_to(mark);
         }
         if action == Action::SetDefault {
-            // The default may be the very value that has gone.
+            // The default may be the removed value itself.
             let (link, side) = (link.clone(), Side::Parent);
             noted.check(Check { link, side, values: gone.old })?;
         }
@@ -270,7 +273,7 @@ impl<'a> Exec<'a> {
         noted.updated(child, &before, &row)
     }
 
-    /// True if a parent has this value now; it is locked then, so that it stays.
+    /// True if a parent has this value now; it is then locked, so that it stays.
     fn holds_parent(&self, link: &Link, values: &[Datum]) -> Result<bool, SqlError> {
         let parent = &link.parent;
         self.txn.borrow_mut().hold(parent.id)?;
@@ -287,7 +290,7 @@ impl<'a> Exec<'a> {
                     Some(entry) => row_key(parent, index, &entry).map(Some),
                     None => Ok(None),
                 };
-                // The row may be another one by the time that it is locked.
+                // The row may have been replaced by the time it is locked.
                 while let Some(key) = now()? {
                     self.tick()?;
                     lock(&key)?;
@@ -300,7 +303,7 @@ impl<'a> Exec<'a> {
         }
     }
 
-    /// The first key of a range, as it is now.
+    /// The first key of a range, in the latest state.
     fn first(&self, table: TableId, range: &KeyRange) -> Result<Option<Key>, SqlError> {
         let mut first = None;
         self.txn.borrow_mut().scan_newest(table, range, &mut |key, _| {
@@ -310,7 +313,7 @@ impl<'a> Exec<'a> {
         Ok(first)
     }
 
-    /// The keys of the children that name this value now, not more than so many.
+    /// The keys of the children that refer to this value now, at most `most`.
     fn children(&self, link: &Link, values: &[Datum], most: usize) -> Result<Vec<Key>, SqlError> {
         let child = &link.child;
         self.txn.borrow_mut().hold(child.id)?;
@@ -345,7 +348,7 @@ impl<'a> Exec<'a> {
         Ok(keys)
     }
 
-    /// Where rows are that have this value; none if no row can have it.
+    /// The location of rows with this value; `None` if no row can have it.
     fn place(
         &self,
         table: &Table,
@@ -366,7 +369,7 @@ impl<'a> Exec<'a> {
     }
 }
 
-/// The keys that begin with the value of a foreign key; none if it is not known where in the table they are.
+/// The keys that begin with the value of a foreign key; `None` if no key or index is known for it.
 fn span(lookup: &Lookup, values: &[Datum]) -> Option<SpanOf> {
     let prefix = lookup.places.iter().map(|&place| &values[place]);
     let prefix = prefix.take_while(|value| !value.is_null());

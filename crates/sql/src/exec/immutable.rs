@@ -1,8 +1,8 @@
-//! Expressions that are the same whenever they are computed, where no statement runs: what indexes are of, while rows
-//! are entered by who builds one.
+//! Evaluation of immutable expressions outside of statements: parts of index entries, while an
+//! index is built.
 //!
-//! Nothing around them is asked: there are no rows, no settings, no clock. What would ask for them was refused when the
-//! index was defined ([`Expr::is_mutable`]).
+//! They do not depend on an environment: there are no rows, no settings, no clock. Expressions that
+//! need one were refused when the index was defined ([`Expr::is_mutable`]).
 
 use super::{Exec, Row};
 use crate::budget::Budget;
@@ -22,9 +22,9 @@ use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-/// Gives immutable expressions their values over a row.
+/// Evaluates immutable expressions over a row.
 pub(crate) trait Evaluate {
-    /// Whether a condition holds; `None`: not known.
+    /// Whether a condition holds; `None`: unknown.
     fn truth(&self, condition: &Expr, row: &[Datum]) -> Result<Option<bool>, SqlError>;
 
     /// Its value.
@@ -51,7 +51,7 @@ pub struct Immutable {
 }
 
 impl Immutable {
-    /// One that takes its memory from this budget.
+    /// An evaluator that charges its memory to this budget.
     pub fn new(budget: Rc<Budget>) -> Immutable {
         let around = Surroundings {
             settings: Arc::new(Nowhere),
@@ -90,13 +90,13 @@ impl Evaluate for Immutable {
     }
 }
 
-/// What is around an expression that asks for nothing around it.
+/// The environment of an expression that does not depend on it.
 struct Nowhere;
 
 static PLAIN_TIMES: LazyLock<TimeStyle> =
     LazyLock::new(|| TimeStyle { zone: Zone::utc(), order: Order::default() });
 
-/// Whoever comes here asks for something that was to be refused before.
+/// Only an expression that should have been refused gets here.
 fn nothing<T>() -> Result<T, SqlError> {
     let message = "an immutable expression asks for what is around it";
     Err(SqlError::new(code::INTERNAL, message))

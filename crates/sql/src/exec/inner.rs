@@ -1,19 +1,20 @@
-//! The answers of queries inside of expressions.
+//! The answers of subqueries in expressions.
 //!
 //! ```text
-//!   given [7]  ──▶  remembered?  ──no──▶  run the query for 7, remember
+//!   values [7]  ──▶  remembered?  ──no──▶  run the query for 7, remember
 //!                    │ yes
-//!                    ▼                    hashed: run it once for all, and look up; what is not there has the
-//!                  answer                 answer of no rows
+//!                    ▼                     hashed: run it once for all values, and look up;
+//!                  answer                  missing values have the answer of no rows
 //! ```
 //!
-//! How a query comes by its answers was decided when the statement was bound ([`crate::bind`]'s `inner`); here is one
-//! table of answers for each query, from the values given to what it has answered. What is remembered is held on the
-//! statement's budget. Answers that may be found again otherwise take [`REMEMBERED_BYTES`] at most: then all are
-//! forgotten.
+//! The evaluation strategy of a subquery was chosen when the statement was bound ([`crate::bind`]'s
+//! `inner`). Here is a table of answers for each, keyed by the correlated values. Remembered
+//! answers are charged to the statement's budget. Answers that can be computed again take at most
+//! [`REMEMBERED_BYTES`]: beyond that all are dropped.
 //!
-//! A table of all answers looks at rows that nobody may ask for, and can fail at one of them, or for want of memory.
-//! That is no error of the statement: the query is asked for one answer after the other then.
+//! A table of all answers reads rows that may not be needed, and can fail at one of them, or for
+//! lack of memory. That is not an error of the statement: the subquery then runs for single
+//! answers.
 
 use super::select::Hasher;
 use super::{Exec, Row, row_bytes};
@@ -27,20 +28,20 @@ use std::mem::Discriminant;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
-/// What is remembered of one query takes so much at most.
+/// The largest memory for the remembered answers of one subquery.
 const REMEMBERED_BYTES: usize = 4 << 20;
 
-/// What a query has answered.
+/// An answer of a subquery.
 #[derive(Clone)]
 enum Answer {
     One(Datum),
-    /// It has more than one row, where one is asked for.
+    /// It has more than one row, where only one is allowed.
     Several,
-    /// In these a value is looked for.
+    /// The values of IN, to search.
     Among(Rc<Members>),
 }
 
-/// The values of a query, to look for others among them.
+/// The values of a subquery, to search.
 #[derive(Default)]
 struct Members {
     values: HashSet<Datum, Hasher>,
@@ -48,7 +49,7 @@ struct Members {
 }
 
 impl Members {
-    /// Whether a value is one of them: not known, if it or one of them is not known.
+    /// Whether a value is one of them: unknown, if it or one of them is NULL.
     fn holds(&self, value: &Datum) -> Datum {
         match value {
             _ if self.values.is_empty() && !self.has_null => Datum::Bool(false),
@@ -80,7 +81,7 @@ pub(super) struct Listed<'b> {
     _held: Held<'b>,
 }
 
-/// Kinds of values of which equal ones have one hash.
+/// Kinds of values. Equal values of one kind have the same hash.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Exact,
@@ -125,38 +126,38 @@ impl Hash for Exactly {
     }
 }
 
-/// What is known of one query.
+/// The answers and costs of one subquery.
 pub(super) struct Memory<'b> {
     /// Answers by the correlated values.
     answers: HashMap<GivenValues, Answer, Hasher>,
-    /// All answers, by equality conditions.
+    /// All answers, by the values of equality conditions.
     table: Answers,
     held: Held<'b>,
     bytes: usize,
-    /// True if all answers are there but that of no rows.
+    /// True if all answers but that of no rows are in the table.
     is_whole: bool,
-    /// True if there is no table of all answers to be had.
+    /// True if a table of all answers cannot be made.
     is_single: bool,
-    /// The recursive queries of whose rows they come.
+    /// The recursive queries whose rows the answers depend on.
     reads: Vec<usize>,
     cost: Cost,
 }
 
-/// What a query inside of an expression has cost.
+/// The costs of a subquery in an expression.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Cost {
-    /// How often it was asked.
+    /// How many answers were requested.
     pub asked: usize,
     /// How often it has run.
     pub runs: usize,
-    /// How many answers are remembered, and what they take.
+    /// How many answers are remembered.
     pub remembered: usize,
     /// Bytes of memory.
     pub bytes: usize,
 }
 
 impl<'a> Exec<'a> {
-    /// What a query answers for a row.
+    /// The answer of a subquery for a row.
     pub(super) fn inner(&self, inner: &Inner, row: Row<'_>) -> Result<Datum, SqlError> {
         let given = inner.args.iter().map(|arg| self.eval(arg, row));
         let given: Vec<Datum> = given.collect::<Result<_, _>>()?;
@@ -179,7 +180,7 @@ impl<'a> Exec<'a> {
         }
     }
 
-    /// Whether a value is in a list. The list is hashed once in a statement. `None`: compare one by
+    /// Whether a value is in a list. The list is hashed once per statement. `None`: compare one by
     /// one.
     pub(super) fn is_listed(
         &self,
@@ -217,7 +218,7 @@ impl<'a> Exec<'a> {
         Ok(Listed { members: is_there.then_some(members), kind, _held: held })
     }
 
-    /// The values of a query that is given nothing, and is asked whether a value is among them.
+    /// The values of an uncorrelated subquery of IN.
     pub(super) fn members(&self, inner: &Inner) -> Result<Vec<Datum>, SqlError> {
         match self.remembered(inner, Vec::new(), None)? {
             Answer::Among(members) => Ok(members.values.iter().cloned().collect()),
@@ -225,7 +226,7 @@ impl<'a> Exec<'a> {
         }
     }
 
-    /// What the queries inside of expressions have cost, by their numbers.
+    /// The costs of subqueries, by their numbers.
     pub(crate) fn costs(&self) -> Vec<(usize, Cost)> {
         let answers = self.answers.borrow();
         let cost = |(number, memory): (&usize, &Memory<'_>)| {
@@ -235,7 +236,7 @@ impl<'a> Exec<'a> {
         answers.iter().map(cost).collect()
     }
 
-    /// Forgets what comes of the rows that a recursive query has found.
+    /// Drops the answers that depend on the rows that a recursive query has found.
     pub(super) fn forget_answers(&self, recursive: usize) {
         for memory in self.answers.borrow_mut().values_mut() {
             if memory.reads.contains(&recursive) {
@@ -247,8 +248,8 @@ impl<'a> Exec<'a> {
         }
     }
 
-    /// The recursive queries of whose rows a query reads those that were found last; if that takes too long to tell, all
-    /// that have found any.
+    /// The recursive queries whose newest rows a query reads; if that takes too long to determine,
+    /// all that have found any.
     pub(super) fn reads_found(&self, query: &Select) -> Vec<usize> {
         let all = || self.found.borrow().keys().copied().collect();
         query.reads_found().unwrap_or_else(all)
@@ -268,14 +269,14 @@ impl<'a> Exec<'a> {
         }))
     }
 
-    /// The answer for these values, if need be by a run, and then remembered.
+    /// The answer for these values, computed and remembered if necessary.
     fn remembered(
         &self,
         inner: &Inner,
         given: Vec<Datum>,
         value: Option<&Datum>,
     ) -> Result<Answer, SqlError> {
-        // All members are worth it where they are looked at for more than one row.
+        // All members are worth collecting if they are searched for more than one row.
         let is_once = inner.args.is_empty();
         let mut key = given.clone();
         if !is_once {
@@ -315,7 +316,7 @@ impl<'a> Exec<'a> {
         Ok(answer)
     }
 
-    /// Runs a query for its answer.
+    /// Runs a query for one answer.
     fn ask(
         &self,
         inner: &Inner,
@@ -366,7 +367,8 @@ impl<'a> Exec<'a> {
         let (mut gathered, mut held) = (crate::array::Writer::default(), self.budget.held());
         let ty = query.output[0].ty;
         self.rows(query, given, &mut |values| {
-            // The element as text, with a backslash before each character, and room for as much again.
+            // The element as text, with a backslash before each character; it can grow to the same
+            // size again.
             held.add(4 * crate::text::format_bytes(&values[0]) + 8)?;
             let known = (!values[0].is_null()).then(|| crate::text::format(&values[0], ty));
             gathered.push(known.as_deref());
@@ -396,7 +398,7 @@ impl<'a> Exec<'a> {
         Ok(Answer::Among(Rc::new(members)))
     }
 
-    /// True if all answers are there, or have been found now.
+    /// True if all answers are available, or could be computed now.
     fn is_table_ready(&self, inner: &Inner, hashed: &Hashed) -> Result<bool, SqlError> {
         let (is_whole, is_wanted) = self.memory(inner, |memory| {
             let is_worth_it = memory.cost.runs >= hashed.after;
@@ -424,7 +426,7 @@ impl<'a> Exec<'a> {
         }
     }
 
-    /// The answers for all values.
+    /// The answers for all correlated values.
     fn table(&self, asks: Asks, hashed: &Hashed, held: &mut Held<'_>) -> Result<Answers, SqlError> {
         let mut members: HashMap<Vec<Datum>, Members, Hasher> = HashMap::default();
         let mut answers = Answers::default();

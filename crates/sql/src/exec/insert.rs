@@ -1,10 +1,11 @@
 //! INSERT.
 //!
-//! Rows that are found in tables are all found before the first is written; others come in batches.
+//! Rows that are read from tables are all collected before the first is written; others come in
+//! batches.
 //!
-//! The keys of all new rows are locked first, in the order of the statement; then the transaction
-//! looks again, so that it sees what those have done for whom it waited; then each row is written, or
-//! is found to be there already.
+//! The keys of all new rows are locked first, in the order of the statement. Then the transaction
+//! takes a new snapshot, so that it sees the changes of the transactions it waited for. Then each
+//! row is written, or is found to exist already.
 
 use super::change::Before;
 use super::foreign::Noted;
@@ -22,9 +23,9 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Rows are locked and written so many at a time.
+/// The largest number of rows that are locked and written together.
 const BATCH_ROWS: usize = 512;
-/// Or when they take so much.
+/// The largest size of such rows.
 const BATCH_BYTES: usize = 4 << 20;
 
 pub(super) fn insert(exec: &Exec<'_>, plan: &Insert, sink: &mut dyn Sink) -> Result<u64, SqlError> {
@@ -33,7 +34,7 @@ pub(super) fn insert(exec: &Exec<'_>, plan: &Insert, sink: &mut dyn Sink) -> Res
     let mut bytes = 0;
     exec.rows(&plan.source, &[], &mut |given| {
         let row = exec.new_row(plan, row_ids.as_deref(), |at| exec.cloned(&given[at]))?;
-        // The row, and its bytes as they are written.
+        // The row, and its stored bytes.
         let row_bytes = 2 * row_bytes(&row);
         held.add(row_bytes)?;
         bytes += row_bytes;
@@ -72,7 +73,7 @@ pub(super) fn copy(
     Ok(count)
 }
 
-/// The sequence of the row ids of a table that has no other key.
+/// The sequence of the row ids of a table without a primary key.
 fn row_ids(plan: &Insert) -> Option<String> {
     (!plan.table.has_key()).then(|| crate::system::row_id_sequence(plan.table.id))
 }
@@ -88,7 +89,8 @@ fn write(
     let mut rows = Vec::with_capacity(batch.len());
     for values in batch {
         let (key, bytes) = encode(table, &values)?;
-        // Nobody else can have a new row id. The first is locked all the same: a table is held before its indexes.
+        // New row ids are unique. The first row is locked nevertheless, so that a table is held
+        // before its indexes.
         if table.has_key() || rows.is_empty() {
             exec.txn.borrow_mut().lock(table.id, &key, LockKind::Exclusive, true)?;
         }
@@ -112,7 +114,7 @@ fn write(
     Ok(count)
 }
 
-/// What a statement remembers of the rows it has written.
+/// The state of the statement for the rows it has written.
 struct Written<'b> {
     /// The keys of rows that ON CONFLICT may not change a second time.
     keys: BTreeSet<Key>,
@@ -133,7 +135,7 @@ impl Written<'_> {
     }
 }
 
-/// What is in the way of a new row.
+/// A row that conflicts with a new row.
 struct Obstacle {
     key: Key,
     constraint: String,
@@ -162,7 +164,8 @@ impl Exec<'_> {
         Ok(values)
     }
 
-    /// Inserts a row, or does what is to be done if it is there; the row as it is now, if it changed.
+    /// Inserts a row, or executes the conflict action if it exists; returns the row if it was
+    /// inserted or changed.
     fn insert_row(
         &self,
         plan: &Insert,
@@ -172,7 +175,8 @@ impl Exec<'_> {
         let table = &plan.table;
         let updates = plan.conflict.as_ref().is_some_and(|conflict| conflict.set.is_some());
         let mut base = Base::Version(None);
-        // What ON CONFLICT names is looked at before all others: a row that is in the way there counts.
+        // The indexes in ON CONFLICT are checked before all others: a conflict there has
+        // precedence.
         let named = plan.conflict.iter().flat_map(|conflict| &conflict.indexes);
         let mut obstacle = self.obstacle(table, named, &values, None)?;
         if table.has_key() {
@@ -218,7 +222,7 @@ impl Exec<'_> {
         }
     }
 
-    /// The first row that has what a new one would have, where that can be only once.
+    /// The first existing row with the key or a unique value of a new one.
     fn obstacle<'i>(
         &self,
         table: &Table,
@@ -236,7 +240,8 @@ impl Exec<'_> {
         Ok(None)
     }
 
-    /// Changes the row that is in the way; the columns that were set, as they were, and the row as it is.
+    /// Changes the conflicting row; returns the assigned columns with their old values, and the new
+    /// row.
     fn update_instead(
         &self,
         plan: &Insert,

@@ -1,13 +1,13 @@
 //! Joins: the rows of all sources, side by side.
 //!
 //! ```text
-//!   step 1 ─▶ step 2 ─▶ step 3 ─▶ filter       each row is pushed through what comes after
-//!                └ right join: the rows that nothing matched, at the end, behind NULLs
+//!   step 1 ─▶ step 2 ─▶ step 3 ─▶ filter       each row is pushed through all later steps
+//!                └ right join: the rows without a match, at the end, behind NULLs
 //! ```
 //!
-//! A step that can look its rows up by what the steps before have found does so for each of their rows.
-//! One that cannot reads its source once, keeps the rows, and finds matches by a hash where the condition is
-//! an equality. A right join keeps its rows as well, to know which have matched.
+//! A step that can look its rows up by values of the steps before does so for each of their rows.
+//! Another step reads its source once, keeps the rows, and finds matches by a hash if the condition
+//! is an equality. A right join keeps its rows as well, to know which have matched.
 
 use super::select::{Counts, Emit, Hasher, is_new};
 use super::{Exec, Row, row_bytes};
@@ -23,24 +23,24 @@ use std::rc::Rc;
 /// The rows of a source that does not depend on the rows before it, kept while the query runs.
 struct Kept<'b> {
     rows: Vec<Vec<Datum>>,
-    /// Which of them have matched: a right join shows the others at the end.
+    /// Which of them have matched: a right join emits the others at the end.
     matched: Vec<Cell<bool>>,
     by_key: Option<HashMap<Vec<Datum>, Vec<usize>, Hasher>>,
     _held: Held<'b>,
 }
 
-/// The rows of a query of WITH, kept while the statement runs.
+/// The rows of a query in WITH, kept while the statement runs.
 pub(super) struct Shared<'b> {
     rows: Vec<Vec<Datum>>,
-    /// The recursive queries of whose rows these come.
+    /// The recursive queries whose rows these depend on.
     reads: Vec<usize>,
     _held: Held<'b>,
 }
 
-/// What a query's steps have found and keep.
+/// The kept rows of a query's steps.
 type Memory<'b> = Vec<Option<Rc<Kept<'b>>>>;
 
-/// The kept rows that can match: by their places.
+/// The kept rows that can match, by their positions.
 enum Candidates<'k> {
     All(Range<usize>),
     These(std::slice::Iter<'k, usize>),
@@ -78,7 +78,7 @@ impl<'a> Exec<'a> {
         Ok(())
     }
 
-    /// Shows the rows of a right join's source that nothing before it matches.
+    /// Emits the rows of a right join's source that match nothing before it.
     fn unmatched(
         &self,
         plan: &Select,
@@ -120,7 +120,8 @@ impl<'a> Exec<'a> {
         self.budget.deeper()?;
         let places = step.offset..step.offset + step.width;
         let mut matched = false;
-        // What comes after, and whether the row fits to those before.
+        // Passes a row on to the next step; the second result says whether it matches the rows
+        // before.
         let mut next = |values: &mut [Datum],
                         row: &mut Vec<Datum>,
                         memory: &mut Memory<'a>|
@@ -134,7 +135,7 @@ impl<'a> Exec<'a> {
             }
             matched = true;
             let flow = self.step(plan, at + 1, row, memory, given, emit)?;
-            // What was made of this row is done with.
+            // The values that were made for this row are no longer needed.
             self.budget.back_to(mark);
             Ok((flow, true))
         };
@@ -155,7 +156,7 @@ impl<'a> Exec<'a> {
                 }
             }
         } else {
-            // The values that decide where to look are those of the steps before, if there are any.
+            // The access path uses the values of the steps before, if there are any.
             let before = if at == 0 { Vec::new() } else { row.clone() };
             let flow = self.source(step, Row { values: &before, given }, &mut |values| {
                 Ok(next(values, row, memory)?.0)
@@ -247,7 +248,7 @@ impl<'a> Exec<'a> {
         Ok(flow)
     }
 
-    /// The rows of a query of WITH, found once.
+    /// The rows of a query in WITH, computed once.
     fn shared(&self, named: &Named) -> Result<Rc<Shared<'a>>, SqlError> {
         if let Some(known) = self.shared.borrow().get(&named.number) {
             return Ok(known.clone());
@@ -265,8 +266,8 @@ impl<'a> Exec<'a> {
         Ok(shared)
     }
 
-    /// The rows of a query of WITH. If it mentions itself, its term runs over those that the last run has found, until
-    /// there are no new ones.
+    /// The rows of a query in WITH. If it is recursive, its term runs over the rows of the previous
+    /// run, until there are no new ones.
     fn named_rows(
         &self,
         named: &Named,
@@ -351,7 +352,7 @@ impl<'a> Exec<'a> {
             let mark = self.budget.mark();
             let key: Vec<Datum> = key.collect::<Result<_, _>>()?;
             if !key.iter().any(Datum::is_null) {
-                // The places of the rows that have it, of which the first few are allocated at once.
+                // The positions of the rows that have it; the first few are allocated together.
                 held.add(row_bytes(&key) + 2 * size_of::<Vec<usize>>())?;
                 let entry = size_of::<(Vec<Datum>, Vec<usize>)>();
                 held.place(by_key.len(), by_key.capacity(), entry)?;

@@ -1,15 +1,16 @@
-//! FOR UPDATE of rows of several sources.
+//! FOR UPDATE in joins.
 //!
 //! ```text
-//!   select .. from a join b on .. for update of a      1. run the query: which rows of a are in it
-//!                                                      2. lock them, and see what was committed until now
-//!                                                      3. run it again: rows that are not locked yet? back to 2
+//!   select .. from a join b on .. for update of a     1. run the query, to find rows of a
+//!                                                     2. lock them, and take a new snapshot
+//!                                                     3. run it again; if there are rows
+//!                                                        that are not locked yet, back to 2
 //! ```
 //!
-//! What is shown was read when all of it was locked already, at one time, so a row that somebody changed while the
-//! statement waited is shown as it is now, or not at all. Where the isolation does not let a statement see more than it
-//! has seen, a row that was changed is an error instead. With SKIP LOCKED the query is run once more at the most: rows
-//! whose locks were not free are left out.
+//! The returned rows were read after all of them were locked, at one time. So a row that was
+//! changed while the statement waited is returned in its current version, or not at all. If the
+//! isolation level does not allow a newer snapshot, a changed row is an error instead. With SKIP
+//! LOCKED the query is run at most once more: rows whose locks were not free are left out.
 
 use super::select::Emit;
 use super::{Exec, key_bytes};
@@ -28,7 +29,7 @@ struct Locked<'b> {
 }
 
 impl Exec<'_> {
-    /// Shows the rows of a query over several sources, with those of some of them locked.
+    /// Returns the rows of a join, after locking the rows of some of its sources.
     pub(super) fn locked_join(&self, plan: &Select, emit: Emit<'_>) -> Result<(), SqlError> {
         let mut locked = Locked { keys: BTreeSet::new(), held: self.budget.held() };
         if plan.locked.iter().any(|source| source.lock.busy == Busy::Skip) {
@@ -57,7 +58,7 @@ impl Exec<'_> {
         }
     }
 
-    /// SKIP LOCKED: as many rows as are wanted whose locks were free, as they are now.
+    /// SKIP LOCKED: up to the limit, rows whose locks were free, in their current version.
     fn free_joined(
         &self,
         plan: &Select,
@@ -96,7 +97,7 @@ impl Exec<'_> {
         })
     }
 
-    /// Locks what is to be locked of a row; false if a lock is busy, and the row to be skipped for that.
+    /// Locks the sources of a row; false if a lock is busy, and the row has to be skipped.
     fn lock_row(
         &self,
         plan: &Select,
@@ -124,7 +125,7 @@ impl Exec<'_> {
         Ok(true)
     }
 
-    /// Sees what was committed until now; an error if that is not allowed and a locked row is another one now.
+    /// Takes a new snapshot; an error if that is not allowed and a locked row has changed.
     fn look_at(&self, plan: &Select, rows: &[Vec<Datum>]) -> Result<(), SqlError> {
         self.txn.borrow_mut().look_again();
         for values in rows {
@@ -141,7 +142,7 @@ impl Exec<'_> {
     }
 }
 
-/// What the row of a source is found by.
+/// The row key of a source, from the projected values.
 fn key_in(source: &LockedSource, values: &[Datum]) -> Result<Key, SqlError> {
     super::write::key_of(&source.table, &values[source.key_at..])
 }

@@ -1,4 +1,4 @@
-//! Running compiled statements.
+//! Execution of compiled statements.
 //!
 //! Rows are pushed: a source calls what comes after it with one row at a time, so a query that only
 //! looks up and shows holds one page of rows and no more. Sorting, grouping, hashing and inner queries
@@ -42,7 +42,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// A statement that runs.
+/// A statement in execution.
 pub(crate) struct Exec<'a> {
     txn: RefCell<&'a mut dyn Transaction>,
     params: &'a [Datum],
@@ -50,7 +50,7 @@ pub(crate) struct Exec<'a> {
     catalog: &'a Catalog,
     budget: &'a Budget,
     calls: Cell<u64>,
-    /// The answers of queries inside of expressions, by the number of the query.
+    /// The answers of subqueries, by the number of the subquery.
     answers: RefCell<BTreeMap<usize, Memory<'a>>>,
     /// The values of lists that are the same for all rows, by their numbers.
     lists: RefCell<BTreeMap<usize, Rc<inner::Listed<'a>>>>,
@@ -62,7 +62,7 @@ pub(crate) struct Exec<'a> {
     sees_newest: Cell<bool>,
 }
 
-/// A row, and the values that the query around has given its query.
+/// A row, and the correlated values from the outer query.
 #[derive(Clone, Copy)]
 pub(crate) struct Row<'r> {
     values: &'r [Datum],
@@ -95,10 +95,10 @@ impl<'a> Exec<'a> {
         }
     }
 
-    /// Runs a query; returns how many rows it has.
+    /// Runs a query; returns its number of rows.
     ///
     /// # Errors
-    /// Whatever goes wrong; rows may have been shown.
+    /// Any error; some rows may have been returned before.
     pub(crate) fn select(&self, plan: &Select, sink: &mut dyn Sink) -> Result<u64, SqlError> {
         let mut rows = 0;
         let width = plan.output.len();
@@ -114,7 +114,7 @@ impl<'a> Exec<'a> {
         Ok(rows)
     }
 
-    /// Runs an INSERT; returns how many rows were inserted or changed.
+    /// Runs an INSERT; returns the number of rows inserted or changed.
     ///
     /// # Errors
     /// Whatever goes wrong; the transaction must be rolled back then.
@@ -136,7 +136,7 @@ impl<'a> Exec<'a> {
         insert::copy(self, plan, rows, checks)
     }
 
-    /// Runs an UPDATE or a DELETE; returns how many rows were changed.
+    /// Runs an UPDATE or a DELETE; returns the number of changed rows.
     ///
     /// # Errors
     /// Whatever goes wrong; the transaction must be rolled back then.
@@ -171,12 +171,12 @@ impl Held<'_> {
     }
 }
 
-/// What it takes to remember a row by its key.
+/// The memory for remembering a row by its key.
 fn key_bytes(key: &Key) -> usize {
     key.as_bytes().len() + 64
 }
 
-/// A row's values, and the two words that an allocation costs.
+/// The memory of a row's values, including two words for the allocation.
 fn row_bytes(row: &[Datum]) -> usize {
     row.iter().map(Datum::bytes).sum::<usize>() + 2 * size_of::<Vec<Datum>>()
 }

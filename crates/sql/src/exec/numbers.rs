@@ -1,6 +1,7 @@
 //! Functions of sequences.
 //!
-//! `nextval` is the transaction's to answer, as all share its numbers; what a session was given last is its own.
+//! `nextval` is answered by the transaction, as all sessions share the numbers; the last number
+//! issued to a session belongs to the session.
 
 use super::Exec;
 use crate::catalog::Named;
@@ -60,7 +61,7 @@ impl Exec<'_> {
         }
     }
 
-    /// Refuses who has none of these rights.
+    /// Checks that the user has one of these rights.
     fn check_sequence(&self, sequence: &Sequence, any: Rights) -> Result<(), SqlError> {
         let (identity, object) = (&self.around.identity, Object::Relation(sequence.oid));
         match identity.rights_to(self.catalog, object, Kind::Sequence).has_any(any) {
@@ -69,7 +70,7 @@ impl Exec<'_> {
         }
     }
 
-    /// A sequence by its name or its number.
+    /// A sequence by its name or its oid.
     fn sequence(&self, name: &str) -> Result<Arc<Sequence>, SqlError> {
         let Ok(oid) = name.parse::<u32>() else {
             return self.catalog.sequence(&Named::read(name)).cloned();

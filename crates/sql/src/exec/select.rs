@@ -1,7 +1,7 @@
 //! Queries: steps, grouping, projection, distinct, order, limit.
 //!
 //! ```text
-//!   step 1 ─▶ step 2 ─▶ filter ─▶ groups ─▶ windows ─▶ projection ─▶ distinct ─▶ order ─▶ limit ─▶ emit
+//!   step 1 ─▶ step 2 ─▶ filter ─▶ groups ─▶ windows ─▶ projection ─▶ distinct ─▶ order ─▶ limit
 //!   each row of step 1 is pushed through step 2; "enough" comes back the same way
 //! ```
 //!
@@ -29,16 +29,16 @@ use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::ops::ControlFlow;
 
-/// Takes a row; breaks when it has enough.
+/// Receives a row; breaks when no more are needed.
 pub(crate) type Emit<'e> = &'e mut dyn FnMut(&[Datum]) -> Result<ControlFlow<()>, SqlError>;
 
-/// A sort of more rows than this looks up in between.
+/// A sort of more rows than this is divided, to be interruptible.
 const SORTED_AT_ONCE: usize = 8 << 10;
 
 pub(crate) type Hasher = BuildHasherDefault<std::collections::hash_map::DefaultHasher>;
 
 impl Exec<'_> {
-    /// Shows the rows of a query, with what they are sorted by behind the columns of the result.
+    /// Emits the rows of a query; the sort keys follow the columns of the result.
     pub(crate) fn rows(
         &self,
         plan: &Select,
@@ -98,7 +98,7 @@ impl Exec<'_> {
         })
     }
 
-    /// How many of the first rows are not shown, and how many are after these.
+    /// The numbers of rows to skip and to return.
     pub(super) fn limits(&self, plan: &Select, given: &[Datum]) -> Result<(u64, u64), SqlError> {
         let nothing = Row { values: &[], given };
         let count = |expr: &Option<Expr>, what: &str| -> Result<Option<u64>, SqlError> {
@@ -119,7 +119,7 @@ impl Exec<'_> {
         Ok((skip, left))
     }
 
-    /// The rows in their order; with `keep`, at least so many of the first.
+    /// The rows in their order; with `keep`, at least that many of the first.
     pub(super) fn ordered_rows(
         &self,
         plan: &Select,
@@ -139,7 +139,7 @@ impl Exec<'_> {
         Ok(())
     }
 
-    /// All rows in order; with `keep`, only so many of the first.
+    /// All rows in order; with `keep`, only that many of the first.
     fn sorted(
         &self,
         plan: &Select,
@@ -151,7 +151,7 @@ impl Exec<'_> {
         self.distinct_rows(plan, given, &mut |values| {
             held.add_row(values)?;
             rows.push(values.to_vec());
-            // Twice as many as needed are sorted now and then, and the second half forgotten.
+            // Twice as many rows as needed are sorted at a time, and the second half is dropped.
             if let Some(keep) = keep
                 && rows.len() >= 2 * keep.max(512)
             {
@@ -239,7 +239,7 @@ impl Exec<'_> {
             let own = &values[..width];
             let is_shown = match (other.with, theirs.get_mut(own)) {
                 (SetOperator::Except, None) => {
-                    // Shown once, if equal rows are one.
+                    // Equal rows are returned once.
                     if !other.all {
                         add(&mut theirs, own, 0, &mut held)?;
                     }
@@ -311,7 +311,7 @@ impl Exec<'_> {
         Ok(())
     }
 
-    /// The keys of a query's rows, in the order in which they are shown.
+    /// The keys of a query's rows, in the order of its result.
     fn keys_to_lock(
         &self,
         plan: &Select,
@@ -326,7 +326,7 @@ impl Exec<'_> {
         {
             return Ok(keys);
         }
-        // The places of the key were put behind the projection when the query was compiled.
+        // The slots of the key were appended to the projection when the query was compiled.
         let key_at = plan.project.len() - table.key_slots().len();
         let mut keys = Vec::new();
         self.rows(plan, &[], &mut |values| {
@@ -338,7 +338,7 @@ impl Exec<'_> {
         Ok(keys)
     }
 
-    /// Shows the rows of a query over one table, each locked, and looked at again under its lock.
+    /// Emits the rows of a query over one table; each is locked and checked again under its lock.
     pub(crate) fn locked_rows(
         &self,
         plan: &Select,
@@ -364,7 +364,7 @@ impl Exec<'_> {
                 free.push(true);
                 continue;
             }
-            // The statement waits for no row that does not exist or does not fit.
+            // The statement does not wait for a row that does not exist or does not match.
             let is_meant = self.is_seen(table, key, &plan.steps[0], &plan.filter)?;
             free.push(is_meant);
             if !is_meant {
@@ -413,7 +413,7 @@ impl Exec<'_> {
         Ok(seen)
     }
 
-    /// What is shown of a locked row as it is now; none if it does not fit any more.
+    /// The result row of a locked row in its current version; `None` if it no longer matches.
     fn shown_under_lock(
         &self,
         plan: &Select,
@@ -436,7 +436,8 @@ impl Exec<'_> {
         plan.project.iter().map(|expr| self.eval(expr, now)).collect::<Result<_, _>>().map(Some)
     }
 
-    /// SKIP LOCKED: row after row is locked, until so many as are wanted were free and still fit.
+    /// SKIP LOCKED: rows are locked one by one, until the limit of free and matching ones is
+    /// reached.
     fn free_rows(
         &self,
         plan: &Select,
@@ -489,7 +490,7 @@ fn add(
     Ok(())
 }
 
-/// True if no row was equal to this one so far.
+/// True if no earlier row was equal to this one.
 pub(super) fn is_new(
     seen: &mut Counts,
     row: &[Datum],

@@ -1,7 +1,7 @@
-//! Functions that return rows.
+//! Set-returning functions.
 //!
-//! One hands its rows on as it finds them. Several in one call stand side by side, so all but the first are kept
-//! until their turn comes:
+//! A single function passes its rows on as it computes them. The rows of several functions in one
+//! call are put side by side, so those of all but the first are kept:
 //!
 //! ```text
 //!   unnest('{1,2,3}'), unnest('{a}')       1  a
@@ -25,7 +25,7 @@ use std::ops::ControlFlow;
 type Take<'t> = &'t mut dyn FnMut(&[Datum]) -> Result<ControlFlow<()>, SqlError>;
 
 impl Exec<'_> {
-    /// The rows of a call, for the rows before.
+    /// The rows of a call, for the rows of the steps before.
     pub(super) fn set_rows(
         &self,
         call: &SetCall,
@@ -80,7 +80,7 @@ impl Exec<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// The times from the first to the second, by steps of the third.
+    /// The times from the first argument to the second, with the third as step.
     fn times(
         &self,
         args: &[Datum],
@@ -119,7 +119,7 @@ impl Exec<'_> {
             return Ok(ControlFlow::Continue(()));
         }
         let text = || json_text(&args[0]);
-        // A part of a JSON value, of the type of its column.
+        // A part of a JSON value, with the type of its column.
         let part = |value: &str, at: usize| -> Result<Datum, SqlError> {
             self.budget.charge(2 * value.len())?;
             Ok(match types[at] {
@@ -218,7 +218,7 @@ fn wrong(message: &str) -> SqlError {
     SqlError::new(code::INVALID_PARAMETER, message)
 }
 
-/// As [`series`], of exact numbers.
+/// As [`series`], of numerics.
 fn numbers(bounds: &[Datum], budget: &Budget, take: Take<'_>) -> Result<ControlFlow<()>, SqlError> {
     let [from, to, by] = [0, 1, 2].map(|at: usize| bounds[at].to_decimal());
     for (number, what) in [(&from, "start value"), (&to, "stop value"), (&by, "step size")] {
@@ -236,14 +236,14 @@ fn numbers(bounds: &[Datum], budget: &Budget, take: Take<'_>) -> Result<ControlF
         if take(&[Datum::Numeric(next.clone())])?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
-        // What is beyond all numbers is beyond the last one.
+        // If the next number is out of range, the series ends.
         let Ok(after) = next.plus(&by) else { break };
         next = after;
     }
     Ok(ControlFlow::Continue(()))
 }
 
-/// The numbers from the first to the second, by steps of the third.
+/// The numbers from the first argument to the second, with the third as step.
 fn series(bounds: &[Datum], take: Take<'_>) -> Result<ControlFlow<()>, SqlError> {
     let (Some(from), Some(to), Some(by)) =
         (bounds[0].as_int(), bounds[1].as_int(), bounds[2].as_int())

@@ -1,13 +1,15 @@
-//! How far values lie from their mean, and how two values depend on each other.
+//! Statistical aggregates: the variance of values, and the correlation and regression of pairs.
 //!
 //! ```text
-//!   var_samp of 1, 2, 6      (3 * (1 + 4 + 36) - 9 * 9) / (3 * 2) = 7        exact numbers: of sums, at the end
-//!                            2.5, 2, 3.3 ..: what each adds to the squares   binary ones: as they come
+//!   var_samp of 1, 2, 6
+//!     numerics    from sums, at the end: (3 * (1 + 4 + 36) - 9 * 9) / (3 * 2) = 7
+//!     floats      with each value: 2 and 6 add 0.5 and 13.5 to the squares; 14 / 2 = 7
 //! ```
 //!
-//! Sums of squares of exact numbers lose nothing, so the difference is taken last. Of binary numbers it would be a small
-//! one of two large ones; so what is kept is the sum of the squares of distances from the mean so far, and each value adds
-//! to it what it moves the mean (Youngs and Cramer).
+//! Sums of squares of numerics are exact, so the difference can be computed last. With floats it
+//! would be a small difference of two large numbers. So the state is the sum of squared distances
+//! from the current mean, to which each value adds the effect of its change of the mean (Youngs and
+//! Cramer).
 
 use crate::budget::Budget;
 use crate::datum::{Datum, out_of_range};
@@ -16,16 +18,17 @@ use crate::numeric::Decimal;
 use crate::plan::{Fit, Spread};
 use crate::types::SqlType;
 
-/// What is known of the values so far.
+/// The state of such an aggregate.
 #[derive(Clone, Debug)]
 pub(super) enum Moments {
-    /// The sum, and that of the squares.
+    /// The sum, and the sum of squares.
     Exact(Decimal, Decimal),
-    /// Of the second of two values, or of the only one, and of the first; and of both.
+    /// Sums of the second of two values (or the only one), sums of the first, and the sum of
+    /// products.
     Float { x: Sums, y: Sums, both: f64 },
 }
 
-/// A sum, and that of the squares of distances from the mean.
+/// A sum, and the sum of squared distances from the mean.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Sums {
     sum: f64,
@@ -33,8 +36,8 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    /// Takes the value that makes them so many; how far it is from the mean, so many times. `share` is what a product of
-    /// two of these adds to a sum of squares.
+    /// Adds a value, with which there are `count`; returns its distance from the mean, times
+    /// `count`. `share` converts a product of two of these into the change of a sum of squares.
     fn add(&mut self, value: f64, count: f64, share: impl Fn(f64) -> f64) -> Result<f64, SqlError> {
         let before = self.sum;
         self.sum += value;
@@ -60,7 +63,7 @@ fn too_large() -> SqlError {
     error
 }
 
-/// Two binary numbers as one value: what aggregates of two are of.
+/// Two floats as one value: the input of aggregates of pairs.
 pub(crate) fn pair(first: f64, second: f64) -> Datum {
     Datum::Bytes([first.to_be_bytes(), second.to_be_bytes()].concat())
 }
@@ -73,7 +76,7 @@ fn of_pair(value: &Datum) -> Option<(f64, f64)> {
 }
 
 impl Moments {
-    /// How much memory it takes beside itself.
+    /// The memory it takes on the heap.
     pub(super) fn heap_bytes(&self) -> usize {
         match self {
             Moments::Exact(sum, squares) => sum.heap_bytes() + squares.heap_bytes(),
@@ -81,7 +84,7 @@ impl Moments {
         }
     }
 
-    /// Takes one more value, the first of all or not; with it they are so many.
+    /// Adds a value; with it there are `count`.
     pub(super) fn with(
         before: Option<Moments>,
         value: &Datum,
@@ -105,7 +108,8 @@ impl Moments {
                     x.add(value.to_f64(), count, |product| product / pairs)?;
                     return Ok(Moments::Float { x, y, both });
                 };
-                // PostgreSQL multiplies here and divides there; the last digit is another one.
+                // PostgreSQL multiplies here and divides there; the results differ in the last
+                // digit.
                 let share = |product: f64| product * (1.0 / pairs);
                 let were_finite = x.sum.is_finite() && y.sum.is_finite();
                 let distances = (x.add(second, count, share)?, y.add(first, count, share)?);
@@ -124,7 +128,7 @@ impl Moments {
         }
     }
 
-    /// How far so many values lie from their mean; not known of too few.
+    /// The variance or standard deviation of `count` values; NULL if there are too few.
     pub(super) fn spread(
         &self,
         spread: Spread,
@@ -156,7 +160,7 @@ impl Moments {
         }
     }
 
-    /// How the first of two values depends on the second.
+    /// An aggregate of pairs, such as a correlation.
     pub(super) fn fit(&self, fit: Fit, count: i64) -> Datum {
         let Moments::Float { x, y, both } = self else { return Datum::Null };
         let number = count as f64;

@@ -1,16 +1,17 @@
-//! Window functions: sorting rows into partitions, and what is computed of each.
+//! Window functions: sorting rows into partitions, and evaluating functions in each.
 //!
 //! ```text
 //!   sum(v) over (order by v rows between 1 preceding and 1 following)
 //!
-//!   v        1    2    4    7          each frame is a stretch of the partition: where it only grows, what is known
-//!   frame   [1    2]                   of an aggregate is kept and added to; where it moves, and the aggregate can
-//!           [1    2    4]              forget exactly, the rows it has left are taken away; else it begins anew
+//!   v        1    2    4    7       a frame is a range of the partition: while it only grows, rows
+//!   frame   [1    2]                are added to the aggregate; when it moves, rows that it left
+//!           [1    2    4]           are removed if that is exact; otherwise it starts over
 //!                [2    4    7]
 //!                     [4    7]
 //! ```
 //!
-//! Rows are all there before the first is shown, within the budget. Left out: spilling to the disk.
+//! All rows are collected before the first is returned, within the budget. Left out: spilling to
+//! disk.
 
 use super::aggregate::{State, array};
 use super::select::compare;
@@ -26,7 +27,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 impl Exec<'_> {
-    /// Puts the values of windows behind rows, which are left as the last window sorts them.
+    /// Appends the values of windows to the rows, which stay in the order of the last window.
     pub(super) fn windowed(
         &self,
         windows: &[Window],
@@ -34,7 +35,7 @@ impl Exec<'_> {
         given: &[Datum],
         held: &mut Held<'_>,
     ) -> Result<Vec<Vec<Datum>>, SqlError> {
-        // What is wrong with a frame is wrong whatever rows there are.
+        // Errors in a frame are reported even if there are no rows.
         for (_, call) in windows.iter().flat_map(|window| &window.calls) {
             self.frames(&call.frame, rows.len(), given)?;
         }
@@ -53,7 +54,8 @@ impl Exec<'_> {
         Ok(rows)
     }
 
-    /// The values of one window, from the place `own` on; what rows are sorted by stands from `keys` on meanwhile.
+    /// The values of one window, stored from the slot `own` on; the sort keys are kept from `keys`
+    /// on meanwhile.
     fn one_window(
         &self,
         window: &Window,
@@ -242,7 +244,7 @@ impl Exec<'_> {
         Ok(found)
     }
 
-    /// The distances of a frame's bounds, in no more than so many rows.
+    /// The offsets of a frame's bounds, limited to the number of rows.
     fn frames(&self, frame: &Frame, rows: usize, given: &[Datum]) -> Result<Frames, SqlError> {
         let nothing = Row { values: &[], given };
         let offset = |bound: &Bound, which: &str| -> Result<Edge, SqlError> {
@@ -281,7 +283,7 @@ impl Exec<'_> {
     }
 }
 
-/// In which of so many buckets a row is: the first ones have one row more, where it does not come out even.
+/// The bucket of a row: if the division has a remainder, the first buckets have one row more.
 fn bucket(at: usize, count: usize, buckets: i64) -> i64 {
     let buckets = usize::try_from(buckets).unwrap_or(usize::MAX);
     let (size, more) = (count / buckets, count % buckets);
@@ -293,7 +295,7 @@ fn bucket(at: usize, count: usize, buckets: i64) -> i64 {
     found as i64 + 1
 }
 
-/// A frame whose distances are known.
+/// A frame with evaluated offsets.
 struct Frames {
     units: FrameUnits,
     from: Edge,
@@ -307,13 +309,13 @@ enum Edge {
     Distance { offset: Datum, is_before: bool },
 }
 
-/// Rows that belong together, in their order, and which of them are equal in it.
+/// The rows of a partition in order, and their groups of peers.
 struct Partition<'p> {
     rows: &'p [Vec<Datum>],
     order: &'p [SortKey],
     /// The group of each row.
     group_of: Vec<usize>,
-    /// Where each group begins.
+    /// The start of each group.
     groups: Vec<usize>,
 }
 
@@ -341,7 +343,7 @@ impl<'p> Partition<'p> {
         from..self.edge(frames.units, &frames.to, at, false).max(from)
     }
 
-    /// Where a frame begins, or ends: the first row that is in it, or that is not.
+    /// The bound of a frame: the first row that is in it, or the first that is no longer.
     fn edge(&self, units: FrameUnits, edge: &Edge, at: usize, begins: bool) -> usize {
         let (count, peers) = (self.rows.len(), self.group(self.group_of[at]));
         let edge_of = |group: Range<usize>| if begins { group.start } else { group.end };
@@ -373,7 +375,7 @@ impl<'p> Partition<'p> {
                 let known = |row: &Vec<Datum>| !row[key.place].is_null();
                 let nulls = self.rows.iter().take_while(|row| !known(row)).count();
                 let known = nulls..nulls + self.rows[nulls..].partition_point(known);
-                // From large to small, what comes before is more.
+                // In descending order, preceding values are greater.
                 let way = if *is_before == key.descending { Arith::Add } else { Arith::Sub };
                 let is_outside = |row: &Vec<Datum>| {
                     let order = against(&row[key.place], own, offset, way);
@@ -391,7 +393,8 @@ impl<'p> Partition<'p> {
     }
 }
 
-/// How a value is to another, plus or minus a distance; none where both are infinite, and each is in the other's reach.
+/// Compares a value with another plus or minus an offset; `None` if both are infinite, and each is
+/// in the other's range.
 fn against(value: &Datum, base: &Datum, offset: &Datum, way: Arith) -> Option<Ordering> {
     if let (Datum::Int(value), Datum::Int(base), Datum::Int(offset)) = (value, base, offset) {
         let (value, base, offset) = (i128::from(*value), i128::from(*base), i128::from(*offset));
@@ -404,12 +407,12 @@ fn against(value: &Datum, base: &Datum, offset: &Datum, way: Arith) -> Option<Or
     }
     let (base, offset) = (base.to_decimal(), offset.to_decimal());
     let bound = if way == Arith::Add { base.plus(&offset) } else { base.minus(&offset) };
-    // What is beyond all numbers is beyond this one.
+    // If the sum is out of range, it is beyond all values.
     let beyond = if way == Arith::Add { Ordering::Less } else { Ordering::Greater };
     Some(bound.map_or(beyond, |bound| value.compare(&Datum::Numeric(bound))))
 }
 
-/// What is known of an aggregate over a stretch of rows.
+/// The state of an aggregate over a moving range of rows.
 struct Moving<'m> {
     aggregate: &'m Aggregate,
     state: State,
@@ -417,7 +420,7 @@ struct Moving<'m> {
 }
 
 impl Moving<'_> {
-    /// Goes on to another stretch.
+    /// Moves to another range.
     fn go_to(
         &mut self,
         rows: Range<usize>,
@@ -438,7 +441,7 @@ impl Moving<'_> {
         if !is_known {
             (self.state, self.rows) = (State::default(), rows.start..rows.start);
         }
-        // What it holds meanwhile is little beside the values, which are charged.
+        // The temporary memory is small compared with the values, which are charged.
         let mut held = exec.budget.held();
         for value in inputs[self.rows.end..rows.end].iter().flatten() {
             exec.budget.tick(1)?;
@@ -450,7 +453,7 @@ impl Moving<'_> {
 }
 
 impl Aggregate {
-    /// True if what a row has added can be taken away again, exactly.
+    /// True if a row can be removed from the state, exactly.
     fn can_forget(&self) -> bool {
         match self.kind {
             AggregateKind::Count => true,

@@ -1,4 +1,4 @@
-//! Rows into bytes, and the entries of indexes that go with them.
+//! Encodes rows, and maintains the entries of indexes.
 
 use super::immutable::Evaluate;
 use super::{Exec, Row};
@@ -28,7 +28,7 @@ fn refused(error: RowError) -> SqlError {
     SqlError::new(code, error.to_string())
 }
 
-/// How a row is shown in an error.
+/// The text of a row in an error.
 type Shown<'s> = &'s dyn Fn(&[Datum]) -> String;
 
 /// Converts values of a row to the types of their columns.
@@ -73,7 +73,7 @@ fn failing(code: &'static str, message: String, row: &str) -> SqlError {
 }
 
 impl Exec<'_> {
-    /// Makes a new row out of values: of the types of its columns, and as the table wants it.
+    /// Converts and checks the values of a new row.
     pub(super) fn fit(
         &self,
         table: &Table,
@@ -84,7 +84,7 @@ impl Exec<'_> {
         self.fit_columns(table, columns, rules, values, &|values| show(table, values))
     }
 
-    /// As [`Exec::fit`], where the other columns fit already: those that are computed are among these.
+    /// As [`Exec::fit`], if the other columns are valid already: computed columns are among these.
     pub(super) fn fit_columns(
         &self,
         table: &Table,
@@ -119,10 +119,10 @@ impl Exec<'_> {
     }
 }
 
-/// Of a long value of a row, errors show so much.
+/// The largest length of a value in errors.
 const SHOWN_BYTES: usize = 64;
 
-/// A row as errors show it.
+/// The text of a row in errors.
 pub(super) fn show(table: &Table, values: &[Datum]) -> String {
     let shown = table.columns.iter().zip(values).map(|(column, value)| match value {
         Datum::Null => "null".to_owned(),
@@ -135,7 +135,7 @@ pub(super) fn show(table: &Table, values: &[Datum]) -> String {
     format!("({})", shown.collect::<Vec<_>>().join(", "))
 }
 
-/// The key and the bytes of a row whose values fit their columns.
+/// The key and the bytes of a row whose values have the types of their columns.
 pub(crate) fn encode(table: &Table, values: &[Datum]) -> Result<(Key, Vec<u8>), SqlError> {
     let values: Vec<Value> = values
         .iter()
@@ -145,7 +145,7 @@ pub(crate) fn encode(table: &Table, values: &[Datum]) -> Result<(Key, Vec<u8>), 
     table.schema.encode_row(&values).map_err(refused)
 }
 
-/// The bytes of a row with new values in the columns that were set, none of which is in the key.
+/// The bytes of a row with new values in the assigned columns, none of which is in the key.
 pub(super) fn patch(
     table: &Table,
     row: Vec<u8>,
@@ -164,7 +164,8 @@ fn part_of(part: &Part, values: &[Datum], by: &dyn Evaluate) -> Result<Datum, Sq
     }
 }
 
-/// What a row's entry in an index begins with: its parts. The second is true if one of them is NULL.
+/// The first values of a row's entry in an index: its parts. The second result is true if one of
+/// them is NULL.
 fn entry_prefix(
     table: &Table,
     index: &Index,
@@ -184,7 +185,7 @@ fn entry_prefix(
     Ok((prefix, has_null))
 }
 
-/// What stands for NULL behind its mark.
+/// The value that follows a NULL mark.
 fn zero(ty: isomer_design::ColumnType) -> Value {
     use isomer_design::ColumnType;
     match ty {
@@ -224,7 +225,8 @@ pub(crate) fn entry_key(
 }
 
 impl Exec<'_> {
-    /// Writes or removes a row's entry in an index, if it has one. The row is locked, and so is its entry.
+    /// Writes or removes a row's entry in an index, if it has one. The row is locked, and so is its
+    /// entry.
     pub(crate) fn put_entry(
         &self,
         table: &Table,
@@ -236,7 +238,8 @@ impl Exec<'_> {
             return Ok(());
         }
         let key = match entry_key(table, index, values, self) {
-            // While the index is built there may be rows that it will not be built of, and so have no entry.
+            // While the index is built there may be rows that it will not contain, and that have no
+            // entry.
             Err(error) if !present && index.readable.is_none() && error.is_of_data() => None,
             key => key?,
         };
@@ -244,8 +247,8 @@ impl Exec<'_> {
         self.txn.borrow_mut().put(index.id, key, Base::Any, present.then(Vec::new))
     }
 
-    /// Does to a row in the table's other order, if it has one, what was done to it in its own. The row is locked
-    /// there, which is enough: each row has one place in each order.
+    /// Repeats a change of a row in the table's other layout, if it has one. Locking the row in its
+    /// own layout is sufficient: each row has one slot in each layout.
     pub(super) fn mirror(
         &self,
         table: &Table,
@@ -261,8 +264,8 @@ impl Exec<'_> {
         self.mirror_as(beside, old.map(with).as_deref(), new.map(with).as_deref())
     }
 
-    /// The row id of a row in an order that has no primary key yet. It is found by the unique index that has seen to
-    /// the key's being one; a new row gets a new one.
+    /// The row id of a row in a layout that has no primary key yet. It is found by the unique index
+    /// that enforces the key; a new row gets a new id.
     fn row_id_beside(
         &self,
         table: &Table,
@@ -273,8 +276,8 @@ impl Exec<'_> {
         let wrong = |what: String| SqlError::new(code::INTERNAL, what);
         let index = layout.indexes.iter().find(is_it);
         let index = index.ok_or_else(|| wrong("no index has the primary key".to_owned()))?;
-        // It may have been dropped while the statement waited, and the sequence of the row ids is after it: then the
-        // statement is planned again.
+        // The index may have been dropped while the statement waited, and the sequence of the row
+        // ids is dropped after it. In this case the statement is planned again.
         self.txn.borrow_mut().hold(index.id)?;
         let Some(old) = old else {
             let sequence = crate::system::row_id_sequence(layout.id);
@@ -302,7 +305,7 @@ impl Exec<'_> {
             None => Vec::new(),
         };
         if let Some(new) = new {
-            // What has no place there is refused, whether it is added or not.
+            // A row that is invalid in the layout is refused, whether it is added or not.
             let added = copies(layout, new, self)?;
             for (to, key, row) in added.into_iter().filter(|_| beside.is_entered) {
                 removed.retain(|place| (place.0, &place.1) != (to, &key));
@@ -315,9 +318,9 @@ impl Exec<'_> {
         Ok(())
     }
 
-    /// Refuses to go on from a row that is gone from its place if it is at another one by now: it was changed by
-    /// whoever was waited for, and the statement has to look for it again. PostgreSQL says so where a row has moved
-    /// to another partition.
+    /// An error if a row has moved to another slot: the transaction waited for has changed its key,
+    /// and the statement has to search again. PostgreSQL reports this for a row that moved to
+    /// another partition.
     pub(super) fn check_moved(&self, table: &Table, key: &Key) -> Result<(), SqlError> {
         let Some(index) = &table.primary else { return Ok(()) };
         let damaged = |e: RowError| SqlError::new(code::INTERNAL, e.to_string());
@@ -334,8 +337,8 @@ impl Exec<'_> {
         }
     }
 
-    /// The key of another row with the same values in a unique index, if there is one. Whoever else
-    /// wants to write these values waits until this transaction ends.
+    /// The key of another row with the same values in a unique index, if there is one. Other
+    /// transactions that want to write these values wait until this transaction ends.
     pub(crate) fn taken(
         &self,
         table: &Table,
@@ -351,8 +354,8 @@ impl Exec<'_> {
             return Ok(None);
         }
         let prefix = index.schema.encode_prefix(&prefix).map_err(refused)?;
-        // Somebody may be about to take the other row away. The values are not locked while that is waited
-        // for, as whoever takes it away may want to write them again.
+        // Another transaction may be about to delete the other row. The values are not locked while
+        // waiting for it, as that transaction may want to write them again.
         if let Some(other) = self.other_row(table, index, &prefix, own)? {
             self.txn.borrow_mut().wait_for_holders(table.id, &other)?;
         }
@@ -360,7 +363,7 @@ impl Exec<'_> {
         self.other_row(table, index, &prefix, own)
     }
 
-    /// The key of the first row, but for one, whose entry in an index begins like this now.
+    /// The key of the first row, except `own`, whose current entry in an index has this prefix.
     fn other_row(
         &self,
         table: &Table,
@@ -384,7 +387,7 @@ impl Exec<'_> {
     }
 }
 
-/// Where a row is in an order, and where its entries are.
+/// The slots of a row and its entries in a layout.
 fn places(
     layout: &Table,
     values: &[Datum],
@@ -412,7 +415,7 @@ pub(crate) fn copies(
         };
         return Err(is_null(layout, at, &show(layout, values)).hint(hint));
     }
-    // A row id is none where there is a primary key.
+    // There is no row id if there is a primary key.
     let (key, row) = encode(layout, &values[..layout.width()])?;
     let mut copies = vec![(layout.id, key, row)];
     for index in layout.maintained() {
@@ -422,7 +425,7 @@ pub(crate) fn copies(
     Ok(copies)
 }
 
-/// What a row has in a key or an index, as errors show it.
+/// The values of a row in a key or an index, as text for errors.
 pub(crate) fn shown_key(
     table: &Table,
     parts: &[Part],
@@ -431,7 +434,7 @@ pub(crate) fn shown_key(
 ) -> String {
     let names: Vec<String> = parts.iter().map(|part| part.said(table)).collect();
     let shown = |part: &Part| {
-        // It was computed before.
+        // It was computed before without an error.
         let value = part_of(part, values, by).unwrap_or(Datum::Null);
         crate::text::format(&value, part.ty(table)).into_owned()
     };

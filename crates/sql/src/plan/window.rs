@@ -1,42 +1,42 @@
-//! Functions of the rows around a row.
+//! Window functions.
 //!
 //! ```text
 //!   select v, rank() over w, sum(v) over w from t window w as (partition by k order by v)
 //!
-//!   rows                   v, k                         places 0, 1
-//!   window by k, v         rank(), sum(v)               places 2, 3, behind the row's own
-//!   project                places 0, 2, 3
+//!   rows                   v, k                         slots 0, 1
+//!   window by k, v         rank(), sum(v)               slots 2, 3, behind the row's own
+//!   project                slots 0, 2, 3
 //! ```
 //!
-//! They are computed once rows have been grouped. Calls over the same partitions in the same order are one window, with
-//! a frame for each call.
+//! They are evaluated after grouping. Calls with the same partitioning and order are one window,
+//! with a frame for each call.
 
 use super::{Aggregate, SortKey};
 use crate::expr::Expr;
 
-/// Rows that belong together, in their order; and what is computed of them.
+/// A partitioning and an order of rows, with the functions evaluated in it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Window {
-    /// What the rows of a partition have in common.
+    /// The partition keys.
     pub partition: Vec<Expr>,
-    /// The order in a partition; the places are those of this list.
+    /// The order in a partition; the sort keys refer to this list.
     pub order: Vec<(Expr, SortKey)>,
-    /// The calls, and which of the values behind the row each gives.
+    /// The calls, each with the index of its value behind the row.
     pub calls: Vec<(usize, WindowCall)>,
 }
 
-/// A function of the rows around a row.
+/// A call of a window function.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WindowCall {
-    /// Which.
+    /// The function.
     pub func: WindowFunc,
-    /// Over a row: of an aggregate, none, as it has its own.
+    /// Arguments over a row; empty for an aggregate, which has its own.
     pub args: Vec<Expr>,
-    /// The rows that it looks at.
+    /// Its frame.
     pub frame: Frame,
 }
 
-/// The functions there are.
+/// The window functions.
 #[derive(Clone, PartialEq, Debug)]
 pub enum WindowFunc {
     /// `row_number()`
@@ -61,29 +61,29 @@ pub enum WindowFunc {
     LastValue,
     /// `nth_value(value, n)`
     NthValue,
-    /// An aggregate of the rows of the frame.
+    /// An aggregate over the frame.
     Aggregate(Box<Aggregate>),
 }
 
-/// The rows that a function looks at, from one bound to the other.
+/// The range of rows that a function is evaluated over, from one bound to the other.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Frame {
-    /// What is counted.
+    /// The unit of its bounds.
     pub units: FrameUnits,
-    /// The first.
+    /// The first row.
     pub from: Bound,
-    /// The last.
+    /// The last row.
     pub to: Bound,
 }
 
-/// What the bounds of a frame count.
+/// The unit of a frame's bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FrameUnits {
     /// Rows.
     Rows,
-    /// What the rows are sorted by: a distance to it.
+    /// RANGE: distances of the sort key.
     Range,
-    /// Groups of rows that are equal in the order.
+    /// GROUPS: groups of rows that are equal in the order.
     Groups,
 }
 
@@ -92,15 +92,15 @@ pub enum FrameUnits {
 pub enum Bound {
     /// The first row of the partition, or the last.
     Unbounded,
-    /// The row itself; where rows are not what is counted, with those that are equal to it in the order.
+    /// The row itself; with RANGE and GROUPS, including the rows that are equal in the order.
     Current,
-    /// So far before it.
+    /// PRECEDING, with an offset.
     Before(Expr),
-    /// So far behind it.
+    /// FOLLOWING, with an offset.
     After(Expr),
 }
 
-/// All expressions of a call: once for those who look, and once for those who change them.
+/// Visits all expressions of a call; one macro for both shared and mutable references.
 macro_rules! each_expr {
     ($call:expr, $visit:expr, $iter:ident $(, $change:tt)?) => {{
         $call.args.$iter().for_each(&mut *$visit);
