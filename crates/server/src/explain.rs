@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use isomer_design::{Direction, SiteId};
 use isomer_sql::catalog::{Table, quoted};
 use isomer_sql::expr::Expr;
-use isomer_sql::plan::{Asks, Inner, Select, Source, Step, Way};
+use isomer_sql::plan::{Access, Asks, Inner, Select, Source, Step, Way};
 use isomer_sql::statement::{Action, Cost, Costs};
 use isomer_sql::transaction::LockKind;
 use std::collections::{BTreeMap, BTreeSet};
@@ -179,7 +179,12 @@ fn select(explain: &Explain<'_>, plan: &Select, depth: usize, lines: &mut Vec<St
     if let Some(group) = &plan.group {
         outer(
             lines,
-            format!("Group by {} keys, {} aggregates", group.keys.len(), group.aggregates.len()),
+            format!(
+                "Group by {} keys, {} aggregates{}",
+                group.keys.len(),
+                group.aggregates.len(),
+                if group.first { ", of the first row" } else { "" }
+            ),
         );
     }
     if plan.steps.is_empty() {
@@ -206,12 +211,13 @@ fn step(explain: &Explain<'_>, step: &Step, depth: usize, lines: &mut Vec<String
     };
     match &step.source {
         Source::Table(table) => {
-            let by = match &step.access.index {
-                Some(index) => format!("index {}", index.name),
-                None if table.shard.is_empty() => format!("key of {}", table.name),
-                None => format!("key ({}) of {}", by(table), table.name),
-            };
+            let by = finder(table, &step.access);
             let how = match step.access.spans.as_slice() {
+                [] if !step.access.any.is_empty() => {
+                    let arms: Vec<String> =
+                        step.access.any.iter().map(|arm| finder(table, arm)).collect();
+                    format!("Rows by any of {}", arms.join(", "))
+                }
                 [] if step.access.index.is_some() => format!("Rows by {by}"),
                 [] if !step.hash.is_empty() && depth > 0 => "All rows, by a hash,".to_owned(),
                 [] => "All rows".to_owned(),
@@ -230,12 +236,19 @@ fn step(explain: &Explain<'_>, step: &Step, depth: usize, lines: &mut Vec<String
                 Direction::Backward => ", backward",
             };
             lines.push(format!("{pad}{join}{how} on {}{way}", table.name));
-            if let Some(span) = step.access.spans.first() {
+            let arms = step.access.any.iter().flat_map(|arm| arm.spans.first());
+            for span in step.access.spans.first().into_iter().chain(arms) {
                 let mut parts: Vec<String> = span.prefix.iter().map(show).collect();
                 if span.lower.is_some() || span.upper.is_some() {
                     let from = span.lower.as_ref().map_or(String::new(), |(expr, _)| show(expr));
                     let to = span.upper.as_ref().map_or(String::new(), |(expr, _)| show(expr));
                     parts.push(format!("{from}..{to}"));
+                }
+                if let Some((_, pattern)) = &span.starts {
+                    parts.push(format!("begins as {}", show(pattern)));
+                }
+                if span.known {
+                    parts.push("not null".to_owned());
                 }
                 lines.push(format!("{pad}  span: [{}]", parts.join(", ")));
             }
@@ -268,6 +281,15 @@ fn step(explain: &Explain<'_>, step: &Step, depth: usize, lines: &mut Vec<String
             let shown: Vec<&str> = call.parts.iter().map(|part| part.func.shown()).collect();
             lines.push(format!("{pad}{join}{}", shown.join(", ")));
         }
+    }
+}
+
+/// The key or the index by which an access finds rows.
+fn finder(table: &Table, access: &Access) -> String {
+    match &access.index {
+        Some(index) => format!("index {}", index.name),
+        None if table.shard.is_empty() => format!("key of {}", table.name),
+        None => format!("key ({}) of {}", by(table), table.name),
     }
 }
 

@@ -14,7 +14,8 @@
 //! | [`sequence`] | sequences |
 //! | [`catalog`], [`define`] | tables, keys and indexes as SQL knows them, and their definitions |
 //! | [`foreign`], [`view`], [`comment`] | foreign keys; views; comments |
-//! | `bind` | resolves names to slots and determines types and access paths |
+//! | `bind` | resolves names to slots and determines types |
+//! | `optimize` | join order and access paths |
 //! | [`plan`], [`expr`] | statements after compilation |
 //! | `exec` | executes them |
 //! | [`budget`] | memory and time of a statement |
@@ -54,10 +55,12 @@ pub mod functions;
 pub mod interval;
 mod json;
 pub mod numeric;
+mod optimize;
 pub mod parameters;
 pub mod parse;
 pub mod pattern;
 pub mod plan;
+pub mod prefix;
 pub mod refuse;
 pub mod regex;
 pub mod rights;

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! A query is a list of steps; each adds a source's columns to the row so far, found by spans whose
-//! expressions may use what the steps before have found. Then come grouping, windows, projection, order, limit.
+//! expressions may use what the steps before have found. Then come grouping, windows, projection,
+//! order, limit.
 
 mod window;
 
@@ -20,6 +21,7 @@ use crate::catalog::{Index, Table};
 use crate::domains::DomainRule;
 use crate::expr::Expr;
 use crate::foreign::Links;
+use crate::prefix::Prefix;
 use crate::system::SystemTable;
 use crate::transaction::LockKind;
 use crate::types::SqlType;
@@ -29,7 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A query.
-#[derive(Clone, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct Select {
     /// Where rows come from, one after the other.
     pub steps: Vec<Step>,
@@ -39,8 +41,8 @@ pub struct Select {
     pub filter: Vec<Expr>,
     /// Grouping; after it, a row is the groups' keys and then the aggregates.
     pub group: Option<Group>,
-    /// Functions of the rows around a row, in the order in which they are computed; after them, a row has their values
-    /// at its end.
+    /// Functions of the rows around a row, in the order in which they are computed; after them, a
+    /// row has their values at its end.
     pub windows: Vec<Window>,
     /// The columns of the result, and then what it is sorted by.
     pub project: Vec<Expr>,
@@ -51,8 +53,8 @@ pub struct Select {
     pub output: Vec<OutputColumn>,
     /// True if equal rows are shown once.
     pub distinct: bool,
-    /// Of rows that are equal at these places of `project`, the first is shown. The order begins with
-    /// them.
+    /// Of rows that are equal at these places of `project`, the first is shown. The order begins
+    /// with them.
     pub distinct_on: Vec<usize>,
     /// What the result is sorted by: places of `project`.
     pub order: Vec<SortKey>,
@@ -152,7 +154,8 @@ pub enum Way {
 /// The answers of a subquery for all correlated values.
 #[derive(Clone, Debug)]
 pub struct Hashed {
-    /// The query without the equalities with what is given: first the keys, and then what is asked for.
+    /// The query without the equalities with what is given: first the keys, and then what is asked
+    /// for.
     pub query: Select,
     /// What an answer is looked up by, over what is given.
     pub by: Vec<Expr>,
@@ -180,8 +183,8 @@ pub struct Named {
     pub mentions: AtomicUsize,
 }
 
-/// The recursive term of a query of WITH RECURSIVE: it runs over the rows that the last run has found, until there
-/// are no new ones.
+/// The recursive term of a query of WITH RECURSIVE: it runs over the rows that the last run has
+/// found, until there are no new ones.
 #[derive(Debug)]
 pub struct Recursion {
     /// The query over these rows.
@@ -208,8 +211,10 @@ macro_rules! each_expr {
                 Source::Lateral(args, _) => args.$iter().for_each(&mut *$visit),
                 Source::Table(_) | Source::System(_) | Source::Named(_) | Source::Found(..) => {}
             }
-            for span in step.access.spans.$iter() {
+            let arms = step.access.any.$iter().flat_map(|one| one.spans.$iter());
+            for span in step.access.spans.$iter().chain(arms) {
                 span.prefix.$iter().for_each(&mut *$visit);
+                span.starts.$iter().for_each(|(_, pattern)| $visit(pattern));
                 span.lower.$iter().chain(span.upper.$iter()).for_each(|(bound, _)| $visit(bound));
             }
             step.on.$iter().for_each(&mut *$visit);
@@ -239,8 +244,9 @@ macro_rules! each_expr {
 const LOOKS_MAX: usize = 1_000;
 
 impl Select {
-    /// Calls `visit` with each expression of the query, and of queries among its sources and beside it, which are
-    /// given the same values. Queries inside of these expressions are visited by those who care.
+    /// Calls `visit` with each expression of the query, and of queries among its sources and beside
+    /// it, which are given the same values. Queries inside of these expressions are visited by
+    /// those who care.
     pub fn exprs(&self, visit: &mut dyn FnMut(&Expr)) {
         each_expr!(self, visit, iter, exprs, Arc::as_ref);
     }
@@ -268,8 +274,8 @@ impl Select {
         found
     }
 
-    /// The recursive queries of whose rows it reads those that were found last; `None` if that takes too long to tell, as
-    /// queries of WITH mention each other again and again.
+    /// The recursive queries of whose rows it reads those that were found last; `None` if that
+    /// takes too long to tell, as queries of WITH mention each other again and again.
     pub fn reads_found(&self) -> Option<Vec<usize>> {
         let (found, looks) = (RefCell::new(Vec::new()), Cell::new(0));
         let is_too_long = self.reads(&|source| {
@@ -364,14 +370,16 @@ pub struct Step {
     pub on: Vec<Expr>,
     /// True if a row of the sources before is kept where nothing matches.
     pub left: bool,
-    /// True if a row of this source is kept where nothing matches: the sources before are NULL then.
+    /// True if a row of this source is kept where nothing matches: the sources before are NULL
+    /// then.
     pub right: bool,
     /// Pairs of equal expressions, over the rows before and over this source: to look up in a hash.
     pub hash: Vec<(Expr, Expr)>,
 }
 
 impl Step {
-    /// A source with these columns from a place of the row on, of which nothing is known yet but what it is.
+    /// A source with these columns from a place of the row on, of which nothing is known yet but
+    /// what it is.
     pub(crate) fn of(source: Source, alias: String, offset: usize, width: usize) -> Step {
         Step {
             source,
@@ -401,8 +409,8 @@ pub enum Source {
     Lateral(Vec<Expr>, Arc<Select>),
     /// A query of WITH.
     Named(Arc<Named>),
-    /// In the recursive term of the query of WITH with this number: the rows that its last run has found, which have
-    /// these columns.
+    /// In the recursive term of the query of WITH with this number: the rows that its last run has
+    /// found, which have these columns.
     Found(usize, Arc<[OutputColumn]>),
     /// Rows as they were written.
     Values(Vec<Vec<Expr>>),
@@ -499,10 +507,20 @@ pub struct Access {
     pub spans: Vec<SpanOf>,
     /// Backward where the order asked for is the key's, from the last.
     pub way: Direction,
+    /// Ways to the alternatives of an OR, which different indexes find: the rows of all of them,
+    /// each row once. With these there are neither an index nor spans.
+    pub any: Vec<Access>,
+}
+
+impl Access {
+    /// True if it finds all rows of the table or the index.
+    pub fn is_everything(&self) -> bool {
+        self.spans.is_empty() && self.any.is_empty()
+    }
 }
 
 /// The keys that begin with values, and then lie between bounds.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Default, Debug)]
 pub struct SpanOf {
     /// The values of the first columns.
     pub prefix: Vec<Expr>,
@@ -513,6 +531,17 @@ pub struct SpanOf {
     pub lower: Option<(Expr, bool)>,
     /// The upper bound.
     pub upper: Option<(Expr, bool)>,
+    /// Without bounds: the next column is a text with the fixed beginning of this pattern.
+    pub starts: Option<(Prefix, Expr)>,
+    /// Without bounds: the next column is not NULL.
+    pub known: bool,
+}
+
+impl SpanOf {
+    /// True if the column behind the values of the prefix is bounded.
+    pub fn is_bounded(&self) -> bool {
+        self.lower.is_some() || self.upper.is_some() || self.starts.is_some()
+    }
 }
 
 /// Grouping.
@@ -524,6 +553,9 @@ pub struct Group {
     pub aggregates: Vec<Aggregate>,
     /// What must hold for a group.
     pub having: Vec<Expr>,
+    /// The first row decides all aggregates: `min` or `max` of rows that come in the order of its
+    /// argument.
+    pub first: bool,
 }
 
 /// An aggregate.
@@ -564,7 +596,8 @@ pub enum AggregateKind {
     Join(String),
     /// `array_agg`
     Array,
-    /// `json_agg` and `json_object_agg`, of values that are JSON already: the brackets, and what stands between.
+    /// `json_agg` and `json_object_agg`, of values that are JSON already: the brackets, and what
+    /// stands between.
     Json([&'static str; 3]),
     /// `variance`, `stddev` and their kin.
     Spread(Spread),
@@ -656,8 +689,8 @@ pub struct Insert {
     pub columns: Vec<Filled>,
     /// The rows.
     pub source: Select,
-    /// True if these are found in tables: all of them before any is written, so that none of the new ones is among
-    /// them, nor what others commit while these wait for their locks.
+    /// True if these are found in tables: all of them before any is written, so that none of the
+    /// new ones is among them, nor what others commit while these wait for their locks.
     pub reads: bool,
     /// What the table makes of a row, and wants of it.
     pub rules: RowRules,
@@ -735,8 +768,8 @@ pub struct Change {
     pub table: Arc<Table>,
     /// How its rows are found; one step.
     pub step: Step,
-    /// With other sources (FROM, USING): the query of the table's rows and theirs, side by side. What the
-    /// step's condition and the assignments look at is such a row.
+    /// With other sources (FROM, USING): the query of the table's rows and theirs, side by side.
+    /// What the step's condition and the assignments look at is such a row.
     pub joined: Option<Box<Select>>,
     /// True if a query inside reads the table: it must not see rows that are changed already.
     pub reads_itself: bool,

@@ -262,6 +262,7 @@ impl Binder<'_> {
             Op::BitwiseOr => self.arith(Arith::BitOr, a, b),
             Op::StringConcat => self.concat(a, b),
             Op::PGExp => self.call("power", vec![a, b]),
+            Op::PGStartsWith => self.call("starts_with", vec![a, b]),
             Op::PGRegexMatch => self.matches(a, b, false, false),
             Op::PGRegexIMatch => self.matches(a, b, true, false),
             Op::PGRegexNotMatch => self.matches(a, b, false, true),

@@ -43,7 +43,6 @@
 //! Left out: comparisons other than equality as keys. Also moving a subquery into the joins of the
 //! outer query, which could then begin with its rows.
 
-use super::arrange::arrange;
 use super::expr::EXPR_BYTES;
 use super::operators::no_operator;
 use super::query::{empty, not_locked, of_types};
@@ -51,9 +50,9 @@ use super::{Binder, Typed, bare};
 use crate::error::{SqlError, code};
 use crate::expr::{Compare, Expr, conjuncts};
 use crate::functions::common;
+use crate::optimize::arrange;
 use crate::plan::{Access, Asks, Hashed, Inner, Inside, OutputColumn, Select, Source, Step, Way};
 use crate::types::{Family, SqlType};
-use isomer_design::Direction;
 use sqlparser::ast::Query;
 use std::sync::Arc;
 
@@ -286,25 +285,15 @@ fn sides(condition: &Expr) -> Option<(&Expr, &Expr)> {
 /// A source without its access path.
 fn without_way(step: &Step) -> Step {
     let on = if step.left { step.on.clone() } else { Vec::new() };
-    let (access, hash) = (Access { way: Direction::Forward, ..Access::default() }, Vec::new());
-    Step { on, access, hash, ..step.clone() }
+    Step { on, access: Access::default(), hash: Vec::new(), ..step.clone() }
 }
 
 /// A source with the slots of these steps and without rows.
 fn without_rows(steps: &[Step]) -> Step {
     let width = steps.iter().map(|step| step.offset + step.width).max().unwrap_or(0);
-    Step {
-        source: Source::Values(Vec::new()),
-        alias: String::new(),
-        offset: 0,
-        width,
-        used: vec![true; width],
-        access: Access::default(),
-        on: Vec::new(),
-        left: false,
-        right: false,
-        hash: Vec::new(),
-    }
+    let mut step = Step::of(Source::Values(Vec::new()), String::new(), 0, width);
+    step.used = vec![true; width];
+    step
 }
 
 /// Adds the keys before the output columns, and to the group keys of a grouped query.
@@ -312,6 +301,7 @@ fn show_keys(query: &mut Select, own: Vec<Expr>, asks: Asks, output: &[OutputCol
     let count = own.len();
     let mut keys = own;
     if let Some(group) = &mut query.group {
+        group.first = false;
         let before = group.keys.len();
         // The aggregates follow the keys of a group.
         let mut shift = |expr: &mut Expr| moved(expr, before, count);

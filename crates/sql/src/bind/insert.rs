@@ -4,7 +4,6 @@
 //! source's rows, or has its default. ON CONFLICT names the key or the index of possible conflicts.
 
 use super::change::{generated_always, is_default};
-use super::computed::is_implied;
 use super::expr::typed;
 use super::foreign::Event;
 use super::query::{of_values, wrap};
@@ -14,6 +13,7 @@ use crate::catalog::{Identity, Index, Named, Part, Table};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Expr, conjuncts};
+use crate::optimize::is_implied;
 use crate::parse::{ConflictPart, Overriding, conflict_part};
 use crate::plan::{Conflict, Filled, Insert, OutputColumn, Returning, Select, Source};
 use crate::refuse;

@@ -1,4 +1,5 @@
-//! From statements to plans: resolves names to slots, determines types, and chooses access paths.
+//! From statements to plans: resolves names to slots and determines types.
+//! [`crate::optimize`] chooses the join order and the access paths.
 //!
 //! | module | subject |
 //! | --- | --- |
@@ -10,15 +11,13 @@
 //! | [`inner`] | subqueries in expressions |
 //! | [`recursion`] | WITH RECURSIVE |
 //! | [`times`], [`json`], [`arrays`] | functions of times that depend on the zone; JSON; arrays |
-//! | [`arrange`], [`push`] | the order in which sources run; conditions on queries in FROM |
-//! | [`access`] | the key or index that finds the rows for a condition |
 //! | [`drivers`] | forms that only drivers use |
 //! | [`view`], [`domain`] | views, when they are referred to; domains, when a value is converted |
 //! | [`rights`] | the rights that a statement needs |
 //! | [`insert`], [`change`] | INSERT and COPY; UPDATE and DELETE |
 //! | [`foreign`] | the checks and actions of foreign keys |
 //! | [`generated`] | columns that are computed from others |
-//! | [`computed`] | index expressions and predicates, and whether a query can use such an index |
+//! | [`computed`] | index expressions and predicates |
 //!
 //! **Types of parameters.** A parameter without a type gets that of its first context: a
 //! comparison, an addition or an assignment. `abalance + $1` makes it an integer. The same holds
@@ -29,8 +28,6 @@
 //! expressions, columns and copies are charged to the [budget](crate::budget) of the statement as
 //! they are made. The total is the size of the plan, and of a copy of it.
 
-mod access;
-mod arrange;
 mod arrays;
 mod call;
 mod change;
@@ -50,7 +47,6 @@ mod json;
 mod name;
 mod numbers;
 mod operators;
-mod push;
 mod query;
 mod recursion;
 mod rights;

@@ -8,8 +8,6 @@
 //! A query in the place of a table is a source like any other ([`wrap`]). So a UNION, or a
 //! parenthesised query with its own order, becomes the only source of an outer query.
 
-use super::access::choose;
-use super::arrange::arrange;
 use super::convert::bare;
 use super::operators::{check_equality, check_order};
 use super::{Binder, NamedQuery, Scope, Typed, folded};
@@ -19,10 +17,9 @@ use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::Expr;
 use crate::functions;
+use crate::optimize::{arrange, choose, finish};
 use crate::parse::keeps_keys;
-use crate::plan::{
-    Access, Busy, Lock, Other, OutputColumn, Select, SetOperator, SortKey, Source, Step,
-};
+use crate::plan::{Busy, Lock, Other, OutputColumn, Select, SetOperator, SortKey, Source, Step};
 use crate::refuse;
 use crate::transaction::LockKind;
 use crate::types::{Family, SqlType};
@@ -113,6 +110,7 @@ impl Binder<'_> {
             return Err(SqlError::unsupported("FOR UPDATE of anything but one table"));
         }
         self.limits(query, &mut plan)?;
+        finish(&mut plan, self.budget)?;
         Ok(plan)
     }
 
@@ -154,7 +152,11 @@ impl Binder<'_> {
     /// As [`Binder::branch`], with these types for quoted literals of a SELECT.
     fn branch_for(&mut self, body: &SetExpr, targets: &[SqlType]) -> Result<Select, SqlError> {
         match body {
-            SetExpr::Select(select) => self.select(select, &[], None, targets),
+            SetExpr::Select(select) => {
+                let mut plan = self.select(select, &[], None, targets)?;
+                finish(&mut plan, self.budget)?;
+                Ok(plan)
+            }
             SetExpr::Query(query) => not_locked(self.query(query)?),
             SetExpr::Values(values) => {
                 let rows: Vec<&Vec<ast::Expr>> =
@@ -340,18 +342,8 @@ pub(super) fn of_types(inner: Select, types: &[SqlType]) -> Select {
 pub(super) fn wrap(inner: Select) -> Select {
     let output = inner.output.clone();
     let width = output.len();
-    let step = Step {
-        source: Source::Query(Arc::new(inner)),
-        alias: String::new(),
-        offset: 0,
-        width,
-        used: vec![true; width],
-        access: Access::default(),
-        on: Vec::new(),
-        left: false,
-        right: false,
-        hash: Vec::new(),
-    };
+    let mut step = Step::of(Source::Query(Arc::new(inner)), String::new(), 0, width);
+    step.used = vec![true; width];
     Select {
         steps: vec![step],
         width,
@@ -361,26 +353,7 @@ pub(super) fn wrap(inner: Select) -> Select {
 }
 
 pub(super) fn empty(output: Vec<OutputColumn>) -> Select {
-    Select {
-        steps: Vec::new(),
-        width: 0,
-        filter: Vec::new(),
-        group: None,
-        windows: Vec::new(),
-        project: Vec::new(),
-        late: Vec::new(),
-        output,
-        distinct: false,
-        distinct_on: Vec::new(),
-        order: Vec::new(),
-        limit: None,
-        ties: false,
-        offset: None,
-        lock: None,
-        locked: Vec::new(),
-        other: None,
-        sorted: false,
-    }
+    Select { output, ..Select::default() }
 }
 
 /// A query of VALUES.

@@ -4,7 +4,6 @@
 //! place. Then conditions are collected, and the sources put in the order in which they run: where all
 //! joins are inner ones, next comes always the source that can be looked up best with what is known.
 
-use super::arrange::{arrange, comes_sorted};
 use super::group::Grouped;
 use super::operators::{check_equality, check_order};
 use super::query::{Locking, of_values, output_place, sort_key};
@@ -14,6 +13,7 @@ use super::{Binder, Scope, ScopeColumn, Typed, column_name, folded};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Expr, conjuncts};
+use crate::optimize::{arrange, sort};
 use crate::plan::{Group, LockedSource, OutputColumn, Select, SetCall, SortKey, Source, Step};
 use crate::refuse;
 use crate::rights::{Kind, Object, Rights};
@@ -84,7 +84,7 @@ impl Binder<'_> {
         let windows = self.scope().windows.take();
         let having = select.having.as_ref().map(|having| self.condition(having)).transpose()?;
         self.scope().windows = windows;
-        let mut sort = Vec::new();
+        let mut sort_keys = Vec::new();
         for by in order {
             self.budget.tick(project.len())?;
             let place = match output_place(&output, &project, &by.expr)? {
@@ -109,7 +109,7 @@ impl Binder<'_> {
                     }
                 }
             };
-            sort.push(sort_key(by, place)?);
+            sort_keys.push(sort_key(by, place)?);
         }
         let distinct_on = match &select.distinct {
             Some(Distinct::Distinct) => {
@@ -117,11 +117,11 @@ impl Binder<'_> {
                 Vec::new()
             }
             Some(Distinct::On(exprs)) => {
-                self.distinct_on(exprs, &output, &mut project, &mut sort)?
+                self.distinct_on(exprs, &output, &mut project, &mut sort_keys)?
             }
             _ => Vec::new(),
         };
-        let in_order: Vec<usize> = order.iter().zip(&sort).map(|(_, key)| key.place).collect();
+        let in_order: Vec<usize> = order.iter().zip(&sort_keys).map(|(_, key)| key.place).collect();
         self.check_windows()?;
         let windows = self.scope().windows.take().map_or(Vec::new(), |windows| windows.found);
         let mut windows = in_turn(windows);
@@ -149,7 +149,8 @@ impl Binder<'_> {
                 done?;
             }
             let aggregates = grouped.aggregates;
-            group = Some(Group { keys: group_keys, aggregates, having: having_parts });
+            group =
+                Some(Group { keys: group_keys, aggregates, having: having_parts, first: false });
         }
         // A row has the values of windows behind its own.
         let own = group.as_ref().map_or(width, |group| group.keys.len() + group.aggregates.len());
@@ -160,33 +161,21 @@ impl Binder<'_> {
             }
         }
         let mut plan = Select {
-            steps: Vec::new(),
             width,
-            filter: Vec::new(),
             group,
             windows,
             project,
-            late: Vec::new(),
             output,
             distinct: matches!(select.distinct, Some(Distinct::Distinct)),
             distinct_on,
-            order: sort,
-            limit: None,
-            ties: false,
-            offset: None,
-            lock: None,
-            locked: Vec::new(),
-            other: None,
-            sorted: false,
+            order: sort_keys,
+            ..Select::default()
         };
         if let Some(locking) = lock {
             self.lock_rows(locking, &steps, &mut plan)?;
         }
         arrange(steps, conditions, &mut plan, self.budget)?;
-        if let Some(way) = comes_sorted(&plan) {
-            plan.sorted = true;
-            plan.steps[0].access.way = way;
-        }
+        sort(&mut plan, self.budget)?;
         if !in_order.is_empty() {
             if has_sets && !plan.distinct_on.is_empty() {
                 plan = self.listed_late(plan, before_sets);

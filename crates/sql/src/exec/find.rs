@@ -11,17 +11,19 @@
 
 use super::{Exec, Row, key_bytes};
 use crate::budget::Held;
-use crate::catalog::{Index, Table};
+use crate::catalog::{Index, Part, Table};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::Expr;
 use crate::numeric::Decimal;
 use crate::plan::{Access, Asks, SpanOf};
+use crate::prefix::{Prefix, following};
 use crate::types::SqlType;
 use isomer_design::{ColumnType, DECIMAL_NAN, Direction, Key, KeyRange, Schema, Value};
 use std::ops::ControlFlow;
 
-const FIRST_PAGE_ROWS: usize = 16;
+/// How many rows of a range are read at first, without a limit.
+pub(super) const FIRST_PAGE_ROWS: usize = 16;
 const PAGE_ROWS_MAX: usize = 1024;
 /// More rows than this are not looked up one by one for the values of a query.
 const MEMBERS_MAX: usize = 1024;
@@ -55,39 +57,106 @@ impl Exec<'_> {
         take: TakeRow<'_>,
     ) -> Result<ControlFlow<()>, SqlError> {
         let mut values = vec![Datum::Null; table.width()];
-        let way = access.way;
-        if let Some(index) = &access.index {
-            let ty = |at: usize| index.slot_type(table, at);
-            let mut held = self.budget.held();
-            let found = spans(self, &index.schema, access, &ty, row, &mut held)?;
-            for found in way.through(found.into_iter()) {
-                let flow = self.pages(index.id, found.into_range(), way, &mut |entry, _| {
-                    let key = row_key(table, index, entry)?;
-                    self.lookup(table, &key, used, &mut values, take)
-                })?;
-                if flow.is_break() {
-                    return Ok(flow);
-                }
-            }
-            return Ok(ControlFlow::Continue(()));
+        if !access.any.is_empty() {
+            return self.find_any(table, access, used, row, &mut values, take);
         }
-        let slots = table.key_slots();
-        let ty = |at: usize| slots.get(at).map(|&slot| (table.slot_type(slot), false));
+        let way = access.way;
         let mut held = self.budget.held();
-        let found = spans(self, &table.schema, access, &ty, row, &mut held)?;
+        let found = self.ranges(table, access, row, &mut held)?;
+        let covers = access.index.as_ref().and_then(|index| {
+            (!self.sees_newest.get()).then(|| Covered::of(table, index, used)).flatten()
+        });
         for found in way.through(found.into_iter()) {
-            let flow = match found {
-                Found::Row(key) => self.lookup(table, &key, used, &mut values, take)?,
-                Found::Rows(range) => self.pages(table.id, range, way, &mut |key, bytes| {
-                    decode(table, key, bytes, used, &mut values)?;
-                    take(&mut values)
-                })?,
+            let flow = match (&access.index, found) {
+                (Some(index), found) => {
+                    self.pages(index.id, found.into_range(), way, &mut |entry, _| {
+                        if let Some(covered) = &covers {
+                            covered.read(table, index, entry, &mut values)?;
+                            return take(&mut values);
+                        }
+                        let key = row_key(table, index, entry)?;
+                        self.lookup(table, &key, used, &mut values, take)
+                    })?
+                }
+                (None, Found::Row(key)) => self.lookup(table, &key, used, &mut values, take)?,
+                (None, Found::Rows(range)) => {
+                    self.pages(table.id, range, way, &mut |key, bytes| {
+                        decode(table, key, bytes, used, &mut values)?;
+                        take(&mut values)
+                    })?
+                }
             };
             if flow.is_break() {
                 return Ok(flow);
             }
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Shows the rows of several ways, each row once: all keys are found before the first row is
+    /// read.
+    fn find_any(
+        &self,
+        table: &Table,
+        access: &Access,
+        used: &[bool],
+        row: Row<'_>,
+        values: &mut Vec<Datum>,
+        take: TakeRow<'_>,
+    ) -> Result<ControlFlow<()>, SqlError> {
+        let (mut keys, mut held) = (Vec::new(), self.budget.held());
+        for arm in &access.any {
+            let mut ranges = self.budget.held();
+            for found in self.ranges(table, arm, row, &mut ranges)? {
+                let mut add = |key: Key| {
+                    held.add(key_bytes(&key))?;
+                    keys.push(key);
+                    Ok(ControlFlow::Continue(()))
+                };
+                let _ = match (&arm.index, found) {
+                    (Some(index), found) => {
+                        let range = found.into_range();
+                        self.pages(index.id, range, arm.way, &mut |entry, _| {
+                            self.tick()?;
+                            add(row_key(table, index, entry)?)
+                        })?
+                    }
+                    (None, Found::Row(key)) => add(key)?,
+                    (None, Found::Rows(range)) => {
+                        self.pages(table.id, range, arm.way, &mut |key, _| {
+                            self.tick()?;
+                            add(key.clone())
+                        })?
+                    }
+                };
+            }
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        for key in keys {
+            if self.lookup(table, &key, used, values, take)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// The ranges of the keys of a table, or of an index of it, that an access means: sorted and
+    /// disjoint.
+    fn ranges(
+        &self,
+        table: &Table,
+        access: &Access,
+        row: Row<'_>,
+        held: &mut Held<'_>,
+    ) -> Result<Vec<Found>, SqlError> {
+        if let Some(index) = &access.index {
+            let ty = |at: usize| index.slot_type(table, at);
+            return spans(self, &index.schema, access, &ty, row, held);
+        }
+        let slots = table.key_slots();
+        let ty = |at: usize| slots.get(at).map(|&slot| (table.slot_type(slot), false));
+        spans(self, &table.schema, access, &ty, row, held)
     }
 
     /// Shows the row of a key, if there is one.
@@ -124,13 +193,11 @@ impl Exec<'_> {
         access: &Access,
         held: &mut Held<'_>,
     ) -> Result<Option<Vec<Key>>, SqlError> {
-        if access.index.is_some() {
+        if access.index.is_some() || !access.any.is_empty() {
             return Ok(None);
         }
-        let slots = table.key_slots();
-        let ty = |at: usize| slots.get(at).map(|&slot| (table.slot_type(slot), false));
         let nothing = Row { values: &[], given: &[] };
-        let found = spans(self, &table.schema, access, &ty, nothing, held)?.into_iter();
+        let found = self.ranges(table, access, nothing, held)?.into_iter();
         let key = |found| match found {
             Found::Row(key) => Some(key),
             Found::Rows(_) => None,
@@ -146,7 +213,7 @@ impl Exec<'_> {
         way: Direction,
         visit: TakeBytes<'_>,
     ) -> Result<ControlFlow<()>, SqlError> {
-        let mut most = FIRST_PAGE_ROWS;
+        let mut most = self.first_page.replace(FIRST_PAGE_ROWS).clamp(1, PAGE_ROWS_MAX);
         let mut page: Vec<(Key, Vec<u8>)> = Vec::new();
         loop {
             page.clear();
@@ -221,8 +288,8 @@ fn spans(
     Ok(disjoint(found))
 }
 
-/// The elements of an array, or the values of a query; none if these are so many that it is better to look at
-/// everything.
+/// The elements of an array, or the values of a query; none if these are so many that it is better
+/// to look at everything.
 fn elements(
     exec: &Exec<'_>,
     expr: &Expr,
@@ -303,7 +370,13 @@ pub(super) fn range_of(
         return Ok(Some(Found::Row(prefix)));
     }
     let mut range = KeyRange::starting_with(prefix);
-    if span.lower.is_none() && span.upper.is_none() {
+    let mut bounded = None;
+    if let Some((kind, pattern)) = &span.starts {
+        let Some(bounds) = bounds_of(exec.eval(pattern, row)?, *kind) else { return Ok(None) };
+        bounded = Some(SpanOf { starts: None, known: true, ..bounds });
+    }
+    let span = bounded.as_ref().unwrap_or(span);
+    if span.lower.is_none() && span.upper.is_none() && !span.known {
         return Ok(Some(Found::Rows(range)));
     }
     let after_prefix = (column, values.len());
@@ -347,6 +420,16 @@ pub(super) fn range_of(
     Ok((!range.is_empty()).then_some(Found::Rows(range)))
 }
 
+/// The bounds of the texts with the fixed beginning of a pattern; none for NULL, which nothing
+/// fits.
+fn bounds_of(pattern: Datum, kind: Prefix) -> Option<SpanOf> {
+    let prefix = kind.of(pattern.as_text()?);
+    let upper = following(&prefix).map(|text| (Expr::Const(Datum::Text(text)), false));
+    let is_some = !prefix.is_empty();
+    let lower = is_some.then_some((Expr::Const(Datum::Text(prefix)), true));
+    Some(SpanOf { lower, upper, ..SpanOf::default() })
+}
+
 #[derive(Clone, Copy, PartialEq)]
 enum Edge {
     Exact,
@@ -354,8 +437,8 @@ enum Edge {
     Upper,
 }
 
-/// A value as the store keeps it in the next key column, behind its mark if it has one; or the next one that the column
-/// can have, outwards, and that it is not the same. `None`: no row can have it.
+/// A value as the store keeps it in the next key column, behind its mark if it has one; or the next
+/// one that the column can have, outwards, and that it is not the same. `None`: no row can have it.
 fn bound(
     value: Datum,
     ty: KeyType<'_>,
@@ -413,8 +496,8 @@ fn bound(
     column_type.storage().accepts(&value).then_some((value, is_same))
 }
 
-/// A number with the digits of a key column, and whether it is the same; or one outwards, which is enough as bounds are
-/// checked again on the row. What is no number is kept above all others.
+/// A number with the digits of a key column, and whether it is the same; or one outwards, which is
+/// enough as bounds are checked again on the row. What is no number is kept above all others.
 fn scaled(value: &Decimal, scale: u16, edge: Edge) -> Option<(i128, bool)> {
     const LEAST: i128 = i128::MIN + 1;
     const GREATEST: i128 = DECIMAL_NAN - 1;
@@ -462,6 +545,72 @@ pub(crate) fn row_key(table: &Table, index: &Index, entry: &Key) -> Result<Key, 
     let values = index.schema.decode_key(entry).map_err(damaged)?;
     let key = &values[values.len() - table.key_slots().len()..];
     table.schema.encode_key(key).map_err(damaged)
+}
+
+/// Where the entries of an index have all values of a row that a statement looks at.
+struct Covered {
+    /// The place in the row and in the values of an entry's key, and the place of the mark for
+    /// NULL, if there is one.
+    places: Vec<(usize, usize, Option<usize>)>,
+}
+
+impl Covered {
+    fn of(table: &Table, index: &Index, used: &[bool]) -> Option<Covered> {
+        let (mut known, mut next) = (Vec::new(), 0);
+        for part in &index.parts {
+            let mark = (!part.is_known(table)).then(|| (next, next += 1).0);
+            if let Part::Column(slot) = part {
+                known.push((*slot, next, mark));
+            }
+            next += 1;
+        }
+        known.extend(table.key_slots().into_iter().zip(next..).map(|(slot, at)| (slot, at, None)));
+        let place = |slot: usize| {
+            let found = known.iter().find(|(known, ..)| *known == slot).copied();
+            found.filter(|_| is_whole_in_key(table.slot_type(slot)))
+        };
+        let wanted = (0..table.width()).filter(|&slot| used.get(slot) == Some(&true));
+        Some(Covered { places: wanted.map(place).collect::<Option<_>>()? })
+    }
+
+    fn read(
+        &self,
+        table: &Table,
+        index: &Index,
+        entry: &Key,
+        values: &mut Vec<Datum>,
+    ) -> Result<(), SqlError> {
+        values.resize(table.width(), Datum::Null);
+        if self.places.is_empty() {
+            return Ok(());
+        }
+        let stored = index.schema.decode_key(entry);
+        let stored = stored.map_err(|e| SqlError::new(code::INTERNAL, e.to_string()))?;
+        for (slot, at, mark) in &self.places {
+            let is_null = mark.is_some_and(|mark| stored[mark] == Value::Bool(true));
+            values[*slot] = match is_null {
+                true => Datum::Null,
+                false => Datum::from_value(stored[*at].clone(), table.slot_type(*slot)),
+            };
+        }
+        Ok(())
+    }
+}
+
+/// True if equal values of a type are identical, so that the key of an entry has them as the row
+/// has.
+fn is_whole_in_key(ty: SqlType) -> bool {
+    ty.is_integer()
+        || matches!(
+            ty,
+            SqlType::Bool
+                | SqlType::Date
+                | SqlType::Timestamp
+                | SqlType::TimestampTz
+                | SqlType::Uuid
+                | SqlType::Text
+                | SqlType::Varchar(_)
+        )
 }
 
 /// The values of a row, at the places that are used.

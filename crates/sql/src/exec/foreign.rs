@@ -374,5 +374,5 @@ fn span(lookup: &Lookup, values: &[Datum]) -> Option<SpanOf> {
     let prefix = lookup.places.iter().map(|&place| &values[place]);
     let prefix = prefix.take_while(|value| !value.is_null());
     let prefix: Vec<Expr> = prefix.map(|value| Expr::Const(value.clone())).collect();
-    (!prefix.is_empty()).then_some(SpanOf { prefix, each: None, lower: None, upper: None })
+    (!prefix.is_empty()).then_some(SpanOf { prefix, ..SpanOf::default() })
 }

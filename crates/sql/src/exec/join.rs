@@ -140,7 +140,7 @@ impl<'a> Exec<'a> {
             Ok((flow, true))
         };
         // What depends on no row before is looked up once.
-        let whole = step.access.spans.is_empty() && step.source.is_ready(&|_| false);
+        let whole = step.access.is_everything() && step.source.is_ready(&|_| false);
         let is_kept = at > 0 && (step.right || whole);
         if is_kept {
             let kept = self.kept(step, at, memory, given)?;

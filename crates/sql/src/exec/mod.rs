@@ -1,9 +1,9 @@
 //! Execution of compiled statements.
 //!
 //! Rows are pushed: a source calls what comes after it with one row at a time, so a query that only
-//! looks up and shows holds one page of rows and no more. Sorting, grouping, hashing and inner queries
-//! keep rows. What they keep, and what evaluation makes, is asked of the statement's [budget](crate::budget)
-//! before it is there.
+//! looks up and shows holds one page of rows and no more. Sorting, grouping, hashing and inner
+//! queries keep rows. What they keep, and what evaluation makes, is asked of the statement's
+//! [budget](crate::budget) before it is there.
 
 mod aggregate;
 mod change;
@@ -60,6 +60,8 @@ pub(crate) struct Exec<'a> {
     found: RefCell<BTreeMap<usize, Rc<join::Shared<'a>>>>,
     /// Rows are found as they are now, whatever the transaction sees otherwise.
     sees_newest: Cell<bool>,
+    /// How many rows of the next range are read at first: the limit, where a limit ends the search.
+    first_page: Cell<usize>,
 }
 
 /// A row, and the correlated values from the outer query.
@@ -80,6 +82,7 @@ impl<'a> Exec<'a> {
         let (txn, budget, calls) = (RefCell::new(txn), &*around.budget, Cell::new(0));
         let (answers, lists, shared) = Default::default();
         let (found, sees_newest) = (RefCell::default(), Cell::new(false));
+        let first_page = Cell::new(find::FIRST_PAGE_ROWS);
         Exec {
             txn,
             params,
@@ -92,6 +95,7 @@ impl<'a> Exec<'a> {
             shared,
             found,
             sees_newest,
+            first_page,
         }
     }
 
@@ -122,8 +126,8 @@ impl<'a> Exec<'a> {
         insert::insert(self, plan, sink)
     }
 
-    /// Inserts rows that are there already; returns how many. What foreign keys ask of them comes to the checks that
-    /// are to be made.
+    /// Inserts rows that are there already; returns how many. What foreign keys ask of them comes
+    /// to the checks that are to be made.
     ///
     /// # Errors
     /// As [`Exec::insert`].
@@ -144,8 +148,8 @@ impl<'a> Exec<'a> {
         change::change(self, plan, sink)
     }
 
-    /// Called for each row that is looked at: a statement that is at work for long learns in time that
-    /// nobody waits for it any more.
+    /// Called for each row that is looked at: a statement that is at work for long learns in time
+    /// that nobody waits for it any more.
     fn tick(&self) -> Result<(), SqlError> {
         self.budget.tick(ROW_WORK)
     }

@@ -5,7 +5,8 @@
 //!   each row of step 1 is pushed through step 2; "enough" comes back the same way
 //! ```
 //!
-//! [`super::join`] has the steps, [`super::window`] the windows. With a small limit, sorting keeps a few times as many rows as are shown.
+//! [`super::join`] has the steps, [`super::window`] the windows. With a small limit, sorting keeps
+//! a few times as many rows as are shown.
 //!
 //! **FOR UPDATE** finds the rows, locks them, and reads each again under its lock. A row that still
 //! fits is shown; otherwise the statement releases its lock. Rows whose whole keys the query names
@@ -51,6 +52,9 @@ impl Exec<'_> {
         }
         let first = usize::try_from(left.saturating_add(skip)).ok();
         let first = first.filter(|first| *first <= 10_000 && !plan.ties);
+        if let Some(first) = first.filter(|_| ends_search(plan)) {
+            self.first_page.set(first);
+        }
         let mut tied: Option<Vec<Datum>> = None;
         let mut whole: Vec<Datum> = Vec::new();
         let limited = &mut |values: &[Datum]| {
@@ -163,8 +167,8 @@ impl Exec<'_> {
         Ok((self.in_order(rows, &by)?, held))
     }
 
-    /// Sorts rows; equal ones stay as they are. A sort of many is one of parts that are merged, so that it can be
-    /// interrupted.
+    /// Sorts rows; equal ones stay as they are. A sort of many is one of parts that are merged, so
+    /// that it can be interrupted.
     pub(super) fn in_order(
         &self,
         mut rows: Vec<Vec<Datum>>,
@@ -295,9 +299,12 @@ impl Exec<'_> {
     fn sources(&self, plan: &Select, given: &[Datum], emit: Emit<'_>) -> Result<(), SqlError> {
         let Some(group) = &plan.group else { return self.joined_rows(plan, given, emit) };
         let mut groups = Groups::new(self, group);
+        if group.first {
+            self.first_page.set(1);
+        }
         self.joined_rows(plan, given, &mut |values| {
             groups.add(self, Row { values, given })?;
-            Ok(ControlFlow::Continue(()))
+            Ok(if group.first { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
         let (groups, _held) = groups.finish(self)?;
         for values in groups {
@@ -469,6 +476,18 @@ impl Exec<'_> {
             Ok(if left == 0 { ControlFlow::Break(()) } else { flow })
         })
     }
+}
+
+/// True if a query looks for no more rows of its one source once it has shown as many as its limit
+/// is.
+fn ends_search(plan: &Select) -> bool {
+    plan.steps.len() == 1
+        && (plan.order.is_empty() || plan.sorted)
+        && plan.group.is_none()
+        && plan.windows.is_empty()
+        && plan.other.is_none()
+        && plan.distinct_on.is_empty()
+        && !plan.distinct
 }
 
 /// How many there are of rows that are equal.

@@ -1,39 +1,54 @@
 //! Which key or index finds the rows that conditions mean.
 //!
-//! For the columns of the key, and of each index, the conditions are looked through for values: as long
-//! as a column is set equal to something known, its values lengthen the spans; the first column that is
-//! only bounded closes them. The key or index that uses most wins; the primary key wins ties, as it
-//! saves a look-up. A partial index is one of them if the conditions [imply](super::computed) its predicate, which
-//! counts like values of columns before its own: so all of its rows may be the way to those that are asked for.
+//! For the columns of the key, and of each index, the conditions are searched for values: as long
+//! as a column is equal to something known, its values lengthen the spans; the first column that is
+//! only bounded closes them. The fixed beginning of a [pattern](crate::prefix) is a bound as well.
+//! The key or index with the most columns wins; the primary key wins ties, because it saves a
+//! look-up. A partial index takes part if the conditions [imply](super::implied) its predicate,
+//! which counts like values of columns before its own: so all of its rows may be the way to those
+//! that are asked for.
 //!
 //! ```text
 //!   key (w_id, d_id, o_id)     w_id = 1 and d_id in (2, 3) and o_id > 7
 //!                              [1, 2, (7, ..)]  [1, 3, (7, ..)]
+//!   index (a), index (b)       a = 1 or b = 2
+//!                              a: [1]   b: [2]       both, each row once
 //! ```
 //!
-//! `= ANY` of an array, which is one parameter of any number of values, and `IN` of a query that knows nothing of
-//! the rows around, are lists that are known when the statement runs.
+//! `= ANY` of an array, which is one parameter of any number of values, and `IN` of an uncorrelated
+//! query are lists that are known when the statement runs.
 //!
-//! Conditions stay in place and are looked at again for each row found: spans may be larger than what
+//! Conditions stay in place and are checked again for each row found: spans may be larger than what
 //! the conditions mean, never smaller.
 
-use super::computed::is_implied;
+use super::implied::is_implied;
 use crate::budget::Budget;
 use crate::catalog::{Computed, Table};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::{Compare, Expr, conjuncts};
+use crate::functions::Func;
 use crate::plan::{Access, SpanOf};
+use crate::prefix::Prefix;
 use crate::types::SqlType;
 use std::sync::Arc;
 
 /// More spans than this are not worth it: the lists of several columns multiply.
 const SPANS_MAX: usize = 10_000;
-/// Of an "or" inside of an "or" so many are looked into, as each is tried with all others.
-const ARMS_DEPTH: usize = 2;
+/// An "or" is looked into up to this depth, as each arm is tried with all other conditions.
+const ARMS_DEPTH: usize = 3;
 
-/// The best way to the rows of `table`, whose places begin at `offset`. `known` says which places have
-/// values already.
+/// A way to rows, and how good it is: the more it narrows them down, the higher.
+pub(super) struct Path {
+    pub(super) rank: usize,
+    pub(super) access: Access,
+}
+
+/// The best way to the rows of `table`, whose places begin at `offset`. `known` says which places
+/// have values already.
+///
+/// # Errors
+/// The statement exceeds its budget.
 pub(crate) fn choose(
     table: &Arc<Table>,
     offset: usize,
@@ -41,20 +56,55 @@ pub(crate) fn choose(
     known: &dyn Fn(usize) -> bool,
     budget: &Budget,
 ) -> Result<Access, SqlError> {
-    let finder = Finder { known, budget };
     let conditions: Vec<&Expr> = conditions.iter().collect();
+    let mut best = best(paths(table, offset, &conditions, known, budget)?).access;
+    if narrowness(&best) == 0
+        && best.index.is_none()
+        && let Some(any) = alternatives(table, offset, &conditions, known, budget)?
+    {
+        best = Access { any, ..Access::default() };
+    }
+    let bytes = |span: &SpanOf| size_of::<SpanOf>() + span.prefix.len() * size_of::<Expr>();
+    let arms = best.any.iter().flat_map(|arm| &arm.spans);
+    budget.charge(best.spans.iter().chain(arms).map(bytes).sum())?;
+    Ok(best)
+}
+
+/// How much an access narrows the rows down: two for each value, one for a bound.
+pub(super) fn narrowness(access: &Access) -> usize {
+    match access.any.as_slice() {
+        [] => score(&access.spans),
+        arms => arms.iter().map(|arm| score(&arm.spans)).min().unwrap_or(0),
+    }
+}
+
+fn best(paths: Vec<Path>) -> Path {
+    let better = |best: Path, path: Path| if path.rank > best.rank { path } else { best };
+    paths.into_iter().reduce(better).expect("a table has a key")
+}
+
+/// Ways to the rows of a table: by its key, and by each index that has all of them.
+pub(super) fn paths(
+    table: &Arc<Table>,
+    offset: usize,
+    conditions: &[&Expr],
+    known: &dyn Fn(usize) -> bool,
+    budget: &Budget,
+) -> Result<Vec<Path>, SqlError> {
+    let finder = Finder { known, budget };
     let slots = table.key_slots().into_iter().map(|at| Expr::Column(offset + at));
     let slots = slots.collect::<Vec<Expr>>();
-    let key = finder.spans(&slots, &conditions, ARMS_DEPTH)?;
+    let key = finder.spans(&slots, conditions, ARMS_DEPTH)?;
     let is_whole = |span: &SpanOf| span.prefix.len() == slots.len();
     // Nothing is better than the whole key.
     let needs_none = !key.is_empty() && key.iter().all(is_whole);
     let indexes = table.primary.iter().chain(table.readable_indexes());
-    let mut best = (score(&key) * 3 + 2, Access { spans: key, ..Access::default() });
+    let access = Access { spans: key, ..Access::default() };
+    let mut paths = vec![Path { rank: narrowness(&access) * 3 + 2, access }];
     for index in indexes.filter(|_| !needs_none) {
         let mut narrow = 0;
         if let Some(predicate) = &index.predicate {
-            if !is_implied(predicate, offset, &conditions, budget)? {
+            if !is_implied(predicate, offset, conditions, budget)? {
                 continue;
             }
             narrow = narrowing(predicate);
@@ -65,15 +115,48 @@ pub(crate) fn choose(
         // A bound or a value of a part; the key's columns follow those of the index.
         let own = index.parts.iter().map(|part| part.expr(offset));
         let parts: Vec<Expr> = own.chain(slots.iter().cloned()).collect();
-        let spans = finder.spans(&parts, &conditions, ARMS_DEPTH)?;
+        let spans = finder.spans(&parts, conditions, ARMS_DEPTH)?;
         let rank = (score(&spans) + narrow) * 3 + usize::from(index.predicate.is_some());
-        if rank > best.0 {
-            best = (rank, Access { index: Some(index.clone()), spans, ..Access::default() });
+        let access = Access { index: Some(index.clone()), spans, ..Access::default() };
+        paths.push(Path { rank, access });
+    }
+    Ok(paths)
+}
+
+/// The ways to the alternatives of a condition that is an "or", if different indexes find all of
+/// them.
+fn alternatives(
+    table: &Arc<Table>,
+    offset: usize,
+    conditions: &[&Expr],
+    known: &dyn Fn(usize) -> bool,
+    budget: &Budget,
+) -> Result<Option<Vec<Access>>, SqlError> {
+    for (at, condition) in conditions.iter().enumerate() {
+        let Expr::Or(arms) = condition else { continue };
+        let mut ways = Vec::with_capacity(arms.len());
+        for arm in arms {
+            let mut parts = Vec::new();
+            conjuncts(arm.clone(), &mut parts);
+            let others = conditions.iter().enumerate().filter(|(i, _)| *i != at);
+            let together: Vec<&Expr> = parts.iter().chain(others.map(|(_, c)| *c)).collect();
+            let way = best(paths(table, offset, &together, known, budget)?).access;
+            if way.spans.is_empty() || !way.spans.iter().all(is_selective) {
+                break;
+            }
+            ways.push(way);
+        }
+        if ways.len() == arms.len() && ways.len() > 1 {
+            return Ok(Some(ways));
         }
     }
-    let bytes = |span: &SpanOf| size_of::<SpanOf>() + span.prefix.len() * size_of::<Expr>();
-    budget.charge(best.1.spans.iter().map(bytes).sum())?;
-    Ok(best.1)
+    Ok(None)
+}
+
+/// True if a span most likely has few of a table's rows.
+fn is_selective(span: &SpanOf) -> bool {
+    let is_closed = span.lower.is_some() && span.upper.is_some();
+    !span.prefix.is_empty() || span.starts.is_some() || is_closed
 }
 
 /// How much a predicate narrows down, as if its index began with what it compares.
@@ -97,13 +180,11 @@ fn narrowing(predicate: &Computed) -> usize {
 
 /// How much spans narrow down: two for a value, one for a bound.
 fn score(spans: &[SpanOf]) -> usize {
-    let narrow = |span: &SpanOf| {
-        2 * span.prefix.len() + usize::from(span.lower.is_some() || span.upper.is_some())
-    };
+    let narrow = |span: &SpanOf| 2 * span.prefix.len() + usize::from(span.is_bounded());
     spans.iter().map(narrow).min().unwrap_or(0)
 }
 
-/// What a column may be equal to.
+/// The values that a column is equal to one of.
 enum Values {
     These(Vec<Expr>),
     /// The elements of an array, of this type.
@@ -116,8 +197,8 @@ struct Finder<'k> {
 }
 
 impl Finder<'_> {
-    /// The spans of the columns at these places; none if the conditions say nothing about the first.
-    /// Conditions inside of so many others are looked into.
+    /// The spans of the columns at these places; none if the conditions say nothing about the
+    /// first. ORs are searched up to this depth.
     fn spans(
         &self,
         parts: &[Expr],
@@ -154,15 +235,22 @@ impl Finder<'_> {
             prefixes = prefixes.iter().flat_map(longer).collect();
             at += 1;
         }
-        let (mut lower, mut upper) = (None, None);
+        let mut end = SpanOf::default();
         if let Some(part) = parts.get(at) {
-            lower = conditions.iter().find_map(|c| self.bound(part, c, true));
-            upper = conditions.iter().find_map(|c| self.bound(part, c, false));
+            end.lower = conditions.iter().find_map(|c| self.bound(part, c, true));
+            end.upper = conditions.iter().find_map(|c| self.bound(part, c, false));
+            if !end.is_bounded() {
+                end.starts = conditions.iter().find_map(|c| self.beginning(part, c));
+            }
+            end.known = !end.is_bounded() && conditions.iter().any(|c| is_not_null(part, c));
         }
-        if at == 0 && lower.is_none() && upper.is_none() {
-            return self.alternatives(parts, conditions, depth);
+        if at == 0 && !end.is_bounded() {
+            let arms = self.alternatives(parts, conditions, depth)?;
+            if !arms.is_empty() || !end.known {
+                return Ok(arms);
+            }
         }
-        let span = |prefix| SpanOf { prefix, each, lower: lower.clone(), upper: upper.clone() };
+        let span = |prefix| SpanOf { prefix, each, ..end.clone() };
         Ok(prefixes.into_iter().map(span).collect())
     }
 
@@ -240,9 +328,32 @@ impl Finder<'_> {
         self.is_known(value).then(|| (value.clone(), inclusive))
     }
 
+    /// The pattern whose texts a condition says that the column begins as.
+    fn beginning(&self, part: &Expr, condition: &Expr) -> Option<(Prefix, Expr)> {
+        let (kind, text, pattern) = match condition {
+            Expr::Like { both, folds: false } => (Prefix::Like, &both[0], &both[1]),
+            Expr::Matches { both, folds: false } => (Prefix::Regex, &both[0], &both[1]),
+            Expr::Call(Func::StartsWith, args) => (Prefix::Text, args.first()?, args.get(1)?),
+            _ => return None,
+        };
+        let is_some = match pattern {
+            Expr::Const(Datum::Text(pattern)) => !kind.of(pattern).is_empty(),
+            // The pattern of a prepared statement most likely begins with a text, but that of a
+            // regular expression.
+            pattern => kind != Prefix::Regex && self.is_known(pattern),
+        };
+        (text == part && is_some).then(|| (kind, pattern.clone()))
+    }
+
     fn is_known(&self, value: &Expr) -> bool {
         let mut known = !value.is_volatile();
         value.columns(&mut |slot| known &= (self.known)(slot));
         known
     }
+}
+
+/// True if a condition says that the column is not NULL, and nothing else.
+fn is_not_null(part: &Expr, condition: &Expr) -> bool {
+    let Expr::Not(not) = condition else { return false };
+    matches!(&**not, Expr::IsNull(value) if **value == *part)
 }

@@ -1,14 +1,17 @@
-//! Conditions on the rows of a query in FROM, or of a view, as conditions of that query: so it finds rows by them.
+//! Conditions on the rows of a query in FROM, or of a view, as conditions of that query: so it
+//! finds rows by them.
 //!
 //! ```text
 //!   create view names as select id, upper(name) as name from staff
 //!   select * from names where id = 7           names: .. from staff where id = 7, which is a key
 //! ```
 //!
-//! The condition stays where it was as well. It is not moved into a query whose rows depend on each other (groups,
-//! windows, DISTINCT, LIMIT, UNION and kin), nor where a value would be drawn more than once, nor out of or into an outer join.
+//! The condition stays where it was as well. It is not moved into a query whose rows depend on each
+//! other (groups, windows, DISTINCT, LIMIT, UNION and kin), nor where a value would be drawn more
+//! than once, nor out of or into an outer join.
 
-use super::arrange::{arrange, comes_sorted};
+use super::joins::arrange;
+use super::order::sort;
 use crate::budget::Budget;
 use crate::error::SqlError;
 use crate::expr::Expr;
@@ -52,15 +55,11 @@ pub(super) fn push(step: &mut Step, conditions: &[Expr], budget: &Budget) -> Res
     all.append(&mut pushed);
     arrange(steps, all, query, budget)?;
     query.sorted = false;
-    if let Some(way) = comes_sorted(query) {
-        query.sorted = true;
-        query.steps[0].access.way = way;
-    }
-    Ok(())
+    sort(query, budget)
 }
 
 /// True if each row of the query comes from one row of its sources, whatever the others are.
-fn is_plain(query: &Select) -> bool {
+pub(super) fn is_plain(query: &Select) -> bool {
     query.group.is_none()
         && query.windows.is_empty()
         && !query.distinct

@@ -1,22 +1,21 @@
 //! The order in which sources run, and where conditions are checked.
 //!
-//! Where all joins are inner ones, next comes always the source that can be looked up best with what is
-//! known. A condition is checked as soon as all that it looks at is known; but not inside of an outer join
-//! that it does not belong to, where it would decide what matches instead of what is shown; nor before a
-//! right join, whose own rows have not been there yet:
+//! Where all joins are inner ones, next comes always the source that can be looked up best with
+//! what is known. A condition is checked as soon as all that it looks at is known; but not inside
+//! of an outer join that it does not belong to, where it would decide what matches instead of what
+//! is shown; nor before a right join, whose own rows have not been there yet:
 //!
 //! ```text
 //!   a right join b on a.x = b.x where a.y is null     the rows of b that match nothing have a.y = NULL:
 //!                                                     `a.y is null` is looked at after the join
 //! ```
 
-use super::access::choose;
 use super::push::push;
+use super::spans::{choose, narrowness};
 use crate::budget::Budget;
 use crate::error::SqlError;
 use crate::expr::{Compare, Expr};
-use crate::plan::{Access, Select, Source, SpanOf, Step};
-use isomer_design::Direction;
+use crate::plan::{Access, Select, Source, Step};
 
 /// Puts sources in the order in which they run, and conditions where they can be checked first.
 pub(crate) fn arrange(
@@ -38,10 +37,7 @@ pub(crate) fn arrange(
             let mark = budget.mark();
             let access = access_of(step, &conditions, &known, budget)?;
             budget.back_to(mark);
-            let narrow = |span: &SpanOf| {
-                2 * span.prefix.len() + usize::from(span.lower.is_some() || span.upper.is_some())
-            };
-            Ok(access.spans.iter().map(narrow).min().unwrap_or(0))
+            Ok(narrowness(&access))
         };
         let at = if has_outer {
             0
@@ -121,40 +117,4 @@ fn equal_pairs(step: &Step, conditions: &[Expr], known: &[bool]) -> Vec<(Expr, E
         }
     }
     pairs
-}
-
-/// The way on which the rows come in the order asked for, if there is one: by the columns of the key
-/// behind those that are the same in all rows found. NULL comes last in an index, as it does where nobody
-/// says otherwise, and going backward first.
-pub(crate) fn comes_sorted(plan: &Select) -> Option<Direction> {
-    let [step] = plan.steps.as_slice() else { return None };
-    let Source::Table(table) = &step.source else { return None };
-    let simple =
-        plan.group.is_none() && plan.windows.is_empty() && plan.other.is_none() && !plan.distinct;
-    if !simple || plan.order.is_empty() || step.access.spans.len() > 1 {
-        return None;
-    }
-    let parts = step.access.index.iter().flat_map(|index| &index.parts);
-    let mut columns: Vec<Expr> = parts.map(|part| part.expr(step.offset)).collect();
-    columns.extend(table.key_slots().into_iter().map(|at| Expr::Column(step.offset + at)));
-    // A column that has each element of an array is none that is the same in all rows.
-    let same = |span: &SpanOf| span.each.map_or(span.prefix.len(), |(at, _)| at);
-    let fixed = step.access.spans.first().map_or(0, same);
-    let (same, rest) = columns.split_at(fixed.min(columns.len()));
-    // The columns of the key follow those of an index, also those that are in both.
-    let mut rest = rest.iter().filter(|slot| !same.contains(slot));
-    let mut way = None;
-    for by in &plan.order {
-        let slot = &plan.project[by.place];
-        if same.contains(slot) {
-            continue;
-        }
-        let wanted = if by.descending { Direction::Backward } else { Direction::Forward };
-        let fits = by.nulls_first == by.descending && way.is_none_or(|way| way == wanted);
-        if !fits || rest.next() != Some(slot) {
-            return None;
-        }
-        way = Some(wanted);
-    }
-    Some(way.unwrap_or_default())
 }

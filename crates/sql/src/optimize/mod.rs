@@ -1,0 +1,25 @@
+//! From bound queries to plans: in which order sources run, and how their rows are found.
+//!
+//! ```text
+//!   bound query, indexes ─▶ arrange ─▶ sort, finish ─▶ plan
+//!                            │            └ order: an index that has the rows in the order asked for
+//!                            ├ joins      which source runs next
+//!                            ├ push       conditions into queries of FROM
+//!                            └ spans      which key or index finds the rows
+//!                               └ implied    whether a partial index has all rows asked for
+//! ```
+//!
+//! All of it is a pure function: no clock, no I/O, no random choice. The same query over the same
+//! catalog has the same plan. A row that a plan finds is checked against all conditions of the
+//! query, so a way to the rows may find too many of them, never too few.
+
+mod implied;
+mod joins;
+mod order;
+mod push;
+mod spans;
+
+pub(crate) use implied::is_implied;
+pub(crate) use joins::arrange;
+pub(crate) use order::{finish, sort};
+pub(crate) use spans::choose;

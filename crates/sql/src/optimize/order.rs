@@ -1,0 +1,257 @@
+//! Rows in the order of a key or an index, so that they need no sort, and a limit ends the search.
+//!
+//! ```text
+//!   index by_day on (day)
+//!
+//!   order by day desc limit 20                      backward over by_day, 20 entries
+//!   where kind = 'x' order by day limit 20          by_day, until 20 rows fit
+//!   where (day, id) > ($1, $2) order by day, id     spans (day > $1), (day = $1, id > $2), one after the other
+//!   select max(day)                                 backward over by_day, the first entry that is not NULL
+//!   select min(day), max(day)                       two queries of one row, side by side
+//! ```
+//!
+//! The ranges of keys that an access means are disjoint and are read in the order of their keys. So
+//! the rows of all of them together have the order of the index, behind the columns that are the
+//! same in all of them. Joins keep the order of the first source, except right joins, whose
+//! unmatched rows come at the end.
+//!
+//! NULL comes last in an index, as ORDER BY has it by default, and first on the way back.
+//!
+//! A way in the wanted order replaces the chosen one if it narrows the rows down as much; or if there
+//! is a limit, and the other way reads everything.
+
+use super::push::is_plain;
+use super::spans::{Path, narrowness, paths};
+use crate::budget::Budget;
+use crate::catalog::Table;
+use crate::error::SqlError;
+use crate::expr::Expr;
+use crate::plan::{
+    Access, AggregateKind, Group, OutputColumn, Select, SortKey, Source, SpanOf, Step,
+};
+use isomer_design::Direction;
+use std::sync::Arc;
+
+/// A value that rows are wanted in the order of.
+struct By<'e> {
+    value: &'e Expr,
+    descending: bool,
+    nulls_first: bool,
+}
+
+/// Gives a query the order asked for by a key or an index, if one has it that is as good as the way
+/// chosen before.
+///
+/// # Errors
+/// The statement exceeds its budget.
+pub(crate) fn sort(plan: &mut Select, budget: &Budget) -> Result<(), SqlError> {
+    sort_as(plan, false, budget)
+}
+
+/// As [`sort`], of a query whose limit is known by now; and `min` and `max` become the first rows
+/// of an index.
+///
+/// # Errors
+/// The statement exceeds its budget.
+pub(crate) fn finish(plan: &mut Select, budget: &Budget) -> Result<(), SqlError> {
+    if plan.limit.is_some() && !plan.sorted {
+        sort_as(plan, true, budget)?;
+    }
+    extremes(plan, budget)
+}
+
+fn sort_as(plan: &mut Select, is_limited: bool, budget: &Budget) -> Result<(), SqlError> {
+    let keeps_order = plan.group.is_none()
+        && plan.windows.is_empty()
+        && plan.other.is_none()
+        && plan.steps.iter().all(|step| !step.right);
+    let Some(first) = plan.steps.first().filter(|_| keeps_order && !plan.order.is_empty()) else {
+        return Ok(());
+    };
+    if let Source::Query(query) = &first.source {
+        if let Some(query) = sorted_source(plan, first, query, is_limited, budget)? {
+            plan.steps[0].source = Source::Query(Arc::new(query));
+            plan.sorted = true;
+        }
+        return Ok(());
+    }
+    let Source::Table(table) = &first.source else { return Ok(()) };
+    let by = |key: &SortKey| By {
+        value: &plan.project[key.place],
+        descending: key.descending,
+        nulls_first: key.nulls_first,
+    };
+    let wanted: Vec<By<'_>> = plan.order.iter().map(by).collect();
+    let any = is_limited && first.access.is_everything();
+    if let Some(access) = in_order(table, first, &wanted, any, budget)? {
+        plan.steps[0].access = access;
+        plan.sorted = true;
+    }
+    Ok(())
+}
+
+/// A query in FROM with its rows in the order that the query around asks for, if an index has it.
+fn sorted_source(
+    plan: &Select,
+    step: &Step,
+    query: &Select,
+    is_limited: bool,
+    budget: &Budget,
+) -> Result<Option<Select>, SqlError> {
+    if !is_plain(query) || !query.order.is_empty() || query.is_volatile() {
+        return Ok(None);
+    }
+    let mut order = Vec::with_capacity(plan.order.len());
+    for key in &plan.order {
+        let Expr::Column(slot) = plan.project[key.place] else { return Ok(None) };
+        let place = slot.wrapping_sub(step.offset);
+        if place >= query.project.len().min(step.width) {
+            return Ok(None);
+        }
+        order.push(SortKey { place, ..*key });
+    }
+    let mut sorted = Select { order, ..query.clone() };
+    budget.charge(size_of::<Select>() + query.steps.len() * size_of::<Step>())?;
+    sort_as(&mut sorted, is_limited, budget)?;
+    Ok(sorted.sorted.then_some(sorted))
+}
+
+/// The way to the rows of the first source that has them in an order: the one chosen before, one
+/// that narrows them down as much, or, with `any`, the best of all.
+fn in_order(
+    table: &Arc<Table>,
+    step: &Step,
+    wanted: &[By<'_>],
+    any: bool,
+    budget: &Budget,
+) -> Result<Option<Access>, SqlError> {
+    if let Some(way) = direction(table, step, &step.access, wanted) {
+        return Ok(Some(Access { way, ..step.access.clone() }));
+    }
+    let conditions: Vec<&Expr> = step.on.iter().collect();
+    let enough = if any { 0 } else { narrowness(&step.access).max(1) };
+    let mut best: Option<Path> = None;
+    for mut path in paths(table, step.offset, &conditions, &|_| false, budget)? {
+        let Some(way) = direction(table, step, &path.access, wanted) else { continue };
+        let is_better = best.as_ref().is_none_or(|best| path.rank > best.rank);
+        if narrowness(&path.access) >= enough && is_better {
+            path.access.way = way;
+            best = Some(path);
+        }
+    }
+    Ok(best.map(|path| path.access))
+}
+
+/// In which direction an access has rows in an order; none if it does not have it.
+fn direction(table: &Table, step: &Step, access: &Access, wanted: &[By<'_>]) -> Option<Direction> {
+    if !access.any.is_empty() {
+        return None;
+    }
+    let columns = columns(table, step, access);
+    let (same, rest) = columns.split_at(fixed(access).min(columns.len()));
+    // The columns of the key follow those of an index, also those that are in both.
+    let mut rest = rest.iter().filter(|slot| !same.contains(slot));
+    let mut found = None;
+    for by in wanted {
+        if same.contains(by.value) {
+            continue;
+        }
+        let way = if by.descending { Direction::Backward } else { Direction::Forward };
+        let fits = by.nulls_first == by.descending && found.is_none_or(|found| found == way);
+        if !fits || rest.next() != Some(by.value) {
+            return None;
+        }
+        found = Some(way);
+    }
+    Some(found.unwrap_or_default())
+}
+
+/// The values that the entries of an access are sorted by.
+fn columns(table: &Table, step: &Step, access: &Access) -> Vec<Expr> {
+    let parts = access.index.iter().flat_map(|index| &index.parts);
+    let key = table.key_slots().into_iter().map(|at| Expr::Column(step.offset + at));
+    parts.map(|part| part.expr(step.offset)).chain(key).collect()
+}
+
+/// How many of the first columns are the same in all rows that an access finds. One that has each
+/// element of an array is none of them.
+fn fixed(access: &Access) -> usize {
+    let Some((first, others)) = access.spans.split_first() else { return 0 };
+    let known = |span: &SpanOf| span.each.map_or(span.prefix.len(), |(at, _)| at);
+    let alike = |other: &SpanOf| {
+        let both = first.prefix.iter().zip(&other.prefix).take(known(other));
+        both.take_while(|(a, b)| a == b).count()
+    };
+    others.iter().map(alike).fold(known(first), usize::min)
+}
+
+/// Lets `min` and `max` of all rows of a table look at the first row of an index only.
+fn extremes(plan: &mut Select, budget: &Budget) -> Result<(), SqlError> {
+    let Some(group) = plan.group.as_ref().filter(|group| group.keys.is_empty()) else {
+        return Ok(());
+    };
+    let [step] = plan.steps.as_slice() else { return Ok(()) };
+    let Source::Table(table) = &step.source else { return Ok(()) };
+    if !plan.windows.is_empty() || plan.other.is_some() || !plan.filter.is_empty() {
+        return Ok(());
+    }
+    let mut steps = Vec::with_capacity(group.aggregates.len());
+    for aggregate in &group.aggregates {
+        let descending = match aggregate.kind {
+            AggregateKind::Min => false,
+            AggregateKind::Max => true,
+            _ => return Ok(()),
+        };
+        let (Some(value), None) = (&aggregate.of, &aggregate.filter) else { return Ok(()) };
+        let wanted = [By { value, descending, nulls_first: descending }];
+        let any = step.access.is_everything();
+        let Some(mut access) = in_order(table, step, &wanted, any, budget)? else {
+            return Ok(());
+        };
+        let columns = columns(table, step, &access);
+        leave_out_null(&mut access, &columns, value);
+        steps.push(Step { access, ..step.clone() });
+    }
+    let group = plan.group.as_mut().expect("it was just looked at");
+    if steps.len() <= 1 {
+        group.first = !steps.is_empty();
+        if let Some(step) = steps.pop() {
+            plan.steps = vec![step];
+        }
+        return Ok(());
+    }
+    // Each is a query of one row; without keys, the row of a group has nothing but the aggregates.
+    budget.charge(steps.len() * (size_of::<Step>() + size_of::<Select>()))?;
+    let width = plan.width;
+    let queries = steps.into_iter().zip(&group.aggregates).enumerate().map(|(at, (step, of))| {
+        let aggregates = vec![of.clone()];
+        let group = Group { keys: Vec::new(), aggregates, having: Vec::new(), first: true };
+        let alone = Select {
+            steps: vec![step],
+            width,
+            group: Some(group),
+            project: vec![Expr::Column(0)],
+            output: vec![OutputColumn { name: String::new(), ty: of.ty, origin: (0, 0) }],
+            ..Select::default()
+        };
+        let mut step = Step::of(Source::Query(Arc::new(alone)), String::new(), at, 1);
+        step.used = vec![true];
+        step
+    });
+    plan.steps = queries.collect();
+    plan.width = plan.steps.len();
+    plan.filter.append(&mut group.having);
+    plan.group = None;
+    Ok(())
+}
+
+/// Leaves out the entries whose value is NULL, where nothing else does.
+fn leave_out_null(access: &mut Access, columns: &[Expr], value: &Expr) {
+    if access.spans.is_empty() {
+        access.spans.push(SpanOf::default());
+    }
+    let place = columns.iter().position(|column| column == value);
+    for span in &mut access.spans {
+        span.known = place == Some(span.prefix.len()) && !span.is_bounded();
+    }
+}
