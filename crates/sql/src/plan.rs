@@ -33,30 +33,29 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// A query.
 #[derive(Clone, Default, Debug)]
 pub struct Select {
-    /// Where rows come from, one after the other.
+    /// The sources of rows, in execution order.
     pub steps: Vec<Step>,
     /// The number of slots of a row of all sources.
     pub width: usize,
     /// The conditions on a row of all sources.
     pub filter: Vec<Expr>,
-    /// Grouping; after it, a row is the groups' keys and then the aggregates.
+    /// Grouping; after it, a row is the group's keys followed by the aggregates.
     pub group: Option<Group>,
-    /// Functions of the rows around a row, in the order in which they are computed; after them, a
-    /// row has their values at its end.
+    /// Window functions, in the order of their evaluation; their values are appended to the row.
     pub windows: Vec<Window>,
-    /// The columns of the result, and then what it is sorted by.
+    /// The columns of the result, followed by the sort keys.
     pub project: Vec<Expr>,
     /// Volatile columns of `project` that are evaluated after sorting, with their expressions over
     /// the projected row.
     pub late: Vec<(usize, Expr)>,
     /// The columns of the result.
     pub output: Vec<OutputColumn>,
-    /// True if equal rows are shown once.
+    /// True if equal rows are returned once.
     pub distinct: bool,
-    /// Of rows that are equal at these places of `project`, the first is shown. The order begins
-    /// with them.
+    /// Of rows that are equal in these columns of `project`, the first is returned. The order
+    /// begins with them.
     pub distinct_on: Vec<usize>,
-    /// What the result is sorted by: places of `project`.
+    /// The sort keys, which are columns of `project`.
     pub order: Vec<SortKey>,
     /// The largest number of rows.
     pub limit: Option<Expr>,
@@ -154,10 +153,10 @@ pub enum Way {
 /// The answers of a subquery for all correlated values.
 #[derive(Clone, Debug)]
 pub struct Hashed {
-    /// The query without the equalities with what is given: first the keys, and then what is asked
-    /// for.
+    /// The query without the equalities with correlated values: first the keys, followed by its
+    /// values.
     pub query: Select,
-    /// What an answer is looked up by, over what is given.
+    /// The keys to look up, over the correlated values.
     pub by: Vec<Expr>,
     /// The query over no rows, for keys that do not occur; `None`: the answer is that of no rows.
     pub nothing: Option<Select>,
@@ -183,8 +182,8 @@ pub struct Named {
     pub mentions: AtomicUsize,
 }
 
-/// The recursive term of a query of WITH RECURSIVE: it runs over the rows that the last run has
-/// found, until there are no new ones.
+/// The recursive term of a query in WITH RECURSIVE: it runs over the rows of the previous run,
+/// until there are no new ones.
 #[derive(Debug)]
 pub struct Recursion {
     /// The query over these rows.
@@ -244,9 +243,9 @@ macro_rules! each_expr {
 const LOOKS_MAX: usize = 1_000;
 
 impl Select {
-    /// Calls `visit` with each expression of the query, and of queries among its sources and beside
-    /// it, which are given the same values. Queries inside of these expressions are visited by
-    /// those who care.
+    /// Calls `visit` with each expression of the query, and of queries among its sources and
+    /// combined with it, which have the same correlated values. Subqueries in these expressions are
+    /// left to the caller.
     pub fn exprs(&self, visit: &mut dyn FnMut(&Expr)) {
         each_expr!(self, visit, iter, exprs, Arc::as_ref);
     }
@@ -274,8 +273,8 @@ impl Select {
         found
     }
 
-    /// The recursive queries of whose rows it reads those that were found last; `None` if that
-    /// takes too long to tell, as queries of WITH mention each other again and again.
+    /// The recursive queries whose newest rows it reads; `None` if that takes too long to
+    /// determine, as queries in WITH refer to each other repeatedly.
     pub fn reads_found(&self) -> Option<Vec<usize>> {
         let (found, looks) = (RefCell::new(Vec::new()), Cell::new(0));
         let is_too_long = self.reads(&|source| {
@@ -368,18 +367,16 @@ pub struct Step {
     pub access: Access,
     /// The conditions on a row of this source together with those before.
     pub on: Vec<Expr>,
-    /// True if a row of the sources before is kept where nothing matches.
+    /// True if a row of the sources before is kept without a match.
     pub left: bool,
-    /// True if a row of this source is kept where nothing matches: the sources before are NULL
-    /// then.
+    /// True if a row of this source is kept without a match: the sources before are NULL then.
     pub right: bool,
     /// Pairs of equal expressions, over the rows before and over this source: to look up in a hash.
     pub hash: Vec<(Expr, Expr)>,
 }
 
 impl Step {
-    /// A source with these columns from a place of the row on, of which nothing is known yet but
-    /// what it is.
+    /// A source with columns from a slot on, without conditions and access path.
     pub(crate) fn of(source: Source, alias: String, offset: usize, width: usize) -> Step {
         Step {
             source,
@@ -505,7 +502,7 @@ pub struct Access {
     pub index: Option<Arc<Index>>,
     /// The spans of keys; empty: a full scan.
     pub spans: Vec<SpanOf>,
-    /// Backward where the order asked for is the key's, from the last.
+    /// The direction of the scan.
     pub way: Direction,
     /// Ways to the alternatives of an OR, which different indexes find: the rows of all of them,
     /// each row once. With these there are neither an index nor spans.
@@ -519,7 +516,7 @@ impl Access {
     }
 }
 
-/// The keys that begin with values, and then lie between bounds.
+/// The keys that begin with values, with bounds for the next column.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct SpanOf {
     /// The values of the first columns.
@@ -551,7 +548,7 @@ pub struct Group {
     pub keys: Vec<Expr>,
     /// What is computed of a group.
     pub aggregates: Vec<Aggregate>,
-    /// What must hold for a group.
+    /// The conditions on a group.
     pub having: Vec<Expr>,
     /// The first row decides all aggregates: `min` or `max` of rows that come in the order of its
     /// argument.
@@ -596,10 +593,9 @@ pub enum AggregateKind {
     Join(String),
     /// `array_agg`
     Array,
-    /// `json_agg` and `json_object_agg`, of values that are JSON already: the brackets, and what
-    /// stands between.
+    /// `json_agg` and `json_object_agg`, of JSON values: the brackets, and the separator.
     Json([&'static str; 3]),
-    /// `variance`, `stddev` and their kin.
+    /// `variance`, `stddev` and similar.
     Spread(Spread),
     /// `corr`, `covar_pop`, `regr_slope` and similar, whose two arguments are one value.
     Fit(Fit),
@@ -689,10 +685,11 @@ pub struct Insert {
     pub columns: Vec<Filled>,
     /// The rows.
     pub source: Select,
-    /// True if these are found in tables: all of them before any is written, so that none of the
-    /// new ones is among them, nor what others commit while these wait for their locks.
+    /// True if the rows are read from tables. Then all of them are collected before any is written:
+    /// neither the new rows are among them, nor rows that others commit while this statement waits
+    /// for locks.
     pub reads: bool,
-    /// What the table makes of a row, and wants of it.
+    /// The computed columns and checks of the table.
     pub rules: RowRules,
     /// The conflict action.
     pub conflict: Option<Conflict>,
@@ -766,12 +763,12 @@ pub struct Returning {
 pub struct Change {
     /// The table.
     pub table: Arc<Table>,
-    /// How its rows are found; one step.
+    /// The step that finds its rows.
     pub step: Step,
-    /// With other sources (FROM, USING): the query of the table's rows and theirs, side by side.
-    /// What the step's condition and the assignments look at is such a row.
+    /// With other sources (FROM, USING): the join of the table with them. The step's condition and
+    /// the assignments refer to a row of this join.
     pub joined: Option<Box<Select>>,
-    /// True if a query inside reads the table: it must not see rows that are changed already.
+    /// True if a subquery reads the table: it must not see rows that are changed already.
     pub reads_itself: bool,
     /// The used slots of a locked row. If the key is changed, all of them.
     pub looked_at: Vec<bool>,

@@ -1,8 +1,9 @@
 //! SELECT.
 //!
-//! The sources of a query are bound first, in the order of the statement, which gives each column its
-//! place. Then conditions are collected, and the sources put in the order in which they run: where all
-//! joins are inner ones, next comes always the source that can be looked up best with what is known.
+//! The sources of a query are bound first, in the order of the statement, which gives each column
+//! its slot. Then conditions are collected, and the sources are put in their execution order. If
+//! all joins are inner ones, the next source is always the one with the best access path for the
+//! known values.
 
 use super::group::Grouped;
 use super::operators::{check_equality, check_order};
@@ -152,7 +153,7 @@ impl Binder<'_> {
             group =
                 Some(Group { keys: group_keys, aggregates, having: having_parts, first: false });
         }
-        // A row has the values of windows behind its own.
+        // The values of windows follow the row's own.
         let own = group.as_ref().map_or(width, |group| group.keys.len() + group.aggregates.len());
         project.iter_mut().for_each(|expr| place_windows(expr, own));
         for column in &mut output {

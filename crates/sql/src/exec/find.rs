@@ -159,7 +159,7 @@ impl Exec<'_> {
         spans(self, &table.schema, access, &ty, row, held)
     }
 
-    /// Shows the row of a key, if there is one.
+    /// Passes on the row with a key, if it exists.
     pub(super) fn lookup(
         &self,
         table: &Table,
@@ -288,8 +288,8 @@ fn spans(
     Ok(disjoint(found))
 }
 
-/// The elements of an array, or the values of a query; none if these are so many that it is better
-/// to look at everything.
+/// The elements of an array, or the values of a query; `None` if there are too many, so that a full
+/// scan is better.
 fn elements(
     exec: &Exec<'_>,
     expr: &Expr,
@@ -437,8 +437,9 @@ enum Edge {
     Upper,
 }
 
-/// A value as the store keeps it in the next key column, behind its mark if it has one; or the next
-/// one that the column can have, outwards, and that it is not the same. `None`: no row can have it.
+/// The stored form of a value in the next key column, behind its NULL mark if it has one. If the
+/// column cannot have the value, it is the next possible one outwards, and the second result is
+/// false. `None`: no row can have it.
 fn bound(
     value: Datum,
     ty: KeyType<'_>,
@@ -496,8 +497,9 @@ fn bound(
     column_type.storage().accepts(&value).then_some((value, is_same))
 }
 
-/// A number with the digits of a key column, and whether it is the same; or one outwards, which is
-/// enough as bounds are checked again on the row. What is no number is kept above all others.
+/// A number with the scale of a key column, and whether it is exact. Otherwise it is rounded
+/// outwards, which is sufficient because bounds are checked again on the row. NaN is stored above
+/// all other numbers.
 fn scaled(value: &Decimal, scale: u16, edge: Edge) -> Option<(i128, bool)> {
     const LEAST: i128 = i128::MIN + 1;
     const GREATEST: i128 = DECIMAL_NAN - 1;
@@ -613,7 +615,7 @@ fn is_whole_in_key(ty: SqlType) -> bool {
         )
 }
 
-/// The values of a row, at the places that are used.
+/// The values of a row in the used slots.
 pub(crate) fn decode(
     table: &Table,
     key: &[u8],

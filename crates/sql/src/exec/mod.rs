@@ -1,9 +1,9 @@
 //! Execution of compiled statements.
 //!
-//! Rows are pushed: a source calls what comes after it with one row at a time, so a query that only
-//! looks up and shows holds one page of rows and no more. Sorting, grouping, hashing and inner
-//! queries keep rows. What they keep, and what evaluation makes, is asked of the statement's
-//! [budget](crate::budget) before it is there.
+//! Rows are pushed: a source calls the following step with one row at a time. So a simple query
+//! keeps one page of rows and no more. Sorting, grouping, hashing and subqueries keep rows. Their
+//! memory, and that of evaluated values, is charged to the statement's [budget](crate::budget)
+//! before it is allocated.
 
 mod aggregate;
 mod change;
@@ -126,8 +126,7 @@ impl<'a> Exec<'a> {
         insert::insert(self, plan, sink)
     }
 
-    /// Inserts rows that are there already; returns how many. What foreign keys ask of them comes
-    /// to the checks that are to be made.
+    /// Inserts rows; returns their number. The checks for foreign keys are added to `checks`.
     ///
     /// # Errors
     /// As [`Exec::insert`].
@@ -148,8 +147,7 @@ impl<'a> Exec<'a> {
         change::change(self, plan, sink)
     }
 
-    /// Called for each row that is looked at: a statement that is at work for long learns in time
-    /// that nobody waits for it any more.
+    /// Called for each processed row, so that a long statement notices when it is cancelled.
     fn tick(&self) -> Result<(), SqlError> {
         self.budget.tick(ROW_WORK)
     }

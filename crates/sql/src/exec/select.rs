@@ -6,13 +6,13 @@
 //! ```
 //!
 //! [`super::join`] has the steps, [`super::window`] the windows. With a small limit, sorting keeps
-//! a few times as many rows as are shown.
+//! a small multiple of the returned rows.
 //!
 //! **FOR UPDATE** finds the rows, locks them, and reads each again under its lock. A row that still
-//! fits is shown; otherwise the statement releases its lock. Rows whose whole keys the query names
-//! are locked before they are read. With SKIP LOCKED rows are locked as they are found, until the
-//! limit is reached. [`super::locked`] has FOR UPDATE of several sources. Left out: joins in any
-//! other order than that of the plan, and spilling to the disk.
+//! matches is returned; otherwise the statement releases its lock. Rows whose whole keys the query
+//! names are locked before they are read. With SKIP LOCKED rows are locked as they are found, until
+//! the limit is reached. [`super::locked`] has FOR UPDATE in joins. Left out: joins in another
+//! order than that of the plan, and spilling to disk.
 
 use super::aggregate::Groups;
 use super::{Exec, Row, key_bytes};
@@ -167,8 +167,8 @@ impl Exec<'_> {
         Ok((self.in_order(rows, &by)?, held))
     }
 
-    /// Sorts rows; equal ones stay as they are. A sort of many is one of parts that are merged, so
-    /// that it can be interrupted.
+    /// Sorts rows; the sort is stable. Many rows are sorted in parts that are merged, so that it
+    /// can be interrupted.
     pub(super) fn in_order(
         &self,
         mut rows: Vec<Vec<Datum>>,
@@ -478,8 +478,7 @@ impl Exec<'_> {
     }
 }
 
-/// True if a query looks for no more rows of its one source once it has shown as many as its limit
-/// is.
+/// True if a query stops reading its single source once the limit is reached.
 fn ends_search(plan: &Select) -> bool {
     plan.steps.len() == 1
         && (plan.order.is_empty() || plan.sorted)
@@ -490,7 +489,7 @@ fn ends_search(plan: &Select) -> bool {
         && !plan.distinct
 }
 
-/// How many there are of rows that are equal.
+/// The numbers of equal rows.
 pub(super) type Counts = HashMap<Vec<Datum>, usize, Hasher>;
 
 fn add(

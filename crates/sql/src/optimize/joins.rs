@@ -94,7 +94,7 @@ fn access_of(
     }
 }
 
-/// Pairs of expressions that must be equal: one over what is known, one over this source.
+/// Pairs of expressions that must be equal: one over known slots, one over this source.
 fn equal_pairs(step: &Step, conditions: &[Expr], known: &[bool]) -> Vec<(Expr, Expr)> {
     let own = step.offset..step.offset + step.width;
     let only = |expr: &Expr, inside: &dyn Fn(usize) -> bool| {

@@ -1,5 +1,5 @@
-//! Conditions on the rows of a query in FROM, or of a view, as conditions of that query: so it
-//! finds rows by them.
+//! Pushes conditions on the rows of a query in FROM, or of a view, into that query, so that it can
+//! use them as access paths.
 //!
 //! ```text
 //!   create view names as select id, upper(name) as name from staff
@@ -58,7 +58,8 @@ pub(super) fn push(step: &mut Step, conditions: &[Expr], budget: &Budget) -> Res
     sort(query, budget)
 }
 
-/// True if each row of the query comes from one row of its sources, whatever the others are.
+/// True if each row of the query results from one row of its sources, independently of the other
+/// rows.
 pub(super) fn is_plain(query: &Select) -> bool {
     query.group.is_none()
         && query.windows.is_empty()
@@ -72,7 +73,8 @@ pub(super) fn is_plain(query: &Select) -> bool {
         && query.steps.iter().all(|step| !step.left && !step.right)
 }
 
-/// True if a condition means the same in a query inside, and the same as often as it is asked.
+/// True if a condition has the same meaning inside of the query, and the same value each time it is
+/// evaluated.
 fn can_move(condition: &Expr) -> bool {
     let is_bound_here = |expr: &Expr| {
         matches!(
@@ -87,7 +89,7 @@ fn can_move(condition: &Expr) -> bool {
     !condition.is_volatile() && !condition.has(&is_bound_here)
 }
 
-/// Puts what a query shows in the place of its columns, which begin at `first`.
+/// Replaces the columns of a query, which begin at `first`, by their expressions in it.
 fn put_in(condition: &mut Expr, first: usize, project: &[Expr]) {
     match condition {
         Expr::Column(slot) => *condition = project[*slot - first].clone(),

@@ -1,4 +1,4 @@
-//! Which key or index finds the rows that conditions mean.
+//! Access paths: the key or index that finds the rows for some conditions.
 //!
 //! For the columns of the key, and of each index, the conditions are searched for values: as long
 //! as a column is equal to something known, its values lengthen the spans; the first column that is
@@ -44,8 +44,8 @@ pub(super) struct Path {
     pub(super) access: Access,
 }
 
-/// The best way to the rows of `table`, whose places begin at `offset`. `known` says which places
-/// have values already.
+/// The best access path to the rows of `table`, whose slots begin at `offset`. `known` says which
+/// slots have values already.
 ///
 /// # Errors
 /// The statement exceeds its budget.
@@ -112,7 +112,7 @@ pub(super) fn paths(
         if index.parts.iter().any(|part| !part.ty(table).has_order()) {
             continue;
         }
-        // A bound or a value of a part; the key's columns follow those of the index.
+        // A bound or a value for a part; the columns of the key follow those of the index.
         let own = index.parts.iter().map(|part| part.expr(offset));
         let parts: Vec<Expr> = own.chain(slots.iter().cloned()).collect();
         let spans = finder.spans(&parts, conditions, ARMS_DEPTH)?;
@@ -159,12 +159,12 @@ fn is_selective(span: &SpanOf) -> bool {
     !span.prefix.is_empty() || span.starts.is_some() || is_closed
 }
 
-/// How much a predicate narrows down, as if its index began with what it compares.
+/// The selectivity of a predicate, counted as if its columns preceded those of the index.
 fn narrowing(predicate: &Computed) -> usize {
     let mut parts = Vec::new();
     conjuncts(predicate.value.clone(), &mut parts);
     let narrow = |part: &Expr| match part {
-        // One of two truths may be that of nearly all rows.
+        // One of the two booleans may be the value of nearly all rows.
         Expr::Compare(_, both)
             if both.iter().any(|one| matches!(one, Expr::Const(Datum::Bool(_)))) =>
         {
@@ -178,7 +178,7 @@ fn narrowing(predicate: &Computed) -> usize {
     parts.iter().map(narrow).sum()
 }
 
-/// How much spans narrow down: two for a value, one for a bound.
+/// The selectivity of spans: two for a value, one for a bound.
 fn score(spans: &[SpanOf]) -> usize {
     let narrow = |span: &SpanOf| 2 * span.prefix.len() + usize::from(span.is_bounded());
     spans.iter().map(narrow).min().unwrap_or(0)
@@ -214,7 +214,8 @@ impl Finder<'_> {
             };
             let values = match values {
                 Values::These(values) => values,
-                // How many spans there are is known when the statement runs: one array is enough.
+                // The number of spans is known only when the statement runs, so one array is the
+                // limit.
                 Values::Elements(..) if each.is_some() => break,
                 Values::Elements(array, ty) => {
                     each = Some((at, ty));
@@ -286,7 +287,7 @@ impl Finder<'_> {
         Ok(Vec::new())
     }
 
-    /// The values of which a condition says that the column has one.
+    /// The values in a condition that requires the column to have one of them.
     fn values(&self, part: &Expr, condition: &Expr) -> Option<Values> {
         match condition {
             Expr::Compare(Compare::Eq, both) => {
