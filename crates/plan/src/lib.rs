@@ -19,6 +19,7 @@
 //! | [`evaluate`] | was it worth it, for the later workload? | Clay 8 |
 //! | [`route`] | which site runs which transaction of a batch? | Hermes 3, 4.1 |
 //! | [`reshard`] | where do the chunks of a new shard key go? | Morphus 3, 4 |
+//! | [`proposals`] | which plans wait for an operator, and what came of them? | Cruise Control |
 //! | [`learned`] | what do transactions and changes cost? | MorphoSys 5.1, 5.2 |
 //! | [`strategy`] | what to change for a transaction that arrives now? | MorphoSys 5, Clay, ADR |
 //!
@@ -42,6 +43,7 @@ pub mod heat;
 pub mod learned;
 mod partition;
 pub mod problem;
+pub mod proposals;
 pub mod recording;
 pub mod reshard;
 pub mod route;

@@ -150,9 +150,13 @@ pub struct Journal {
 
 impl Journal {
     /// Enters a decision and gives it its number; `undone` are the earlier changes that it
-    /// reverses. A recommendation that repeats an earlier one is not entered again.
+    /// reverses. A recommendation that repeats an earlier one, or a decision under way, is not
+    /// entered again.
     pub(crate) fn enter(&mut self, mut entry: Entry, undone: &[Change]) {
-        let is_told = |change| self.entry_of(change).is_some_and(|at| !self.entries[at].in_force);
+        let is_told = |change| {
+            let of = self.entry_of(change).map(|at| &self.entries[at]);
+            of.is_some_and(|of| !of.in_force || of.fates.contains(&ChangeResult::Open))
+        };
         if !entry.in_force && entry.changes().all(is_told) {
             return;
         }
@@ -177,6 +181,31 @@ impl Journal {
             self.open.push(entry.number);
         }
         self.entries.push_back(entry);
+    }
+
+    /// The number of the last decision that asked for one of these changes.
+    pub(crate) fn number_of<'c>(
+        &self,
+        mut changes: impl Iterator<Item = &'c Change>,
+    ) -> Option<u64> {
+        let at = changes.find_map(|change| self.entry_of(change))?;
+        Some(self.entries[at].number)
+    }
+
+    /// Puts the recommendation that last asked for these changes in force, from this time on.
+    /// Returns its number.
+    pub(crate) fn take_up<'c>(
+        &mut self,
+        now_ns: u64,
+        mut changes: impl Iterator<Item = &'c Change>,
+    ) -> Option<u64> {
+        let at = changes.find_map(|change| self.entry_of(change))?;
+        let entry = &mut self.entries[at];
+        (entry.in_force, entry.at_ns) = (true, now_ns);
+        if self.open.len() < Tuning::MANY {
+            self.open.push(entry.number);
+        }
+        Some(entry.number)
     }
 
     /// The index of the last decision that asked for a change.

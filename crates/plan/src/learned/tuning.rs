@@ -16,14 +16,20 @@ pub enum Mode {
     Off,
     /// As `Off`, but decides and records changes: a dry run.
     Recommend,
+    /// Hands each plan out as a proposal, for an operator to approve or reject.
+    Approve,
     /// Executes the changes that pay off.
     #[default]
     Auto,
 }
 
 impl Mode {
-    const ALL: [(Mode, &'static str); 3] =
-        [(Mode::Off, "off"), (Mode::Recommend, "recommend"), (Mode::Auto, "auto")];
+    const ALL: [(Mode, &'static str); 4] = [
+        (Mode::Off, "off"),
+        (Mode::Recommend, "recommend"),
+        (Mode::Approve, "approve"),
+        (Mode::Auto, "auto"),
+    ];
 
     /// The mode with this number.
     pub(crate) fn of(number: u8) -> Mode {

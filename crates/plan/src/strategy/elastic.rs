@@ -18,7 +18,7 @@
 use crate::elastic::away::Away;
 use crate::elastic::{Controller, Options, Period, Planner, SitePeriod};
 use crate::learned::Mode;
-use isomer_design::{Access, Design, Footprint, SITES_MAX, Time};
+use isomer_design::{Access, Design, Footprint, Plan, SITES_MAX, Time};
 use isomer_strategy::{
     Changed, Decision, Occasion, Refused, Report, Request, SiteLoad, Stage, Strategy, TwoPhase,
     Verdict,
@@ -54,6 +54,8 @@ pub struct Elastic {
     /// True if a plan is ready to execute.
     has_plan: AtomicBool,
     latencies_us: Mutex<Vec<f64>>,
+    /// The last plan, for an operator to approve.
+    proposed: Mutex<Option<Plan>>,
     inner: Mutex<Inner>,
 }
 
@@ -85,6 +87,7 @@ impl Elastic {
             has_sampled: AtomicBool::new(false),
             has_plan: AtomicBool::new(false),
             latencies_us: Mutex::default(),
+            proposed: Mutex::default(),
             inner: Mutex::new(Inner {
                 controller: Controller::new(planner, options),
                 began: None,
@@ -107,6 +110,11 @@ impl Elastic {
     /// Reads the controller: its episodes, and the ranges that are away from home.
     pub fn with_controller<T>(&self, look: impl FnOnce(&Controller) -> T) -> T {
         look(&self.inner.lock().controller)
+    }
+
+    /// Takes the plan that waits for an operator's approval.
+    pub fn take_proposed(&self) -> Option<Plan> {
+        self.proposed.lock().take()
     }
 
     /// Counts the accesses of a transaction at a site. Of an open transaction that has ended it
@@ -234,6 +242,14 @@ impl Strategy for Elastic {
         let proposed = recorded.plan(self.planner, &options, design);
         let mut inner = self.inner.lock();
         inner.controller.adopt(now, proposed, mode == Mode::Auto);
+        if mode == Mode::Approve {
+            let episode = inner.controller.episodes().next();
+            let whole = episode.map(|episode| Plan {
+                reason: episode.overload.clone(),
+                steps: episode.planned.plans.iter().flat_map(|plan| plan.steps.clone()).collect(),
+            });
+            *self.proposed.lock() = whole.filter(|plan| !plan.is_empty());
+        }
         self.has_plan.store(inner.controller.has_plan(), Ordering::Relaxed);
     }
 

@@ -260,6 +260,24 @@ impl Learned {
         brain.enter(request.now.0, request.footprint, design, vec![chosen], (place, true));
     }
 
+    /// The number of the decision in the journal that a proposed plan is of.
+    pub fn decision_of(&self, plan: &Plan) -> Option<u64> {
+        self.brain.lock().journal.number_of(plan.changes())
+    }
+
+    /// An operator has approved a proposed plan: its effect is measured from now on. Returns the
+    /// number of its decision, if the journal still has it.
+    pub fn approved(&self, now: Time, design: &Design, plan: &Plan) -> Option<u64> {
+        let mut brain = self.state();
+        for change in plan.changes() {
+            let (Some(table), Some(start)) = (change.table(), change.start()) else { continue };
+            let Some((keys, placement)) = design.partition_of(table, start) else { continue };
+            let effort = brain.known.effort(change, &Range { table, keys }, &placement);
+            brain.changing.insert(change.clone(), effort);
+        }
+        brain.journal.take_up(now.0, plan.changes())
+    }
+
     /// Remembers the effort of a transaction until it has run.
     fn set_out(&self, request: &Request<'_>, design: &Design, place: Place) {
         let sample_weight = if self.wants(request.ticket) { self.sample_weight() } else { 0.0 };
@@ -316,11 +334,11 @@ impl Learned {
         let begun = (occasion.worked_ns)();
         let Opportunity { footprint, place, .. } = &opportunity;
         let (now_ns, design, mode) = (occasion.now.0, occasion.design, self.mode());
-        let candidates = brain.plan(now_ns, design, &opportunity);
+        let candidates = brain.plan(now_ns, design, &opportunity, mode);
         let changes = candidates.first().map_or(0, |best| best.steps().count());
         let mut plan = Plan::default();
         if changes > 0 {
-            if mode == Mode::Auto {
+            if matches!(mode, Mode::Auto | Mode::Approve) {
                 plan = plan_of(footprint, design, candidates[0].steps());
             }
             brain.enter(now_ns, footprint, design, candidates, (*place, mode == Mode::Auto));
@@ -358,6 +376,8 @@ impl Learned {
     }
 }
 
+/// The most changes of a proposal.
+const PROPOSED_CHANGES_MAX: usize = 256;
 /// Tickets have enough random bits for masks of this size.
 const MASK_BITS: u32 = 16;
 
@@ -386,13 +406,23 @@ fn plan_of<'s>(
 }
 
 impl LearnedState {
-    fn plan(&mut self, now_ns: u64, design: &Design, opportunity: &Opportunity) -> Vec<Candidate> {
+    fn plan(
+        &mut self,
+        now_ns: u64,
+        design: &Design,
+        opportunity: &Opportunity,
+        mode: Mode,
+    ) -> Vec<Candidate> {
         self.thoughts += 1;
         let Opportunity { footprint, last_site, place } = opportunity;
         let place = *place;
         let LearnedState { known, drawing, hot_locks, budget: processor, .. } = self;
         let rate = known.regime.changes_per_second(now_ns);
-        let budget = known.recent.budget(now_ns, rate).max(0.0) as usize;
+        // A proposal is a whole: it is not cut to what may be changed in an instant.
+        let budget = match mode {
+            Mode::Approve => PROPOSED_CHANGES_MAX,
+            _ => known.recent.budget(now_ns, rate).max(0.0) as usize,
+        };
         let in_probation = drawing.in_probation(now_ns);
         let may_move = !drawing.has_adopted || !known.traffic.full().is_empty();
         let situation = known.situation(now_ns, design, budget);

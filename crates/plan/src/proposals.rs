@@ -1,0 +1,333 @@
+//! Plans that wait for an operator: a state machine.
+//!
+//! ```text
+//!   a plan ─▶ proposed ── approve ─▶ approved ─▶ running ─▶ done
+//!                │  │                    │          └─────▶ refused (a change failed, or it was cancelled)
+//!                │  └─ reject ─▶ rejected └─ not possible any more ─▶ refused
+//!                └─ after PENDING_NS ─▶ expired
+//! ```
+//!
+//! **Invariants.** A plan is dropped if a pending or running proposal makes a change of the same
+//! kind in the same partition, so a planner that repeats itself makes one proposal. After a
+//! rejection plans for the same partitions are dropped for [`REST_NS`]. Up to [`PENDING_MAX`]
+//! proposals are pending, and the last [`KEPT_MAX`] are kept.
+//!
+//! Times are arguments. The caller validates an approved plan against the design, carries it out,
+//! and reports what came of it.
+
+use isomer_design::{Change, Design, Key, Plan, TableId, Time};
+use std::collections::{BTreeSet, VecDeque};
+
+/// A proposal that waits this long expires: the load that it was made for is over.
+pub const PENDING_NS: u64 = 15 * 60 * 1_000_000_000;
+/// After a rejection the same partitions are not proposed for this long.
+pub const REST_NS: u64 = 10 * 60 * 1_000_000_000;
+/// The most proposals that wait at a time.
+pub const PENDING_MAX: usize = 20;
+/// The most proposals that are kept.
+pub const KEPT_MAX: usize = 200;
+
+/// Where a proposal is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum State {
+    /// It waits for an operator.
+    Proposed,
+    /// An operator has approved it, and it is validated.
+    Approved,
+    /// It is carried out as the reconfiguration of this number.
+    Running(u64),
+    /// Its changes were made, by the reconfiguration of this number.
+    Done(u64),
+    /// It could not be carried out, for this reason.
+    Refused(String),
+    /// An operator has rejected it.
+    Rejected,
+    /// No operator has decided in time.
+    Expired,
+}
+
+impl State {
+    /// The state in one word.
+    pub fn name(&self) -> &'static str {
+        match self {
+            State::Proposed => "proposed",
+            State::Approved => "approved",
+            State::Running(_) => "running",
+            State::Done(_) => "done",
+            State::Refused(_) => "refused",
+            State::Rejected => "rejected",
+            State::Expired => "expired",
+        }
+    }
+
+    /// True while partitions of the proposal are not proposed again.
+    fn is_open(&self) -> bool {
+        matches!(self, State::Proposed | State::Approved | State::Running(_))
+    }
+}
+
+/// A plan with its fate.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Proposal {
+    /// Counts from 1.
+    pub number: u64,
+    /// When it was proposed.
+    pub at: Time,
+    /// The changes, and why.
+    pub plan: Plan,
+    /// Where it is.
+    pub state: State,
+    /// When and by which user it was approved or rejected, and the reason that the user gave.
+    pub decided: Option<(Time, String, Option<String>)>,
+    /// The decision of the planner's journal that measures its effect.
+    pub decision: Option<u64>,
+    parts: Parts,
+}
+
+impl Proposal {
+    /// When it expires.
+    pub fn expires(&self) -> Time {
+        Time(self.at.0 + PENDING_NS)
+    }
+
+    /// The sum of what its changes are predicted to save, and of what they are predicted to cost.
+    pub fn forecast(&self) -> [Option<f64>; 2] {
+        let sum = |of: fn(&isomer_design::Step) -> Option<f64>| {
+            let known: Vec<f64> = self.plan.steps.iter().filter_map(of).collect();
+            (!known.is_empty()).then(|| known.iter().sum())
+        };
+        [sum(|step| step.predicted_benefit), sum(|step| step.predicted_cost)]
+    }
+}
+
+/// Why an operator's word about a proposal has no effect.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Wrong {
+    /// There is none of this number.
+    Unknown,
+    /// It is in this state, and not proposed.
+    State(&'static str),
+}
+
+/// See the [module documentation](self).
+#[derive(Clone, Default, Debug)]
+pub struct Proposals {
+    kept: VecDeque<Proposal>,
+    count: u64,
+}
+
+/// Kinds of changes with the partitions that they touch, by their first keys.
+pub type Parts = BTreeSet<(&'static str, TableId, Key)>;
+
+/// The partitions of a design that the changes of a plan touch.
+pub fn parts(plan: &Plan, design: &Design) -> Parts {
+    let part = |change: &Change| {
+        let (table, start) = (change.table()?, change.start()?);
+        let start = match design.partition_of(table, start) {
+            Some((range, _)) => range.start,
+            None => start.clone(),
+        };
+        Some((change.operator(), table, start))
+    };
+    plan.changes().filter_map(part).collect()
+}
+
+impl Proposals {
+    /// Takes a plan of a decision as a proposal, with the [parts] that it touches. Returns its
+    /// number, or `None` if the plan is dropped.
+    pub fn offer(
+        &mut self,
+        now: Time,
+        plan: Plan,
+        decision: Option<u64>,
+        parts: Parts,
+    ) -> Option<u64> {
+        self.expire(now);
+        // Sites are added and removed by operators only.
+        let is_of_tables = plan.changes().all(|change| change.table().is_some());
+        let pending = self.kept.iter().filter(|it| it.state == State::Proposed).count();
+        if plan.is_empty() || !is_of_tables || pending >= PENDING_MAX {
+            return None;
+        }
+        let rests = |it: &Proposal| {
+            let at = it.decided.as_ref().map_or(it.at, |(at, ..)| *at);
+            it.state == State::Rejected && now.0 < at.0 + REST_NS
+        };
+        let blocks =
+            |it: &Proposal| (it.state.is_open() || rests(it)) && !it.parts.is_disjoint(&parts);
+        if self.kept.iter().any(blocks) {
+            return None;
+        }
+        self.count += 1;
+        if self.kept.len() == KEPT_MAX {
+            let ended = self.kept.iter().position(|it| !it.state.is_open()).unwrap_or_default();
+            self.kept.remove(ended);
+        }
+        let (number, state) = (self.count, State::Proposed);
+        let proposal = Proposal { number, at: now, plan, state, decided: None, decision, parts };
+        self.kept.push_back(proposal);
+        Some(number)
+    }
+
+    /// A user approves a proposal. Returns its plan, which the caller carries out.
+    ///
+    /// # Errors
+    /// If there is none that waits.
+    pub fn approve(&mut self, now: Time, number: u64, by: &str) -> Result<Plan, Wrong> {
+        let proposal = self.waiting(now, number)?;
+        proposal.state = State::Approved;
+        proposal.decided = Some((now, by.to_owned(), None));
+        Ok(proposal.plan.clone())
+    }
+
+    /// A user rejects a proposal.
+    ///
+    /// # Errors
+    /// If there is none that waits.
+    pub fn reject(
+        &mut self,
+        now: Time,
+        number: u64,
+        (by, why): (&str, Option<&str>),
+    ) -> Result<(), Wrong> {
+        let proposal = self.waiting(now, number)?;
+        proposal.state = State::Rejected;
+        proposal.decided = Some((now, by.to_owned(), why.map(str::to_owned)));
+        Ok(())
+    }
+
+    /// An approved proposal is carried out as a reconfiguration, or cannot be.
+    pub fn started(&mut self, number: u64, decision: Option<u64>, started: Result<u64, String>) {
+        let approved = |it: &&mut Proposal| it.number == number && it.state == State::Approved;
+        let Some(proposal) = self.kept.iter_mut().find(approved) else { return };
+        proposal.decision = decision.or(proposal.decision);
+        proposal.state = started.map_or_else(State::Refused, State::Running);
+    }
+
+    /// Asks for each reconfiguration under way whether it has ended: with success, or why not.
+    pub fn follow(&mut self, ended: impl Fn(u64) -> Option<Result<(), String>>) {
+        for proposal in &mut self.kept {
+            if let State::Running(number) = proposal.state
+                && let Some(ended) = ended(number)
+            {
+                proposal.state = match ended {
+                    Ok(()) => State::Done(number),
+                    Err(why) => State::Refused(why),
+                };
+            }
+        }
+    }
+
+    /// Ends proposals that have waited for too long.
+    pub fn expire(&mut self, now: Time) {
+        for proposal in &mut self.kept {
+            if proposal.state == State::Proposed && now >= proposal.expires() {
+                proposal.state = State::Expired;
+            }
+        }
+    }
+
+    /// The proposals that are kept, the oldest first.
+    pub fn all(&self) -> impl Iterator<Item = &Proposal> {
+        self.kept.iter()
+    }
+
+    fn waiting(&mut self, now: Time, number: u64) -> Result<&mut Proposal, Wrong> {
+        self.expire(now);
+        let found = self.kept.iter_mut().find(|it| it.number == number).ok_or(Wrong::Unknown)?;
+        match &found.state {
+            State::Proposed => Ok(found),
+            other => Err(Wrong::State(other.name())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use isomer_design::Step;
+
+    fn split(at: i64) -> Plan {
+        let change = Change::Split { table: TableId(1), at: Key::int(at) };
+        Plan { reason: "hot".to_owned(), steps: vec![Step::new(change, "hot").predicted(2.0, 5.0)] }
+    }
+
+    /// Partitions have two keys each.
+    fn offer(proposals: &mut Proposals, at: u64, key: i64) -> Option<u64> {
+        let part = ("split", TableId(1), Key::int(key / 2 * 2));
+        proposals.offer(Time(at), split(key), None, Parts::from([part]))
+    }
+
+    fn states(proposals: &Proposals) -> Vec<&'static str> {
+        proposals.all().map(|it| it.state.name()).collect()
+    }
+
+    #[test]
+    fn a_plan_that_is_pending_is_not_proposed_again() {
+        let mut proposals = Proposals::default();
+        assert_eq!(offer(&mut proposals, 0, 5), Some(1));
+        assert_eq!(offer(&mut proposals, 1, 5), None);
+        assert_eq!(offer(&mut proposals, 1, 4), None, "it is the same partition");
+        assert_eq!(offer(&mut proposals, 1, 6), Some(2));
+        assert_eq!(proposals.offer(Time(1), Plan::default(), None, Parts::new()), None);
+        assert_eq!(proposals.all().next().map(Proposal::forecast), Some([Some(5.0), Some(2.0)]));
+    }
+
+    #[test]
+    fn an_approved_plan_runs_and_ends() {
+        let mut proposals = Proposals::default();
+        offer(&mut proposals, 0, 5);
+        offer(&mut proposals, 0, 6);
+        offer(&mut proposals, 0, 8);
+        assert_eq!(proposals.approve(Time(1), 1, "ann"), Ok(split(5)));
+        assert_eq!(proposals.approve(Time(1), 1, "ann"), Err(Wrong::State("approved")));
+        proposals.started(1, Some(9), Ok(4));
+        assert_eq!(offer(&mut proposals, 2, 5), None, "it runs");
+        proposals.follow(|number| (number == 4).then_some(Ok(())));
+        proposals.approve(Time(1), 2, "ann").expect("it waits");
+        proposals.started(2, None, Err("the design has changed".to_owned()));
+        proposals.approve(Time(1), 3, "ann").expect("it waits");
+        proposals.started(3, None, Ok(5));
+        proposals.follow(|_| Some(Err("it was cancelled".to_owned())));
+        assert_eq!(states(&proposals), ["done", "refused", "refused"]);
+        assert_eq!(offer(&mut proposals, 2, 5), Some(4), "the load may ask for it anew");
+        assert_eq!(proposals.approve(Time(3), 44, "ann"), Err(Wrong::Unknown));
+    }
+
+    #[test]
+    fn after_a_rejection_the_same_is_not_proposed_for_a_while() {
+        let mut proposals = Proposals::default();
+        offer(&mut proposals, 0, 5);
+        proposals.reject(Time(7), 1, ("bob", Some("not today"))).expect("it waits");
+        assert_eq!(proposals.reject(Time(8), 1, ("bob", None)), Err(Wrong::State("rejected")));
+        assert_eq!(offer(&mut proposals, 6 + REST_NS, 5), None);
+        assert_eq!(offer(&mut proposals, 7 + REST_NS, 5), Some(2));
+    }
+
+    #[test]
+    fn a_proposal_without_an_answer_expires() {
+        let mut proposals = Proposals::default();
+        offer(&mut proposals, 0, 5);
+        assert_eq!(proposals.approve(Time(PENDING_NS), 1, "ann"), Err(Wrong::State("expired")));
+        assert_eq!(offer(&mut proposals, PENDING_NS, 5), Some(2));
+    }
+
+    #[test]
+    fn what_waits_and_what_is_kept_is_bounded() {
+        let mut proposals = Proposals::default();
+        for at in 0..=PENDING_MAX as i64 {
+            offer(&mut proposals, 0, 2 * at);
+        }
+        assert_eq!(proposals.all().count(), PENDING_MAX);
+        for at in 0..1000 {
+            let Some(number) = offer(&mut proposals, 1, 100 + 2 * at) else {
+                let first = proposals.all().find(|it| it.state == State::Proposed);
+                let number = first.map(|it| it.number).expect("some wait");
+                proposals.reject(Time(1), number, ("bob", None)).expect("it waits");
+                continue;
+            };
+            proposals.reject(Time(1), number, ("bob", None)).expect("it waits");
+        }
+        assert!(proposals.all().count() <= KEPT_MAX);
+    }
+}
