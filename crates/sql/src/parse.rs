@@ -5,7 +5,9 @@
 //!
 //! ```text
 //!   SHOW TABLES | PARTITIONS | SITES | CHANGES | DECISIONS | JOBS
-//!   ALTER SYSTEM SET autopilot = off | recommend | auto
+//!   ALTER SYSTEM SET autopilot = off | recommend | approve | auto
+//!   ALTER SYSTEM SET design_changes = on | off
+//!   ALTER SYSTEM APPROVE PROPOSAL n           ALTER SYSTEM REJECT PROPOSAL n [BECAUSE 'reason']
 //!   ALTER SYSTEM SET autopilot_processor_percent = percent of one core
 //!   ALTER SYSTEM SET site_memory = size
 //!   ALTER TABLE t SPLIT AT (key)              ALTER TABLE t MERGE AT (key)
@@ -332,6 +334,7 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
                 "decisions",
                 "jobs",
                 "reconfigurations",
+                "proposals",
                 "checkpoints",
                 "benefit",
             ];

@@ -227,6 +227,10 @@ impl SystemTable {
         let own = (is_of_own && !around.identity.is_superuser).then(|| access.own());
         let catalog = own.as_ref().unwrap_or(catalog);
         let rows = match (self.of.schema, self.of.name) {
+            // They show what other roles do.
+            ("isomer", "statements" | "audit") if !around.identity.acts_as(DESIGN_ROLE) => {
+                Vec::new()
+            }
             ("isomer", name) => around.design.rows(name, catalog),
             ("pg_catalog", "pg_namespace") => {
                 // The schema isomer is hidden, as dump tools would dump it.

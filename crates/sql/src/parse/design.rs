@@ -26,8 +26,14 @@ pub enum DesignStatement {
     AutopilotProcessor(String),
     /// `ALTER SYSTEM SET site_memory = ..`
     SiteMemory(String),
+    /// `ALTER SYSTEM SET design_changes = on | off`: whether changes of the design may begin.
+    DesignChanges(String),
     /// `ALTER SYSTEM RECONFIGURE ..`
     Reconfigure(Reconfigure),
+    /// `ALTER SYSTEM APPROVE PROPOSAL 3`
+    Approve(u64),
+    /// `ALTER SYSTEM REJECT PROPOSAL 3 BECAUSE 'reason'`
+    Reject(u64, Option<String>),
     /// CHECKPOINT: at every site.
     Checkpoint,
 }
@@ -85,12 +91,13 @@ pub(super) fn system(tokens: &[TokenWithSpan]) -> Result<DesignStatement, Parser
             expect(&mut parser, "EOF")?;
             return Ok(DesignStatement::Reconfigure(Reconfigure::Start { plan, is_dry_run }));
         }
+        "APPROVE" | "REJECT" => return proposal(parser, verb == "APPROVE"),
         "PAUSE" => Reconfigure::Pause,
         "RESUME" => Reconfigure::Resume,
         "CANCEL" => Reconfigure::Cancel,
         "REVERSE" => Reconfigure::Reverse,
         other => {
-            let known = "SET, RECONFIGURE, PAUSE, RESUME, CANCEL or REVERSE";
+            let known = "SET, RECONFIGURE, PAUSE, RESUME, CANCEL, REVERSE, APPROVE or REJECT";
             let wrong = format!("Expected: {known}, found: {other}");
             return Err(ParserError::ParserError(wrong));
         }
@@ -101,6 +108,23 @@ pub(super) fn system(tokens: &[TokenWithSpan]) -> Result<DesignStatement, Parser
     Ok(DesignStatement::Reconfigure(control(number)))
 }
 
+/// `ALTER SYSTEM APPROVE | REJECT PROPOSAL n [BECAUSE 'reason']`, from PROPOSAL on.
+fn proposal(mut parser: Parser<'_>, is_approved: bool) -> Result<DesignStatement, ParserError> {
+    expect(&mut parser, "PROPOSAL")?;
+    let number = parser.parse_literal_uint()?;
+    let mut why = None;
+    if !is_approved && parser.peek_token().token != Token::EOF {
+        expect(&mut parser, "BECAUSE")?;
+        why = Some(parser.parse_literal_string()?);
+    }
+    expect(&mut parser, "EOF")?;
+    Ok(if is_approved {
+        DesignStatement::Approve(number)
+    } else {
+        DesignStatement::Reject(number, why)
+    })
+}
+
 /// `ALTER SYSTEM SET name = value`, from the name on.
 fn system_setting(mut parser: Parser<'_>) -> Result<DesignStatement, ParserError> {
     let name = parser.next_token().token.to_string();
@@ -108,9 +132,10 @@ fn system_setting(mut parser: Parser<'_>) -> Result<DesignStatement, ParserError
         "autopilot" => DesignStatement::Autopilot,
         "autopilot_processor_percent" => DesignStatement::AutopilotProcessor,
         "site_memory" => DesignStatement::SiteMemory,
+        "design_changes" => DesignStatement::DesignChanges,
         _ => {
             let wrong = format!(
-                "Expected: autopilot, autopilot_processor_percent or site_memory, found: {name}"
+                "Expected: autopilot, autopilot_processor_percent, design_changes or site_memory, found: {name}"
             );
             return Err(ParserError::ParserError(wrong));
         }

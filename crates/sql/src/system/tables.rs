@@ -18,6 +18,7 @@ const TEXT: SqlType = SqlType::Text;
 const VECTOR: SqlType = SqlType::Int2Vector;
 const VECTORS: SqlType = SqlType::Array(&SqlType::Int2);
 const TEXTS: SqlType = SqlType::Array(&SqlType::Text);
+const BIGINTS: SqlType = SqlType::Array(&SqlType::Int8);
 const TSTZ: SqlType = SqlType::TimestampTz;
 const BOOL: SqlType = SqlType::Bool;
 const LETTER: SqlType = SqlType::Letter;
@@ -184,10 +185,20 @@ pub(super) static TABLES: &[Definition] = tables! {
     "isomer" "checkpoints" ("site" TEXT, "running" BOOL, "bytes_done" I8, "last_begin" TSTZ,
         "last_end" TSTZ, "last_ms" F8, "last_bytes" I8, "log_bytes" I8, "log_bytes_kept" I8,
         "error" TEXT)
-    "isomer" "changes" ("number" I8, "change" TEXT, "reason" TEXT, "took_us" F8)
+    "isomer" "changes" ("number" I8, "change" TEXT, "reason" TEXT, "took_us" F8, "at" TSTZ, "relation" TEXT,
+        "first_key" TEXT)
     "isomer" "decisions" ("number" I8, "trigger" TEXT, "runs" TEXT, "changes" I8, "change" TEXT,
         "reason" TEXT, "outcome" TEXT, "foretold_us" F8, "measured_us" F8, "before_us" F8,
-        "after_us" F8, "costs_us" F8, "taken_back_by" I8, "considered" TEXT)
+        "after_us" F8, "costs_us" F8, "taken_back_by" I8, "considered" TEXT, "at" TSTZ)
+    "isomer" "proposals" ("number" I8, "state" TEXT, "proposed" TSTZ, "expires" TSTZ, "reason" TEXT,
+        "changes" I8, "plan" TEXT, "saves_us" F8, "costs_us" F8, "decided" TSTZ, "decided_by" TEXT,
+        "because" TEXT, "outcome" TEXT, "reconfiguration" I8, "decision" I8)
+    "isomer" "heat" ("relation" TEXT, "first_key" TEXT, "end_key" TEXT, "partition" TEXT, "master" TEXT,
+        "since" TSTZ, "seconds" I4, "reads" BIGINTS, "writes" BIGINTS)
+    "isomer" "statements" ("query" TEXT, "calls" I8, "errors" I8, "total_ms" F8, "mean_ms" F8, "max_ms" F8,
+        "commits" I8, "at_one_site_percent" F8, "last_commit" TEXT, "last" TSTZ)
+    "isomer" "failovers" ("at" TSTZ, "site" TEXT, "event" TEXT)
+    "isomer" "audit" ("at" TSTZ, "user_name" TEXT, "client" TEXT, "action" TEXT, "outcome" TEXT)
     "isomer" "reconfigurations" ("number" I8, "reason" TEXT, "state" TEXT, "changes" I8, "made" I8,
         "rows" I8, "next" TEXT, "begun" TSTZ, "ended" TSTZ, "error" TEXT, "plan" TEXT)
     "isomer" "jobs" ("change" TEXT, "reason" TEXT, "state" TEXT, "for_us" F8)
