@@ -13,6 +13,7 @@
 //! The episodes of an elastic loop have the same form, with their gain in words, because it is not
 //! in microseconds. `isomer.benefit` sums up the promises and effects of all decisions.
 
+use crate::chronicle::{Event, part_of};
 use crate::engine::Engine;
 use crate::indexes::Build;
 use crate::pilot::Decider;
@@ -142,16 +143,32 @@ impl Engine {
     }
 
     pub(crate) fn change_rows(&self) -> Vec<Vec<Datum>> {
-        let design = self.database().design();
-        let row = |(number, event): (u64, isomer_cluster::ChangeEvent)| {
-            vec![
+        let (design, catalog) = (self.database().design(), self.catalog());
+        let row = |event| {
+            let Event::Change { number, at_us, text, reason, took_us, table, key } = event else {
+                return None;
+            };
+            let part = part_of(table, key.as_deref());
+            let shown_key = part.as_ref().and_then(|(table, key)| {
+                let schema = design.table(*table).ok()?.schema();
+                Some(if key.is_empty() { String::new() } else { schema.format_key(key) })
+            });
+            let relation = table.and_then(|table| catalog.relation(TableId(table)));
+            let text = match table {
+                Some(table) => self.with_name(&design, TableId(table), text),
+                None => text,
+            };
+            Some(vec![
                 Datum::Int(number as i64),
-                Datum::Text(self.shown(&design, &event.change, event.text)),
-                Datum::Text(event.reason),
-                Datum::Float(event.took_ns as f64 / 1000.0),
-            ]
+                Datum::Text(text),
+                Datum::Text(reason),
+                Datum::Float(took_us),
+                Datum::Timestamp(at_us),
+                relation.map_or(Datum::Null, Datum::text),
+                shown_key.map_or(Datum::Null, Datum::Text),
+            ])
         };
-        self.changes().into_iter().map(row).collect()
+        self.chronicle.last(0).into_iter().filter_map(row).collect()
     }
 
     pub(crate) fn job_rows(&self) -> Vec<Vec<Datum>> {
@@ -228,6 +245,7 @@ impl Engine {
             Datum::Null,
             Datum::Null,
             Datum::text(&*foreseen),
+            Datum::Timestamp((episode.begun.0 / 1000) as i64),
         ]
     }
 
@@ -255,6 +273,7 @@ impl Engine {
             Datum::Float(chosen.cost_us),
             entry.taken_back_by.map_or(Datum::Null, |number| Datum::Int(number as i64)),
             Datum::Text(considered.join("; ")),
+            Datum::Timestamp((entry.at_ns / 1000) as i64),
         ])
     }
 }

@@ -19,11 +19,12 @@ use isomer_strategy::SiteLoad;
 use sqlparser::ast::{Expr, UnaryOperator};
 
 impl Engine {
-    /// Makes the changes that a statement asks for; `cancel` interrupts long ones where that is
-    /// possible.
+    /// Makes the changes that a statement of the role `by` asks for; `cancel` interrupts long ones
+    /// where that is possible.
     pub(crate) fn change_design(
         &self,
         statement: &DesignStatement,
+        by: &str,
         cancel: &CancelToken,
     ) -> Result<(), SqlError> {
         let (table, change) = match statement {
@@ -34,9 +35,15 @@ impl Engine {
             }
             DesignStatement::SiteMemory(size) => return self.set_site_memory(size),
             DesignStatement::Reconfigure(statement) => return self.reconfigure(statement),
+            DesignStatement::DesignChanges(value) => return self.set_design_changes(value),
+            DesignStatement::Approve(number) => return self.approve(*number, by),
+            DesignStatement::Reject(number, because) => {
+                return self.reject(*number, by, because.as_deref());
+            }
             DesignStatement::Checkpoint => return self.checkpoint(cancel),
             DesignStatement::Show(..) => return Ok(()),
         };
+        self.check_changes_are_on()?;
         let catalog = self.catalog();
         let table = catalog.table(&Named::of(table)?)?.clone();
         let id = table.id;
@@ -245,6 +252,11 @@ impl DesignView for Engine {
             "benefit" => self.benefit_rows(),
             "autopilot" => self.autopilot_rows(),
             "metrics" => self.metric_rows(),
+            "proposals" => self.proposal_rows(),
+            "heat" => self.heat_rows(),
+            "statements" => self.shapes.rows(),
+            "failovers" => self.failover_rows(),
+            "audit" => self.audit_rows(),
             _ => self.decision_rows(),
         }
     }
@@ -272,24 +284,14 @@ impl Engine {
                         below += count;
                         let end =
                             if end == f64::INFINITY { "+Inf".to_owned() } else { end.to_string() };
+                        let comma = if labels.is_empty() { "" } else { "," };
+                        let labels = format!("{labels}{comma}le=\"{end}\"");
                         let name = format!("{name}_bucket");
-                        rows.push(row(
-                            &name,
-                            "histogram",
-                            format!("le=\"{end}\""),
-                            below as f64,
-                            help,
-                        ));
+                        rows.push(row(&name, "histogram", labels, below as f64, help));
                     }
-                    rows.push(row(&format!("{name}_sum"), "histogram", String::new(), sum, help));
-                    let count = count as f64;
-                    rows.push(row(
-                        &format!("{name}_count"),
-                        "histogram",
-                        String::new(),
-                        count,
-                        help,
-                    ));
+                    let name_of = |what: &str| format!("{name}_{what}");
+                    rows.push(row(&name_of("sum"), "histogram", labels.clone(), sum, help));
+                    rows.push(row(&name_of("count"), "histogram", labels, count as f64, help));
                 }
             }
         }

@@ -19,9 +19,12 @@ pub(crate) use stored::system_table;
 pub(crate) use tables::values_of;
 
 use crate::backend::{database, explain};
+use crate::chronicle::Chronicle;
 use crate::figures::Statements;
 use crate::indexes::Build;
 use crate::pilot::Decider;
+use crate::shapes::Shapes;
+use crate::steering::Steering;
 use crate::users::Users;
 use arc_swap::ArcSwap;
 use foldhash::fast::FixedState;
@@ -39,7 +42,7 @@ use isomer_sql::{SqlError, SqlType, code};
 use parking_lot::Mutex;
 use readers::Readers;
 use sequences::{Numbers, values_schema};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -57,8 +60,6 @@ const STATEMENT_BYTES_MAX: usize = 8 << 10;
 const PLAN_BYTES_MAX: usize = 1 << 20;
 /// The total bytes of cached plans.
 const PLANS_BYTES_MAX: usize = 64 << 20;
-/// The most remembered changes of the design.
-const CHANGES_MAX: usize = 1000;
 
 /// Compiled statements, by text.
 #[derive(Default)]
@@ -114,24 +115,6 @@ impl Drop for Publishing {
     }
 }
 
-/// Changes of the design since the start: the last ones with their numbers, and counts by kind.
-#[derive(Default)]
-struct Changes {
-    last: VecDeque<(u64, ChangeEvent)>,
-    made: BTreeMap<&'static str, u64>,
-}
-
-impl Changes {
-    fn add(&mut self, event: &ChangeEvent) {
-        *self.made.entry(event.change.operator()).or_default() += 1;
-        let number = self.made.values().sum();
-        self.last.push_back((number, event.clone()));
-        if self.last.len() > CHANGES_MAX {
-            self.last.pop_front();
-        }
-    }
-}
-
 /// See the [module documentation](self).
 pub struct Engine {
     gateway: Arc<Gateway>,
@@ -160,9 +143,10 @@ pub struct Engine {
     pub(crate) readers: Readers,
     /// Builds in progress.
     pub(crate) builds: Mutex<Vec<Arc<Build>>>,
-    changes: Arc<Mutex<Changes>>,
+    pub(crate) chronicle: Arc<Chronicle>,
     pub(crate) statements: Statements,
-    autopilot: Decider,
+    pub(crate) shapes: Shapes,
+    pub(crate) steering: Arc<Steering>,
 }
 
 impl Engine {
@@ -176,14 +160,15 @@ impl Engine {
         autopilot: Decider,
         mode: Option<Mode>,
     ) -> Result<Arc<Engine>, SqlError> {
-        let database = Database::open(options.strategy(autopilot.clone())).map_err(database)?;
+        let steering = Arc::new(Steering::new(autopilot));
+        let database = Database::open(options.strategy(steering.clone())).map_err(database)?;
         let catalog_table = system_table(&database, catalog_schema())?;
         let sequences_table = system_table(&database, sequences_schema())?;
         let numbers = Numbers::of(system_table(&database, values_schema())?);
         let users = Users::open(&database)?;
-        let changes = Arc::new(Mutex::new(Changes::default()));
-        let remembered = changes.clone();
-        database.watch(move |event: &ChangeEvent| remembered.lock().add(event));
+        let chronicle = Arc::new(Chronicle::default());
+        let told = chronicle.clone();
+        database.watch(move |event: &ChangeEvent| told.changed(event));
         let engine = Engine {
             gateway: Gateway::new(database),
             catalog: ArcSwap::default(),
@@ -202,14 +187,16 @@ impl Engine {
             replaced: Mutex::default(),
             readers: Readers::default(),
             builds: Mutex::default(),
-            changes,
+            chronicle,
             statements: Statements::default(),
-            autopilot,
+            shapes: Shapes::default(),
+            steering,
         };
         let mode = mode.map_or_else(|| engine.kept_autopilot(), |mode| Ok(Some(mode)))?;
-        engine.autopilot.set_mode(mode.unwrap_or(Mode::Off));
+        engine.autopilot().set_mode(mode.unwrap_or(Mode::Off));
+        engine.steering.turn_changes(engine.kept_design_changes()?);
         if let (Decider::Learned(learned), Some(percent)) =
-            (&engine.autopilot, engine.kept_autopilot_processor()?)
+            (engine.autopilot(), engine.kept_autopilot_processor()?)
         {
             learned.set_processor_share(percent / 100.0);
         }
@@ -245,19 +232,9 @@ impl Engine {
         self.catalog.load_full()
     }
 
-    /// The last changes of the design since the start, with their numbers.
-    pub(crate) fn changes(&self) -> Vec<(u64, ChangeEvent)> {
-        self.changes.lock().last.iter().cloned().collect()
-    }
-
-    /// The number of changes of each kind since the start.
-    pub(crate) fn changes_made(&self) -> BTreeMap<&'static str, u64> {
-        self.changes.lock().made.clone()
-    }
-
-    /// The strategy that changes the design in the mode `auto`.
+    /// The strategy that changes the design, in the mode `auto`.
     pub fn autopilot(&self) -> &Decider {
-        &self.autopilot
+        &self.steering.decider
     }
 
     /// Publishes a changed catalog. Returns its version.

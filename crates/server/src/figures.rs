@@ -14,7 +14,7 @@
 //! **Cost.** A statement that ends takes two reads of the clock and two additions to atomics.
 //! Errors are counted by SQLSTATE under a lock, which only failed statements take.
 //!
-//! Left out: latency by phase; figures of sites at nodes beyond their load, which their own
+//! Left out: the lag of replicas; figures of sites at nodes beyond their load, which their own
 //! processes have.
 
 use crate::engine::Engine;
@@ -65,15 +65,15 @@ pub enum FigureValue {
 }
 
 impl Figure {
-    fn counter(name: &'static str, help: &'static str, value: u64) -> Figure {
+    pub(crate) fn counter(name: &'static str, help: &'static str, value: u64) -> Figure {
         Figure { name, help, labels: Vec::new(), value: FigureValue::Counter(value) }
     }
 
-    fn gauge(name: &'static str, help: &'static str, value: f64) -> Figure {
+    pub(crate) fn gauge(name: &'static str, help: &'static str, value: f64) -> Figure {
         Figure { name, help, labels: Vec::new(), value: FigureValue::Gauge(value) }
     }
 
-    fn with(mut self, label: &'static str, value: impl ToString) -> Figure {
+    pub(crate) fn with(mut self, label: &'static str, value: impl ToString) -> Figure {
         self.labels.push((label, value.to_string()));
         self
     }
@@ -85,42 +85,66 @@ impl Figure {
     }
 }
 
+/// How often something took how long.
+#[derive(Default)]
+pub(crate) struct Histogram {
+    buckets: [AtomicU64; ENDS_US.len() + 1],
+    sum_us: AtomicU64,
+}
+
+impl Histogram {
+    /// Counts one duration.
+    pub(crate) fn add(&self, us: u64) {
+        let bucket = ENDS_US.partition_point(|end| *end < us);
+        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        self.sum_us.fetch_add(us, Ordering::Relaxed);
+    }
+
+    /// How many there were.
+    pub(crate) fn count(&self) -> u64 {
+        self.buckets.iter().map(|count| count.load(Ordering::Relaxed)).sum()
+    }
+
+    fn value(&self) -> FigureValue {
+        let counts = self.buckets.each_ref().map(|count| count.load(Ordering::Relaxed));
+        let ends = ENDS_US.iter().map(|us| *us as f64 / 1e6).chain([f64::INFINITY]);
+        FigureValue::Histogram {
+            sum: self.sum_us.load(Ordering::Relaxed) as f64 / 1e6,
+            count: counts.iter().sum(),
+            buckets: ends.zip(counts).collect(),
+        }
+    }
+
+    pub(crate) fn figure(&self, name: &'static str, help: &'static str) -> Figure {
+        Figure { name, help, labels: Vec::new(), value: self.value() }
+    }
+}
+
 /// Counts of the statements of all sessions.
 #[derive(Default)]
 pub(crate) struct Statements {
-    buckets: [AtomicU64; ENDS_US.len() + 1],
-    sum_us: AtomicU64,
+    durations: Histogram,
     failed: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Statements {
-    /// Counts a completed statement.
-    pub(crate) fn count(&self, took: Duration, result: &Result<(), SqlError>) {
-        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        let bucket = ENDS_US.partition_point(|end| *end < us);
-        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
-        self.sum_us.fetch_add(us, Ordering::Relaxed);
-        if let Err(error) = result {
-            let mut failed = self.failed.lock();
-            let is_known = failed.len() < CODES_MAX || failed.contains_key(error.code);
-            let code = if is_known { error.code } else { "other" };
-            *failed.entry(code.to_owned()).or_default() += 1;
-        }
+    /// Counts a statement that has ended.
+    pub(crate) fn count(&self, took: Duration) {
+        self.durations.add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    /// Counts an error that a client is told.
+    pub(crate) fn failed(&self, error: &SqlError) {
+        let mut failed = self.failed.lock();
+        let is_known = failed.len() < CODES_MAX || failed.contains_key(error.code);
+        let code = if is_known { error.code } else { "other" };
+        *failed.entry(code.to_owned()).or_default() += 1;
     }
 
     fn figures(&self) -> Vec<Figure> {
-        let counts = self.buckets.each_ref().map(|count| count.load(Ordering::Relaxed));
-        let ends = ENDS_US.iter().map(|us| *us as f64 / 1e6).chain([f64::INFINITY]);
-        let duration = Figure {
-            name: "isomer_statement_duration_seconds",
-            help: "Time from the receipt of a statement to the end of its result.",
-            labels: Vec::new(),
-            value: FigureValue::Histogram {
-                sum: self.sum_us.load(Ordering::Relaxed) as f64 / 1e6,
-                count: counts.iter().sum(),
-                buckets: ends.zip(counts).collect(),
-            },
-        };
+        let name = "isomer_statement_duration_seconds";
+        let help = "Time from the receipt of a statement to the end of its result.";
+        let duration = self.durations.figure(name, help);
         let failed = self.failed.lock();
         let errors = failed.iter().map(|(code, count)| {
             let help = "Statements that ended with an error, by SQLSTATE.";
@@ -135,10 +159,7 @@ impl Engine {
     pub fn figures(&self) -> Vec<Figure> {
         let mut figures = self.statements.figures();
         figures.extend(self.site_figures());
-        for (kind, count) in self.changes_made() {
-            let help = "Changes of the design that took effect, by kind.";
-            figures.push(Figure::counter("isomer_design_changes", help, count).with("kind", kind));
-        }
+        figures.extend(self.steering.figures());
         let design = self.database().design();
         let partitions = design.partition_count() as f64;
         let jobs = self.database().jobs().len() as f64;
@@ -157,6 +178,14 @@ impl Engine {
                 self.database().failed_over().len() as f64,
             ),
         ]);
+        let mut states = BTreeMap::new();
+        for it in self.database().reconfigurations() {
+            *states.entry(it.progress.to_string()).or_insert(0.0) += 1.0;
+        }
+        figures.extend(states.into_iter().map(|(state, count)| {
+            let help = "Plans of operators by state, of those that are kept.";
+            Figure::gauge("isomer_reconfigurations", help, count).with("state", state)
+        }));
         figures
     }
 
@@ -202,6 +231,26 @@ impl Engine {
             let figure = Figure::counter("isomer_log_appended_bytes", help, report.log.bytes);
             figures.push(figure.with("site", report.site));
         }
+        let now = self.database().now();
+        for report in &here {
+            let Some(last) = &report.checkpoint.last else { continue };
+            let help = "Seconds since the last checkpoint of a site ended.";
+            let age = now.0.saturating_sub(last.ended.0) as f64 / 1e9;
+            let figure = Figure::gauge("isomer_checkpoint_age_seconds", help, age);
+            figures.push(figure.with("site", report.site));
+        }
+        for report in &here {
+            let help = "1 if the last attempt to make a checkpoint of a site failed, else 0.";
+            let failed = f64::from(u8::from(report.checkpoint_error.is_some()));
+            let figure = Figure::gauge("isomer_checkpoint_failed", help, failed);
+            figures.push(figure.with("site", report.site));
+        }
+        for report in &here {
+            let Some(max) = report.memory_max else { continue };
+            let help = "Memory that the rows and indexes of a site may take.";
+            let figure = Figure::gauge("isomer_site_memory_max_bytes", help, max as f64);
+            figures.push(figure.with("site", report.site));
+        }
         for report in &here {
             let help = "Bytes of the redo log that a restart of a site would read.";
             let kept = report.checkpoint.log_bytes_kept as f64;
@@ -220,10 +269,11 @@ mod tests {
     #[test]
     fn a_statement_is_counted_in_the_bucket_of_its_duration_and_by_its_error() {
         let statements = Statements::default();
-        statements.count(Duration::from_micros(50), &Ok(()));
-        statements.count(Duration::from_micros(51), &Ok(()));
+        statements.count(Duration::from_micros(50));
+        statements.count(Duration::from_micros(51));
         let error = SqlError::new(code::SYNTAX, "no");
-        statements.count(Duration::from_secs(60), &Err(error));
+        statements.count(Duration::from_secs(60));
+        statements.failed(&error);
         let figures = statements.figures();
         let FigureValue::Histogram { sum, count, buckets } = &figures[0].value else {
             panic!("a histogram comes first: {figures:?}")

@@ -32,13 +32,17 @@
 //! | `foreign`, `deferred` | definitions of foreign keys; deferred checks |
 //! | `views`, `dependents` | definitions of views; dependents of dropped objects |
 //! | `design`, `autopilot`, `pilot`, `reconfigure` | the design in SQL, and its strategy |
+//! | `steering`, `proposals`, `heat` | proposals for operators, the heat map |
+//! | `chronicle`, `audit`, `shapes` | histories on disk, the audit trail, statements by shape |
 //! | `backend` | the transaction that statements run in |
 //! | `figures` | metrics, for `isomer.metrics` and Prometheus |
 
 mod activity;
 mod alter;
+mod audit;
 mod autopilot;
 mod backend;
+mod chronicle;
 mod clients;
 mod connection;
 mod copy;
@@ -55,6 +59,7 @@ mod figures;
 mod foreign;
 mod grants;
 mod guesses;
+mod heat;
 mod indexes;
 mod limits;
 mod listener;
@@ -65,6 +70,7 @@ mod options;
 mod passage;
 mod pilot;
 mod process;
+mod proposals;
 mod reconfigure;
 mod reshard;
 mod rights;
@@ -74,9 +80,11 @@ mod sequences;
 mod server;
 mod session;
 mod settings;
+mod shapes;
 mod size;
 mod socket;
 mod startup;
+mod steering;
 mod strangers;
 mod stream;
 mod temporary;

@@ -9,11 +9,12 @@
 //! | --- | --- |
 //! | off | not searched for |
 //! | recommend | decided and shown, not made |
+//! | approve | proposed to an operator, and made after approval ([`crate::steering`]) |
 //! | auto | made |
 //!
 //! In all modes a transaction that no site can run alone commits over several sites, and changes no
-//! placement. In the modes `off` and `recommend` placement changes only in three cases: an operator
-//! changes it, missing backups of a table are added, or replicas take over from a failed site.
+//! placement. In the modes but `auto` placement changes only in three cases: an operator changes
+//! or approves it, missing backups of a table are added, or replicas take over from a failed site.
 //!
 //! The learned strategy learns in all modes, so that it knows the workload when it is switched on.
 //! The others are idle while they are off.

@@ -26,6 +26,14 @@ impl Engine {
         let control = |number: &u64, control| {
             self.database().control_reconfiguration(*number, control).map_err(database)
         };
+        let begins = match statement {
+            Reconfigure::Start { is_dry_run, .. } => !is_dry_run,
+            Reconfigure::Resume(_) | Reconfigure::Reverse(_) => true,
+            Reconfigure::Pause(_) | Reconfigure::Cancel(_) => false,
+        };
+        if begins {
+            self.check_changes_are_on()?;
+        }
         match statement {
             Reconfigure::Start { plan, is_dry_run } => {
                 let design = self.database().design();

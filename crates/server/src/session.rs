@@ -27,6 +27,7 @@ use crate::limits::{self, Memory, Watch};
 use crate::numbers::{Counts, Numbers};
 use crate::options::ServerOptions;
 use crate::settings::{Kept, Settings, SettingsMark};
+use crate::shapes::Shape;
 use crate::socket::Socket;
 use crate::temporary::Temporaries;
 use crate::wire::{Formats, Out, Reader, violation};
@@ -126,6 +127,9 @@ pub(crate) struct Session {
     given: Rc<Given>,
     /// The sites of its last commit with writes.
     last_commit: Option<Ran>,
+    /// The shape of the statement that runs, and those of the transaction.
+    shape: Option<Arc<Shape>>,
+    shapes: Vec<Arc<Shape>>,
     /// The identity, for one version of the catalog and of the roles.
     identity: RefCell<Option<(u64, u32, Arc<Identity>)>>,
 }
@@ -224,6 +228,8 @@ impl Session {
             last: None,
             given: Rc::default(),
             last_commit: None,
+            shape: None,
+            shapes: Vec::new(),
             identity: RefCell::default(),
         };
         session.look_in_path();
@@ -384,6 +390,7 @@ impl Session {
             b'Q' | b'S' => {
                 self.tell(why, out);
                 if let Err(error) = self.end_implicit() {
+                    self.count_failure(&error);
                     out.error(&error);
                 }
                 out.ready(self.status());
@@ -394,9 +401,18 @@ impl Session {
         self.last.take().map_or(Ok(()), Err)
     }
 
+    /// Counts an error that the client is told, for the statement that runs.
+    fn count_failure(&self, error: &SqlError) {
+        self.engine.statements.failed(error);
+        if let Some(shape) = &self.shape {
+            shape.failed();
+        }
+    }
+
     /// Reports an error, which ends the transaction and perhaps the connection.
     pub(crate) fn tell(&mut self, error: SqlError, out: &mut Out) {
         self.fail();
+        self.count_failure(&error);
         if limits::is_last(&error) {
             self.last = Some(error);
         } else {
@@ -422,6 +438,7 @@ impl Session {
     /// Reports the statement as the session's activity.
     fn shows(&mut self, text: &str) {
         self.statement_begun_us = Some(self.activity.begin(text));
+        self.shape = Some(self.engine.shapes.of(text));
     }
 
     /// Reports that the session waits for its client.
@@ -450,6 +467,7 @@ impl Session {
             };
             if !(is_alone && may_run_again(&error, run) && out.back_to(mark)) {
                 self.end_settings_of_message(false, out);
+                self.count_failure(&error);
                 out.error(&error);
                 break;
             }
@@ -476,6 +494,7 @@ impl Session {
         let ended = self.end_implicit();
         self.end_settings_of_message(succeeds && ended.is_ok(), out);
         if let Err(error) = ended {
+            self.count_failure(&error);
             out.error(&error);
         }
         out.ready(self.status());
@@ -507,7 +526,7 @@ impl Session {
             let again: PlanAgain<'_> =
                 &|catalog| compile(parsed, text, catalog, &[], &budget).map(Arc::new);
             let compiled = self.compiled(parsed, &Arc::from(text), &[], &budget)?;
-            return self.perform(Call::plain(&compiled, again, &Formats::default()), out, flush);
+            return self.measured(Call::plain(&compiled, again, &Formats::default()), out, flush);
         }
         // The time limit of the first statement includes its parsing.
         let done = self.statements_from(&parsed, 0, text, out, flush);
@@ -537,7 +556,7 @@ impl Session {
             let again: PlanAgain<'_> =
                 &|catalog| compile(parsed, text, catalog, &[], &budget).map(Arc::new);
             let compiled = again(&self.catalog())?;
-            self.perform(Call::plain(&compiled, again, &Formats::default()), out, flush)?;
+            self.measured(Call::plain(&compiled, again, &Formats::default()), out, flush)?;
             budget.back_to(mark);
             if self.copy.is_some() {
                 let next = at + 1;

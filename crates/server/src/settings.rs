@@ -702,6 +702,10 @@ impl Session {
                 let budget = self.engine.autopilot().budget();
                 Some(budget.map_or_else(|| "none".to_owned(), |it| shown_percent(it.share())))
             }
+            "design_changes" => {
+                let are_off = self.engine.steering.are_changes_off();
+                Some(if are_off { "off" } else { "on" }.to_owned())
+            }
             "site_memory" => Some(show_site_memory(self.engine.database().site_memory())),
             "last_commit" => Some(self.last_commit()),
             "transaction_isolation" if self.is_in_block() && self.level().is_some() => {

@@ -47,6 +47,7 @@ impl Scripts {
     fn serve(folder: TempDir) -> Scripts {
         let engine = Engine::open(Options::in_folder(folder.path(), 2), Decider::default(), None)
             .expect("a catalog");
+        engine.keep_histories(folder.path()).expect("a file");
         let listen = "127.0.0.1:0".parse().expect("an address");
         let trust = Trust::Loopback;
         let options =

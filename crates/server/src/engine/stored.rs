@@ -88,6 +88,7 @@ const UNUSED: &str = "unused";
 const AUTOPILOT: &str = "autopilot";
 const AUTOPILOT_PROCESSOR: &str = "autopilot_processor_percent";
 const SITE_MEMORY: &str = "site_memory";
+const DESIGN_CHANGES: &str = "design_changes";
 
 impl Engine {
     pub(super) fn read_catalog(&self) -> Result<Catalog, SqlError> {
@@ -224,6 +225,11 @@ impl Engine {
         kept.map_or(Ok(None), |size| read_site_memory(&size).map_err(damaged))
     }
 
+    /// Whether changes of the design may begin, as was stored last.
+    pub(super) fn kept_design_changes(&self) -> Result<bool, SqlError> {
+        Ok(self.kept(DESIGN_CHANGES)?.is_none_or(|kept| kept == "on"))
+    }
+
     fn kept(&self, setting: &str) -> Result<Option<String>, SqlError> {
         let mut entries = self.entries()?.into_iter();
         let kept = entries.find(|entry| entry.kind == "setting" && entry.name == setting);
@@ -238,6 +244,11 @@ impl Engine {
     /// Stores the limit of the autopilot's processor time, in percent of one core.
     pub(crate) fn keep_autopilot_processor(&self, percent: f64) -> Result<(), SqlError> {
         self.keep(AUTOPILOT_PROCESSOR, percent.to_string())
+    }
+
+    /// Stores whether changes of the design may begin.
+    pub(crate) fn keep_design_changes(&self, on: bool) -> Result<(), SqlError> {
+        self.keep(DESIGN_CHANGES, if on { "on" } else { "off" }.to_owned())
     }
 
     /// Stores the limit of the memory of a site's rows, in bytes.

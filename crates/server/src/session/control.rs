@@ -144,8 +144,11 @@ impl Session {
 
     fn commit_as(&mut self, mut backend: Backend, is_asynchronous: bool) -> Result<(), SqlError> {
         backend.check_deferred(&self.surroundings())?;
-        if let Some(ran) = backend.commit(is_asynchronous)? {
+        let ran = backend.commit(is_asynchronous)?;
+        let shapes = std::mem::take(&mut self.shapes);
+        if let Some(ran) = ran {
             self.last_commit = Some(ran);
+            shapes.iter().for_each(|shape| shape.committed(ran.place));
         }
         Ok(())
     }

@@ -1,0 +1,231 @@
+//! The database's history with times, kept on disk: changes of the design, failovers,
+//! and what operators did.
+//!
+//! ```text
+//!   change ───┐                         ┌─▶ isomer.changes
+//!   failover ─┼─▶ the last of each ──┼─▶ isomer.failovers
+//!   operator ─┘       │                 └─▶ isomer.audit
+//!                     ▼
+//!                history.jsonl: a line of JSON each
+//! ```
+//!
+//! **Bounds.** The last [`KEPT_MAX`] events of each kind are kept. A file of more than
+//! [`BYTES_MAX`] is written anew with these, under another name that is then renamed.
+//!
+//! **Durability.** Lines are written without a sync, because redo logs have the changes themselves.
+//! A power cut may lose the last lines, and a line that is cut off is ignored.
+
+use isomer_cluster::ChangeEvent;
+use isomer_design::{Key, TableId, Time};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+/// Events of each kind that are kept.
+pub(crate) const KEPT_MAX: usize = 1000;
+/// A file with more bytes is written anew.
+const BYTES_MAX: u64 = 4 << 20;
+/// Texts are cut to this.
+const TEXT_BYTES_MAX: usize = 4096;
+/// The name of the file in the data folder.
+const NAME: &str = "history.jsonl";
+
+/// An event.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(crate) enum Event {
+    /// A change of the design took effect.
+    Change {
+        number: u64,
+        at_us: i64,
+        text: String,
+        reason: String,
+        took_us: f64,
+        table: Option<u32>,
+        key: Option<Vec<u8>>,
+    },
+    /// A site failed, was taken over from, or serves again.
+    Failover { at_us: i64, site: String, text: String },
+    /// An operator did something, or was refused.
+    Action { at_us: i64, user: String, client: String, action: String, outcome: String },
+}
+
+impl Event {
+    fn kind(&self) -> usize {
+        match self {
+            Event::Change { .. } => 0,
+            Event::Failover { .. } => 1,
+            Event::Action { .. } => 2,
+        }
+    }
+
+    /// A change that was made.
+    pub(crate) fn change(number: u64, event: &ChangeEvent) -> Event {
+        Event::Change {
+            number,
+            at_us: us(event.begun) + (event.took_ns / 1000) as i64,
+            text: clipped(&event.text),
+            reason: clipped(&event.reason),
+            took_us: event.took_ns as f64 / 1000.0,
+            table: event.change.table().map(|table| table.0),
+            key: event.change.start().map(|key| key.as_bytes().to_vec()),
+        }
+    }
+}
+
+/// The table and the first key of the partition that a change is about.
+pub(crate) fn part_of(table: Option<u32>, key: Option<&[u8]>) -> Option<(TableId, Key)> {
+    Some((TableId(table?), Key::from_bytes(key?)))
+}
+
+pub(crate) fn us(time: Time) -> i64 {
+    (time.0 / 1000) as i64
+}
+
+pub(crate) fn clipped(text: &str) -> String {
+    text[..text.floor_char_boundary(TEXT_BYTES_MAX)].to_owned()
+}
+
+#[derive(Default)]
+struct Kept {
+    last: [VecDeque<Event>; 3],
+    /// The number of the last change.
+    changes: u64,
+    file: Option<(File, PathBuf, u64)>,
+}
+
+/// See the [module documentation](self).
+#[derive(Default)]
+pub(crate) struct Chronicle {
+    kept: Mutex<Kept>,
+}
+
+impl Kept {
+    fn take(&mut self, event: Event) {
+        if let Event::Change { number, .. } = &event {
+            self.changes = self.changes.max(*number);
+        }
+        let last = &mut self.last[event.kind()];
+        if last.len() == KEPT_MAX {
+            last.pop_front();
+        }
+        last.push_back(event);
+    }
+
+    /// Writes the file anew, with what is kept.
+    fn rewrite(&mut self, path: PathBuf) -> io::Result<()> {
+        let mut text = String::new();
+        for event in self.last.iter().flatten() {
+            text += &line(event);
+        }
+        let new = path.with_extension("new");
+        fs::write(&new, &text)?;
+        fs::rename(&new, &path)?;
+        let file = OpenOptions::new().append(true).open(&path)?;
+        self.file = Some((file, path, text.len() as u64));
+        Ok(())
+    }
+
+    fn write(&mut self, event: &Event) -> io::Result<()> {
+        let Some((file, path, bytes)) = &mut self.file else { return Ok(()) };
+        let line = line(event);
+        file.write_all(line.as_bytes())?;
+        *bytes += line.len() as u64;
+        let path = (*bytes > BYTES_MAX).then(|| path.clone());
+        path.map_or(Ok(()), |path| self.rewrite(path))
+    }
+}
+
+fn line(event: &Event) -> String {
+    let mut line = serde_json::to_string(event).unwrap_or_default();
+    line.push('\n');
+    line
+}
+
+impl Chronicle {
+    /// Reads what the data folder has, and writes there from now on.
+    ///
+    /// # Errors
+    /// If the file cannot be read or written.
+    pub(crate) fn open(&self, folder: &Path) -> io::Result<()> {
+        let path = folder.join(NAME);
+        let text = match fs::read(&path) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(error),
+        };
+        let mut kept = self.kept.lock();
+        let since: Vec<Event> = kept.last.iter_mut().flat_map(std::mem::take).collect();
+        let before: Vec<Event> =
+            text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        before.into_iter().chain(since).for_each(|event| kept.take(event));
+        kept.rewrite(path)
+    }
+
+    /// A change of the design took effect.
+    pub(crate) fn changed(&self, event: &ChangeEvent) {
+        let mut kept = self.kept.lock();
+        let event = Event::change(kept.changes + 1, event);
+        kept.add(event);
+    }
+
+    /// Anything else happened.
+    pub(crate) fn add(&self, event: Event) {
+        self.kept.lock().add(event);
+    }
+
+    /// The last events of a kind, the oldest first: changes are 0, failovers 1, actions 2.
+    pub(crate) fn last(&self, kind: usize) -> Vec<Event> {
+        self.kept.lock().last[kind].iter().cloned().collect()
+    }
+}
+
+impl Kept {
+    fn add(&mut self, event: Event) {
+        // A full disk must not stop the database: what is kept in memory is shown all the same.
+        let _ = self.write(&event);
+        self.take(event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn action(at_us: i64) -> Event {
+        let [user, client, action, outcome] = ["ann", "", "checkpoint", "ok"].map(str::to_owned);
+        Event::Action { at_us, user, client, action, outcome }
+    }
+
+    #[test]
+    fn events_survive_a_restart_and_a_line_that_is_cut_off() {
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let first = Chronicle::default();
+        first.add(action(1));
+        first.open(folder.path()).expect("a file");
+        first.add(action(2));
+        let path = folder.path().join(NAME);
+        let mut text = fs::read_to_string(&path).expect("a file");
+        text += "{\"kind\":\"action\",\"at_us\":3,\"us";
+        fs::write(&path, text).expect("written");
+        let second = Chronicle::default();
+        second.open(folder.path()).expect("it is read");
+        assert_eq!(second.last(2), [action(1), action(2)]);
+    }
+
+    #[test]
+    fn the_last_events_are_kept_in_a_bounded_file() {
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let chronicle = Chronicle::default();
+        chronicle.open(folder.path()).expect("a file");
+        for at in 0..60_000 {
+            chronicle.add(action(at));
+        }
+        assert_eq!(chronicle.last(2).len(), KEPT_MAX);
+        let bytes = fs::metadata(folder.path().join(NAME)).expect("a file").len();
+        assert!(bytes <= BYTES_MAX + 1000, "{bytes}");
+    }
+}

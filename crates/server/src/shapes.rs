@@ -1,0 +1,250 @@
+//! Statements by shape, for `isomer.statements`: how often, how long, and where they commit.
+//!
+//! ```text
+//!   update t set v = 7 where id = 'x'   ─▶   update t set v = ? where id = ?     calls, errors, times
+//!   the commit of its transaction       ─▶                                       at one site, or over several
+//! ```
+//!
+//! A shape is the text with literals as `?`, so it holds no value of a row and no password. The
+//! first [`SHAPES_MAX`] shapes have a count each, and all others share one. A map from texts to
+//! shapes saves reading a text again.
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use isomer_design::Time;
+use isomer_sql::datum::Datum;
+use isomer_strategy::Place;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Shapes that are counted one by one.
+pub(crate) const SHAPES_MAX: usize = 5000;
+/// Texts that are remembered with their shapes, up to this length.
+const TEXTS_MAX: usize = 8192;
+const TEXT_BYTES_MAX: usize = 2048;
+/// A shape is cut to this.
+const SHAPE_BYTES_MAX: usize = 1000;
+/// The shape of all that have no place.
+const OTHERS: &str = "(other statements)";
+
+/// The counts of one shape.
+pub(crate) struct Shape {
+    text: String,
+    calls: AtomicU64,
+    errors: AtomicU64,
+    total_us: AtomicU64,
+    max_us: AtomicU64,
+    commits: AtomicU64,
+    local: AtomicU64,
+    last_us: AtomicU64,
+    /// The coordinator of the last commit, and whether it was over several sites.
+    last_commit: Mutex<Option<Place>>,
+}
+
+/// See the [module documentation](self).
+#[derive(Default)]
+pub(crate) struct Shapes {
+    texts: Mutex<HashMap<Box<str>, Arc<Shape>, FixedState>>,
+    shapes: Mutex<BTreeMap<String, Arc<Shape>>>,
+}
+
+impl Shape {
+    fn new(text: String) -> Arc<Shape> {
+        let count = || AtomicU64::new(0);
+        Arc::new(Shape {
+            text,
+            calls: count(),
+            errors: count(),
+            total_us: count(),
+            max_us: count(),
+            commits: count(),
+            local: count(),
+            last_us: count(),
+            last_commit: Mutex::default(),
+        })
+    }
+
+    /// The text without values.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// A statement of the shape has failed.
+    pub(crate) fn failed(&self) {
+        self.errors.fetch_add(1, Relaxed);
+    }
+
+    /// A statement of the shape has ended.
+    pub(crate) fn count(&self, took: Duration, now: Time) {
+        let us = took.as_micros() as u64;
+        self.calls.fetch_add(1, Relaxed);
+        self.total_us.fetch_add(us, Relaxed);
+        self.max_us.fetch_max(us, Relaxed);
+        self.last_us.store(now.0 / 1000, Relaxed);
+    }
+
+    /// A transaction with a statement of the shape has committed writes.
+    pub(crate) fn committed(&self, place: Place) {
+        self.commits.fetch_add(1, Relaxed);
+        self.local.fetch_add(u64::from(matches!(place, Place::At(_))), Relaxed);
+        *self.last_commit.lock() = Some(place);
+    }
+
+    fn row(&self) -> Vec<Datum> {
+        let get = |of: &AtomicU64| of.load(Relaxed);
+        let (calls, commits) = (get(&self.calls), get(&self.commits));
+        let total_ms = get(&self.total_us) as f64 / 1000.0;
+        let local = (commits > 0).then(|| 100.0 * get(&self.local) as f64 / commits as f64);
+        let last = self.last_commit.lock().map(crate::autopilot::place);
+        vec![
+            Datum::text(&*self.text),
+            Datum::Int(calls as i64),
+            Datum::Int(get(&self.errors) as i64),
+            Datum::Float(total_ms),
+            Datum::Float(total_ms / calls.max(1) as f64),
+            Datum::Float(get(&self.max_us) as f64 / 1000.0),
+            Datum::Int(commits as i64),
+            local.map_or(Datum::Null, Datum::Float),
+            last.map_or(Datum::Null, Datum::Text),
+            Datum::Timestamp(get(&self.last_us) as i64),
+        ]
+    }
+}
+
+impl Shapes {
+    /// The shape of a text.
+    pub(crate) fn of(&self, text: &str) -> Arc<Shape> {
+        if let Some(known) = self.texts.lock().get(text) {
+            return known.clone();
+        }
+        let shape = {
+            let (name, mut shapes) = (shape_of(text), self.shapes.lock());
+            let is_full = shapes.len() >= SHAPES_MAX && !shapes.contains_key(&name);
+            let name = if is_full { OTHERS.to_owned() } else { name };
+            shapes.entry(name.clone()).or_insert_with(|| Shape::new(name)).clone()
+        };
+        if text.len() <= TEXT_BYTES_MAX {
+            let mut texts = self.texts.lock();
+            if texts.len() >= TEXTS_MAX {
+                texts.clear();
+            }
+            texts.insert(text.into(), shape.clone());
+        }
+        shape
+    }
+
+    /// All of them, those that took the most time first.
+    pub(crate) fn rows(&self) -> Vec<Vec<Datum>> {
+        let mut all: Vec<Arc<Shape>> = self.shapes.lock().values().cloned().collect();
+        all.retain(|shape| shape.calls.load(Relaxed) > 0);
+        all.sort_by_key(|shape| std::cmp::Reverse(shape.total_us.load(Relaxed)));
+        all.iter().map(|shape| shape.row()).collect()
+    }
+}
+
+/// A text with `?` for literals, and single blanks.
+fn shape_of(text: &str) -> String {
+    let mut shape = String::new();
+    let mut rest = text.trim().trim_end_matches(';');
+    while let Some(c) = rest.chars().next() {
+        if shape.len() >= SHAPE_BYTES_MAX {
+            shape.push('…');
+            break;
+        }
+        let before = shape.chars().next_back();
+        let is_in_word = before.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '$'));
+        let used = match c {
+            '\'' => literal(rest, &mut shape),
+            '$' if !is_in_word && dollar_quoted(rest).is_some() => {
+                shape.push('?');
+                dollar_quoted(rest).expect("it was just found")
+            }
+            '"' => {
+                let end = rest[1..].find('"').map_or(rest.len(), |at| at + 2);
+                shape += &rest[..end];
+                end
+            }
+            c if c.is_ascii_digit() && !is_in_word => {
+                shape.push('?');
+                rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '.')).unwrap_or(rest.len())
+            }
+            c if c.is_whitespace() => {
+                shape.push(' ');
+                rest.find(|c: char| !c.is_whitespace()).unwrap_or(rest.len())
+            }
+            c => {
+                shape.push(c);
+                c.len_utf8()
+            }
+        };
+        rest = &rest[used..];
+    }
+    shape
+}
+
+/// The length of a quoted literal, for which the shape gets a `?`. A letter before it belongs to
+/// it.
+fn literal(rest: &str, shape: &mut String) -> usize {
+    let escapes = shape.ends_with(['e', 'E'])
+        && !shape[..shape.len() - 1].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+    if escapes {
+        shape.pop();
+    }
+    shape.push('?');
+    let bytes = rest.as_bytes();
+    let mut at = 1;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' if escapes => at += 2,
+            b'\'' if bytes.get(at + 1) == Some(&b'\'') => at += 2,
+            b'\'' => return at + 1,
+            _ => at += 1,
+        }
+    }
+    bytes.len()
+}
+
+/// The length of `$tag$ .. $tag$`.
+fn dollar_quoted(rest: &str) -> Option<usize> {
+    let tag = &rest[..=1 + rest[1..].find('$')?];
+    let is_tag = tag[1..tag.len() - 1].chars().all(|c| c.is_alphanumeric() || c == '_')
+        && !tag[1..].starts_with(|c: char| c.is_ascii_digit());
+    is_tag.then(|| rest[tag.len()..].find(tag).map_or(rest.len(), |at| at + 2 * tag.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use isomer_design::SiteId;
+
+    #[test]
+    fn a_shape_has_no_values() {
+        for (text, shape) in [
+            ("update t1 set v=7  where id = 'o''x';", "update t1 set v=? where id = ?"),
+            ("select $1, -1.5e3, \"a 1\" from t", "select $1, -?, \"a 1\" from t"),
+            (r"select E'a\'b', 'c'", "select ?, ?"),
+            ("create user x password 'secret", "create user x password ?"),
+            ("select $tag$it's 1$tag$, 2", "select ?, ?"),
+            ("é", "é"),
+        ] {
+            assert_eq!(shape_of(text), shape);
+        }
+    }
+
+    #[test]
+    fn what_has_no_place_is_counted_together() {
+        let shapes = Shapes::default();
+        for at in 0..SHAPES_MAX + 100 {
+            let name: String =
+                format!("{at:x}").chars().map(|c| char::from(b'g' + c as u8 % 16)).collect();
+            let shape = shapes.of(&format!("select {name}x{}", "z".repeat(at % 90)));
+            shape.count(Duration::from_micros(1), Time(0));
+            shape.committed(Place::At(SiteId(1)));
+        }
+        assert!(shapes.shapes.lock().len() <= SHAPES_MAX + 1);
+        assert_eq!(shapes.rows().len(), shapes.shapes.lock().len());
+    }
+}

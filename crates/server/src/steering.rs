@@ -1,0 +1,264 @@
+//! Steering: a strategy around the chosen one, with the parts that operators see and control.
+//!
+//! ```text
+//!   transactions ──▶ Steering ──▶ Decider ──▶ plans ──┬─ auto: carried out
+//!                        │                            ├─ approve: a proposal, which waits for an operator
+//!                        └─▶ heat map                 └─ design_changes = off: dropped
+//! ```
+//!
+//! **Approve.** The strategy hands out what it would change, as it does in the mode `auto`.
+//! Steering keeps it as a [proposal](isomer_plan::proposals) and carries out nothing.
+//!
+//! **The switch.** While `design_changes` is off, no change that a strategy wants begins. Takeovers
+//! and the backups that tables ask for go on: they keep the database serving.
+//!
+//! **Heat.** One transaction in [`Steering::one_in`] is measured for the heat map, about
+//! [`SAMPLED_PER_SECOND`] a second. The strategy hears only of transactions that it wants itself.
+
+use crate::figures::{Figure, Histogram};
+use crate::heat::Heat;
+use crate::pilot::Decider;
+use isomer_design::{Change, Design, Plan, Route, Time};
+use isomer_plan::learned::Mode;
+use isomer_plan::proposals::{Proposals, parts};
+use isomer_strategy::{
+    Changed, Decision, Occasion, Place, Refused, Report, Request, SiteLoad, Stage, Strategy,
+    Verdict, coordinator, pick,
+};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Transactions that the heat map counts a second: at least half of this and at most twice, or all.
+const SAMPLED_PER_SECOND: u64 = 1000;
+/// The rarest sample: one transaction in this many.
+const ONE_IN_MAX: u64 = 1 << 14;
+
+/// Phases of a transaction at its site.
+const PHASES: [&str; 4] = ["lock", "replication", "run", "commit"];
+
+/// The outcomes of changes of one kind.
+#[derive(Default)]
+struct Made {
+    took: Histogram,
+    refused: u64,
+}
+
+/// See the [module documentation](self).
+pub(crate) struct Steering {
+    pub(crate) decider: Decider,
+    pub(crate) proposals: Mutex<Proposals>,
+    pub(crate) heat: Mutex<Heat>,
+    are_changes_off: AtomicBool,
+    changes: Mutex<BTreeMap<&'static str, Made>>,
+    phases: [Histogram; PHASES.len()],
+    /// A power of two.
+    one_in: AtomicU64,
+    sampled: AtomicU64,
+    /// The second of the last adjustment.
+    second: AtomicU64,
+}
+
+impl Steering {
+    pub(crate) fn new(decider: Decider) -> Steering {
+        Steering {
+            decider,
+            proposals: Mutex::default(),
+            heat: Mutex::default(),
+            are_changes_off: AtomicBool::new(false),
+            changes: Mutex::default(),
+            phases: Default::default(),
+            one_in: AtomicU64::new(1),
+            sampled: AtomicU64::new(0),
+            second: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether no change of a strategy or an operator begins.
+    pub(crate) fn are_changes_off(&self) -> bool {
+        self.are_changes_off.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn turn_changes(&self, on: bool) {
+        self.are_changes_off.store(!on, Ordering::SeqCst);
+    }
+
+    /// Changes by kind and outcome, proposals by state, and phases of transactions.
+    pub(crate) fn figures(&self) -> Vec<Figure> {
+        let changes = self.changes.lock();
+        let made = changes.iter().map(|(kind, made)| {
+            let help = "Changes of the design that took effect, by kind.";
+            Figure::counter("isomer_design_changes", help, made.took.count()).with("kind", kind)
+        });
+        let refused = changes.iter().map(|(kind, made)| {
+            let help = "Changes of the design that were refused or failed, by kind.";
+            Figure::counter("isomer_design_changes_refused", help, made.refused).with("kind", kind)
+        });
+        let took = changes.iter().map(|(kind, made)| {
+            let help = "Duration of changes of the design, by kind.";
+            made.took.figure("isomer_design_change_duration_seconds", help).with("kind", kind)
+        });
+        let phases = PHASES.iter().zip(&self.phases).map(|(phase, took)| {
+            let help = "Time of sampled transactions in each phase.";
+            took.figure("isomer_transaction_phase_seconds", help).with("phase", phase)
+        });
+        let mut states = BTreeMap::from([("proposed", 0.0)]);
+        for proposal in self.proposals.lock().all() {
+            *states.entry(proposal.state.name()).or_default() += 1.0;
+        }
+        let proposals = states.into_iter().map(|(state, count)| {
+            let help = "Proposals by state, of those that are kept.";
+            Figure::gauge("isomer_proposals", help, count).with("state", state)
+        });
+        let on = f64::from(u8::from(!self.are_changes_off()));
+        let help = "1 if changes of the design may begin, else 0.";
+        let switch = Figure::gauge("isomer_design_changes_allowed", help, on);
+        made.chain(refused).chain(took).chain(phases).chain(proposals).chain([switch]).collect()
+    }
+
+    /// The part of a strategy's plan that is carried out. Changes that a transaction needs do not
+    /// come here.
+    fn passed(&self, now: Time, plan: Plan, design: impl FnOnce() -> Design) -> Plan {
+        if plan.is_empty() {
+            return plan;
+        }
+        match self.decider.mode() {
+            _ if self.are_changes_off() => Plan::default(),
+            Mode::Approve => {
+                let decision = match &self.decider {
+                    Decider::Learned(learned) => learned.decision_of(&plan),
+                    Decider::Elastic(_) => None,
+                };
+                let parts = parts(&plan, &design());
+                self.proposals.lock().offer(now, plan, decision, parts);
+                Plan::default()
+            }
+            _ => plan,
+        }
+    }
+
+    fn is_sampled(&self, ticket: u64) -> bool {
+        // The lowest bits are used for other decisions.
+        (ticket >> 8).is_multiple_of(self.one_in.load(Ordering::Relaxed))
+    }
+
+    fn count(&self, request: &Request<'_>) {
+        if let Some(mut heat) = self.heat.try_lock() {
+            let weight = self.one_in.load(Ordering::Relaxed) as u32;
+            for item in request.footprint.items() {
+                heat.count(request.now.0, item.table, item.span.start(), item.access, weight);
+            }
+        }
+        self.sampled.fetch_add(1, Ordering::Relaxed);
+        let (second, last) = (request.now.0 / 1_000_000_000, self.second.load(Ordering::Relaxed));
+        let swap = |last| {
+            self.second.compare_exchange(last, second, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        };
+        if second != last && swap(last) {
+            let seconds = second.abs_diff(last).max(1);
+            let sampled = self.sampled.swap(0, Ordering::Relaxed) / seconds;
+            let one_in = self.one_in.load(Ordering::Relaxed);
+            let next = match sampled {
+                0..500 => (one_in / 2).max(1),
+                sampled if sampled > 2 * SAMPLED_PER_SECOND => (one_in * 2).min(ONE_IN_MAX),
+                _ => one_in,
+            };
+            self.one_in.store(next, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A place for a transaction of which the strategy does not want to hear.
+fn place(request: &Request<'_>) -> Result<Place, Refused> {
+    match &request.route {
+        Route::Sites(sites) => Ok(Place::At(pick(sites, request))),
+        Route::Nowhere { .. } => Ok(Place::Distributed { coordinator: coordinator(request) }),
+        Route::UnknownTable(table) => Err(Refused::UnknownTable(*table)),
+    }
+}
+
+impl Strategy for Steering {
+    fn name(&self) -> &'static str {
+        self.decider.name()
+    }
+
+    fn decide(&self, request: &Request<'_>) -> Result<Verdict, Refused> {
+        if request.stage != Stage::Commit && self.is_sampled(request.ticket) {
+            self.count(request);
+        }
+        if request.stage == Stage::Ended && !self.decider.wants(request.ticket) {
+            let decision = match place(request)? {
+                Place::At(site) => Decision::at(site),
+                Place::Distributed { coordinator } => Decision::across(coordinator),
+            };
+            return Ok(Verdict::Run(decision));
+        }
+        let verdict = self.decider.decide(request)?;
+        Ok(match verdict {
+            Verdict::Run(mut decision) => {
+                decision.deferred = self.passed(request.now, decision.deferred, request.design);
+                Verdict::Run(decision)
+            }
+            Verdict::Reserve => Verdict::Reserve,
+        })
+    }
+
+    fn wants(&self, ticket: u64) -> bool {
+        self.is_sampled(ticket) || self.decider.wants(ticket)
+    }
+
+    fn observe(&self, report: &Report<'_>) {
+        if let Some(measured) = report.measured {
+            let took_ns = [measured.lock_ns, measured.wait_ns, measured.run_ns, measured.commit_ns];
+            self.phases.iter().zip(took_ns).for_each(|(phase, ns)| phase.add(ns / 1000));
+        }
+        if self.decider.wants(report.ticket) {
+            self.decider.observe(report);
+        }
+    }
+
+    fn changed(&self, changed: &Changed<'_>) {
+        {
+            let mut changes = self.changes.lock();
+            let made = changes.entry(changed.change.operator()).or_default();
+            match &changed.took_ns {
+                Ok(ns) => made.took.add(ns / 1000),
+                Err(_) => made.refused += 1,
+            }
+        }
+        if let (Change::Split { table, at }, Ok(_)) = (changed.change, &changed.took_ns) {
+            self.heat.lock().cut(*table, at);
+        }
+        self.decider.changed(changed);
+    }
+
+    fn plan(&self, occasion: &Occasion<'_>) -> Plan {
+        let plan = self.decider.plan(occasion);
+        self.passed(occasion.now, plan, || occasion.design.clone())
+    }
+
+    fn plan_globally(&self, occasion: &Occasion<'_>) {
+        self.decider.plan_globally(occasion);
+        if let Decider::Elastic(elastic) = &self.decider
+            && let Some(plan) = elastic.take_proposed()
+        {
+            self.passed(occasion.now, plan, || occasion.design.clone());
+        }
+    }
+
+    fn wants_loads(&self, now: Time) -> bool {
+        self.decider.wants_loads(now)
+    }
+
+    fn loads(&self, now: Time, loads: &[SiteLoad]) {
+        self.decider.loads(now, loads);
+    }
+
+    fn memory(&self, design: &Design) -> Option<String> {
+        self.decider.memory(design)
+    }
+
+    fn recall(&self, memory: &str) -> Result<(), String> {
+        self.decider.recall(memory)
+    }
+}
