@@ -31,16 +31,18 @@
 //! | module | contents |
 //! | --- | --- |
 //! | [`routes`] | paths, headers, and access control |
+//! | [`pages`] | the files that a browser loads |
 //! | [`sessions`] | log-in, cookies, connections |
 //! | [`questions`] | the SQL of questions and actions |
 //! | [`history`] | samples of the last hour, and their subscribers |
 //! | [`metrics`] | the text for Prometheus |
 //!
-//! Left out: encryption, and therefore browsers on other machines (a tunnel connects them); the
-//! heat map of accesses over time; approval of proposals; pages at nodes, which have no catalog.
+//! Left out: encryption, and therefore browsers on other machines (a tunnel connects them); a page
+//! for the shard-key advisor; pages at nodes, which have no catalog.
 
 mod history;
 mod metrics;
+mod pages;
 mod questions;
 mod routes;
 mod sessions;

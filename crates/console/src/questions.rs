@@ -7,11 +7,16 @@ use serde::Deserialize;
 /// The most rows of an answer.
 const ROWS_MAX: u32 = 500;
 
+/// The most rows of the heat map.
+const HEAT_ROWS_MAX: u32 = 2048;
+
 /// The requested part of an answer.
 #[derive(Deserialize, Default)]
 pub(crate) struct Part {
     /// The relation whose partitions are shown.
     relation: Option<String>,
+    /// The first key of the partition whose history is shown.
+    key: Option<String>,
     /// The number of rows, up to [`ROWS_MAX`].
     limit: Option<u32>,
 }
@@ -34,6 +39,30 @@ pub(crate) fn question(name: &str, part: &Part) -> Option<String> {
                 "select first_key, end_key, master, replicas from isomer.partitions where relation = {relation}"
             )
         }
+        "proposals" => "select * from isomer.proposals order by number desc".to_owned(),
+        "heat" => "select * from isomer.heat".to_owned(),
+        // The changes of the partition that begins at a key.
+        "history" => {
+            let [relation, key] = [&part.relation, &part.key]
+                .map(|text| escape_literal(text.as_deref().unwrap_or_default()));
+            format!(
+                "select number, at, change, reason, took_us from isomer.changes \
+                 where relation = {relation} and first_key = {key} order by number desc"
+            )
+        }
+        "statements" => {
+            // Not what the console itself asks.
+            "select * from isomer.statements where query not like '%isomer.%' \
+             order by total_ms desc"
+                .to_owned()
+        },
+        "audit" => "select * from isomer.audit order by at desc".to_owned(),
+        "failovers" => "select * from isomer.failovers order by at desc".to_owned(),
+        "design_changes" => "show design_changes".to_owned(),
+        "rights" => "select pg_has_role(current_user, 'isomer_design', 'member') as may_steer, \
+             rolsuper as is_superuser, current_user as user_name \
+             from pg_roles where rolname = current_user"
+            .to_owned(),
         "decisions" => "select * from isomer.decisions order by number desc".to_owned(),
         "benefit" => "select * from isomer.benefit".to_owned(),
         "changes" => "select * from isomer.changes order by number desc".to_owned(),
@@ -41,12 +70,23 @@ pub(crate) fn question(name: &str, part: &Part) -> Option<String> {
         "reconfigurations" => {
             "select * from isomer.reconfigurations order by number desc".to_owned()
         }
-        "sessions" => "select * from pg_stat_activity order by pid".to_owned(),
+        "sessions" => "select pid, usename, application_name, client_addr, state, wait_event_type, wait_event, \
+             array_to_string(pg_blocking_pids(pid), ' ') as blocked_by, \
+             extract(epoch from clock_timestamp() - xact_start) as transaction_seconds, \
+             extract(epoch from clock_timestamp() - query_start) as query_seconds, query \
+             from pg_stat_activity order by xact_start nulls last, pid"
+            .to_owned(),
+        "locks" => "select l.pid, l.locktype, c.relname, l.mode, l.granted from pg_locks l \
+             left join pg_class c on c.oid = l.relation order by l.granted, l.pid"
+            .to_owned(),
         "metrics" => "select name, labels, kind, value from isomer.metrics".to_owned(),
         "autopilot" => "show autopilot".to_owned(),
         _ => return None,
     };
-    Some(if name == "autopilot" { sql } else { format!("{sql} limit {limit}") })
+    // More than rows of lists: two for each range.
+    let limit = if name == "heat" { HEAT_ROWS_MAX } else { limit };
+    let is_setting = matches!(name, "autopilot" | "design_changes");
+    Some(if is_setting { sql } else { format!("{sql} limit {limit}") })
 }
 
 /// The actions that a user may request.
@@ -59,6 +99,16 @@ pub(crate) enum Action {
     Reconfiguration { control: Control, number: u64 },
     /// A checkpoint of all sites at the same time.
     Checkpoint,
+    /// Whether changes of the design may begin.
+    DesignChanges { on: bool },
+    /// A proposal is carried out.
+    Approve { number: u64 },
+    /// A proposal is not, and why.
+    Reject { number: u64, because: Option<String> },
+    /// The statement of a session is cancelled.
+    CancelStatement { pid: u32 },
+    /// A session is ended.
+    EndSession { pid: u32 },
 }
 
 #[derive(Deserialize, Clone, Copy, Debug)]
@@ -66,6 +116,7 @@ pub(crate) enum Action {
 pub(crate) enum Mode {
     Off,
     Recommend,
+    Approve,
     Auto,
 }
 
@@ -86,6 +137,7 @@ impl Action {
                 let mode = match mode {
                     Mode::Off => "off",
                     Mode::Recommend => "recommend",
+                    Mode::Approve => "approve",
                     Mode::Auto => "auto",
                 };
                 format!("alter system set autopilot = '{mode}'")
@@ -100,6 +152,17 @@ impl Action {
                 format!("alter system {control} reconfiguration {number}")
             }
             Action::Checkpoint => "checkpoint".to_owned(),
+            Action::DesignChanges { on } => {
+                format!("alter system set design_changes = {}", if *on { "on" } else { "off" })
+            }
+            Action::Approve { number } => format!("alter system approve proposal {number}"),
+            Action::Reject { number, because } => {
+                let why = because.as_deref().map(str::trim).filter(|why| !why.is_empty());
+                let why = why.map(|why| format!(" because {}", escape_literal(why).trim_start()));
+                format!("alter system reject proposal {number}{}", why.unwrap_or_default())
+            }
+            Action::CancelStatement { pid } => format!("select pg_cancel_backend({pid})"),
+            Action::EndSession { pid } => format!("select pg_terminate_backend({pid})"),
         }
     }
 }

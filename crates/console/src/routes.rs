@@ -1,9 +1,9 @@
 //! Paths, headers, and access control.
 
-use crate::metrics;
 use crate::questions::{Action, Part, question};
 use crate::sessions::Session;
 use crate::{Shared, VIEWERS_MAX};
+use crate::{metrics, pages};
 use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HOST, LOCATION, ORIGIN, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
@@ -27,19 +27,6 @@ const BODY_BYTES_MAX: usize = 16 << 10;
 /// The time for the server to accept a connection while it is ready.
 const READY_WITHIN: Duration = Duration::from_secs(1);
 
-/// The files of the pages, with their content types.
-const FILES: [(&str, &str, &str); 5] = [
-    ("/", "text/html; charset=utf-8", include_str!("../web/index.html")),
-    ("/app.js", "text/javascript; charset=utf-8", include_str!("../web/app.js")),
-    ("/style.css", "text/css; charset=utf-8", include_str!("../web/style.css")),
-    (
-        "/uplot.js",
-        "text/javascript; charset=utf-8",
-        include_str!("../web/vendor/uPlot.iife.min.js"),
-    ),
-    ("/uplot.css", "text/css; charset=utf-8", include_str!("../web/vendor/uPlot.min.css")),
-];
-
 /// The headers of every answer.
 const HEADERS: [(&str, &str); 4] = [
     (
@@ -54,11 +41,9 @@ const HEADERS: [(&str, &str); 4] = [
 
 /// All paths.
 pub(crate) fn routes(shared: Arc<Shared>) -> Router {
-    let mut router = Router::new().route("/", get(page));
-    for (path, kind, text) in FILES.into_iter().skip(1) {
-        router = router.route(path, get(move || async move { ([(CONTENT_TYPE, kind)], text) }));
-    }
-    router
+    Router::new()
+        .route("/", get(page))
+        .route("/{file}", get(file))
         .route("/api/login", post(login))
         .route("/api/logout", post(logout))
         .route("/api/me", get(me))
@@ -107,6 +92,11 @@ fn is_here(host: &str) -> bool {
     name == "localhost" || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
+/// The protocol has no texts with the character 0.
+fn no_zero() -> Response {
+    problem(StatusCode::BAD_REQUEST, "a text has the character 0")
+}
+
 fn problem(status: StatusCode, message: &str) -> Response {
     (status, Json(json!({ "message": message }))).into_response()
 }
@@ -153,6 +143,11 @@ impl Shared {
 
 type Console = State<Arc<Shared>>;
 
+/// A module, a style or a library of the pages.
+async fn file(Path(name): Path<String>) -> Response {
+    pages::answer(&name)
+}
+
 #[derive(Deserialize)]
 struct Entry {
     token: Option<String>,
@@ -160,10 +155,7 @@ struct Entry {
 
 /// The page. The first request with the token of the link is logged in as the owner.
 async fn page(State(shared): Console, Query(entry): Query<Entry>) -> Response {
-    let (_, kind, text) = FILES[0];
-    let Some(token) = entry.token else {
-        return ([(CONTENT_TYPE, kind)], text).into_response();
-    };
+    let Some(token) = entry.token else { return pages::answer("index.html") };
     if let Some(socket) = &shared.options.socket
         && shared.sessions.spend(&token)
     {
@@ -220,6 +212,9 @@ async fn ask(
     let Some(sql) = question(&name, &part) else {
         return problem(StatusCode::NOT_FOUND, &format!("there is no question \"{name}\""));
     };
+    if sql.contains('\0') {
+        return no_zero();
+    }
     match session.client.simple_query(&sql).await {
         Ok(messages) => Json(table(&messages)).into_response(),
         Err(error) => refused(&error),
@@ -248,8 +243,12 @@ async fn act(State(shared): Console, headers: HeaderMap, Json(action): Json<Acti
         Ok(session) => session,
         Err(refused) => return *refused,
     };
-    match session.client.simple_query(&action.sql()).await {
-        Ok(_) => Json(json!({ "done": action.sql() })).into_response(),
+    let sql = action.sql();
+    if sql.contains('\0') {
+        return no_zero();
+    }
+    match session.client.simple_query(&sql).await {
+        Ok(_) => Json(json!({ "done": sql })).into_response(),
         Err(error) => refused(&error),
     }
 }

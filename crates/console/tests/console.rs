@@ -149,6 +149,15 @@ fn questions_are_answered_and_actions_are_carried_out() {
         "sessions",
         "metrics",
         "autopilot",
+        "design_changes",
+        "proposals",
+        "heat",
+        "history?relation=x&key=1",
+        "statements",
+        "locks",
+        "audit",
+        "failovers",
+        "rights",
     ];
     for name in names {
         let answer = fixture.get(&format!("/api/ask/{name}"), &owner);
@@ -202,6 +211,205 @@ fn metrics_and_health_need_no_log_in() {
     assert_eq!(fixture.get("/ready", "").status, 200);
 }
 
+/// The names of metrics in a text: `isomer_` and what follows.
+fn names(text: &str) -> std::collections::BTreeSet<&str> {
+    let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let found = text.match_indices("isomer_").filter(|(at, _)| !text[..*at].ends_with(is_part));
+    let name = |(at, _): (usize, &str)| {
+        let rest = &text[at..];
+        &rest[..rest.find(|c| !is_part(c)).unwrap_or(rest.len())]
+    };
+    found.map(name).collect()
+}
+
+/// Reads the exposition format: each line is a description, a sample of a described family, or
+/// the end.
+fn check_exposition(text: &str) {
+    let (mut family, mut kind, mut described) = ("", "", std::collections::BTreeSet::new());
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        if line == "# EOF" {
+            assert_eq!(lines.peek(), None, "the end is the last line");
+            return;
+        }
+        if let Some(of) = line.strip_prefix("# HELP ") {
+            let (name, help) = of.split_once(' ').expect("a name and a help");
+            assert!(help.ends_with('.'), "{line}");
+            assert!(described.insert(name), "{name} is described once");
+            continue;
+        }
+        if let Some(of) = line.strip_prefix("# TYPE ") {
+            (family, kind) = of.split_once(' ').expect("a name and a kind");
+            continue;
+        }
+        let (series, value) = line.rsplit_once(' ').expect("a series and a value");
+        assert!(value.parse::<f64>().is_ok_and(|value| value >= 0.0), "{line}");
+        let (name, labels) = match series.split_once('{') {
+            Some((name, labels)) => (name, labels.strip_suffix('}').expect("labels end")),
+            None => (series, ""),
+        };
+        let suffix =
+            name.strip_prefix(family).unwrap_or_else(|| panic!("{line} is not of {family}"));
+        let suffixes: &[&str] = match kind {
+            "counter" => &["_total"],
+            "gauge" => &[""],
+            "histogram" => &["_sum", "_count", "_bucket"],
+            other => panic!("{other} is no kind"),
+        };
+        assert!(suffixes.contains(&suffix), "{line}");
+        for label in labels.split(',').filter(|label| !label.is_empty()) {
+            let (name, value) = label.split_once('=').expect("a label");
+            assert!(!name.is_empty() && value.starts_with('"') && value.ends_with('"'), "{line}");
+        }
+    }
+    panic!("the text has no end");
+}
+
+#[test]
+fn the_dashboard_and_the_alert_rules_name_figures_that_exist() {
+    let fixture = Fixture::new();
+    let port = fixture.server.address().port();
+    let mut config = Client::configure();
+    config.host_path(fixture._folder.path()).port(port).user("isomer").dbname("isomer");
+    let mut client = config.connect(NoTls).expect("the socket lets its owner in");
+    client.batch_execute("create table t (id int primary key)").expect("a table");
+    client.batch_execute("insert into t values (1)").expect("a row");
+    for statement in [
+        "alter table t split at (5)",
+        "alter table t split at (5)",
+        "alter system reconfigure 'split t at 7'",
+        "alter system set site_memory = '64MB'",
+        "checkpoint",
+    ] {
+        // Some are refused, which is counted as well.
+        let _ = client.batch_execute(statement);
+    }
+    // A refused change of a strategy is counted like those that are made.
+    let _ = client.batch_execute("alter table t merge at (99)");
+    let scraped = fixture.get("/metrics", "").body;
+    check_exposition(&scraped);
+    let mut known = names(&scraped);
+    // Counted once a change was refused.
+    known.insert("isomer_design_changes_refused_total");
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/monitoring");
+    for file in ["grafana.json", "alerts.yml"] {
+        let text = std::fs::read_to_string(format!("{docs}/{file}")).expect("a file");
+        let unknown: Vec<_> =
+            names(&text).into_iter().filter(|name| !known.contains(name)).collect();
+        assert!(unknown.is_empty(), "{file} names {unknown:?}; there are {known:?}");
+    }
+}
+
+#[test]
+fn pages_are_whole_and_small() {
+    let fixture = Fixture::new();
+    let mut bytes = 0;
+    for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/web")).expect("a folder") {
+        let name = file.expect("a file").file_name().into_string().expect("a name");
+        if name != "vendor" {
+            let answer = fixture.get(&format!("/{name}"), "");
+            assert_eq!(answer.status, 200, "{name}");
+            bytes += answer.body.len();
+        }
+    }
+    bytes += fixture.get("/uplot.js", "").body.len();
+    assert!(bytes < 300_000, "{bytes}");
+    for path in
+        ["/nothing.js", "/..%2fCargo.toml", "/%2e%2e%2fsrc%2flib.rs", "/vendor%2fuPlot.LICENSE.x"]
+    {
+        assert_eq!(fixture.get(path, "").status, 404, "{path}");
+    }
+}
+
+/// The rights of each kind of role at the console. The server decides.
+#[test]
+fn a_table_of_what_roles_may_do() {
+    let fixture = Fixture::new();
+    let owner = fixture.owner();
+    let port = fixture.server.address().port();
+    let mut config = Client::configure();
+    config.host_path(fixture._folder.path()).port(port).user("isomer").dbname("isomer");
+    let mut client = config.connect(NoTls).expect("the socket lets its owner in");
+    client
+        .batch_execute(
+            "create user steers password 'steers'; grant isomer_design to steers; create user looks password 'looks'",
+        )
+        .expect("users");
+    let log_in = |name: &str| {
+        let body = format!(r#"{{"user":"{name}","password":"{name}"}}"#);
+        fixture.post("/api/login", "", &body).cookie().expect("a session")
+    };
+    let (steers, looks) = (log_in("steers"), log_in("looks"));
+    // 200: done. 400: permitted, but there is nothing of this number. 403: not permitted.
+    // Without a session all are 401.
+    let table = [
+        (r#"{"action":"autopilot","mode":"approve"}"#, [200, 200, 403]),
+        (r#"{"action":"design_changes","on":false}"#, [200, 200, 403]),
+        (r#"{"action":"design_changes","on":true}"#, [200, 200, 403]),
+        (r#"{"action":"approve","number":9}"#, [400, 400, 403]),
+        (r#"{"action":"reject","number":9,"because":"it's late"}"#, [400, 400, 403]),
+        (r#"{"action":"reconfiguration","control":"pause","number":9}"#, [400, 400, 403]),
+        (r#"{"action":"reconfiguration","control":"resume","number":9}"#, [400, 400, 403]),
+        (r#"{"action":"reconfiguration","control":"cancel","number":9}"#, [400, 400, 403]),
+        (r#"{"action":"reconfiguration","control":"reverse","number":9}"#, [400, 400, 403]),
+        (r#"{"action":"checkpoint"}"#, [200, 403, 403]),
+        // Without a session of this number nothing is done, and the server only warns.
+        (r#"{"action":"cancel_statement","pid":999999}"#, [200, 200, 200]),
+        (r#"{"action":"end_session","pid":999999}"#, [200, 200, 200]),
+    ];
+    for (body, wanted) in table {
+        let found = [&owner, &steers, &looks].map(|who| fixture.post("/api/act", who, body).status);
+        assert_eq!(found, wanted, "{body}");
+        assert_eq!(fixture.post("/api/act", "", body).status, 401, "{body}");
+    }
+    let rows = |who: &str, name: &str| {
+        let body = fixture.get(&format!("/api/ask/{name}"), who).body;
+        !body.contains("\"rows\":[]")
+    };
+    for (name, wanted) in [
+        ("sites", [true, true, true]),
+        ("tables", [false, false, false]),
+        ("sessions", [true, true, true]),
+        ("metrics", [true, true, true]),
+        ("statements", [true, true, false]),
+        ("audit", [true, true, false]),
+    ] {
+        assert_eq!([&owner, &steers, &looks].map(|who| rows(who, name)), wanted, "{name}");
+    }
+    // A session of another role can be ended only with the rights of that role.
+    let other =
+        client.query_one("select pg_backend_pid()", &[]).expect("a number").get::<_, i32>(0);
+    let end = format!(r#"{{"action":"end_session","pid":{other}}}"#);
+    assert_eq!(fixture.post("/api/act", &looks, &end).status, 403);
+    assert_eq!(fixture.post("/api/act", &steers, &end).status, 403);
+    let audit = fixture.get("/api/ask/audit", &owner).body;
+    assert!(
+        audit.contains("create user steers password ?") && !audit.contains("'steers'"),
+        "{audit}"
+    );
+}
+
+#[test]
+fn hostile_requests_are_answered_with_an_error() {
+    let fixture = Fixture::new();
+    let owner = fixture.owner();
+    let long = "x".repeat(4000);
+    for path in [
+        "/api/ask/history?relation=%27%3B%20drop%20table%20t%3B--&key=%00".to_owned(),
+        format!("/api/ask/partitions?relation={long}"),
+        "/api/ask/decisions?limit=-1".to_owned(),
+        "/api/ask/decisions?limit=99999999999999999999".to_owned(),
+        "/api/ask/%2e%2e%2fact".to_owned(),
+    ] {
+        let status = fixture.get(&path, &owner).status;
+        assert!((200..500).contains(&status), "{path}: {status}");
+    }
+    for cookie in ["isomer_console=", "isomer_console=../../x", ";;;=;", long.as_str()] {
+        assert_eq!(fixture.get("/api/ask/sites", cookie).status, 401, "{cookie}");
+    }
+    assert_eq!(fixture.get("/api/me", &owner).status, 200, "the session lives on");
+}
+
 #[test]
 fn a_page_gets_the_last_hour_first_and_then_samples() {
     let fixture = Fixture::new();
@@ -219,6 +427,29 @@ fn a_page_gets_the_last_hour_first_and_then_samples() {
     }
     let history = seen.find("event: history").expect("the history");
     assert!(history < seen.find("event: sample").expect("a sample"), "{seen}");
+}
+
+#[test]
+fn viewers_beyond_the_limit_are_refused_and_those_that_stop_reading_hold_up_no_other() {
+    let fixture = Fixture::new();
+    let owner = fixture.owner();
+    let host = fixture.console.address();
+    let request = format!("GET /api/live HTTP/1.1\r\nhost: {host}\r\ncookie: {owner}\r\n\r\n");
+    let mut refused = 0;
+    // None of them reads more than the status.
+    let viewers: Vec<TcpStream> = (0..300)
+        .map(|_| {
+            let mut stream = fixture.connect();
+            stream.write_all(request.as_bytes()).expect("it is read");
+            let mut status = [0; 12];
+            stream.read_exact(&mut status).expect("a status");
+            refused += usize::from(status.ends_with(b"503"));
+            stream
+        })
+        .collect();
+    assert_eq!(refused, 300 - 256);
+    assert_eq!(fixture.get("/api/ask/sites", &owner).status, 200);
+    drop(viewers);
 }
 
 #[test]

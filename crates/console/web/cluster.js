@@ -1,0 +1,24 @@
+// The cluster: sites with their load, logs and checkpoints.
+
+import { ask, button, bytes, el, meter, ms, part, percent, shell, site, table, tag, when, whole } from "/ui.js";
+
+export default async function cluster(main, live) {
+  const box = el("div"), points = el("div"), lost = el("div");
+  main.append(el("div", { class: "title" }, el("h1", {}, "Cluster"), el("span")), box, lost, points);
+  live.refresh = async () => {
+    const [sites, checkpoints, failovers] = await Promise.all([ask("sites"), ask("checkpoints"), ask("failovers", { limit: 50 })]);
+    const health = (r) => tag(r.health, /^ok/.test(r.health) ? "good" : /^full/.test(r.health) ? "warn" : "bad");
+    box.replaceChildren(part("Sites", null, table(sites, [["site", (r) => site(r.site)], ["health", health], ["processor", (r) => (r.busy === null ? "–" : meter(Number(r.busy))), "number"],
+      ["memory", (r) => (r.memory_max ? meter(Number(r.memory_bytes) / Number(r.memory_max), `${bytes(r.memory_bytes)} of ${bytes(r.memory_max)}`) : bytes(r.memory_bytes)), "number"],
+      ["masters", (r) => whole(r.masters), "number"], ["replicas", (r) => whole(r.replicas), "number"], ["commits at one site", (r) => whole(r.commits), "number"],
+      ["over several sites", (r) => whole(r.coordinated), "number"], ["log written", (r) => bytes(r.log_bytes), "number"]], "None.")));
+    lost.replaceChildren(part("Failovers", null, table(failovers, [["when", (r) => when(r.at), "when"], ["site", (r) => site(r.site)], ["event", (r) => r.event, "text"]], "No site was taken over from.")));
+    const has = (r) => r.last_end !== null;
+    if (points.contains(document.activeElement)) return;
+    points.replaceChildren(part("Logs and checkpoints", shell.superuser ? button("Checkpoint now", { action: "checkpoint" }) : null, table(checkpoints, [["site", (r) => site(r.site)],
+      ["state", (r) => (r.error ? tag(r.error, "bad") : r.running === "t" ? tag(`running, ${bytes(r.bytes_done)}`, "info") : tag("at rest", ""))],
+      ["log to read at a restart", (r) => bytes(r.log_bytes_kept), "number"], ["last checkpoint", (r) => (has(r) ? when(r.last_end) : "–"), "when"], ["took", (r) => ms(r.last_ms), "number"], ["size", (r) => bytes(r.last_bytes), "number"]],
+    "None: rows are kept in memory only.")));
+  };
+  await live.refresh();
+}
