@@ -53,6 +53,7 @@ pub mod progress;
 pub mod ratings;
 mod reconfigure;
 mod reshard;
+mod screen;
 mod serve;
 #[doc(hidden)]
 pub mod stop;
@@ -60,6 +61,7 @@ pub mod stop;
 pub mod text;
 #[doc(hidden)]
 pub mod timeline;
+mod top;
 #[doc(hidden)]
 pub mod trace;
 mod why;
@@ -101,6 +103,7 @@ enum Command {
     Design(design::DesignCommand),
     Reconfigure(reconfigure::ReconfigureArgs),
     Reshard(reshard::ReshardArgs),
+    Top(top::TopArgs),
     Why(why::WhyArgs),
     #[command(flatten)]
     Plan(plan::Command),
@@ -144,6 +147,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Design(command) => design::run(&command),
         Command::Reconfigure(args) => reconfigure::run(&args),
         Command::Reshard(args) => reshard::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Why(args) => why::run(&args),
         Command::Plan(command) => plan::run(command).map_err(Failure::failed),
         Command::CrashChild(args) => crash_child::run(&args),

@@ -119,8 +119,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..))]
     p99_ms: Option<u32>,
     /// Whether the database searches for a better design during this run: off, recommend (shows the
-    /// changes) or auto (makes them) [default: the last value of ALTER SYSTEM SET autopilot; auto
-    /// in a new database]
+    /// changes), approve (proposes plans to an operator) or auto (makes the changes) [default: the
+    /// last value of ALTER SYSTEM SET autopilot; auto in a new database]
     #[arg(long, value_name = "MODE")]
     autopilot: Option<Mode>,
     /// Do not wait for the disk at a commit: a crash may lose the last milliseconds
@@ -219,6 +219,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
             of.upgrade().map_or_else(BTreeSet::new, |engine| engine.database().sites_with_rows())
         });
     }
+    if let Err(error) = engine.keep_histories(&args.data) {
+        log_line(format_args!("histories are not kept: {}: {error}", args.data.display()));
+    }
     if let Some(max) = args.site_memory {
         engine.database().set_site_memory(max);
     }
@@ -270,12 +273,14 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
         ways(&server, args.trust, socket.as_deref())
     );
     log_line(autopilot(engine.autopilot()));
+    let mut failed_over = BTreeSet::new();
     let mut kept = clock::now_us();
     #[cfg(feature = "console")]
     let _console = console(args, &engine, address, socket.as_deref())?;
     let (mut lost, mut watch) = (None, net.map(|(net, _)| Watch::new(net)));
     while !stop.is_asked() && lost.is_none() {
         clock::sleep(LOOK);
+        engine.note_failovers(&mut failed_over);
         for node in watch.iter_mut().flat_map(Watch::look) {
             server.end_passed_by(&node);
         }
@@ -396,6 +401,11 @@ fn autopilot(decider: &Decider) -> String {
         (Mode::Recommend, _) => {
             "the autopilot is recommend: isomer.decisions has what it would change; \
                             ALTER SYSTEM SET autopilot = auto lets it"
+                .to_owned()
+        }
+        (Mode::Approve, _) => {
+            "the autopilot is approve: isomer.proposals has what waits for an operator; \
+                      ALTER SYSTEM APPROVE PROPOSAL 1 carries one out"
                 .to_owned()
         }
         (Mode::Off, _) => {

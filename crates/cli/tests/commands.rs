@@ -26,9 +26,10 @@ fn json(line: &str) -> Value {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    let commands: [&[&str]; 6] = [
+    let commands: [&[&str]; 7] = [
         &[],
         &["demo"],
+        &["top"],
         &["reshard"],
         &["design", "show"],
         &["design", "apply"],
@@ -45,8 +46,10 @@ fn every_command_has_help_with_an_example() {
 
 #[test]
 fn bad_requests_end_with_2_and_name_the_fault() {
-    let cases: [(&[&str], &str); 4] = [
+    let cases: [(&[&str], &str); 6] = [
         (&["frob"], "frob"),
+        (&["top", "--interval", "0"], "0 is not in 1..=60"),
+        (&["demo", "--scenario", "hotspot", "--console"], "--console is for --scenario reshard"),
         (&["demo", "--sites", "1"], "1 is not in 2..=64"),
         (&["demo", "--seconds", "soon"], "soon"),
         (&["design", "apply", "folder"], "<CHANGE>"),

@@ -27,6 +27,26 @@ pub(crate) enum Elasticity {
     DrTmB,
 }
 
+impl DemoArgs {
+    /// The address of the console, if it is to be opened.
+    pub(crate) fn console(&self) -> Option<std::net::SocketAddr> {
+        #[cfg(feature = "console")]
+        {
+            self.console
+        }
+        #[cfg(not(feature = "console"))]
+        {
+            None
+        }
+    }
+
+    /// The scenario: the one that SQL serves, if the console is to be opened.
+    pub(crate) fn scenario(&self) -> Scenario {
+        let default = if self.console().is_some() { Scenario::Reshard } else { Scenario::Trace };
+        self.scenario.unwrap_or(default)
+    }
+}
+
 impl Elasticity {
     pub(super) fn planner(self) -> Planner {
         match self {
@@ -55,11 +75,16 @@ impl Elasticity {
   isomer demo --json | tail -n 1      the report as one line of JSON
   isomer demo --scenario hotspot      a site is overloaded, and Clay cures it; the load of each site, as lines
   isomer demo --scenario hotspot --strategy drtmb
-  isomer demo --scenario reshard      ratings by film become ratings by viewer, while they are used")]
+  isomer demo --scenario reshard      ratings by film become ratings by viewer, while they are used
+  isomer demo --console               the same, with the console in a browser")]
 pub(crate) struct DemoArgs {
-    /// The scenario
-    #[arg(long, value_enum, default_value_t = Scenario::Trace)]
-    pub(crate) scenario: Scenario,
+    /// The scenario [default: trace; with --console: reshard]
+    #[arg(long, value_enum)]
+    pub(crate) scenario: Option<Scenario>,
+    /// Opens the console on the running demo (reshard), and keeps serving at the end until Ctrl-C
+    #[cfg(feature = "console")]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:8080")]
+    pub(crate) console: Option<std::net::SocketAddr>,
     /// The strategy against the overload, in scenario hotspot [default: clay]
     #[arg(long, value_enum)]
     pub(crate) strategy: Option<Elasticity>,

@@ -28,7 +28,6 @@ mod plot;
 mod report;
 mod reshard;
 mod run;
-mod screen;
 mod series;
 mod view;
 
@@ -53,7 +52,10 @@ const TABLE: TableId = TableId(1);
 /// # Errors
 /// [`Failure::Told`] if a check fails.
 pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
-    match args.scenario {
+    match args.scenario() {
+        Scenario::Hotspot | Scenario::Trace if args.console().is_some() => Err(Failure::usage(
+            "--console is for --scenario reshard: the others have no server for SQL",
+        )),
         Scenario::Hotspot | Scenario::Reshard if args.trace.is_some() => Err(Failure::usage(
             "--trace is for --scenario trace: the others have workloads of their own",
         )),

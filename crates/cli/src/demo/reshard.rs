@@ -65,7 +65,10 @@ struct Marks {
 /// [`Failure::Told`] if a check fails.
 pub(super) fn run(args: &DemoArgs) -> Result<(), Failure> {
     let say = |line: String| if args.json { eprintln!("{line}") } else { out::line(line) };
-    let ratings = Ratings::serve(args.sites, 1)?;
+    let mut ratings = Ratings::serve(args.sites, 1)?;
+    if let Some(listen) = args.console() {
+        say(format!("console: {}", ratings.open_console(listen)?));
+    }
     say(format!(
         "{} ratings by film at {} sites, {} clients; everything they do is about one viewer",
         text::count(ratings.rows() as u64),
@@ -104,6 +107,12 @@ pub(super) fn run(args: &DemoArgs) -> Result<(), Failure> {
         checks,
     };
     tell(&report, args.json, &say)?;
+    if args.console().is_some() {
+        say("the console goes on; Ctrl-C ends it".to_owned());
+        loop {
+            clock::sleep(Duration::from_secs(1));
+        }
+    }
     if report.checks.iter().all(|check| check.ok) { Ok(()) } else { Err(Failure::Told) }
 }
 

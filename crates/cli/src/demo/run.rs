@@ -3,11 +3,11 @@
 use super::DemoArgs;
 use super::changes::ChangeLog;
 use super::lines::Lines;
-use super::screen::Screen;
 use super::series::Series;
-use super::view::View;
+use super::view::{self, View};
 use crate::clock;
 use crate::failure::Failure;
+use crate::screen::Screen;
 use crate::work::{Client, Memory, Tally};
 use isomer_cluster::{Database, Session};
 use isomer_design::Design;
@@ -103,7 +103,9 @@ fn look(
         series.push(begun.elapsed().as_secs_f64(), take(tallies), changes);
         let view = View { db, series, log, seconds: args.seconds };
         match &mut screen {
-            Some(screen) => screen.draw(&view).map_err(Failure::failed)?,
+            Some(screen) => {
+                screen.draw(|_, height| view::lines(&view, height)).map_err(Failure::failed)?
+            }
             None => lines.show(&view),
         }
         if is_over {

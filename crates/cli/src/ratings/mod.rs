@@ -90,6 +90,8 @@ pub struct Work {
 pub struct Ratings {
     pub engine: Arc<Engine>,
     server: Server,
+    #[cfg(feature = "console")]
+    console: Option<isomer_console::Console>,
     /// The initial ratings, ordered by viewer.
     all: Vec<Rating>,
     films: Vec<i32>,
@@ -117,9 +119,52 @@ impl Ratings {
         all.sort_by_key(|one| (one.viewer, one.movie));
         let mut films: Vec<i32> = once.iter().map(|one| one.movie).collect();
         films.sort_unstable();
-        let ratings = Ratings { engine, server, all, films, added: Mutex::default() };
+        let ratings = Ratings {
+            engine,
+            server,
+            #[cfg(feature = "console")]
+            console: None,
+            all,
+            films,
+            added: Mutex::default(),
+        };
         ratings.load(sites)?;
         Ok(ratings)
+    }
+
+    /// Opens the console at an address. Returns the link that logs in.
+    ///
+    /// # Errors
+    /// If the address or a folder for the server's Unix socket cannot be used.
+    pub fn open_console(&mut self, listen: std::net::SocketAddr) -> Result<String, Failure> {
+        #[cfg(not(feature = "console"))]
+        {
+            let why = format!("{listen}: this program was built without the console");
+            Err(Failure::usage(why))
+        }
+        #[cfg(feature = "console")]
+        {
+            use std::os::unix::fs::DirBuilderExt;
+            let folder = format!("isomer-demo-{}", std::process::id());
+            let folder = std::env::temp_dir().join(folder);
+            let made = std::fs::DirBuilder::new().mode(0o700).create(&folder);
+            made.map_err(|error| Failure::failed(format!("{}: {error}", folder.display())))?;
+            self.server.listen_in(&folder).map_err(Failure::failed)?;
+            let engine = self.engine.clone();
+            let console = isomer_console::Console::start(isomer_console::ConsoleOptions {
+                listen,
+                server: self.server.address(),
+                socket: Some(folder),
+                figures: Arc::new(move || engine.figures()),
+                clock: clock::now_us,
+                random: clock::random,
+            });
+            let console =
+                console.map_err(|error| Failure::failed(format!("--console {listen}: {error}")))?;
+            let link = console.link();
+            self.console = Some(console);
+            Ok(link)
+        }
     }
 
     /// The film and the viewer of each initial rating.
