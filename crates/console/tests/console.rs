@@ -286,7 +286,15 @@ fn the_dashboard_and_the_alert_rules_name_figures_that_exist() {
     }
     // A refused change of a strategy is counted like those that are made.
     let _ = client.batch_execute("alter table t merge at (99)");
-    let scraped = fixture.get("/metrics", "").body;
+    let mut scraped = String::new();
+    // The share of a processor is known once a site was measured twice.
+    for _ in 0..300 {
+        scraped = fixture.get("/metrics", "").body;
+        if scraped.contains("isomer_site_busy_ratio{") {
+            break;
+        }
+        client.batch_execute("select pg_sleep(0.1)").expect("a pause");
+    }
     check_exposition(&scraped);
     let mut known = names(&scraped);
     // Counted once a change was refused.
