@@ -17,7 +17,8 @@ use crate::chronicle::{Event, part_of};
 use crate::engine::Engine;
 use crate::indexes::Build;
 use crate::pilot::Decider;
-use isomer_cluster::{Job, Place};
+use crate::shapes::place;
+use isomer_cluster::Job;
 use isomer_design::{Change, Design, Footprint, Item, Step, TableId};
 use isomer_plan::elastic::{Episode, Outcome};
 use isomer_plan::learned::journal::{ChangeResult, Entry};
@@ -327,15 +328,5 @@ fn outcome(fates: &[ChangeResult], in_force: bool) -> String {
         (count, _) if count == fates.len() => format!("made in {longest:.0} us"),
         (count, Some(why)) => format!("made {count} of {}; not made: {why}", fates.len()),
         (count, None) => format!("made {count} of {}; under way", fates.len()),
-    }
-}
-
-/// The sites of a transaction, in words.
-pub(crate) fn place(place: Place) -> String {
-    match place {
-        Place::At(site) => format!("at {site}"),
-        Place::Distributed { coordinator } => {
-            format!("over several sites, coordinated by {coordinator}")
-        }
     }
 }

@@ -15,11 +15,11 @@
 //! **Durability.** Lines are written without a sync, because redo logs have the changes themselves.
 //! A power cut may lose the last lines, and a line that is cut off is ignored.
 
-use isomer_cluster::ChangeEvent;
+use isomer_cluster::{ChangeEvent, FailedOver};
 use isomer_design::{Key, TableId, Time};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -170,6 +170,29 @@ impl Chronicle {
         let mut kept = self.kept.lock();
         let event = Event::change(kept.changes + 1, event);
         kept.add(event);
+    }
+
+    /// Notes sites that others have taken over from since the last call, and those that serve
+    /// again. `known` has the sites of the last call.
+    pub(crate) fn note_failovers(
+        &self,
+        now: Time,
+        failed: &[FailedOver],
+        known: &mut BTreeSet<String>,
+    ) {
+        let at_us = us(now);
+        for it in failed {
+            let site = it.site.to_string();
+            if !known.contains(&site) {
+                self.add(Event::Failover { at_us, site, text: clipped(&it.to_string()) });
+            }
+        }
+        let sites: BTreeSet<String> = failed.iter().map(|it| it.site.to_string()).collect();
+        for site in known.difference(&sites) {
+            let text = format!("site {site} serves again");
+            self.add(Event::Failover { at_us, site: site.clone(), text });
+        }
+        *known = sites;
     }
 
     /// Anything else happened.

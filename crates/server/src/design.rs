@@ -1,11 +1,14 @@
 //! The design in SQL: statements such as `ALTER TABLE .. SPLIT AT`, and the tables of the schema
 //! `isomer`.
 
+use crate::audit;
 use crate::backend::database;
 use crate::engine::{Engine, damaged};
-use crate::figures::FigureValue;
+use crate::figures::Figure;
 use crate::limits::ended;
 use crate::numbers::NUMBERS;
+use crate::proposals;
+use crate::scrape;
 use crate::size::read_site_memory;
 use isomer_cluster::{CancelReason, CancelToken, LockMode, LockShown, Reach};
 use isomer_design::{Backups, Change, Design, Key, Placement, SiteId, TableId, Time, Value};
@@ -35,15 +38,17 @@ impl Engine {
             }
             DesignStatement::SiteMemory(size) => return self.set_site_memory(size),
             DesignStatement::Reconfigure(statement) => return self.reconfigure(statement),
-            DesignStatement::DesignChanges(value) => return self.set_design_changes(value),
-            DesignStatement::Approve(number) => return self.approve(*number, by),
+            DesignStatement::DesignChanges(value) => {
+                return proposals::set_design_changes(self, value);
+            }
+            DesignStatement::Approve(number) => return proposals::approve(self, *number, by),
             DesignStatement::Reject(number, because) => {
-                return self.reject(*number, by, because.as_deref());
+                return proposals::reject(self, *number, by, because.as_deref());
             }
             DesignStatement::Checkpoint => return self.checkpoint(cancel),
             DesignStatement::Show(..) => return Ok(()),
         };
-        self.check_changes_are_on()?;
+        proposals::check_changes_are_on(self)?;
         let catalog = self.catalog();
         let table = catalog.table(&Named::of(table)?)?.clone();
         let id = table.id;
@@ -206,6 +211,13 @@ fn lock_name(mode: LockMode) -> &'static str {
     }
 }
 
+impl Engine {
+    /// All figures, as they are now. Figures of one name are neighbours.
+    pub fn figures(&self) -> Vec<Figure> {
+        scrape::figures(self)
+    }
+}
+
 impl DesignView for Engine {
     fn backups(&self, table: TableId) -> Backups {
         self.backups_of(table)
@@ -251,53 +263,18 @@ impl DesignView for Engine {
             "reconfigurations" => self.reconfiguration_rows(),
             "benefit" => self.benefit_rows(),
             "autopilot" => self.autopilot_rows(),
-            "metrics" => self.metric_rows(),
-            "proposals" => self.proposal_rows(),
-            "heat" => self.heat_rows(),
+            "metrics" => scrape::metric_rows(self),
+            "proposals" => proposals::proposal_rows(self),
+            "heat" => proposals::heat_rows(self),
             "statements" => self.shapes.rows(),
-            "failovers" => self.failover_rows(),
-            "audit" => self.audit_rows(),
+            "failovers" => audit::failover_rows(self),
+            "audit" => audit::audit_rows(self),
             _ => self.decision_rows(),
         }
     }
 }
 
 impl Engine {
-    /// Figures as rows; a histogram as the rows of Prometheus' format.
-    fn metric_rows(&self) -> Vec<Vec<Datum>> {
-        let row = |name: &str, kind: &str, labels: String, value: f64, help: &str| {
-            let [name, labels, kind] = [name, &labels, kind].map(Datum::text);
-            vec![name, labels, kind, Datum::Float(value), Datum::text(help)]
-        };
-        let mut rows = Vec::new();
-        for figure in self.figures() {
-            let (name, help, labels) = (figure.name, figure.help, figure.label_text());
-            match figure.value {
-                FigureValue::Counter(count) => {
-                    let name = format!("{name}_total");
-                    rows.push(row(&name, "counter", labels, count as f64, help));
-                }
-                FigureValue::Gauge(level) => rows.push(row(name, "gauge", labels, level, help)),
-                FigureValue::Histogram { sum, count, buckets } => {
-                    let mut below = 0;
-                    for (end, count) in buckets {
-                        below += count;
-                        let end =
-                            if end == f64::INFINITY { "+Inf".to_owned() } else { end.to_string() };
-                        let comma = if labels.is_empty() { "" } else { "," };
-                        let labels = format!("{labels}{comma}le=\"{end}\"");
-                        let name = format!("{name}_bucket");
-                        rows.push(row(&name, "histogram", labels, below as f64, help));
-                    }
-                    let name_of = |what: &str| format!("{name}_{what}");
-                    rows.push(row(&name_of("sum"), "histogram", labels.clone(), sum, help));
-                    rows.push(row(&name_of("count"), "histogram", labels, count as f64, help));
-                }
-            }
-        }
-        rows
-    }
-
     fn table_rows(&self, catalog: &Catalog) -> Vec<Vec<Datum>> {
         let design = self.database().design();
         let row = |table: &std::sync::Arc<Table>| {

@@ -43,7 +43,9 @@ use parking_lot::Mutex;
 use readers::Readers;
 use sequences::{Numbers, values_schema};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use stored::{catalog_schema, sequences_schema};
@@ -225,6 +227,21 @@ impl Engine {
     /// The database.
     pub fn database(&self) -> &Database {
         self.gateway.database()
+    }
+
+    /// Keeps the histories in a folder from now on, and reads those that are there.
+    ///
+    /// # Errors
+    /// If the file cannot be read or written.
+    pub fn keep_histories(&self, folder: &Path) -> io::Result<()> {
+        self.chronicle.open(folder)
+    }
+
+    /// Notes sites that others have taken over from since the last call, and those that serve
+    /// again. `known` has the sites of the last call.
+    pub fn note_failovers(&self, known: &mut BTreeSet<String>) {
+        let (now, failed) = (self.database().now(), self.database().failed_over());
+        self.chronicle.note_failovers(now, &failed, known);
     }
 
     /// The current catalog.

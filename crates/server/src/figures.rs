@@ -17,7 +17,6 @@
 //! Left out: the lag of replicas; figures of sites at nodes beyond their load, which their own
 //! processes have.
 
-use crate::engine::Engine;
 use isomer_sql::SqlError;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -141,7 +140,7 @@ impl Statements {
         *failed.entry(code.to_owned()).or_default() += 1;
     }
 
-    fn figures(&self) -> Vec<Figure> {
+    pub(crate) fn figures(&self) -> Vec<Figure> {
         let name = "isomer_statement_duration_seconds";
         let help = "Time from the receipt of a statement to the end of its result.";
         let duration = self.durations.figure(name, help);
@@ -151,113 +150,6 @@ impl Statements {
             Figure::counter("isomer_statement_errors", help, *count).with("sqlstate", code)
         });
         std::iter::once(duration).chain(errors).collect()
-    }
-}
-
-impl Engine {
-    /// All current figures. Figures of one name are adjacent.
-    pub fn figures(&self) -> Vec<Figure> {
-        let mut figures = self.statements.figures();
-        figures.extend(self.site_figures());
-        figures.extend(self.steering.figures());
-        let design = self.database().design();
-        let partitions = design.partition_count() as f64;
-        let jobs = self.database().jobs().len() as f64;
-        let (_, routing_bytes) = self.database().routing_size();
-        figures.extend([
-            Figure::gauge("isomer_design_partitions", "Partitions of all tables.", partitions),
-            Figure::gauge("isomer_design_jobs", "Changes of the design under way.", jobs),
-            Figure::gauge(
-                "isomer_routing_table_bytes",
-                "Memory of the routing table.",
-                routing_bytes as f64,
-            ),
-            Figure::gauge(
-                "isomer_site_failovers",
-                "Sites that other sites have taken over from since the start.",
-                self.database().failed_over().len() as f64,
-            ),
-        ]);
-        let mut states = BTreeMap::new();
-        for it in self.database().reconfigurations() {
-            *states.entry(it.progress.to_string()).or_insert(0.0) += 1.0;
-        }
-        figures.extend(states.into_iter().map(|(state, count)| {
-            let help = "Plans of operators by state, of those that are kept.";
-            Figure::gauge("isomer_reconfigurations", help, count).with("state", state)
-        }));
-        figures
-    }
-
-    /// Figures of each site, by name first.
-    fn site_figures(&self) -> Vec<Figure> {
-        let mut figures = Vec::new();
-        let here = self.database().sites();
-        let sites = here.iter().map(|report| report.site);
-        let away = self.database().sites_elsewhere();
-        let sites: Vec<_> = sites.chain(away.iter().map(|(load, _)| load.site)).collect();
-        for (kind, at) in [("local", 0), ("distributed", 1)] {
-            for site in &sites {
-                let help = "Commits of open transactions by coordinating site: at one site, or over several.";
-                let count = self.gateway().commits(*site)[at];
-                let figure = Figure::counter("isomer_commits", help, count);
-                figures.push(figure.with("site", site).with("kind", kind));
-            }
-        }
-        let memory = here.iter().map(|report| (report.site, report.memory_bytes));
-        let memory = memory.chain(away.iter().map(|(load, _)| (load.site, load.memory_bytes)));
-        figures.extend(memory.map(|(site, bytes)| {
-            let help = "Memory of the rows and indexes of a site.";
-            Figure::gauge("isomer_site_memory_bytes", help, bytes as f64).with("site", site)
-        }));
-        let busy = here.iter().map(|report| (report.site, report.busy));
-        let busy = busy.chain(away.iter().map(|(load, _)| (load.site, load.busy)));
-        figures.extend(busy.filter_map(|(site, busy)| {
-            let help =
-                "Share of a processor that work at a site takes; SQL and routing are not in it.";
-            Some(Figure::gauge("isomer_site_busy_ratio", help, busy?).with("site", site))
-        }));
-        let is_up = here.iter().map(|report| (report.site, report.failure.is_none()));
-        let is_up = is_up.chain(away.iter().map(|(load, reach)| {
-            let is_reached = reach.as_ref().is_none_or(|reach| reach.trouble.is_none());
-            (load.site, is_reached && self.database().failure(load.site).is_none())
-        }));
-        figures.extend(is_up.map(|(site, is_up)| {
-            let help = "1 if a site works and is reached, else 0.";
-            Figure::gauge("isomer_site_up", help, f64::from(u8::from(is_up))).with("site", site)
-        }));
-        for report in &here {
-            let help = "Bytes appended to the redo log of a site.";
-            let figure = Figure::counter("isomer_log_appended_bytes", help, report.log.bytes);
-            figures.push(figure.with("site", report.site));
-        }
-        let now = self.database().now();
-        for report in &here {
-            let Some(last) = &report.checkpoint.last else { continue };
-            let help = "Seconds since the last checkpoint of a site ended.";
-            let age = now.0.saturating_sub(last.ended.0) as f64 / 1e9;
-            let figure = Figure::gauge("isomer_checkpoint_age_seconds", help, age);
-            figures.push(figure.with("site", report.site));
-        }
-        for report in &here {
-            let help = "1 if the last attempt to make a checkpoint of a site failed, else 0.";
-            let failed = f64::from(u8::from(report.checkpoint_error.is_some()));
-            let figure = Figure::gauge("isomer_checkpoint_failed", help, failed);
-            figures.push(figure.with("site", report.site));
-        }
-        for report in &here {
-            let Some(max) = report.memory_max else { continue };
-            let help = "Memory that the rows and indexes of a site may take.";
-            let figure = Figure::gauge("isomer_site_memory_max_bytes", help, max as f64);
-            figures.push(figure.with("site", report.site));
-        }
-        for report in &here {
-            let help = "Bytes of the redo log that a restart of a site would read.";
-            let kept = report.checkpoint.log_bytes_kept as f64;
-            figures
-                .push(Figure::gauge("isomer_log_kept_bytes", help, kept).with("site", report.site));
-        }
-        figures
     }
 }
 

@@ -35,7 +35,7 @@
 //! | `steering`, `proposals`, `heat` | proposals for operators, the heat map |
 //! | `chronicle`, `audit`, `shapes` | histories on disk, the audit trail, statements by shape |
 //! | `backend` | the transaction that statements run in |
-//! | `figures` | metrics, for `isomer.metrics` and Prometheus |
+//! | `figures`, `scrape` | metrics, for `isomer.metrics` and Prometheus |
 
 mod activity;
 mod alter;
@@ -76,6 +76,7 @@ mod reshard;
 mod rights;
 mod schemas;
 mod scram;
+mod scrape;
 mod sequences;
 mod server;
 mod session;

@@ -34,189 +34,184 @@ fn wrong(number: u64, wrong: Wrong) -> SqlError {
     SqlError::new(code::NOT_READY, message).hint("isomer.proposals shows those that wait.")
 }
 
-impl Engine {
-    /// Carries a proposal out as a reconfiguration, if the design as it is permits it.
-    ///
-    /// # Errors
-    /// 55000 if the proposal does not wait, or cannot be carried out any more, or changes are
-    /// turned off.
-    pub(crate) fn approve(&self, number: u64, by: &str) -> Result<(), SqlError> {
-        self.check_changes_are_on()?;
-        let now = self.database().now();
-        let approved = self.steering.proposals.lock().approve(now, number, by);
-        let plan = approved.map_err(|why| wrong(number, why))?;
-        let design = self.database().design();
-        let decision = match self.autopilot() {
-            Decider::Learned(learned) => learned.approved(now, &design, &plan),
-            Decider::Elastic(_) => None,
-        };
-        let mut plan = plan;
-        plan.reason = format!("proposal {number}, approved by {by}");
-        let started = self.database().reconfigure(plan).map_err(database);
-        let outcome = started.as_ref().map(|number| *number).map_err(|error| error.message.clone());
-        self.steering.proposals.lock().started(number, decision, outcome);
-        started.map(drop).map_err(|error| {
-            let message = format!("proposal {number} cannot be carried out on the design as it is");
-            SqlError::new(code::NOT_READY, message)
-                .detail(format!("{}.", error.message))
-                .hint("Where the load still asks for a change, another proposal comes.")
-        })
-    }
+/// Carries a proposal out as a reconfiguration, if the design as it is permits it.
+///
+/// # Errors
+/// 55000 if the proposal does not wait, or cannot be carried out any more, or changes are
+/// turned off.
+pub(crate) fn approve(engine: &Engine, number: u64, by: &str) -> Result<(), SqlError> {
+    check_changes_are_on(engine)?;
+    let now = engine.database().now();
+    let approved = engine.steering.proposals.lock().approve(now, number, by);
+    let plan = approved.map_err(|why| wrong(number, why))?;
+    let design = engine.database().design();
+    let decision = match engine.autopilot() {
+        Decider::Learned(learned) => learned.approved(now, &design, &plan),
+        Decider::Elastic(_) => None,
+    };
+    let mut plan = plan;
+    plan.reason = format!("proposal {number}, approved by {by}");
+    let started = engine.database().reconfigure(plan).map_err(database);
+    let outcome = started.as_ref().map(|number| *number).map_err(|error| error.message.clone());
+    engine.steering.proposals.lock().started(number, decision, outcome);
+    started.map(drop).map_err(|error| {
+        let message = format!("proposal {number} cannot be carried out on the design as it is");
+        SqlError::new(code::NOT_READY, message)
+            .detail(format!("{}.", error.message))
+            .hint("Where the load still asks for a change, another proposal comes.")
+    })
+}
 
-    /// Rejects a proposal. The same is not proposed for a while.
-    ///
-    /// # Errors
-    /// 55000 if the proposal does not wait.
-    pub(crate) fn reject(
-        &self,
-        number: u64,
-        by: &str,
-        because: Option<&str>,
-    ) -> Result<(), SqlError> {
-        let now = self.database().now();
-        let rejected = self.steering.proposals.lock().reject(now, number, (by, because));
-        rejected.map_err(|why| wrong(number, why))
-    }
+/// Rejects a proposal. The same is not proposed for a while.
+///
+/// # Errors
+/// 55000 if the proposal does not wait.
+pub(crate) fn reject(
+    engine: &Engine,
+    number: u64,
+    by: &str,
+    because: Option<&str>,
+) -> Result<(), SqlError> {
+    let now = engine.database().now();
+    let rejected = engine.steering.proposals.lock().reject(now, number, (by, because));
+    rejected.map_err(|why| wrong(number, why))
+}
 
-    /// Turns changes of the design on or off, also after restarts. Off pauses running plans.
-    ///
-    /// # Errors
-    /// 22023 for other values than on and off; errors of the database.
-    pub(crate) fn set_design_changes(&self, value: &str) -> Result<(), SqlError> {
-        let on = match value {
-            "on" | "true" | "default" => true,
-            "off" | "false" => false,
-            _ => {
-                let name = "design_changes";
-                let message = format!("invalid value for parameter \"{name}\": \"{value}\"");
-                return Err(
-                    SqlError::new(code::INVALID_PARAMETER, message).hint("It is on or off.")
-                );
-            }
-        };
-        // The switch works even if its state cannot be kept.
-        self.steering.turn_changes(on);
-        if !on {
-            for running in self.database().reconfigurations() {
-                if running.progress == Progress::Running {
-                    // It may end meanwhile.
-                    let _ = self.database().control_reconfiguration(running.number, Control::Pause);
-                }
+/// Turns changes of the design on or off, also after restarts. Off pauses running plans.
+///
+/// # Errors
+/// 22023 for other values than on and off; errors of the database.
+pub(crate) fn set_design_changes(engine: &Engine, value: &str) -> Result<(), SqlError> {
+    let on = match value {
+        "on" | "true" | "default" => true,
+        "off" | "false" => false,
+        _ => {
+            let name = "design_changes";
+            let message = format!("invalid value for parameter \"{name}\": \"{value}\"");
+            return Err(SqlError::new(code::INVALID_PARAMETER, message).hint("It is on or off."));
+        }
+    };
+    // The switch works even if its state cannot be kept.
+    engine.steering.turn_changes(on);
+    if !on {
+        for running in engine.database().reconfigurations() {
+            if running.progress == Progress::Running {
+                // It may end meanwhile.
+                let _ = engine.database().control_reconfiguration(running.number, Control::Pause);
             }
         }
-        self.keep_design_changes(on)
     }
+    engine.keep_design_changes(on)
+}
 
-    /// # Errors
-    /// 55000 while changes are turned off.
-    pub(crate) fn check_changes_are_on(&self) -> Result<(), SqlError> {
-        if self.steering.are_changes_off() { Err(changes_are_off()) } else { Ok(()) }
-    }
+/// # Errors
+/// 55000 while changes are turned off.
+pub(crate) fn check_changes_are_on(engine: &Engine) -> Result<(), SqlError> {
+    if engine.steering.are_changes_off() { Err(changes_are_off()) } else { Ok(()) }
+}
 
-    pub(crate) fn proposal_rows(&self) -> Vec<Vec<Datum>> {
-        let (design, now) = (self.database().design(), self.database().now());
-        let reconfigurations = self.database().reconfigurations();
-        let ended = |number: u64| {
-            let found = reconfigurations.iter().find(|it| it.number == number);
-            match found.map(|it| (it.progress, &it.why)) {
-                None | Some((Progress::Done, _)) => Some(Ok(())),
-                Some((Progress::Cancelled, _)) => Some(Err("it was cancelled".to_owned())),
-                Some((Progress::Failed, why)) => Some(Err(why.clone().unwrap_or_default())),
-                Some(_) => None,
+pub(crate) fn proposal_rows(engine: &Engine) -> Vec<Vec<Datum>> {
+    let (design, now) = (engine.database().design(), engine.database().now());
+    let reconfigurations = engine.database().reconfigurations();
+    let ended = |number: u64| {
+        let found = reconfigurations.iter().find(|it| it.number == number);
+        match found.map(|it| (it.progress, &it.why)) {
+            None | Some((Progress::Done, _)) => Some(Ok(())),
+            Some((Progress::Cancelled, _)) => Some(Err("it was cancelled".to_owned())),
+            Some((Progress::Failed, why)) => Some(Err(why.clone().unwrap_or_default())),
+            Some(_) => None,
+        }
+    };
+    let proposals = {
+        let mut proposals = engine.steering.proposals.lock();
+        proposals.expire(now);
+        proposals.follow(ended);
+        proposals.all().cloned().collect::<Vec<Proposal>>()
+    };
+    let time = |time: Time| Datum::Timestamp((time.0 / 1000) as i64);
+    let row = |it: &Proposal| {
+        let mut changes: Vec<String> = it
+            .plan
+            .steps
+            .iter()
+            .take(CHANGES_SHOWN)
+            .map(|step| {
+                let text = step.change.to_text(&design);
+                step.change
+                    .table()
+                    .map_or(text.clone(), |table| engine.with_name(&design, table, text))
+            })
+            .collect();
+        if it.plan.steps.len() > CHANGES_SHOWN {
+            changes.push(format!("and {} more", it.plan.steps.len() - CHANGES_SHOWN));
+        }
+        let mut reasons: Vec<&str> = Vec::new();
+        for step in &it.plan.steps {
+            if !reasons.contains(&&*step.reason) && reasons.len() < 4 {
+                reasons.push(&step.reason);
             }
-        };
-        let proposals = {
-            let mut proposals = self.steering.proposals.lock();
-            proposals.expire(now);
-            proposals.follow(ended);
-            proposals.all().cloned().collect::<Vec<Proposal>>()
-        };
-        let time = |time: Time| Datum::Timestamp((time.0 / 1000) as i64);
-        let row = |it: &Proposal| {
-            let mut changes: Vec<String> = it
-                .plan
-                .steps
-                .iter()
-                .take(CHANGES_SHOWN)
-                .map(|step| {
-                    let text = step.change.to_text(&design);
-                    step.change
-                        .table()
-                        .map_or(text.clone(), |table| self.with_name(&design, table, text))
-                })
-                .collect();
-            if it.plan.steps.len() > CHANGES_SHOWN {
-                changes.push(format!("and {} more", it.plan.steps.len() - CHANGES_SHOWN));
+        }
+        let [saves, costs] = it.forecast().map(|us| us.map_or(Datum::Null, Datum::Float));
+        let (decided, by, because) = match &it.decided {
+            Some((at, by, why)) => {
+                (time(*at), Datum::text(&**by), why.as_deref().map_or(Datum::Null, Datum::text))
             }
-            let mut reasons: Vec<&str> = Vec::new();
-            for step in &it.plan.steps {
-                if !reasons.contains(&&*step.reason) && reasons.len() < 4 {
-                    reasons.push(&step.reason);
-                }
-            }
-            let [saves, costs] = it.forecast().map(|us| us.map_or(Datum::Null, Datum::Float));
-            let (decided, by, because) = match &it.decided {
-                Some((at, by, why)) => {
-                    (time(*at), Datum::text(&**by), why.as_deref().map_or(Datum::Null, Datum::text))
-                }
-                None => (Datum::Null, Datum::Null, Datum::Null),
-            };
-            let (outcome, reconfiguration) = match &it.state {
-                State::Refused(why) => (Datum::text(&**why), Datum::Null),
-                State::Running(number) | State::Done(number) => {
-                    (Datum::Null, Datum::Int(*number as i64))
-                }
-                _ => (Datum::Null, Datum::Null),
-            };
-            vec![
-                Datum::Int(it.number as i64),
-                Datum::text(it.state.name()),
-                time(it.at),
-                if it.state == State::Proposed { time(it.expires()) } else { Datum::Null },
-                Datum::Text(reasons.join("; ")),
-                Datum::Int(it.plan.steps.len() as i64),
-                Datum::Text(changes.join("\n")),
-                saves,
-                costs,
-                decided,
-                by,
-                because,
-                outcome,
-                reconfiguration,
-                it.decision.map_or(Datum::Null, |number| Datum::Int(number as i64)),
-            ]
+            None => (Datum::Null, Datum::Null, Datum::Null),
         };
-        proposals.iter().map(row).collect()
-    }
+        let (outcome, reconfiguration) = match &it.state {
+            State::Refused(why) => (Datum::text(&**why), Datum::Null),
+            State::Running(number) | State::Done(number) => {
+                (Datum::Null, Datum::Int(*number as i64))
+            }
+            _ => (Datum::Null, Datum::Null),
+        };
+        vec![
+            Datum::Int(it.number as i64),
+            Datum::text(it.state.name()),
+            time(it.at),
+            if it.state == State::Proposed { time(it.expires()) } else { Datum::Null },
+            Datum::Text(reasons.join("; ")),
+            Datum::Int(it.plan.steps.len() as i64),
+            Datum::Text(changes.join("\n")),
+            saves,
+            costs,
+            decided,
+            by,
+            because,
+            outcome,
+            reconfiguration,
+            it.decision.map_or(Datum::Null, |number| Datum::Int(number as i64)),
+        ]
+    };
+    proposals.iter().map(row).collect()
+}
 
-    /// The heat map as rows: a range and layer each.
-    pub(crate) fn heat_rows(&self) -> Vec<Vec<Datum>> {
-        let (design, catalog) = (self.database().design(), self.catalog());
-        let shown = self.steering.heat.lock().shown(self.database().now().0);
-        let row = |it: &crate::heat::Shown| {
-            let name = catalog.relation(it.table)?;
-            let table = design.table(it.table).ok()?;
-            let key = |key: &isomer_design::Key| {
-                if key.is_empty() { String::new() } else { table.schema().format_key(key) }
-            };
-            let (part, placement) = design.partition_of(it.table, &it.start)?;
-            let list = |way: usize| {
-                let counts: Vec<String> =
-                    it.columns.iter().map(|cell| cell[way].to_string()).collect();
-                Datum::Text(format!("{{{}}}", counts.join(",")))
-            };
-            Some(vec![
-                Datum::text(name),
-                Datum::Text(key(&it.start)),
-                it.end.as_ref().map_or(Datum::Null, |end| Datum::Text(key(end))),
-                Datum::Text(key(&part.start)),
-                Datum::Text(placement.master.to_string()),
-                Datum::Timestamp((it.since * 1_000_000) as i64),
-                Datum::Int(it.seconds as i64),
-                list(0),
-                list(1),
-            ])
+/// The heat map as rows: a range and layer each.
+pub(crate) fn heat_rows(engine: &Engine) -> Vec<Vec<Datum>> {
+    let (design, catalog) = (engine.database().design(), engine.catalog());
+    let shown = engine.steering.heat.lock().shown(engine.database().now().0);
+    let row = |it: &crate::heat::Shown| {
+        let name = catalog.relation(it.table)?;
+        let table = design.table(it.table).ok()?;
+        let key = |key: &isomer_design::Key| {
+            if key.is_empty() { String::new() } else { table.schema().format_key(key) }
         };
-        shown.iter().filter_map(row).collect()
-    }
+        let (part, placement) = design.partition_of(it.table, &it.start)?;
+        let list = |way: usize| {
+            let counts: Vec<String> = it.columns.iter().map(|cell| cell[way].to_string()).collect();
+            Datum::Text(format!("{{{}}}", counts.join(",")))
+        };
+        Some(vec![
+            Datum::text(name),
+            Datum::Text(key(&it.start)),
+            it.end.as_ref().map_or(Datum::Null, |end| Datum::Text(key(end))),
+            Datum::Text(key(&part.start)),
+            Datum::Text(placement.master.to_string()),
+            Datum::Timestamp((it.since * 1_000_000) as i64),
+            Datum::Int(it.seconds as i64),
+            list(0),
+            list(1),
+        ])
+    };
+    shown.iter().filter_map(row).collect()
 }

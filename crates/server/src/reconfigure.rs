@@ -12,6 +12,7 @@
 
 use crate::backend::database;
 use crate::engine::Engine;
+use crate::proposals::check_changes_are_on;
 use isomer_cluster::{Control, Reconfiguration};
 use isomer_design::{Design, Plan, Time};
 use isomer_sql::datum::Datum;
@@ -32,7 +33,7 @@ impl Engine {
             Reconfigure::Pause(_) | Reconfigure::Cancel(_) => false,
         };
         if begins {
-            self.check_changes_are_on()?;
+            check_changes_are_on(self)?;
         }
         match statement {
             Reconfigure::Start { plan, is_dry_run } => {

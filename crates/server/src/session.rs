@@ -177,6 +177,14 @@ struct Rest {
     _kept: Holding,
 }
 
+/// Counts an error that the client is told, for the statement that runs.
+fn count_failure(session: &Session, error: &SqlError) {
+    session.engine.statements.failed(error);
+    if let Some(shape) = &session.shape {
+        shape.failed();
+    }
+}
+
 impl Session {
     pub(crate) fn new(
         engine: Arc<Engine>,
@@ -390,7 +398,7 @@ impl Session {
             b'Q' | b'S' => {
                 self.tell(why, out);
                 if let Err(error) = self.end_implicit() {
-                    self.count_failure(&error);
+                    count_failure(self, &error);
                     out.error(&error);
                 }
                 out.ready(self.status());
@@ -401,18 +409,10 @@ impl Session {
         self.last.take().map_or(Ok(()), Err)
     }
 
-    /// Counts an error that the client is told, for the statement that runs.
-    fn count_failure(&self, error: &SqlError) {
-        self.engine.statements.failed(error);
-        if let Some(shape) = &self.shape {
-            shape.failed();
-        }
-    }
-
     /// Reports an error, which ends the transaction and perhaps the connection.
     pub(crate) fn tell(&mut self, error: SqlError, out: &mut Out) {
         self.fail();
-        self.count_failure(&error);
+        count_failure(self, &error);
         if limits::is_last(&error) {
             self.last = Some(error);
         } else {
@@ -423,7 +423,7 @@ impl Session {
     /// The sites of its last commit with writes, as `SHOW last_commit` shows them.
     pub(crate) fn last_commit(&self) -> String {
         let Some(Ran { place, changes, .. }) = self.last_commit else { return String::new() };
-        let place = crate::autopilot::place(place);
+        let place = crate::shapes::place(place);
         match changes {
             0 => place,
             1 => format!("{place}, after a change of the design"),
@@ -467,7 +467,7 @@ impl Session {
             };
             if !(is_alone && may_run_again(&error, run) && out.back_to(mark)) {
                 self.end_settings_of_message(false, out);
-                self.count_failure(&error);
+                count_failure(self, &error);
                 out.error(&error);
                 break;
             }
@@ -494,7 +494,7 @@ impl Session {
         let ended = self.end_implicit();
         self.end_settings_of_message(succeeds && ended.is_ok(), out);
         if let Err(error) = ended {
-            self.count_failure(&error);
+            count_failure(self, &error);
             out.error(&error);
         }
         out.ready(self.status());
@@ -526,7 +526,12 @@ impl Session {
             let again: PlanAgain<'_> =
                 &|catalog| compile(parsed, text, catalog, &[], &budget).map(Arc::new);
             let compiled = self.compiled(parsed, &Arc::from(text), &[], &budget)?;
-            return self.measured(Call::plain(&compiled, again, &Formats::default()), out, flush);
+            return run::measured(
+                self,
+                Call::plain(&compiled, again, &Formats::default()),
+                out,
+                flush,
+            );
         }
         // The time limit of the first statement includes its parsing.
         let done = self.statements_from(&parsed, 0, text, out, flush);
@@ -556,7 +561,7 @@ impl Session {
             let again: PlanAgain<'_> =
                 &|catalog| compile(parsed, text, catalog, &[], &budget).map(Arc::new);
             let compiled = again(&self.catalog())?;
-            self.measured(Call::plain(&compiled, again, &Formats::default()), out, flush)?;
+            run::measured(self, Call::plain(&compiled, again, &Formats::default()), out, flush)?;
             budget.back_to(mark);
             if self.copy.is_some() {
                 let next = at + 1;

@@ -98,7 +98,7 @@ impl Shape {
         let (calls, commits) = (get(&self.calls), get(&self.commits));
         let total_ms = get(&self.total_us) as f64 / 1000.0;
         let local = (commits > 0).then(|| 100.0 * get(&self.local) as f64 / commits as f64);
-        let last = self.last_commit.lock().map(crate::autopilot::place);
+        let last = self.last_commit.lock().map(place);
         vec![
             Datum::text(&*self.text),
             Datum::Int(calls as i64),
@@ -213,6 +213,16 @@ fn dollar_quoted(rest: &str) -> Option<usize> {
     let is_tag = tag[1..tag.len() - 1].chars().all(|c| c.is_alphanumeric() || c == '_')
         && !tag[1..].starts_with(|c: char| c.is_ascii_digit());
     is_tag.then(|| rest[tag.len()..].find(tag).map_or(rest.len(), |at| at + 2 * tag.len()))
+}
+
+/// The sites of a transaction, in words.
+pub(crate) fn place(place: Place) -> String {
+    match place {
+        Place::At(site) => format!("at {site}"),
+        Place::Distributed { coordinator } => {
+            format!("over several sites, coordinated by {coordinator}")
+        }
+    }
 }
 
 #[cfg(test)]

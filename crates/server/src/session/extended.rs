@@ -231,7 +231,7 @@ impl Session {
             let Err(error) = self.end_implicit() else { return };
             let again = alone.as_ref().filter(|_| may_run_again(&error, run));
             let Some((portal, _)) = again.filter(|(_, mark)| out.back_to(*mark)) else {
-                self.count_failure(&error);
+                super::count_failure(self, &error);
                 return out.error(&error);
             };
             let before = std::mem::take(&mut self.numbers_before);

@@ -76,37 +76,7 @@ impl Session {
         flush: &mut dyn Flush,
     ) -> Result<(), SqlError> {
         let _limited = self.limited();
-        self.measured(call, out, flush)
-    }
-
-    /// Runs a statement, and counts it with its duration.
-    pub(super) fn measured(
-        &mut self,
-        call: Call<'_>,
-        out: &mut Out,
-        flush: &mut dyn Flush,
-    ) -> Result<(), SqlError> {
-        let begun = limits::now();
-        let result = self.perform(call, out, flush);
-        let took = limits::now().duration_since(begun);
-        self.engine.statements.count(took);
-        self.count_shape(took, matches!(call.compiled.action, Action::Control(_)));
-        result
-    }
-
-    /// Counts the statement by its shape, and remembers the shape for the commit of its
-    /// transaction.
-    fn count_shape(&mut self, took: Duration, is_control: bool) {
-        let Some(shape) = self.shape.clone() else { return };
-        shape.count(took, self.engine.database().now());
-        if self.txn.is_none() {
-            self.shapes.clear();
-        } else if !is_control
-            && self.shapes.len() < SHAPES_MAX
-            && !self.shapes.iter().any(|known| Arc::ptr_eq(known, &shape))
-        {
-            self.shapes.push(shape);
-        }
+        measured(self, call, out, flush)
     }
 
     /// Starts the time limits of a new statement.
@@ -159,9 +129,9 @@ impl Session {
             }
             Action::Define(definition) => self.define(definition, out, flush),
             Action::Design(statement) => {
-                let result = self.design(statement, out);
+                let result = design(self, statement, out);
                 if !matches!(**statement, DesignStatement::Show(..)) {
-                    self.audited(&result);
+                    audited(self, &result);
                 }
                 result
             }
@@ -169,7 +139,7 @@ impl Session {
             Action::Lock(lock) => self.lock_tables(lock, out),
             Action::User(statement) => {
                 let result = self.user(statement, out, flush);
-                self.audited(&result);
+                audited(self, &result);
                 result
             }
             Action::Explain(inner, Explains::Plan) => {
@@ -181,62 +151,6 @@ impl Session {
             Action::Copy(_) => self.begin_copy(call, out, flush),
             _ => self.query(call, out, flush),
         }
-    }
-
-    /// Notes what the statement that runs has done, for the audit trail.
-    fn audited(&self, result: &Result<(), SqlError>) {
-        let shown = self.activity.shown();
-        let client = shown.client_address.as_deref().unwrap_or("local");
-        // Only texts about the design have no secrets.
-        let text = match &self.shape {
-            Some(shape) if !is_about_design(&shown.text) => shape.text().to_owned(),
-            _ => shown.text.clone(),
-        };
-        self.engine.audit((&shown.user, client), &text, result);
-    }
-
-    /// A statement about the design or the server.
-    fn design(&mut self, statement: &DesignStatement, out: &mut Out) -> Result<(), SqlError> {
-        let catalog = self.catalog();
-        let who = self.identity(&catalog);
-        match statement {
-            DesignStatement::SiteMemory(_) => check_superuser(&who, "set what the server does")?,
-            DesignStatement::Checkpoint => check_superuser(&who, "make checkpoints")?,
-            DesignStatement::Autopilot(_) | DesignStatement::AutopilotProcessor(_) => {
-                check_all_designs(&who, "set the autopilot")?;
-            }
-            DesignStatement::DesignChanges(_) => {
-                check_all_designs(&who, "turn changes of the design on and off")?;
-            }
-            DesignStatement::Approve(_) | DesignStatement::Reject(..) => {
-                check_all_designs(&who, "decide about proposals")?;
-            }
-            DesignStatement::Reconfigure(_) => check_all_designs(&who, "reconfigure the database")?,
-            DesignStatement::Alter { table, .. } => check_design(table, &catalog, &who)?,
-            DesignStatement::Show(..) => {}
-        }
-        // The design is not transactional; earlier definitions outside of a block must be visible.
-        self.end_implicit()?;
-        match statement {
-            DesignStatement::Alter { table, change } => {
-                let (table, change) = (self.resolved(table), change.clone());
-                let altered = DesignStatement::Alter { table, change };
-                self.engine.change_design(&altered, &who.name, &self.cancel)?;
-            }
-            other => self.engine.change_design(other, &who.name, &self.cancel)?,
-        }
-        out.complete(match statement {
-            DesignStatement::Autopilot(_)
-            | DesignStatement::AutopilotProcessor(_)
-            | DesignStatement::SiteMemory(_)
-            | DesignStatement::DesignChanges(_)
-            | DesignStatement::Approve(_)
-            | DesignStatement::Reject(..)
-            | DesignStatement::Reconfigure(_) => "ALTER SYSTEM",
-            DesignStatement::Checkpoint => "CHECKPOINT",
-            _ => "ALTER TABLE",
-        });
-        Ok(())
     }
 
     /// LOCK TABLE: locks the tables until the transaction ends.
@@ -569,4 +483,94 @@ impl Session {
             "SHOW"
         });
     }
+}
+
+/// Runs a statement, and counts it with its duration.
+pub(super) fn measured(
+    session: &mut Session,
+    call: Call<'_>,
+    out: &mut Out,
+    flush: &mut dyn Flush,
+) -> Result<(), SqlError> {
+    let begun = limits::now();
+    let result = session.perform(call, out, flush);
+    let took = limits::now().duration_since(begun);
+    session.engine.statements.count(took);
+    count_shape(session, took, matches!(call.compiled.action, Action::Control(_)));
+    result
+}
+
+/// Counts the statement by its shape, and remembers the shape for the commit of its
+/// transaction.
+fn count_shape(session: &mut Session, took: Duration, is_control: bool) {
+    let Some(shape) = session.shape.clone() else { return };
+    shape.count(took, session.engine.database().now());
+    if session.txn.is_none() {
+        session.shapes.clear();
+    } else if !is_control
+        && session.shapes.len() < SHAPES_MAX
+        && !session.shapes.iter().any(|known| Arc::ptr_eq(known, &shape))
+    {
+        session.shapes.push(shape);
+    }
+}
+
+/// Notes what the statement that runs has done, for the audit trail.
+fn audited(session: &Session, result: &Result<(), SqlError>) {
+    let shown = session.activity.shown();
+    let client = shown.client_address.as_deref().unwrap_or("local");
+    // Only texts about the design have no secrets.
+    let text = match &session.shape {
+        Some(shape) if !is_about_design(&shown.text) => shape.text().to_owned(),
+        _ => shown.text.clone(),
+    };
+    crate::audit::note(&session.engine, (&shown.user, client), &text, result);
+}
+
+/// A statement about the design or the server.
+fn design(
+    session: &mut Session,
+    statement: &DesignStatement,
+    out: &mut Out,
+) -> Result<(), SqlError> {
+    let catalog = session.catalog();
+    let who = session.identity(&catalog);
+    match statement {
+        DesignStatement::SiteMemory(_) => check_superuser(&who, "set what the server does")?,
+        DesignStatement::Checkpoint => check_superuser(&who, "make checkpoints")?,
+        DesignStatement::Autopilot(_) | DesignStatement::AutopilotProcessor(_) => {
+            check_all_designs(&who, "set the autopilot")?;
+        }
+        DesignStatement::DesignChanges(_) => {
+            check_all_designs(&who, "turn changes of the design on and off")?;
+        }
+        DesignStatement::Approve(_) | DesignStatement::Reject(..) => {
+            check_all_designs(&who, "decide about proposals")?;
+        }
+        DesignStatement::Reconfigure(_) => check_all_designs(&who, "reconfigure the database")?,
+        DesignStatement::Alter { table, .. } => check_design(table, &catalog, &who)?,
+        DesignStatement::Show(..) => {}
+    }
+    // The design is not transactional; earlier definitions outside of a block must be visible.
+    session.end_implicit()?;
+    match statement {
+        DesignStatement::Alter { table, change } => {
+            let (table, change) = (session.resolved(table), change.clone());
+            let altered = DesignStatement::Alter { table, change };
+            session.engine.change_design(&altered, &who.name, &session.cancel)?;
+        }
+        other => session.engine.change_design(other, &who.name, &session.cancel)?,
+    }
+    out.complete(match statement {
+        DesignStatement::Autopilot(_)
+        | DesignStatement::AutopilotProcessor(_)
+        | DesignStatement::SiteMemory(_)
+        | DesignStatement::DesignChanges(_)
+        | DesignStatement::Approve(_)
+        | DesignStatement::Reject(..)
+        | DesignStatement::Reconfigure(_) => "ALTER SYSTEM",
+        DesignStatement::Checkpoint => "CHECKPOINT",
+        _ => "ALTER TABLE",
+    });
+    Ok(())
 }
