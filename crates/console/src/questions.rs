@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn questions_are_named_cut_and_quoted() {
-        let part = Part { relation: Some("o'x".to_owned()), limit: Some(1_000_000) };
+        let part = Part { relation: Some("o'x".to_owned()), limit: Some(1_000_000), key: None };
         let sql = question("partitions", &part).expect("a question");
         assert!(sql.ends_with("where relation = 'o''x' limit 500"), "{sql}");
         assert_eq!(question("pg_authid", &part), None);
