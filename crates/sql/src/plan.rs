@@ -371,7 +371,7 @@ pub struct Step {
     pub left: bool,
     /// True if a row of this source is kept without a match: the sources before are NULL then.
     pub right: bool,
-    /// Pairs of equal expressions, over the rows before and over this source: to look up in a hash.
+    /// Pairs of equal expressions, over the rows before and over this source, for a hash join.
     pub hash: Vec<(Expr, Expr)>,
 }
 

@@ -139,7 +139,7 @@ impl<'a> Exec<'a> {
             self.budget.back_to(mark);
             Ok((flow, true))
         };
-        // What depends on no row before is looked up once.
+        // Sources that do not depend on rows before are read once.
         let whole = step.access.is_everything() && step.source.is_ready(&|_| false);
         let is_kept = at > 0 && (step.right || whole);
         if is_kept {

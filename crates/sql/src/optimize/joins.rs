@@ -1,9 +1,10 @@
-//! The order in which sources run, and where conditions are checked.
+//! The order in which sources run, and the steps at which conditions are checked.
 //!
-//! Where all joins are inner ones, next comes always the source that can be looked up best with
-//! what is known. A condition is checked as soon as all that it looks at is known; but not inside
-//! of an outer join that it does not belong to, where it would decide what matches instead of what
-//! is shown; nor before a right join, whose own rows have not been there yet:
+//! If all joins are inner ones, the next source is always the one with the best access path for the
+//! values that are already known. A condition is checked as soon as all its columns are known. But
+//! it is not checked inside of an outer join that it does not belong to, where it would affect
+//! which rows match instead of which are returned. Nor is it checked before a right join, which
+//! adds rows of its own later:
 //!
 //! ```text
 //!   a right join b on a.x = b.x where a.y is null     the rows of b that match nothing have a.y = NULL:
@@ -17,7 +18,8 @@ use crate::error::SqlError;
 use crate::expr::{Compare, Expr};
 use crate::plan::{Access, Select, Source, Step};
 
-/// Puts sources in the order in which they run, and conditions where they can be checked first.
+/// Puts sources in their execution order, and conditions at the first step where they can be
+/// checked.
 pub(crate) fn arrange(
     steps: Vec<Step>,
     mut conditions: Vec<Expr>,
@@ -25,7 +27,7 @@ pub(crate) fn arrange(
     budget: &Budget,
 ) -> Result<(), SqlError> {
     let has_outer = steps.iter().any(|step| step.left || step.right);
-    // Rows that a step adds at the end have not come by the conditions before it.
+    // Rows that a step adds at the end have not passed the conditions before it.
     let mut added_later = steps.iter().filter(|step| step.right).count();
     let mut known = vec![false; plan.width];
     let mut rest: Vec<Step> = steps;
@@ -42,7 +44,8 @@ pub(crate) fn arrange(
         let at = if has_outer {
             0
         } else {
-            // The first of those that can be looked up best, and need nothing that comes later.
+            // The first of the sources with the best access path, among those that depend on no
+            // later one.
             let mut best: Option<(usize, usize)> = None;
             for (at, step) in rest.iter().enumerate() {
                 if step.source.is_ready(&|slot| known[slot]) {

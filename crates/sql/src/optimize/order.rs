@@ -149,7 +149,7 @@ fn direction(table: &Table, step: &Step, access: &Access, wanted: &[By<'_>]) -> 
     }
     let columns = columns(table, step, access);
     let (same, rest) = columns.split_at(fixed(access).min(columns.len()));
-    // The columns of the key follow those of an index, also those that are in both.
+    // The columns of the key follow those of an index, even if they are in both.
     let mut rest = rest.iter().filter(|slot| !same.contains(slot));
     let mut found = None;
     for by in wanted {

@@ -6,9 +6,9 @@
 //!   select * from names where id = 7           names: .. from staff where id = 7, which is a key
 //! ```
 //!
-//! The condition stays where it was as well. It is not moved into a query whose rows depend on each
-//! other (groups, windows, DISTINCT, LIMIT, UNION and kin), nor where a value would be drawn more
-//! than once, nor out of or into an outer join.
+//! The condition is also checked where it was before. It is not pushed into a query whose rows
+//! depend on each other (groups, windows, DISTINCT, LIMIT, UNION and similar). Nor is it pushed if
+//! a volatile value would be evaluated more than once, nor out of or into an outer join.
 
 use super::joins::arrange;
 use super::order::sort;
@@ -18,7 +18,7 @@ use crate::expr::Expr;
 use crate::plan::{Access, Select, Source, Step};
 use std::sync::Arc;
 
-/// Adds conditions on the places of a source to it, if it is a query that they can be added to.
+/// Adds conditions on the slots of a source to it, if it is a query that allows it.
 pub(super) fn push(step: &mut Step, conditions: &[Expr], budget: &Budget) -> Result<(), SqlError> {
     let Source::Query(query) = &mut step.source else { return Ok(()) };
     if !is_plain(query) {
