@@ -267,6 +267,23 @@ mod tests {
     use rustix::net::sockopt;
     use std::net::TcpListener;
 
+    /// The second write would wait for ever: it must not wait at all.
+    #[test]
+    fn once_a_write_has_timed_out_later_ones_fail_at_once() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let _client =
+            TcpStream::connect(listener.local_addr().expect("its own")).expect("it listens");
+        let (stream, peer) = listener.accept().expect("a client");
+        let socket = Arc::new(Socket::tcp(stream, peer));
+        socket.set_write_timeout(Some(Duration::from_millis(50)));
+        let mut channel = Channel::new(socket.clone(), limits::now());
+        let late = std::iter::repeat_with(|| channel.write(&[0; 1 << 16])).find_map(Result::err);
+        assert_eq!(late.expect("the client does not read").kind(), ErrorKind::TimedOut);
+        socket.set_write_timeout(None);
+        let again = channel.write(&[0]).expect_err("the stream may end in a message");
+        assert_eq!(again.kind(), ErrorKind::BrokenPipe);
+    }
+
     #[test]
     fn the_system_looks_after_connections_of_tcp_as_it_is_told() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
