@@ -5,11 +5,11 @@
 //! changes since. So a definition costs the text of one table and not of all:
 //!
 //! ```text
-//!   # An Isomer database, format 3: ..       the whole catalog: replaced as a whole
+//!   # An Isomer database, format 4: ..       the whole catalog: replaced as a whole
 //!   sites s1 s2
 //!   table accounts t1 ..
 //!   # change of 94 bytes, 5d0c8a11           the length of a change, and its CRC-32
-//!   # enter t2                               a table is new, or has another number of backups
+//!   # enter t2                               a table is new, or has other backups or pins
 //!   sites s1 s2
 //!   table orders t2 ..
 //!   # change of 22 bytes, 0f31c2aa
@@ -23,13 +23,13 @@
 //! process, and when the changes have become longer than it.
 //!
 //! The first line has the number of the format. A newer program reads older formats (1 had no
-//! number, 2 no changes), and writes its own with the next change. An unknown number is refused
-//! with a message.
+//! number, 2 no changes, 3 no pins), and writes its own with the next change. An unknown number is
+//! refused with a message.
 
 use isomer_design::{Backups, Design, Key, Placement, SiteId, TableDesign, TableId};
 
 /// The format of the catalog that is written here, and the newest that is read.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 /// The beginning of the line before a change in a file.
 const CHANGE: &str = "# change of ";
 /// The beginnings of a change; the number of a table follows.
@@ -71,7 +71,7 @@ impl Kind {
 /// A part of the design that the catalog keeps, and that has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Definition {
-    /// A table is new, or has another number of backups.
+    /// A table is new, has another number of backups, or has other pins.
     Table(TableId),
     /// A table was dropped.
     Dropped(TableId),
@@ -151,6 +151,7 @@ fn enter(kept: &mut Design, id: TableId, table: &TableDesign) {
     let backups = table.backups();
     let backups = Backups { count: backups.count.min(others), ..backups };
     kept.set_backups(id, backups).expect("there are as many sites");
+    kept.set_pins(id, table.pins().clone()).expect("it was just created");
 }
 
 /// Applies a change that was [written](change).

@@ -23,8 +23,8 @@ use crate::storage::Storage;
 use crate::transport::Transport;
 use background::Background;
 use isomer_design::{
-    Backups, Change, Design, Direction, Domains, Footprint, Key, KeyRange, Placement, Plan, Schema,
-    SiteId, TableId, Time,
+    Backups, Change, Design, Direction, Domains, Footprint, Key, KeyRange, Pins, Placement, Plan,
+    Schema, SiteId, TableId, Time,
 };
 use isomer_log::LogError;
 use isomer_site::{Abort, Body, CheckedWrites, Failure, Read, ReadSpan, Request, TimeSource, Txn};
@@ -115,6 +115,14 @@ impl Database {
     /// replicas that were added stay.
     pub fn set_backups(&self, table: TableId, backups: Backups) -> Result<(), Error> {
         self.runtime.block_on(self.conductor.set_backups(table, backups))
+    }
+
+    /// Says which ranges of a table strategies leave where they are.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if there is no such table; nothing has changed then.
+    pub fn set_pins(&self, table: TableId, pins: Pins) -> Result<(), Error> {
+        self.runtime.block_on(crate::conductor::set_pins(&self.conductor, table, pins))
     }
 
     /// Removes a table with all its rows, at once. Transactions that read it have to restart.

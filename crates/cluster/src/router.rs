@@ -433,7 +433,12 @@ impl<T: Transport> Router<T> {
             stage: asked.stage,
             design: &|| self.design(),
         };
-        Ok(self.strategy().decide(&request)?)
+        Ok(match self.strategy().decide(&request)? {
+            Verdict::Run(decision) => {
+                Verdict::Run(crate::conductor::around_pins(&self.conductor, &request, decision))
+            }
+            Verdict::Reserve => Verdict::Reserve,
+        })
     }
 
     /// Runs a transaction at its place, and reports it to the strategy.

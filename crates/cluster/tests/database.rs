@@ -5,7 +5,7 @@ mod common;
 use common::{ACCOUNTS, START, balance, bank, schema, total, transfer};
 use isomer_cluster::{Abort, Database, Durability, Error, Options, look};
 use isomer_design::{
-    Change, Column, ColumnType, Footprint, Key, Plan, Schema, SiteId, Step, TableId,
+    Change, Column, ColumnType, Footprint, Key, KeyRange, Pins, Plan, Schema, SiteId, Step, TableId,
 };
 use isomer_plan::learned::Memory;
 use isomer_plan::strategy::Learned;
@@ -341,6 +341,55 @@ fn deferred_changes_do_not_depend_on_the_transaction_that_caused_them() {
     assert!(ended.is_err());
     let is_split = || db.design().partition_of(table, &Key::int(7)).unwrap().0.start == Key::int(7);
     wait_until("the deferred change is made", is_split);
+}
+
+/// Two partitions, of which the second is pinned; the strategy wants both changed.
+#[test]
+fn changes_of_pinned_partitions_are_left_out_of_plans() {
+    let changes = |table| {
+        let add = |start| Change::AddReplica { table, start, site: SiteId(2) };
+        vec![add(Key::int(5)), Change::Split { table, at: Key::int(7) }, add(Key::min())]
+    };
+    let strategy = ChangesOnce::new(changes);
+    let left = strategy.left.clone();
+    let db = Database::open(Options::in_memory(2).strategy(strategy)).expect("opens");
+    let placement = [(Key::min(), SiteId(1)), (Key::int(5), SiteId(1))];
+    let table = db.create_table(schema(), &placement).expect("a valid table");
+    let pinned = KeyRange::new(Key::int(5), None);
+    db.set_pins(table, Pins::default().with(&pinned)).expect("the table is there");
+    let footprint = Footprint::new().write(table, Key::int(1));
+    db.run(&mut db.session(), &footprint, |_| Ok(())).expect("an empty transaction");
+    let replicas = |key: Key| db.design().partition_of(table, &key).expect("a table").1.replicas;
+    wait_until("the free partition has its replica", || replicas(Key::min()).len() == 1);
+    assert_eq!(replicas(Key::int(5)).len(), 0);
+    assert_eq!(*left.lock().unwrap(), changes(table)[..2]);
+}
+
+/// A transaction over pinned partitions runs at several sites, and the design stays; pins survive a
+/// restart, and an operator's changes are made.
+#[test]
+fn transactions_run_around_pinned_partitions() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let open = || Database::open(Options::in_folder(folder.path(), 2)).expect("opens");
+    let db = open();
+    let table = bank(&db, 2);
+    let all = Pins::default().with(&KeyRange::all());
+    db.set_pins(table, all.clone()).expect("the table is there");
+    let before = db.design();
+    let far = ACCOUNTS - 1;
+    let transfer = |db: &Database| transfer(db, &mut db.session(), table, 0, far, 1);
+    assert_eq!(transfer(&db).expect("in two phases"), 0);
+    assert_eq!(db.design(), before);
+    drop(db);
+    let db = open();
+    assert_eq!(db.design().table(table).expect("it is there").pins(), &all);
+    assert_eq!(transfer(&db).expect("in two phases"), 0);
+    assert_eq!(db.design(), before);
+    let add = Change::AddReplica { table, start: Key::min(), site: SiteId(2) };
+    db.change(add, "asked for by an operator").expect("it is made");
+    db.set_pins(table, Pins::default()).expect("the table is there");
+    assert!(transfer(&db).expect("at one site, after changes") > 0);
+    assert_eq!(total(&db, &mut db.session(), table), ACCOUNTS * START);
 }
 
 /// A remaster to a site without a copy fails. The later change of that partition is dropped, and

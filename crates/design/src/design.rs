@@ -25,8 +25,8 @@
 //! - a master is not its own replica.
 
 use crate::{
-    Backups, Invalid, KEY_BYTES_MAX, Key, KeyRange, Placement, RangeMap, Schema, SharedMap, SiteId,
-    SiteSet, TableId,
+    Backups, Change, Invalid, KEY_BYTES_MAX, Key, KeyRange, Pins, Placement, RangeMap, Schema,
+    SharedMap, SiteId, SiteSet, TableId,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -58,6 +58,7 @@ pub struct TableDesign {
     pub(crate) schema: Arc<Schema>,
     pub(crate) partitions: RangeMap<Placement>,
     pub(crate) backups: Backups,
+    pub(crate) pins: Pins,
 }
 
 impl Design {
@@ -100,7 +101,10 @@ impl Design {
         check_partitions(&schema, &self.sites, partitions.iter().map(|(start, p)| (start, p)))?;
         let partitions = RangeMap::from_sorted(partitions);
         self.names.insert(schema.name().to_owned(), id);
-        self.tables.insert(id, TableDesign { schema, partitions, backups: Backups::NONE });
+        self.tables.insert(
+            id,
+            TableDesign { schema, partitions, backups: Backups::NONE, pins: Pins::default() },
+        );
         Ok(())
     }
 
@@ -113,6 +117,26 @@ impl Design {
         self.names.remove(&name);
         self.tables.remove(&id);
         Ok(())
+    }
+
+    /// Says which ranges of a table strategies leave where they are.
+    ///
+    /// # Errors
+    /// [`Invalid::UnknownTable`].
+    pub fn set_pins(&mut self, id: TableId, pins: Pins) -> Result<(), Invalid> {
+        self.table(id)?;
+        if let Some(table) = self.tables.get_mut(&id) {
+            table.pins = pins;
+        }
+        Ok(())
+    }
+
+    /// True if a change is of a pinned partition, and so not a strategy's to make.
+    pub fn is_pinned(&self, change: &Change) -> bool {
+        let table = change.table().and_then(|id| self.tables.get(&id));
+        let Some(table) = table.filter(|table| !table.pins.is_empty()) else { return false };
+        let partition = change.start().and_then(|start| table.partition_of(start));
+        table.pins.forbid(change, partition.as_ref().map(|(range, _)| range))
     }
 
     /// The sites.
@@ -196,6 +220,11 @@ impl TableDesign {
     /// The number of backups of its partitions.
     pub fn backups(&self) -> Backups {
         self.backups
+    }
+
+    /// The ranges that strategies leave where they are.
+    pub fn pins(&self) -> &Pins {
+        &self.pins
     }
 
     /// The placements of all partitions by their start.

@@ -9,6 +9,7 @@
 //! again. The commit of a serializable transaction with writes also locks all tables that it has
 //! read ([`Backend::keep_what_was_read`]).
 
+use crate::deadlock::{Waited, deadlock};
 use crate::deferred::{Deferred, DeferredMark};
 use crate::draft::{Draft, DraftMark};
 use crate::engine::{Engine, Reading};
@@ -25,6 +26,7 @@ use isomer_sql::catalog::{Catalog, Handle, Table};
 use isomer_sql::foreign::Check;
 use isomer_sql::sequence::Sequence;
 use isomer_sql::statement::Level;
+use isomer_sql::system::SessionsView;
 use isomer_sql::transaction::{Base, LockKind, LockedRow, Transaction, Visit};
 use isomer_sql::{SqlError, code};
 use std::cell::RefCell;
@@ -42,6 +44,8 @@ pub(crate) struct Backend {
     pub(crate) draft: Option<Draft>,
     pub(crate) temporaries: Rc<Temporaries>,
     pub(crate) engine: Arc<Engine>,
+    /// All sessions, to name those of a deadlock.
+    sessions: Arc<dyn SessionsView>,
     pub(crate) cancel: Arc<CancelToken>,
     /// Table locks of statements. They prevent other transactions from dropping or altering
     /// the tables.
@@ -86,7 +90,7 @@ impl Backend {
     pub(crate) fn new(
         txn: OpenTransaction,
         (engine, temporaries, numbers): (Arc<Engine>, Rc<Temporaries>, Rc<RefCell<Numbers>>),
-        cancel: Arc<CancelToken>,
+        (cancel, sessions): (Arc<CancelToken>, Arc<dyn SessionsView>),
         reading: Reading,
         read_only: bool,
         begun_us: i64,
@@ -100,6 +104,7 @@ impl Backend {
             draft: None,
             temporaries,
             engine,
+            sessions,
             cancel,
             tables: Vec::new(),
             closed: Vec::new(),
@@ -111,6 +116,23 @@ impl Backend {
             deferred: Deferred::default(),
             numbers,
             written,
+        }
+    }
+
+    /// Why a lock that was waited for was not had.
+    fn not_locked(
+        &self,
+        error: OpenError,
+        (table, key): (TableId, &Key),
+        mode: LockMode,
+    ) -> SqlError {
+        match error {
+            OpenError::Deadlock(circle) => {
+                let locks = self.engine.gateway().locks(|_, _| false);
+                let known = (&*self.engine.catalog(), &locks[..]);
+                deadlock(&circle, &Waited { table, key, mode }, known, &*self.sessions)
+            }
+            error => explain(error),
         }
     }
 
@@ -253,7 +275,7 @@ impl Backend {
                     let message = format!("could not obtain lock on relation \"{}\"", table.name);
                     return Err(SqlError::new(code::LOCK_NOT_AVAILABLE, message));
                 }
-                Err(error) => return Err(explain(error)),
+                Err(error) => return Err(self.not_locked(error, (id, &Key::min()), mode)),
             }
         }
         Ok(())
@@ -267,7 +289,9 @@ impl Backend {
         if self.tables.iter().any(holds) {
             return Ok(());
         }
-        self.txn.lock(table, &Key::min(), mode, true).map_err(explain)?;
+        let key = Key::min();
+        let locked = self.txn.lock(table, &key, mode, true);
+        locked.map_err(|error| self.not_locked(error, (table, &key), mode))?;
         self.check_current(table)?;
         self.check_in_place(table)?;
         self.tables.push((table, mode));
@@ -301,7 +325,9 @@ impl Backend {
         match self.txn.lock(table, &Key::min(), mode, false) {
             Ok(()) => {}
             Err(OpenError::Locked) => {
-                self.txn.lock(table, &Key::min(), mode, true).map_err(explain)?;
+                let key = Key::min();
+                let locked = self.txn.lock(table, &key, mode, true);
+                locked.map_err(|error| self.not_locked(error, (table, &key), mode))?;
                 if self.isolation() == Isolation::ReadCommitted {
                     // A statement must see all writes of the other transaction or none.
                     let message = "the table was locked against readers while the statement ran";
@@ -382,7 +408,7 @@ impl Transaction for Backend {
                 Ok(true)
             }
             Err(OpenError::Locked) => Ok(false),
-            Err(error) => Err(explain(error)),
+            Err(error) => Err(self.not_locked(error, (table, key), mode)),
         }
     }
 
@@ -391,7 +417,8 @@ impl Transaction for Backend {
     }
 
     fn wait_for_holders(&mut self, table: TableId, key: &Key) -> Result<(), SqlError> {
-        self.txn.wait_for_holders(table, key).map_err(explain)
+        let waited = self.txn.wait_for_holders(table, key);
+        waited.map_err(|error| self.not_locked(error, (table, key), LockMode::Shared))
     }
 
     fn lock_number(&mut self, number: &Key, kind: LockKind, waits: bool) -> Result<bool, SqlError> {
@@ -400,7 +427,7 @@ impl Transaction for Backend {
         match self.txn.lock(NUMBERS, number, mode, waits) {
             Ok(()) => self.written.more(LOCK_BYTES).map(|()| true),
             Err(OpenError::Locked) => Ok(false),
-            Err(error) => Err(explain(error)),
+            Err(error) => Err(self.not_locked(error, (NUMBERS, number), mode)),
         }
     }
 
@@ -419,7 +446,7 @@ impl Transaction for Backend {
                 Ok(true)
             }
             Err(OpenError::Locked) => Ok(false),
-            Err(error) => Err(explain(error)),
+            Err(error) => Err(self.not_locked(error, (NUMBERS, number), mode)),
         }
     }
 
@@ -439,6 +466,14 @@ impl Transaction for Backend {
 
     fn look_again(&mut self) {
         self.txn.look_again();
+    }
+
+    fn keep_view(&mut self) {
+        self.txn.keep_view();
+    }
+
+    fn is_written_in_view(&self, table: TableId, key: &Key) -> bool {
+        self.txn.is_written_in_view(table, key)
     }
 
     fn get_locked(

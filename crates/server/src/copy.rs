@@ -131,8 +131,11 @@ impl Session {
                 let is_binary = copy.format == CopyFormat::Binary;
                 let mut head = is_binary;
                 let budget = self.memory.statement.clone();
-                let rows =
-                    copy.select(self.backend(), &around, &catalog, &mut |values: &[Datum]| {
+                let rows = compiled.copy_out(
+                    self.backend(),
+                    &around,
+                    &catalog,
+                    &mut |values: &[Datum]| {
                         // Each character may need a backslash.
                         let (mark, bytes) = (budget.mark(), 2 * Out::row_bytes(values));
                         budget.charge(bytes)?;
@@ -146,7 +149,8 @@ impl Session {
                         });
                         budget.back_to(mark);
                         flush.flush_some(out)
-                    })?;
+                    },
+                )?;
                 if is_binary {
                     out.message(b'd', |body| {
                         if head {

@@ -3,6 +3,7 @@
 
 use crate::audit;
 use crate::backend::database;
+use crate::deadlock::lock_name;
 use crate::engine::{Engine, damaged};
 use crate::figures::Figure;
 use crate::limits::ended;
@@ -11,10 +12,12 @@ use crate::proposals;
 use crate::scrape;
 use crate::size::read_site_memory;
 use isomer_cluster::{CancelReason, CancelToken, LockMode, LockShown, Reach};
-use isomer_design::{Backups, Change, Design, Key, Placement, SiteId, TableId, Time, Value};
+use isomer_design::{
+    Backups, Change, Design, Key, KeyRange, Placement, SiteId, TableId, Time, Value,
+};
 use isomer_sql::catalog::{Catalog, Named, Table};
 use isomer_sql::datum::{Datum, convert};
-use isomer_sql::parse::{DesignChange, DesignStatement};
+use isomer_sql::parse::{DesignChange, DesignStatement, Pin};
 use isomer_sql::sequence::Sequence;
 use isomer_sql::system::{DesignView, LockRow, Locked};
 use isomer_sql::{SqlError, code};
@@ -53,6 +56,7 @@ impl Engine {
         let table = catalog.table(&Named::of(table)?)?.clone();
         let id = table.id;
         match change {
+            DesignChange::Pin(asked) => pin(self, &table, asked),
             DesignChange::Sharding(control) => self.control_sharding(&table, *control),
             DesignChange::Split(key) => {
                 let at = key_of(&table, key)?;
@@ -155,6 +159,37 @@ impl Engine {
     }
 }
 
+/// Pins keys of a table, or unpins them; with all keys of a table, its indexes as well. Pinned
+/// keys become partitions of their own.
+fn pin(engine: &Engine, table: &Table, pin: &Pin) -> Result<(), SqlError> {
+    let key = |key: &Option<Vec<Expr>>| key.as_ref().map(|key| key_of(table, key)).transpose();
+    let (from, to) = (key(&pin.from)?, key(&pin.to)?);
+    let range = KeyRange::new(from.clone().unwrap_or_else(Key::min), to.clone());
+    if range.is_empty() {
+        let message = "the keys to pin begin where they end, or behind it";
+        return Err(SqlError::new(code::INVALID_PARAMETER, message));
+    }
+    let is_whole = from.is_none() && to.is_none();
+    let parts = table.parts().map(|(id, _)| id).filter(|id| is_whole || *id == table.id);
+    for id in parts {
+        let design = engine.database().design();
+        let pins = design.table(id).map_err(damaged)?.pins().clone();
+        let pins = match pin.is_pinned {
+            true => pins.with(&range),
+            false => pins.without(&range),
+        };
+        let bounds = [&from, &to].into_iter().flatten().filter(|_| pin.is_pinned);
+        for at in bounds {
+            let split = Change::Split { table: id, at: at.clone() };
+            if !engine.database().design().is_so_already(&split) {
+                engine.make(split)?;
+            }
+        }
+        engine.database().set_pins(id, pins).map_err(database)?;
+    }
+    Ok(())
+}
+
 /// The key that begins with these values.
 fn key_of(table: &Table, exprs: &[Expr]) -> Result<Key, SqlError> {
     let slots = table.key_slots();
@@ -197,20 +232,6 @@ fn not_literal(expr: &Expr) -> SqlError {
     SqlError::new(code::SYNTAX, format!("a key is given as literals, not as {expr}"))
 }
 
-/// PostgreSQL's name of a lock mode.
-fn lock_name(mode: LockMode) -> &'static str {
-    match mode {
-        LockMode::AccessShare => "AccessShareLock",
-        LockMode::RowShare => "RowShareLock",
-        LockMode::RowExclusive => "RowExclusiveLock",
-        LockMode::ShareUpdateExclusive => "ShareUpdateExclusiveLock",
-        LockMode::Shared => "ShareLock",
-        LockMode::ShareRowExclusive => "ShareRowExclusiveLock",
-        LockMode::AllButReads => "ExclusiveLock",
-        LockMode::Exclusive => "AccessExclusiveLock",
-    }
-}
-
 impl Engine {
     /// All figures, as they are now. Figures of one name are neighbours.
     pub fn figures(&self) -> Vec<Figure> {
@@ -219,6 +240,10 @@ impl Engine {
 }
 
 impl DesignView for Engine {
+    fn password(&self, role: &str) -> Option<String> {
+        self.user(role)?.password()
+    }
+
     fn backups(&self, table: TableId) -> Backups {
         self.backups_of(table)
     }
@@ -319,6 +344,8 @@ impl Engine {
             for (at, (start, placement)) in partitions.iter().enumerate() {
                 let end =
                     partitions.get(at + 1).map_or(Datum::Null, |(end, _)| Datum::Text(shown(end)));
+                let next = partitions.get(at + 1).map(|(end, _)| (*end).clone());
+                let range = KeyRange::new((*start).clone(), next);
                 let others = placement.holders().without(placement.master);
                 let replicas: Vec<String> = others.iter().map(|site| site.to_string()).collect();
                 rows.push(vec![
@@ -327,6 +354,7 @@ impl Engine {
                     end,
                     Datum::Text(placement.master.to_string()),
                     Datum::Text(replicas.join(" ")),
+                    Datum::Bool(table.pins().share_key_with(&range)),
                 ]);
             }
         }

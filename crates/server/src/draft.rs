@@ -234,14 +234,14 @@ impl Difference {
         let types = |of: &Catalog, other: &Catalog| -> Vec<MadeType> {
             let enums = of.types.values().filter(|labels| {
                 let found = other.types.get(&labels.of.name);
-                found.is_none_or(|found| !std::ptr::eq(**labels, *found))
+                found.is_none_or(|found| !Arc::ptr_eq(labels, found))
             });
             let domains = of.domains.values().filter(|domain| {
                 let found = other.domains.get(&domain.name);
                 found.is_none_or(|found| !Arc::ptr_eq(domain, found))
             });
             let domains = domains.cloned().map(MadeType::Domain);
-            enums.map(|labels| MadeType::Enum(labels)).chain(domains).collect()
+            enums.cloned().map(MadeType::Enum).chain(domains).collect()
         };
         let went = types(old, new).into_iter().map(|made| (made, false));
         let types = went.chain(types(new, old).into_iter().map(|made| (made, true))).collect();

@@ -27,7 +27,7 @@ fn label(written: &Ident) -> Result<&str, SqlError> {
 }
 
 /// The enum that a statement names.
-pub(crate) fn found(catalog: &Catalog, named: &Named) -> Result<&'static EnumType, SqlError> {
+pub(crate) fn found(catalog: &Catalog, named: &Named) -> Result<Arc<EnumType>, SqlError> {
     if let Some(labels) = catalog.enum_named(named) {
         return Ok(labels);
     }
@@ -60,7 +60,7 @@ fn users(catalog: &Catalog, labels: &EnumType) -> Vec<Arc<Table>> {
 pub(crate) fn concerned(catalog: &Catalog, names: &[ObjectName]) -> Vec<Name> {
     let types = names.iter().filter_map(|name| catalog.made_named(&Named::of(name).ok()?));
     let tables = types.flat_map(|made| match made {
-        MadeType::Enum(labels) => users(catalog, labels),
+        MadeType::Enum(labels) => users(catalog, &labels),
         MadeType::Domain(domain) => catalog.tables_of_domain(&domain),
     });
     tables.map(|table| table.full_name()).collect()
@@ -87,7 +87,7 @@ impl Definer<'_> {
         let name = self.catalog().made(&Named::of(name)?, false)?;
         self.check_free_type(&name)?;
         let oids = (self.engine.fresh_oid(), self.engine.fresh_oid());
-        let made = Definition::new(oids, name, &labels)?.define()?;
+        let made = EnumType::new(Definition::new(oids, name, &labels)?);
         self.change(|catalog| catalog.put_type(None, made));
         Ok(())
     }
@@ -120,18 +120,18 @@ impl Definer<'_> {
                 self.check_free_type(&name)?;
                 Definition { name, ..now.of.clone() }
             }
-            AlterTypeOperation::AddValue(add) => match self.with_value(now, add)? {
+            AlterTypeOperation::AddValue(add) => match self.with_value(&now, add)? {
                 Some(new) => new,
                 None => return Ok(()),
             },
             AlterTypeOperation::RenameValue(rename) => {
                 let new = now.of.with_renamed(label(&rename.from)?, label(&rename.to)?)?;
-                self.check_no_arrays(now)?;
-                self.redefine_type(now, &new)?;
-                return self.rename_in_defaults(now, label(&rename.from)?, label(&rename.to)?);
+                self.check_no_arrays(&now)?;
+                self.redefine_type(&now, new)?;
+                return self.rename_in_defaults(&now, label(&rename.from)?, label(&rename.to)?);
             }
         };
-        self.redefine_type(now, &new)
+        self.redefine_type(&now, new)
     }
 
     fn with_value(
@@ -157,7 +157,7 @@ impl Definer<'_> {
     /// Arrays store a value as its label.
     fn check_no_arrays(&self, labels: &EnumType) -> Result<(), SqlError> {
         let catalog = self.catalog();
-        let is_array = |ty| matches!(ty, SqlType::Array(_)) && is_of(ty, labels);
+        let is_array = |ty: SqlType| ty == labels.array();
         for table in catalog.tables.values() {
             if let Some(column) = table.columns.iter().find(|column| is_array(column.ty)) {
                 let (column, table) = (&column.name, &table.name);
@@ -222,19 +222,19 @@ impl Definer<'_> {
             return Ok(());
         }
         self.check_free_type(&name)?;
-        self.redefine_type(now, &Definition { name, ..now.of.clone() })
+        self.redefine_type(&now, Definition { name, ..now.of.clone() })
     }
 
     pub(crate) fn redefine_type(
         &mut self,
-        now: &'static EnumType,
-        new: &Definition,
+        now: &EnumType,
+        new: Definition,
     ) -> Result<(), SqlError> {
         for table in users(&self.catalog(), now) {
             in_one_order(&table)?;
             self.backend.lock_definition(&table)?;
         }
-        let new = new.define()?;
+        let new = EnumType::new(new);
         self.change(|catalog| catalog.put_type(Some(now), new));
         Ok(())
     }
@@ -258,18 +258,14 @@ impl Definer<'_> {
             }
         }
         types.into_iter().try_for_each(|made| match made {
-            MadeType::Enum(labels) => self.drop_type(labels, cascade),
+            MadeType::Enum(labels) => self.drop_type(&labels, cascade),
             MadeType::Domain(domain) => self.drop_domain(&domain, cascade),
         })
     }
 
-    pub(crate) fn drop_type(
-        &mut self,
-        labels: &'static EnumType,
-        cascade: bool,
-    ) -> Result<(), SqlError> {
+    pub(crate) fn drop_type(&mut self, labels: &EnumType, cascade: bool) -> Result<(), SqlError> {
         let catalog = self.catalog();
-        let what = format!("type {}", catalog.type_shown(*labels.ty()));
+        let what = format!("type {}", catalog.type_shown(labels.ty()));
         let dependents = Dependent::of_type(&catalog, labels, &what);
         self.drop_dependents(&what, &dependents, cascade)?;
         let catalog = self.catalog();
@@ -286,7 +282,7 @@ impl Definer<'_> {
                 .hint("Drop the default or the constraint before."));
         }
         self.change(|catalog| {
-            catalog.types.remove(&labels.of.name);
+            Arc::make_mut(&mut catalog.types).remove(&labels.of.name);
         });
         Ok(())
     }

@@ -7,7 +7,8 @@ use crate::engine::Engine;
 use isomer_design::{Direction, SiteId};
 use isomer_sql::catalog::{Table, quoted};
 use isomer_sql::expr::Expr;
-use isomer_sql::plan::{Access, Asks, Inner, Select, Source, Step, Way};
+use isomer_sql::plan::Writing;
+use isomer_sql::plan::{Access, Asks, Change, Inner, Insert, Modify, Select, Source, Step, Way};
 use isomer_sql::statement::{Action, Cost, Costs};
 use isomer_sql::transaction::LockKind;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,35 +18,25 @@ use std::time::Duration;
 pub(crate) fn explain(
     engine: &Engine,
     action: &Action,
+    writing: &[Writing],
     costs: Option<(&Costs, Option<Duration>)>,
 ) -> Vec<String> {
     let mut lines = Vec::new();
-    let explain = &Explain { engine, costs: costs.map(|(costs, _)| costs) };
+    let explain = &Explain { engine, writing, costs: costs.map(|(costs, _)| costs) };
     match action {
         Action::Select(plan) => select(explain, plan, 0, &mut lines),
-        Action::Insert(plan) => {
-            lines.push(format!("Insert on {}", plan.table.name));
-            place(engine, plan.table.id, &plan.table.name, 1, &mut lines);
-            lines.push("  locks: the key of each new row".to_owned());
-            lines.push(commit(engine, &plan.table));
-            for index in plan.table.maintained() {
-                lines.push(format!("  keeps index {}", index.name));
-            }
-            lines.extend(beside(&plan.table));
-            select(explain, &plan.source, 1, &mut lines);
-        }
-        Action::Update(plan) | Action::Delete(plan) => {
-            let verb = if plan.set.is_some() { "Update" } else { "Delete" };
-            lines.push(format!("{verb} on {}", plan.table.name));
-            step(explain, &plan.step, 1, &mut lines);
-            lines.push("  locks: each row found".to_owned());
-            lines.push(commit(engine, &plan.table));
-            lines.extend(beside(&plan.table));
-            let set = plan.set.iter().flatten().map(|(_, value)| value);
-            let shown = plan.returning.iter().flat_map(|returning| &returning.project);
-            inner_queries(explain, plan.step.on.iter().chain(set).chain(shown), 1, &mut lines);
-        }
+        Action::Insert(plan) => insert(explain, plan, &mut lines),
+        Action::Update(plan) | Action::Delete(plan) => change(explain, plan, &mut lines),
         _ => {}
+    }
+    for writing in writing {
+        let mut part = Vec::new();
+        match &writing.modify {
+            Modify::Insert(plan) => insert(explain, plan, &mut part),
+            Modify::Update(plan) | Modify::Delete(plan) => change(explain, plan, &mut part),
+        }
+        lines.push(format!("Query {}, once for all", writing.name));
+        lines.extend(part.iter().map(|line| format!("  {line}")));
     }
     if let Some((costs, took)) = costs {
         lines.push(format!("Rows: {}", costs.rows));
@@ -56,9 +47,35 @@ pub(crate) fn explain(
     lines
 }
 
+fn insert(explain: &Explain<'_>, plan: &Insert, lines: &mut Vec<String>) {
+    lines.push(format!("Insert on {}", plan.table.name));
+    place(explain.engine, plan.table.id, &plan.table.name, 1, lines);
+    lines.push("  locks: the key of each new row".to_owned());
+    lines.push(commit(explain.engine, &plan.table));
+    for index in plan.table.maintained() {
+        lines.push(format!("  keeps index {}", index.name));
+    }
+    lines.extend(beside(&plan.table));
+    select(explain, &plan.source, 1, lines);
+}
+
+fn change(explain: &Explain<'_>, plan: &Change, lines: &mut Vec<String>) {
+    let verb = if plan.set.is_some() { "Update" } else { "Delete" };
+    lines.push(format!("{verb} on {}", plan.table.name));
+    step(explain, &plan.step, 1, lines);
+    lines.push("  locks: each row found".to_owned());
+    lines.push(commit(explain.engine, &plan.table));
+    lines.extend(beside(&plan.table));
+    let set = plan.set.iter().flatten().map(|(_, value)| value);
+    let shown = plan.returning.iter().flat_map(|returning| &returning.project);
+    inner_queries(explain, plan.step.on.iter().chain(set).chain(shown), 1, lines);
+}
+
 /// The subject of an EXPLAIN, and its costs.
 struct Explain<'e> {
     engine: &'e Engine,
+    /// The queries of WITH that write.
+    writing: &'e [Writing],
     costs: Option<&'e Costs>,
 }
 
@@ -275,7 +292,12 @@ fn step(explain: &Explain<'_>, step: &Step, depth: usize, lines: &mut Vec<String
                 select(explain, &recursion.term, depth + 2, lines);
             }
         }
-        Source::Found(..) => lines.push(format!("{pad}{join}Rows found last")),
+        Source::Found(number, _) => {
+            let writing = explain.writing.iter().find(|writing| writing.number == *number);
+            let whose =
+                writing.map_or("found last".to_owned(), |it| format!("of query {}", it.name));
+            lines.push(format!("{pad}{join}Rows {whose}"));
+        }
         Source::Values(rows) => lines.push(format!("{pad}{join}Values, {} rows", rows.len())),
         Source::Set(call) => {
             let shown: Vec<&str> = call.parts.iter().map(|part| part.func.shown()).collect();

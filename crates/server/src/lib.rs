@@ -47,6 +47,7 @@ mod clients;
 mod connection;
 mod copy;
 mod ddl;
+mod deadlock;
 mod deferred;
 mod dependents;
 mod design;

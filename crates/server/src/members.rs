@@ -20,12 +20,15 @@ impl Definer<'_> {
         let all = self.around.identity.roles().clone();
         let members = grant.members.iter().map(|member| self.role(member));
         let members = members.collect::<Result<Vec<u32>, SqlError>>()?;
+        let grantor = grantor(self, grant.grantor.as_ref())?;
         for name in &grant.roles {
             let role = all.named(name)?;
             self.check_admin(role)?;
             for &member in &members {
                 match grant.grants {
-                    true => self.let_in(role, member, grant.option)?,
+                    true => {
+                        self.let_in(role, member, Membership { grantor, is_admin: grant.option })?
+                    }
                     false => self.take_out(role, member, grant.option),
                 }
             }
@@ -51,7 +54,7 @@ impl Definer<'_> {
         Err(SqlError::new(code::INSUFFICIENT_PRIVILEGE, message))
     }
 
-    fn let_in(&mut self, role: &Role, member: u32, is_admin: bool) -> Result<(), SqlError> {
+    fn let_in(&mut self, role: &Role, member: u32, how: Membership) -> Result<(), SqlError> {
         let (catalog, who) = (self.catalog(), self.around.identity.clone());
         let (oid, name) = (role.oid as u32, who.roles().name(member));
         if all_of(oid, who.roles(), &catalog.members).contains(&member) {
@@ -59,12 +62,11 @@ impl Definer<'_> {
             return Err(SqlError::new(code::INVALID_GRANT, message));
         }
         let before = catalog.members.get(&(oid, member));
-        if before.is_some_and(|how| how.is_admin || !is_admin) {
+        if before.is_some_and(|before| before.is_admin || !how.is_admin) {
             let message = format!("role \"{name}\" is already a member of role \"{}\"", role.name);
             self.notices.push(SqlError::new("00000", message));
             return Ok(());
         }
-        let how = Membership { grantor: who.role, is_admin };
         self.change(|catalog| _ = catalog.members.insert((oid, member), how));
         Ok(())
     }
@@ -132,4 +134,17 @@ fn dependents(catalog: &Catalog, role: u32) -> Vec<String> {
         }
     };
     catalog.ownership.iter().filter_map(of).collect()
+}
+
+/// The role in whose name a role is granted: another than the current role for superusers only.
+fn grantor(definer: &Definer<'_>, named: Option<&RoleName>) -> Result<u32, SqlError> {
+    let who = &definer.around.identity;
+    let Some(named) = named else { return Ok(who.role) };
+    let grantor = definer.role(named)?;
+    if grantor == who.role || who.is_superuser {
+        return Ok(grantor);
+    }
+    let message =
+        format!("permission denied to grant privileges as role \"{}\"", who.roles().name(grantor));
+    Err(SqlError::new(code::INSUFFICIENT_PRIVILEGE, message))
 }

@@ -148,7 +148,7 @@ impl Definer<'_> {
                     let inside = Inside::of(&self.catalog(), &schema.name);
                     for labels in inside.types {
                         let name = Name { schema: to.clone(), ..labels.of.name.clone() };
-                        self.redefine_type(labels, &Definition { name, ..labels.of.clone() })?;
+                        self.redefine_type(&labels, Definition { name, ..labels.of.clone() })?;
                     }
                     for domain in inside.domains {
                         let now = self.catalog().domain_numbered(domain.oid).cloned();
@@ -229,7 +229,7 @@ struct Inside {
     tables: Vec<Arc<Table>>,
     views: Vec<Arc<View>>,
     sequences: Vec<Arc<Sequence>>,
-    types: Vec<&'static EnumType>,
+    types: Vec<Arc<EnumType>>,
     domains: Vec<Arc<Domain>>,
 }
 
@@ -243,7 +243,7 @@ impl Inside {
         let domains = catalog.domains.iter().filter(|(name, _)| is_in(name));
         Inside {
             domains: domains.map(|(_, domain)| domain.clone()).collect(),
-            types: types.map(|(_, labels)| *labels).collect(),
+            types: types.map(|(_, labels)| labels.clone()).collect(),
             tables: tables.map(|(_, table)| table.clone()).collect(),
             views: views.map(|(_, view)| view.clone()).collect(),
             sequences: sequences.map(|(_, sequence)| sequence.clone()).collect(),
@@ -258,7 +258,7 @@ impl Inside {
         let sequences = self.sequences.iter().filter(|sequence| sequence.owner.is_none());
         let sequences = sequences.map(|sequence| word("sequence", sequence.full_name()));
         let types = self.types.iter();
-        let types = types.map(|labels| format!("type {}", catalog.type_shown(*labels.ty())));
+        let types = types.map(|labels| format!("type {}", catalog.type_shown(labels.ty())));
         let domains = self.domains.iter();
         let domains = domains.map(|domain| format!("type {}", catalog.made_shown(&domain.name)));
         types.chain(domains).chain(tables).chain(sequences).chain(views).collect()

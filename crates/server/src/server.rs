@@ -307,14 +307,18 @@ fn log_in(shared: &Shared, connection: &mut Connection) -> io::Result<Option<Log
     match proved.and_then(|()| shared.let_in(connection.stream.socket(), passed_by, startup)) {
         Ok(client) => Ok(Some(client)),
         Err(error) => {
-            let peer = connection.stream.socket().peer();
-            let peer = peer.map_or_else(|| "a Unix socket".to_owned(), |peer| peer.to_string());
+            let from = from(connection.stream.socket());
             log_line(format_args!(
-                "log-in of user \"{user}\" to database \"{database}\" from {peer} was refused: {error}"
+                "log-in of user \"{user}\" to database \"{database}\" from {from} was refused: {error}"
             ));
             connection.refuse(&error)
         }
     }
+}
+
+/// Where a client is, as the log says it.
+fn from(socket: &Socket) -> String {
+    socket.peer().map_or_else(|| "a Unix socket".to_owned(), |peer| peer.to_string())
 }
 
 impl Connection {
@@ -438,6 +442,15 @@ impl Shared {
         greeting.keep_to_itself(settings.keeps_quiet());
         wrong.iter().for_each(|error| greeting.notice("WARNING", error));
         greeting.ready(b'I');
+        if self.settings.logs_connections() {
+            let (user, database) = (&settings.user, &settings.database);
+            let application = settings.get("application_name").unwrap_or_default();
+            log_line(format_args!(
+                "connection authorized: process {process}, user \"{user}\", database \"{database}\", \
+                 application \"{application}\", from {}",
+                from(socket)
+            ));
+        }
         Ok(LoggedIn { _entered: entered, settings, cancel, activity, greeting })
     }
 }

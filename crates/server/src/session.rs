@@ -512,7 +512,7 @@ impl Session {
                 let parsed = read(text, &budget, &mut Vec::new())?;
                 compile(&parsed[0], text, catalog, &[], &budget).map(Arc::new)
             };
-            return self.run(Call::plain(&compiled, again, &Formats::default()), out, flush);
+            return self.run(Call::plain(&compiled, again, &Formats::default())?, out, flush);
         }
         let limited = self.limited();
         let mut notices = Vec::new();
@@ -528,7 +528,7 @@ impl Session {
             let compiled = self.compiled(parsed, &Arc::from(text), &[], &budget)?;
             return run::measured(
                 self,
-                Call::plain(&compiled, again, &Formats::default()),
+                Call::plain(&compiled, again, &Formats::default())?,
                 out,
                 flush,
             );
@@ -561,7 +561,7 @@ impl Session {
             let again: PlanAgain<'_> =
                 &|catalog| compile(parsed, text, catalog, &[], &budget).map(Arc::new);
             let compiled = again(&self.catalog())?;
-            run::measured(self, Call::plain(&compiled, again, &Formats::default()), out, flush)?;
+            run::measured(self, Call::plain(&compiled, again, &Formats::default())?, out, flush)?;
             budget.back_to(mark);
             if self.copy.is_some() {
                 let next = at + 1;
@@ -634,14 +634,21 @@ impl Session {
         let txn = self.engine.gateway().begin(isolation, self.cancel.clone());
         let (engine, cancel) = (self.engine.clone(), self.cancel.clone());
         let own = self.temporaries.clone();
-        let numbers = self.numbers.clone();
+        let (numbers, sessions) = (self.numbers.clone(), self.clients.clone());
         self.numbers_before = numbers.borrow().mark();
         let written = self.memory.written.keep(0).expect("nothing is always there");
         let reading = self.reader.begin(&engine);
         let now_us = (self.clock)();
         self.activity.begin_transaction(now_us);
-        let backend =
-            Backend::new(txn, (engine, own, numbers), cancel, reading, read_only, now_us, written);
+        let backend = Backend::new(
+            txn,
+            (engine, own, numbers),
+            (cancel, sessions),
+            reading,
+            read_only,
+            now_us,
+            written,
+        );
         self.txn = Some(backend);
         self.transaction_until = until(self.settings.limits.transaction);
     }

@@ -90,7 +90,7 @@ pub(crate) const REPORTED: [&str; 10] = [
     "is_superuser",
 ];
 
-const DEFAULTS: [(&str, &str); 16] = [
+const DEFAULTS: [(&str, &str); 17] = [
     ("server_version", "15.0"),
     ("server_version_num", "150000"),
     ("server_encoding", "UTF8"),
@@ -107,6 +107,7 @@ const DEFAULTS: [(&str, &str); 16] = [
     ("synchronous_commit", "on"),
     ("max_index_keys", "32"),
     ("password_encryption", "scram-sha-256"),
+    ("log_connections", "off"),
 ];
 
 /// Read-only settings.
@@ -313,6 +314,12 @@ impl Settings {
                 set.or_else(|| default().map(|(_, value)| (*value).to_owned()))
             }
         }
+    }
+
+    /// True if the log tells of each connection. That is for the server's options to say.
+    pub(crate) fn logs_connections(&self) -> bool {
+        let value = self.get("log_connections").unwrap_or_default().to_lowercase();
+        matches!(value.as_str(), "on" | "true" | "yes" | "1")
     }
 
     /// The `application_name`.

@@ -146,6 +146,12 @@ impl Engine {
                 Some(before.clone().with(attributes, salt))
             }
             (UserStatement::Drop { .. }, Some(_)) => None,
+            // pg_dumpall repeats the attributes that they have.
+            (UserStatement::Alter { attributes, .. }, None)
+                if PREDEFINED.iter().any(|(_, own)| own == name) && attributes.are_plain() =>
+            {
+                return Ok(UserChanged { tag, dropped: None });
+            }
             (UserStatement::Drop { if_exists: true, .. }, None) => {
                 return Ok(UserChanged { tag, dropped: None });
             }
@@ -276,6 +282,11 @@ impl Engine {
 }
 
 impl User {
+    /// The text of its verifier, as `pg_authid` shows it.
+    pub(crate) fn password(&self) -> Option<String> {
+        (!self.verifier.is_empty()).then(|| self.verifier.clone())
+    }
+
     /// The verifier of its password.
     pub(crate) fn verifier(&self) -> Option<Verifier> {
         Verifier::read(&self.verifier)

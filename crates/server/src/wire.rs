@@ -232,6 +232,7 @@ impl Out {
                     (b'c', &about.column),
                     (b'd', &about.datatype),
                     (b'n', &about.constraint),
+                    (b'W', &about.context),
                 ] {
                     if !name.is_empty() {
                         field(tag, name);

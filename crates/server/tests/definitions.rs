@@ -306,3 +306,42 @@ fn a_rewrite_of_a_table_can_be_cancelled() {
     let sum: i64 = client.query_one("select sum(v)::bigint from t", &[]).expect("rows").get(0);
     assert_eq!(sum, 100_000 * 100_001 / 2);
 }
+
+/// All enums that are made here take more memory than the process may keep of them at once.
+#[test]
+fn enums_that_are_dropped_or_changed_give_back_their_memory() {
+    const ROUNDS: usize = 100;
+    const LABELS: usize = 2_000;
+    let fixture = Fixture::new();
+    let mut client = fixture.client();
+    let labels: Vec<String> = (0..LABELS).map(|at| format!("'{at:a>60}'")).collect();
+    let mut resident = Vec::new();
+    for round in 0..ROUNDS {
+        let define = format!(
+            "create type mood as enum ({labels}); create table t (m mood, all_of mood[]);
+             insert into t select m, array[m] from unnest(enum_range(null::mood)) m limit 3",
+            labels = labels.join(", "),
+        );
+        client.batch_execute(&define).expect("a type");
+        let add = format!("alter type mood add value 'new' before {}", labels[0]);
+        client.batch_execute(&add).expect("a label");
+        client.batch_execute("insert into t values ('new')").expect("a row");
+        let first = client.query_one("select min(m)::text from t", &[]).expect("a row");
+        let first: String = first.get(0);
+        assert_eq!(first, "new");
+        client.batch_execute("drop table t; drop type mood").expect("dropped");
+        if round % 10 == 9 {
+            resident.push(resident_bytes());
+        }
+    }
+    let (begin, end) = (resident[2], *resident.last().expect("there are rounds"));
+    assert!(end < begin + (32 << 20), "resident bytes: {resident:?}");
+}
+
+/// The memory of this process.
+fn resident_bytes() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux has it");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it is there");
+    let kilobytes: usize = line.trim().trim_end_matches(" kB").parse().expect("a number");
+    kilobytes << 10
+}

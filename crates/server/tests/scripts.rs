@@ -153,7 +153,9 @@ fn show(result: Result<Vec<SimpleQueryMessage>, postgres::Error>) -> String {
                 let _ = write!(shown, " @{at}");
             }
             let _ = writeln!(shown);
-            for (what, more) in [("detail", error.detail()), ("hint", error.hint())] {
+            let more =
+                [("detail", error.detail()), ("hint", error.hint()), ("context", error.where_())];
+            for (what, more) in more {
                 if let Some(more) = more {
                     let _ = writeln!(shown, "  {what}: {more}");
                 }

@@ -45,7 +45,7 @@ pub fn encode(value: &Datum, ty: SqlType, out: &mut Vec<u8>) {
         (Datum::Timestamp(micros), _) => out.extend((micros - EPOCH_US).to_be_bytes()),
         (Datum::Bytes(key), SqlType::Enum(labels)) => out.extend(labels.label(key).as_bytes()),
         (Datum::Bytes(bytes), _) => out.extend(bytes),
-        (Datum::Text(array), SqlType::Array(_) | SqlType::Limited(..) | SqlType::Int2Vector) => {
+        (Datum::Text(array), _) if ty.element().is_some() => {
             let element = ty.element().expect("an array has elements");
             crate::array::encode(array, element, out);
         }
@@ -118,7 +118,7 @@ pub fn decode(bytes: &[u8], ty: SqlType) -> Result<Datum, SqlError> {
         SqlType::Limited(..) => {
             return convert(decode(bytes, ty.plain())?, ty, false);
         }
-        SqlType::Array(_) | SqlType::Int2Vector => {
+        SqlType::Array(_) | SqlType::EnumArray(_) | SqlType::Int2Vector => {
             let element = ty.element().expect("an array has elements");
             let array = crate::array::decode(bytes, element)?;
             return crate::text::parse(&array, ty);

@@ -42,7 +42,7 @@ pub use types::{MadeType, NamedType, does_mention, does_name, is_of};
 use crate::comment::Comments;
 use crate::datum::Datum;
 use crate::domains::Domain;
-use crate::enums::EnumType;
+use crate::enums::Enums;
 use crate::error::{SqlError, code, similar};
 pub use crate::exec::Immutable;
 use crate::expr::Expr;
@@ -72,7 +72,7 @@ pub struct Catalog {
     /// The views.
     pub views: Relations<View>,
     /// The enums.
-    pub types: BTreeMap<Name, &'static EnumType>,
+    pub types: Enums,
     /// The domains.
     pub domains: BTreeMap<Name, Arc<Domain>>,
     /// The schemas, by name.

@@ -18,28 +18,31 @@
 //! base 256) they are all different: behind the two bytes that each has, none ends with zero. A key means the same
 //! label for ever, as labels are never taken away.
 //!
-//! **Definitions are kept once, and for good.** A type is copied along with every expression, and values are read and
-//! written where no catalog is at hand; so a definition is a reference that stays valid as long as the process runs, and
-//! equal ones are one. What a server keeps of changed and dropped ones is bounded ([`BYTES_MAX`]).
+//! **Definitions live as long as a catalog or a plan has them.** A type is copied along with every
+//! expression, and values are read and written where no catalog is at hand. So a type has an
+//! [`EnumId`], and the definition is found by it ([`known`]).
 //!
 //! Left out: arrays of enums know their elements by label, so a label has its name for good where a column is one.
+
+mod known;
+
+pub use known::EnumId;
 
 use crate::catalog::Name;
 use crate::error::{SqlError, clipped, code};
 use crate::types::SqlType;
 use isomer_design::{ColumnType, Value};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::{OnceLock, PoisonError, RwLock};
+use std::sync::Arc;
 
 /// A type has at most so many labels. Half as many numbers are free below the first one, and more above the last.
 const LABELS_MAX: usize = 16_384;
 /// The first two bytes of the first key.
 const FIRST: u16 = 0x4000;
-/// The definitions that a process has seen take at most so much.
-const BYTES_MAX: usize = 64 << 20;
-/// The first [number](EnumType::number) for what is known at run time; those below are the system's types.
-const FIRST_NUMBER: i64 = 1 << 32;
+
+/// The enums of a catalog, by name; all that share it keep their definitions.
+pub type Enums = Arc<BTreeMap<Name, Arc<EnumType>>>;
 
 /// A label and its place in the order.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -67,9 +70,8 @@ pub struct Definition {
 pub struct EnumType {
     /// What it is.
     pub of: Definition,
-    number: i64,
+    id: EnumId,
     places: HashMap<String, usize>,
-    itself: OnceLock<SqlType>,
 }
 
 /// The position of a new label.
@@ -82,25 +84,6 @@ pub enum Place<'a> {
     /// Behind this one.
     After(&'a str),
 }
-
-/// All definitions that this process has seen.
-#[derive(Default)]
-struct Known {
-    all: Vec<&'static EnumType>,
-    by_definition: HashMap<Definition, usize>,
-    bytes: usize,
-}
-
-static KNOWN: RwLock<Option<Known>> = RwLock::new(None);
-
-/// Enums are one if they have one number, whatever labels they have got since.
-impl PartialEq for EnumType {
-    fn eq(&self, other: &EnumType) -> bool {
-        self.of.oid == other.of.oid
-    }
-}
-
-impl Eq for EnumType {}
 
 impl fmt::Debug for EnumType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -205,69 +188,29 @@ impl Definition {
         labels.is_sorted_by(|a, b| a.key < b.key).then_some(())?;
         Some(Definition { oid, array_oid, name, labels })
     }
-
-    fn bytes(&self) -> usize {
-        let label = |label: &Label| 4 * (size_of::<Label>() + label.key.len() + label.name.len());
-        2 * size_of::<EnumType>() + self.labels.iter().map(label).sum::<usize>()
-    }
-
-    /// The type that is defined so.
-    pub fn known(&self) -> &'static EnumType {
-        let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
-        let known = known.get_or_insert_default();
-        if let Some(&at) = known.by_definition.get(self) {
-            return known.all[at];
-        }
-        let at = known.all.len();
-        let names = self.labels.iter().enumerate();
-        let made = EnumType {
-            of: self.clone(),
-            number: FIRST_NUMBER + 2 * at as i64,
-            places: names.map(|(at, label)| (label.name.clone(), at)).collect(),
-            itself: OnceLock::new(),
-        };
-        let made: &'static EnumType = Box::leak(Box::new(made));
-        known.all.push(made);
-        known.by_definition.insert(self.clone(), at);
-        known.bytes += self.bytes();
-        made
-    }
-
-    /// The type that is defined so, where a client asks for it.
-    ///
-    /// # Errors
-    /// 54000 if the process keeps too many others.
-    pub fn define(&self) -> Result<&'static EnumType, SqlError> {
-        let taken = {
-            let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
-            known.as_ref().map_or(0, |known| known.bytes)
-        };
-        if taken + self.bytes() > BYTES_MAX {
-            let message = "too many enums were defined and changed since the server was started";
-            return Err(SqlError::new(code::PROGRAM_LIMIT, message)
-                .hint("Those that are there can be used; a restart makes room for others."));
-        }
-        Ok(self.known())
-    }
 }
 
 impl EnumType {
+    /// The enum of a definition.
+    pub fn new(of: Definition) -> Arc<EnumType> {
+        let names = of.labels.iter().enumerate();
+        let places = names.map(|(at, label)| (label.name.clone(), at)).collect();
+        known::enter(of.oid, |id| EnumType { of, id, places })
+    }
+
+    /// As types have it.
+    pub fn id(&self) -> EnumId {
+        self.id
+    }
+
     /// The type, as others are.
-    pub fn ty(&'static self) -> &'static SqlType {
-        self.itself.get_or_init(|| SqlType::Enum(self))
+    pub fn ty(&self) -> SqlType {
+        SqlType::Enum(self.id)
     }
 
-    /// The number by which functions know it while a statement runs: clients' numbers are those of one database.
-    pub(crate) fn number(&self) -> i64 {
-        self.number
-    }
-
-    /// The enum of a [number](EnumType::number), or of that of its arrays; with whether that is it.
-    pub(crate) fn numbered(number: i64) -> Option<(&'static EnumType, bool)> {
-        let at = number.checked_sub(FIRST_NUMBER)?;
-        let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
-        let found = known.as_ref()?.all.get(usize::try_from(at / 2).ok()?).copied()?;
-        Some((found, at % 2 == 1))
+    /// The type of its arrays.
+    pub fn array(&self) -> SqlType {
+        SqlType::EnumArray(self.id)
     }
 
     /// The label of a value.
@@ -300,6 +243,12 @@ impl EnumType {
             from.is_none_or(|from| *label.key >= *from) && to.is_none_or(|to| *label.key <= *to)
         };
         self.of.labels.iter().filter(is_in).map(|label| label.name.as_str())
+    }
+}
+
+impl Drop for EnumType {
+    fn drop(&mut self) {
+        known::leave(self.id);
     }
 }
 
@@ -411,13 +360,21 @@ mod tests {
     }
 
     #[test]
-    fn equal_definitions_are_one() {
-        let one = of(&["a", "b"]);
-        assert!(std::ptr::eq(one.known(), of(&["a", "b"]).known()));
-        let known = one.known();
+    fn a_definition_lives_as_long_as_it_is_used() {
+        let known = EnumType::new(of(&["a", "b"]));
+        let id = known.id();
         assert_eq!(known.label(known.key("b").expect("a label")), "b");
-        assert_eq!(known.key("c").unwrap_err().message, "invalid input value for enum e: \"c\"");
-        assert_eq!(EnumType::numbered(known.number()), Some((known, false)));
-        assert_eq!(EnumType::numbered(25), None);
+        assert_eq!(id.label(&id.key("b").expect("a label")), "b");
+        assert_eq!(id.key("c").unwrap_err().message, "invalid input value for enum e: \"c\"");
+        assert_eq!(EnumId::numbered(id.number()), Some((id, false)));
+        assert_eq!(EnumId::numbered(id.number() + 1), Some((id, true)));
+        assert_eq!(EnumId::numbered(25), None);
+        let other = EnumType::new(of(&["a"]));
+        assert!(id == other.id() && !id.is_exactly(other.id()));
+        drop(known);
+        assert!(id.known().is_none() && EnumId::numbered(id.number()).is_none());
+        assert_eq!(id.key("b").unwrap_err().code, code::UNDEFINED_OBJECT);
+        assert_eq!((id.label(&[64, 0]), id.oid()), (String::new(), 7));
+        assert!(other.id().known().is_some());
     }
 }

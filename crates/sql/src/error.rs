@@ -16,12 +16,12 @@ pub struct SqlError {
     pub hint: Option<String>,
     /// The position in the statement, in characters from 1.
     pub position: Option<usize>,
-    /// The object of the catalog that it is about.
+    /// The object of the catalog that it is about, and its context.
     pub about: Option<Box<About>>,
 }
 
-/// The object of an error, so that programs need not parse the message.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// The object and the context of an error, so that programs need not parse the message.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct About {
     /// The schema of a table, or a type.
     pub schema: String,
@@ -33,6 +33,8 @@ pub struct About {
     pub datatype: String,
     /// A constraint of the table, or the type.
     pub constraint: String,
+    /// The work of the server when it happened.
+    pub context: String,
 }
 
 /// SQLSTATEs that are used in more than one place.
@@ -142,6 +144,13 @@ impl SqlError {
         self
     }
 
+    /// Adds the context: the work of the server when it happened.
+    #[must_use]
+    pub fn context(mut self, context: impl Into<String>) -> SqlError {
+        self.about.get_or_insert_default().context = context.into();
+        self
+    }
+
     /// Adds a detail.
     #[must_use]
     pub fn detail(mut self, detail: impl Into<String>) -> SqlError {
@@ -153,8 +162,7 @@ impl SqlError {
     #[must_use]
     pub fn about(mut self, schema: &str, table: &str, constraint: &str) -> SqlError {
         let [schema, table, constraint] = [schema, table, constraint].map(str::to_owned);
-        let (column, datatype) = (String::new(), String::new());
-        self.about = Some(Box::new(About { schema, table, column, datatype, constraint }));
+        self.about = Some(Box::new(About { schema, table, constraint, ..About::default() }));
         self
     }
 

@@ -596,8 +596,8 @@ pub fn call(
         Extract => extract(text(0), &args[1])?,
         FormatType => format_type(args, catalog),
         TypeOf => copy(text(0), budget)?,
-        EnumRange => match SqlType::numbered(int(2)) {
-            Some(SqlType::Enum(labels)) => {
+        EnumRange => match SqlType::numbered(int(2)).and_then(|ty| ty.labels()?.known()) {
+            Some(labels) => {
                 let key = |at: usize| match &args[at] {
                     Datum::Bytes(key) => Some(key.as_slice()),
                     _ => None,
@@ -607,7 +607,7 @@ pub fn call(
                 budget.charge(2 * text.len())?;
                 Datum::Text(text)
             }
-            _ => Datum::Null,
+            None => Datum::Null,
         },
         TypeVisible => Datum::Bool(crate::system::is_visible_type(catalog, int(0))),
         TableVisible => Datum::Bool(crate::system::is_visible(catalog, int(0))),

@@ -13,6 +13,7 @@
 //!   ALTER TABLE t SPLIT AT (key)              ALTER TABLE t MERGE AT (key)
 //!   ALTER TABLE t REMASTER [AT (key)] TO SITE n
 //!   ALTER TABLE t ADD | DROP REPLICA [AT (key)] ON SITE n
+//!   ALTER TABLE t PIN | UNPIN [FROM (key)] [TO (key)]
 //!   CREATE TABLE t (..) SHARD BY (columns)    ALTER TABLE t SHARD BY ..: see the module shard
 //!   CREATE | ALTER | DROP SEQUENCE ..         identity columns: see the module sequence
 //!   CREATE | ALTER | DROP DOMAIN ..           see the module domain
@@ -48,7 +49,7 @@ use crate::error::{SqlError, clipped, code};
 pub use alter::{AlterChange, AlterStatement};
 pub(crate) use conflict::{ConflictPart, conflict_part};
 pub use cursor::{CursorStatement, Declare, Fetch, FetchWay};
-pub use design::{DesignChange, DesignStatement, Reconfigure};
+pub use design::{DesignChange, DesignStatement, Pin, Reconfigure};
 use design::{alter as alter_design, system};
 pub use domain::{DomainChange, DomainOption, DomainStatement};
 pub use grant::{Grant, GrantRoles, NamedRights, RightsStatement, RoleName, Target};
@@ -58,6 +59,7 @@ pub(crate) use rewrite::keeps_keys;
 use rewrite::{as_table, drop_deferrable, has_partial_action, has_words, is_about_statistics};
 use rewrite::{
     lock_clauses, overriding, plain_arrays, plain_similar, plain_switches, whole_tables,
+    without_only,
 };
 pub use sequence::{IdentityChange, SequenceChange, SequenceStatement, sequence_options};
 pub use shard::{Reshard, ShardControl, column_list};
@@ -276,6 +278,7 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
         return statement(as_table(tokens), text);
     }
     plain_similar(&mut tokens);
+    without_only(&mut tokens);
     lock_clauses(&mut tokens);
     if has_words(&tokens, &["ON", "CONFLICT"]) {
         conflict::as_names(&mut tokens);

@@ -14,8 +14,10 @@
 //! order, limit.
 
 mod window;
+mod writing;
 
 pub use window::{Bound, Frame, FrameUnits, Window, WindowCall, WindowFunc};
+pub use writing::{Modify, Writing};
 
 use crate::catalog::{Index, Table};
 use crate::domains::DomainRule;
@@ -406,8 +408,8 @@ pub enum Source {
     Lateral(Vec<Expr>, Arc<Select>),
     /// A query of WITH.
     Named(Arc<Named>),
-    /// In the recursive term of the query of WITH with this number: the rows that its last run has
-    /// found, which have these columns.
+    /// Rows kept under this number, with these columns: in the recursive term of a query of WITH,
+    /// those that its last run found; elsewhere, those that a [query that writes](Writing) returns.
     Found(usize, Arc<[OutputColumn]>),
     /// Rows as they were written.
     Values(Vec<Vec<Expr>>),

@@ -7,13 +7,15 @@
 
 mod session;
 
-use crate::bind::{Binder, folded};
+use crate::bind::{Binder, check_change, check_query, folded};
+use crate::bind::{modify, whole_change, whole_query};
 use crate::budget::Budget;
-use crate::catalog::{Catalog, Named, Relation};
+use crate::catalog::{Catalog, Named, Relation, Table};
 use crate::datum::Datum;
+use crate::enums::Enums;
 use crate::error::{SqlError, code};
 pub use crate::exec::Cost;
-use crate::exec::Exec;
+use crate::exec::{Exec, finish, with_writing};
 use crate::expr::Expr;
 use crate::foreign::{Check, Checks};
 use crate::parse::{AlterStatement, DomainStatement, Like, SequenceStatement};
@@ -21,7 +23,7 @@ use crate::parse::{
     ConstraintsStatement, CursorStatement, Declare, Fetch, Maintenance, Parsed, Reshard,
     RightsStatement,
 };
-use crate::plan::{Change, Insert, OutputColumn, Select};
+use crate::plan::{Change, Insert, Modify, OutputColumn, Select, Writing};
 use crate::rights::{Kind, Need, Object, Rights};
 use crate::transaction::{LockKind, Sink, Surroundings, Transaction};
 use crate::types::SqlType;
@@ -35,6 +37,8 @@ use std::sync::atomic::AtomicU64;
 pub struct Compiled {
     /// Its action.
     pub action: Action,
+    /// The queries of its WITH that write.
+    pub writing: Vec<Writing>,
     /// The types of its parameters.
     pub params: Vec<SqlType>,
     /// The columns of its result; `None` if it has no result.
@@ -47,6 +51,8 @@ pub struct Compiled {
     pub(crate) checked_for: AtomicU64,
     /// Its estimated memory.
     pub bytes: usize,
+    /// Keeps the definitions of the enums in it.
+    _enums: Enums,
 }
 
 /// The action of a statement.
@@ -372,12 +378,38 @@ pub fn compile(
     let known = |ty| if ty == SqlType::Unknown { SqlType::Text } else { ty };
     let params = params.into_iter().map(known).collect();
     let (version, bytes) = (catalog.version, budget.mark() - before);
+    let writing = std::mem::take(&mut binder.writing);
+    let changes = writing.iter().filter_map(|writing| match &writing.modify {
+        Modify::Update(plan) | Modify::Delete(plan) => Some(plan),
+        Modify::Insert(_) => None,
+    });
+    changes.into_iter().try_for_each(|change| check_change(change, budget))?;
+    match &action {
+        Action::Select(plan) => check_query(plan, budget)?,
+        Action::Update(plan) | Action::Delete(plan) => check_change(plan, budget)?,
+        _ => {}
+    }
     let (needs, checked_for) = (binder.take_needs(), AtomicU64::new(u64::MAX));
-    Ok(Compiled { action, params, output, version, needs, checked_for, bytes })
+    let enums = catalog.types.clone();
+    Ok(Compiled {
+        action,
+        writing,
+        params,
+        output,
+        version,
+        needs,
+        checked_for,
+        bytes,
+        _enums: enums,
+    })
 }
 
 /// Cursors with locked rows can only move forward, and end with their transaction.
 fn check_cursor(declare: &Declare, query: &Compiled) -> Result<(), SqlError> {
+    if !query.writing.is_empty() {
+        let message = "DECLARE CURSOR must not contain data-modifying statements in WITH";
+        return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+    }
     let what = match (declare.is_held, declare.scrolls) {
         _ if !query.locks_rows() => return Ok(()),
         (true, _) => "DECLARE CURSOR WITH HOLD .. FOR UPDATE",
@@ -389,10 +421,13 @@ fn check_cursor(declare: &Declare, query: &Compiled) -> Result<(), SqlError> {
 
 fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlError> {
     Ok(match statement {
-        Statement::Query(query) => Action::Select(Box::new(binder.query(query)?)),
-        Statement::Insert(insert) => Action::Insert(Box::new(binder.insert(insert)?)),
-        Statement::Update(update) => Action::Update(Box::new(binder.update(update)?)),
-        Statement::Delete(delete) => Action::Delete(Box::new(binder.delete(delete)?)),
+        Statement::Query(query) => match whole_change(binder, query)? {
+            Some(change) => change.into(),
+            None => Action::Select(Box::new(whole_query(binder, query)?)),
+        },
+        Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {
+            modify(binder, statement)?.into()
+        }
         Statement::Explain { statement, analyze, options, .. } => {
             let explains = crate::refuse::explain(*analyze, options.as_deref())?;
             let inner = action(binder, statement)?;
@@ -480,15 +515,27 @@ fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlE
     })
 }
 
+impl From<Modify> for Action {
+    fn from(modify: Modify) -> Action {
+        match modify {
+            Modify::Insert(plan) => Action::Insert(plan),
+            Modify::Update(plan) => Action::Update(plan),
+            Modify::Delete(plan) => Action::Delete(plan),
+        }
+    }
+}
+
 impl Action {
     /// Runs a SELECT, INSERT, UPDATE or DELETE; returns the number of rows returned or changed.
-    fn run(&self, exec: &Exec<'_>, sink: &mut dyn Sink) -> Result<u64, SqlError> {
-        match self {
-            Action::Select(plan) => exec.select(plan, sink),
-            Action::Insert(plan) => exec.insert(plan, sink),
-            Action::Update(plan) | Action::Delete(plan) => exec.change(plan, sink),
+    fn run<'a>(&'a self, exec: &Exec<'a>, sink: &mut dyn Sink) -> Result<u64, SqlError> {
+        let rows = match self {
+            Action::Select(plan) => exec.select(plan, sink)?,
+            Action::Insert(plan) => exec.insert(plan, sink)?,
+            Action::Update(plan) | Action::Delete(plan) => exec.change(plan, sink)?,
             other => unreachable!("{other:?} is carried out elsewhere"),
-        }
+        };
+        finish(exec)?;
+        Ok(rows)
     }
 }
 
@@ -501,13 +548,16 @@ impl Compiled {
 
     /// True if it only reads.
     pub fn is_read_only(&self) -> bool {
+        let reads = |action: &Action| {
+            matches!(action, Action::Select(plan) if plan.lock.is_none()) && self.writing.is_empty()
+        };
         match &self.action {
-            Action::Select(plan) => plan.lock.is_none(),
+            Action::Select(_) => reads(&self.action),
             Action::Explain(_, Explains::Plan) | Action::Setting(_) => true,
-            Action::Explain(inner, Explains::Cost(_)) => {
-                matches!(&**inner, Action::Select(plan) if plan.lock.is_none())
+            Action::Explain(inner, Explains::Cost(_)) => reads(inner),
+            Action::Copy(copy) => {
+                matches!(copy.direction, CopyDirection::Out(_)) && self.writing.is_empty()
             }
-            Action::Copy(copy) => matches!(copy.direction, CopyDirection::Out(_)),
             _ => false,
         }
     }
@@ -515,12 +565,13 @@ impl Compiled {
     /// The name of the statement in the error of a read-only transaction; `None`, if it only reads.
     pub fn refused_by_readers(&self) -> Option<&'static str> {
         let of = |action: &Action| match action {
-            Action::Select(plan) => plan.lock.map(|lock| match lock.kind {
-                LockKind::KeyShare => "SELECT FOR KEY SHARE",
-                LockKind::Shared => "SELECT FOR SHARE",
-                LockKind::NoKeyUpdate => "SELECT FOR NO KEY UPDATE",
-                LockKind::Exclusive => "SELECT FOR UPDATE",
-            }),
+            Action::Select(plan) => match plan.lock.map(|lock| lock.kind) {
+                Some(LockKind::KeyShare) => Some("SELECT FOR KEY SHARE"),
+                Some(LockKind::Shared) => Some("SELECT FOR SHARE"),
+                Some(LockKind::NoKeyUpdate) => Some("SELECT FOR NO KEY UPDATE"),
+                Some(LockKind::Exclusive) => Some("SELECT FOR UPDATE"),
+                None => (!self.writing.is_empty()).then_some("SELECT"),
+            },
             Action::Insert(_) => Some("INSERT"),
             Action::Update(_) => Some("UPDATE"),
             Action::Delete(_) => Some("DELETE"),
@@ -531,6 +582,7 @@ impl Compiled {
             Action::Copy(copy) if matches!(copy.direction, CopyDirection::In(_)) => {
                 Some("COPY FROM")
             }
+            Action::Copy(_) if !self.writing.is_empty() => Some("SELECT"),
             action => of(action),
         }
     }
@@ -560,7 +612,8 @@ impl Compiled {
         catalog: &Catalog,
         sink: &mut dyn Sink,
     ) -> Result<String, SqlError> {
-        let run = self.action.run(&Exec::new(txn, params, around, catalog), sink);
+        let exec = with_writing(Exec::new(txn, params, around, catalog), &self.writing);
+        let run = self.action.run(&exec, sink);
         let rows = run.map_err(|error| self.without_values(error, around, catalog))?;
         Ok(match &self.action {
             Action::Select(_) => format!("SELECT {rows}"),
@@ -577,13 +630,14 @@ impl Compiled {
         around: &Surroundings,
         catalog: &Catalog,
     ) -> SqlError {
-        let table = match &self.action {
-            Action::Insert(plan) => &plan.table,
-            Action::Update(plan) | Action::Delete(plan) => &plan.table,
-            _ => return error,
+        let own = match &self.action {
+            Action::Insert(plan) => Some(&plan.table),
+            Action::Update(plan) | Action::Delete(plan) => Some(&plan.table),
+            _ => None,
         };
-        let (who, object) = (&around.identity, Object::Relation(table.oid));
-        let may = || {
+        let mut written = own.into_iter().chain(self.writing.iter().map(|one| one.modify.table()));
+        let may = |table: &Arc<Table>| {
+            let (who, object) = (&around.identity, Object::Relation(table.oid));
             let mut columns = table.columns.iter();
             who.rights_to(catalog, object, Kind::Table).has(Rights::SELECT)
                 || columns.all(|column| {
@@ -591,7 +645,33 @@ impl Compiled {
                 })
         };
         let has_values = error.code.starts_with("23") && error.detail.is_some();
-        if has_values && !may() { SqlError { detail: None, ..error } } else { error }
+        match has_values && !written.all(may) {
+            true => SqlError { detail: None, ..error },
+            false => error,
+        }
+    }
+
+    /// Shows the rows of a COPY out of a table; returns how many.
+    ///
+    /// # Errors
+    /// As [`Compiled::run`].
+    ///
+    /// # Panics
+    /// For other statements.
+    pub fn copy_out(
+        &self,
+        txn: &mut dyn Transaction,
+        around: &Surroundings,
+        catalog: &Catalog,
+        sink: &mut dyn Sink,
+    ) -> Result<u64, SqlError> {
+        let Action::Copy(Copy { direction: CopyDirection::Out(plan), .. }) = &self.action else {
+            panic!("rows come out of a query")
+        };
+        let exec = with_writing(Exec::new(txn, &[], around, catalog), &self.writing);
+        let rows = exec.select(plan, sink)?;
+        finish(&exec)?;
+        Ok(rows)
     }
 
     /// Runs the statement of an EXPLAIN, to measure its costs.
@@ -609,7 +689,7 @@ impl Compiled {
         catalog: &Catalog,
     ) -> Result<Costs, SqlError> {
         let Action::Explain(inner, _) = &self.action else { panic!("costs are those of EXPLAIN") };
-        let exec = Exec::new(txn, params, around, catalog);
+        let exec = with_writing(Exec::new(txn, params, around, catalog), &self.writing);
         let rows = inner.run(&exec, &mut |_: &[Datum]| Ok(()))?;
         Ok(Costs { rows, inner: exec.costs() })
     }
@@ -662,24 +742,6 @@ impl Copy {
             panic!("rows go in where they go in")
         };
         Exec::new(txn, &[], around, catalog).copy(plan, rows, checks)
-    }
-
-    /// Returns the rows of a COPY out of a table, and their number.
-    ///
-    /// # Errors
-    /// As [`Compiled::run`].
-    ///
-    /// # Panics
-    /// If this is a COPY into a table.
-    pub fn select(
-        &self,
-        txn: &mut dyn Transaction,
-        around: &Surroundings,
-        catalog: &Catalog,
-        sink: &mut dyn Sink,
-    ) -> Result<u64, SqlError> {
-        let CopyDirection::Out(plan) = &self.direction else { panic!("rows come out of a query") };
-        Exec::new(txn, &[], around, catalog).select(plan, sink)
     }
 }
 /// The label of a table or an index in `isomer.partitions`.

@@ -16,7 +16,7 @@ use crate::catalog::{Catalog, Name, SYSTEM, TEMPORARY, Table};
 use crate::dates::TimeStyle;
 use crate::datum::Datum;
 use crate::domains::Domain;
-use crate::error::SqlError;
+use crate::error::{SqlError, code};
 use crate::rights::{Kind, Membership, Object, Rights, Role};
 use crate::sequence::Sequence;
 use crate::transaction::{CursorShown, Surroundings};
@@ -81,6 +81,9 @@ pub trait DesignView: Send + Sync {
     /// # Errors
     /// An error of the store.
     fn last_number(&self, sequence: &Sequence) -> Result<(i64, bool), SqlError>;
+
+    /// The verifier of a role's password, if it has one.
+    fn password(&self, role: &str) -> Option<String>;
 
     /// The number of backups that a table should have.
     fn backups(&self, table: TableId) -> Backups;
@@ -353,6 +356,30 @@ impl SystemTable {
                         int(-1),
                         Datum::Null,
                         text("********"),
+                    ]
+                };
+                around.identity.roles().all().iter().cloned().map(row).collect()
+            }
+            ("pg_catalog", "pg_authid") => {
+                if !around.identity.is_superuser {
+                    let message = "permission denied for table pg_authid";
+                    return Err(SqlError::new(code::INSUFFICIENT_PRIVILEGE, message));
+                }
+                let row = |role: Role| {
+                    let password = around.design.password(&role.name);
+                    vec![
+                        int(role.oid),
+                        Datum::Text(role.name),
+                        yes(role.superuser),
+                        yes(true),
+                        yes(role.superuser),
+                        yes(role.superuser),
+                        yes(role.login),
+                        yes(false),
+                        yes(role.superuser),
+                        int(-1),
+                        password.map_or(Datum::Null, Datum::Text),
+                        Datum::Null,
                     ]
                 };
                 around.identity.roles().all().iter().cloned().map(row).collect()

@@ -42,7 +42,7 @@ pub fn format(value: &Datum, ty: SqlType) -> Cow<'_, str> {
             }
             Cow::Owned(digits)
         }
-        (Datum::Bytes(key), SqlType::Enum(labels)) => Cow::Borrowed(labels.label(key)),
+        (Datum::Bytes(key), SqlType::Enum(labels)) => Cow::Owned(labels.label(key)),
         (Datum::Bytes(bytes), _) => Cow::Owned(hexadecimal("\\x", bytes)),
         (Datum::TimeTz(within, ahead), _) => {
             Cow::Owned(format_clock(*within) + &crate::zone::suffix((*ahead).into()))
@@ -289,14 +289,15 @@ pub fn parse(text: &str, ty: SqlType) -> Result<Datum, SqlError> {
         SqlType::Json => crate::json::check(text).map(|()| Datum::text(text)),
         SqlType::Jsonb => crate::json::canonical(text).map(Datum::Json),
         SqlType::Uuid => parse_uuid(text).map(Datum::Bytes).ok_or_else(|| bad(text, ty)),
-        SqlType::Array(element) => {
+        SqlType::Array(_) | SqlType::EnumArray(_) => {
+            let element = ty.element().expect("an array has elements");
             // Each array has one representation, so that equal arrays are equal texts.
             let (first, said) = crate::array::bounds(text)?;
             let (mut written, mut count) = (crate::array::Writer::default(), 0);
-            for value in crate::array::values(text, *element) {
+            for value in crate::array::values(text, element) {
                 let value = value?;
                 count += 1;
-                written.push((!value.is_null()).then(|| format(&value, *element)).as_deref());
+                written.push((!value.is_null()).then(|| format(&value, element)).as_deref());
                 written.check_length(text.len())?;
             }
             if said.is_some_and(|said| said != count) {
@@ -306,7 +307,7 @@ pub fn parse(text: &str, ty: SqlType) -> Result<Datum, SqlError> {
             Ok(Datum::Text(written.end_from(first)))
         }
         SqlType::Limited(..) => crate::datum::convert(Datum::text(text), ty, false),
-        SqlType::Enum(labels) => labels.key(text).map(|key| Datum::Bytes(key.to_vec())),
+        SqlType::Enum(labels) => labels.key(text).map(Datum::Bytes),
         SqlType::Int2Vector => Ok(Datum::text(trimmed)),
         SqlType::Char(_)
         | SqlType::Text

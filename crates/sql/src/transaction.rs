@@ -144,6 +144,13 @@ pub trait Transaction {
     /// Takes a new snapshot, if the isolation level allows it.
     fn look_again(&mut self);
 
+    /// Until the statement ends, [`Transaction::get`] and [`Transaction::scan`] show rows as they
+    /// are now: without the writes of the statement, and without later commits of others.
+    fn keep_view(&mut self);
+
+    /// True if the statement has written a row since [`Transaction::keep_view`].
+    fn is_written_in_view(&self, table: TableId, key: &Key) -> bool;
+
     /// Reads the newest version of a locked row.
     ///
     /// # Errors

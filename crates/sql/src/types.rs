@@ -17,7 +17,7 @@
 //!   enums                                    Bytes        the sort key of the label
 //! ```
 
-use crate::enums::EnumType;
+use crate::enums::EnumId;
 use crate::error::{SqlError, code};
 use isomer_design::{ColumnType, DECIMAL_SCALE_MAX};
 use sqlparser::ast::{ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, TimezoneInfo};
@@ -71,9 +71,11 @@ pub enum SqlType {
     /// `jsonb`: in canonical form.
     Jsonb,
     /// An enum.
-    Enum(&'static EnumType),
-    /// An array; its element type is one of [`ALL`], or an enum.
+    Enum(EnumId),
+    /// An array; its element type is one of [`ALL`].
     Array(&'static SqlType),
+    /// An array of an enum.
+    EnumArray(EnumId),
     /// A time or an interval of one of the types above, with a number of digits of seconds:
     /// `timestamp(3)`. Results of operations on its values have the type without them.
     Rounded(&'static SqlType, u8),
@@ -164,7 +166,7 @@ impl SqlType {
             SqlType::TimeTz => "timetz",
             SqlType::Numeric(_) => "numeric",
             SqlType::Letter => "char",
-            SqlType::Enum(labels) => &labels.of.name.name,
+            SqlType::Enum(labels) => return labels.name().name,
             SqlType::Rounded(of, _) => return of.catalog_name(),
             SqlType::Limited(..) => return self.plain().catalog_name(),
             other => return other.to_string(),
@@ -183,6 +185,7 @@ impl SqlType {
             SqlType::Json => 114,
             SqlType::Jsonb => 3802,
             SqlType::Array(element) => element.array_oid(),
+            SqlType::EnumArray(labels) => labels.array_oid(),
             SqlType::Name => 19,
             SqlType::Int8 => 20,
             SqlType::Int2 => 21,
@@ -201,7 +204,7 @@ impl SqlType {
             SqlType::Timestamp => 1114,
             SqlType::TimestampTz => 1184,
             SqlType::Numeric(_) => 1700,
-            SqlType::Enum(labels) => labels.of.oid,
+            SqlType::Enum(labels) => labels.oid(),
             SqlType::Rounded(of, _) => of.oid(),
             SqlType::Limited(element, _) => element.array_oid(),
         }
@@ -233,9 +236,13 @@ impl SqlType {
             SqlType::Uuid => 2951,
             SqlType::Json => 199,
             SqlType::Jsonb => 3807,
-            SqlType::Enum(labels) => labels.of.array_oid,
+            SqlType::Enum(labels) => labels.array_oid(),
             SqlType::Rounded(of, _) => of.array_oid(),
-            SqlType::Array(_) | SqlType::Limited(..) | SqlType::Int2Vector | SqlType::Unknown => 0,
+            SqlType::Array(_)
+            | SqlType::EnumArray(_)
+            | SqlType::Limited(..)
+            | SqlType::Int2Vector
+            | SqlType::Unknown => 0,
         }
     }
 
@@ -243,16 +250,16 @@ impl SqlType {
     pub(crate) fn number(self) -> i64 {
         match self {
             SqlType::Enum(labels) => labels.number(),
-            SqlType::Array(SqlType::Enum(labels)) => labels.number() + 1,
+            SqlType::EnumArray(labels) => labels.number() + 1,
             other => other.oid().into(),
         }
     }
 
     /// The type with a [number](SqlType::number).
     pub(crate) fn numbered(number: i64) -> Option<SqlType> {
-        match EnumType::numbered(number) {
-            Some((labels, true)) => Some(SqlType::Array(labels.ty())),
-            Some((labels, false)) => Some(*labels.ty()),
+        match EnumId::numbered(number) {
+            Some((labels, true)) => Some(SqlType::EnumArray(labels)),
+            Some((labels, false)) => Some(SqlType::Enum(labels)),
             None => SqlType::of_oid(u32::try_from(number).ok()?),
         }
     }
@@ -271,7 +278,7 @@ impl SqlType {
     /// Its array type, without its modifier.
     pub fn array(self) -> Option<SqlType> {
         if let SqlType::Enum(labels) = self {
-            return Some(SqlType::Array(labels.ty()));
+            return Some(SqlType::EnumArray(labels));
         }
         SqlType::of_oid(self.array_oid()).filter(|_| self.array_oid() > 0)
     }
@@ -280,6 +287,7 @@ impl SqlType {
     pub fn element(self) -> Option<SqlType> {
         match self {
             SqlType::Array(element) => Some(*element),
+            SqlType::EnumArray(labels) => Some(SqlType::Enum(labels)),
             SqlType::Limited(element, modifier) => Some(element.with_modifier(modifier)),
             SqlType::Int2Vector => Some(SqlType::Int2),
             _ => None,
@@ -287,12 +295,16 @@ impl SqlType {
     }
 
     /// The enum, if it is one or an array of one.
-    pub fn labels(self) -> Option<&'static EnumType> {
+    pub fn labels(self) -> Option<EnumId> {
         match self {
-            SqlType::Enum(labels) => Some(labels),
-            SqlType::Array(SqlType::Enum(labels)) => Some(*labels),
+            SqlType::Enum(labels) | SqlType::EnumArray(labels) => Some(labels),
             _ => None,
         }
+    }
+
+    /// True if it is an array of any type.
+    pub fn is_array(self) -> bool {
+        matches!(self, SqlType::Array(_) | SqlType::EnumArray(_))
     }
 
     /// The size of a value in bytes, or -1.
@@ -363,11 +375,14 @@ impl SqlType {
             SqlType::Bytea => Family::Bytes,
             SqlType::Uuid => Family::Uuid,
             SqlType::Json | SqlType::Jsonb => Family::Json,
-            SqlType::Array(_) | SqlType::Limited(..) | SqlType::Int2Vector => Family::Array,
+            SqlType::Array(_)
+            | SqlType::EnumArray(_)
+            | SqlType::Limited(..)
+            | SqlType::Int2Vector => Family::Array,
             SqlType::Date | SqlType::Timestamp | SqlType::TimestampTz => Family::Time,
             SqlType::Time | SqlType::TimeTz => Family::Clock,
             SqlType::Interval => Family::Interval,
-            SqlType::Enum(labels) => Family::Enum(labels.of.oid),
+            SqlType::Enum(labels) => Family::Enum(labels.oid()),
             SqlType::Unknown => Family::Unknown,
             SqlType::Rounded(of, _) => of.family(),
             _ => Family::Number,
@@ -683,7 +698,8 @@ impl fmt::Display for SqlType {
             SqlType::Uuid => "uuid",
             SqlType::Json => "json",
             SqlType::Jsonb => "jsonb",
-            SqlType::Enum(labels) => return f.write_str(&labels.of.name.said()),
+            SqlType::Enum(labels) => return f.write_str(&labels.name().said()),
+            SqlType::EnumArray(labels) => return write!(f, "{}[]", labels.name().said()),
             SqlType::Array(element) => return write!(f, "{element}[]"),
             SqlType::Limited(element, modifier) => {
                 return write!(f, "{}[]", element.with_modifier(*modifier));

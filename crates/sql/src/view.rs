@@ -20,7 +20,7 @@
 //! Left out: updatable views, WITH CHECK OPTION, materialized and recursive views; views over
 //! sequences. Names of sequences and functions in the text are not updated.
 
-use crate::bind::{Binder, folded};
+use crate::bind::{Binder, changes, folded};
 use crate::budget::Budget;
 use crate::catalog::{Catalog, Name, Named};
 use crate::error::{SqlError, code};
@@ -252,6 +252,11 @@ fn check(create: &CreateView) -> Result<(), SqlError> {
         if is_said {
             return Err(SqlError::unsupported(what));
         }
+    }
+    let names = create.query.with.iter().flat_map(|with| &with.cte_tables);
+    if names.map(|name| &name.query).any(|query| changes(query).is_some()) {
+        let message = "views must not contain data-modifying statements in WITH";
+        return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
     }
     let is_foreign = create.or_alter
         || create.secure

@@ -79,6 +79,12 @@ impl Transaction for Nothing {
 
     fn look_again(&mut self) {}
 
+    fn keep_view(&mut self) {}
+
+    fn is_written_in_view(&self, _: TableId, _: &Key) -> bool {
+        false
+    }
+
     fn get_locked(
         &mut self,
         _: TableId,
@@ -140,6 +146,10 @@ impl SettingsView for Nothing {
 }
 
 impl DesignView for Nothing {
+    fn password(&self, _: &str) -> Option<String> {
+        None
+    }
+
     fn rows(&self, _: &str, _: &Catalog) -> Vec<Vec<Datum>> {
         Vec::new()
     }

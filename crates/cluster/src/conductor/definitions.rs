@@ -1,4 +1,4 @@
-//! Definitions: tables, sites and backups, which are in no site's log.
+//! Definitions: tables, sites, backups and pins, which are in no site's log.
 //!
 //! The log of a site says what the site holds. The conductor's log ([`Home::keep`]) says which
 //! tables exist, their names, and how many backups each asks for. So a definition has an order:
@@ -8,6 +8,7 @@
 //!   create table   sites: an empty partition ─▶ log ─▶ design    only at sites: forgotten
 //!   drop table     log ─▶ design ─▶ sites: forget it             only at sites: forgotten
 //!   backups        log ─▶ replicas ─▶ sites ─▶ design            (undone if a site refuses)
+//!   pins           log ─▶ design
 //!   add site       open its log ─▶ log ─▶ design                 only in the log: it is empty
 //!   remove site    design ─▶ log ─▶ close its log
 //! ```

@@ -19,6 +19,7 @@
 //! | [`change`] | one change: reserve, validate, carry out, enter, report; plans in stages |
 //! | [`definitions`] | tables, sites and backups, which are in the conductor's log and in no site's |
 //! | [`backups`] | missing backups of tables, and replicas that must stay |
+//! | [`pins`] | changes that a strategy may not make |
 //! | [`reconfigure`] | the plans of operators, one change after the other |
 //! | [`membership`] | the failure, takeover and readmission of sites |
 //! | [`protocol`] | the steps of each change at the sites |
@@ -37,6 +38,7 @@ mod change;
 mod definitions;
 mod event;
 mod membership;
+mod pins;
 pub(crate) mod protocol;
 mod reconfigure;
 mod reservation;
@@ -47,6 +49,7 @@ pub(crate) use change::sites_of;
 pub use definitions::Home;
 pub use event::ChangeEvent;
 pub use membership::FailedOver;
+pub(crate) use pins::{around_pins, set_pins};
 pub(crate) use reservation::Reservation;
 
 use crate::error::Error;
@@ -229,6 +232,7 @@ impl<T: Transport> Conductor<T> {
     }
 
     fn defer(&self, plan: Plan) {
+        let plan = pins::without_pinned(self, plan);
         if plan.is_empty() {
             return;
         }

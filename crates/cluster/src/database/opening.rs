@@ -189,6 +189,7 @@ fn read_design(
     }
     for (table, kept) in catalog.tables() {
         design.set_backups(table, kept.backups()).map_err(Box::new)?;
+        design.set_pins(table, kept.pins().clone()).map_err(Box::new)?;
     }
     let held = holdings.iter().flat_map(|(_, held)| held.iter().map(|holding| holding.table));
     let tables = tables.iter().map(|(table, _)| *table).chain(held);

@@ -35,9 +35,9 @@ impl Reads {
         Reads { ticket, is_wanted, heard: is_wanted.then(Heard::default) }
     }
 
-    /// True if reads are to be noted.
-    pub(super) fn is_noted(&self) -> bool {
-        self.heard.is_some()
+    /// The time at which a read begins, if it is to be noted.
+    pub(super) fn begin_read(&self, transport: &impl Transport) -> Option<Time> {
+        self.heard.is_some().then(|| transport.now())
     }
 
     /// The report, unless it was not wanted or has too many reads.

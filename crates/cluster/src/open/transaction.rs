@@ -22,7 +22,7 @@ use super::locks::{LockMode, Owner};
 use super::outcome::{Commit, NotCommitted, only_inserts};
 use super::reads::Reads;
 use super::snapshot::{LOOKS_MAX, Seen, Snapshot};
-use super::workspace::Workspace;
+use super::workspace::{Sees, Workspace};
 use crate::error::Error;
 use crate::router::{Call, Ran, Session, unless};
 use crate::transport::Transport;
@@ -49,6 +49,13 @@ pub enum Isolation {
     /// As if it ran alone at the time of its commit. All statements see what was committed before
     /// the first, and it commits only if they would see the same again.
     Serializable,
+}
+
+impl Isolation {
+    /// True if all statements of a transaction have one snapshot.
+    pub(crate) fn is_fixed(self) -> bool {
+        self != Isolation::ReadCommitted
+    }
 }
 
 /// Why a statement or a commit of an open transaction failed. After a failed statement, its earlier
@@ -194,25 +201,41 @@ impl<T: Transport> OpenTransaction<T> {
     /// Begins a statement. Under READ COMMITTED it sees all that others have committed until now.
     pub fn next_statement(&mut self) {
         self.locked_before = self.locked.len();
+        self.workspace.end_view();
         self.look_again();
+    }
+
+    /// Until the next statement, [`OpenTransaction::get`] and [`OpenTransaction::scan`] show rows
+    /// as they are now: without later writes of this transaction, and at one time at any isolation
+    /// level. So all parts of a statement see the same. Reads of the newest rows are not affected.
+    pub fn keep_view(&mut self) {
+        self.workspace.begin_view();
+    }
+
+    /// True if a row was written since [`OpenTransaction::keep_view`].
+    pub fn is_written_in_view(&self, table: TableId, key: &Key) -> bool {
+        self.workspace.is_written_in_view(table, key)
     }
 
     /// Shows a row as the transaction sees it, with its own writes. Returns `false` if there is
     /// none.
+    ///
+    /// # Errors
+    /// [`OpenError`].
     pub async fn get(
         &mut self,
         table: TableId,
         key: &Key,
         mut visit: impl FnMut(&[u8]),
     ) -> Result<bool, OpenError> {
-        if let Some(intent) = self.workspace.get(table, key) {
+        if let Some(intent) = self.workspace.viewed(table, key) {
             intent.row.iter().for_each(|row| visit(row));
             return Ok(intent.row.is_some());
         }
-        let begun = self.note_begin();
+        let begun = self.noted.begin_read(self.gateway.transport());
         let mut snapshots = 0;
         let exists = loop {
-            let (snapshot, gateway) = self.reads(self.is_fixed()).await?;
+            let (snapshot, gateway) = self.reads(self.isolation.is_fixed()).await?;
             match snapshot.get(gateway, table, key, |row, _| visit(row)).await {
                 Err(Error::Gone) if self.takes_another(&mut snapshots) => {}
                 result => break result?,
@@ -235,24 +258,25 @@ impl<T: Transport> OpenTransaction<T> {
         way: Direction,
         visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), OpenError> {
-        self.scan_as(self.is_fixed(), table, range, way, visit).await
+        self.scan_as(Sees::View, table, range, way, visit).await
     }
 
     async fn scan_as(
         &mut self,
-        is_fixed: bool,
+        sees: Sees,
         table: TableId,
         range: &KeyRange,
         way: Direction,
         mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), OpenError> {
-        let begun = self.note_begin();
+        let begun = self.noted.begin_read(self.gateway.transport());
         let (mut snapshots, mut rows, mut last) = (0, 0, None);
         let keeps = self.keeps_reads();
+        let is_fixed = sees == Sees::View && self.isolation.is_fixed();
         loop {
             self.reads(is_fixed).await?;
             let snapshot = self.snapshot.as_mut().expect("it was just taken");
-            let own = way.through(self.workspace.range(table, range));
+            let own = way.through(self.workspace.range(sees, table, range));
             let own = own.map(|(key, intent)| (key.as_bytes(), intent.row.as_deref()));
             let mut overlay = Overlay::new(own, way, &mut visit);
             let stored = |key: &[u8], row: &[u8], _: Time| {
@@ -387,7 +411,7 @@ impl<T: Transport> OpenTransaction<T> {
 
     /// The snapshot time of all its statements, once one has read. `None` under READ COMMITTED.
     pub fn fixed_time(&self) -> Option<Time> {
-        self.snapshot.as_ref().filter(|_| self.is_fixed()).map(Snapshot::time)
+        self.snapshot.as_ref().filter(|_| self.isolation.is_fixed()).map(Snapshot::time)
     }
 
     /// Like [`OpenTransaction::scan`], but shows what is committed now, whatever the isolation
@@ -402,7 +426,7 @@ impl<T: Transport> OpenTransaction<T> {
         visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), OpenError> {
         let fixed = self.snapshot.take();
-        let scanned = self.scan_as(false, table, range, Direction::Forward, visit).await;
+        let scanned = self.scan_as(Sees::Newest, table, range, Direction::Forward, visit).await;
         if let Some(fixed) = fixed {
             self.end_snapshot();
             self.snapshot = Some(fixed);
@@ -415,7 +439,7 @@ impl<T: Transport> OpenTransaction<T> {
     /// reports changes.
     pub fn look_again(&mut self) {
         self.end_newest();
-        if !self.is_fixed() {
+        if !self.isolation.is_fixed() && !self.workspace.has_view() {
             self.end_snapshot();
         }
     }
@@ -439,11 +463,11 @@ impl<T: Transport> OpenTransaction<T> {
             base = Some(time);
             visit(row);
         };
-        if self.is_fixed() {
+        if self.isolation.is_fixed() {
             self.reads(true).await?;
         }
         self.get_newest(table, key, &mut newest).await?;
-        if self.is_fixed() {
+        if self.isolation.is_fixed() {
             let (snapshot, gateway) = self.reads(true).await?;
             let was_there = snapshot.get(gateway, table, key, |_, _| {}).await?;
             if base.is_some_and(|base| base > snapshot.time()) || was_there != base.is_some() {
@@ -642,10 +666,6 @@ impl<T: Transport> OpenTransaction<T> {
     }
 
     /// When a read began, if it is to be reported to the strategy.
-    fn note_begin(&self) -> Option<Time> {
-        self.noted.is_noted().then(|| self.gateway.transport().now())
-    }
-
     fn note(&mut self, begun: Option<Time>, table: TableId, span: impl Fn() -> Span, rows: usize) {
         if let Some(begun) = begun {
             self.noted.note(table, span(), rows, begun, self.gateway.transport().now());
@@ -687,10 +707,6 @@ impl<T: Transport> OpenTransaction<T> {
         Err(Error::Gone.into())
     }
 
-    fn is_fixed(&self) -> bool {
-        self.isolation != Isolation::ReadCommitted
-    }
-
     /// The snapshot to read from. A fixed one is used for long, so it is pinned first.
     async fn reads(
         &mut self,
@@ -722,7 +738,7 @@ impl<T: Transport> OpenTransaction<T> {
     /// Returns true then.
     fn takes_another(&mut self, snapshots: &mut usize) -> bool {
         let is_fresh = self.snapshot.as_ref().is_some_and(Snapshot::is_fresh);
-        let takes = is_fresh && *snapshots < SNAPSHOTS_MAX && !self.is_fixed();
+        let takes = is_fresh && *snapshots < SNAPSHOTS_MAX && !self.isolation.is_fixed();
         if takes {
             *snapshots += 1;
             self.end_snapshot();

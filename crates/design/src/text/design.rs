@@ -10,19 +10,20 @@
 //!     column balance decimal(2)
 //!     key id
 //!     backups 1 on disk
+//!     pin [10..)
 //!     partition [] master s1
 //!     partition [10] master s2 replicas s1
 //! ```
 //!
 //! Indentation and empty lines mean nothing; `#` starts a comment. A table without a number gets
-//! the next one. Without `backups`, a table has none. A table without partitions is an error,
-//! because it would have no master.
+//! the next one. Without `backups`, a table has none; without a line `pin`, none of its keys is
+//! pinned. A table without partitions is an error, because it would have no master.
 
 use super::cursor::{Cursor, ParseError};
 use crate::design::check_partition;
 use crate::schema::check_column;
 use crate::{
-    Backups, Column, ColumnType, Design, Key, KeyRange, Placement, Schema, SiteSet, TableId,
+    Backups, Column, ColumnType, Design, Key, KeyRange, Pins, Placement, Schema, SiteSet, TableId,
 };
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -42,6 +43,9 @@ impl Design {
             let _ = writeln!(text, "  key {}", key.join(" "));
             if table.backups() != Backups::NONE {
                 let _ = writeln!(text, "  backups {}", table.backups());
+            }
+            for pinned in table.pins().ranges() {
+                let _ = writeln!(text, "  pin {}", schema.format_range(pinned));
             }
             for (start, placement) in table.partitions() {
                 let _ = writeln!(text, "  partition [{}] {placement}", schema.format_key(start));
@@ -68,10 +72,14 @@ impl Design {
         for (_, table) in self.tables() {
             let rows = summary_rows(table.schema(), table.partitions().iter());
             let width = rows.iter().map(|(keys, _, _)| keys.chars().count()).max().unwrap_or(0);
-            let _ = match table.backups() {
-                Backups::NONE => writeln!(text, "table {}", table.name()),
-                backups => writeln!(text, "table {}  backups {backups}", table.name()),
-            };
+            let _ = write!(text, "table {}", table.name());
+            if table.backups() != Backups::NONE {
+                let _ = write!(text, "  backups {}", table.backups());
+            }
+            for pinned in table.pins().ranges() {
+                let _ = write!(text, "  pin {}", table.schema().format_range(pinned));
+            }
+            text.push('\n');
             for (keys, placement, count) in rows {
                 let _ = write!(text, "  {keys:width$}  {placement}");
                 let _ = match count {
@@ -123,10 +131,12 @@ impl Cursor<'_> {
         self.expect_line_end()?;
         let schema = Arc::new(self.schema(name)?);
         let backups = self.backups()?;
+        let pins = self.pins(&schema)?;
         let partitions = self.partitions(&schema, design.sites())?;
         design
             .create_table(id, schema, partitions)
             .and_then(|()| design.set_backups(id, backups))
+            .and_then(|()| design.set_pins(id, pins))
             .map_err(|invalid| before.error(invalid))
     }
 
@@ -185,6 +195,21 @@ impl Cursor<'_> {
         ahead.expect_line_end()?;
         *self = ahead;
         Ok(Backups { count: number, on_disk })
+    }
+
+    /// Reads lines like `pin [5..10)`.
+    fn pins(&mut self, schema: &Schema) -> Result<Pins, ParseError> {
+        let mut pins = Pins::default();
+        loop {
+            let mut ahead = self.clone();
+            if !ahead.next_line() || !ahead.eat_word("pin") {
+                return Ok(pins);
+            }
+            pins = pins.with(&ahead.range(schema)?);
+            ahead.skip_blanks();
+            ahead.expect_line_end()?;
+            *self = ahead;
+        }
     }
 
     fn partitions(

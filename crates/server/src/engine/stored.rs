@@ -48,7 +48,7 @@ use isomer_sql::catalog::{Beside, Catalog, Index, MadeType, Name, Namespace, PUB
 use isomer_sql::comment::Topic;
 use isomer_sql::define::NewIndex;
 use isomer_sql::domains::Domain;
-use isomer_sql::enums::Definition;
+use isomer_sql::enums::{Definition, EnumType};
 use isomer_sql::foreign::ForeignKey;
 use isomer_sql::parse::{Parsed, parse, sequence_options};
 use isomer_sql::rights::{Membership, Object, Owned};
@@ -112,7 +112,7 @@ impl Engine {
             |entry: &Entry| damaged(format!("the catalog has no definition of {:?}", entry.name));
         for entry in enums {
             let found = Definition::read(Name::read(&entry.name), entry.oid, &entry.definition);
-            catalog.put_type(None, found.ok_or_else(|| wrong(entry))?.known());
+            catalog.put_type(None, EnumType::new(found.ok_or_else(|| wrong(entry))?));
         }
         for entry in domains {
             let (name, kept) = (Name::read(&entry.name), &entry.definition);

@@ -58,12 +58,19 @@ pub(crate) struct Call<'c> {
 
 impl<'c> Call<'c> {
     /// A statement without parameters, as in a simple query.
+    ///
+    /// # Errors
+    /// 42P02 if it names some, unless EXPLAIN shows its plan for any values.
     pub(super) fn plain(
         compiled: &'c Arc<Compiled>,
         again: PlanAgain<'c>,
         formats: &'c Formats,
-    ) -> Call<'c> {
-        Call { compiled, again, params: &[], formats, describes: true, keeps: None }
+    ) -> Result<Call<'c>, SqlError> {
+        let runs = !matches!(compiled.action, Action::Explain(_, Explains::Plan));
+        if runs && !compiled.params.is_empty() {
+            return Err(SqlError::new(code::UNDEFINED_PARAMETER, "there is no parameter $1"));
+        }
+        Ok(Call { compiled, again, params: &[], formats, describes: true, keeps: None })
     }
 }
 
@@ -144,7 +151,8 @@ impl Session {
             }
             Action::Explain(inner, Explains::Plan) => {
                 call.compiled.check(&self.catalog(), &self.identity(&self.catalog()))?;
-                let lines = crate::explain::explain(&self.engine, inner, None);
+                let lines =
+                    crate::explain::explain(&self.engine, inner, &call.compiled.writing, None);
                 self.show_lines(call, lines, out);
                 Ok(())
             }
@@ -387,7 +395,12 @@ impl Session {
             backend.planned_for = compiled.version;
             let costs = compiled.cost(backend, call.params, &around, catalog)?;
             let took = shows_time.then(|| limits::now().duration_since(begun));
-            let lines = crate::explain::explain(&self.engine, inner, Some((&costs, took)));
+            let lines = crate::explain::explain(
+                &self.engine,
+                inner,
+                &compiled.writing,
+                Some((&costs, took)),
+            );
             self.show_lines(call, lines, out);
             return Ok(());
         }

@@ -303,7 +303,7 @@ impl Session {
             &|catalog| compile(&parsed, &text, catalog, &[], &budget).map(Arc::new);
         let compiled = again(&self.catalog())?;
         let (formats, mut told) = (Formats::default(), Out::default());
-        self.query(Call::plain(&compiled, again, &formats), &mut told, flush)?;
+        self.query(Call::plain(&compiled, again, &formats)?, &mut told, flush)?;
         let rows = told.tag().rsplit(' ').next().unwrap_or_default().to_owned();
         out.complete(&format!("SELECT {rows}"));
         Ok(())
@@ -336,7 +336,7 @@ impl Session {
             };
             let compiled = again(&self.catalog())?;
             let formats = Formats::default();
-            let call = Call::plain(&compiled, again, &formats);
+            let call = Call::plain(&compiled, again, &formats)?;
             // The number of deleted rows is not reported.
             self.query(call, &mut Out::default(), flush)?;
         }

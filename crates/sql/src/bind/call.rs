@@ -293,6 +293,9 @@ impl Binder<'_> {
         else {
             return Some(Err(super::json::unknown_function(name, args)));
         };
+        let Some(labels) = labels.known() else {
+            return Some(Err(super::json::unknown_function(name, args)));
+        };
         let all = &labels.of.labels;
         let end = if name == "enum_first" { all.first() } else { all.last() };
         if name != "enum_range" {
@@ -301,14 +304,14 @@ impl Binder<'_> {
                 SqlError::new(code::NOT_READY, message)
             };
             let value = end.map(|label| Expr::Const(Datum::Bytes(label.key.clone())));
-            return Some(value.ok_or_else(none).map(|value| typed(value, *labels.ty())));
+            return Some(value.ok_or_else(none).map(|value| typed(value, labels.ty())));
         }
-        let array = SqlType::Array(labels.ty());
+        let array = labels.array();
         let [from, to] = args else {
             let all = crate::array::format(labels.range(None, None).map(Some));
             return Some(Ok(typed(Expr::Const(Datum::Text(all)), array)));
         };
-        let ends = [from, to].map(|end| self.coerce(end.clone(), *labels.ty()));
+        let ends = [from, to].map(|end| self.coerce(end.clone(), labels.ty()));
         let [from, to] = match ends {
             [Ok(from), Ok(to)] => [from, to],
             [Err(error), _] | [_, Err(error)] => return Some(Err(error)),

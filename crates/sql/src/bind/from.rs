@@ -258,7 +258,7 @@ impl Binder<'_> {
         self.named.extend(later);
         let (query, recursion) = bound?;
         let mut query = not_locked(query)?;
-        rename(&mut query, &cte)?;
+        rename(&mut query.output, &cte)?;
         let term = recursion.as_ref().map(|(_, recursion)| &recursion.term);
         if term.is_some_and(|term| looks_out(term) || looks_out(&query)) {
             return Err(SqlError::unsupported("WITH RECURSIVE that looks at rows around it"));
@@ -294,6 +294,10 @@ impl Binder<'_> {
         if schema.is_none()
             && let Some(at) = self.named.iter().rposition(|known| known.name == *name)
         {
+            if let Some(written) = &self.named[at].written {
+                let source = written.source(name).map_err(|error| self.at(error, words.0))?;
+                return Ok((source, None));
+            }
             return Ok((self.mentioned(at)?, None));
         }
         if let Some(found) = self.relation(named)? {
@@ -526,9 +530,9 @@ fn kind(join: &ast::Join) -> Option<Kind<'_>> {
     Some(Kind { constraint, left, right })
 }
 
-/// Applies the column names of a WITH clause to its query.
-pub(super) fn rename(query: &mut Select, cte: &ast::Cte) -> Result<(), SqlError> {
-    let (given, has) = (cte.alias.columns.len(), query.output.len());
+/// Applies the column names of a WITH clause to the columns of its query.
+pub(super) fn rename(output: &mut [OutputColumn], cte: &ast::Cte) -> Result<(), SqlError> {
+    let (given, has) = (cte.alias.columns.len(), output.len());
     if given > has {
         let name = folded(&cte.alias.name);
         let message = format!(
@@ -536,7 +540,7 @@ pub(super) fn rename(query: &mut Select, cte: &ast::Cte) -> Result<(), SqlError>
         );
         return Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message));
     }
-    for (column, renamed) in query.output.iter_mut().zip(&cte.alias.columns) {
+    for (column, renamed) in output.iter_mut().zip(&cte.alias.columns) {
         column.name = folded(&renamed.name);
     }
     Ok(())

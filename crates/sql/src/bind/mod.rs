@@ -16,6 +16,8 @@
 //! | [`rights`] | the rights that a statement needs |
 //! | [`insert`], [`change`] | INSERT and COPY; UPDATE and DELETE |
 //! | [`foreign`] | the checks and actions of foreign keys |
+//! | [`writing`] | queries of WITH that write |
+//! | [`constant`] | errors of constant arithmetic |
 //! | [`generated`] | columns that are computed from others |
 //! | [`computed`] | index expressions and predicates |
 //!
@@ -32,6 +34,7 @@ mod arrays;
 mod call;
 mod change;
 mod computed;
+mod constant;
 mod convert;
 mod domain;
 mod drivers;
@@ -57,12 +60,13 @@ mod texts;
 mod times;
 mod view;
 mod window;
+mod writing;
 
 use crate::budget::Budget;
 use crate::catalog::{Catalog, Name};
 use crate::error::SqlError;
 use crate::parse::Overriding;
-use crate::plan::{Aggregate, Named, OutputColumn, SetCall};
+use crate::plan::{Aggregate, Named, OutputColumn, SetCall, Writing};
 use crate::rights::Need;
 use crate::types::SqlType;
 use crate::view::{Used, View};
@@ -73,14 +77,15 @@ use std::sync::Arc;
 
 pub use change::{is_assignable, type_of};
 pub(crate) use computed::written_computed;
+pub(crate) use constant::{check_change, check_query};
 pub(crate) use convert::{bare, negative, retyped};
 pub use domain::check_domain;
 pub(crate) use expr::Typed;
 pub(crate) use generated::checked_columns;
 pub use generated::{check_conditions, check_generated, computed_of, renamed};
 pub(crate) use name::column_name;
-
 pub(crate) use view::written;
+pub(crate) use writing::{changes, modify, whole_change, whole_query};
 
 /// The deepest nesting of expressions.
 const DEPTH_MAX: usize = 3_000;
@@ -106,6 +111,10 @@ pub(crate) struct Binder<'a> {
     targets: Vec<SqlType>,
     /// The OVERRIDING clause of an INSERT, if there is one.
     pub(crate) overriding: Option<Overriding>,
+    /// True before the first query is bound, where it is the whole statement.
+    is_whole: bool,
+    /// The queries of WITH that write, in their order.
+    pub(crate) writing: Vec<Writing>,
     /// The view whose text is being bound.
     view: Option<Arc<View>>,
     /// The objects named in the text, while a view is created.
@@ -143,6 +152,8 @@ struct NamedQuery {
     is_read: bool,
     /// Set while its recursive term is bound.
     found: Option<Found>,
+    /// Of one that writes.
+    written: Option<writing::Written>,
     /// The bound query, if it is uncorrelated.
     bound: Option<Arc<Named>>,
 }
@@ -208,6 +219,8 @@ impl<'a> Binder<'a> {
             depth: 0,
             targets: Vec::new(),
             overriding: None,
+            is_whole: false,
+            writing: Vec::new(),
             view: None,
             uses: None,
             is_identity: false,

@@ -314,7 +314,7 @@ impl Binder<'_> {
                 self.element(vec![root, index], true)
             }
             AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride: None })
-                if matches!(root.ty, SqlType::Array(_)) =>
+                if root.ty.is_array() =>
             {
                 let ty = root.ty;
                 let mut args = vec![root.expr];
@@ -396,7 +396,7 @@ impl Binder<'_> {
     /// `||` of two arrays of one type, where NULL yields the other; or of an array and an element.
     pub(super) fn concat_arrays(&mut self, a: Typed, b: Typed) -> Result<Typed, SqlError> {
         let ty = if a.ty.family() == Family::Array { a.ty } else { b.ty };
-        let Some(element) = ty.element().filter(|_| matches!(ty, SqlType::Array(_))) else {
+        let Some(element) = ty.element().filter(|_| ty.is_array()) else {
             return Err(no_operator("||", a.ty, b.ty));
         };
         // With two numeric types, the array has the wider one.

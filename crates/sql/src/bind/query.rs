@@ -31,41 +31,7 @@ use std::sync::Arc;
 impl Binder<'_> {
     /// Binds a query.
     pub(crate) fn query(&mut self, query: &Query) -> Result<Select, SqlError> {
-        self.depth += 1;
-        if self.depth > 100 {
-            return Err(SqlError::new(code::TOO_COMPLEX, "queries are nested too deeply"));
-        }
-        refuse::query(query)?;
-        self.budget.deeper()?;
-        let names = self.named.len();
-        if let Some(with) = &query.with {
-            for table in &with.cte_tables {
-                self.budget.charge(tree_bytes(&table.query))?;
-                let name = folded(&table.alias.name);
-                self.budget.tick(self.named.len() - names)?;
-                if self.named[names..].iter().any(|known| known.name == name) {
-                    let message = format!("WITH query name \"{name}\" specified more than once");
-                    let error = SqlError::new(code::DUPLICATE_ALIAS, message);
-                    return Err(self.at(error, &table.alias.name));
-                }
-                let (query, depth) = (Rc::new(table.clone()), self.scopes.len());
-                let may_recurse = with.recursive;
-                self.named.push(NamedQuery {
-                    name,
-                    query,
-                    depth,
-                    may_recurse,
-                    found: None,
-                    is_read: false,
-                    bound: None,
-                });
-            }
-        }
-        let bound = self.query_body(query);
-        let bound = bound.and_then(|bound| self.unread(names).map(|()| bound));
-        self.named.truncate(names);
-        self.depth -= 1;
-        bound
+        with_names(self, query, |binder| binder.query_body(query))
     }
 
     /// Binds the queries of WITH that are not referenced, to report their errors. They do not run
@@ -182,10 +148,6 @@ impl Binder<'_> {
                 let (left, right) = both?;
                 together(left, right, with, all)
             }
-            SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {
-                Err(SqlError::unsupported("a query of WITH that writes")
-                    .hint("Write it as a statement of its own, in the same transaction."))
-            }
             _ => Err(SqlError::unsupported("this kind of query")),
         }
     }
@@ -246,6 +208,52 @@ impl Binder<'_> {
         }
         Ok(of_values(bound, output))
     }
+}
+
+/// Binds what stands behind the WITH of a query, if it has one.
+pub(super) fn with_names<T>(
+    binder: &mut Binder<'_>,
+    query: &Query,
+    bind: impl FnOnce(&mut Binder<'_>) -> Result<T, SqlError>,
+) -> Result<T, SqlError> {
+    let is_whole = std::mem::take(&mut binder.is_whole);
+    binder.depth += 1;
+    if binder.depth > 100 {
+        return Err(SqlError::new(code::TOO_COMPLEX, "queries are nested too deeply"));
+    }
+    refuse::query(query)?;
+    binder.budget.deeper()?;
+    let names = binder.named.len();
+    if let Some(with) = &query.with {
+        for table in &with.cte_tables {
+            binder.budget.charge(tree_bytes(&table.query))?;
+            let name = folded(&table.alias.name);
+            binder.budget.tick(binder.named.len() - names)?;
+            if binder.named[names..].iter().any(|known| known.name == name) {
+                let message = format!("WITH query name \"{name}\" specified more than once");
+                let error = SqlError::new(code::DUPLICATE_ALIAS, message);
+                return Err(binder.at(error, &table.alias.name));
+            }
+            let written = super::writing::written(binder, table, is_whole)?;
+            let (query, depth) = (Rc::new(table.clone()), binder.scopes.len());
+            let may_recurse = with.recursive;
+            binder.named.push(NamedQuery {
+                name,
+                query,
+                depth,
+                may_recurse,
+                found: None,
+                is_read: written.is_some(),
+                written,
+                bound: None,
+            });
+        }
+    }
+    let bound = bind(binder);
+    let bound = bound.and_then(|bound| binder.unread(names).map(|()| bound));
+    binder.named.truncate(names);
+    binder.depth -= 1;
+    bound
 }
 
 /// Combines two queries after converting their columns to common types.

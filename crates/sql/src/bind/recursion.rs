@@ -55,7 +55,7 @@ impl Binder<'_> {
         let cte = Rc::clone(&named.query);
         let names = self.named.len();
         let mut first = self.branch(&terms.first)?;
-        super::from::rename(&mut first, &cte)?;
+        super::from::rename(&mut first.output, &cte)?;
         let (number, columns) = (self.number(), Arc::from(first.output.as_slice()));
         let found = Found { number, columns, depth: self.scopes.len(), mentions: 0 };
         self.named.push(NamedQuery { found: Some(found), ..named });

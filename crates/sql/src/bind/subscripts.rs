@@ -90,14 +90,17 @@ impl Binder<'_> {
                 let args = vec![before, path, new, begins_array];
                 Ok(Expr::Call(Func::Json(JsonFunc::Assign), args))
             }
-            (SqlType::Array(element), [Subscript::Index { index }]) => {
+            (ty, [Subscript::Index { index }]) if ty.is_array() => {
+                let element = ty.element().expect("an array has elements");
                 let index = self.expr(index)?;
                 let index = self.coerce(index, SqlType::Int4)?;
-                let new = self.part_of(column, value, *element)?;
-                let new = self.as_shown(typed(new, *element))?;
+                let new = self.part_of(column, value, element)?;
+                let new = self.as_shown(typed(new, element))?;
                 Ok(Expr::Call(Func::Array(ArrayFunc::Put), vec![before, index, new]))
             }
-            (SqlType::Array(_), [Subscript::Slice { lower_bound, upper_bound, stride: None }]) => {
+            (ty, [Subscript::Slice { lower_bound, upper_bound, stride: None }])
+                if ty.is_array() =>
+            {
                 let mut args = vec![before];
                 for bound in [lower_bound, upper_bound] {
                     args.push(match bound {
@@ -112,7 +115,9 @@ impl Binder<'_> {
                 args.push(self.part_of(column, value, column.ty.plain())?);
                 Ok(Expr::Call(Func::Array(ArrayFunc::PutSlice), args))
             }
-            (SqlType::Array(_), _) => Err(SqlError::unsupported("an array of several dimensions")),
+            (ty, _) if ty.is_array() => {
+                Err(SqlError::unsupported("an array of several dimensions"))
+            }
             (ty, _) => {
                 let message = format!(
                     "cannot subscript type {} because it does not support subscripting",

@@ -11,7 +11,7 @@
 
 use super::{Catalog, TEMPORARY, public_path};
 use crate::domains::Domain;
-use crate::enums::EnumType;
+use crate::enums::{EnumId, EnumType};
 use crate::sequence::Sequence;
 use crate::types::SqlType;
 use std::collections::BTreeSet;
@@ -48,6 +48,8 @@ impl Catalog {
         for object in own.objects().collect::<Vec<_>>() {
             own.ownership.extend(all.ownership.remove(&object).map(|owned| (object, owned)));
         }
+        // As its tables have them, until the next definition of the session's own.
+        own.types = all.types.clone();
         own.to_commit = std::mem::take(&mut all.to_commit);
         own.to_commit.retain(|oid| own.tables.numbered(*oid).is_some());
         (all, own)
@@ -80,15 +82,15 @@ impl Catalog {
     }
 
     /// Replaces an enum by its current version in temporary tables and views.
-    fn put_in_own(&mut self, now: &'static EnumType) {
-        let is_older = |then: &&'static EnumType| *then == now && !std::ptr::eq(*then, now);
+    fn put_in_own(&mut self, now: &Arc<EnumType>) {
+        let is_older = |then: &EnumId| *then == now.id() && !then.is_exactly(now.id());
         let own = self.tables.of_schema(TEMPORARY);
         let of_tables = own.flat_map(|(_, table)| table.columns.iter().map(|column| column.ty));
         let own = self.views.of_schema(TEMPORARY);
         let of_views = own.flat_map(|(_, view)| view.columns.iter().map(|(_, ty)| *ty));
         let older = of_tables.chain(of_views).filter_map(SqlType::labels).find(is_older);
-        if let Some(then) = older {
-            self.put_type(Some(then), now);
+        if let Some(then) = older.and_then(EnumId::known) {
+            self.put_type(Some(&then), now.clone());
         }
     }
 

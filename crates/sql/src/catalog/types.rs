@@ -28,7 +28,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub enum MadeType {
     /// A list of labels.
-    Enum(&'static EnumType),
+    Enum(Arc<EnumType>),
     /// A base type with conditions.
     Domain(Arc<Domain>),
 }
@@ -96,7 +96,7 @@ pub(crate) fn type_by(
                 return Err(SqlError::new(code::SYNTAX, message));
             }
             match found {
-                MadeType::Enum(labels) => plain(*labels.ty()),
+                MadeType::Enum(labels) => plain(labels.ty()),
                 MadeType::Domain(domain) => Ok(NamedType { ty: domain.ty, domain: Some(domain) }),
             }
         }
@@ -108,7 +108,7 @@ pub(crate) fn type_by(
                 return Err(SqlError::unsupported(what).hint(hint));
             }
             match (&**element, of.ty) {
-                (DataType::Custom(..), SqlType::Enum(labels)) => plain(SqlType::Array(labels.ty())),
+                (DataType::Custom(..), SqlType::Enum(labels)) => plain(SqlType::EnumArray(labels)),
                 _ => SqlType::parse(ty).and_then(plain),
             }
         }
@@ -142,13 +142,13 @@ impl Catalog {
 
     /// The user-defined type with this full name.
     pub fn made_at(&self, name: &Name) -> Option<MadeType> {
-        let labels = self.types.get(name).map(|labels| MadeType::Enum(labels));
+        let labels = self.types.get(name).cloned().map(MadeType::Enum);
         labels.or_else(|| self.domains.get(name).cloned().map(MadeType::Domain))
     }
 
     /// The user-defined type with this oid.
     pub fn made_numbered(&self, oid: u32) -> Option<MadeType> {
-        let labels = self.enum_numbered(oid).map(MadeType::Enum);
+        let labels = self.enum_numbered(oid).cloned().map(MadeType::Enum);
         labels.or_else(|| self.domain_numbered(oid).cloned().map(MadeType::Domain))
     }
 
@@ -158,7 +158,7 @@ impl Catalog {
     }
 
     /// The enum that a statement names.
-    pub fn enum_named(&self, named: &Named) -> Option<&'static EnumType> {
+    pub fn enum_named(&self, named: &Named) -> Option<Arc<EnumType>> {
         match self.made_named(named) {
             Some(MadeType::Enum(labels)) => Some(labels),
             _ => None,
@@ -166,24 +166,24 @@ impl Catalog {
     }
 
     /// The enum with this oid.
-    pub fn enum_numbered(&self, oid: u32) -> Option<&'static EnumType> {
-        self.types.values().find(|labels| labels.of.oid == oid).copied()
+    pub fn enum_numbered(&self, oid: u32) -> Option<&Arc<EnumType>> {
+        self.types.values().find(|labels| labels.of.oid == oid)
     }
 
     /// The type with this oid.
     pub fn type_numbered(&self, oid: u32) -> Option<SqlType> {
         let made = || {
             let array = self.types.values().find(|labels| labels.of.array_oid == oid);
-            let own = self.enum_numbered(oid).map(|labels| *labels.ty());
-            own.or_else(|| array.map(|labels| SqlType::Array(labels.ty())))
+            let own = self.enum_numbered(oid).map(|labels| labels.ty());
+            own.or_else(|| array.map(|labels| labels.array()))
         };
         SqlType::of_oid(oid).or_else(made)
     }
 
     /// The current version of a type.
     pub fn type_as_now(&self, ty: SqlType) -> SqlType {
-        let now = ty.labels().and_then(|labels| self.enum_numbered(labels.of.oid));
-        now.map_or(ty, |now| replaced(ty, now, now))
+        let now = ty.labels().and_then(|labels| self.enum_numbered(labels.oid()));
+        now.map_or(ty, |now| replaced(ty, now))
     }
 
     /// True if the unqualified name finds a user-defined type.
@@ -200,7 +200,8 @@ impl Catalog {
     /// The shortest SQL notation that finds a type.
     pub fn type_shown(&self, ty: SqlType) -> String {
         match ty {
-            SqlType::Enum(labels) => self.made_shown(&labels.of.name),
+            SqlType::Enum(labels) => self.made_shown(&labels.name()),
+            SqlType::EnumArray(labels) => format!("{}[]", self.made_shown(&labels.name())),
             SqlType::Array(element) => format!("{}[]", self.type_shown(*element)),
             ty => ty.to_string(),
         }
@@ -245,19 +246,21 @@ impl Catalog {
     }
 
     /// Replaces an enum in all tables, views and domains, or adds a new one.
-    pub fn put_type(&mut self, old: Option<&EnumType>, new: &'static EnumType) {
+    pub fn put_type(&mut self, old: Option<&EnumType>, new: Arc<EnumType>) {
+        // Index expressions are bound again, and must find the new one.
+        let types = Arc::make_mut(&mut self.types);
+        old.into_iter().for_each(|old| drop(types.remove(&old.of.name)));
+        types.insert(new.of.name.clone(), new.clone());
         if let Some(old) = old {
-            self.types.remove(&old.of.name);
-            self.types.insert(new.of.name.clone(), new);
             self.rename_in_domains(&old.of.name, &new.of.name);
             for domain in self.domains.values_mut().filter(|domain| is_of(domain.ty, old)) {
-                Arc::make_mut(domain).ty = replaced(domain.ty, old, new);
+                Arc::make_mut(domain).ty = replaced(domain.ty, &new);
             }
             let users = self.tables.values().filter(|table| table.has_type(old));
             let retyped = users.map(|table| {
                 let mut table = with_renamed_type(table, &old.of.name, &new.of.name);
                 for column in &mut table.columns {
-                    column.ty = replaced(column.ty, old, new);
+                    column.ty = replaced(column.ty, &new);
                 }
                 table
             });
@@ -265,11 +268,10 @@ impl Catalog {
             self.views.change(|view| {
                 let is_user = view.columns.iter().any(|(_, ty)| is_of(*ty, old));
                 let mut view = is_user.then(|| View::clone(view))?;
-                view.columns.iter_mut().for_each(|(_, ty)| *ty = replaced(*ty, old, new));
+                view.columns.iter_mut().for_each(|(_, ty)| *ty = replaced(*ty, &new));
                 Some(view)
             });
         }
-        self.types.insert(new.of.name.clone(), new);
     }
 
     /// Replaces a domain in all tables and domains, or adds a new one.
@@ -386,7 +388,7 @@ impl Table {
             else {
                 continue;
             };
-            let is_label = matches!(column.ty, SqlType::Enum(own) if own == labels);
+            let is_label = column.ty == labels.ty();
             let rest = default.strip_prefix(&literal(from));
             let is_alone = |rest: &&str| rest.is_empty() || rest.starts_with("::");
             let rest = rest.filter(is_alone).filter(|_| is_label && !column.is_generated)?;
@@ -412,7 +414,7 @@ pub fn does_mention(text: &str, label: &str) -> bool {
 
 /// True if a type is the enum or its array type.
 pub fn is_of(ty: SqlType, labels: &EnumType) -> bool {
-    ty.labels().is_some_and(|own| own == labels)
+    ty.labels() == Some(labels.id())
 }
 
 /// True if a stored expression names a user-defined type.
@@ -428,10 +430,11 @@ pub fn does_name(text: &str, name: &Name) -> bool {
     is_named.get()
 }
 
-fn replaced(ty: SqlType, old: &EnumType, new: &'static EnumType) -> SqlType {
+/// A type with an enum as it is now.
+fn replaced(ty: SqlType, new: &EnumType) -> SqlType {
     match ty {
-        SqlType::Enum(own) if own == old => *new.ty(),
-        SqlType::Array(SqlType::Enum(own)) if *own == old => SqlType::Array(new.ty()),
+        SqlType::Enum(own) if own == new.id() => new.ty(),
+        SqlType::EnumArray(own) if own == new.id() => new.array(),
         other => other,
     }
 }
@@ -516,7 +519,8 @@ impl SqlType {
     /// The stored form: without a schema for system types and `public`.
     pub fn kept(self) -> String {
         match self {
-            SqlType::Enum(labels) => kept_name(&labels.of.name),
+            SqlType::Enum(labels) => kept_name(&labels.name()),
+            SqlType::EnumArray(labels) => format!("{}[]", kept_name(&labels.name())),
             SqlType::Array(element) => format!("{}[]", element.kept()),
             other => other.to_string(),
         }

@@ -26,7 +26,11 @@ use isomer_design::Key;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-pub(super) fn change(exec: &Exec<'_>, plan: &Change, sink: &mut dyn Sink) -> Result<u64, SqlError> {
+pub(super) fn change<'a>(
+    exec: &Exec<'a>,
+    plan: &'a Change,
+    sink: &mut dyn Sink,
+) -> Result<u64, SqlError> {
     let table = &plan.table;
     let mut noted = Noted::new(exec, plan.links.as_ref());
     let mut held = exec.budget.held();
@@ -43,7 +47,9 @@ pub(super) fn change(exec: &Exec<'_>, plan: &Change, sink: &mut dyn Sink) -> Res
         locked.push(exec.lock_target(plan, key)?);
     }
     let mut locked = locked.into_iter();
-    targets.retain(|_| locked.next() == Some(true));
+    // Of two parts of a statement that write a row, only the first does.
+    let is_written = |key: &Key| exec.txn.borrow().is_written_in_view(table.id, key);
+    targets.retain(|(key, _)| locked.next() == Some(true) && !is_written(key));
     if !targets.is_empty() {
         exec.txn.borrow_mut().look_again();
     }
@@ -74,7 +80,7 @@ pub(super) fn change(exec: &Exec<'_>, plan: &Change, sink: &mut dyn Sink) -> Res
     if !unfit.is_empty() {
         exec.txn.borrow_mut().unlock(table.id, &unfit);
     }
-    noted.settle(exec)?;
+    super::writing::written(exec, noted)?;
     Ok(count)
 }
 

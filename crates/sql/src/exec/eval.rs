@@ -86,8 +86,8 @@ impl Exec<'_> {
                 if is_number || *op == Arith::Concat {
                     self.budget.charge(a.heap_bytes() + b.heap_bytes())?;
                 }
-                if let (Arith::Concat, SqlType::Array(_), Datum::Text(a), Datum::Text(b)) =
-                    (op, ty, &a, &b)
+                if let (Arith::Concat, true, Datum::Text(a), Datum::Text(b)) =
+                    (op, ty.is_array(), &a, &b)
                 {
                     return Ok(Datum::Text(array::joined(a, b, array::first_number(a))));
                 }

@@ -55,7 +55,7 @@ struct Gone<'e> {
 
 impl<'e> Noted<'e> {
     /// Nothing yet.
-    pub(super) fn new(exec: &'e Exec<'_>, links: Option<&'e Arc<Links>>) -> Noted<'e> {
+    pub(super) fn new(exec: &Exec<'e>, links: Option<&'e Arc<Links>>) -> Noted<'e> {
         let (gone, checks, held) = (VecDeque::new(), Checks::default(), exec.budget.held());
         Noted { links: links.map(|links| &**links), gone, checks, held }
     }
@@ -139,14 +139,8 @@ impl<'e> Noted<'e> {
         self.held.add(self.checks.bytes() - before)
     }
 
-    /// The end of the statement: actions, and what they cause; then the checks that are not put off.
-    pub(super) fn settle(mut self, exec: &'e Exec<'_>) -> Result<(), SqlError> {
-        self.act(exec)?;
-        exec.settle(&mut self.checks)
-    }
-
-    /// Carries out all actions.
-    pub(super) fn act(&mut self, exec: &'e Exec<'_>) -> Result<(), SqlError> {
+    /// Carries out all actions, and what they cause.
+    pub(super) fn act(&mut self, exec: &Exec<'_>) -> Result<(), SqlError> {
         while let Some(gone) = self.gone.pop_front() {
             self.held.less(gone.bytes());
             exec.act(gone, self)?;
@@ -199,7 +193,7 @@ impl<'a> Exec<'a> {
     }
 
     /// Does to the children of a parent what its key asks for.
-    fn act<'e>(&'e self, gone: Gone<'e>, noted: &mut Noted<'e>) -> Result<(), SqlError> {
+    fn act<'e>(&self, gone: Gone<'e>, noted: &mut Noted<'e>) -> Result<(), SqlError> {
         let (link, action) = (gone.link, gone.action());
         if action == Action::Restrict {
             return match self.children(link, &gone.old, 1)?.is_empty() {
@@ -232,7 +226,7 @@ impl<'a> Exec<'a> {
 
     /// Does to a child, which is locked, what its key asks for, if it still names the parent.
     fn act_on<'e>(
-        &'e self,
+        &self,
         gone: &Gone<'e>,
         key: &Key,
         noted: &mut Noted<'e>,

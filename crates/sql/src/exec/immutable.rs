@@ -147,6 +147,12 @@ impl Transaction for Nowhere {
 
     fn look_again(&mut self) {}
 
+    fn keep_view(&mut self) {}
+
+    fn is_written_in_view(&self, _: TableId, _: &Key) -> bool {
+        false
+    }
+
     fn get_locked(
         &mut self,
         _: TableId,
@@ -208,6 +214,10 @@ impl SettingsView for Nowhere {
 }
 
 impl DesignView for Nowhere {
+    fn password(&self, _: &str) -> Option<String> {
+        None
+    }
+
     fn rows(&self, _: &str, _: &Catalog) -> Vec<Vec<Datum>> {
         Vec::new()
     }

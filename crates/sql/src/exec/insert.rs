@@ -28,7 +28,11 @@ const BATCH_ROWS: usize = 512;
 /// The largest size of such rows.
 const BATCH_BYTES: usize = 4 << 20;
 
-pub(super) fn insert(exec: &Exec<'_>, plan: &Insert, sink: &mut dyn Sink) -> Result<u64, SqlError> {
+pub(super) fn insert<'a>(
+    exec: &Exec<'a>,
+    plan: &'a Insert,
+    sink: &mut dyn Sink,
+) -> Result<u64, SqlError> {
     let (mut batch, mut count, mut held) = (Vec::new(), 0, exec.budget.held());
     let (row_ids, mut written) = (row_ids(plan), Written::new(exec, plan));
     let mut bytes = 0;
@@ -50,13 +54,13 @@ pub(super) fn insert(exec: &Exec<'_>, plan: &Insert, sink: &mut dyn Sink) -> Res
         count += write(exec, plan, batch, &mut written, sink)?;
         batch = rest;
     }
-    written.noted.settle(exec)?;
+    super::writing::written(exec, written.noted)?;
     Ok(count)
 }
 
-pub(super) fn copy(
-    exec: &Exec<'_>,
-    plan: &Insert,
+pub(super) fn copy<'a>(
+    exec: &Exec<'a>,
+    plan: &'a Insert,
     rows: Vec<Vec<Datum>>,
     checks: &mut Checks,
 ) -> Result<u64, SqlError> {
@@ -123,7 +127,7 @@ struct Written<'b> {
 }
 
 impl Written<'_> {
-    fn new<'e>(exec: &'e Exec<'_>, plan: &'e Insert) -> Written<'e> {
+    fn new<'e>(exec: &Exec<'e>, plan: &'e Insert) -> Written<'e> {
         let noted = Noted::new(exec, plan.links.as_ref());
         Written { keys: BTreeSet::new(), held: exec.budget.held(), noted }
     }
@@ -205,7 +209,10 @@ impl Exec<'_> {
         match plan.conflict.as_ref().filter(|conflict| is_meant(conflict, &obstacle)) {
             None => Err(duplicate(table, &obstacle.constraint, &obstacle.parts, &values, self)),
             Some(Conflict { set: None, .. }) => Ok(None),
-            Some(Conflict { set: Some(_), .. }) if written.keys.contains(&obstacle.key) => {
+            Some(Conflict { set: Some(_), .. })
+                if written.keys.contains(&obstacle.key)
+                    || self.txn.borrow().is_written_in_view(table.id, &obstacle.key) =>
+            {
                 let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
                 let hint = "Ensure that no rows proposed for insertion within the same command have \
                             duplicate constrained values.";

@@ -46,6 +46,13 @@ enum Candidates<'k> {
     These(std::slice::Iter<'k, usize>),
 }
 
+impl<'b> Shared<'b> {
+    /// Rows that do not depend on those of a recursive query.
+    pub(super) fn new(rows: Vec<Vec<Datum>>, held: Held<'b>) -> Shared<'b> {
+        Shared { rows, reads: Vec::new(), _held: held }
+    }
+}
+
 impl Iterator for Candidates<'_> {
     type Item = usize;
 
@@ -208,7 +215,7 @@ impl<'a> Exec<'a> {
             }
             Source::Named(named) => self.named_rows(named, take),
             Source::Found(number, _) => {
-                let found = self.found.borrow().get(number).cloned();
+                let found = super::writing::rows_found(self, *number)?;
                 for values in found.iter().flat_map(|found| &found.rows) {
                     if take(&mut values.clone())?.is_break() {
                         return Ok(ControlFlow::Break(()));
@@ -293,7 +300,7 @@ impl<'a> Exec<'a> {
                 Ok(flow)
             })?;
             let is_over = flow.is_break() || rows.is_empty();
-            let found = Rc::new(Shared { rows, reads: Vec::new(), _held: held });
+            let found = Rc::new(Shared::new(rows, held));
             self.found.borrow_mut().insert(named.number, found);
             // What is known of the rows before is not true of these.
             self.shared.borrow_mut().retain(|_, shared| !shared.reads.contains(&named.number));

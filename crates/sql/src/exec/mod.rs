@@ -21,20 +21,23 @@ mod sets;
 mod spread;
 mod window;
 mod write;
+mod writing;
 
 pub(crate) use eval::arith;
+pub(crate) use immutable::Evaluate;
 pub use immutable::Immutable;
 pub use inner::Cost;
 pub(crate) use select::Hasher;
 pub(crate) use spread::pair;
 pub(crate) use write::{copies, entry_key, parts_of_entry, row_of, shown_key};
+pub(crate) use writing::{finish, with_writing};
 
 use crate::budget::{Budget, Held, ROW_WORK};
 use crate::catalog::Catalog;
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::foreign::Checks;
-use crate::plan::{Change, Insert, Select};
+use crate::plan::{Change, Insert, Select, Writing};
 use crate::transaction::{Sink, Surroundings, Transaction};
 use inner::Memory;
 use isomer_design::Key;
@@ -56,8 +59,14 @@ pub(crate) struct Exec<'a> {
     lists: RefCell<BTreeMap<usize, Rc<inner::Listed<'a>>>>,
     /// The rows of queries of WITH that are mentioned more than once.
     shared: RefCell<BTreeMap<usize, Rc<join::Shared<'a>>>>,
-    /// What recursive queries have found last, by the number of the query.
+    /// The rows that recursive queries have found last and queries that write have returned, by the
+    /// number of the query.
     found: RefCell<BTreeMap<usize, Rc<join::Shared<'a>>>>,
+    /// Queries of WITH that write.
+    writing: &'a [Writing],
+    /// The foreign key actions and checks of the parts of the statement that have written, where
+    /// there are several.
+    noted: RefCell<Vec<foreign::Noted<'a>>>,
     /// Rows are found as they are now, whatever the transaction sees otherwise.
     sees_newest: Cell<bool>,
     /// How many rows of the next range are read at first: the limit, where a limit ends the search.
@@ -94,6 +103,8 @@ impl<'a> Exec<'a> {
             lists,
             shared,
             found,
+            writing: &[],
+            noted: RefCell::default(),
             sees_newest,
             first_page,
         }
@@ -122,7 +133,7 @@ impl<'a> Exec<'a> {
     ///
     /// # Errors
     /// Whatever goes wrong; the transaction must be rolled back then.
-    pub(crate) fn insert(&self, plan: &Insert, sink: &mut dyn Sink) -> Result<u64, SqlError> {
+    pub(crate) fn insert(&self, plan: &'a Insert, sink: &mut dyn Sink) -> Result<u64, SqlError> {
         insert::insert(self, plan, sink)
     }
 
@@ -132,7 +143,7 @@ impl<'a> Exec<'a> {
     /// As [`Exec::insert`].
     pub(crate) fn copy(
         &self,
-        plan: &Insert,
+        plan: &'a Insert,
         rows: Vec<Vec<Datum>>,
         checks: &mut Checks,
     ) -> Result<u64, SqlError> {
@@ -143,7 +154,7 @@ impl<'a> Exec<'a> {
     ///
     /// # Errors
     /// Whatever goes wrong; the transaction must be rolled back then.
-    pub(crate) fn change(&self, plan: &Change, sink: &mut dyn Sink) -> Result<u64, SqlError> {
+    pub(crate) fn change(&self, plan: &'a Change, sink: &mut dyn Sink) -> Result<u64, SqlError> {
         change::change(self, plan, sink)
     }
 

@@ -71,8 +71,22 @@ pub enum DesignChange {
     AddReplica(Option<Vec<Expr>>, u16),
     /// Drop it.
     DropReplica(Option<Vec<Expr>>, u16),
+    /// Pin keys, or unpin them.
+    Pin(Pin),
     /// Pause, resume, or cancel a change of the shard key that is under way.
     Sharding(ShardControl),
+}
+
+/// `ALTER TABLE t PIN | UNPIN [FROM (k)] [TO (k)]`: whether strategies leave these keys where they
+/// are.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Pin {
+    /// False: UNPIN.
+    pub is_pinned: bool,
+    /// The first key; none: the first of all.
+    pub from: Option<Vec<Expr>>,
+    /// The first key behind these; none: there is none.
+    pub to: Option<Vec<Expr>>,
 }
 
 /// `ALTER SYSTEM ..`
@@ -169,6 +183,18 @@ pub(super) fn alter(parser: &mut Parser<'_>) -> Result<Option<DesignStatement>, 
         }
         ("PAUSE" | "RESUME" | "CANCEL", "SHARD") => {
             DesignChange::Sharding(shard::control(parser, &first)?)
+        }
+        ("PIN" | "UNPIN", "FROM" | "TO" | "EOF") => {
+            let from = if second == "FROM" { Some(key(parser)?) } else { None };
+            let has_end = match second.as_str() {
+                "FROM" => parser.peek_token().token != Token::EOF,
+                other => other == "TO",
+            };
+            if has_end && from.is_some() {
+                expect(parser, "TO")?;
+            }
+            let to = if has_end { Some(key(parser)?) } else { None };
+            DesignChange::Pin(Pin { is_pinned: first == "PIN", from, to })
         }
         ("REMASTER", "TO") => DesignChange::Remaster(None, site(parser)?),
         ("ADD" | "DROP", "REPLICA") => {

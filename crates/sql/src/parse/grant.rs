@@ -64,6 +64,8 @@ pub struct GrantRoles {
     pub members: Vec<RoleName>,
     /// WITH ADMIN OPTION; for REVOKE, ADMIN OPTION FOR.
     pub option: bool,
+    /// GRANTED BY.
+    pub grantor: Option<RoleName>,
 }
 
 /// The objects of a grant.
@@ -180,16 +182,17 @@ fn of_roles(
     must(parser, &[if grants { "TO" } else { "FROM" }])?;
     let members = roles(parser)?;
     let option = option || (grants && words(parser, &["WITH", "ADMIN", "OPTION"]));
-    if words(parser, &["GRANTED", "BY"]) {
-        return Ok(Err(SqlError::unsupported("GRANTED BY")));
-    }
+    let grantor = match words(parser, &["GRANTED", "BY"]) {
+        true => Some(role(parser)?),
+        false => None,
+    };
     if !grants {
         // Nothing depends on a membership.
         cascades(parser);
     }
     end(parser)?;
     let roles = named.into_iter().map(|(role, _)| role).collect();
-    let grant = GrantRoles { grants, roles, members, option };
+    let grant = GrantRoles { grants, roles, members, option, grantor };
     Ok(Ok(RightsStatement::Roles(Box::new(grant))))
 }
 

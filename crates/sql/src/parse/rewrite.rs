@@ -142,6 +142,23 @@ pub(super) fn overriding(tokens: &mut Vec<TokenWithSpan>) -> Option<Overriding> 
     Some(overriding)
 }
 
+/// Removes ONLY before the name of a table: no table inherits from another, so it changes nothing.
+pub(super) fn without_only(tokens: &mut Vec<TokenWithSpan>) {
+    const BEFORE: [Keyword; 5] =
+        [Keyword::FROM, Keyword::JOIN, Keyword::UPDATE, Keyword::USING, Keyword::TABLE];
+    let mut may_follow = false;
+    tokens.retain(|token| {
+        let word = match &token.token {
+            Token::Whitespace(_) => return true,
+            Token::Word(word) if word.quote_style.is_none() => word.keyword,
+            _ => Keyword::NoKeyword,
+        };
+        let is_left_out = may_follow && word == Keyword::ONLY;
+        may_follow = BEFORE.contains(&word) || token.token == Token::Comma;
+        !is_left_out
+    });
+}
+
 /// Replaces `TABLE t` as a query, which the grammar accepts in some positions only.
 pub(super) fn whole_tables(tokens: &mut Vec<TokenWithSpan>) {
     const BEFORE: [Keyword; 5] =

@@ -52,6 +52,12 @@ pub struct UserAttributes {
 }
 
 impl UserAttributes {
+    /// True of a role that is no superuser, may not connect and has no password.
+    pub fn are_plain(&self) -> bool {
+        let is_said = self.superuser == Some(true) || self.login == Some(true);
+        !is_said && !matches!(self.password, Some(Some(_)))
+    }
+
     /// The grants of memberships for a new user.
     pub fn grants(&self, name: &str) -> Vec<GrantRoles> {
         let own = || vec![RoleName::Named(name.to_owned())];
@@ -60,6 +66,7 @@ impl UserAttributes {
             roles,
             members,
             option,
+            grantor: None,
         };
         let all = [
             grant(self.is_in.clone(), own(), false),
@@ -70,6 +77,9 @@ impl UserAttributes {
         all.into_iter().filter(is_said).collect()
     }
 }
+
+/// Attributes that every superuser has.
+const OF_SUPERUSERS: [&str; 3] = ["CREATEDB", "CREATEROLE", "BYPASSRLS"];
 
 /// Attributes without an argument that either hold for all users or for none.
 const SAID_OF_ALL: [&str; 6] =
@@ -91,6 +101,7 @@ pub(super) fn user(tokens: &[TokenWithSpan], text: &str) -> Result<UserStatement
     let ident = parser.parse_identifier().map_err(wrong)?;
     let name = if ident.quote_style.is_some() { ident.value } else { ident.value.to_lowercase() };
     let mut attributes = UserAttributes::default();
+    let mut implied = None;
     loop {
         let word = parser.next_token();
         let upper = word.token.to_string().to_uppercase();
@@ -120,14 +131,13 @@ pub(super) fn user(tokens: &[TokenWithSpan], text: &str) -> Result<UserStatement
             }
             "ADMIN" if verb == "CREATE" => attributes.admins = roles(&mut parser).map_err(wrong)?,
             word if SAID_OF_ALL.contains(&word) => {}
-            _ => {
-                let known = "PASSWORD, [NO]SUPERUSER and [NO]LOGIN are what can be said of a user; \
-                             of a new one also IN ROLE, ROLE and ADMIN.";
-                return Err(
-                    SqlError::unsupported(format!("the attribute {upper} of a user")).hint(known)
-                );
-            }
+            word if OF_SUPERUSERS.contains(&word) => implied = Some(upper),
+            _ => return Err(not_supported(&upper)),
         }
+    }
+    // pg_dumpall names them beside SUPERUSER.
+    if let Some(attribute) = implied.filter(|_| attributes.superuser != Some(true)) {
+        return Err(not_supported(&attribute));
     }
     Ok(match verb.as_str() {
         "CREATE" => {
@@ -137,4 +147,10 @@ pub(super) fn user(tokens: &[TokenWithSpan], text: &str) -> Result<UserStatement
         "ALTER" => UserStatement::Alter { name, attributes },
         _ => UserStatement::Drop { name, if_exists },
     })
+}
+
+fn not_supported(attribute: &str) -> SqlError {
+    let known = "PASSWORD, [NO]SUPERUSER and [NO]LOGIN are what can be said of a user; of a new one \
+                 also IN ROLE, ROLE and ADMIN.";
+    SqlError::unsupported(format!("the attribute {attribute} of a user")).hint(known)
 }

@@ -176,7 +176,7 @@ pub(super) fn copy(
             CopyDirection::Out(Box::new(binder.copy_out(table_name, columns)?))
         }
         (CopySource::Query(query), CopyTarget::Stdout) if to => {
-            CopyDirection::Out(Box::new(binder.query(query)?))
+            CopyDirection::Out(Box::new(crate::bind::whole_query(binder, query)?))
         }
         _ => {
             let error = SqlError::unsupported("COPY of files and programs");

@@ -218,7 +218,7 @@ pub(crate) fn is_visible_type(catalog: &Catalog, oid: i64) -> bool {
     }
     let found = catalog.type_numbered(oid);
     let made = found.and_then(SqlType::labels);
-    found.is_some() && made.is_none_or(|labels| catalog.is_visible_type(&labels.of.name))
+    found.is_some() && made.is_none_or(|labels| catalog.is_visible_type(&labels.name()))
 }
 
 /// True if a relation is found by its unqualified name.

@@ -2,7 +2,7 @@
 
 use super::rows::{written_as, written_default};
 use super::{LockRow, Locked, int, text, yes};
-use crate::catalog::{Catalog, Check, Index, Name, Table, TableColumn};
+use crate::catalog::{Catalog, Check, Index, Name, PG_CATALOG, Table, TableColumn};
 use crate::datum::Datum;
 use crate::domains::Domain;
 use crate::foreign::{ForeignKey, unique_over};
@@ -107,19 +107,17 @@ fn type_columns(ty: SqlType) -> [Datum; 8] {
     };
     let shown = match ty {
         SqlType::Enum(_) => "USER-DEFINED".to_owned(),
-        SqlType::Array(_) | SqlType::Limited(..) => "ARRAY".to_owned(),
+        SqlType::Array(_) | SqlType::EnumArray(_) | SqlType::Limited(..) => "ARRAY".to_owned(),
         ty => crate::bind::bare(ty).to_string(),
     };
     let shown = if shown == "bpchar" { "character".to_owned() } else { shown };
     let (udt_schema, udt_name) = match ty {
-        SqlType::Enum(labels) => (&*labels.of.name.schema, labels.of.name.name.clone()),
-        SqlType::Array(SqlType::Enum(labels)) => {
-            (&*labels.of.name.schema, format!("_{}", labels.of.name.name))
-        }
+        SqlType::Enum(labels) => (labels.name().schema, labels.name().name),
+        SqlType::EnumArray(labels) => (labels.name().schema, format!("_{}", labels.name().name)),
         SqlType::Array(element) | SqlType::Limited(element, _) => {
-            ("pg_catalog", format!("_{}", element.catalog_name()))
+            (PG_CATALOG.to_owned(), format!("_{}", element.catalog_name()))
         }
-        ty => ("pg_catalog", crate::bind::bare(ty).catalog_name()),
+        ty => (PG_CATALOG.to_owned(), crate::bind::bare(ty).catalog_name()),
     };
     let (precision, radix, scale) = digits(ty);
     let fraction = match ty {
@@ -128,7 +126,7 @@ fn type_columns(ty: SqlType) -> [Datum; 8] {
         ty if ty.rounded(0).is_some() => int(6),
         _ => Datum::Null,
     };
-    let names = (text(udt_schema), Datum::Text(udt_name));
+    let names = (Datum::Text(udt_schema), Datum::Text(udt_name));
     [Datum::Text(shown), length, precision, radix, scale, fraction, names.0, names.1]
 }
 
@@ -152,7 +150,7 @@ pub(super) fn information_domain(
         base_columns(domain.ty, Some(domain), catalog);
     // For a domain over an array, this is the type.
     let ty = match domain.ty {
-        SqlType::Array(_) | SqlType::Limited(..) if domain.over.is_none() => {
+        ty if (ty.is_array() || matches!(ty, SqlType::Limited(..))) && domain.over.is_none() => {
             Datum::Text(domain.ty.plain().to_string())
         }
         _ => ty,

@@ -21,7 +21,7 @@ const CLASSES: [Class; 21] = [
     (3126, "text_ops", 1994, |ty| matches!(ty, SqlType::Text | SqlType::Varchar(_))),
     (3127, "timestamptz_ops", 434, |ty| ty == SqlType::TimestampTz),
     (3128, "timestamp_ops", 434, |ty| ty == SqlType::Timestamp),
-    (10000, "array_ops", 397, |ty| matches!(ty, SqlType::Array(_))),
+    (10000, "array_ops", 397, SqlType::is_array),
     (10003, "bool_ops", 424, |ty| ty == SqlType::Bool),
     (10004, "bpchar_ops", 426, |ty| matches!(ty, SqlType::Char(_))),
     (10006, "bytea_ops", 428, |ty| ty == SqlType::Bytea),

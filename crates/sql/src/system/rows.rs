@@ -412,13 +412,8 @@ pub(super) fn defaults(table: &Arc<Table>) -> Vec<Vec<Datum>> {
 }
 
 /// An enum, and its array type.
-pub(super) fn enum_rows(
-    labels: &'static EnumType,
-    catalog: &Catalog,
-    owner: i64,
-) -> [Vec<Datum>; 2] {
-    let ty = *labels.ty();
-    [ty, SqlType::Array(labels.ty())].map(|ty| {
+pub(super) fn enum_rows(labels: &EnumType, catalog: &Catalog, owner: i64) -> [Vec<Datum>; 2] {
+    [labels.ty(), labels.array()].map(|ty| {
         let mut row = type_row(ty);
         row[2] = int(schema_oid(catalog, &labels.of.name.schema));
         row[3] = int(owner);

@@ -71,6 +71,9 @@ pub(super) static TABLES: &[Definition] = tables! {
     "pg_catalog" "pg_roles" ("oid" OID, "rolname" NAME, "rolsuper" BOOL, "rolcanlogin" BOOL,
         "rolinherit" BOOL, "rolcreaterole" BOOL, "rolcreatedb" BOOL, "rolreplication" BOOL,
         "rolbypassrls" BOOL, "rolconnlimit" I4, "rolvaliduntil" TSTZ, "rolpassword" TEXT)
+    "pg_catalog" "pg_authid" ("oid" OID, "rolname" NAME, "rolsuper" BOOL, "rolinherit" BOOL,
+        "rolcreaterole" BOOL, "rolcreatedb" BOOL, "rolcanlogin" BOOL, "rolreplication" BOOL,
+        "rolbypassrls" BOOL, "rolconnlimit" I4, "rolpassword" TEXT, "rolvaliduntil" TSTZ)
     "pg_catalog" "pg_auth_members" ("roleid" OID, "member" OID, "grantor" OID, "admin_option" BOOL)
     "pg_catalog" "pg_user" ("usename" NAME, "usesysid" OID, "usesuper" BOOL)
     "pg_catalog" "pg_settings" ("name" TEXT, "setting" TEXT, "category" TEXT, "short_desc" TEXT,
@@ -179,7 +182,7 @@ pub(super) static TABLES: &[Definition] = tables! {
     "isomer" "tables" ("name" TEXT, "partitions" I8, "masters" TEXT, "columns" I4, "indexes" I4,
         "backups" TEXT, "shard_by" TEXT)
     "isomer" "partitions" ("relation" TEXT, "first_key" TEXT, "end_key" TEXT, "master" TEXT,
-        "replicas" TEXT)
+        "replicas" TEXT, "pinned" BOOL)
     "isomer" "sites" ("site" TEXT, "masters" I8, "replicas" I8, "memory_bytes" I8,
         "memory_max" I8, "busy" F8, "log_frames" I8, "log_bytes" I8, "commits" I8, "coordinated" I8, "health" TEXT)
     "isomer" "checkpoints" ("site" TEXT, "running" BOOL, "bytes_done" I8, "last_begin" TSTZ,
