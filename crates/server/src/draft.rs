@@ -39,6 +39,7 @@ use isomer_sql::catalog::{Catalog, MadeType, Namespace, Table};
 use isomer_sql::comment::Topic;
 use isomer_sql::rights::{Membership, Object, Owned};
 use isomer_sql::sequence::Sequence;
+use isomer_sql::statistics::TableStatistics;
 use isomer_sql::view::View;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -213,6 +214,8 @@ pub(crate) struct Difference {
     pub(crate) types: Vec<(MadeType, bool)>,
     /// Changed comments; `None` if dropped.
     pub(crate) comments: Vec<(Topic, Option<Arc<str>>)>,
+    /// Statistics that were gathered or dropped, by the table's OID.
+    pub(crate) statistics: Vec<(u32, Option<Arc<TableStatistics>>)>,
     /// Changed owners and rights; `None` if dropped.
     pub(crate) ownership: Vec<(Object, Option<Arc<Owned>>)>,
     /// Changed memberships of roles; `None` if revoked.
@@ -222,6 +225,7 @@ pub(crate) struct Difference {
 impl Difference {
     pub(crate) fn of(old: &Catalog, new: &Catalog) -> Difference {
         let comments = changed(&old.comments, &new.comments);
+        let statistics = changed(&old.statistics, &new.statistics);
         let schemas = |of: &Catalog, other: &Catalog| -> Vec<Arc<Namespace>> {
             let differs =
                 |schema: &&Arc<Namespace>| other.schemas.get(&schema.name) != Some(schema);
@@ -260,6 +264,7 @@ impl Difference {
             schemas,
             types,
             comments,
+            statistics,
             ownership,
             members,
         }
@@ -277,7 +282,13 @@ impl Difference {
         let views = self.old_views.is_empty() && self.new_views.is_empty();
         let types = self.schemas.is_empty() && self.types.is_empty();
         let rights = self.ownership.is_empty() && self.members.is_empty();
-        tables && sequences && views && types && rights && self.comments.is_empty()
+        tables
+            && sequences
+            && views
+            && types
+            && rights
+            && self.comments.is_empty()
+            && self.statistics.is_empty()
     }
 
     fn old_parts(&self) -> impl Iterator<Item = (TableId, &Arc<Schema>)> + Clone {

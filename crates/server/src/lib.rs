@@ -39,6 +39,7 @@
 
 mod activity;
 mod alter;
+mod analyze;
 mod audit;
 mod autopilot;
 mod backend;

@@ -50,6 +50,7 @@ use crate::foreign::ForeignKey;
 use crate::parse::NAME_BYTES_MAX;
 use crate::rights::{Members, Ownership};
 use crate::sequence::Sequence;
+use crate::statistics::Statistics;
 use crate::types::SqlType;
 use crate::view::View;
 use isomer_design::{Column, ColumnType, Key, Schema, SchemaError, TableId, Time, Value};
@@ -81,6 +82,8 @@ pub struct Catalog {
     pub path: Arc<[String]>,
     /// The comments on objects.
     pub comments: Comments,
+    /// The statistics that ANALYZE has gathered.
+    pub statistics: Statistics,
     /// The owners of objects, and the rights to them.
     pub ownership: Ownership,
     /// The memberships of roles.

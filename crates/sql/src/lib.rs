@@ -22,6 +22,7 @@
 //! | [`types`], [`datum`], [`numeric`], [`text`], [`binary`] | values, and their formats |
 //! | [`enums`], [`domains`] | enums; types with conditions over other types |
 //! | [`zone`] | time zones |
+//! | [`statistics`] | statistics of tables and columns |
 //! | [`system`] | the catalog as tables |
 //! | [`statement`] | a compiled statement, and how to run it |
 //!
@@ -66,6 +67,7 @@ pub mod regex;
 pub mod rights;
 pub mod sequence;
 pub mod statement;
+pub mod statistics;
 pub mod system;
 pub mod text;
 pub mod transaction;

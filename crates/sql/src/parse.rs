@@ -581,7 +581,9 @@ mod tests {
         let error = parse("alter system set work_mem = 5").unwrap_err();
         assert_eq!(
             error.hint.as_deref(),
-            Some("Expected is autopilot, autopilot_processor_percent, design_changes or site_memory.")
+            Some(
+                "Expected is autopilot, autopilot_processor_percent, design_changes or site_memory."
+            )
         );
         let memory = DesignStatement::SiteMemory("4GB".to_owned());
         assert_eq!(

@@ -375,6 +375,8 @@ pub struct Step {
     pub right: bool,
     /// Pairs of equal expressions, over the rows before and over this source, for a hash join.
     pub hash: Vec<(Expr, Expr)>,
+    /// True if the rows are found once and kept, because the access depends on no row before.
+    pub kept: bool,
 }
 
 impl Step {
@@ -391,6 +393,7 @@ impl Step {
             left: false,
             right: false,
             hash: Vec::new(),
+            kept: false,
         }
     }
 }

@@ -328,9 +328,12 @@ impl Catalog {
         lists.chain(members).max().unwrap_or(PUBLIC)
     }
 
-    /// Removes comments on dropped objects, and the rights to them.
+    /// Removes comments on dropped objects, the rights to them, and their statistics.
     pub fn forget_since(&mut self, before: &Catalog) {
         self.forget_comments_since(before);
+        let gone = self.statistics.keys().filter(|oid| self.tables.numbered(**oid).is_none());
+        let gone: Vec<u32> = gone.copied().collect();
+        gone.iter().for_each(|oid| drop(self.statistics.remove(oid)));
         let (old, new) = (before.changed_part(self), self.changed_part(before));
         let there: BTreeSet<Object> = new.objects().collect();
         for object in old.objects().filter(|object| !there.contains(object)) {

@@ -37,7 +37,7 @@ use isomer_design::{Backups, TableId};
 use rows::{attributes, classes, constraints, defaults, indexes, type_row};
 use rows::{dependencies, descriptions, sequence_class, sequence_row, sequences_row};
 use rows::{domain_constraints, domain_row, enum_rows, label_rows};
-use rows::{view_attributes, view_class};
+use rows::{statistics_rows, view_attributes, view_class};
 use std::fmt;
 use std::sync::Arc;
 use tables::{Definition, TABLES, VOID};
@@ -413,6 +413,15 @@ impl SystemTable {
             }
             ("pg_catalog", "pg_stat_activity") => sessions(around),
             ("pg_catalog", "pg_locks") => locks(catalog, around),
+            ("pg_catalog", "pg_stats") => {
+                // Values are shown to those only who may read the table.
+                let tables = catalog.tables.values().filter(|table| {
+                    let object = Object::Relation(table.oid);
+                    let rights = around.identity.rights_to(catalog, object, Kind::Table);
+                    rights.has(Rights::SELECT)
+                });
+                tables.flat_map(|table| statistics_rows(table, catalog)).collect()
+            }
             ("pg_catalog", "pg_tables") => {
                 let row = |table: &Arc<Table>| {
                     let owner = access.owner_name(Object::Relation(table.oid));

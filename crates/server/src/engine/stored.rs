@@ -17,6 +17,7 @@
 //!                      'type', 'age' → 0, 16395, '', false, 'domain ..'
 //!                      'comment', '16384 id' → 0, 16384, '', false, 'who it is' (of a column;
 //!                                               '16384 ' for the table)
+//!                      'statistics', '16384' → 0, 16384, '', false, '100 ..'   (see isomer_sql::statistics)
 //!                      'rights', 'relation 16384' → 0, 0, '10', false, 'all ..' (owner, rights)
 //!                      'member', '16395 16396' → 0, 0, '10', false, 'admin' (role, member,
 //!                                               grantor)
@@ -53,6 +54,7 @@ use isomer_sql::foreign::ForeignKey;
 use isomer_sql::parse::{Parsed, parse, sequence_options};
 use isomer_sql::rights::{Membership, Object, Owned};
 use isomer_sql::sequence::{Owner, Sequence};
+use isomer_sql::statistics::TableStatistics;
 use isomer_sql::view::View;
 use isomer_sql::{SqlError, SqlType, define};
 use sqlparser::ast::Statement;
@@ -80,6 +82,8 @@ const TYPE: &str = "type";
 const COMMENT: &str = "comment";
 /// The kind of an object's owner and rights.
 const RIGHTS: &str = "rights";
+/// The kind of the statistics of a table.
+const STATISTICS: &str = "statistics";
 /// The kind of a role's membership.
 const MEMBER: &str = "member";
 /// The kind of an unused store table: not yet, or no longer in use.
@@ -143,6 +147,12 @@ impl Engine {
             let (_, column) = entry.name.split_once(' ').ok_or_else(wrong)?;
             let topic = (entry.oid, column.to_owned());
             catalog.comments.insert(topic, Arc::from(&*entry.definition));
+        }
+        for entry in entries.iter().filter(|entry| entry.kind == STATISTICS) {
+            let Some(table) = catalog.tables.numbered(entry.oid) else { continue };
+            let columns = table.columns.iter().map(|column| (&*column.name, column.ty));
+            let known = TableStatistics::read(&entry.definition, columns);
+            catalog.statistics.extend(known.map(|known| (entry.oid, Arc::new(known))));
         }
         for entry in entries.iter().filter(|entry| entry.kind == RIGHTS) {
             let (object, owned) = owned_of(entry)?;
@@ -352,6 +362,10 @@ impl Engine {
             let (key, row) = self.catalog_row(&comment_entry(topic, said.as_deref()))?;
             rows.insert(key, said.is_some().then_some(row));
         }
+        for (table, known) in &difference.statistics {
+            let (key, row) = self.catalog_row(&statistics_entry(*table, known.as_deref()))?;
+            rows.insert(key, known.is_some().then_some(row));
+        }
         for (object, owned) in &difference.ownership {
             let (key, row) = self.catalog_row(&rights_entry(*object, owned.as_deref()))?;
             rows.insert(key, owned.is_some().then_some(row));
@@ -542,6 +556,11 @@ fn comment_entry((oid, column): &Topic, said: Option<&str>) -> Entry {
     Entry { oid: *oid, ..Entry::new(COMMENT, &name, said.unwrap_or_default().to_owned()) }
 }
 
+fn statistics_entry(table: u32, known: Option<&TableStatistics>) -> Entry {
+    let kept = known.map_or_else(String::new, TableStatistics::kept);
+    Entry { oid: table, ..Entry::new(STATISTICS, &table.to_string(), kept) }
+}
+
 fn rights_entry(object: Object, owned: Option<&Owned>) -> Entry {
     let owner = owned.map_or(0, |owned| owned.owner).to_string();
     let kept = owned.map_or_else(String::new, Owned::kept);
@@ -658,7 +677,8 @@ impl Entry {
         };
         let all = |kinds: &Kinds| [kinds.table, kinds.added, kinds.primary, kinds.index];
         let mut kinds = all(&OWN).into_iter().chain(all(&BESIDE)).chain([
-            FOREIGN, SEQUENCE, VIEW, SCHEMA, TYPE, COMMENT, RIGHTS, MEMBER, "setting", UNUSED,
+            FOREIGN, SEQUENCE, VIEW, SCHEMA, TYPE, COMMENT, STATISTICS, RIGHTS, MEMBER, "setting",
+            UNUSED,
         ]);
         let kind = kinds.find(|known| *known == kind).ok_or_else(|| {
             damaged(format!("the catalog has a row of the unknown kind {kind:?}"))

@@ -11,10 +11,11 @@ use crate::rights::{check_all_designs, check_design, check_lock, check_use};
 use crate::users::check_superuser;
 use crate::wire::{Formats, Out};
 use isomer_cluster::{CancelReason, Isolation, LockMode};
-use isomer_sql::catalog::{Catalog, Named, Relation};
+use isomer_sql::catalog::{Catalog, Named, Relation, TEMPORARY, Table};
 use isomer_sql::datum::Datum;
 use isomer_sql::parse::{DesignStatement, Maintenance, RightsStatement, RoleName, UserStatement};
 use isomer_sql::plan::OutputColumn;
+use isomer_sql::rights::Object;
 use isomer_sql::statement::{Action, Compiled, Control, Definition, Explains};
 use isomer_sql::system::SystemTable;
 use isomer_sql::transaction::Surroundings;
@@ -189,7 +190,8 @@ impl Session {
         Ok(())
     }
 
-    /// VACUUM, ANALYZE: refuses relations and columns that do not exist, and does nothing else.
+    /// VACUUM, ANALYZE: refuses relations and columns that do not exist. ANALYZE gathers
+    /// statistics; VACUUM has nothing to do.
     fn maintain(&mut self, maintenance: &Maintenance, out: &mut Out) -> Result<(), SqlError> {
         let tag = maintenance.tag();
         if maintenance.vacuums && (self.in_block || self.is_one_of_many) {
@@ -208,6 +210,9 @@ impl Session {
                     for column in columns {
                         table.column(&folded(column))?;
                     }
+                    if maintenance.analyzes {
+                        self.analyze(table, out)?;
+                    }
                 }
                 Some(_) => {
                     let verb = tag.to_lowercase();
@@ -221,7 +226,35 @@ impl Session {
                 None => return Err(catalog.no_relation(&named, "table")),
             }
         }
+        if maintenance.analyzes && maintenance.tables.is_empty() {
+            for table in catalog.tables.values() {
+                self.analyze(table, out)?;
+            }
+        }
         out.complete(tag);
+        Ok(())
+    }
+
+    /// ANALYZE of a table: gathers its statistics. Tables of other owners are skipped.
+    fn analyze(&mut self, table: &Arc<Table>, out: &mut Out) -> Result<(), SqlError> {
+        if table.schema_name == TEMPORARY || self.is_read_only() == Some(true) {
+            return Ok(());
+        }
+        let catalog = self.catalog();
+        let who = self.identity(&catalog);
+        if !who.acts_as(who.owner_of(&catalog, Object::Relation(table.oid))) {
+            let name = &table.name;
+            let message = format!("permission denied to analyze \"{name}\", skipping it");
+            out.notice("WARNING", &SqlError::new("01000", message));
+            return Ok(());
+        }
+        self.begin_statement()?;
+        let around = self.surroundings();
+        let known = crate::analyze::statistics(table, &catalog, self.backend(), &around)?;
+        let mut notices = Vec::new();
+        self.backend().begin_definition()?;
+        Definer::new(self.backend(), &around, &mut notices, true)
+            .change(|catalog| drop(catalog.statistics.insert(table.oid, Arc::new(known))));
         Ok(())
     }
 

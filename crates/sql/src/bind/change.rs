@@ -18,6 +18,7 @@ use crate::catalog::{Catalog, Identity, Named, Relation, Table, TableColumn};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Expr, conjuncts};
+use crate::optimize::Planning;
 use crate::plan::{Change, OutputColumn, Returning, RowCheck, RowRules, Source, Step};
 use crate::refuse;
 use crate::rights::Rights;
@@ -360,7 +361,8 @@ impl Binder<'_> {
         let mut joined = None;
         if steps.len() > 1 {
             table.key_slots().into_iter().for_each(|slot| used[slot] = true);
-            let both = joined_rows(steps.clone(), filter.clone(), &used, self.budget)?;
+            let planning = Planning::of(self.catalog, self.budget);
+            let both = joined_rows(steps.clone(), filter.clone(), &used, &planning)?;
             joined = Some(Box::new(both));
         }
         let mut step = steps.swap_remove(0);

@@ -10,6 +10,7 @@ use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Compare, Expr, conjuncts};
 use crate::functions::Func;
+use crate::optimize::Planning;
 use crate::plan::{Named, OutputColumn, Select, SetCall, Source, Step};
 use crate::refuse;
 use crate::rights::{self, Object, Rights};
@@ -204,7 +205,8 @@ impl Binder<'_> {
             let (mut steps, mut conditions) = (Vec::new(), Vec::new());
             binder.table_with_joins(join, &mut steps, &mut conditions)?;
             let all = vec![true; binder.scope().used.len()];
-            joined_rows(steps, conditions, &all, binder.budget)
+            let planning = Planning::of(binder.catalog, binder.budget);
+            joined_rows(steps, conditions, &all, &planning)
         });
         self.scopes.push(hidden);
         let (query, inside) = bound?;

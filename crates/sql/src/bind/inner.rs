@@ -50,7 +50,7 @@ use super::{Binder, Typed, bare};
 use crate::error::{SqlError, code};
 use crate::expr::{Compare, Expr, conjuncts};
 use crate::functions::common;
-use crate::optimize::arrange;
+use crate::optimize::{Planning, arrange};
 use crate::plan::{Access, Asks, Hashed, Inner, Inside, OutputColumn, Select, Source, Step, Way};
 use crate::types::{Family, SqlType};
 use sqlparser::ast::Query;
@@ -168,7 +168,7 @@ impl Binder<'_> {
         bare.group.clone_from(&query.group);
         let steps = query.steps.iter().map(without_way).collect();
         let before = self.budget.mark();
-        arrange(steps, rest, &mut bare, self.budget)?;
+        arrange(steps, rest, &mut bare, &Planning::of(self.catalog, self.budget))?;
         let mut has_given = false;
         bare.exprs(&mut |expr| has_given |= is_given(expr));
         if has_given {
@@ -285,7 +285,7 @@ fn sides(condition: &Expr) -> Option<(&Expr, &Expr)> {
 /// A source without its access path.
 fn without_way(step: &Step) -> Step {
     let on = if step.left { step.on.clone() } else { Vec::new() };
-    Step { on, access: Access::default(), hash: Vec::new(), ..step.clone() }
+    Step { on, access: Access::default(), hash: Vec::new(), kept: false, ..step.clone() }
 }
 
 /// A source with the slots of these steps and without rows.

@@ -17,7 +17,7 @@ use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::Expr;
 use crate::functions;
-use crate::optimize::{arrange, choose, finish};
+use crate::optimize::{Planning, arrange, choose, finish};
 use crate::parse::keeps_keys;
 use crate::plan::{Busy, Lock, Other, OutputColumn, Select, SetOperator, SortKey, Source, Step};
 use crate::refuse;
@@ -76,7 +76,7 @@ impl Binder<'_> {
             return Err(SqlError::unsupported("FOR UPDATE of anything but one table"));
         }
         self.limits(query, &mut plan)?;
-        finish(&mut plan, self.budget)?;
+        finish(&mut plan, &Planning::of(self.catalog, self.budget))?;
         Ok(plan)
     }
 
@@ -120,7 +120,7 @@ impl Binder<'_> {
         match body {
             SetExpr::Select(select) => {
                 let mut plan = self.select(select, &[], None, targets)?;
-                finish(&mut plan, self.budget)?;
+                finish(&mut plan, &Planning::of(self.catalog, self.budget))?;
                 Ok(plan)
             }
             SetExpr::Query(query) => not_locked(self.query(query)?),
@@ -485,7 +485,7 @@ pub(crate) fn joined_rows(
     mut steps: Vec<Step>,
     conditions: Vec<Expr>,
     used: &[bool],
-    budget: &Budget,
+    planning: &Planning<'_>,
 ) -> Result<Select, SqlError> {
     for step in &mut steps {
         step.used = used[step.offset..step.offset + step.width].to_vec();
@@ -495,6 +495,6 @@ pub(crate) fn joined_rows(
         project: (0..used.len()).map(Expr::Column).collect(),
         ..empty(Vec::new())
     };
-    arrange(steps, conditions, &mut plan, budget)?;
+    arrange(steps, conditions, &mut plan, planning)?;
     Ok(plan)
 }

@@ -14,7 +14,7 @@ use super::{Binder, Scope, ScopeColumn, Typed, column_name, folded};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Expr, conjuncts};
-use crate::optimize::{arrange, sort};
+use crate::optimize::{Planning, arrange, sort};
 use crate::plan::{Group, LockedSource, OutputColumn, Select, SetCall, SortKey, Source, Step};
 use crate::refuse;
 use crate::rights::{Kind, Object, Rights};
@@ -175,8 +175,9 @@ impl Binder<'_> {
         if let Some(locking) = lock {
             self.lock_rows(locking, &steps, &mut plan)?;
         }
-        arrange(steps, conditions, &mut plan, self.budget)?;
-        sort(&mut plan, self.budget)?;
+        let planning = Planning::of(self.catalog, self.budget);
+        arrange(steps, conditions, &mut plan, &planning)?;
+        sort(&mut plan, &planning)?;
         if !in_order.is_empty() {
             if has_sets && !plan.distinct_on.is_empty() {
                 plan = self.listed_late(plan, before_sets);

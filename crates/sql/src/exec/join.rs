@@ -14,6 +14,7 @@ use super::{Exec, Row, row_bytes};
 use crate::budget::Held;
 use crate::datum::Datum;
 use crate::error::SqlError;
+use crate::expr::Expr;
 use crate::plan::{Named, Select, Source, Step};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -148,7 +149,7 @@ impl<'a> Exec<'a> {
         };
         // Sources that do not depend on rows before are read once.
         let whole = step.access.is_everything() && step.source.is_ready(&|_| false);
-        let is_kept = at > 0 && (step.right || whole);
+        let is_kept = at > 0 && (step.right || step.kept || whole);
         if is_kept {
             let kept = self.kept(step, at, memory, given)?;
             let mut buffer = vec![Datum::Null; step.width];
@@ -325,8 +326,25 @@ impl<'a> Exec<'a> {
         }
         let (mut rows, mut held) = (Vec::new(), self.budget.held());
         let mark = self.budget.mark();
+        let own = step.offset..step.offset + step.width;
+        // A right join shows the rows that do not match as well.
+        let mine: Vec<&Expr> = match step.right {
+            true => Vec::new(),
+            false => step.on.iter().filter(|one| is_about(one, &own)).collect(),
+        };
+        let mut wide = vec![Datum::Null; if mine.is_empty() { 0 } else { own.end }];
         let _ = self.source(step, Row { values: &[], given }, &mut |values| {
             self.tick()?;
+            if !mine.is_empty() {
+                wide[own.clone()].clone_from_slice(values);
+                let row = Row { values: &wide, given };
+                for condition in &mine {
+                    if self.holds(condition, row)? != Some(true) {
+                        self.budget.back_to(mark);
+                        return Ok(ControlFlow::Continue(()));
+                    }
+                }
+            }
             held.add_row(values)?;
             rows.push(values.clone());
             self.budget.back_to(mark);
@@ -382,4 +400,14 @@ impl<'a> Exec<'a> {
         let key: Vec<Datum> = key.collect::<Result<_, _>>()?;
         Ok(Candidates::These(by_key.get(&key).map_or(&[][..], Vec::as_slice).iter()))
     }
+}
+
+/// True if a condition is about nothing but the row at these places, and always means the same.
+fn is_about(condition: &Expr, own: &Range<usize>) -> bool {
+    let (mut any, mut all) = (false, !condition.is_volatile());
+    condition.columns(&mut |slot| {
+        any = true;
+        all &= own.contains(&slot);
+    });
+    any && all
 }

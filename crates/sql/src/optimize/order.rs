@@ -17,13 +17,17 @@
 //!
 //! NULL comes last in an index, as ORDER BY has it by default, and first on the way back.
 //!
-//! A way in the wanted order replaces the chosen one if it narrows the rows down as much; or if there
-//! is a limit, and the other way reads everything.
+//! A way in the wanted order replaces the chosen one if it narrows the rows down as much; or if
+//! there is a limit, and the other way reads everything.
 
+use super::Planning;
+use super::cost;
+use super::estimate::Estimate;
 use super::push::is_plain;
-use super::spans::{Path, narrowness, paths};
-use crate::budget::Budget;
+use super::spans::{Path, columns, narrowness, paths};
+use super::ways::Route;
 use crate::catalog::Table;
+use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::Expr;
 use crate::plan::{
@@ -31,6 +35,19 @@ use crate::plan::{
 };
 use isomer_design::Direction;
 use std::sync::Arc;
+
+/// How many rows a query shows at most, if that is a constant.
+#[derive(Clone, Copy)]
+struct Limit(Option<f64>);
+
+fn limit_of(plan: &Select) -> Option<f64> {
+    let count = |expr: &Option<Expr>| match expr {
+        Some(Expr::Const(Datum::Int(count))) => Some(*count as f64),
+        None => Some(0.0),
+        _ => None,
+    };
+    plan.limit.as_ref().and_then(|_| Some(count(&plan.limit)? + count(&plan.offset)?))
+}
 
 /// A value that rows are wanted in the order of.
 struct By<'e> {
@@ -44,8 +61,8 @@ struct By<'e> {
 ///
 /// # Errors
 /// The statement exceeds its budget.
-pub(crate) fn sort(plan: &mut Select, budget: &Budget) -> Result<(), SqlError> {
-    sort_as(plan, false, budget)
+pub(crate) fn sort(plan: &mut Select, planning: &Planning<'_>) -> Result<(), SqlError> {
+    sort_as(plan, None, planning)
 }
 
 /// As [`sort`], of a query whose limit is known by now; and `min` and `max` become the first rows
@@ -53,14 +70,19 @@ pub(crate) fn sort(plan: &mut Select, budget: &Budget) -> Result<(), SqlError> {
 ///
 /// # Errors
 /// The statement exceeds its budget.
-pub(crate) fn finish(plan: &mut Select, budget: &Budget) -> Result<(), SqlError> {
+pub(crate) fn finish(plan: &mut Select, planning: &Planning<'_>) -> Result<(), SqlError> {
     if plan.limit.is_some() && !plan.sorted {
-        sort_as(plan, true, budget)?;
+        let limit = Limit(limit_of(plan));
+        sort_as(plan, Some(limit), planning)?;
     }
-    extremes(plan, budget)
+    extremes(plan, planning)
 }
 
-fn sort_as(plan: &mut Select, is_limited: bool, budget: &Budget) -> Result<(), SqlError> {
+fn sort_as(
+    plan: &mut Select,
+    limit: Option<Limit>,
+    planning: &Planning<'_>,
+) -> Result<(), SqlError> {
     let keeps_order = plan.group.is_none()
         && plan.windows.is_empty()
         && plan.other.is_none()
@@ -69,7 +91,7 @@ fn sort_as(plan: &mut Select, is_limited: bool, budget: &Budget) -> Result<(), S
         return Ok(());
     };
     if let Source::Query(query) = &first.source {
-        if let Some(query) = sorted_source(plan, first, query, is_limited, budget)? {
+        if let Some(query) = sorted_source(plan, first, query, limit, planning)? {
             plan.steps[0].source = Source::Query(Arc::new(query));
             plan.sorted = true;
         }
@@ -82,8 +104,7 @@ fn sort_as(plan: &mut Select, is_limited: bool, budget: &Budget) -> Result<(), S
         nulls_first: key.nulls_first,
     };
     let wanted: Vec<By<'_>> = plan.order.iter().map(by).collect();
-    let any = is_limited && first.access.is_everything();
-    if let Some(access) = in_order(table, first, &wanted, any, budget)? {
+    if let Some(access) = in_order(table, first, &wanted, limit, planning)? {
         plan.steps[0].access = access;
         plan.sorted = true;
     }
@@ -95,8 +116,8 @@ fn sorted_source(
     plan: &Select,
     step: &Step,
     query: &Select,
-    is_limited: bool,
-    budget: &Budget,
+    limit: Option<Limit>,
+    planning: &Planning<'_>,
 ) -> Result<Option<Select>, SqlError> {
     if !is_plain(query) || !query.order.is_empty() || query.is_volatile() {
         return Ok(None);
@@ -111,8 +132,8 @@ fn sorted_source(
         order.push(SortKey { place, ..*key });
     }
     let mut sorted = Select { order, ..query.clone() };
-    budget.charge(size_of::<Select>() + query.steps.len() * size_of::<Step>())?;
-    sort_as(&mut sorted, is_limited, budget)?;
+    planning.budget.charge(size_of::<Select>() + query.steps.len() * size_of::<Step>())?;
+    sort_as(&mut sorted, limit, planning)?;
     Ok(sorted.sorted.then_some(sorted))
 }
 
@@ -122,24 +143,39 @@ fn in_order(
     table: &Arc<Table>,
     step: &Step,
     wanted: &[By<'_>],
-    any: bool,
-    budget: &Budget,
+    limit: Option<Limit>,
+    planning: &Planning<'_>,
 ) -> Result<Option<Access>, SqlError> {
     if let Some(way) = direction(table, step, &step.access, wanted) {
         return Ok(Some(Access { way, ..step.access.clone() }));
     }
     let conditions: Vec<&Expr> = step.on.iter().collect();
-    let enough = if any { 0 } else { narrowness(&step.access).max(1) };
-    let mut best: Option<Path> = None;
-    for mut path in paths(table, step.offset, &conditions, &|_| false, budget)? {
-        let Some(way) = direction(table, step, &path.access, wanted) else { continue };
-        let is_better = best.as_ref().is_none_or(|best| path.rank > best.rank);
-        if narrowness(&path.access) >= enough && is_better {
-            path.access.way = way;
-            best = Some(path);
+    let found = paths(table, step.offset, &conditions, &|_| false, planning.budget)?;
+    let in_order = found.into_iter().filter_map(|mut path| {
+        path.access.way = direction(table, step, &path.access, wanted)?;
+        Some(path)
+    });
+    let Some(estimate) = Estimate::of(std::slice::from_ref(step), planning) else {
+        let any = limit.is_some() && step.access.is_everything();
+        let enough = if any { 0 } else { narrowness(&step.access).max(1) };
+        let good = in_order.filter(|path| narrowness(&path.access) >= enough);
+        let better = |best: Path, path: Path| if path.rank > best.rank { path } else { best };
+        return Ok(good.reduce(better).map(|path| path.access));
+    };
+    let rows = estimate.rows(step.offset) * estimate.all(&step.on);
+    let wanted_rows = limit.and_then(|limit| limit.0).map_or(rows, |limit| limit.min(rows));
+    let part = if limit.is_some() { wanted_rows / rows.max(1.0) } else { 1.0 };
+    let route = |access| Route::of(table, step.offset, access, &estimate);
+    let mut least = route(step.access.clone()).cost() + cost::sort(rows);
+    let mut best = None;
+    for path in in_order {
+        let route = route(path.access);
+        let cost = route.cost() * part.min(1.0);
+        if cost < least {
+            (least, best) = (cost, Some(route.access));
         }
     }
-    Ok(best.map(|path| path.access))
+    Ok(best)
 }
 
 /// In which direction an access has rows in an order; none if it does not have it.
@@ -147,7 +183,7 @@ fn direction(table: &Table, step: &Step, access: &Access, wanted: &[By<'_>]) -> 
     if !access.any.is_empty() {
         return None;
     }
-    let columns = columns(table, step, access);
+    let columns = columns(table, step.offset, access);
     let (same, rest) = columns.split_at(fixed(access).min(columns.len()));
     // The columns of the key follow those of an index, even if they are in both.
     let mut rest = rest.iter().filter(|slot| !same.contains(slot));
@@ -166,13 +202,6 @@ fn direction(table: &Table, step: &Step, access: &Access, wanted: &[By<'_>]) -> 
     Some(found.unwrap_or_default())
 }
 
-/// The values that the entries of an access are sorted by.
-fn columns(table: &Table, step: &Step, access: &Access) -> Vec<Expr> {
-    let parts = access.index.iter().flat_map(|index| &index.parts);
-    let key = table.key_slots().into_iter().map(|at| Expr::Column(step.offset + at));
-    parts.map(|part| part.expr(step.offset)).chain(key).collect()
-}
-
 /// How many of the first columns are the same in all rows that an access finds. One that has each
 /// element of an array is none of them.
 fn fixed(access: &Access) -> usize {
@@ -186,7 +215,7 @@ fn fixed(access: &Access) -> usize {
 }
 
 /// Lets `min` and `max` of all rows of a table look at the first row of an index only.
-fn extremes(plan: &mut Select, budget: &Budget) -> Result<(), SqlError> {
+fn extremes(plan: &mut Select, planning: &Planning<'_>) -> Result<(), SqlError> {
     let Some(group) = plan.group.as_ref().filter(|group| group.keys.is_empty()) else {
         return Ok(());
     };
@@ -204,11 +233,11 @@ fn extremes(plan: &mut Select, budget: &Budget) -> Result<(), SqlError> {
         };
         let (Some(value), None) = (&aggregate.of, &aggregate.filter) else { return Ok(()) };
         let wanted = [By { value, descending, nulls_first: descending }];
-        let any = step.access.is_everything();
-        let Some(mut access) = in_order(table, step, &wanted, any, budget)? else {
+        let Some(mut access) = in_order(table, step, &wanted, Some(Limit(Some(1.0))), planning)?
+        else {
             return Ok(());
         };
-        let columns = columns(table, step, &access);
+        let columns = columns(table, step.offset, &access);
         leave_out_null(&mut access, &columns, value);
         steps.push(Step { access, ..step.clone() });
     }
@@ -221,7 +250,7 @@ fn extremes(plan: &mut Select, budget: &Budget) -> Result<(), SqlError> {
         return Ok(());
     }
     // Each is a query of one row; without keys, the row of a group has nothing but the aggregates.
-    budget.charge(steps.len() * (size_of::<Step>() + size_of::<Select>()))?;
+    planning.budget.charge(steps.len() * (size_of::<Step>() + size_of::<Select>()))?;
     let width = plan.width;
     let queries = steps.into_iter().zip(&group.aggregates).enumerate().map(|(at, (step, of))| {
         let aggregates = vec![of.clone()];

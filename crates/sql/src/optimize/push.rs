@@ -6,20 +6,25 @@
 //!   select * from names where id = 7           names: .. from staff where id = 7, which is a key
 //! ```
 //!
-//! The condition is also checked where it was before. It is not pushed into a query whose rows
-//! depend on each other (groups, windows, DISTINCT, LIMIT, UNION and similar). Nor is it pushed if
-//! a volatile value would be evaluated more than once, nor out of or into an outer join.
+//! The condition stays where it was as well. It is not moved into a query whose rows depend on each
+//! other (groups, windows, DISTINCT, LIMIT, UNION and kin), nor where a value would be drawn more
+//! than once, nor out of or into an outer join.
 
+use super::Planning;
 use super::joins::arrange;
 use super::order::sort;
-use crate::budget::Budget;
 use crate::error::SqlError;
 use crate::expr::Expr;
 use crate::plan::{Access, Select, Source, Step};
 use std::sync::Arc;
 
-/// Adds conditions on the slots of a source to it, if it is a query that allows it.
-pub(super) fn push(step: &mut Step, conditions: &[Expr], budget: &Budget) -> Result<(), SqlError> {
+/// Adds conditions on the places of a source to its query, if the source is a query that allows that.
+pub(super) fn push(
+    step: &mut Step,
+    conditions: &[Expr],
+    planning: &Planning<'_>,
+) -> Result<(), SqlError> {
+    let budget = planning.budget;
     let Source::Query(query) = &mut step.source else { return Ok(()) };
     if !is_plain(query) {
         return Ok(());
@@ -49,13 +54,13 @@ pub(super) fn push(step: &mut Step, conditions: &[Expr], budget: &Budget) -> Res
     for step in &mut steps {
         all.append(&mut step.on);
         step.hash.clear();
-        step.access = Access::default();
+        (step.access, step.kept) = (Access::default(), false);
     }
     all.append(&mut query.filter);
     all.append(&mut pushed);
-    arrange(steps, all, query, budget)?;
+    arrange(steps, all, query, planning)?;
     query.sorted = false;
-    sort(query, budget)
+    sort(query, planning)
 }
 
 /// True if each row of the query results from one row of its sources, independently of the other

@@ -125,7 +125,7 @@ pub(super) fn paths(
 
 /// The ways to the alternatives of a condition that is an "or", if different indexes find all of
 /// them.
-fn alternatives(
+pub(super) fn alternatives(
     table: &Arc<Table>,
     offset: usize,
     conditions: &[&Expr],
@@ -151,6 +151,13 @@ fn alternatives(
         }
     }
     Ok(None)
+}
+
+/// The values that the entries of an access are sorted by.
+pub(super) fn columns(table: &Table, offset: usize, access: &Access) -> Vec<Expr> {
+    let parts = access.index.iter().flat_map(|index| &index.parts);
+    let key = table.key_slots().into_iter().map(|at| Expr::Column(offset + at));
+    parts.map(|part| part.expr(offset)).chain(key).collect()
 }
 
 /// True if a span most likely has few of a table's rows.

@@ -14,6 +14,7 @@ use crate::enums::{EnumType, Label};
 use crate::foreign::unique_over;
 use crate::rights::{Kind, Object};
 use crate::sequence::{Sequence, taken_from};
+use crate::statistics::ColumnStatistics;
 use crate::types::SqlType;
 use crate::view::{Used, View};
 use isomer_design::Backups;
@@ -30,6 +31,9 @@ pub(super) fn classes(
     let mut rows =
         vec![class(table.oid.into(), &table.name, "r", HEAP, table.columns.len(), has_index)];
     rows[0][17] = int(table.checks.len() as i64);
+    if let Some(known) = catalog.statistics.get(&table.oid) {
+        rows[0][RELTUPLES] = Datum::Float(known.rows);
+    }
     // In the form of WITH, so that a dump of a table contains them.
     let backups = design.backups(table.id);
     let mut options: Vec<String> = Vec::new();
@@ -64,6 +68,7 @@ pub(super) fn classes(
 
 /// The column indexes of `relowner` and `relacl` in `pg_class`, and of `attacl` in `pg_attribute`.
 const RELOWNER: usize = 5;
+const RELTUPLES: usize = 10;
 const RELACL: usize = 26;
 const ATTACL: usize = 16;
 
@@ -665,4 +670,33 @@ pub(super) fn descriptions(catalog: &Catalog) -> Vec<Vec<Datum>> {
         rows.push(vec![int(PUBLIC), schemas, int(0), text("standard public schema")]);
     }
     rows
+}
+
+/// The rows of `pg_stats` for the columns of a table that has been analyzed.
+pub(super) fn statistics_rows(table: &Table, catalog: &Catalog) -> Vec<Vec<Datum>> {
+    let Some(known) = catalog.statistics.get(&table.oid) else { return Vec::new() };
+    let row = |column: &ColumnStatistics| {
+        let (values, bounds) = (column.common.iter().map(|(value, _)| value), &column.bounds);
+        let fractions: Vec<String> =
+            column.common.iter().map(|(_, fraction)| ((*fraction) as f32).to_string()).collect();
+        let array = |is_some: bool, shown: String| match is_some {
+            true => Datum::Text(shown),
+            false => Datum::Null,
+        };
+        let fractions = crate::array::format(fractions.iter().map(|one| Some(one.as_str())));
+        vec![
+            text(&table.schema_name),
+            text(&table.name),
+            text(&column.name),
+            yes(false),
+            Datum::Float(column.nulls),
+            int(column.width.round() as i64),
+            Datum::Float(column.shown_distinct(known.rows)),
+            array(!column.common.is_empty(), column.shown(values)),
+            array(!column.common.is_empty(), fractions),
+            array(!bounds.is_empty(), column.shown(bounds.iter())),
+            Datum::Null,
+        ]
+    };
+    known.columns.iter().map(row).collect()
 }

@@ -78,6 +78,10 @@ pub(super) static TABLES: &[Definition] = tables! {
     "pg_catalog" "pg_user" ("usename" NAME, "usesysid" OID, "usesuper" BOOL)
     "pg_catalog" "pg_settings" ("name" TEXT, "setting" TEXT, "category" TEXT, "short_desc" TEXT,
         "context" TEXT, "vartype" TEXT)
+    "pg_catalog" "pg_stats" ("schemaname" NAME, "tablename" NAME, "attname" NAME,
+        "inherited" BOOL, "null_frac" F8, "avg_width" I4, "n_distinct" F8,
+        "most_common_vals" TEXT, "most_common_freqs" TEXT, "histogram_bounds" TEXT,
+        "correlation" F8)
     "pg_catalog" "pg_tables" ("schemaname" NAME, "tablename" NAME, "tableowner" NAME)
     "pg_catalog" "pg_statio_all_tables" ("relid" OID, "schemaname" NAME, "relname" NAME)
     "pg_catalog" "pg_views" ("schemaname" NAME, "viewname" NAME, "viewowner" NAME,
