@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// The most places that break a rule of prose in each part of the tree. Parts that are not listed
 /// have none.
-const CEILINGS: &[(&str, usize)] = &[("crates/log", 1), ("crates/sql", 18), ("crates/strategy", 1)];
+const CEILINGS: &[(&str, usize)] = &[("crates/log", 1), ("crates/strategy", 1)];
 
 /// Sentences whose subject is no noun begin with one of these.
 const RELATIVES: [&str; 5] = ["Who ", "What ", "Whoever ", "Whatever ", "Whichever "];

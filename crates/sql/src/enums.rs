@@ -14,15 +14,16 @@
 //! keys there is always room for a new one, because their length is not fixed; so no row is ever
 //! rewritten.
 //!
-//! **Invariants.** The keys of a type are in the order of its labels. Seen as fractions (`40 00 80` is 0.400080 to the
-//! base 256) they are all different: behind the two bytes that each has, none ends with zero. A key means the same
-//! label for ever, as labels are never taken away.
+//! **Invariants.** The keys of a type have the order of its labels. As fractions (`40 00 80` is
+//! 0.400080 to the base 256) they are all different: behind the first two bytes, none ends with
+//! zero. The label of a key never changes, as labels are never removed.
 //!
 //! **Definitions live as long as a catalog or a plan has them.** A type is copied along with every
 //! expression, and values are read and written where no catalog is at hand. So a type has an
 //! [`EnumId`], and the definition is found by it ([`known`]).
 //!
-//! Left out: arrays of enums know their elements by label, so a label has its name for good where a column is one.
+//! Left out: arrays of enums store their elements by label, so a label cannot be renamed while a
+//! column has such a type.
 
 mod known;
 
@@ -36,7 +37,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-/// A type has at most so many labels. Half as many numbers are free below the first one, and more above the last.
+/// The largest number of labels. Half that many numbers are free below the first label, and more
+/// above the last.
 const LABELS_MAX: usize = 16_384;
 /// The first two bytes of the first key.
 const FIRST: u16 = 0x4000;
@@ -44,7 +46,7 @@ const FIRST: u16 = 0x4000;
 /// The enums of a catalog, by name; all that share it keep their definitions.
 pub type Enums = Arc<BTreeMap<Name, Arc<EnumType>>>;
 
-/// A label and its place in the order.
+/// A label and its position in the order.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Label {
     /// The sort key: the value.
@@ -68,7 +70,7 @@ pub struct Definition {
 
 /// An enum.
 pub struct EnumType {
-    /// What it is.
+    /// Its definition.
     pub of: Definition,
     id: EnumId,
     places: HashMap<String, usize>,
@@ -203,7 +205,7 @@ impl EnumType {
         self.id
     }
 
-    /// The type, as others are.
+    /// The type as a [`SqlType`].
     pub fn ty(&self) -> SqlType {
         SqlType::Enum(self.id)
     }

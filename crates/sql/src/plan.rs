@@ -9,9 +9,9 @@
 //!   project        slots 4, 1
 //! ```
 //!
-//! A query is a list of steps; each adds a source's columns to the row so far, found by spans whose
-//! expressions may use what the steps before have found. Then come grouping, windows, projection,
-//! order, limit.
+//! A query is a list of steps. Each adds a source's columns to the row, found by spans whose
+//! expressions may use values of the steps before. Then come grouping, windows, projection, order,
+//! limit.
 
 mod window;
 mod writing;
@@ -409,12 +409,12 @@ pub enum Source {
     Query(Arc<Select>),
     /// A query with correlated values, over the rows before: LATERAL.
     Lateral(Vec<Expr>, Arc<Select>),
-    /// A query of WITH.
+    /// A query in WITH.
     Named(Arc<Named>),
     /// Rows kept under this number, with these columns: in the recursive term of a query of WITH,
     /// those that its last run found; elsewhere, those that a [query that writes](Writing) returns.
     Found(usize, Arc<[OutputColumn]>),
-    /// Rows as they were written.
+    /// VALUES.
     Values(Vec<Vec<Expr>>),
     /// A set-returning function.
     Set(Box<SetCall>),
@@ -551,7 +551,7 @@ impl SpanOf {
 pub struct Group {
     /// The grouping keys.
     pub keys: Vec<Expr>,
-    /// What is computed of a group.
+    /// The aggregates of a group.
     pub aggregates: Vec<Aggregate>,
     /// The conditions on a group.
     pub having: Vec<Expr>,

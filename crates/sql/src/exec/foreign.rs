@@ -54,7 +54,7 @@ struct Gone<'e> {
 }
 
 impl<'e> Noted<'e> {
-    /// Nothing yet.
+    /// Without changes.
     pub(super) fn new(exec: &Exec<'e>, links: Option<&'e Arc<Links>>) -> Noted<'e> {
         let (gone, checks, held) = (VecDeque::new(), Checks::default(), exec.budget.held());
         Noted { links: links.map(|links| &**links), gone, checks, held }
@@ -192,7 +192,7 @@ impl<'a> Exec<'a> {
         })
     }
 
-    /// Does to the children of a parent what its key asks for.
+    /// Executes the action of a key for the children of a parent.
     fn act<'e>(&self, gone: Gone<'e>, noted: &mut Noted<'e>) -> Result<(), SqlError> {
         let (link, action) = (gone.link, gone.action());
         if action == Action::Restrict {
@@ -224,7 +224,7 @@ impl<'a> Exec<'a> {
         Ok(())
     }
 
-    /// Does to a child, which is locked, what its key asks for, if it still names the parent.
+    /// Executes the action of a key for a locked child, if it still refers to the parent.
     fn act_on<'e>(
         &self,
         gone: &Gone<'e>,

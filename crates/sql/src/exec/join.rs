@@ -303,7 +303,7 @@ impl<'a> Exec<'a> {
             let is_over = flow.is_break() || rows.is_empty();
             let found = Rc::new(Shared::new(rows, held));
             self.found.borrow_mut().insert(named.number, found);
-            // What is known of the rows before is not true of these.
+            // Kept rows that depend on the previous rows are no longer valid.
             self.shared.borrow_mut().retain(|_, shared| !shared.reads.contains(&named.number));
             self.forget_answers(named.number);
             if is_over {

@@ -57,7 +57,7 @@ pub(crate) struct Exec<'a> {
     answers: RefCell<BTreeMap<usize, Memory<'a>>>,
     /// The values of lists that are the same for all rows, by their numbers.
     lists: RefCell<BTreeMap<usize, Rc<inner::Listed<'a>>>>,
-    /// The rows of queries of WITH that are mentioned more than once.
+    /// The rows of queries in WITH that are referred to more than once.
     shared: RefCell<BTreeMap<usize, Rc<join::Shared<'a>>>>,
     /// The rows that recursive queries have found last and queries that write have returned, by the
     /// number of the query.
@@ -67,7 +67,7 @@ pub(crate) struct Exec<'a> {
     /// The foreign key actions and checks of the parts of the statement that have written, where
     /// there are several.
     noted: RefCell<Vec<foreign::Noted<'a>>>,
-    /// Rows are found as they are now, whatever the transaction sees otherwise.
+    /// Rows are read in their latest version, independently of the transaction's snapshot.
     sees_newest: Cell<bool>,
     /// How many rows of the next range are read at first: the limit, where a limit ends the search.
     first_page: Cell<usize>,
@@ -132,7 +132,7 @@ impl<'a> Exec<'a> {
     /// Runs an INSERT; returns the number of rows inserted or changed.
     ///
     /// # Errors
-    /// Whatever goes wrong; the transaction must be rolled back then.
+    /// Any error; the transaction must then be rolled back.
     pub(crate) fn insert(&self, plan: &'a Insert, sink: &mut dyn Sink) -> Result<u64, SqlError> {
         insert::insert(self, plan, sink)
     }
@@ -153,7 +153,7 @@ impl<'a> Exec<'a> {
     /// Runs an UPDATE or a DELETE; returns the number of changed rows.
     ///
     /// # Errors
-    /// Whatever goes wrong; the transaction must be rolled back then.
+    /// Any error; the transaction must then be rolled back.
     pub(crate) fn change(&self, plan: &'a Change, sink: &mut dyn Sink) -> Result<u64, SqlError> {
         change::change(self, plan, sink)
     }

@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn cheaper_is_what_reads_less() {
-        // A third of the rows by an index costs as much as all of them.
+        // Reading a third of the rows by an index costs the same as a full scan.
         assert!(spans(1.0, 300.0, true) < everything(1000.0, false));
         assert!(spans(1.0, 500.0, true) > everything(1000.0, false));
         assert!(spans(1.0, 999.0, false) < everything(1003.0, false));

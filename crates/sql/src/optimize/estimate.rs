@@ -5,9 +5,9 @@
 //!   the fraction of the value · a third · one of as many as the side with more values has
 //! ```
 //!
-//! Conditions count as independent of each other, but for two bounds of one column. Of a parameter
-//! only the fact is known that it has a value. An expression without statistics has the fractions that
-//! PostgreSQL takes.
+//! Conditions count as independent of each other, except for two bounds of one column. The value of
+//! a parameter is unknown. For an expression without statistics, the fractions are those of
+//! PostgreSQL.
 
 use super::Planning;
 use crate::datum::Datum;

@@ -20,8 +20,8 @@
 //! before a right join, whose own rows have not been there yet:
 //!
 //! ```text
-//!   a right join b on a.x = b.x where a.y is null     the rows of b that match nothing have a.y = NULL:
-//!                                                     `a.y is null` is looked at after the join
+//!   a right join b on a.x = b.x where a.y is null    in rows of b without a match, a.y is NULL:
+//!                                                    `a.y is null` is checked after the join
 //! ```
 //!
 //! Equalities are passed along: from `a.x = b.x` and `b.x = 5` follows `a.x = 5`, which may find
@@ -45,7 +45,8 @@ use std::collections::HashMap;
 /// The most sources for which all orders are compared; more have too many subsets.
 const TABLES_MAX: usize = 10;
 
-/// Puts sources in the order in which they run, and conditions where they can be checked first.
+/// Puts sources in their execution order, and conditions at the first step where they can be
+/// checked.
 ///
 /// # Errors
 /// The statement exceeds its budget.
@@ -57,7 +58,7 @@ pub(crate) fn arrange(
 ) -> Result<(), SqlError> {
     let budget = planning.budget;
     let has_outer = steps.iter().any(|step| step.left || step.right);
-    // Rows that a step adds at the end have not come by the conditions before it.
+    // Rows that a step adds at the end have not passed the conditions before it.
     let mut added_later = steps.iter().filter(|step| step.right).count();
     let mut known = vec![false; plan.width];
     let mut rest: Vec<Step> = steps;

@@ -3,12 +3,12 @@
 //!
 //! ```text
 //!   create view names as select id, upper(name) as name from staff
-//!   select * from names where id = 7           names: .. from staff where id = 7, which is a key
+//!   select * from names where id = 7           names: .. from staff where id = 7, by the key
 //! ```
 //!
-//! The condition stays where it was as well. It is not moved into a query whose rows depend on each
-//! other (groups, windows, DISTINCT, LIMIT, UNION and kin), nor where a value would be drawn more
-//! than once, nor out of or into an outer join.
+//! The condition is also checked where it was before. It is not pushed into a query whose rows
+//! depend on each other (groups, windows, DISTINCT, LIMIT, UNION and similar). Nor is it pushed if
+//! a volatile value would be evaluated more than once, nor out of or into an outer join.
 
 use super::Planning;
 use super::joins::arrange;
@@ -18,7 +18,7 @@ use crate::expr::Expr;
 use crate::plan::{Access, Select, Source, Step};
 use std::sync::Arc;
 
-/// Adds conditions on the places of a source to its query, if the source is a query that allows that.
+/// Adds conditions on the slots of a source to its query, if the source is a query that allows it.
 pub(super) fn push(
     step: &mut Step,
     conditions: &[Expr],
