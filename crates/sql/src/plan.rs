@@ -73,6 +73,9 @@ pub struct Select {
     pub other: Option<Box<Other>>,
     /// The rows come from the single source in the requested order.
     pub sorted: bool,
+    /// The estimated number of rows of all sources that meet the conditions; `None` without
+    /// statistics.
+    pub estimate: Option<f64>,
 }
 
 /// A query combined with another, with columns of the same types.

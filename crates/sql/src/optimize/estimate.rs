@@ -54,9 +54,9 @@ impl<'s> Estimate<'s> {
                     columns = table.columns.iter().map(column).collect();
                     has_table = true;
                 }
-                Source::Query(query) => rows = rows_of(query, planning),
+                Source::Query(query) => rows = rows_of(query),
                 Source::Named(named) if named.recursion.is_none() => {
-                    rows = rows_of(&named.query, planning);
+                    rows = rows_of(&named.query);
                 }
                 Source::Values(values) => rows = values.len().max(1) as f64,
                 Source::Set(_) | Source::Lateral(..) => rows = SET_ROWS,
@@ -215,16 +215,10 @@ fn bound(condition: &Expr) -> Option<(&Expr, Compare, &Expr)> {
     }
 }
 
-/// How many rows a query most likely has.
-pub(super) fn rows_of(query: &Select, planning: &Planning<'_>) -> f64 {
-    let mut rows = match Estimate::of(&query.steps, planning) {
-        None => ROWS,
-        Some(estimate) => {
-            let all: f64 = query.steps.iter().map(|step| estimate.rows(step.offset)).product();
-            let conditions = query.steps.iter().flat_map(|step| &step.on).chain(&query.filter);
-            all * estimate.all(conditions)
-        }
-    };
+/// The estimated number of rows of a query, from what was estimated when it was planned itself.
+/// Queries in WITH may name each other twice at each of many levels, so nothing is estimated anew.
+pub(super) fn rows_of(query: &Select) -> f64 {
+    let mut rows = query.estimate.unwrap_or(ROWS);
     if let Some(group) = &query.group {
         rows = if group.keys.is_empty() { 1.0 } else { (rows / 5.0).max(1.0) };
     }

@@ -119,6 +119,7 @@ pub(crate) fn arrange(
         plan.steps.push(step);
     }
     plan.filter = conditions;
+    plan.estimate = estimate.map(|estimate| before * estimate.all(&plan.filter));
     Ok(())
 }
 
