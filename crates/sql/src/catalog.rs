@@ -14,7 +14,7 @@
 //! a predicate, rows that do not fulfil it have no entry. A part of an index may be an expression
 //! ([`Computed`]).
 //!
-//! The order of rows is a matter of their [layout](layout). With a shard key, rows can be in
+//! The order of rows is a matter of their [`layout`]. With a shard key, rows can be in
 //! another order than that of the primary key, which then needs an index. During a change of the
 //! order a table has two layouts.
 //!

@@ -4,6 +4,7 @@
 //! The command is an SQL client: it reads `isomer.partitions` and makes a plan. The server executes
 //! the plan online (`ALTER SYSTEM RECONFIGURE`), where it can be watched, paused and cancelled.
 //!
+//! ```text
 //!   accounts[]      s2, replica s1      add_replica accounts[] s3      keeps the number of copies
 //!                                       remaster accounts[] s1         an existing replica is
 //!                                       remove_replica accounts[] s2   promoted
