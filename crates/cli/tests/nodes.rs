@@ -162,8 +162,8 @@ fn the_sites_of_a_process_and_of_two_are_taken_over_together() {
         });
         lost.iter().for_each(|at| cluster.start(*at));
         cluster.until_whole();
-        // A repair that conflicts with a readmission is tried again, but may still end too early: then
-        // the table asks for its backups again.
+        // A repair that conflicts with a readmission is tried again, but may still end too early.
+        // Then the table asks for its backups again.
         let again = format!("alter table spread set (backups = {backups})");
         wait_for("backups are at other processes again", || {
             are_backed(&mut client, backups)

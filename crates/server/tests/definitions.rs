@@ -307,11 +307,20 @@ fn a_rewrite_of_a_table_can_be_cancelled() {
     assert_eq!(sum, 100_000 * 100_001 / 2);
 }
 
-/// All enums that are made here take more memory than the process may keep of them at once.
+/// All enums that are made here take more memory than the process may keep of them at once. A
+/// process of its own runs the test, because other tests need memory as well.
 #[test]
 fn enums_that_are_dropped_or_changed_give_back_their_memory() {
+    const NAME: &str = "enums_that_are_dropped_or_changed_give_back_their_memory";
     const ROUNDS: usize = 100;
     const LABELS: usize = 2_000;
+    if std::env::var_os("ISOMER_ALONE").is_none() {
+        let program = std::env::current_exe().expect("this test");
+        let mut alone = std::process::Command::new(program);
+        alone.args(["--exact", NAME, "--nocapture"]).env("ISOMER_ALONE", "1");
+        assert!(alone.status().expect("it starts").success(), "see its output above");
+        return;
+    }
     let fixture = Fixture::new();
     let mut client = fixture.client();
     let labels: Vec<String> = (0..LABELS).map(|at| format!("'{at:a>60}'")).collect();
