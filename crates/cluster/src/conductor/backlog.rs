@@ -48,15 +48,7 @@ impl<T> Backlog<T> {
                 None => Poll::Pending,
             }
         };
-        poll_fn(|cx| {
-            let found = look();
-            if found.is_ready() {
-                return found;
-            }
-            self.more.register(cx.waker());
-            look()
-        })
-        .await
+        found(&self.more, look).await
     }
 
     /// All items that wait.
@@ -77,4 +69,17 @@ impl<T> Backlog<T> {
         self.queue.lock().closed = true;
         self.more.wake();
     }
+}
+
+/// Repeats `look` until it finds something: at once, and whenever `more` is woken.
+pub(super) async fn found<T>(more: &Waiters, look: impl Fn() -> Poll<T>) -> T {
+    poll_fn(|cx| {
+        let found = look();
+        if found.is_ready() {
+            return found;
+        }
+        more.register(cx.waker());
+        look()
+    })
+    .await
 }

@@ -3,6 +3,7 @@
 //! The state machine ([`crate::reconfiguration`]) decides what each event means for a plan. This
 //! module carries out its changes and keeps the list of all reconfigurations.
 
+use super::backlog::found;
 use super::{Conductor, backups};
 use crate::error::Error;
 use crate::reconfiguration::{Control, Reconfiguration};
@@ -11,7 +12,6 @@ use isomer_design::{Change, Design, Plan, SiteId, Step, TableId};
 use isomer_store::Waiters;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::future::poll_fn;
 use std::task::Poll;
 
 /// The number of ended reconfigurations that are remembered.
@@ -80,15 +80,7 @@ impl Reconfigurations {
                 None => Poll::Pending,
             }
         };
-        poll_fn(|cx| {
-            let found = look();
-            if found.is_ready() {
-                return found;
-            }
-            self.more.register(cx.waker());
-            look()
-        })
-        .await
+        found(&self.more, look).await
     }
 }
 
