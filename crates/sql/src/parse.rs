@@ -25,9 +25,9 @@
 //!   SET CONSTRAINTS ALL | name, .. DEFERRED | IMMEDIATE
 //! ```
 //!
-//! VACUUM, ANALYZE and ALTER COLUMN .. SET STATISTICS are accepted and have no effect: garbage is
-//! freed without them, and there are no statistics. Statements whose promise could not be kept are
-//! refused ([`REFUSED`]).
+//! VACUUM and ALTER COLUMN .. SET STATISTICS are accepted and have no effect: garbage is freed
+//! without them, and ANALYZE takes samples of one size. Statements whose promise could not be kept
+//! are refused ([`REFUSED`]).
 
 mod alter;
 mod conflict;

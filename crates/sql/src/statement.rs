@@ -86,7 +86,7 @@ pub enum Action {
     Design(Box<crate::parse::DesignStatement>),
     /// A statement about a user, likewise.
     User(crate::parse::UserStatement),
-    /// VACUUM, ANALYZE: only the names are checked.
+    /// VACUUM, which only checks the names, and ANALYZE, which gathers statistics.
     Maintain(Maintenance),
     /// No action; with a command tag.
     Nothing(&'static str),

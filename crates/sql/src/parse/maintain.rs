@@ -1,5 +1,5 @@
-//! VACUUM and ANALYZE, which are only parsed. There is nothing to do: garbage is freed
-//! automatically, and plans need no statistics.
+//! VACUUM and ANALYZE. VACUUM has nothing to do, because garbage is freed automatically. ANALYZE
+//! gathers the [statistics](crate::statistics) of tables.
 
 use sqlparser::ast::{Ident, ObjectName};
 use sqlparser::dialect::PostgreSqlDialect;
