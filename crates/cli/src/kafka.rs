@@ -76,7 +76,8 @@ fn with_kafka(
     options: &[String],
     name: Option<&str>,
 ) -> Result<Arc<dyn Logs>, Failure> {
-    let logs = isomer_kafka::KafkaLogs::new(connection(address, options)?);
+    use isomer_kafka::{Brokers, KafkaLogs};
+    let logs = KafkaLogs::new(Brokers::new(connection(address, options)?));
     Ok(Arc::new(match name {
         Some(name) => logs.named(name),
         None => logs,
@@ -108,8 +109,10 @@ pub type Shown = (String, Vec<Vec<String>>);
 pub fn shown_logs(args: &LogArgs) -> Result<Option<Shown>, Failure> {
     use isomer_cluster::LogOf;
     let Some(address) = &args.log else { return Ok(None) };
-    let logs = isomer_kafka::KafkaLogs::new(connection(address, &args.options)?);
-    let (brokers, logs) = logs.look().map_err(Failure::failed)?;
+    let brokers = isomer_kafka::Brokers::new(connection(address, &args.options)?);
+    let logs = isomer_kafka::KafkaLogs::new(brokers);
+    let brokers = logs.carrier().count().map_err(Failure::failed)?;
+    let logs = logs.look().map_err(Failure::failed)?;
     let header = ["log", "offsets", "MB", "term", "owner"];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     for (of, look) in logs {

@@ -1,12 +1,13 @@
 //! A producer without a log, as a baseline for benchmarks.
 
 use crate::address::Address;
-use crate::owned::Sent;
-use crate::partition::{Connection, Partition, Refused};
+use crate::partition::{Connection, KafkaPartition};
 use crate::topic;
+use isomer_owned::owned::Sent;
+use isomer_owned::{Partition, Refused};
 
 /// Sends records to a topic of its own, one at a time.
-pub struct Bare(Partition);
+pub struct Bare(KafkaPartition);
 
 impl Bare {
     /// A producer to the topic whose name ends in `-bare`. The topic is created like that of the
@@ -24,7 +25,7 @@ impl Bare {
             if let (brokers, None) = topic::check(&admin)? {
                 topic::create(&admin, brokers, 1)?;
             }
-            Ok(Bare(Partition::new(&connection, 0, 0)?))
+            Ok(Bare(KafkaPartition::new(&connection, 0, 0)?))
         };
         open().map_err(|Refused(what)| format!("{}: {what}", connection.address))
     }

@@ -9,8 +9,10 @@
 //! and resends, also to the next leader. If no answer arrives by then, the outcome is unknown.
 
 use crate::address::{Address, ClientOptions};
-use crate::owned::Sent;
-use crate::record::Offset;
+use isomer_owned::edge::{clock, pause};
+use isomer_owned::owned::Sent;
+use isomer_owned::record::Offset;
+use isomer_owned::{Partition, Refused, Timeouts, VisitWritten, Written};
 use parking_lot::{Condvar, Mutex};
 use rdkafka::admin::{AdminClient, AdminOptions};
 use rdkafka::client::ClientContext;
@@ -20,9 +22,8 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{DeliveryResult, Message};
 use rdkafka::producer::{BaseRecord, Producer, ProducerContext, ThreadedProducer};
 use rdkafka::topic_partition_list::TopicPartitionList;
-use std::fmt;
 use std::future::Future;
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
@@ -35,28 +36,9 @@ const LOOK: Duration = Duration::from_millis(100);
 /// The maximal length of a writer's name in a record.
 const WRITER_CHARS_MAX: usize = 100;
 
-/// Visits a record: its offset, its writer, its bytes.
-type VisitWritten<'v> = dyn FnMut(Offset, Option<&[u8]>, &[u8]) -> ControlFlow<()> + 'v;
-
 /// After a failure, a reader polls up to this many events, for [`HEARS`] each, to learn the cause.
 const HEARD_MAX: usize = 20;
 const HEARS: Duration = Duration::from_millis(5);
-
-/// Timeouts for the brokers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Timeouts {
-    /// After this time a log that cannot be written fails. Until then commits wait.
-    pub write: Duration,
-    /// After this time a request fails: a read, or any request while a log is opened.
-    pub ask: Duration,
-}
-
-impl Default for Timeouts {
-    /// Two minutes for writes, as in Kafka's own clients, and ten seconds for requests.
-    fn default() -> Timeouts {
-        Timeouts { write: Duration::from_secs(120), ask: Duration::from_secs(10) }
-    }
-}
 
 /// The settings that all clients of a log share.
 #[derive(Clone, Debug)]
@@ -67,16 +49,6 @@ pub struct Connection {
     pub options: ClientOptions,
     /// The timeouts.
     pub timeouts: Timeouts,
-}
-
-/// Why a request failed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Refused(pub(crate) String);
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
 }
 
 /// Receives the client's callbacks.
@@ -303,22 +275,22 @@ fn bounds(
 }
 
 /// One partition. See the [module documentation](self).
-pub(crate) struct Partition {
+pub struct KafkaPartition {
     connection: Connection,
     number: i32,
     /// The writer's name in messages: the key of each record. Brokers ignore it.
     writer: String,
     producer: ThreadedProducer<Heard>,
-    /// Created by the first read, and kept until [`Partition::rest`].
+    /// Created by the first read, and kept until [`rest`](Partition::rest).
     reader: Mutex<Option<BaseConsumer<Heard>>>,
 }
 
-impl Partition {
+impl KafkaPartition {
     pub(crate) fn new(
         connection: &Connection,
         number: u32,
         record_bytes_max: usize,
-    ) -> Result<Partition, Refused> {
+    ) -> Result<KafkaPartition, Refused> {
         let write = connection.timeouts.write.as_millis().to_string();
         let bytes = record_bytes_max.max(1_000_000).to_string();
         let producer = connection.client(
@@ -336,116 +308,23 @@ impl Partition {
         let number = i32::try_from(number).expect("a topic has fewer partitions");
         let reader = Mutex::new(None);
         let (connection, writer) = (connection.clone(), String::new());
-        Ok(Partition { connection, number, writer, producer, reader })
+        Ok(KafkaPartition { connection, number, writer, producer, reader })
     }
 
     /// Sets the writer's name in all later records.
-    pub(crate) fn written_by(self, writer: &str) -> Partition {
+    pub(crate) fn written_by(self, writer: &str) -> KafkaPartition {
         let writer = writer.chars().take(WRITER_CHARS_MAX).collect();
-        Partition { writer, ..self }
+        KafkaPartition { writer, ..self }
     }
 
     fn topic(&self) -> &str {
         self.connection.address.topic()
     }
 
-    /// Sends a record. [`Partition::wait`] must return its outcome before the next one is sent.
-    pub(crate) fn start(&self, record: &[u8]) {
-        let heard = self.producer.context();
-        *heard.sent.lock() = None;
-        let record =
-            BaseRecord::<str, [u8]>::to(self.topic()).partition(self.number).payload(record);
-        let record = if self.writer.is_empty() { record } else { record.key(&self.writer) };
-        if let Err((error, _)) = self.producer.send(record) {
-            *heard.sent.lock() = Some(Sent::Doubtful(said(&error)));
-        }
-    }
-
-    /// Waits for the outcome of the record that was sent; `None` if it takes longer than `longest`.
-    pub(crate) fn wait(&self, longest: Duration) -> Option<Sent> {
-        let (heard, begun) = (self.producer.context(), clock());
-        let mut sent = heard.sent.lock();
-        while sent.is_none() {
-            let left = longest.checked_sub(clock() - begun).filter(|left| !left.is_zero())?;
-            heard.is_told.wait_for(&mut sent, left);
-        }
-        match sent.take()? {
-            Sent::Doubtful(what) => {
-                let what = self.fatal().unwrap_or(what);
-                Some(Sent::Doubtful(format!("{what}{}", heard.why())))
-            }
-            written => Some(written),
-        }
-    }
-
-    /// Sends a record and waits for its outcome.
-    pub(crate) fn send(&self, record: &[u8], longest: Duration) -> Option<Sent> {
-        self.start(record);
-        self.wait(longest)
-    }
-
-    /// The last error in parentheses, if any, to append to a message.
-    pub(crate) fn why(&self) -> String {
-        self.producer.context().why()
-    }
-
-    pub(crate) fn timeouts(&self) -> Timeouts {
-        self.connection.timeouts
-    }
-
     /// The fatal error of the producer, if it had one.
     fn fatal(&self) -> Option<String> {
         let (code, what) = self.producer.client().fatal_error()?;
         Some(format!("{code}: {what}"))
-    }
-
-    /// The offset of the first available record, and the one after the last.
-    pub(crate) fn bounds(&self) -> Result<(Offset, Offset), Refused> {
-        let ask = self.connection.timeouts.ask;
-        self.with_reader(|reader| bounds(reader, self.topic(), self.number, ask))
-    }
-
-    /// The offset after the last record, if a broker answers. Opens no connection.
-    pub(crate) fn end(&self) -> Option<Offset> {
-        let ask = self.connection.timeouts.ask;
-        let found = self.producer.client().fetch_watermarks(self.topic(), self.number, ask);
-        found.ok().map(|(_, end)| end.unsigned_abs())
-    }
-
-    /// Passes the records from an offset on to `visit`, until it breaks or the end is reached.
-    /// Unreadable records at the end are an error.
-    pub(crate) fn read(
-        &self,
-        from: Offset,
-        visit: &mut dyn FnMut(Offset, &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), Refused> {
-        self.read_with_writers(from, &mut |offset, _, record| visit(offset, record))
-    }
-
-    /// Like [`Partition::read`], with the writer of each record, if it has one.
-    pub(crate) fn read_with_writers(
-        &self,
-        from: Offset,
-        visit: &mut VisitWritten<'_>,
-    ) -> Result<(), Refused> {
-        // Up to the present end only: while another process keeps writing, the broker reports no
-        // end.
-        let (_, end) = self.bounds()?;
-        if from >= end {
-            return Ok(());
-        }
-        self.with_reader(|reader| {
-            let mut list = TopicPartitionList::new();
-            let offset = rdkafka::Offset::Offset(from.cast_signed());
-            let assigned = list
-                .add_partition_offset(self.topic(), self.number, offset)
-                .and_then(|()| reader.assign(&list));
-            assigned.map_err(|error| Refused(format!("cannot be read: {}", said(&error))))?;
-            let read = self.read_assigned(reader, from..end, visit);
-            // Stops the client from fetching ahead.
-            let _ = reader.unassign();
-            read
-        })
     }
 
     fn read_assigned(
@@ -463,9 +342,8 @@ impl Partition {
                 Some(Ok(message)) => {
                     heard = clock();
                     next = message.offset().unsigned_abs() + 1;
-                    let offset = message.offset().unsigned_abs();
                     let (writer, record) = (message.key(), message.payload().unwrap_or_default());
-                    if visit(offset, writer, record).is_break() {
+                    if visit(Written { offset: next - 1, writer, record }).is_break() {
                         return Ok(());
                     }
                 }
@@ -492,14 +370,89 @@ impl Partition {
         };
         read(reader)
     }
+}
+
+impl Partition for KafkaPartition {
+    /// Sends a record. [`Partition::wait`] must return its outcome before the next one is sent.
+    fn start(&self, record: &[u8]) {
+        let heard = self.producer.context();
+        *heard.sent.lock() = None;
+        let record =
+            BaseRecord::<str, [u8]>::to(self.topic()).partition(self.number).payload(record);
+        let record = if self.writer.is_empty() { record } else { record.key(&self.writer) };
+        if let Err((error, _)) = self.producer.send(record) {
+            *heard.sent.lock() = Some(Sent::Doubtful(said(&error)));
+        }
+    }
+
+    /// Waits for the outcome of the record that was sent; `None` if it takes longer than `longest`.
+    fn wait(&self, longest: Duration) -> Option<Sent> {
+        let (heard, begun) = (self.producer.context(), clock());
+        let mut sent = heard.sent.lock();
+        while sent.is_none() {
+            let left = longest.checked_sub(clock() - begun).filter(|left| !left.is_zero())?;
+            heard.is_told.wait_for(&mut sent, left);
+        }
+        match sent.take()? {
+            Sent::Doubtful(what) => {
+                let what = self.fatal().unwrap_or(what);
+                Some(Sent::Doubtful(format!("{what}{}", heard.why())))
+            }
+            written => Some(written),
+        }
+    }
+
+    /// The last error in parentheses, if any, to append to a message.
+    fn why(&self) -> String {
+        self.producer.context().why()
+    }
+
+    fn timeouts(&self) -> Timeouts {
+        self.connection.timeouts
+    }
+
+    /// The offset of the first available record, and the one after the last.
+    fn bounds(&self) -> Result<(Offset, Offset), Refused> {
+        let ask = self.connection.timeouts.ask;
+        self.with_reader(|reader| bounds(reader, self.topic(), self.number, ask))
+    }
+
+    /// The offset after the last record, if a broker answers. Opens no connection.
+    fn end(&self) -> Option<Offset> {
+        let ask = self.connection.timeouts.ask;
+        let found = self.producer.client().fetch_watermarks(self.topic(), self.number, ask);
+        found.ok().map(|(_, end)| end.unsigned_abs())
+    }
+
+    /// Unreadable records at the end are an error.
+    fn read(&self, from: Offset, visit: &mut VisitWritten<'_>) -> Result<(), Refused> {
+        // Up to the present end only: while another process keeps writing, the broker reports no
+        // end.
+        let (_, end) = self.bounds()?;
+        if from >= end {
+            return Ok(());
+        }
+        self.with_reader(|reader| {
+            let mut list = TopicPartitionList::new();
+            let offset = rdkafka::Offset::Offset(from.cast_signed());
+            let assigned = list
+                .add_partition_offset(self.topic(), self.number, offset)
+                .and_then(|()| reader.assign(&list));
+            assigned.map_err(|error| Refused(format!("cannot be read: {}", said(&error))))?;
+            let read = self.read_assigned(reader, from..end, visit);
+            // Stops the client from fetching ahead.
+            let _ = reader.unassign();
+            read
+        })
+    }
 
     /// Closes the connection for reads. The next read opens it again.
-    pub(crate) fn rest(&self) {
+    fn rest(&self) {
         *self.reader.lock() = None;
     }
 
     /// Removes the records before an offset.
-    pub(crate) fn remove_before(&self, offset: Offset) -> Result<(), Refused> {
+    fn remove_before(&self, offset: Offset) -> Result<(), Refused> {
         let admin = self.connection.admin()?;
         let mut list = TopicPartitionList::new();
         let offset = rdkafka::Offset::Offset(offset.cast_signed());
@@ -538,17 +491,6 @@ fn is_lasting(error: &KafkaError) -> bool {
         UnknownTopicOrPartition,
     ];
     error.rdkafka_error_code().is_some_and(|code| lasting.contains(&code))
-}
-
-/// A clock that also runs while the machine is suspended.
-pub(crate) fn clock() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
-}
-
-#[allow(clippy::disallowed_methods, reason = "the edge: the flusher waits, as for a disk")]
-pub(crate) fn pause(time: Duration) {
-    std::thread::sleep(time);
 }
 
 /// Waits for a future that the client's own threads complete.

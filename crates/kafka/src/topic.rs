@@ -11,7 +11,9 @@
 //! | `compression.type` | `producer`, `uncompressed` | the client of this program cannot read it |
 //! | `max.message.bytes` | 65536 at least | records would be tiny |
 
-use crate::partition::{Admin, Refused, Replicas, clock, pause};
+use crate::partition::{Admin, Replicas};
+use isomer_owned::Refused;
+use isomer_owned::edge::{clock, pause};
 use rdkafka::admin::{NewPartitions, NewTopic, ResourceSpecifier, TopicReplication};
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -8,8 +8,8 @@ mod broker;
 use broker::Broker;
 use isomer_cluster::{Database, Error, LogError, Options};
 use isomer_design::{Change, Column, ColumnType, Footprint, Key, Schema, SiteId, TableId};
-use isomer_kafka::lease::Times;
-use isomer_kafka::{Connection, KafkaLogs};
+use isomer_kafka::{Brokers, Connection, KafkaLogs};
+use isomer_owned::lease::Times;
 use isomer_site::Failure;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn logs(connection: &Connection) -> Arc<KafkaLogs> {
     let ms = Duration::from_millis;
     let times = Times { serves: ms(800), waits: ms(1000), renews: ms(200) };
     let usual = isomer_kafka::Options { times, ..isomer_kafka::Options::default() };
-    Arc::new(KafkaLogs::new(connection.clone()).with_options(usual))
+    Arc::new(KafkaLogs::new(Brokers::new(connection.clone())).with_options(usual))
 }
 
 fn open(folder: &Path, connection: &Connection) -> Result<Database, Error> {

@@ -6,9 +6,10 @@
 mod broker;
 
 use broker::{Broker, asked, create_topic};
-use isomer_kafka::lease::Times;
-use isomer_kafka::{Connection, KafkaLog, Options, Timeouts};
+use isomer_kafka::{Brokers, Connection, KafkaLog, OpenReport, Options, Timeouts};
 use isomer_log::{Log, LogError, OpenError, Position};
+use isomer_owned::lease::Times;
+use isomer_owned::{Carrier, Refused};
 use rdkafka::config::ClientConfig;
 use rdkafka::topic_partition_list::TopicPartitionList;
 use std::ops::ControlFlow;
@@ -30,7 +31,21 @@ fn options() -> Options {
 }
 
 fn open(connection: &Connection, options: Options) -> Result<KafkaLog, OpenError> {
-    KafkaLog::open(connection, DATABASE, 0, "a test", options).map(|(log, _)| log)
+    open_as(connection, DATABASE, "a test", options).map(|(log, _)| log)
+}
+
+/// Opens the log of a database in partition 0, as the process of this name.
+fn open_as(
+    connection: &Connection,
+    database: u128,
+    name: &str,
+    options: Options,
+) -> Result<(KafkaLog, OpenReport), OpenError> {
+    let place: Arc<str> = format!("{}, partition 0", connection.address).into();
+    let elsewhere = |Refused(what)| OpenError::Elsewhere { place: place.to_string(), what };
+    let brokers = Brokers::new(connection.clone());
+    let partition = brokers.partition(0, options.record_bytes_max, name).map_err(elsewhere)?;
+    KafkaLog::open(partition, &place, database, 0, name, options)
 }
 
 /// Syncs until all appended frames are durable.
@@ -140,7 +155,7 @@ fn a_new_owner_fences_the_one_before_and_waits_for_its_lease() {
     first.serving().expect("it has just heard that it owns the log");
 
     let (second, report) =
-        KafkaLog::open(&connection, DATABASE, 0, "another", options()).expect("it takes over");
+        open_as(&connection, DATABASE, "another", options()).expect("it takes over");
     assert_eq!(report.taken_from.as_deref(), Some("a test"));
     assert!(report.term > first.term());
     second.append(b"two").expect("there is room");
@@ -173,7 +188,7 @@ fn a_new_owner_fences_the_one_before_and_waits_for_its_lease() {
     sync(&second).expect("a late record of the first owner is skipped");
     drop(second);
     let (third, report) =
-        KafkaLog::open(&connection, DATABASE, 0, "a third", options()).expect("it is released");
+        open_as(&connection, DATABASE, "a third", options()).expect("it is released");
     assert_eq!(report.taken_from, None);
     let read: Vec<_> = frames(&third, 0).into_iter().map(|(_, frame)| frame).collect();
     assert_eq!(read, [b"one".to_vec(), b"two".to_vec(), b"three".to_vec()]);
@@ -190,7 +205,7 @@ fn the_lease_of_an_owner_that_has_ended_is_skipped() {
     std::mem::forget(first);
     let open_after = |ended| {
         let options = Options { ended: Some(ended), ..options() };
-        KafkaLog::open(&connection, DATABASE, 0, "another", options).expect("it takes over")
+        open_as(&connection, DATABASE, "another", options).expect("it takes over")
     };
     let (second, report) = open_after(term);
     assert_eq!(report.taken_from, None);
@@ -329,11 +344,8 @@ fn unusable_logs_and_options_are_named() {
     assert!(said.contains("it is empty, although the log was made before"), "{said}");
     // The log of another database.
     drop(open(&connection, options()).expect("a new log"));
-    let other = KafkaLog::open(&connection, 7, 0, "a test", options())
-        .err()
-        .expect("a refusal")
-        .to_string();
-    assert!(other.contains("two databases write to one topic"), "{other}");
+    let other = open_as(&connection, 7, "a test", options()).err().expect("a refusal").to_string();
+    assert!(other.contains("two databases write to one place"), "{other}");
     // An option that is not in this build, and one that does not exist.
     for (name, value) in [("security.protocol", "ssl"), ("no.such.option", "1")] {
         let mut wrong = connection.clone();

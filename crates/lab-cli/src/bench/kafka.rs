@@ -13,7 +13,7 @@ use isomer::failure::Failure;
 use isomer::{clock, out, text};
 use isomer_cluster::{Database, Durability, Logs, Options, Txn};
 use isomer_design::{Change, Column, ColumnType, Footprint, Key, Schema, SiteId, TableId};
-use isomer_kafka::{Bare, KafkaLogs};
+use isomer_kafka::{Bare, Brokers, KafkaLogs};
 use isomer_strategy::Static;
 use serde::Serialize;
 use std::path::Path;
@@ -161,7 +161,8 @@ fn figures(args: &KafkaArgs) -> Result<Figures, Failure> {
     let connection = isomer::kafka::connection(&args.log, &args.options)?;
     let folder = std::env::temp_dir().join(format!("isomer-bench-kafka-{}", std::process::id()));
     let bare = Bare::open(&connection).map_err(Failure::failed)?;
-    let measured = measure(args, Arc::new(KafkaLogs::new(connection)), &bare, &folder);
+    let measured =
+        measure(args, Arc::new(KafkaLogs::new(Brokers::new(connection))), &bare, &folder);
     // It has checkpoints only, of a database that is not used again.
     let _ = std::fs::remove_dir_all(&folder);
     measured

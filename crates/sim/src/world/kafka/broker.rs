@@ -15,7 +15,7 @@ use super::process::SPOILT_PER_MILLE;
 use crate::plant::Plant;
 use crate::world::World;
 use isomer_design::SiteId;
-use isomer_kafka::record::Offset;
+use isomer_owned::record::Offset;
 use parking_lot::Mutex;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;

@@ -4,9 +4,9 @@
 use super::partition::Partition;
 use crate::world::agenda::Clock;
 use isomer_design::SiteId;
-use isomer_kafka::owned::{OwnedLog, VisitRecord};
-use isomer_kafka::record::Offset;
 use isomer_log::{Counters, Log, LogError, Position};
+use isomer_owned::owned::{OwnedLog, VisitRecord};
+use isomer_owned::record::Offset;
 use isomer_site::TimeSource;
 use parking_lot::Mutex;
 use std::ops::ControlFlow;

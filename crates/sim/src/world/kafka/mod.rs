@@ -6,9 +6,9 @@
 //!   node 2: process 2 ── site 2 ──────┘                             └─────────────────────────┘
 //! ```
 //!
-//! The code of `isomer-kafka` decides who owns a log, which records count and which reads are
-//! allowed ([`OwnedLog`](isomer_kafka::owned::OwnedLog),
-//! [`Opening`](isomer_kafka::owned::Opening)). It is unchanged; partitions, brokers and processes
+//! The code of `isomer-owned` decides who owns a log, which records count and which reads are
+//! allowed ([`OwnedLog`](isomer_owned::owned::OwnedLog),
+//! [`Opening`](isomer_owned::owned::Opening)). It is unchanged; partitions, brokers and processes
 //! are models:
 //!
 //! | module | model |
@@ -37,9 +37,9 @@ use super::network::Envelope;
 use super::tasks::TaskId;
 use broker::Waiting;
 use isomer_design::SiteId;
-use isomer_kafka::lease::Times;
-use isomer_kafka::owned::Options;
 use isomer_log::MemoryCheckpoints;
+use isomer_owned::lease::Times;
+use isomer_owned::owned::Options;
 use parking_lot::Mutex;
 use partition::Partition;
 use process::Process;

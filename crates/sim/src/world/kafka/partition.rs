@@ -14,10 +14,10 @@
 //! Beside the records is the **history**: the redo log that the safe records make, from the first
 //! one on, as any reader would assemble it. The checkers read it.
 
-use isomer_kafka::ownership::{Reader, Verdict};
-use isomer_kafka::record::{Head, Offset};
-use isomer_kafka::stream::Assembly;
 use isomer_log::{Log, MemoryLog, MemoryOptions};
+use isomer_owned::ownership::{Reader, Verdict};
+use isomer_owned::record::{Head, Offset};
+use isomer_owned::stream::Assembly;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn another_leader_keeps_what_is_safe_and_a_record_that_was_lost_can_be_written_again() {
         let mut partition = partition();
-        let claim = isomer_kafka::ownership::Owner::claim(&Reader::new(DATABASE, 1, 0), 7, "a");
+        let claim = isomer_owned::ownership::Owner::claim(&Reader::new(DATABASE, 1, 0), 7, "a");
         assert_eq!(partition.append(1, 1, &claim.write(b"a")), Appended::At(0));
         partition.replicate(1);
         assert_eq!(partition.append(1, 2, b"lost"), Appended::At(1));

@@ -19,21 +19,20 @@
 //! * **Readers** skip the records of all terms but the current one, so every reader gets the same
 //!   stream.
 //! * **The owner** need not read its own records: it knows the offset that its next record gets if
-//!   no other process writes in between. If the broker reports another offset, or none, the owner
+//!   no other process writes in between. If the carrier reports another offset, or none, the owner
 //!   reads the records up to its own ([`Owner::read`]) before it acknowledges a commit. If the
 //!   others are void, it continues. If one is a claim, the log has a new owner, and its own record
 //!   is void.
 //!
 //! So the fence adds no cost to a commit, and needs neither an election nor a transaction at the
-//! broker. It only needs acknowledged records to stay at their offsets, which `acks=all`
-//! guarantees.
+//! carrier. It only needs acknowledged records to stay at their offsets.
 //!
 //! # Positions
 //!
 //! A record contains its position in the stream and its number in the term. At the end of a term an
 //! incomplete frame is void: the next term begins after the last whole frame. A repeated record
 //! counts once. A missing record means that the log is [`Broken`]: an owner writes each record only
-//! after the one before counts, so the broker has lost a record.
+//! after the one before counts, so the carrier has lost a record.
 //!
 //! # What was left out
 //!
@@ -85,7 +84,7 @@ pub enum Broken {
     },
     /// A record belongs to another log.
     #[error(
-        "the record at offset {offset} is of log {log} of database {database:032x}: two databases write to one topic"
+        "the record at offset {offset} is of log {log} of database {database:032x}: two databases write to one place"
     )]
     OtherLog {
         /// Its offset.
@@ -219,7 +218,7 @@ impl Reader {
         self.is_released
     }
 
-    /// Takes the next record. Offsets may be skipped, because the broker uses some itself.
+    /// Takes the next record. Offsets may be skipped, because the carrier uses some itself.
     ///
     /// # Errors
     /// [`Broken`].
@@ -373,7 +372,7 @@ impl Owner {
         }
     }
 
-    /// Reports that the record was written; at this offset, if the broker reports it.
+    /// Reports that the record was written; at this offset, if the carrier reports it.
     ///
     /// # Errors
     /// [`Broken`].

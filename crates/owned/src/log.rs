@@ -1,14 +1,15 @@
 //! A log in a partition, for the process that owns it, driven by threads. The decisions are in
 //! [`owned`](crate::owned).
 //!
-//! A **sync** executes one [`Step`] after the other, and waits for brokers where a step says so. If
-//! no broker answers within [`LONGEST`], it returns, and the next sync continues to wait, because
-//! the flusher has other work. It ends the log if another process has claimed it
-//! ([`LogError::Fenced`]), or if no broker answers within
-//! [`Timeouts::write`](crate::Timeouts::write) ([`LogError::Failed`]).
+//! A **sync** executes one [`Step`] after the other, and waits for the carrier where a step says.
+//! If the carrier does not answer within [`LONGEST`], it returns, and the next sync continues to
+//! wait, because the flusher has other work. It ends the log if another process has claimed it
+//! ([`LogError::Fenced`]), or if the carrier doubts that a record was written
+//! ([`LogError::Failed`]), as Kafka's does after [`Timeouts::write`](crate::Timeouts::write).
 
+use crate::edge::{clock, pause};
 use crate::owned::{OpenReport, Opening, Options, OwnedLog, Sent, Step, VisitRecord};
-use crate::partition::{Connection, Partition, Refused, clock, pause};
+use crate::partition::{Partition, Refused, Written};
 use crate::record::{Offset, Term};
 use isomer_cluster::ClaimNote;
 use isomer_log::{Counters, Log, LogError, OpenError, Position};
@@ -19,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-/// How long a sync waits for brokers before it returns to the flusher, which serves a whole site.
+/// How long a sync waits for the carrier before it returns to the flusher, which serves a site.
 const LONGEST: Duration = Duration::from_millis(500);
 /// How long closing a log waits until its release is written.
 const RELEASE: Duration = Duration::from_secs(2);
@@ -27,9 +28,9 @@ const RELEASE: Duration = Duration::from_secs(2);
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// A log in a partition. See the [module documentation](self).
-pub struct KafkaLog {
+pub struct PartitionLog<P: Partition> {
     owned: OwnedLog,
-    partition: Partition,
+    partition: P,
     /// One sync at a time.
     syncing: Mutex<()>,
     /// Where the claim is recorded. The note's folder stays locked while this process has the log.
@@ -38,21 +39,24 @@ pub struct KafkaLog {
 }
 
 /// Reads the records that are there.
-fn read(partition: &Partition, opening: &mut Opening) -> Result<(), Refused> {
+fn read(partition: &impl Partition, opening: &mut Opening) -> Result<(), Refused> {
     let (mut broken, next) = (None, opening.next());
-    partition.read(next, &mut |offset, record| match opening.take(offset, record) {
-        Ok(flow) => flow,
-        Err(error) => {
-            broken = Some(error);
-            ControlFlow::Break(())
-        }
-    })?;
+    partition.read(
+        next,
+        &mut |Written { offset, record, .. }| match opening.take(offset, record) {
+            Ok(flow) => flow,
+            Err(error) => {
+                broken = Some(error);
+                ControlFlow::Break(())
+            }
+        },
+    )?;
     broken.map_or(Ok(()), |error| Err(Refused(error.to_string())))
 }
 
 /// Reads up to the claim.
 fn read_claim(
-    partition: &Partition,
+    partition: &impl Partition,
     opening: &mut Opening,
     timeout: Duration,
 ) -> Result<(), Refused> {
@@ -62,7 +66,7 @@ fn read_claim(
         if opening.has_read_claim() {
             return Ok(());
         }
-        // A broker that has just become the leader may return fewer records than it has.
+        // A broker or member that has just become the leader may return fewer records than it has.
         if clock() - begun > timeout {
             return Err(Refused("what was written cannot be read".to_owned()));
         }
@@ -70,39 +74,38 @@ fn read_claim(
     }
 }
 
-impl KafkaLog {
-    /// Opens and claims the log in a partition. `number` is the number of the log in its database
-    /// and of the partition in the topic. `name` is the name of this process in messages of others.
+impl<P: Partition> PartitionLog<P> {
+    /// Opens and claims the log in a partition. `place` names the partition in messages. `number`
+    /// is the number of the log in its database, `name` the name of this process in messages of
+    /// others.
     ///
     /// # Errors
     /// [`OpenError::Elsewhere`], which names the partition.
     pub fn open(
-        connection: &Connection,
+        partition: P,
+        place: &Arc<str>,
         database: u128,
         number: u32,
         name: &str,
         options: Options,
-    ) -> Result<(KafkaLog, OpenReport), OpenError> {
-        let place: Arc<str> = format!("{}, partition {number}", connection.address).into();
-        let opened = KafkaLog::claim(connection, database, number, name, options, &place);
+    ) -> Result<(PartitionLog<P>, OpenReport), OpenError> {
+        let opened = PartitionLog::claim(partition, database, number, name, options, place);
         let opened = opened.and_then(|(log, report)| {
-            log.confirm(connection.timeouts.ask).map_err(Refused)?;
+            log.confirm(log.partition.timeouts().ask).map_err(Refused)?;
             Ok((log, report))
         });
         opened.map_err(|Refused(what)| OpenError::Elsewhere { place: place.to_string(), what })
     }
 
     fn claim(
-        connection: &Connection,
+        partition: P,
         database: u128,
         number: u32,
         name: &str,
         options: Options,
         place: &Arc<str>,
-    ) -> Result<(KafkaLog, OpenReport), Refused> {
-        let ask = connection.timeouts.ask;
-        let partition = Partition::new(connection, number, options.record_bytes_max)?;
-        let partition = partition.written_by(name);
+    ) -> Result<(PartitionLog<P>, OpenReport), Refused> {
+        let ask = partition.timeouts().ask;
         let (first, end) = partition.bounds()?;
         if options.must_exist && first == end {
             return Err(Refused("it is empty, although the log was made before".to_owned()));
@@ -126,7 +129,7 @@ impl KafkaLog {
         let (owned, report) = opening.own(clock()).map_err(Refused)?;
         partition.rest();
         Ok((
-            KafkaLog {
+            PartitionLog {
                 owned,
                 partition,
                 syncing: Mutex::new(()),
@@ -149,7 +152,7 @@ impl KafkaLog {
 
     /// Sets the note in which the claim is recorded once its wait is over. With that note, a
     /// restart in the same folder needs no wait.
-    pub(crate) fn noted(mut self, note: Option<ClaimNote>) -> KafkaLog {
+    pub(crate) fn noted(mut self, note: Option<ClaimNote>) -> PartitionLog<P> {
         self.note = note;
         self.note_claim();
         self
@@ -199,7 +202,7 @@ impl KafkaLog {
         let (begun, mut from) = (clock(), from);
         loop {
             let mut ended = None;
-            let read = self.partition.read(from, &mut |offset, record| {
+            let read = self.partition.read(from, &mut |Written { offset, record, .. }| {
                 from = offset + 1;
                 let taken = self.owned.read_back(offset, record);
                 let flow = taken.as_ref().map_or(ControlFlow::Break(()), |flow| *flow);
@@ -227,7 +230,7 @@ impl KafkaLog {
     }
 }
 
-impl Log for KafkaLog {
+impl<P: Partition> Log for PartitionLog<P> {
     fn append(&self, payload: &[u8]) -> Result<Position, LogError> {
         self.owned.append(payload)
     }
@@ -268,7 +271,8 @@ impl Log for KafkaLog {
         visit: &mut dyn FnMut(Position, &[u8]) -> ControlFlow<()>,
     ) -> Result<Position, LogError> {
         let records = |offset, visit: &mut VisitRecord<'_>| {
-            self.partition.read(offset, visit).map_err(|Refused(what)| what)
+            let mut visit = |Written { offset, record, .. }: Written<'_>| visit(offset, record);
+            self.partition.read(offset, &mut visit).map_err(|Refused(what)| what)
         };
         self.owned.read(from, &records, visit)
     }
@@ -284,8 +288,8 @@ impl Log for KafkaLog {
 
     fn look_for_others(&self) {
         self.note_claim();
-        // A log that is writing finds out by its writes. If no broker answers, a later call asks
-        // again.
+        // A log that is writing finds out by its writes. If the carrier does not answer, a later
+        // call asks again.
         if let (Some(next), Some(end)) = (self.owned.next_offset(), self.partition.end())
             && end > next
         {
@@ -302,7 +306,7 @@ impl Log for KafkaLog {
     }
 }
 
-impl Drop for KafkaLog {
+impl<P: Partition> Drop for PartitionLog<P> {
     /// Releases the log, so that the next owner need not wait. The site must serve no more reads.
     fn drop(&mut self) {
         if self.owned.next_offset().is_none() && self.owned.failure().is_none() {

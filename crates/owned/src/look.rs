@@ -2,7 +2,7 @@
 //! disturbed.
 
 use crate::ownership::{Broken, Reader, Verdict};
-use crate::partition::{Connection, Partition, Refused};
+use crate::partition::{Partition, Refused, Written};
 use crate::record::{Head, Offset, Term};
 use crate::stream::Assembly;
 use isomer_log::Position;
@@ -30,17 +30,15 @@ pub struct Look {
 
 /// Reads a log from its beginning to its end.
 pub(crate) fn look(
-    connection: &Connection,
+    partition: &impl Partition,
     database: u128,
     number: u32,
-    record_bytes_max: usize,
 ) -> Result<Look, Refused> {
-    let partition = Partition::new(connection, number, record_bytes_max)?;
     let (first, end) = partition.bounds()?;
     let mut reader = Reader::new(database, number, first);
     let (mut assembly, mut last, mut broken) = (Assembly::default(), None, None);
     let mut owner = None;
-    partition.read_with_writers(first, &mut |offset, writer, record| {
+    partition.read(first, &mut |Written { offset, writer, record }| {
         match pass(&mut reader, &mut assembly, offset, record, &mut last) {
             // Each record names its writer, because the claim may have been removed.
             Ok(Verdict::Void(_)) => ControlFlow::Continue(()),

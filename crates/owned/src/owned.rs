@@ -1,5 +1,5 @@
-//! A log for its owner, without brokers: a state machine whose inputs are answers of brokers and
-//! the time, and whose outputs are steps.
+//! A log for its owner, without a carrier: a state machine whose inputs are answers of the carrier
+//! and the time, and whose outputs are steps.
 //!
 //! ```text
 //!   append ──copy──▶ tail (in memory) ──step: one record a group commit──▶ Send ┄┄▶ partition
@@ -15,7 +15,7 @@
 //!
 //! | step | the driver's action | its report |
 //! | --- | --- | --- |
-//! | [`Send`](Step::Send) | sends the record to the brokers | |
+//! | [`Send`](Step::Send) | sends the record to the carrier | |
 //! | [`Await`](Step::Await) | waits for the answer, or a timeout | [`OwnedLog::answered`] |
 //! | [`ReadBack`](Step::ReadBack) | reads the partition from there on | [`OwnedLog::read_back`] |
 //! | [`Wait`](Step::Wait) | waits until then, as the earlier owner may serve reads | |
@@ -23,8 +23,8 @@
 //!
 //! One record is in flight at a time, and the next one is sent once it is known to count
 //! ([`ownership`](crate::ownership)). All decisions are made here, so the simulator runs the same
-//! code, with a partition and a clock of its own. [`KafkaLog`](crate::KafkaLog) drives it with
-//! threads.
+//! code, with a partition and a clock of its own. [`PartitionLog`](crate::PartitionLog) drives
+//! it with threads.
 //!
 //! An **index** with an entry every [`Options::indexed`] bytes or records gives the offset to read
 //! from for a position, and the places to cut.
@@ -50,7 +50,7 @@ const SENT_AT_ONCE: u64 = 16 << 20;
 const READ_AT_ONCE: usize = 4 << 20;
 /// The body of a record that only confirms the ownership.
 const NOTHING: Piece = Piece { bytes: Vec::new(), first: 0, whole: 0 };
-/// Room in a record for the bytes that the broker adds to its value.
+/// Room in a record for the bytes that the carrier adds to its value.
 const AROUND_BYTES: usize = 512;
 
 /// The options of a log in a partition. None of them is stored.
@@ -58,7 +58,7 @@ const AROUND_BYTES: usize = 512;
 pub struct Options {
     /// The durability that a commit waits for.
     pub durability: Durability,
-    /// Limit on the bytes that wait for the brokers: beyond it `append` fails
+    /// Limit on the bytes that wait for the carrier: beyond it `append` fails
     /// ([`LogError::Backlog`]).
     pub backlog_bytes: u64,
     /// Bytes of the end of the log that are kept in memory for followers; at least the backlog.
@@ -68,7 +68,7 @@ pub struct Options {
     /// The index has an entry after this many bytes of the stream, or this many records. Reads and
     /// cuts begin at entries.
     pub indexed: (u64, u64),
-    /// The maximal length of a record, head included, which the topic must accept.
+    /// The maximal length of a record, head included, which the carrier must accept.
     pub record_bytes_max: usize,
     /// The log was created earlier: if it is empty, opening fails instead of creating a new log.
     pub must_exist: bool,
@@ -140,7 +140,7 @@ impl Index {
 /// The outcome of sending a record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Sent {
-    /// The record was written; at this offset, if the broker reports it.
+    /// The record was written; at this offset, if the carrier reports it.
     Written(Option<Offset>),
     /// The record was not written, or its outcome is unknown, for this reason.
     Doubtful(String),

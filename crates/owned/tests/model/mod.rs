@@ -7,15 +7,16 @@
 //!                     or duplicated)      records that are not safe)      readers)
 //! ```
 //!
-//! The writers use the code of [`KafkaLog`](isomer_kafka): [`Reader`], [`Owner`] and [`Assembly`].
+//! The writers use the code of [`OwnedLog`](isomer_owned::owned): [`Reader`], [`Owner`] and
+//! [`Assembly`].
 //! [`Bug`]s are planted here.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
-use isomer_kafka::lease::Times;
-use isomer_kafka::ownership::{Acknowledged, Broken, Owner, Reader, Verdict, Void};
-use isomer_kafka::record::{Head, Kind, Offset, Term};
-use isomer_kafka::stream::{Assembly, Cut, Piece};
+use isomer_owned::lease::Times;
+use isomer_owned::ownership::{Acknowledged, Broken, Owner, Reader, Verdict, Void};
+use isomer_owned::record::{Head, Kind, Offset, Term};
+use isomer_owned::stream::{Assembly, Cut, Piece};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::time::Duration;

@@ -6,7 +6,7 @@
 //!    u8×4  u16     u16  u128     u32  u32   u64  u64   u64       u64      u32   u32
 //! ```
 //!
-//! All numbers are little-endian. `check` is the CRC-32 of everything else. The broker's own
+//! All numbers are little-endian. `check` is the CRC-32 of everything else. The carrier's own
 //! checksum does not cover the path from the memory of one process to that of another.
 //!
 //! A log is one stream of bytes, in which frames follow each other: `length u64 │ bytes`. The body
@@ -34,7 +34,7 @@ pub(crate) const FRAME_HEAD_BYTES: usize = 8;
 const VERSION: u16 = 1;
 const MAGIC: &[u8; 4] = b"ISOM";
 
-/// An offset in the partition: the number that the broker assigns to a record.
+/// An offset in the partition: the number that the carrier assigns to a record.
 pub type Offset = u64;
 
 /// One uninterrupted ownership of a log.
