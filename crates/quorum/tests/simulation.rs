@@ -1,0 +1,204 @@
+//! Members that crash, pause, and lose letters at random. Each seed is one run; a failed run prints
+//! its seed and the violated invariant.
+
+mod world;
+
+use isomer_quorum::roster::Standing;
+use world::{Bug, World};
+
+/// Random numbers, from a seed.
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+
+    /// True once in `times`.
+    fn once_in(&mut self, times: usize) -> bool {
+        self.below(times) == 0
+    }
+}
+
+const STEPS: usize = 6000;
+/// Events of the quiet end of a run, in which all members must catch up.
+const QUIET: usize = 60_000;
+
+/// Runs a seed. Returns the number of acknowledged records.
+///
+/// # Errors
+/// The violated invariant.
+fn run(seed: u64, bug: Option<Bug>) -> Result<usize, String> {
+    let mut dice = Dice(seed);
+    let members = if dice.once_in(4) { 5 } else { 3 };
+    let mut world = World::new(members, bug);
+    // Elections in a row, with crashes in the middle of them; or a cluster that works for a while.
+    let is_stormy = dice.once_in(3);
+    for at in 0..STEPS {
+        match is_stormy && dice.once_in(40) {
+            true => storm(&mut dice, &mut world),
+            false => step(&mut dice, &mut world, at),
+        }
+        world.check().map_err(|what| format!("event {at}: {what}"))?;
+    }
+    quiet(&mut dice, &mut world)?;
+    world.check()?;
+    let whole: Vec<usize> = (0..members).filter(|at| !world.emptied.contains(at)).collect();
+    let ends: Vec<u64> = whole.iter().map(|at| world.bounds(*at).1).collect();
+    if ends.iter().any(|end| *end != ends[0]) {
+        return Err(format!("the members end at {ends:?}"));
+    }
+    whole.iter().try_for_each(|at| world.check_acknowledged(*at))?;
+    Ok(world.appends.iter().filter(|asked| asked.offset.is_some()).count())
+}
+
+/// A member restarts, or stands for election, or many ticks pass for one.
+fn storm(dice: &mut Dice, world: &mut World) {
+    let member = dice.below(world.members());
+    if !world.is_up(member) {
+        world.start(member);
+    } else if dice.once_in(2) {
+        world.crash(member, 1.0);
+        world.start(member);
+    } else {
+        (0..20).for_each(|_| world.tick(member));
+    }
+}
+
+fn step(dice: &mut Dice, world: &mut World, at: usize) {
+    let member = dice.below(world.members());
+    match dice.below(1000) {
+        0..=3 if world.is_up(member) => {
+            let share = [0.0, 0.5, 1.0][dice.below(3)];
+            world.crash(member, share);
+        }
+        0..=15 if !world.is_up(member) => {
+            let minority = (world.members() - 1) / 2;
+            if world.has_taken_part(member) && world.emptied.len() < minority && dice.once_in(8) {
+                world.empty(member);
+            }
+            world.start(member);
+        }
+        16..=20 => world.pause(member, true),
+        21..=40 => world.pause(member, false),
+        41..=44 => world.cut(member, dice.below(world.members())),
+        45..=50 => world.heal(),
+        51..=54 => {
+            let (first, end) = world.bounds(member);
+            if end > first + 4 {
+                world.remove_before(member, first + dice.below((end - first) as usize) as u64);
+            }
+        }
+        55..=90 => {
+            let length = [3, 20, 150][dice.below(3)];
+            let record = format!("r{at}{}", ".".repeat(length));
+            world.append(member, record.as_bytes());
+        }
+        91..=250 => world.tick(member),
+        251..=400 => world.sync(member),
+        _ if world.letters.is_empty() => world.tick(member),
+        roll => {
+            // The oldest, or any.
+            let any = dice.below(world.letters.len());
+            let letter = if roll % 4 == 0 { any } else { 0 };
+            match roll {
+                401..=420 => world.lose(letter),
+                421..=440 => world.deliver(letter, true),
+                _ => world.deliver(letter, false),
+            }
+        }
+    }
+    // A network that is never drained would only show old letters.
+    while world.letters.len() > 200 {
+        world.lose(dice.below(world.letters.len()));
+    }
+}
+
+/// Nothing fails any more, until all members have all records.
+fn quiet(dice: &mut Dice, world: &mut World) -> Result<(), String> {
+    world.heal();
+    for member in 0..world.members() {
+        world.pause(member, false);
+        if !world.is_up(member) {
+            world.start(member);
+        }
+    }
+    for _ in 0..QUIET {
+        let member = dice.below(world.members());
+        match dice.below(8) {
+            0 => world.tick(member),
+            1 | 2 => world.sync(member),
+            _ if world.letters.is_empty() => world.tick(member),
+            _ => world.deliver(0, false),
+        }
+    }
+    for at in 0..world.members() {
+        let standing = world.standing(at);
+        let is_right = match standing {
+            Some(Standing::Member) => !world.emptied.contains(&at) || world.is_fooled(),
+            Some(Standing::Refused(_)) => world.emptied.contains(&at),
+            _ => false,
+        };
+        if !is_right {
+            return Err(format!("member {at} has ended as {standing:?}"));
+        }
+    }
+    Ok(())
+}
+
+fn seeds(default: u64) -> std::ops::Range<u64> {
+    let seeds = std::env::var("SEEDS").ok().and_then(|text| text.parse().ok());
+    1..1 + seeds.unwrap_or(default)
+}
+
+#[test]
+fn no_acknowledged_record_is_lost_or_changes_its_place() {
+    let mut acknowledged = 0;
+    for seed in seeds(60) {
+        match run(seed, None) {
+            Ok(count) => acknowledged += count,
+            Err(what) => panic!("seed {seed}: {what}"),
+        }
+    }
+    assert!(acknowledged > 1000, "only {acknowledged} records were acknowledged");
+}
+
+/// The first seed that finds a planted bug.
+fn found(bug: Bug) -> u64 {
+    // An assertion finds it as well.
+    std::panic::set_hook(Box::new(|_| ()));
+    let found = (1..=200).find(|seed| {
+        let ended = std::panic::catch_unwind(|| run(*seed, Some(bug)));
+        ended.is_err() || ended.is_ok_and(|ended| ended.is_err())
+    });
+    let _ = std::panic::take_hook();
+    found.unwrap_or_else(|| panic!("no seed finds {bug:?}"))
+}
+
+#[test]
+fn an_answer_before_the_majority_has_the_record_is_found() {
+    println!("seed {}", found(Bug::EarlyAnswer));
+}
+
+#[test]
+fn a_vote_that_is_forgotten_after_a_crash_is_found() {
+    println!("seed {}", found(Bug::ForgottenVote));
+}
+
+#[test]
+fn a_member_that_votes_without_its_folder_is_found() {
+    println!("seed {}", found(Bug::EmptyFolder));
+}
+
+#[test]
+fn a_disk_that_forgets_what_it_has_synced_is_found() {
+    println!("seed {}", found(Bug::LyingDisk));
+}
