@@ -1,6 +1,7 @@
-//! The options for redo logs in Kafka and checkpoints in an object store. A build without the
-//! feature `kafka` refuses such logs by name.
+//! The options for redo logs in Kafka or at the nodes, and checkpoints in an object store. A build
+//! without the feature `kafka` refuses logs in Kafka by name.
 
+use crate::cluster::NODES;
 use crate::failure::Failure;
 use clap::Args;
 use isomer_cluster::{CheckpointStore, Logs};
@@ -10,17 +11,18 @@ use std::sync::Arc;
 /// The places of redo logs and checkpoints, if not the folder.
 #[derive(Args, Debug, Clone, Default, PartialEq)]
 pub struct LogArgs {
-    /// Keeps the redo logs in a topic of Apache Kafka, and only checkpoints in the folder. The last
-    /// process that opens the logs owns their sites, and a process with earlier access stops
-    /// [default: in the folder]
-    #[arg(long, value_name = "kafka://HOST:PORT,HOST:PORT/TOPIC")]
+    /// Keeps the redo logs elsewhere, and only checkpoints in the folder: in a topic of Apache
+    /// Kafka (kafka://HOST:PORT,HOST:PORT/TOPIC), or at a majority of the cluster's processes
+    /// (nodes), which are three at least. The last process that opens the logs owns their
+    /// sites, and a process with earlier access stops [default: in the folder]
+    #[arg(long, value_name = "PLACE")]
     pub log: Option<String>,
     /// An option of Kafka's client (librdkafka's CONFIGURATION.md), such as sasl.username=me; may
     /// be repeated
     #[arg(long = "kafka-option", value_name = "NAME=VALUE", requires = "log")]
     pub options: Vec<String>,
-    /// Keeps checkpoints in an object store as well, for logs in Kafka, so that the process can
-    /// start on any machine in an empty folder. A folder that all machines reach, or in a build
+    /// Keeps checkpoints in an object store as well, for logs in Kafka or at the nodes, so that a
+    /// site can start on any machine. A folder that all machines reach, or in a build
     /// with --features s3 a bucket: s3://BUCKET/PREFIX, with the settings of the environment
     /// (AWS_ACCESS_KEY_ID, AWS_ENDPOINT and so on) [default: in the folder]
     #[arg(long, value_name = "file:///FOLDER")]
@@ -34,6 +36,12 @@ impl LogArgs {
     /// # Errors
     /// If the options are invalid.
     pub fn logs(&self, name: Option<&str>) -> Result<Option<Arc<dyn Logs>>, Failure> {
+        if self.log.as_deref() == Some(NODES) {
+            return Err(Failure::usage(
+                "redo logs at the nodes are for the processes of a cluster, and there are no other processes: give \
+                 --config FILE or --peers",
+            ));
+        }
         self.log.as_ref().map(|address| with_kafka(address, &self.options, name)).transpose()
     }
 
@@ -45,7 +53,7 @@ impl LogArgs {
         let Some(place) = &self.checkpoints else { return Ok(None) };
         if self.log.is_none() {
             return Err(Failure::usage(format!(
-                "checkpoints at {place} are for redo logs in Kafka, and nothing says where that is (--log)"
+                "checkpoints at {place} are for redo logs outside of the folder, and nothing says where those are (--log)"
             )));
         }
         Ok(Some(Arc::new(Objects::at(place).map_err(Failure::usage)?)))

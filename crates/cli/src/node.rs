@@ -92,7 +92,7 @@ pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
     let (role, usual) = (Role::Node, args.peers.name.clone());
     let usual = usual.ok_or_else(|| Failure::usage("a node has a --name"))?;
     let place = args.peers.place(role, &usual, &sites, &args.log)?;
-    let place = place.ok_or_else(|| {
+    let mut place = place.ok_or_else(|| {
         Failure::usage("a node is told of the other processes, by --config FILE or by --peers")
     })?;
     let (name, sites) = (place.own.member.name.clone(), place.own_sites());
@@ -100,7 +100,11 @@ pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
         return Err(Failure::usage(format!("the node `{name}` has no sites")));
     }
     let passage = passage(args, &place)?;
-    let (logs, store) = (place.logs()?, place.store()?);
+    let logs = place.logs(&args.data, args.peers.trust_network)?;
+    let store = place.store()?;
+    if !place.wait_for_logs(&stop)? {
+        return Ok(());
+    }
     let belongs = match &logs {
         Some(logs) => Belongs::by_logs(&args.data, role, &**logs, store.as_deref(), &stop)?,
         None => Some(Belongs::by_folder(&args.data, role, args.accept_loss)?),

@@ -180,13 +180,19 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
         .accept_loss(args.accept_loss)
         .checkpoints(args.checkpoints.policy())
         .while_recovering(progress());
-    let place = place(args)?;
+    let mut place = place(args)?;
     let listen = match &place {
         Some(place) => place.clients(args.listen)?,
         None => args.listen,
     };
     let listen = listen.unwrap_or(LISTEN);
-    let logs = place.as_ref().map_or_else(|| args.log.logs(None), Place::logs)?;
+    let logs = match &mut place {
+        Some(place) => place.logs(&args.data, args.cluster.trust_network)?,
+        None => args.log.logs(None)?,
+    };
+    if !place.as_ref().map_or(Ok(true), |place| place.wait_for_logs(&stop))? {
+        return Ok(());
+    }
     let store = place.as_ref().map_or_else(|| args.log.store(), Place::store)?;
     let net = match place {
         Some(place) => join(args, place, logs.as_deref(), store.as_deref(), &stop)?,

@@ -7,6 +7,7 @@
 //!     cluster        the number of the cluster, if sites are in several processes
 //!     lock           locked by the process that has the database open
 //!     claim          the claim on the catalog's log, if that is elsewhere ([`crate::claim`])
+//!     quorum/        copies of all logs, if the nodes keep them for each other
 //!     site-1/
 //!       claim        the claim on the site's log, likewise
 //!       run          the number of its last run; it grows, whatever the clock says
@@ -47,8 +48,15 @@ const STRATEGY: &str = "strategy";
 const LOCK: &str = "lock";
 const CLUSTER: &str = "cluster";
 const RUN: &str = "run";
+/// The folder of the copies of all logs, if the nodes keep them for each other.
+const QUORUM: &str = "quorum";
 /// The prefix of the names of the sites' folders.
 const SITE: &str = "site-";
+
+/// The folder, in a node's folder, for copies of the logs of all nodes.
+pub fn quorum_folder(folder: &Path) -> PathBuf {
+    folder.join(QUORUM)
+}
 
 /// The folder of an open database.
 pub(crate) struct Folder {
@@ -109,8 +117,9 @@ impl Folder {
             let is_begun = path.join(&begun).exists();
             let ours = |name: &std::ffi::OsStr| {
                 let is_site = name.to_str().is_some_and(|name| name.starts_with(SITE));
-                let is_file =
-                    [LOCK, CLUSTER, ClaimNote::name(), &begun].iter().any(|our| name == *our);
+                let is_file = [LOCK, CLUSTER, QUORUM, ClaimNote::name(), &begun]
+                    .iter()
+                    .any(|our| name == *our);
                 is_file || (is_begun && is_site)
             };
             let foreign = entries.any(|entry| entry.is_ok_and(|entry| !ours(&entry.file_name())));

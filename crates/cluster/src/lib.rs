@@ -62,7 +62,7 @@ pub use conductor::{ChangeEvent, Conductor, FailedOver, Job};
 pub use database::{Database, Explorer, Options};
 pub use embedded::{Checkpointing, Recovering, SiteReport};
 pub use error::{Error, OpenDatabaseError};
-pub use folder::{join_cluster, leave_if_empty, look, read_cluster, sites_of};
+pub use folder::{join_cluster, leave_if_empty, look, quorum_folder, read_cluster, sites_of};
 pub use ids::DatabaseId;
 pub use isomer_log::{Counters, DiskFaults, Durability, Lack, LogError};
 pub use isomer_site::{

@@ -12,7 +12,11 @@
 //! gets an error.
 
 use crate::edge::now;
-use crate::hello::{ASK_STATUS, HELLO, HELLO_BYTES_MAX, Hello, REFUSED, STATUS, WELCOME};
+use crate::hello::{
+    ASK_LOGS, ASK_STATUS, HELLO, HELLO_BYTES_MAX, Hello, INTRODUCTION, LETTER, LOGS, REFUSED,
+    STATUS, WELCOME,
+};
+use crate::letters::{Service, introduced, letter};
 use crate::line::{Line, Takes, Unsent};
 use crate::net::Shared;
 use isomer_cluster::{CancelReason, CancelToken, Endpoint};
@@ -110,18 +114,43 @@ struct Guest {
 
 /// The state of the handshake.
 enum Is {
-    Unknown { until: Instant },
-    Known { name: String, endpoint: Endpoint },
+    Unknown {
+        until: Instant,
+    },
+    Known {
+        name: String,
+        endpoint: Endpoint,
+    },
+    /// It sends letters of a service.
+    Writes {
+        name: String,
+        service: Arc<dyn Service>,
+    },
     Refused,
 }
 
 impl Guest {
     fn greet(&mut self, head: Head, message: &[u8]) -> Result<(), String> {
-        if head.kind == ASK_STATUS {
-            let status = wire::carried(STATUS, &self.shared.status());
-            self.line.send_last(status);
-            self.is = Is::Refused;
-            return Ok(());
+        match head.kind {
+            ASK_STATUS => return self.answer_only(wire::carried(STATUS, &self.shared.status())),
+            ASK_LOGS => {
+                let logs = self.shared.logs();
+                return self.answer_only(match logs {
+                    Ok(logs) => wire::carried(LOGS, &logs),
+                    Err(why) => wire::carried(REFUSED, &why),
+                });
+            }
+            INTRODUCTION => {
+                let name = introduced(message)?;
+                return match self.shared.introduce(&name, &self.line) {
+                    Ok(service) => {
+                        self.is = Is::Writes { name, service };
+                        Ok(())
+                    }
+                    Err(why) => self.answer_only(wire::carried(REFUSED, &why)),
+                };
+            }
+            _ => {}
         }
         let theirs = Hello::read(HELLO, message);
         let welcomed = theirs.map_err(|bad| bad.to_string());
@@ -141,6 +170,13 @@ impl Guest {
                 Ok(())
             }
         }
+    }
+
+    /// Sends a last message.
+    fn answer_only(&mut self, answer: Vec<u8>) -> Result<(), String> {
+        self.line.send_last(answer);
+        self.is = Is::Refused;
+        Ok(())
     }
 
     fn request(&self, endpoint: &Endpoint, head: Head, request: Vec<u8>) {
@@ -173,13 +209,16 @@ impl Guest {
 
 impl Takes for Guest {
     fn longest(&self) -> usize {
-        if matches!(self.is, Is::Known { .. }) { usize::MAX } else { HELLO_BYTES_MAX }
+        match self.is {
+            Is::Known { .. } | Is::Writes { .. } => usize::MAX,
+            Is::Unknown { .. } | Is::Refused => HELLO_BYTES_MAX,
+        }
     }
 
     fn deadline(&self) -> Option<Instant> {
         match self.is {
             Is::Unknown { until } => Some(until),
-            Is::Known { .. } | Is::Refused => None,
+            Is::Known { .. } | Is::Writes { .. } | Is::Refused => None,
         }
     }
 
@@ -187,6 +226,13 @@ impl Takes for Guest {
         match &self.is {
             Is::Unknown { .. } => self.greet(head, &message),
             Is::Refused => Ok(()),
+            Is::Writes { name, service } if head.kind == LETTER => {
+                service.receive(name, letter(&message)?);
+                Ok(())
+            }
+            Is::Writes { .. } => {
+                Err(format!("a message of kind {}, where a letter is expected", head.kind))
+            }
             Is::Known { endpoint, .. } if REQUESTS.contains(&head.kind) => {
                 self.request(&endpoint.clone(), head, message);
                 Ok(())

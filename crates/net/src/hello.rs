@@ -11,6 +11,10 @@ pub(crate) const REFUSED: u8 = 98;
 pub(crate) const PING: u8 = 99;
 pub(crate) const ASK_STATUS: u8 = 100;
 pub(crate) const STATUS: u8 = 101;
+pub(crate) const INTRODUCTION: u8 = 102;
+pub(crate) const LETTER: u8 = 103;
+pub(crate) const ASK_LOGS: u8 = 104;
+pub(crate) const LOGS: u8 = 105;
 
 /// The longest hello, welcome, refusal or status.
 pub(crate) const HELLO_BYTES_MAX: usize = 64 << 10;

@@ -3,6 +3,7 @@
 use crate::edge::{start, wall_ms};
 use crate::guest;
 use crate::hello::{Hello, Member, Role, Verdict, judge};
+use crate::letters::{Letters, LogsStatus, Service};
 use crate::line::{Limits, Line};
 use crate::peer::Peer;
 use crate::pool::Pool;
@@ -11,11 +12,11 @@ use crate::tls::NodeTls;
 use futures_util::future::{LocalBoxFuture, ready};
 use isomer_cluster::{Early, Endpoint, Reach, Unanswered, Wire};
 use isomer_design::SiteId;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -39,7 +40,8 @@ pub struct Options {
     pub sites: BTreeSet<SiteId>,
     /// All other processes.
     pub members: Vec<Member>,
-    /// The number of the cluster, if the process belongs to one. Only a node may start without.
+    /// The number of the cluster, if the process belongs to one. A process with the router that
+    /// starts without must be told ([`Net::belongs_to`]) before it dials.
     pub cluster: Option<u64>,
     /// Stores that number durably, when a node without one joins a cluster.
     pub join: Join,
@@ -99,11 +101,14 @@ impl std::fmt::Display for StartError {
 impl std::error::Error for StartError {}
 
 /// The connections of a process. It dials and accepts from [`Wire::open`], when its sites are
-/// running, to [`Wire::close`].
+/// running, to [`Wire::close`]. Letters pass from [`Net::exchange_letters`] until this is dropped.
 pub struct Net {
     shared: Arc<Shared>,
     address: SocketAddr,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    listening: Mutex<Option<JoinHandle<()>>>,
+    /// Those that dial for the database, and for letters.
+    dialling: Mutex<Vec<JoinHandle<()>>>,
+    writing: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// Returns the sites at which the database has rows.
@@ -113,6 +118,8 @@ type Known = Box<dyn Fn() -> BTreeSet<SiteId> + Send + Sync>;
 pub(crate) struct Shared {
     own: Hello,
     known: OnceLock<Known>,
+    /// The sites with rows until `known` is there.
+    known_first: Mutex<BTreeSet<SiteId>>,
     cluster: Mutex<Option<u64>>,
     join: Join,
     pub(crate) limits: Limits,
@@ -126,8 +133,11 @@ pub(crate) struct Shared {
     requests: usize,
     endpoint: Mutex<Option<Endpoint>>,
     guests: Mutex<BTreeMap<String, (u64, Arc<Line>)>>,
+    guest_went: Condvar,
+    letters: Vec<Arc<Letters>>,
+    service: OnceLock<Arc<dyn Service>>,
     /// All inbound connections, also before their handshakes.
-    lines: Mutex<Vec<std::sync::Weak<Line>>>,
+    lines: Mutex<Vec<Weak<Line>>>,
     is_stopped: AtomicBool,
 }
 
@@ -158,12 +168,15 @@ impl Net {
             run,
             release: options.release,
             sites: options.sites,
-            known: options.known,
+            known: BTreeSet::new(),
             wall_ms: 0,
         };
+        let letters = options.members.iter().map(|member| Arc::new(Letters::new(member.clone())));
+        let letters = letters.collect();
         let shared = Arc::new(Shared {
             own,
             known: OnceLock::new(),
+            known_first: Mutex::new(options.known),
             cluster: Mutex::new(options.cluster),
             join: options.join,
             limits: Limits { silence: options.silence, queue_bytes: options.queue_bytes },
@@ -177,13 +190,63 @@ impl Net {
             requests: options.requests,
             endpoint: Mutex::new(None),
             guests: Mutex::default(),
+            guest_went: Condvar::new(),
+            letters,
+            service: OnceLock::new(),
             lines: Mutex::default(),
             is_stopped: AtomicBool::new(false),
         });
-        let net = Net { shared: shared.clone(), address, threads: Mutex::default() };
-        let listening = start("isomer-listen", move || shared.listen(&listener)).map_err(failed)?;
-        net.threads.lock().push(listening);
-        Ok(Arc::new(net))
+        let (dialling, writing) = (Mutex::default(), Mutex::default());
+        let of = shared.clone();
+        let listening = start("isomer-listen", move || of.listen(&listener)).map_err(failed)?;
+        let listening = Mutex::new(Some(listening));
+        Ok(Arc::new(Net { shared, address, listening, dialling, writing }))
+    }
+
+    /// Exchanges letters of a service with the other processes, from now on and until this is
+    /// dropped. May be called once.
+    ///
+    /// # Panics
+    /// If there is a service already.
+    pub fn exchange_letters(&self, service: Arc<dyn Service>) {
+        let is_first = self.shared.service.set(service).is_ok();
+        assert!(is_first, "a process has one service with letters");
+        let mut writing = self.writing.lock();
+        for letters in &self.shared.letters {
+            let (letters, shared) = (letters.clone(), self.shared.clone());
+            let name = format!("isomer-letters-{}", letters.name());
+            let started = start(&name, move || {
+                letters.dial_until_stopped(&shared.own.name, shared.limits, shared.tls.as_ref());
+            });
+            writing.push(started.expect("the system has a thread for each other process"));
+        }
+    }
+
+    /// Sends a letter to a process. It may be lost.
+    pub fn send_letter(&self, to: &str, letter: &[u8]) {
+        if let Some(letters) = self.letters_to(to) {
+            letters.send(letter);
+        }
+    }
+
+    /// Why letters do not reach a process; `None` if they do.
+    pub fn letter_trouble(&self, to: &str) -> Option<String> {
+        match self.letters_to(to) {
+            Some(letters) => letters.trouble(),
+            None => Some("it is not in the list".to_owned()),
+        }
+    }
+
+    fn letters_to(&self, to: &str) -> Option<&Arc<Letters>> {
+        self.shared.letters.iter().find(|letters| letters.name() == to)
+    }
+
+    /// Sets the number of the cluster, and the sites at which the database has rows until
+    /// [`Net::set_known`], once they were read in the logs. Before that this process neither dials
+    /// nor accepts others for its database.
+    pub fn belongs_to(&self, cluster: Option<u64>, known: BTreeSet<SiteId>) {
+        *self.shared.cluster.lock() = cluster;
+        *self.shared.known_first.lock() = known;
     }
 
     /// The address at which it listens.
@@ -205,11 +268,12 @@ impl Net {
 
     /// Starts to dial the others before the sites of this process are running, to wait for them.
     pub fn dial(&self) {
-        let mut threads = self.threads.lock();
-        // The first thread is the one that listens.
-        if threads.len() > 1 {
+        let mut threads = self.dialling.lock();
+        if !threads.is_empty() {
             return;
         }
+        let is_node = self.shared.own.role == Role::Node;
+        assert!(is_node || self.cluster().is_some(), "the router's process knows its cluster");
         for peer in &self.shared.peers {
             let (dialled, shared) = (peer.clone(), self.shared.clone());
             let name = format!("isomer-to-{}", peer.member.name);
@@ -234,11 +298,30 @@ impl Net {
     fn peer(&self, site: SiteId) -> Option<&Arc<Peer>> {
         self.shared.by_site.get(&site)
     }
+
+    fn stop_listening(&self) {
+        self.shared.is_stopped.store(true, Ordering::SeqCst);
+        self.shared.end_guests();
+        if let Some(listening) = self.listening.lock().take() {
+            // A thread that panicked has reported that itself.
+            let _ = listening.join();
+        }
+    }
+}
+
+fn join(threads: &Mutex<Vec<JoinHandle<()>>>) {
+    for thread in threads.lock().drain(..) {
+        // A thread that panicked has reported that itself.
+        let _ = thread.join();
+    }
 }
 
 impl Drop for Net {
     fn drop(&mut self) {
         self.close();
+        self.shared.letters.iter().for_each(|letters| letters.stop());
+        self.stop_listening();
+        join(&self.writing);
     }
 }
 
@@ -259,9 +342,6 @@ fn check(options: &Options) -> Result<(), StartError> {
                 ));
             }
         }
-    }
-    if options.role == Role::Router && options.cluster.is_none() {
-        return failed("the process with the router has the number of the cluster".to_owned());
     }
     Ok(())
 }
@@ -335,12 +415,12 @@ impl Wire for Net {
     }
 
     fn close(&self) {
-        self.shared.stop();
-        for thread in self.threads.lock().drain(..) {
-            // A thread that panicked has reported that itself.
-            let _ = thread.join();
-        }
         *self.shared.endpoint.lock() = None;
+        self.shared.close();
+        join(&self.dialling);
+        if self.shared.service.get().is_none() {
+            self.stop_listening();
+        }
     }
 }
 
@@ -351,7 +431,8 @@ impl Shared {
 
     /// This process's description of itself.
     pub(crate) fn hello(&self) -> Hello {
-        let known = self.known.get().map_or_else(|| self.own.known.clone(), |known| known());
+        let known = self.known.get();
+        let known = known.map_or_else(|| self.known_first.lock().clone(), |known| known());
         Hello { cluster: self.cluster(), wall_ms: wall_ms(), known, ..self.own.clone() }
     }
 
@@ -405,6 +486,34 @@ impl Shared {
     /// A guest's connection and all its requests have ended.
     pub(crate) fn guest_is_gone(&self, name: &str) {
         self.guests.lock().remove(name);
+        self.guest_went.notify_all();
+    }
+
+    /// Accepts a process that sends letters.
+    pub(crate) fn introduce(
+        &self,
+        name: &str,
+        line: &Arc<Line>,
+    ) -> Result<Arc<dyn Service>, String> {
+        let Some(service) = self.service.get() else {
+            return Err(format!("`{}` keeps no logs for other processes", self.own.name));
+        };
+        if !self.members.iter().any(|member| member.name == name) {
+            return Err(format!(
+                "`{}` was not told of a process named `{name}`; give all processes the same list",
+                self.own.name
+            ));
+        }
+        if !line.may_be(name) {
+            return Err(format!("its certificate is not one of `{name}`"));
+        }
+        Ok(service.clone())
+    }
+
+    /// The state of the logs that the processes keep for each other.
+    pub(crate) fn logs(&self) -> Result<LogsStatus, String> {
+        let none = || format!("`{}` keeps no logs for other processes", self.own.name);
+        Ok(self.service.get().ok_or_else(none)?.status())
     }
 
     /// The number of threads reserved for requests that end transactions.
@@ -454,14 +563,19 @@ impl Shared {
     }
 
     fn end_guests(&self) {
-        let lines: Vec<_> = self.lines.lock().iter().filter_map(std::sync::Weak::upgrade).collect();
+        let lines: Vec<_> = self.lines.lock().iter().filter_map(Weak::upgrade).collect();
         lines.iter().for_each(|line| line.end("this process stops"));
     }
 
-    fn stop(&self) {
-        self.is_stopped.store(true, Ordering::SeqCst);
+    /// Ends all that is for the database, and waits until the requests of others have ended.
+    fn close(&self) {
         self.peers.iter().for_each(|peer| peer.stop());
+        // Connections with letters end as well, and are dialled again.
         self.end_guests();
+        let mut guests = self.guests.lock();
+        while !guests.is_empty() {
+            self.guest_went.wait(&mut guests);
+        }
     }
 }
 

@@ -1,12 +1,14 @@
 //! Asking a process for its view of the cluster.
 
 use crate::edge::now;
-use crate::hello::{ASK_STATUS, HELLO_BYTES_MAX, Role, STATUS};
+use crate::hello::{ASK_LOGS, ASK_STATUS, HELLO_BYTES_MAX, LOGS, REFUSED, Role, STATUS};
+use crate::letters::LogsStatus;
 use crate::line::{Limits, Line, Takes};
 use crate::tls::NodeTls;
 use isomer_design::SiteId;
 use isomer_site::wire::{self, Head};
 use rustls::Connection;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -42,13 +44,37 @@ pub fn ask_status(
     tls: Option<&NodeTls>,
     limit: Duration,
 ) -> Result<Status, String> {
+    ask_at(name, address, tls, limit, (ASK_STATUS, STATUS))
+}
+
+/// Asks the process of a name at an address for the state of the logs that the processes keep for
+/// each other.
+///
+/// # Errors
+/// A message, also if it keeps none.
+pub fn ask_logs(
+    name: &str,
+    address: &str,
+    tls: Option<&NodeTls>,
+    limit: Duration,
+) -> Result<LogsStatus, String> {
+    ask_at(name, address, tls, limit, (ASK_LOGS, LOGS))
+}
+
+fn ask_at<T: DeserializeOwned>(
+    name: &str,
+    address: &str,
+    tls: Option<&NodeTls>,
+    limit: Duration,
+    kinds: (u8, u8),
+) -> Result<T, String> {
     let addresses = address.to_socket_addrs().map_err(|error| error.to_string())?;
     let mut why = "the name has no address".to_owned();
     for address in addresses {
         match TcpStream::connect_timeout(&address, limit) {
             Ok(socket) => {
                 let tls = tls.map(|tls| tls.dial(name)).transpose()?;
-                return ask(socket, tls, limit);
+                return ask(socket, tls, limit, kinds);
             }
             Err(error) => why = error.to_string(),
         }
@@ -56,21 +82,28 @@ pub fn ask_status(
     Err(why)
 }
 
-fn ask(socket: TcpStream, tls: Option<Connection>, limit: Duration) -> Result<Status, String> {
+fn ask<T: DeserializeOwned>(
+    socket: TcpStream,
+    tls: Option<Connection>,
+    limit: Duration,
+    (question, kind): (u8, u8),
+) -> Result<T, String> {
     let limits = Limits { silence: limit, queue_bytes: HELLO_BYTES_MAX };
     let line = Line::new(socket, limits, tls).map_err(|error| error.to_string())?;
-    let _ = line.send(wire::carried(ASK_STATUS, &()));
-    let mut waits = Waits { until: now() + limit, status: None };
+    let _ = line.send(wire::carried(question, &()));
+    let mut waits = Waits { until: now() + limit, kind, answer: None };
     let ended = line.run(&mut waits);
-    waits.status.ok_or(ended)
+    waits.answer.ok_or(ended)
 }
 
-struct Waits {
+struct Waits<T> {
     until: Instant,
-    status: Option<Status>,
+    /// The kind of the answer.
+    kind: u8,
+    answer: Option<T>,
 }
 
-impl Takes for Waits {
+impl<T: DeserializeOwned> Takes for Waits<T> {
     fn longest(&self) -> usize {
         HELLO_BYTES_MAX
     }
@@ -79,9 +112,12 @@ impl Takes for Waits {
         Some(self.until)
     }
 
-    fn take(&mut self, _: Head, message: Vec<u8>) -> Result<(), String> {
-        let status = wire::read_carried(STATUS, &message).map_err(|bad| bad.to_string())?;
-        self.status = Some(status);
+    fn take(&mut self, head: Head, message: Vec<u8>) -> Result<(), String> {
+        if head.kind == REFUSED {
+            return Err(wire::read_carried(REFUSED, &message).map_err(|bad| bad.to_string())?);
+        }
+        let answer = wire::read_carried(self.kind, &message).map_err(|bad| bad.to_string())?;
+        self.answer = Some(answer);
         Err("it has answered".to_owned())
     }
 }

@@ -233,6 +233,10 @@ impl Group {
     /// Adds a question for the end of the partition.
     pub(crate) fn ask(&mut self, ticket: Ticket, now: u64) {
         self.questions.insert(ticket, Question { asked_at: None, known: None });
+        if self.raw.raft.term == 0 {
+            // The group is new, and need not wait for a leader that is not there.
+            self.seek(now);
+        }
         self.ask_all(now);
     }
 

@@ -45,8 +45,11 @@
 //! | [`group`] | one group: proposals, questions, and Raft's output |
 //! | [`roster`] | the members, and which folders they have |
 //! | [`member`] | all groups of a process: the state machine that a caller drives |
+//! | [`quorum`] | the caller: a thread, and the members' post |
+//! | [`disk`] | the journal's file, which waits for room |
+//! | [`carrier`] | the group as a carrier of logs |
 //!
-//! No module here has a thread, a clock or a socket. Raft itself is the library `raft`
+//! Only the last three wait, have a thread and a clock. Raft itself is the library `raft`
 //! ([0057](../../../docs/decisions/0057-replicated-log.md)).
 //!
 //! # What was left out
@@ -54,13 +57,18 @@
 //! Changes of the list of members: Raft has them, and the roster does not. Reads by a lease of the
 //! leader: the lease of the log's owner is above, and is the same for all carriers.
 
+mod carrier;
 mod command;
+mod disk;
 mod group;
 pub mod journal;
 mod member;
+mod quorum;
 pub mod roster;
 mod store;
 
+pub use carrier::{NodeLog, NodeLogs, NodePartition, Nodes};
 pub use command::{Records, Ticket};
 pub use group::{GroupState, Outcome};
 pub use member::{Member, MemberOptions, Output};
+pub use quorum::{Post, Quorum, QuorumOptions};

@@ -6,7 +6,8 @@
 //! silence_ms = 3000
 //! queue_mb = 64
 //! requests = 2048
-//! log = "kafka://broker1:9092/shop"         # redo logs in Kafka [default: in the folders]
+//! log = "nodes"                   # redo logs at a majority of the processes; or in Kafka:
+//!                                 # "kafka://broker1:9092/shop" [default: in the folders]
 //! kafka_options = ["sasl.username=me"]      # of its client; none: []
 //! checkpoints = "file:///shared/shop"       # or s3://bucket/shop [default: in the folders]
 //! node_tls_ca = "/etc/isomer/ca.pem"        # certificates between processes [default: none]

@@ -1,6 +1,7 @@
 //! A process as a member of a cluster: its flags, its place in the list, its connections.
 
 use super::file::{ClusterFile, Limits, Process, read_member};
+use super::nodes::{Kept, NODES};
 use crate::clock;
 use crate::failure::Failure;
 use crate::kafka::LogArgs;
@@ -90,6 +91,8 @@ pub(crate) struct Place {
     /// The address of the gateway process for clients, if a file has it.
     pub(crate) serves_at: Option<String>,
     tls: TlsArgs,
+    /// The copies of all logs, if the processes keep them for each other, and the connections.
+    kept: Option<(Kept, Arc<Net>)>,
 }
 
 impl PeerArgs {
@@ -121,7 +124,16 @@ impl PeerArgs {
             let serves_at = file.router().clients.clone();
             let limits = file.limits;
             let tls = if self.tls.ca.is_some() { self.tls.clone() } else { file.tls };
-            return Ok(Some(Place { own, others, limits, listen, log, serves_at, tls }));
+            return Ok(Some(Place {
+                own,
+                others,
+                limits,
+                listen,
+                log,
+                serves_at,
+                tls,
+                kept: None,
+            }));
         }
         if self.peers.is_empty() {
             return Ok(None);
@@ -133,7 +145,7 @@ impl PeerArgs {
         let own = Process { member, role, clients: None };
         let (others, limits, log) = (self.peers.clone(), Limits::default(), log.clone());
         let tls = self.tls.clone();
-        Ok(Some(Place { own, others, limits, listen, log, serves_at: None, tls }))
+        Ok(Some(Place { own, others, limits, listen, log, serves_at: None, tls, kept: None }))
     }
 }
 
@@ -230,9 +242,30 @@ impl Place {
         found.next().map(Some).ok_or_else(|| failed(&"the name has no address"))
     }
 
-    /// The redo logs, if they are not in the folder.
-    pub(crate) fn logs(&self) -> Result<Option<Arc<dyn Logs>>, Failure> {
-        self.log.logs(Some(&self.own.member.name))
+    /// The redo logs, if they are not in the folder. If the processes keep them for each other, it
+    /// starts to listen.
+    pub(crate) fn logs(
+        &mut self,
+        folder: &Path,
+        trust_network: bool,
+    ) -> Result<Option<Arc<dyn Logs>>, Failure> {
+        let own = &self.own.member.name;
+        if self.log.log.as_deref() != Some(NODES) {
+            return self.log.logs(Some(own));
+        }
+        let names = self.others.iter().map(|member| member.name.clone());
+        let names = names.chain([own.clone()]).collect();
+        let nothing = Belongs { cluster: None, known: Vec::new() };
+        let net = self.start(folder, nothing, trust_network)?;
+        let kept = Kept::start(&net, folder, own, names)?;
+        let logs = kept.logs();
+        self.kept = Some((kept, net));
+        Ok(Some(logs))
+    }
+
+    /// Waits until the logs can be used; `false` if a stop was requested.
+    pub(crate) fn wait_for_logs(&self, stop: &Stop) -> Result<bool, Failure> {
+        self.kept.as_ref().map_or(Ok(true), |(kept, _)| kept.wait(stop))
     }
 
     /// The store of checkpoints, if it is not the folder.
@@ -258,6 +291,19 @@ impl Place {
         belongs: Belongs,
         trust_network: bool,
     ) -> Result<Arc<Net>, Failure> {
+        if let Some((_, net)) = self.kept {
+            net.belongs_to(belongs.cluster, belongs.known.into_iter().collect());
+            return Ok(net);
+        }
+        self.start(folder, belongs, trust_network)
+    }
+
+    fn start(
+        &self,
+        folder: &Path,
+        belongs: Belongs,
+        trust_network: bool,
+    ) -> Result<Arc<Net>, Failure> {
         let tls = self.tls.open(&self.own.member.name)?;
         let listener = bind(&self.listen, trust_network || tls.is_some())?;
         let role = self.own.role;
@@ -266,7 +312,7 @@ impl Place {
         let Limits { outage_wait, failover_after, silence, queue_bytes, requests } = self.limits;
         let sites = self.own_sites();
         let options = isomer_net::Options {
-            members: self.others,
+            members: self.others.clone(),
             cluster,
             join: Box::new(move |number| {
                 join_cluster(&folder, number).map_err(|error| error.to_string())

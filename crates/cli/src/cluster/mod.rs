@@ -7,13 +7,14 @@
 //! | [`mod@drain`] | empties the sites of a process |
 //! | [`up`] | several processes on this machine |
 //! | [`broker`] | a Kafka broker on this machine |
+//! | [`nodes`] | redo logs that the processes keep for each other |
 //! | [`ports`] | free ports for them |
-//! | [`ports`] | where those listen |
 
 mod broker;
 mod drain;
 mod file;
 mod join;
+mod nodes;
 mod ports;
 mod up;
 
@@ -21,9 +22,11 @@ mod up;
 pub use drain::drain;
 pub(crate) use file::read_sites;
 pub(crate) use join::{Belongs, PeerArgs, Place, Watch, wait_for_all};
-pub use up::UpArgs;
+pub use nodes::Kept;
+pub(crate) use nodes::NODES;
 #[cfg(feature = "kafka")]
 pub use up::{BROKER, Running, WhenOneEnds};
+pub use up::{LogsAt, UpArgs};
 
 use crate::failure::Failure;
 use crate::kafka::shown_logs;
@@ -98,7 +101,14 @@ fn status(args: &StatusArgs) -> Result<(), Failure> {
         rows.push(vec![name.clone(), address.clone(), shown(sites), role.into(), release, state]);
     }
     out::print(text::columns(&rows, 0));
-    if let Some((place, rows)) = shown_logs(&file.log)? {
+    if file.log.log.as_deref() == Some(NODES) {
+        let (rows, troubles) = nodes::shown(&file, tls.as_ref(), Duration::from_secs(args.wait));
+        out::print(format!("\nredo logs at the nodes\n{}", text::columns(&rows, 0)));
+        for trouble in &troubles {
+            eprintln!("the logs at {trouble}");
+        }
+        is_whole &= troubles.is_empty();
+    } else if let Some((place, rows)) = shown_logs(&file.log)? {
         out::print(format!("\n{place}\n{}", text::columns(&rows, 0)));
     }
     if args.server.is_some() || file.router().clients.is_some() {

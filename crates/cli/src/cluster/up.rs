@@ -12,6 +12,7 @@
 
 use super::broker::Broker;
 use super::file::{ClusterFile, Process};
+use super::nodes::{NODES, PROCESSES_MIN};
 use super::ports::{LOOPBACK, free_port};
 use crate::clock;
 use crate::failure::Failure;
@@ -52,8 +53,12 @@ pub struct UpArgs {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(2..=9))]
     pub nodes: u16,
     /// The redo logs of a new cluster are in Kafka, at a broker that is started as well
-    #[arg(long)]
+    #[arg(long, conflicts_with = "logs")]
     pub kafka: bool,
+    /// The place of the redo logs of a new cluster without Kafka [default: nodes with three
+    /// processes or more, otherwise files]
+    #[arg(long, value_name = "PLACE")]
+    pub logs: Option<LogsAt>,
     /// Sites of each process of a new cluster
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub sites: u16,
@@ -73,6 +78,15 @@ pub struct UpArgs {
     /// Further lines of a new cluster's file.
     #[arg(skip)]
     pub keys: String,
+}
+
+/// The place of redo logs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum LogsAt {
+    /// Each log is kept by a majority of the processes
+    Nodes,
+    /// Each log is in its own process's folder
+    Files,
 }
 
 /// The fate of a process that ends by itself.
@@ -325,6 +339,10 @@ fn file(args: &UpArgs, broker: Option<&Broker>) -> Result<String, Failure> {
         let checkpoints = format!("file://{}", checkpoints.display());
         writeln!(text, "log = \"{}\"\ncheckpoints = {checkpoints:?}", broker.log())
             .expect("text can be written to");
+    }
+    let usual = if usize::from(nodes) >= PROCESSES_MIN { LogsAt::Nodes } else { LogsAt::Files };
+    if broker.is_none() && args.logs.unwrap_or(usual) == LogsAt::Nodes {
+        writeln!(text, "log = \"{NODES}\"").expect("text can be written to");
     }
     // Held until all are chosen, so that none is chosen twice.
     let mut held = Vec::new();

@@ -4,6 +4,7 @@
 mod bank;
 mod certificates;
 mod failover;
+mod letters;
 mod proxy;
 
 use bank::{ACCOUNTS, Plan, START, accounts, get, set, total, transfer, until};

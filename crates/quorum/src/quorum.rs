@@ -1,0 +1,509 @@
+//! A member, driven by a thread: the edge of this crate.
+//!
+//! ```text
+//!   any thread ── request, letter ─▶ inbox ─▶ the member's thread ── letters ─▶ Post
+//!         ▲                                     │  step, sync the journal, step
+//!         └───────────────── outcome ───────────┘
+//! ```
+//!
+//! The thread takes all that has come while the journal was synced, so one sync serves all of it.
+
+use crate::command::{Records, Ticket};
+use crate::disk::Disk;
+use crate::group::{GroupState, Outcome};
+use crate::member::{Member, MemberOptions};
+use crate::roster::Standing;
+use isomer_log::{FileLog, Log, Options};
+use isomer_owned::edge::{clock, pause};
+use parking_lot::{Condvar, Mutex};
+use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// The length of a tick.
+const TICK: Duration = Duration::from_millis(50);
+/// A member that stood still goes on with this many ticks at most: the time before is not made up.
+const TICKS_AT_ONCE: u32 = 2;
+/// Bytes of a segment of the journal.
+const SEGMENT_BYTES: u64 = 16 << 20;
+/// An append that waits for this long is reported.
+const LONG: Duration = Duration::from_secs(2);
+
+/// Sends letters to the other members.
+pub trait Post: Send + Sync {
+    /// Sends a letter, without waiting. It may be lost.
+    fn send(&self, to: &str, letter: Vec<u8>);
+
+    /// Why a member cannot be reached; `None` if it can.
+    fn trouble(&self, name: &str) -> Option<String>;
+}
+
+/// The configuration of a member.
+pub struct QuorumOptions {
+    /// The names of all members, this process's included.
+    pub names: Vec<String>,
+    /// The name of this process.
+    pub own: String,
+    /// A number that no other run of the process has.
+    pub run: u64,
+    /// A random number, for a new folder.
+    pub drawn: u128,
+    /// The state machine's options.
+    pub member: MemberOptions,
+    /// Tells an operator that commits wait, or go on.
+    pub say: Box<dyn Fn(&str) + Send>,
+}
+
+/// The answer to a request.
+enum Reply {
+    Outcome(Outcome),
+    Bounds((u64, u64)),
+    Records(Records, u64),
+    Count(u32),
+    States(Standing, Vec<GroupState>),
+    Failed(String),
+}
+
+/// A request to the member.
+enum Request {
+    Append(u32, Vec<u8>),
+    RemoveBefore(u32, u64),
+    Ask(u32),
+    Bounds(u32),
+    Read(u32, u64, u64),
+    Count,
+    States,
+}
+
+enum Input {
+    Letter(usize, Vec<u8>),
+    Request(Request, Caller),
+}
+
+/// The caller of a request.
+struct Caller {
+    reply: Sender<Reply>,
+    wanted: Weak<()>,
+}
+
+impl Caller {
+    fn answer(&self, reply: Reply) {
+        // It may not wait any more.
+        let _ = self.reply.send(reply);
+    }
+}
+
+#[derive(Default)]
+struct Inbox {
+    inputs: VecDeque<Input>,
+    is_stopped: bool,
+    /// Why the member has ended.
+    ended: Option<String>,
+}
+
+struct Shared {
+    names: Vec<String>,
+    inbox: Mutex<Inbox>,
+    has_input: Condvar,
+    is_stopped: Arc<AtomicBool>,
+}
+
+/// A member of the group. See the [module documentation](self).
+pub struct Quorum {
+    shared: Arc<Shared>,
+    post: Arc<dyn Post>,
+    own: String,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// A pending append, or another request whose outcome comes later.
+pub(crate) struct Pending {
+    reply: Receiver<Reply>,
+    /// The member repeats a request until it has an outcome, or this is dropped.
+    _wanted: Arc<()>,
+}
+
+/// Why a request has no outcome.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum NoOutcome {
+    /// There is none yet.
+    Late,
+    /// The member has ended, for this reason.
+    Ended(String),
+}
+
+impl Pending {
+    pub(crate) fn wait(&self, longest: Duration) -> Result<Outcome, NoOutcome> {
+        match self.reply.recv_timeout(longest) {
+            Ok(Reply::Outcome(outcome)) => Ok(outcome),
+            Ok(Reply::Failed(why)) => Err(NoOutcome::Ended(why)),
+            Ok(_) => Err(NoOutcome::Ended("it has another answer".to_owned())),
+            Err(RecvTimeoutError::Timeout) => Err(NoOutcome::Late),
+            Err(RecvTimeoutError::Disconnected) => Err(NoOutcome::Ended("it stops".to_owned())),
+        }
+    }
+}
+
+impl Quorum {
+    /// Starts the member whose journal is in a folder, which is created if it is missing.
+    ///
+    /// # Errors
+    /// A message, if the journal cannot be used.
+    #[allow(clippy::disallowed_methods, reason = "the edge: a member has a thread")]
+    pub fn start(
+        folder: &Path,
+        options: QuorumOptions,
+        post: Arc<dyn Post>,
+    ) -> Result<Arc<Quorum>, String> {
+        let QuorumOptions { mut names, own, run, drawn, member, say } = options;
+        names.sort_unstable();
+        let place = names.iter().position(|name| *name == own).ok_or("it is not in its list")?;
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        let file = Options { segment_bytes: SEGMENT_BYTES, ..Options::default() };
+        let (log, _) = FileLog::open(folder, file)
+            .map_err(|error| format!("the copies of the logs at {}: {error}", folder.display()))?;
+        let disk = Arc::new(Disk { log, is_stopped: is_stopped.clone() });
+        let member = Member::open(names.clone(), place, (run, drawn), disk.clone(), member)
+            .map_err(|error| format!("the copies of the logs at {}: {error}", folder.display()))?;
+        let inbox = Mutex::new(Inbox::default());
+        let shared = Arc::new(Shared { names, inbox, has_input: Condvar::new(), is_stopped });
+        let engine = Engine {
+            shared: shared.clone(),
+            post: post.clone(),
+            member,
+            journal: disk,
+            waiting: BTreeMap::new(),
+            own: place,
+            say,
+            has_said: false,
+        };
+        let named = std::thread::Builder::new().name("isomer-quorum".to_owned());
+        let thread = named.spawn(move || engine.run()).map_err(|error| error.to_string())?;
+        Ok(Arc::new(Quorum { shared, post, own, thread: Mutex::new(Some(thread)) }))
+    }
+
+    /// The names of all members, in their order.
+    pub fn names(&self) -> &[String] {
+        &self.shared.names
+    }
+
+    /// Takes a letter of another member. Letters of other processes are ignored.
+    pub fn receive(&self, from: &str, letter: Vec<u8>) {
+        if let Some(from) = self.names().iter().position(|name| name == from) {
+            self.put(Input::Letter(from, letter));
+        }
+    }
+
+    /// Whether this member takes part, and the state of its groups.
+    ///
+    /// # Errors
+    /// Why it has ended.
+    pub fn states(&self, longest: Duration) -> Result<(Standing, Vec<GroupState>), String> {
+        match self.request(Request::States, longest)? {
+            Reply::States(standing, states) => Ok((standing, states)),
+            _ => Err(self.why_late()),
+        }
+    }
+
+    /// Waits until this member takes part, and a majority answers. False if that takes longer than
+    /// `longest`.
+    ///
+    /// # Errors
+    /// Why this member may not take part.
+    pub fn is_ready(&self, longest: Duration) -> Result<bool, String> {
+        let until = clock() + longest;
+        loop {
+            match self.states(longest)?.0 {
+                Standing::Refused(why) => return Err(why),
+                Standing::Member => break,
+                Standing::Waits(_) if clock() >= until => return Ok(false),
+                Standing::Waits(_) => pause(TICK),
+            }
+        }
+        let asked = self.begin(Request::Ask(0));
+        match asked.wait(until.saturating_sub(clock())) {
+            Ok(_) => Ok(true),
+            Err(NoOutcome::Late) => Ok(false),
+            Err(NoOutcome::Ended(why)) => Err(why),
+        }
+    }
+
+    /// The members that cannot be reached, with reasons, to append to a message.
+    pub fn missing(&self) -> String {
+        missing(self.names(), &self.own, &*self.post)
+    }
+
+    fn put(&self, input: Input) {
+        let mut inbox = self.shared.inbox.lock();
+        if let Some(why) = &inbox.ended {
+            if let Input::Request(_, caller) = input {
+                caller.answer(Reply::Failed(why.clone()));
+            }
+            return;
+        }
+        inbox.inputs.push_back(input);
+        if inbox.inputs.len() == 1 {
+            self.shared.has_input.notify_one();
+        }
+    }
+
+    fn begin(&self, request: Request) -> Pending {
+        let (reply, pending) = channel();
+        let wanted = Arc::new(());
+        self.put(Input::Request(request, Caller { reply, wanted: Arc::downgrade(&wanted) }));
+        Pending { reply: pending, _wanted: wanted }
+    }
+
+    fn request(&self, request: Request, longest: Duration) -> Result<Reply, String> {
+        match self.begin(request).reply.recv_timeout(longest) {
+            Ok(Reply::Failed(why)) => Err(why),
+            Ok(reply) => Ok(reply),
+            Err(RecvTimeoutError::Timeout) => Err(self.why_late()),
+            Err(RecvTimeoutError::Disconnected) => Err("this process stops".to_owned()),
+        }
+    }
+
+    /// Why a request has no answer yet.
+    pub(crate) fn why_late(&self) -> String {
+        match self.missing() {
+            missing if missing.is_empty() => "no majority of the nodes has answered yet".to_owned(),
+            missing => format!("no majority of the nodes answers: {missing}"),
+        }
+    }
+
+    pub(crate) fn append(&self, group: u32, record: &[u8]) -> Pending {
+        self.begin(Request::Append(group, record.to_vec()))
+    }
+
+    pub(crate) fn remove_before(
+        &self,
+        group: u32,
+        offset: u64,
+        longest: Duration,
+    ) -> Result<(), String> {
+        self.request(Request::RemoveBefore(group, offset), longest).map(drop)
+    }
+
+    /// Waits until this member has all records that were acknowledged before.
+    pub(crate) fn catch_up(&self, group: u32, longest: Duration) -> Result<(), String> {
+        self.request(Request::Ask(group), longest).map(drop)
+    }
+
+    pub(crate) fn bounds(&self, group: u32, longest: Duration) -> Result<(u64, u64), String> {
+        match self.request(Request::Bounds(group), longest)? {
+            Reply::Bounds(bounds) => Ok(bounds),
+            _ => Err(self.why_late()),
+        }
+    }
+
+    pub(crate) fn read(
+        &self,
+        group: u32,
+        from: u64,
+        bytes_max: u64,
+        longest: Duration,
+    ) -> Result<(Records, u64), String> {
+        match self.request(Request::Read(group, from, bytes_max), longest)? {
+            Reply::Records(records, next) => Ok((records, next)),
+            _ => Err(self.why_late()),
+        }
+    }
+
+    pub(crate) fn partitions(&self, longest: Duration) -> Result<u32, String> {
+        match self.request(Request::Count, longest)? {
+            Reply::Count(count) => Ok(count),
+            _ => Err(self.why_late()),
+        }
+    }
+}
+
+impl Drop for Quorum {
+    fn drop(&mut self) {
+        self.shared.is_stopped.store(true, Ordering::Release);
+        self.shared.inbox.lock().is_stopped = true;
+        self.shared.has_input.notify_one();
+        if let Some(thread) = self.thread.lock().take() {
+            // A thread that panicked has reported that itself.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn missing(names: &[String], own: &str, post: &dyn Post) -> String {
+    let others = names.iter().filter(|name| *name != own);
+    let missing = others.filter_map(|name| Some(format!("{name} ({})", post.trouble(name)?)));
+    missing.collect::<Vec<_>>().join(", ")
+}
+
+/// The thread of a member.
+struct Engine {
+    shared: Arc<Shared>,
+    post: Arc<dyn Post>,
+    member: Member,
+    journal: Arc<Disk>,
+    /// The callers of requests without an outcome.
+    waiting: BTreeMap<Ticket, Waits>,
+    own: usize,
+    say: Box<dyn Fn(&str) + Send>,
+    /// An operator knows that commits wait.
+    has_said: bool,
+}
+
+struct Waits {
+    caller: Caller,
+    group: u32,
+    is_append: bool,
+    since: Duration,
+}
+
+impl Engine {
+    fn run(mut self) {
+        let shared = self.shared.clone();
+        // Raft's library asserts its invariants. A member that breaks one is as good as gone.
+        let ended = catch_unwind(AssertUnwindSafe(|| self.work()));
+        let why = match ended {
+            Ok(Ok(())) => "this process stops".to_owned(),
+            Ok(Err(why)) => format!("this node's copies of the logs have failed: {why}"),
+            Err(_) => {
+                "this node's copies of the logs have failed; standard error says why".to_owned()
+            }
+        };
+        let mut inbox = shared.inbox.lock();
+        inbox.inputs.clear();
+        inbox.ended = Some(why.clone());
+        drop(inbox);
+        for (_, waits) in std::mem::take(&mut self.waiting) {
+            waits.caller.answer(Reply::Failed(why.clone()));
+        }
+    }
+
+    fn work(&mut self) -> Result<(), String> {
+        let mut next_tick = clock() + TICK;
+        let mut is_idle = false;
+        loop {
+            let Some(inputs) = self.inputs(if is_idle { next_tick } else { Duration::ZERO }) else {
+                return Ok(());
+            };
+            let now = clock();
+            let passed = now.saturating_sub(next_tick).as_nanos() / TICK.as_nanos();
+            if now >= next_tick {
+                let ticks = 1 + u32::try_from(passed).unwrap_or(u32::MAX).min(TICKS_AT_ONCE - 1);
+                (0..ticks).for_each(|_| self.member.tick());
+                next_tick = now + TICK;
+                self.forget_unwanted();
+                self.report(now);
+            }
+            for input in inputs {
+                self.take(input, now);
+            }
+            is_idle = true;
+            if self.step()? {
+                self.journal.sync().map_err(|error| error.to_string())?;
+                // The next round does what the journal has made possible.
+                is_idle = false;
+            }
+        }
+    }
+
+    /// The inputs so far; waits for one until a time. `None` if the process stops.
+    fn inputs(&self, until: Duration) -> Option<VecDeque<Input>> {
+        let mut inbox = self.shared.inbox.lock();
+        while inbox.inputs.is_empty() && !inbox.is_stopped {
+            let left = until.saturating_sub(clock());
+            if left.is_zero() {
+                break;
+            }
+            self.shared.has_input.wait_for(&mut inbox, left);
+        }
+        (!inbox.is_stopped).then(|| std::mem::take(&mut inbox.inputs))
+    }
+
+    fn take(&mut self, input: Input, now: Duration) {
+        let (request, caller) = match input {
+            Input::Letter(from, letter) => {
+                self.member.receive(from, &letter);
+                return;
+            }
+            Input::Request(request, caller) => (request, caller),
+        };
+        let is_member = self.member.standing() == Standing::Member;
+        let is_append = matches!(request, Request::Append(..));
+        let (group, ticket) = match request {
+            Request::Append(group, record) if is_member => {
+                (group, self.member.append(group, &record))
+            }
+            Request::RemoveBefore(group, offset) if is_member => {
+                (group, self.member.remove_before(group, offset))
+            }
+            Request::Ask(group) if is_member => (group, self.member.ask(group)),
+            now => return caller.answer(self.answer(now, is_member)),
+        };
+        self.waiting.insert(ticket, Waits { caller, group, is_append, since: now });
+    }
+
+    /// The answer to a request that need not wait.
+    fn answer(&mut self, request: Request, is_member: bool) -> Reply {
+        match request {
+            Request::States => Reply::States(self.member.standing(), self.member.states()),
+            Request::Bounds(group) if is_member => Reply::Bounds(self.member.bounds(group)),
+            Request::Read(group, from, bytes_max) if is_member => {
+                match self.member.read(group, from, bytes_max) {
+                    Ok((records, next)) => Reply::Records(records, next),
+                    Err(error) => Reply::Failed(error.to_string()),
+                }
+            }
+            Request::Count if is_member => Reply::Count(self.member.partitions()),
+            _ => Reply::Failed("this node does not take part yet".to_owned()),
+        }
+    }
+
+    /// Forgets the requests of callers that do not wait any more. An append of such a caller must
+    /// not take effect much later: it may be a claim.
+    fn forget_unwanted(&mut self) {
+        let unwanted = |_: &Ticket, waits: &mut Waits| waits.caller.wanted.strong_count() == 0;
+        for (ticket, waits) in self.waiting.extract_if(.., unwanted) {
+            self.member.forget(waits.group, ticket);
+        }
+    }
+
+    /// Does the member's work. True if the journal must be synced.
+    fn step(&mut self) -> Result<bool, String> {
+        let output = self.member.step().map_err(|error| error.to_string())?;
+        for (to, letter) in output.letters {
+            self.post.send(&self.shared.names[to], letter);
+        }
+        for (ticket, outcome) in output.done {
+            if let Some(waits) = self.waiting.remove(&ticket) {
+                waits.caller.answer(Reply::Outcome(outcome));
+            }
+        }
+        Ok(output.wants_sync)
+    }
+
+    /// Tells an operator that commits wait for a majority, and that they go on.
+    fn report(&mut self, now: Duration) {
+        let appends = self.waiting.values().filter(|waits| waits.is_append);
+        let longest = appends.map(|waits| now.saturating_sub(waits.since)).max();
+        let is_long = longest.is_some_and(|longest| longest >= LONG);
+        if is_long && !self.has_said {
+            let names = &self.shared.names;
+            let (majority, all) = (names.len() / 2 + 1, names.len());
+            let missing = missing(names, &names[self.own], &*self.post);
+            let missing =
+                if missing.is_empty() { "all can be reached".to_owned() } else { missing };
+            (self.say)(&format!(
+                "commits wait: the logs need {majority} of {all} nodes; not reached: {missing}"
+            ));
+            self.has_said = true;
+        }
+        if longest.is_none() && self.has_said {
+            (self.say)("commits go on: a majority of the nodes keeps the logs");
+            self.has_said = false;
+        }
+    }
+}
