@@ -9,17 +9,14 @@
 //!
 //! The first two take turns, so that the machine's other work affects both.
 
+use super::subject::{Subject, quantiles};
 use isomer::failure::Failure;
 use isomer::{clock, out, text};
-use isomer_cluster::{Database, Durability, Logs, Options, Txn};
-use isomer_design::{Change, Column, ColumnType, Footprint, Key, Schema, SiteId, TableId};
+use isomer_cluster::{Logs, Options};
 use isomer_kafka::{Bare, Brokers, KafkaLogs};
-use isomer_strategy::Static;
 use serde::Serialize;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 /// Turns of the first two, and records of each turn.
 const TURNS: usize = 40;
@@ -68,73 +65,6 @@ struct Figures {
     commits_per_record: f64,
 }
 
-/// A database with a partition for each client.
-struct Subject {
-    db: Database,
-    table: TableId,
-    row: Vec<u8>,
-}
-
-impl Subject {
-    fn open(args: &KafkaArgs, logs: Arc<dyn Logs>, folder: &Path) -> Result<Subject, Failure> {
-        let options = Options::in_folder(folder, 1).durability(Durability::Commit).strategy(Static);
-        let db = Database::open(options.logs(logs))?;
-        if !db.is_new() {
-            let log = &args.log;
-            return Err(Failure::failed(format!("{log} has logs already; name a new topic")));
-        }
-        let columns =
-            vec![Column::new("id", ColumnType::Int64), Column::new("value", ColumnType::Bytes)];
-        let schema = Schema::new("bench", columns, &["id"]).map_err(Failure::failed)?;
-        let table = db.create_table(schema, &[(Key::min(), SiteId(1))])?;
-        for client in 1..i64::from(args.clients) {
-            db.change(Change::Split { table, at: Key::int(client) }, "a partition each")?;
-        }
-        Ok(Subject { db, table, row: vec![7; args.value_bytes] })
-    }
-
-    fn commit(&self, client: u16) -> Result<(), isomer_cluster::Error> {
-        let key = Key::int(client.into());
-        let footprint = Footprint::new().write(self.table, key.clone());
-        let put = |txn: &mut Txn<'_>| txn.put(self.table, &key, &self.row);
-        self.db.run(&mut self.db.session(), &footprint, put).map(drop)
-    }
-
-    fn counters(&self) -> isomer_cluster::Counters {
-        self.db.sites()[0].log
-    }
-
-    /// Bytes of the record of one commit.
-    fn record_bytes(&self) -> Result<u64, Failure> {
-        let before = self.counters();
-        self.commit(0)?;
-        Ok(self.counters().bytes - before.bytes + HEAD_BYTES)
-    }
-
-    /// Measures commits of all clients: how many a second, and how many in a record.
-    #[allow(clippy::disallowed_methods, reason = "a benchmark of clients starts threads")]
-    fn shared(&self, clients: u16, seconds: u64) -> (f64, f64) {
-        let (stop, commits) = (AtomicBool::new(false), AtomicU64::new(0));
-        let (before, begun) = (self.counters(), clock::now());
-        std::thread::scope(|scope| {
-            for client in 0..clients {
-                let (stop, commits) = (&stop, &commits);
-                scope.spawn(move || {
-                    while !stop.load(Ordering::Relaxed) {
-                        self.commit(client).expect("the brokers take the commit");
-                        commits.fetch_add(1, Ordering::Relaxed);
-                    }
-                });
-            }
-            clock::sleep(Duration::from_secs(seconds));
-            stop.store(true, Ordering::Relaxed);
-        });
-        let (commits, elapsed) = (commits.into_inner() as f64, clock::elapsed_ns(begun) as f64);
-        let records = self.counters().syncs - before.syncs;
-        (commits * 1e9 / elapsed, commits / records.max(1) as f64)
-    }
-}
-
 /// Measures and prints the figures.
 ///
 /// # Errors
@@ -174,8 +104,11 @@ fn measure(
     bare: &Bare,
     folder: &Path,
 ) -> Result<Figures, Failure> {
-    let subject = Subject::open(args, logs, folder)?;
-    let record_bytes = subject.record_bytes()?;
+    let options = Options::in_folder(folder, 1).logs(logs);
+    let subject = Subject::open(options, args.clients, args.value_bytes)?.ok_or_else(|| {
+        Failure::failed(format!("{} has logs already; name a new topic", args.log))
+    })?;
+    let record_bytes = subject.commit_bytes()? + HEAD_BYTES;
     let record = vec![7; record_bytes as usize];
     let (mut sent, mut committed) = (Vec::new(), Vec::new());
     for _ in 0..TURNS {
@@ -205,12 +138,6 @@ fn measure(
         commits_per_second,
         commits_per_record,
     })
-}
-
-/// The median and the 99th percentile of times in nanoseconds, in microseconds.
-fn quantiles(mut times: Vec<u64>) -> [f64; 2] {
-    times.sort_unstable();
-    [times.len() / 2, times.len() * 99 / 100].map(|at| times[at] as f64 / 1e3)
 }
 
 impl Figures {

@@ -14,6 +14,7 @@
 //! | `moves` | the effect of moving a block of rows, by the kind of move (`moves.rs`) |
 //! | `store` | the cost of the store over bare maps (`store.rs`) |
 //! | `kafka` | the cost of commits with the log in Kafka (`kafka.rs`) |
+//! | `nodes` | the cost of commits with the log at three nodes (`nodes.rs`) |
 //! | `wire`, `tpcc` | SQL over the wire, beside a stock PostgreSQL (`wire/`) |
 //! | `cluster` | three processes on Kafka, beside one with its logs in files (`wire/cluster/`) |
 //! | `plan` | speed and quality of the planners (`plan.rs`) |
@@ -25,6 +26,7 @@ mod compare;
 mod kafka;
 mod measure;
 mod moves;
+mod nodes;
 mod options;
 mod plan;
 mod report;
@@ -33,6 +35,7 @@ mod route;
 mod run;
 #[allow(unreachable_pub, reason = "what others call is marked, though this is a program")]
 mod store;
+mod subject;
 mod wire;
 
 use isomer::failure::Failure;
@@ -63,6 +66,7 @@ pub(crate) enum BenchCommand {
     Route(route::RouteArgs),
     #[cfg(feature = "kafka")]
     Kafka(kafka::KafkaArgs),
+    Nodes(nodes::NodesArgs),
     Store(StoreCommand),
     Wire(wire::WireArgs),
     #[cfg(feature = "kafka")]
@@ -226,6 +230,7 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
         BenchCommand::Route(args) => route::run(args),
         #[cfg(feature = "kafka")]
         BenchCommand::Kafka(args) => kafka::run(args),
+        BenchCommand::Nodes(args) => nodes::run(args),
         BenchCommand::Store(command) => store(command),
         BenchCommand::Wire(args) => wire::wire(args),
         #[cfg(feature = "kafka")]

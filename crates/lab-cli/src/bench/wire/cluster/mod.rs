@@ -167,6 +167,7 @@ fn measure(
     let up = UpArgs {
         nodes: 3,
         kafka: true,
+        logs: None,
         sites: 1,
         data: folder.to_owned(),
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
