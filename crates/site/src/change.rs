@@ -22,6 +22,7 @@ use crate::held::Held;
 use crate::partition::{SitePartition, Table, Term};
 use crate::record::{Event, FrameWriter, Record};
 use crate::site::{Dropped, Site, woken};
+use crate::tail::replace_tail_of;
 use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
 use isomer_log::{LogError, Position};
 use isomer_store::{Feed, Partition, Stamp};
@@ -189,7 +190,9 @@ impl Site {
         let partition = found.starting_at(start).ok_or_else(wanted)?;
         self.still_master(&partition)?;
         if !partition.followers().contains(site) {
-            return self.lasting(self.log.end()).await; // It was unfollowed before.
+            // It was unfollowed before.
+            self.lasting(self.log.end()).await?;
+            return Ok(replace_tail_of(self, site).await?);
         }
         // Not under the lock: its holder may wait for this follower.
         self.stop_counting(&partition, site).await?;
@@ -214,6 +217,9 @@ impl Site {
         self.lasting(position).await?;
         // Ships first: a follower applies only events whose tail it keeps.
         self.ship();
+        // Before the answer: the follower then drops its copy, and with it the knowledge that it
+        // has kept the tail.
+        replace_tail_of(self, site).await?;
         self.review_keeping(site);
         Ok(())
     }
@@ -290,7 +296,9 @@ impl Site {
         if let Some(there) = self.table_or_new(table).starting_at(start)
             && there.released_to() == Some(to)
         {
-            return self.lasting(self.log.end()).await; // It was released before.
+            // It was released before.
+            self.lasting(self.log.end()).await?;
+            return Ok(replace_tail_of(self, to).await?);
         }
         let (_, partition, held) = self.lock_mastered(table, start).await?;
         if !partition.followers().contains(to) {
@@ -325,7 +333,10 @@ impl Site {
         // As every replica does after a change of the master: the new one may not have a stream to
         // this site.
         self.subscribe(std::slice::from_ref(&partition));
-        self.lasting(position).await
+        self.lasting(position).await?;
+        self.ship();
+        // Before the answer: a site that has acquired the partition is no follower any more.
+        Ok(replace_tail_of(self, to).await?)
     }
 
     /// Takes the mastership that was released to this site, once the release, and so all earlier

@@ -46,6 +46,9 @@ pub(super) struct Link {
     greeted: bool,
     /// The receiver is to keep the tail of this log.
     keeps_tail: bool,
+    /// The receiver follows no partition with backups here any more. Votes do not rest on its tail:
+    /// after a restart it would not report the loss.
+    has_left: bool,
     /// The stream that has carried the tail from its beginning.
     tail_begun_in: Option<Epoch>,
     /// The position up to which the receiver has acknowledged the tail, in the current stream.
@@ -229,10 +232,11 @@ impl Site {
         self.ticked.wake();
     }
 
-    /// The sites that are to keep the tail, and those of them that have it up to a position.
+    /// The sites whose tails votes may rest on, and those of them that have the tail up to a
+    /// position.
     pub(crate) fn tail_keepers(&self, position: Position) -> (SiteSet, SiteSet) {
         let links = self.links.outgoing.lock();
-        let keeping = links.iter().filter(|(_, link)| link.keeps_tail);
+        let keeping = links.iter().filter(|(_, link)| link.keeps_tail && !link.has_left);
         let have = keeping.clone().filter(|(_, link)| link.tailed >= position);
         (keeping.map(|(site, _)| *site).collect(), have.map(|(site, _)| *site).collect())
     }
@@ -276,7 +280,8 @@ impl Site {
             let heard: SiteSet = followers.iter().filter(|site| !self.is_fenced(*site)).collect();
             let mut links = self.links.outgoing.lock();
             for site in heard.iter() {
-                links.entry(site).or_default().keeps_tail = true;
+                let link = links.entry(site).or_default();
+                (link.keeps_tail, link.has_left) = (true, false);
             }
         }
     }
@@ -293,19 +298,12 @@ impl Site {
     /// A learner without a stream need not: its copy may never arrive, and waiting for it could
     /// block the change that installs it.
     pub(crate) fn review_keeping(&self, site: SiteId) {
-        let tail_begun_in = |link: &Link| link.tail_begun_in;
-        let has_tail = self.links.outgoing.lock().get(&site).and_then(tail_begun_in).is_some();
-        let is_backed_by = |partition: &SitePartition| {
-            partition.is_master()
-                && partition.followers().contains(site)
-                && (has_tail || !self.is_learner(partition, site))
-        };
-        let tables = self.tables();
-        let is_backer = tables.iter().filter(|table| table.is_backed()).any(|table| {
-            table.partitions.load().iter().any(|(_, partition)| is_backed_by(partition))
-        });
-        match is_backer && !self.is_fenced(site) {
-            true => self.links.outgoing.lock().entry(site).or_default().keeps_tail = true,
+        match is_backer(self, site) && !self.is_fenced(site) {
+            true => {
+                let mut links = self.links.outgoing.lock();
+                let link = links.entry(site).or_default();
+                (link.keeps_tail, link.has_left) = (true, false);
+            }
             false => self.stop_keeping(site),
         }
     }
@@ -354,6 +352,33 @@ impl Site {
         let (from, number, since) = (self.incarnation, link.sent, link.opened_at);
         self.send(to, Message::Feed(Feed { from, epoch, since, number, items, closed }));
     }
+}
+
+/// Ends the reliance of a site on a follower's copy of its tail, unless it still follows a
+/// partition with backups. The follower still keeps the tail. Returns true if votes may rest on it.
+pub(crate) fn review_leaving(master: &Site, follower: SiteId) -> bool {
+    let is_backer = is_backer(master, follower);
+    if let Some(link) = master.links.outgoing.lock().get_mut(&follower) {
+        link.has_left = !is_backer;
+    }
+    master.ticked.wake();
+    is_backer
+}
+
+/// True if `follower` follows a partition with backups that `master` masters.
+fn is_backer(master: &Site, follower: SiteId) -> bool {
+    let tail_begun_in = |link: &Link| link.tail_begun_in;
+    let begun = master.links.outgoing.lock().get(&follower).and_then(tail_begun_in);
+    let is_backed_by = |partition: &SitePartition| {
+        partition.is_master()
+            && partition.followers().contains(follower)
+            && (begun.is_some() || !master.is_learner(partition, follower))
+    };
+    let tables = master.tables();
+    tables
+        .iter()
+        .filter(|table| table.is_backed())
+        .any(|table| table.partitions.load().iter().any(|(_, partition)| is_backed_by(partition)))
 }
 
 fn feed_items(from: SiteId, outgoing: &Outgoing) -> Vec<(&SiteSet, FeedItem)> {

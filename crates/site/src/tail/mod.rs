@@ -45,6 +45,9 @@
 //! **A restart loses the tails of other sites**, because they are kept in memory. A lost tail may
 //! have held the only copy of a vote. Until the tail has been sent again, the restarted site
 //! reports the loss ([`Fenced::has_lost_tail`]), and a takeover from the tail's site is refused.
+//! A site knows by its replicas whose tails it kept. So a master that ends the following of its
+//! last partition at a site, by a release or by dropping a copy, first makes sure that enough
+//! others have the tail ([`replace_tail_of`]).
 //!
 //! **Left out.** After a restart, a site's tail begins once its backups have acknowledged all
 //! earlier events. If the site fails before that, its partitions wait for it. The same holds after
@@ -65,7 +68,7 @@ mod takeover;
 
 pub use others::Fenced;
 pub(crate) use others::OtherTails;
-pub(crate) use own::{OwnTail, TailNews};
+pub(crate) use own::{OwnTail, TailNews, replace_tail_of};
 pub use settled::{Settled, Unended};
 pub use takeover::{Lost, TakeOver, take_over};
 

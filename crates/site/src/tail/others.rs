@@ -6,14 +6,12 @@ use crate::frame::{FrameKind, Hearing, TxnId};
 use crate::limits::PATIENCE_NS;
 use crate::link::outgoing::feed_item;
 use crate::message::{FeedItem, Message, TailItem};
-use crate::partition::SitePartition;
 use crate::record::{FrameWriter, read_any_frame, read_frame};
 use crate::site::Site;
 use isomer_design::{SiteId, SiteSet, Time};
 use isomer_log::LogError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// The tails that a site keeps for others, and the sites that it has fenced.
 #[derive(Default)]
@@ -43,9 +41,20 @@ pub struct Fenced {
 }
 
 /// True for a frame on which no site may rely before followers have it.
-fn is_awaited_kind(frame: &[u8]) -> bool {
+pub(super) fn is_awaited_kind(frame: &[u8]) -> bool {
     let (head, _) = read_any_frame(frame).expect("it was read before");
     matches!(head.kind, FrameKind::Prepare(_) | FrameKind::Decide { .. })
+}
+
+/// The masters of the replicas at a site that are backups.
+fn backed_masters(site: &Site) -> SiteSet {
+    let mut masters = SiteSet::EMPTY;
+    for table in site.tables().iter().filter(|table| table.is_backed()) {
+        let map = table.partitions.load();
+        let sources = map.iter().filter_map(|(_, partition)| partition.source());
+        masters = sources.fold(masters, |masters, site| masters.with(site));
+    }
+    masters
 }
 
 impl Site {
@@ -95,13 +104,10 @@ impl Site {
     }
 
     /// Called after a restart: the tails that this site kept were in memory, so they are lost.
+    /// Includes those of masters that have just ended the following: they may not have replaced
+    /// this site's copy of the tail yet ([`super::replace_tail_of`]).
     pub(crate) fn lose_tails(&self) {
-        let followed = self.followed().into_iter();
-        let is_backed = |replicas: &[Arc<SitePartition>]| {
-            replicas.iter().any(|replica| self.is_backed(replica.table))
-        };
-        let lost = followed.filter(|(_, replicas)| is_backed(replicas)).map(|(site, _)| site);
-        self.links.other_tails.lock().lost = lost.collect();
+        self.links.other_tails.lock().lost = backed_masters(self);
     }
 
     /// Tells a site how much of its tail is here.
@@ -137,6 +143,7 @@ impl Site {
         self.lasting_for_others(self.log.end()).await?;
         let run = self.run_of(site);
         let (in_doubt, decided) = self.shared_with(site);
+        let masters = backed_masters(self);
         let others = self.links.other_tails.lock();
         let tail = others.tails.get(&site).filter(|tail| tail.run == run).map(|tail| TailCopy {
             received: tail.received,
@@ -150,7 +157,8 @@ impl Site {
                 .collect(),
             before: tail.before(),
         });
-        let has_lost_tail = others.lost.contains(site);
+        // Once its last replica is dropped, others have the tail.
+        let has_lost_tail = others.lost.contains(site) && masters.contains(site);
         Ok(Fenced { run, tail, has_lost_tail, in_doubt, decided })
     }
 

@@ -1,8 +1,10 @@
 //! A site's own tail: which frames are stable, and which followers have it.
 
+use super::others::is_awaited_kind;
 use super::{Tail, Unended};
 use crate::backup::Ticket;
 use crate::frame::TxnId;
+use crate::link::outgoing::review_leaving;
 use crate::message::{FeedItem, Message, TailItem};
 use crate::partition::{SitePartition, Table};
 use crate::place::Place;
@@ -31,6 +33,8 @@ pub(crate) struct OwnTail {
     asked: Time,
     /// At least one follower keeps the tail.
     is_kept: bool,
+    /// The end of the last vote or decision in the tail, stable or not.
+    votes_end: Position,
     /// The tail is sent once backups have acknowledged all tickets up to this one.
     begins_after: Ticket,
     has_begun: bool,
@@ -79,6 +83,9 @@ impl Site {
         }
         for outgoing in frames {
             own.tail.push(outgoing.position, &outgoing.frame);
+            if is_awaited_kind(&outgoing.frame) {
+                own.votes_end = outgoing.position;
+            }
             own.marks.push_back((outgoing.position, None));
             self.note_unheard(&mut own.unheard, outgoing);
         }
@@ -239,7 +246,7 @@ impl Site {
         let mut own = self.links.own_tail.lock();
         if own.is_kept {
             let (end, unheard) = (own.tail.received, std::mem::take(&mut own.unheard));
-            *own = OwnTail { unheard, ..OwnTail::default() };
+            *own = OwnTail { unheard, votes_end: own.votes_end, ..OwnTail::default() };
             own.tail.settle(end);
         }
     }
@@ -303,6 +310,7 @@ impl Site {
             if self.is_tailed(position) {
                 return Poll::Ready(Ok(()));
             }
+            self.serving()?;
             if self.is_replaced() {
                 let what = "others had taken over from it";
                 return Poll::Ready(Err(LogError::Gone { what: what.into() }));
@@ -330,4 +338,19 @@ impl Site {
         let (keeping, have) = self.tail_keepers(position);
         !self.links.own_tail.lock().has_begun || self.asked(count).is_met_by(&keeping, &have)
     }
+}
+
+/// Ends the reliance of a site on the tail that a follower keeps, if the follower has stopped
+/// following its partitions with backups. Ready when enough others have all votes and decisions
+/// that only this follower may have had. Until then, the follower's log must show that it follows
+/// the site, so that it reports the loss of the tail after a restart.
+///
+/// # Errors
+/// [`LogError`].
+pub(crate) async fn replace_tail_of(master: &Site, follower: SiteId) -> Result<(), LogError> {
+    if review_leaving(master, follower) {
+        return Ok(());
+    }
+    let votes_end = master.links.own_tail.lock().votes_end;
+    master.tailed(votes_end).await
 }
