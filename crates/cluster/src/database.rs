@@ -125,6 +125,13 @@ impl Database {
         self.runtime.block_on(crate::conductor::set_pins(&self.conductor, table, pins))
     }
 
+    /// Permits or stops the deferred changes of the strategy. Stopping drops the plans that wait,
+    /// and completes the changes that have begun. Missing backups are added and replicas take over
+    /// in any case.
+    pub fn turn_plans(&self, on: bool) {
+        crate::conductor::turn_plans(&self.conductor, on);
+    }
+
     /// Removes a table with all its rows, at once. Transactions that read it have to restart.
     ///
     /// # Errors

@@ -243,3 +243,59 @@ fn a_plan_holds_its_tables_until_it_has_ended() {
     (0..10).for_each(|_| gate.go_on.send(()).unwrap());
     assert_eq!(ended(&db, number).progress, Progress::Done);
 }
+
+/// An operator turns changes off while 80 plans of the strategy wait: some for their turn, and
+/// some, which have begun, for a partition.
+#[test]
+fn plans_of_the_strategy_that_wait_are_dropped_when_changes_are_turned_off() {
+    const PLANS: usize = 80;
+    let change = Change::Split { table: TableId(1), at: Key::int(24) };
+    let wants = Arc::new(Wants { change, begins: AtomicBool::default(), left: Mutex::default() });
+    let db = Database::open(Options::in_memory(2).strategy(wants.clone())).unwrap();
+    let table = bank(&db, 1);
+    let gate = Gate::of(&db);
+    let is_left = |count: usize| {
+        let begun = Instant::now();
+        while wants.left.lock().unwrap().len() < count {
+            assert!(begun.elapsed() < LIMIT, "{:?}", wants.left.lock().unwrap());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let ask = |times: usize| {
+        let mut session = db.session();
+        let footprint = Footprint::new().write(table, Key::int(30));
+        for _ in 0..times {
+            db.run(&mut session, &footprint, |_| Ok(())).unwrap();
+        }
+    };
+    let waiting = || db.jobs().iter().filter(|job| job.begun.is_none()).count();
+    std::thread::scope(|scope| {
+        let holder = Change::Split { table, at: Key::int(8) };
+        scope.spawn(|| db.change(holder, REASON).unwrap());
+        gate.wait();
+        wants.begins.store(true, Ordering::Relaxed);
+        // Those that begin wait for the partition, which the operator's change still holds.
+        ask(PLANS);
+        let begun = Instant::now();
+        while waiting() != PLANS - 64 {
+            assert!(begun.elapsed() < LIMIT, "{} plans wait for their turn", waiting());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        db.turn_plans(false);
+        assert_eq!((waiting(), wants.left.lock().unwrap().len()), (0, PLANS - 64));
+        ask(1);
+        gate.open();
+    });
+    is_left(PLANS + 1);
+    let off = "changes of the design are turned off";
+    assert!(wants.left.lock().unwrap().iter().all(|why| why == off), "{:?}", wants.left);
+    let partitions = || db.design().partitions_in(table, &isomer_design::KeyRange::all()).count();
+    assert_eq!(partitions(), 2, "only the operator's change was made");
+    db.turn_plans(true);
+    ask(1);
+    let begun = Instant::now();
+    while partitions() != 3 {
+        assert!(begun.elapsed() < LIMIT, "the strategy changes the design again");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

@@ -196,7 +196,7 @@ impl Engine {
         };
         let mode = mode.map_or_else(|| engine.kept_autopilot(), |mode| Ok(Some(mode)))?;
         engine.autopilot().set_mode(mode.unwrap_or(Mode::Off));
-        engine.steering.turn_changes(engine.kept_design_changes()?);
+        crate::proposals::turn_changes(&engine, engine.kept_design_changes()?);
         if let (Decider::Learned(learned), Some(percent)) =
             (engine.autopilot(), engine.kept_autopilot_processor()?)
         {

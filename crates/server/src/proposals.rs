@@ -77,7 +77,8 @@ pub(crate) fn reject(
     rejected.map_err(|why| wrong(number, why))
 }
 
-/// Turns changes of the design on or off, also after restarts. Off pauses running plans.
+/// Turns changes of the design on or off, also after restarts. Off pauses running plans of
+/// operators, and drops those of the strategy that wait.
 ///
 /// # Errors
 /// 22023 for other values than on and off; errors of the database.
@@ -92,7 +93,7 @@ pub(crate) fn set_design_changes(engine: &Engine, value: &str) -> Result<(), Sql
         }
     };
     // The switch works even if its state cannot be kept.
-    engine.steering.turn_changes(on);
+    turn_changes(engine, on);
     if !on {
         for running in engine.database().reconfigurations() {
             if running.progress == Progress::Running {
@@ -102,6 +103,12 @@ pub(crate) fn set_design_changes(engine: &Engine, value: &str) -> Result<(), Sql
         }
     }
     engine.keep_design_changes(on)
+}
+
+/// Permits or stops changes of the design, until the server stops.
+pub(crate) fn turn_changes(engine: &Engine, on: bool) {
+    engine.steering.turn_changes(on);
+    engine.database().turn_plans(on);
 }
 
 /// # Errors

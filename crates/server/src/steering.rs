@@ -9,8 +9,9 @@
 //! **Approve.** The strategy hands out what it would change, as it does in the mode `auto`.
 //! Steering keeps it as a [proposal](isomer_plan::proposals) and carries out nothing.
 //!
-//! **The switch.** While `design_changes` is off, no change that a strategy wants begins. Takeovers
-//! and the backups that tables ask for go on: they keep the database serving.
+//! **The switch.** While `design_changes` is off, no change that a strategy wants begins, and plans
+//! that the conductor had queued are dropped. Takeovers and the backups that tables ask for go on:
+//! they keep the database serving.
 //!
 //! **Heat.** One transaction in [`Steering::one_in`] is measured for the heat map, about
 //! [`SAMPLED_PER_SECOND`] a second. The strategy hears only of transactions that it wants itself.

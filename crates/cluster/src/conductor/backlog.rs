@@ -51,17 +51,17 @@ impl<T> Backlog<T> {
         found(&self.more, look).await
     }
 
+    /// Removes all items that wait, and returns them.
+    pub(crate) fn take_all(&self) -> Vec<T> {
+        self.queue.lock().items.drain(..).collect()
+    }
+
     /// All items that wait.
     pub(crate) fn waiting(&self) -> Vec<T>
     where
         T: Clone,
     {
         self.queue.lock().items.iter().cloned().collect()
-    }
-
-    /// True once it is closed.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.queue.lock().closed
     }
 
     /// Closes the queue: items that wait are not handed out any more.

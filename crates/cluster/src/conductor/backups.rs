@@ -2,53 +2,129 @@
 //!
 //! ```text
 //!   accounts: 0 ─▶ 1   add missing replicas ─▶ every site: commits wait from now on ─▶ design
-//!   s2 has failed      partitions with too few replicas ─▶ backlog: add them elsewhere
+//!   s2 has failed      partitions with too few replicas ─▶ repair: add them elsewhere
 //! ```
 //!
 //! A backup is at another process than its master while another process has room
 //! ([`isomer_design::Domains`]). A backup beside its master is moved once another process has room.
 //!
+//! **A repair is level-triggered.** It compares the design with the wanted numbers, in passes until
+//! nothing lacks, and begins whenever a site fails or comes back ([`restore`]).
+//!
 //! Until a failed backup is replaced, commits wait for the remaining ones ([`isomer_site`],
 //! `backup`): the table stays available, and tolerates one failure less. No change removes a backup
 //! that a partition needs.
 
+use super::Conductor;
+use super::backlog::found;
 use super::change::sites_of;
-use super::{Conductor, Deferred};
 use crate::error::Error;
 use crate::transport::Transport;
+use futures_util::future::select;
 use isomer_design::{Change, Design, Invalid, Plan, Step};
+use isomer_store::Waiters;
+use parking_lot::Mutex;
+use std::pin::pin;
+use std::task::Poll;
 
 /// The reason of changes that replace missing replicas.
 const LACKING: &str = "a backup is missing";
 
-/// Queues the addition of missing backups, while transactions run.
-pub(super) fn restore<T: Transport>(conductor: &Conductor<T>) {
-    if !lacking(conductor, &conductor.design(), LACKING).is_empty() {
-        // If the queue is full, the next failure or start finds the backups that are still
-        // missing.
-        let _ = conductor.deferred.add(Deferred::Backups);
+/// Ticks of a site between two passes of a repair that can add nothing now.
+const TICKS_BETWEEN_PASSES: usize = 32;
+
+/// The task that adds missing backups: whether it has to look.
+#[derive(Default)]
+pub(super) struct Repairs {
+    state: Mutex<State>,
+    more: Waiters,
+}
+
+#[derive(Default)]
+struct State {
+    is_due: bool,
+    is_closed: bool,
+}
+
+impl Repairs {
+    /// A partition may lack backups, or may get those that it lacks now.
+    fn look(&self) {
+        self.state.lock().is_due = true;
+        self.more.wake();
+    }
+
+    /// Waits until there is something to look for. False once closed.
+    async fn next(&self) -> bool {
+        let look = || {
+            let mut state = self.state.lock();
+            match std::mem::take(&mut state.is_due) {
+                _ if state.is_closed => Poll::Ready(false),
+                true => Poll::Ready(true),
+                false => Poll::Pending,
+            }
+        };
+        found(&self.more, look).await
+    }
+
+    /// Ends [`keep`].
+    pub(super) fn close(&self) {
+        self.state.lock().is_closed = true;
+        self.more.wake();
     }
 }
 
-/// Adds the replicas that partitions lack as backups. A site may refuse a copy until it has
-/// dropped an older one, so this repeats until no addition is possible. For the partitions of a
-/// failed site, its takeover or readmission checks again.
-pub(super) async fn add_lacking<T: Transport>(conductor: &Conductor<T>) {
-    while !conductor.deferred.is_closed() {
+/// Begins the addition of missing backups, while transactions run. Called whenever a site fails or
+/// comes back, and whenever changes of a table are permitted again.
+pub(super) fn restore<T: Transport>(conductor: &Conductor<T>) {
+    conductor.repairs.look();
+}
+
+/// Adds missing backups until the conductor is closed.
+pub(super) async fn keep<T: Transport>(conductor: &Conductor<T>) {
+    while conductor.repairs.next().await {
+        add_lacking(conductor).await;
+    }
+}
+
+/// Adds the replicas that partitions lack as backups, in passes until none is lacking. The wanted
+/// number is a state, and each pass compares the design with it. So it does not matter why a pass
+/// could not add a replica: a site may refuse a copy until it has dropped an older one, or be in a
+/// takeover or readmission, or an operator's plan may hold the table.
+async fn add_lacking<T: Transport>(conductor: &Conductor<T>) {
+    loop {
         let mut plan = lacking(conductor, &conductor.design(), LACKING);
+        if plan.is_empty() || conductor.repairs.state.lock().is_closed {
+            return;
+        }
         plan.steps.retain(|step| is_possible(conductor, &step.change));
-        let Some(Step { change, .. }) = plan.steps.first() else { return };
-        let master = sites_of(&conductor.design(), change).0;
-        if conductor.carry_out_deferred(&plan).await == 0
-            && let Some(master) = master
-        {
-            conductor.transport.retry(master).await;
+        if plan.is_empty() || conductor.carry_out_deferred(&plan, &|| true).await == 0 {
+            pause(conductor).await;
         }
     }
 }
 
-/// True if no site that takes steps of the change is down or being readmitted.
+/// Waits until another pass may add more: for a site that comes back or fails, or some ticks.
+async fn pause<T: Transport>(conductor: &Conductor<T>) {
+    let site = conductor.design().sites().iter().find(|site| conductor.is_usable(*site));
+    let Some(site) = site else {
+        conductor.repairs.next().await;
+        return;
+    };
+    let ticks = async {
+        for _ in 0..TICKS_BETWEEN_PASSES {
+            conductor.transport.retry(site).await;
+        }
+    };
+    select(pin!(conductor.repairs.next()), pin!(ticks)).await;
+}
+
+/// True if no site that takes steps of the change is down or being readmitted, and no plan of an
+/// operator holds the table.
 fn is_possible<T: Transport>(conductor: &Conductor<T>, change: &Change) -> bool {
+    let tables = change.table().into_iter().collect();
+    if conductor.reconfigurations.holder(&tables).is_some() {
+        return false;
+    }
     let (master, target) = sites_of(&conductor.design(), change);
     let mut sites = master.into_iter().chain(target);
     sites.all(|site| conductor.is_usable(site) && !conductor.is_given_up(site))

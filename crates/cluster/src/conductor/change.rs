@@ -8,7 +8,7 @@
 use super::definitions::definitions;
 use super::event::ChangeEvent;
 use super::protocol::{self, Made};
-use super::{Conductor, Deferred, backups};
+use super::{Conductor, backups, pins};
 use crate::error::Error;
 use crate::transport::Transport;
 use futures_util::future::join_all;
@@ -87,9 +87,8 @@ impl<T: Transport> Conductor<T> {
     pub fn jobs(&self) -> Vec<Job> {
         let mut jobs = self.jobs.under_way.lock().clone();
         for waiting in self.deferred.waiting() {
-            let Deferred::Plan(plan) = waiting else { continue };
             let waits = |step: Step| Job { change: step.change, reason: step.reason, begun: None };
-            jobs.extend(plan.steps.into_iter().map(waits));
+            jobs.extend(waiting.steps.into_iter().map(waits));
         }
         jobs
     }
@@ -99,7 +98,7 @@ impl<T: Transport> Conductor<T> {
         let mut events = Vec::new();
         let mut stages = stages(&self.design(), plan).into_iter();
         while let Some(chains) = stages.next() {
-            let chains = chains.into_iter().map(|chain| self.carry_out_chain(chain));
+            let chains = chains.into_iter().map(|chain| self.carry_out_chain(chain, &|| true));
             let done: Result<Vec<Vec<ChangeEvent>>, Error> =
                 join_all(chains).await.into_iter().collect();
             if let Err(error) = &done {
@@ -112,9 +111,13 @@ impl<T: Transport> Conductor<T> {
     }
 
     /// Carries out a plan that no transaction waits for, reserving each partition only for its own
-    /// changes. A failed change stops the later changes of its partition and no others. Returns the
-    /// number of changes made.
-    pub(super) async fn carry_out_deferred(&self, plan: &Plan) -> usize {
+    /// changes. A failed change stops the later changes of its partition and no others. No change
+    /// begins while `may_begin` returns false. Returns the number of changes made.
+    pub(super) async fn carry_out_deferred(
+        &self,
+        plan: &Plan,
+        may_begin: &dyn Fn() -> bool,
+    ) -> usize {
         let tables = plan.changes().filter_map(Change::table).collect();
         if let Some(number) = self.reconfigurations.holder(&tables) {
             self.leave(plan.changes(), &format!("reconfiguration {number} holds a table of it"));
@@ -125,17 +128,27 @@ impl<T: Transport> Conductor<T> {
             let chains = chains.into_iter().map(|chain| async move {
                 let _reserved = self.reserve(|design| touched_by(design, &chain)).await;
                 // On an error, the strategy has already received the changes that were dropped.
-                self.carry_out_chain(chain).await.map_or(0, |events| events.len())
+                self.carry_out_chain(chain, may_begin).await.map_or(0, |events| events.len())
             });
             made += join_all(chains).await.into_iter().sum::<usize>();
         }
         made
     }
 
-    async fn carry_out_chain(&self, chain: Vec<&Step>) -> Result<Vec<ChangeEvent>, Error> {
+    /// Stops before the first change that may not begin.
+    async fn carry_out_chain(
+        &self,
+        chain: Vec<&Step>,
+        may_begin: &dyn Fn() -> bool,
+    ) -> Result<Vec<ChangeEvent>, Error> {
         let mut events = Vec::new();
         let mut steps = chain.into_iter();
         while let Some(step) = steps.next() {
+            if !may_begin() {
+                let left = [step].into_iter().chain(steps).map(|step| &step.change);
+                self.leave(left, pins::OFF);
+                break;
+            }
             let made = self.carry_out(step.change.clone(), &step.reason).await;
             if let Err(error) = &made {
                 self.leave(steps.by_ref().map(|step| &step.change), &error.to_string());

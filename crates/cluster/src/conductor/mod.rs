@@ -49,17 +49,18 @@ pub(crate) use change::sites_of;
 pub use definitions::Home;
 pub use event::ChangeEvent;
 pub use membership::FailedOver;
-pub(crate) use pins::{around_pins, set_pins};
+pub(crate) use pins::{around_pins, set_pins, turn_plans};
 pub(crate) use reservation::Reservation;
 
 use crate::error::Error;
 use crate::transport::Transport;
 use arc_swap::ArcSwap;
 use backlog::Backlog;
+use backups::Repairs;
 use change::Jobs;
 use event::Watchers;
 use futures_util::StreamExt;
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, join, select};
 use futures_util::stream::FuturesUnordered;
 use isomer_design::{Change, Design, KeyRange, Plan, RoutingTable, TableId, Time};
 use isomer_strategy::{Occasion, SiteLoad, Strategy};
@@ -69,6 +70,7 @@ use reconfigure::Reconfigurations;
 use reservation::Reservations;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// The most deferred plans that wait; a plan beyond that is dropped, because the design would have
 /// changed before its turn.
@@ -89,19 +91,13 @@ pub struct Conductor<T> {
     jobs: Jobs,
     reconfigurations: Reconfigurations,
     membership: Membership,
-    deferred: Backlog<Deferred>,
+    deferred: Backlog<Plan>,
+    repairs: Repairs,
+    /// No deferred change of the strategy begins.
+    are_plans_off: AtomicBool,
     occasions: Backlog<Planning>,
     /// The highest number of a table so far: none is given twice while the process runs.
     last_table: Mutex<TableId>,
-}
-
-/// Work that no transaction waits for.
-#[derive(Clone)]
-enum Deferred {
-    /// A plan of the strategy.
-    Plan(Plan),
-    /// Partitions may have too few replicas for the backups that their tables ask for.
-    Backups,
 }
 
 /// A planning tick of the strategy.
@@ -134,6 +130,8 @@ impl<T: Transport> Conductor<T> {
             reconfigurations: Reconfigurations::default(),
             membership: Membership::default(),
             deferred: Backlog::new(PLANS_MAX),
+            repairs: Repairs::default(),
+            are_plans_off: AtomicBool::new(false),
             occasions: Backlog::new(2),
             last_table: Mutex::new(last_table),
         }
@@ -232,44 +230,20 @@ impl<T: Transport> Conductor<T> {
     }
 
     fn defer(&self, plan: Plan) {
-        let plan = pins::without_pinned(self, plan);
+        let plan = pins::permitted(self, plan);
         if plan.is_empty() {
             return;
         }
-        if let Err(Deferred::Plan(plan)) = self.deferred.add(Deferred::Plan(plan)) {
+        if let Err(plan) = self.deferred.add(plan) {
             self.leave(plan.changes(), "too many plans were waiting");
         }
     }
 
-    /// Carries out the plans that no transaction waits for, several at once, until the conductor is
-    /// [closed](Conductor::close). Runs beside the transactions. A plan may wait long for a
-    /// partition without delaying the plans behind it. When this returns, all work that it began is
-    /// done.
+    /// Carries out the work that no transaction waits for, until the conductor is
+    /// [closed](Conductor::close): plans of the strategy, and missing backups. Runs beside the
+    /// transactions. When this returns, all work that it began is done.
     pub async fn run_deferred(&self) {
-        let mut under_way = FuturesUnordered::new();
-        loop {
-            let work = if under_way.is_empty() {
-                self.deferred.next().await
-            } else if under_way.len() >= PLANS_AT_ONCE {
-                under_way.next().await;
-                continue;
-            } else {
-                match select(pin!(self.deferred.next()), under_way.next()).await {
-                    Either::Left((work, _)) => work,
-                    Either::Right(_) => continue,
-                }
-            };
-            let Some(work) = work else { break };
-            under_way.push(async move {
-                match work {
-                    Deferred::Plan(plan) => drop(self.carry_out_deferred(&plan).await),
-                    Deferred::Backups => backups::add_lacking(self).await,
-                }
-            });
-        }
-        // Work that was begun is completed, because sites may have done more of it than the design
-        // says.
-        while under_way.next().await.is_some() {}
+        join(run_plans(self), backups::keep(self)).await;
     }
 
     /// Lets the strategy plan at each tick, until the conductor is [closed](Conductor::close). Runs
@@ -292,7 +266,34 @@ impl<T: Transport> Conductor<T> {
     pub fn close(&self) {
         self.membership.close();
         self.deferred.close();
+        self.repairs.close();
         self.occasions.close();
         self.reconfigurations.close();
     }
+}
+
+/// Carries out deferred plans, several at once. A plan may wait long for a partition without
+/// delaying the plans behind it.
+async fn run_plans<T: Transport>(conductor: &Conductor<T>) {
+    let mut under_way = FuturesUnordered::new();
+    loop {
+        let plan = if under_way.is_empty() {
+            conductor.deferred.next().await
+        } else if under_way.len() >= PLANS_AT_ONCE {
+            under_way.next().await;
+            continue;
+        } else {
+            match select(pin!(conductor.deferred.next()), under_way.next()).await {
+                Either::Left((plan, _)) => plan,
+                Either::Right(_) => continue,
+            }
+        };
+        let Some(plan) = plan else { break };
+        under_way.push(async move {
+            conductor.carry_out_deferred(&plan, &|| !pins::are_plans_off(conductor)).await;
+        });
+    }
+    // Work that was begun is completed, because sites may have done more of it than the design
+    // says.
+    while under_way.next().await.is_some() {}
 }

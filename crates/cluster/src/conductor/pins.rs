@@ -1,8 +1,13 @@
-//! Pinned partitions: a strategy's changes of them are not made ([`isomer_design::Pins`]).
+//! Changes that a strategy may not make: of pinned partitions ([`isomer_design::Pins`]), and all
+//! deferred ones while an operator has turned them off.
 //!
-//! A strategy need not know of pins. Its changes of pinned partitions are left out of its plans,
+//! A strategy need not know of either. Its changes of pinned partitions are left out of its plans,
 //! and it learns that they failed. A transaction that would wait for such a change runs at several
 //! sites instead.
+//!
+//! **The switch** ([`turn_plans`]) drops the plans that wait. A plan under way stops before its
+//! next change; a change that has begun is completed, because sites may have made steps of it.
+//! Missing backups, takeovers and readmissions go on.
 
 use super::Conductor;
 use crate::catalog::Definition;
@@ -10,8 +15,26 @@ use crate::error::Error;
 use crate::transport::Transport;
 use isomer_design::{Pins, Plan, Step, TableId};
 use isomer_strategy::{Decision, Request};
+use std::sync::atomic::Ordering;
 
 const WHY: &str = "the partition is pinned";
+/// Why deferred changes are not made while the switch is off.
+pub(super) const OFF: &str = "changes of the design are turned off";
+
+/// Permits or stops the deferred changes of the strategy.
+pub(crate) fn turn_plans<T: Transport>(conductor: &Conductor<T>, on: bool) {
+    conductor.are_plans_off.store(!on, Ordering::SeqCst);
+    if !on {
+        // A plan that is added from now on is dropped when its turn comes.
+        for plan in conductor.deferred.take_all() {
+            conductor.leave(plan.changes(), OFF);
+        }
+    }
+}
+
+pub(super) fn are_plans_off<T: Transport>(conductor: &Conductor<T>) -> bool {
+    conductor.are_plans_off.load(Ordering::SeqCst)
+}
 
 /// Says which ranges of a table strategies leave where they are.
 ///
@@ -30,8 +53,12 @@ pub(crate) async fn set_pins<T: Transport>(
     Ok(())
 }
 
-/// A plan of the strategy without its changes of pinned partitions.
-pub(super) fn without_pinned<T: Transport>(conductor: &Conductor<T>, mut plan: Plan) -> Plan {
+/// A plan of the strategy without its changes of pinned partitions. Empty while plans are off.
+pub(super) fn permitted<T: Transport>(conductor: &Conductor<T>, mut plan: Plan) -> Plan {
+    if are_plans_off(conductor) {
+        conductor.leave(plan.changes(), OFF);
+        return Plan::default();
+    }
     if !plan.is_empty() {
         let design = conductor.design();
         let (pinned, free): (Vec<Step>, _) =

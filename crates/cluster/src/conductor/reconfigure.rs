@@ -162,7 +162,7 @@ impl<T: Transport> Conductor<T> {
             list.forget_old();
             drop(list);
             if has_ended {
-                // Deferred plans for its tables were dropped while it held them.
+                // No backup was added to its tables while it held them.
                 backups::restore(self);
             }
         }
