@@ -26,12 +26,13 @@ use sqlparser::ast::{Expr, UnaryOperator};
 
 impl Engine {
     /// Makes the changes that a statement of the role `by` asks for; `cancel` interrupts long ones
-    /// where that is possible.
+    /// where that is possible. `told` receives notices for the client.
     pub(crate) fn change_design(
         &self,
         statement: &DesignStatement,
         by: &str,
         cancel: &CancelToken,
+        told: &mut dyn FnMut(SqlError),
     ) -> Result<(), SqlError> {
         let (table, change) = match statement {
             DesignStatement::Alter { table, change } => (table, change),
@@ -67,11 +68,13 @@ impl Engine {
                 self.make(Change::Merge { table: id, at })
             }
             DesignChange::Remaster(key, site) => {
+                note_whole_partition(self, &table, key.as_deref(), told)?;
                 self.each_partition(&table, key.as_deref(), |engine, start, placement| {
                     engine.remaster(id, start, placement, SiteId(*site))
                 })
             }
             DesignChange::AddReplica(key, site) => {
+                note_whole_partition(self, &table, key.as_deref(), told)?;
                 self.each_partition(&table, key.as_deref(), |engine, start, placement| {
                     let site = SiteId(*site);
                     if key.is_none() && placement.holds(site) {
@@ -81,6 +84,7 @@ impl Engine {
                 })
             }
             DesignChange::DropReplica(key, site) => {
+                note_whole_partition(self, &table, key.as_deref(), told)?;
                 self.each_partition(&table, key.as_deref(), |engine, start, placement| {
                     let site = SiteId(*site);
                     let is_replica = placement.holds(site) && placement.master != site;
@@ -157,6 +161,38 @@ impl Engine {
         };
         partitions.into_iter().try_for_each(|(start, placement)| act(self, start, placement))
     }
+}
+
+/// Tells the client which keys a statement is about, if the key that it names is inside of a
+/// partition.
+fn note_whole_partition(
+    engine: &Engine,
+    table: &Table,
+    key: Option<&[Expr]>,
+    told: &mut dyn FnMut(SqlError),
+) -> Result<(), SqlError> {
+    let Some(exprs) = key else { return Ok(()) };
+    let (design, key) = (engine.database().design(), key_of(table, exprs)?);
+    let Some((range, _)) = design.partition_of(table.id, &key) else { return Ok(()) };
+    if range.start == key {
+        return Ok(());
+    }
+    let shown = |key: &Key| table.schema.format_key(key);
+    let keys = match (range.start.is_empty(), &range.end) {
+        (true, None) => "all keys".to_owned(),
+        (true, Some(end)) => format!("all keys below {}", shown(end)),
+        (false, None) => format!("all keys from {}", shown(&range.start)),
+        (false, Some(end)) => {
+            format!("all keys from {} to below {}", shown(&range.start), shown(end))
+        }
+    };
+    let (name, inside) = (&table.name, shown(&key));
+    let message = format!(
+        "key {inside} is inside of a partition of \"{name}\", which is changed as a whole: {keys}"
+    );
+    let hint = "To change a part of these keys, first split the partition with SPLIT AT.";
+    told(SqlError::new("00000", message).hint(hint));
+    Ok(())
 }
 
 /// Pins keys of a table, or unpins them; with all keys of a table, its indexes as well. Pinned

@@ -246,9 +246,8 @@ fn a_change_is_paused_throttled_and_cancelled() {
     assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (5000, 5000 / 100 * 4950 + 1));
 }
 
-#[test]
-fn a_dry_run_reports_before_anything_is_written() {
-    let fixture = Fixture::new();
+/// A client, and the notices that it gets.
+fn noting(fixture: &Fixture) -> (Client, Arc<Mutex<Vec<String>>>) {
     let said = Arc::new(Mutex::new(Vec::new()));
     let notes = said.clone();
     let mut config = postgres::Config::new();
@@ -256,7 +255,45 @@ fn a_dry_run_reports_before_anything_is_written() {
     config.notice_callback(move |notice| {
         notes.lock().expect("no thread panics with it").push(notice.message().to_owned());
     });
-    let mut client = config.connect(postgres::NoTls).expect("the server answers");
+    (config.connect(postgres::NoTls).expect("the server answers"), said)
+}
+
+#[test]
+fn a_key_inside_of_a_partition_stands_for_the_whole_partition_and_a_notice_says_so() {
+    let fixture = Fixture::new();
+    let (mut client, said) = noting(&fixture);
+    client
+        .batch_execute(
+            "create table t (a int, b int, primary key (a, b));
+             alter table t split at (10); alter table t split at (20);
+             alter table t remaster at (10) to site 2;",
+        )
+        .expect("a table");
+    assert!(said.lock().expect("no thread panics with it").is_empty(), "the keys are borders");
+    let inside =
+        "alter table t remaster at (25, 3) to site 2; alter table t add replica at (5) on site 2;
+                  alter table t drop replica at (15) on site 1; alter table t split at (25, 3);
+                  alter table t remaster at (25, 3) to site 1";
+    client.batch_execute(inside).expect("partitions");
+    let what = "of a partition of \"t\", which is changed as a whole:";
+    assert_eq!(
+        *said.lock().expect("no thread panics with it"),
+        [
+            format!("key 25/3 is inside {what} all keys from 20"),
+            format!("key 5 is inside {what} all keys below 10"),
+            format!("key 15 is inside {what} all keys from 10 to below 20"),
+        ]
+    );
+    let rows = "select first_key || ' ' || master || ' ' || replicas from isomer.partitions where relation = 't'";
+    let found: Vec<String> =
+        client.query(rows, &[]).expect("rows").iter().map(|row| row.get(0)).collect();
+    assert_eq!(found, [" s1 s2", "10 s2 ", "20 s2 s1", "25/3 s1 s2"]);
+}
+
+#[test]
+fn a_dry_run_reports_before_anything_is_written() {
+    let fixture = Fixture::new();
+    let (mut client, said) = noting(&fixture);
     client
         .batch_execute(
             "create table hot (id int primary key, grp int);

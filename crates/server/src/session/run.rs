@@ -599,14 +599,14 @@ fn design(
     }
     // The design is not transactional; earlier definitions outside of a block must be visible.
     session.end_implicit()?;
-    match statement {
+    let altered = match statement {
         DesignStatement::Alter { table, change } => {
-            let (table, change) = (session.resolved(table), change.clone());
-            let altered = DesignStatement::Alter { table, change };
-            session.engine.change_design(&altered, &who.name, &session.cancel)?;
+            &DesignStatement::Alter { table: session.resolved(table), change: change.clone() }
         }
-        other => session.engine.change_design(other, &who.name, &session.cancel)?,
-    }
+        other => other,
+    };
+    let mut told = |notice: SqlError| out.notice("NOTICE", &notice);
+    session.engine.change_design(altered, &who.name, &session.cancel, &mut told)?;
     out.complete(match statement {
         DesignStatement::Autopilot(_)
         | DesignStatement::AutopilotProcessor(_)

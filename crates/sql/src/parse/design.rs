@@ -65,7 +65,8 @@ pub enum DesignChange {
     Split(Vec<Expr>),
     /// Merge the partitions that meet at this key.
     Merge(Vec<Expr>),
-    /// Move the master of the partition with this key (none: of all) to a site.
+    /// Move the master of the partition with this key (none: of all) to a site. The partition moves
+    /// as a whole, wherever in it the key is.
     Remaster(Option<Vec<Expr>>, u16),
     /// Add a replica of the partition with this key (none: of all) at a site.
     AddReplica(Option<Vec<Expr>>, u16),
