@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | `demo` | replays a production trace on a database that rearranges itself | `demo/` |
 //! | `serve` | a database for PostgreSQL's clients | `serve.rs` |
-//! | `node` | sites of a database that another process serves | `node.rs` |
+//! | `node` | sites of a database that another process serves | `node.rs`, `standby.rs` |
 //! | `cluster` | members of a cluster; a cluster on this machine | `cluster/` |
 //! | `design` | the design of a database in a folder | `design/` |
 //! | `reconfigure`, `reshard` | changes the design of a running server | `reconfigure.rs`, … |
@@ -55,6 +55,7 @@ mod reconfigure;
 mod reshard;
 mod screen;
 mod serve;
+mod standby;
 #[doc(hidden)]
 pub mod stop;
 #[doc(hidden)]

@@ -1,16 +1,15 @@
 //! `isomer node`: sites of a database whose router is in another process.
 
-use crate::clock;
-use crate::cluster::{Belongs, PeerArgs, Place, Watch, read_sites};
+use crate::cluster::{PeerArgs, read_sites};
 use crate::failure::Failure;
 use crate::kafka::LogArgs;
-use crate::serve::{CheckpointArgs, LOOK, SiteMemory, progress};
+use crate::serve::{CheckpointArgs, SiteMemory};
+use crate::standby::{Hosting, host};
 use crate::stop::Stop;
 use clap::Args;
-use isomer_cluster::{Durability, Node, Options, log_line};
+use isomer_cluster::Durability;
 use isomer_design::SiteId;
 use isomer_net::Role;
-use isomer_server::{Passage, PassageOptions};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -64,21 +63,6 @@ pub(crate) struct NodeArgs {
     checkpoints: CheckpointArgs,
 }
 
-/// Listens for clients, if configured.
-fn passage(args: &NodeArgs, place: &Place) -> Result<Option<Passage>, Failure> {
-    let Some(listen) = place.clients(args.listen)? else { return Ok(None) };
-    let to = place.serves_at.as_ref().or(args.serves_at.as_ref()).cloned().ok_or_else(|| {
-        Failure::usage(
-            "who listens for clients is told where the process that serves does: by `clients` of that one in the file, \
-             or by --serves-at",
-        )
-    })?;
-    let connections_max = args.connections as usize;
-    let node = place.own.member.name.clone();
-    let passage = Passage::start(PassageOptions { listen, to, node, connections_max });
-    passage.map(Some).map_err(|error| Failure::failed(format!("{listen}: {error}")))
-}
-
 /// Hosts sites until a stop is requested.
 ///
 /// # Errors
@@ -89,78 +73,40 @@ pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
     isomer_server::make_private_files();
     isomer_server::raise_limit();
     let sites: Vec<SiteId> = args.sites.iter().flatten().copied().collect();
-    let (role, usual) = (Role::Node, args.peers.name.clone());
-    let usual = usual.ok_or_else(|| Failure::usage("a node has a --name"))?;
-    let place = args.peers.place(role, &usual, &sites, &args.log)?;
-    let mut place = place.ok_or_else(|| {
+    let name = args.peers.name.clone().ok_or_else(|| Failure::usage("a node has a --name"))?;
+    let place = args.peers.place(Role::Node, &name, &sites, &args.log)?;
+    let place = place.ok_or_else(|| {
         Failure::usage("a node is told of the other processes, by --config FILE or by --peers")
     })?;
-    let (name, sites) = (place.own.member.name.clone(), place.own_sites());
-    if sites.is_empty() {
+    if place.own_sites().is_empty() {
         return Err(Failure::usage(format!("the node `{name}` has no sites")));
     }
-    let passage = passage(args, &place)?;
-    let logs = place.logs(&args.data, args.peers.trust_network)?;
-    let store = place.store()?;
-    if !place.wait_for_logs(&stop)? {
-        return Ok(());
+    let listen = place.clients(args.listen)?;
+    let is_told = args.serves_at.is_some()
+        || place.order.first().is_some_and(|first| place.clients.contains_key(first));
+    if listen.is_some() && !is_told {
+        return Err(Failure::usage(
+            "who listens for clients is told where the process that serves does: by `clients` of that one in the file, \
+             or by --serves-at",
+        ));
     }
-    let belongs = match &logs {
-        Some(logs) => Belongs::by_logs(&args.data, role, &**logs, store.as_deref(), &stop)?,
-        None => Some(Belongs::by_folder(&args.data, role, args.accept_loss)?),
+    let hosting = Hosting {
+        data: &args.data,
+        durability: match args.no_sync {
+            true => Durability::Interval(Duration::from_millis(10)),
+            false => Durability::Commit,
+        },
+        accept_loss: args.accept_loss,
+        checkpoints: args.checkpoints.policy(),
+        site_memory: args.site_memory,
+        listen,
+        serves_at: args.serves_at.as_deref(),
+        connections: args.connections as usize,
+        trust_network: args.peers.trust_network,
     };
-    // A stop was requested before there was a database.
-    let Some(belongs) = belongs else { return Ok(()) };
-    let net = place.join(&args.data, belongs, args.peers.trust_network)?;
-    let durability = match args.no_sync {
-        true => Durability::Interval(Duration::from_millis(10)),
-        false => Durability::Commit,
-    };
-    let options = Options::in_folder(&args.data, 0)
-        .sites(&sites)
-        .durability(durability)
-        .accept_loss(args.accept_loss)
-        .checkpoints(args.checkpoints.policy())
-        .while_recovering(progress())
-        .elsewhere(net.clone());
-    let options = match logs {
-        Some(logs) => options.logs(logs),
-        None => options,
-    };
-    let options = match store {
-        Some(store) => options.checkpoints_in(store),
-        None => options,
-    };
-    let options = match args.site_memory {
-        Some(bytes) => options.site_memory(bytes),
-        None => options,
-    };
-    let node = stop.while_opening(|| Node::open(options)).map_err(Failure::failed)?;
-    node.notes().iter().for_each(log_line);
-    let shown: Vec<String> = sites.iter().map(ToString::to_string).collect();
-    println!(
-        "isomer node {name} at {}: sites {} in {}",
-        net.address(),
-        shown.join(" "),
-        args.data.display()
-    );
-    if let Some(passage) = &passage {
-        println!("clients at {} are passed on to the process that serves", passage.address());
+    // A plain node has no options for clients, so it never takes the router's place.
+    match host(place, &hosting, &stop)? {
+        Some(hosted) => hosted.work(&stop).map(drop),
+        None => Ok(()),
     }
-    let (mut lost, mut watch) = (None, Watch::new(net));
-    while !stop.is_asked() && lost.is_none() {
-        clock::sleep(LOOK);
-        // Forwarded sessions end at the gateway, so there is nothing to do here.
-        let _ = watch.look();
-        lost = node.is_lost();
-    }
-    stop.begin_to_stop();
-    log_line("stopping");
-    if let Some(why) = lost {
-        return Err(Failure::failed(why));
-    }
-    node.checkpoint().map_err(Failure::failed)?;
-    drop(node);
-    log_line("stopped");
-    Ok(())
 }

@@ -8,6 +8,12 @@ pub fn line(text: impl Display) {
     print(format_args!("{text}\n"));
 }
 
+/// Prints a line of a process that goes on, whether or not there is a reader.
+pub fn tell(text: impl Display) {
+    let mut out = stdout().lock();
+    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+}
+
 /// Prints text without a newline, and flushes it.
 pub fn print(text: impl Display) {
     let mut out = stdout().lock();

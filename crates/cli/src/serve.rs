@@ -6,11 +6,11 @@ use crate::cluster::{Belongs, PeerArgs, Place, Watch, wait_for_all};
 use crate::failure::Failure;
 use crate::isolation::IsolationLevel;
 use crate::kafka::LogArgs;
+use crate::out;
+use crate::standby::{Hosting, host};
 use crate::stop::Stop;
 use clap::Args;
-use isomer_cluster::{
-    CheckpointStore, Checkpointing, Durability, Logs, Options, Recovering, log_line,
-};
+use isomer_cluster::{Checkpointing, Durability, Options, Recovering, log_line};
 #[cfg(feature = "console")]
 use isomer_console::{Console, ConsoleOptions};
 use isomer_design::SiteId;
@@ -161,66 +161,54 @@ impl CheckpointArgs {
     }
 }
 
-/// Serves until a stop is requested.
+/// Serves until a stop is requested. Where another process serves the database already, hosts the
+/// sites of this one, and serves once that process has failed.
 ///
 /// # Errors
 /// If the folder, the address or the socket's folder cannot be used.
 pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
-    let durability = if args.no_sync {
-        Durability::Interval(Duration::from_millis(10))
-    } else {
-        Durability::Commit
-    };
     isomer_server::use_small_pages();
     isomer_server::make_private_files();
     let descriptors = isomer_server::raise_limit();
-    let options = Options::in_folder(&args.data, args.sites)
-        .durability(durability)
-        .accept_loss(args.accept_loss)
-        .checkpoints(args.checkpoints.policy())
-        .while_recovering(progress());
     let mut place = place(args)?;
     let listen = match &place {
         Some(place) => place.clients(args.listen)?,
         None => args.listen,
     };
     let listen = listen.unwrap_or(LISTEN);
-    let logs = match &mut place {
-        Some(place) => place.logs(&args.data, args.cluster.trust_network)?,
-        None => args.log.logs(None)?,
-    };
-    if !place.as_ref().map_or(Ok(true), |place| place.wait_for_logs(&stop))? {
-        return Ok(());
+    if let Some(place) = &mut place {
+        place.give_way()?;
     }
-    let store = place.as_ref().map_or_else(|| args.log.store(), Place::store)?;
-    let net = match place {
-        Some(place) => join(args, place, logs.as_deref(), store.as_deref(), &stop)?,
-        None => None,
-    };
-    let options = match logs {
-        Some(logs) => options.logs(logs),
-        None => options,
-    };
-    let options = match store {
-        Some(store) => options.checkpoints_in(store),
-        None => options,
-    };
-    let options = match &net {
-        Some((net, sites)) if wait_for_all(net, &stop)? => {
-            options.sites(sites).elsewhere(net.clone())
+    let (engine, net) = match place {
+        Some(place) if place.own.role == Role::Standby => {
+            let Some(hosted) = host(place, &hosting(args, listen), &stop)? else { return Ok(()) };
+            let Some((node, net)) = hosted.work(&stop)? else { return Ok(()) };
+            log_line("this process takes the place of the one that served");
+            let decider = decider(args)?;
+            let engine = stop.while_opening(|| Engine::open(node, decider, args.autopilot));
+            (engine.map_err(|error| Failure::of_engine(&error))?, Some(net))
         }
-        // A stop was requested before all processes were reached.
-        Some(_) => return Ok(()),
-        None => options,
+        place => match open(args, place, &stop)? {
+            Some(opened) => opened,
+            // A stop was requested before all processes were reached.
+            None => return Ok(()),
+        },
     };
-    let p99_us_max = args.p99_ms.map(|ms| f64::from(ms) * 1000.0);
-    let elasticity = Elasticity { fleet: args.scale.clone(), p99_us_max, ..Elasticity::default() };
-    let decider = Decider::named(&args.strategy, elasticity).map_err(Failure::usage)?;
-    let engine = stop.while_opening(|| Engine::open(options, decider, args.autopilot));
-    let engine = engine.map_err(|error| Failure::of_engine(&error))?;
-    if let Some((net, _)) = &net {
-        let of = Arc::downgrade(&engine);
+    serve(args, &engine, net, listen, descriptors, &stop)
+}
+
+/// Serves clients until a stop is requested, or another process has the database.
+fn serve(
+    args: &ServeArgs,
+    engine: &Arc<Engine>,
+    net: Option<Arc<Net>>,
+    listen: SocketAddr,
+    descriptors: u64,
+    stop: &Stop,
+) -> Result<(), Failure> {
+    if let Some(net) = &net {
+        let of = Arc::downgrade(engine);
         net.set_known(move || {
             of.upgrade().map_or_else(BTreeSet::new, |engine| engine.database().sites_with_rows())
         });
@@ -272,18 +260,18 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
         ));
     }
     let address = server.address();
-    println!(
+    out::tell(format_args!(
         "isomer serves {} at {address}: {sites} sites, {} tables; psql {}",
         args.data.display(),
         engine.catalog().tables.len(),
         ways(&server, args.trust, socket.as_deref())
-    );
+    ));
     log_line(autopilot(engine.autopilot()));
     let mut failed_over = BTreeSet::new();
     let mut kept = clock::now_us();
     #[cfg(feature = "console")]
-    let _console = console(args, &engine, address, socket.as_deref())?;
-    let (mut lost, mut watch) = (None, net.map(|(net, _)| Watch::new(net)));
+    let _console = console(args, engine, address, socket.as_deref())?;
+    let (mut lost, mut watch) = (None, net.map(Watch::new));
     while !stop.is_asked() && lost.is_none() {
         clock::sleep(LOOK);
         engine.note_failovers(&mut failed_over);
@@ -309,31 +297,85 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A process's connections, and the sites of all processes.
-type Joined = (Arc<Net>, Vec<SiteId>);
-
 /// The process's place in a cluster, if it is in one.
 fn place(args: &ServeArgs) -> Result<Option<Place>, Failure> {
     let own: Vec<SiteId> = (1..=args.sites).map(SiteId).collect();
     args.cluster.place(Role::Router, "serve", &own, &args.log)
 }
 
-/// Joins a cluster; returns the sites of all processes.
-fn join(
+fn decider(args: &ServeArgs) -> Result<Decider, Failure> {
+    let p99_us_max = args.p99_ms.map(|ms| f64::from(ms) * 1000.0);
+    let elasticity = Elasticity { fleet: args.scale.clone(), p99_us_max, ..Elasticity::default() };
+    Decider::named(&args.strategy, elasticity).map_err(Failure::usage)
+}
+
+fn durability(args: &ServeArgs) -> Durability {
+    match args.no_sync {
+        true => Durability::Interval(Duration::from_millis(10)),
+        false => Durability::Commit,
+    }
+}
+
+/// The way in which this process hosts its sites while another process serves.
+fn hosting(args: &ServeArgs, listen: SocketAddr) -> Hosting<'_> {
+    Hosting {
+        data: &args.data,
+        durability: durability(args),
+        accept_loss: args.accept_loss,
+        checkpoints: args.checkpoints.policy(),
+        site_memory: args.site_memory.flatten(),
+        listen: Some(listen),
+        serves_at: None,
+        connections: args.connections as usize,
+        trust_network: args.cluster.trust_network,
+    }
+}
+
+/// The database, and the connections to the other processes of its cluster.
+type Opened = (Arc<Engine>, Option<Arc<Net>>);
+
+/// Opens the database, with its sites at nodes if it is in a cluster; `None` if a stop was
+/// requested before all processes were reached.
+fn open(
     args: &ServeArgs,
-    place: Place,
-    logs: Option<&dyn Logs>,
-    store: Option<&dyn CheckpointStore>,
+    mut place: Option<Place>,
     stop: &Stop,
-) -> Result<Option<Joined>, Failure> {
-    let belongs = match logs {
-        Some(logs) => Belongs::by_logs(&args.data, Role::Router, logs, store, stop)?,
-        None => Some(Belongs::by_folder(&args.data, Role::Router, args.accept_loss)?),
+) -> Result<Option<Opened>, Failure> {
+    let options = Options::in_folder(&args.data, args.sites)
+        .durability(durability(args))
+        .accept_loss(args.accept_loss)
+        .checkpoints(args.checkpoints.policy())
+        .while_recovering(progress());
+    let logs = match &mut place {
+        Some(place) => place.logs(&args.data, args.cluster.trust_network)?,
+        None => args.log.logs(None)?,
     };
-    let Some(belongs) = belongs else { return Ok(None) };
-    let sites = place.all_sites();
-    let net = place.join(&args.data, belongs, args.cluster.trust_network)?;
-    Ok(Some((net, sites)))
+    if !place.as_ref().map_or(Ok(true), |place| place.wait_for_logs(stop))? {
+        return Ok(None);
+    }
+    let store = place.as_ref().map_or_else(|| args.log.store(), Place::store)?;
+    let (mut options, mut joined) = (options, None);
+    if let Some(place) = place {
+        let belongs = match &logs {
+            Some(logs) => {
+                Belongs::by_logs(&args.data, Role::Router, &**logs, store.as_deref(), stop)?
+            }
+            None => Some(Belongs::by_folder(&args.data, Role::Router, args.accept_loss)?),
+        };
+        let Some(belongs) = belongs else { return Ok(None) };
+        let sites = place.all_sites();
+        let net = place.join(&args.data, belongs, args.cluster.trust_network)?;
+        if !wait_for_all(&net, stop)? {
+            return Ok(None);
+        }
+        options = options.sites(&sites).elsewhere(net.clone());
+        joined = Some(net);
+    }
+    let options = logs.into_iter().fold(options, Options::logs);
+    let options = store.into_iter().fold(options, Options::checkpoints_in);
+    let decider = decider(args)?;
+    let engine = stop.while_opening(|| Engine::open(options, decider, args.autopilot));
+    Ok(Some((engine.map_err(|error| Failure::of_engine(&error))?, joined)))
 }
 
 /// Reports the progress of a recovery that takes longer than two seconds on standard error.

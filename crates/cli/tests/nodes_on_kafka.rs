@@ -17,6 +17,7 @@ use run::isomer;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 /// Three processes with their logs at a broker, whose statements wait up to `node_wait_seconds` for
 /// a missing node.
@@ -362,4 +363,85 @@ fn one_command_starts_a_broker_and_three_processes_and_goes_on_with_them_later()
     let counted = client.query_one("select count(*) from t", &[]).expect("all sites are there");
     assert_eq!(counted.get::<_, i64>(0), 3);
     up.stop();
+}
+
+/// A client of a process, once that is served with all definitions.
+fn client_at(port: u16) -> Option<Client> {
+    let mut config = Config::new();
+    config.host("127.0.0.1").port(port).user("isomer").dbname("isomer");
+    config.connect_timeout(Duration::from_secs(2)).connect(NoTls).ok()
+}
+
+/// The process id of the part with this name.
+fn pid_of(name: &str, config: &str) -> String {
+    let pattern = format!("isomer serve --name {name} --config {config}");
+    let found = Command::new("pgrep").args(["-f", &pattern]).output().expect("pgrep is there");
+    String::from_utf8(found.stdout).expect("a number").trim().to_owned()
+}
+
+#[test]
+fn when_the_serving_process_is_killed_another_one_serves_and_no_commit_is_lost() {
+    if !Broker::is_to_be_had() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let up =
+        Up::start(folder.path(), &["--kafka", "--trust", "loopback", "--when-one-ends", "leave"]);
+    let config = folder.path().join("cluster.toml").display().to_string();
+    let ports = clients_of(&config);
+    let mut client = client_at(ports[0]).expect("it serves");
+    client
+        .batch_execute(
+            "create table safe (a int primary key, b int) with (backups = 1);
+             create table alone (a int primary key); insert into alone values (1);
+             insert into safe select g, 0 from generate_series(1, 100) g;
+             alter table safe split at (50); alter table safe remaster at (50) to site 2",
+        )
+        .expect("rows at two processes");
+    let (mut written, mut back) = (0, Vec::new());
+    for name in ["serve", "node1"] {
+        for _ in 0..20 {
+            client.execute("update safe set b = b + 1 where a in (7, 70)", &[]).expect("an update");
+            written += 1;
+        }
+        let killed = Command::new("kill").args(["-9", &pid_of(name, &config)]).status();
+        assert!(killed.expect("kill is there").success());
+        let sums = "select sum(b)::int, count(*)::int from safe";
+        let mut found = None;
+        wait_for("another process serves", || {
+            let next = client_at(ports[2]);
+            found = next.and_then(|mut next| Some((next.query_one(sums, &[]).ok()?, next)));
+            found.is_some()
+        });
+        let (row, next) = found.expect("it was waited for");
+        assert_eq!((row.get::<_, i32>(0), row.get::<_, i32>(1)), (2 * written, 100), "{name}");
+        client = next;
+        // The process comes back, stands by, and has what it alone has.
+        let mut again = Command::new(env!("CARGO_BIN_EXE_isomer"));
+        again.args(["serve", "--name", name, "--config", &config, "--trust", "loopback", "--data"]);
+        let again = again.arg(folder.path().join(name)).stdout(Stdio::null()).spawn();
+        back.push(Ended(again.expect("the program starts")));
+        wait_for("it stands by", || {
+            let status = isomer(&["cluster", "status", "--config", &config]);
+            let line = status.out.lines().find(|line| line.starts_with(name));
+            line.is_some_and(|line| line.contains("stands by") && line.trim().ends_with("ok"))
+        });
+        wait_for("its rows are there again", || client.query("select * from alone", &[]).is_ok());
+        // So that the next one may be killed.
+        wait_for("all rows have backups", || {
+            let lacking = "select value from isomer.metrics where name = 'isomer_backups_missing'";
+            client.query_one(lacking, &[]).is_ok_and(|row| row.get::<_, f64>(0) == 0.0)
+        });
+    }
+    drop((back, up));
+}
+
+/// A process that ends with its test.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }

@@ -15,6 +15,12 @@
 //! | a range that no site has | a site has lost its files | refused; if the loss is accepted, a site creates it, empty |
 //! | a table that the catalog does not have | create_table or drop_table had begun | the sites that hold it forget it |
 //!
+//! **Absent sites.** A successor of a failed conductor cannot ask the sites of the failed process.
+//! Their masterships are deduced: a range whose copies follow an absent site is mastered there. A
+//! range that no present site holds is *unheard*: some absent site masters it, and the design names
+//! the first of them until all have returned. Nothing is repaired at an absent site, and none of
+//! its copies is missed, because its readmission or a takeover ends what it has begun.
+//!
 //! A pure function. [`crate::Database::open`] carries out its steps.
 
 use isomer_design::{Design, Key, KeyRange, Placement, Schema, SiteId, SiteSet, TableId};
@@ -29,19 +35,22 @@ pub(crate) struct Assembled {
     /// Ranges of tables that no site has, in the form of error messages. The repairs create them
     /// anew, empty.
     pub(crate) lost: Vec<String>,
+    /// Ranges that only an absent site can hold. The design names the first of these as the master.
+    pub(crate) unheard: Vec<(TableId, KeyRange)>,
 }
 
-/// Assembles a design from the holdings of each site.
+/// Assembles a design from the holdings of each site. The holdings of `absent` sites are unknown.
 ///
 /// # Errors
 /// A message, if two sites claim to master the same keys, or a site is missing.
 pub(crate) fn assemble(
     tables: &[(TableId, Arc<Schema>)],
     holdings: &[(SiteId, Vec<Holding>)],
+    absent: &SiteSet,
 ) -> Result<Assembled, String> {
-    let sites = holdings.iter().map(|(site, _)| *site);
+    let sites = holdings.iter().map(|(site, _)| *site).chain(absent.iter());
     let mut design = Design::new(sites).map_err(|invalid| invalid.to_string())?;
-    let (mut repairs, mut lost) = (Vec::new(), Vec::new());
+    let (mut repairs, mut lost, mut unheard) = (Vec::new(), Vec::new(), Vec::new());
     let mut by_table: BTreeMap<TableId, Vec<(SiteId, Holding)>> = BTreeMap::new();
     for (site, held) in holdings {
         for holding in held {
@@ -56,7 +65,9 @@ pub(crate) fn assemble(
         let discard =
             |(site, holding): (SiteId, Holding)| (site, Step::Discard(*table, holding.range));
         repairs.extend(overtaken.into_iter().map(discard));
-        let partitions = partitions(*table, schema, &held, holdings[0].0, &mut repairs)?;
+        let first = holdings.first().map(|(site, _)| *site).ok_or("no site is present")?;
+        let of = Of { table: *table, schema, held: &held, first, absent };
+        let partitions = of.partitions(&mut repairs, &mut unheard)?;
         let is_lost =
             |step: &&(SiteId, Step)| matches!(&step.1, Step::Create(of, _) if of == table);
         for (_, step) in repairs.iter().filter(is_lost) {
@@ -73,7 +84,7 @@ pub(crate) fn assemble(
         drop_strays(*table, &design, &held, &mut repairs);
     }
     forget_strangers(tables, holdings, &mut repairs);
-    Ok(Assembled { design, repairs, lost })
+    Ok(Assembled { design, repairs, lost, unheard })
 }
 
 /// The sites' holdings of one table, indexed by range.
@@ -138,124 +149,170 @@ fn forget_strangers(
     }
 }
 
-fn partitions(
+/// One table, and what the present sites hold of it.
+struct Of<'a> {
     table: TableId,
-    schema: &Schema,
-    held: &[(SiteId, Holding)],
-    first_site: SiteId,
-    repairs: &mut Vec<(SiteId, Step)>,
-) -> Result<Vec<(Key, Placement)>, String> {
-    let mut masters: Vec<&(SiteId, Holding)> =
-        held.iter().filter(|(_, holding)| holding.source.is_none()).collect();
-    masters.sort_by(|(_, a), (_, b)| a.range.cmp(&b.range));
-    let mut partitions = Vec::new();
-    let mut from = Some(Key::min());
-    for (site, holding) in masters {
-        let Some(next) = &from else { return Err(overlap(schema, *site, &holding.range)) };
-        if holding.range.start < *next {
-            return Err(overlap(schema, *site, &holding.range));
+    schema: &'a Schema,
+    held: &'a [(SiteId, Holding)],
+    /// The site that creates what is lost.
+    first: SiteId,
+    absent: &'a SiteSet,
+}
+
+impl Of<'_> {
+    fn partitions(
+        &self,
+        repairs: &mut Vec<(SiteId, Step)>,
+        unheard: &mut Vec<(TableId, KeyRange)>,
+    ) -> Result<Vec<(Key, Placement)>, String> {
+        let mut masters: Vec<&(SiteId, Holding)> =
+            self.held.iter().filter(|(_, holding)| holding.source.is_none()).collect();
+        masters.sort_by(|(_, a), (_, b)| a.range.cmp(&b.range));
+        let mut partitions = Vec::new();
+        let mut from = Some(Key::min());
+        for (site, holding) in masters {
+            let Some(next) = &from else { return Err(self.overlap(*site, &holding.range)) };
+            if holding.range.start < *next {
+                return Err(self.overlap(*site, &holding.range));
+            }
+            let gap = KeyRange::new(next.clone(), Some(holding.range.start.clone()));
+            self.fill(&gap, &mut partitions, repairs, unheard);
+            let replicas = self.replicas(*site, holding, &holding.followers, repairs);
+            partitions.push((holding.range.start.clone(), Placement { master: *site, replicas }));
+            from = holding.range.end.clone();
         }
-        let gap = KeyRange::new(next.clone(), Some(holding.range.start.clone()));
-        fill(table, &gap, held, first_site, &mut partitions, repairs);
-        let replicas = replicas(table, *site, holding, &holding.followers, held, repairs);
-        partitions.push((holding.range.start.clone(), Placement { master: *site, replicas }));
-        from = holding.range.end.clone();
+        if let Some(next) = from {
+            self.fill(&KeyRange::new(next, None), &mut partitions, repairs, unheard);
+        }
+        Ok(partitions)
     }
-    if let Some(next) = from {
-        fill(table, &KeyRange::new(next, None), held, first_site, &mut partitions, repairs);
+
+    fn overlap(&self, site: SiteId, range: &KeyRange) -> String {
+        let (name, range) = (self.schema.name(), self.schema.format_range(range));
+        format!("table {name} has two masters for keys of {range}, one of them {site}")
     }
-    Ok(partitions)
-}
 
-fn overlap(schema: &Schema, site: SiteId, range: &KeyRange) -> String {
-    let range = schema.format_range(range);
-    format!("table {} has two masters for keys of {range}, one of them {site}", schema.name())
-}
-
-/// Finds a master for a range that has none.
-fn fill(
-    table: TableId,
-    gap: &KeyRange,
-    held: &[(SiteId, Holding)],
-    first_site: SiteId,
-    partitions: &mut Vec<(Key, Placement)>,
-    repairs: &mut Vec<(SiteId, Step)>,
-) {
-    let mut from = gap.start.clone();
-    while gap.is_below_end(&from) {
-        // Of several holdings of the same keys, the one with the highest version is the latest.
-        let released = held
-            .iter()
-            .filter(|(_, holding)| holding.released_to.is_some() && holding.range.start == from)
-            .max_by_key(|(_, holding)| holding.version);
-        let furthest = held
-            .iter()
-            .filter(|(_, holding)| holding.source.is_some() && holding.range.start == from)
-            .max_by_key(|(_, holding)| holding.version);
-        if let (None, Some((site, copy))) = (released, furthest) {
-            let step = Step::Promote(table, from.clone(), copy.version, SiteSet::EMPTY);
-            repairs.push((*site, step));
-            partitions.push((from, Placement::at(*site)));
-            match &copy.range.end {
+    /// Finds a master for a range that has none.
+    fn fill(
+        &self,
+        gap: &KeyRange,
+        partitions: &mut Vec<(Key, Placement)>,
+        repairs: &mut Vec<(SiteId, Step)>,
+        unheard: &mut Vec<(TableId, KeyRange)>,
+    ) {
+        let mut from = gap.start.clone();
+        while gap.is_below_end(&from) {
+            // Of several holdings of the same keys, the one with the highest version is the latest.
+            let furthest = |is_so: &dyn Fn(&Holding) -> bool| {
+                let begins = self.held.iter().filter(|(_, holding)| holding.range.start == from);
+                begins.filter(|(_, holding)| is_so(holding)).max_by_key(|(_, held)| held.version)
+            };
+            let released = furthest(&|holding| holding.released_to.is_some());
+            let copied = furthest(&|holding| holding.source.is_some());
+            let (placement, holding) = match (released, copied) {
+                (Some((_, holding)), _) => {
+                    let to = holding.released_to.expect("filtered by it");
+                    if self.can_acquire(to, &from) {
+                        repairs.push((to, Step::Acquire(self.table, from.clone())));
+                    }
+                    let others = holding.followers.without(to);
+                    let replicas = self.replicas(to, holding, &others, repairs);
+                    (Placement { master: to, replicas }, holding)
+                }
+                (None, Some((site, copy))) => (self.without_master(*site, copy, repairs), copy),
+                (None, None) => {
+                    let rest = KeyRange::new(from.clone(), self.end_of_unknown(gap, &from));
+                    let end = rest.end.clone();
+                    let master = match self.absent.first() {
+                        Some(site) => {
+                            unheard.push((self.table, rest));
+                            site
+                        }
+                        None => {
+                            repairs.push((self.first, Step::Create(self.table, vec![rest])));
+                            self.first
+                        }
+                    };
+                    partitions.push((from, Placement::at(master)));
+                    match end {
+                        Some(end) => from = end,
+                        None => return,
+                    }
+                    continue;
+                }
+            };
+            partitions.push((from, placement));
+            match &holding.range.end {
                 Some(end) => from = end.clone(),
                 None => return,
             }
-            continue;
         }
-        let Some((_, holding)) = released else {
-            let rest = KeyRange::new(from.clone(), gap.end.clone());
-            repairs.push((first_site, Step::Create(table, vec![rest])));
-            partitions.push((from, Placement::at(first_site)));
-            return;
+    }
+
+    /// True if a site that a partition was released to can acquire it: it has the release, or the
+    /// site that released it is present and sends it.
+    fn can_acquire(&self, to: SiteId, start: &Key) -> bool {
+        let has_release = |(site, holding): &(SiteId, Holding)| {
+            *site == to && holding.range.start == *start && holding.released_to == Some(to)
         };
-        let to = holding.released_to.expect("filtered by it");
-        repairs.push((to, Step::Acquire(table, from.clone())));
-        let replicas = replicas(table, to, holding, &holding.followers.without(to), held, repairs);
-        partitions.push((from, Placement { master: to, replicas }));
-        match &holding.range.end {
-            Some(end) => from = end.clone(),
-            None => return,
-        }
+        self.absent.is_empty() || self.held.iter().any(has_release)
     }
-}
 
-/// The followers that hold a copy. The master unfollows the others.
-fn replicas(
-    table: TableId,
-    master: SiteId,
-    holding: &Holding,
-    followers: &SiteSet,
-    held: &[(SiteId, Holding)],
-    repairs: &mut Vec<(SiteId, Step)>,
-) -> SiteSet {
-    let mut replicas = SiteSet::EMPTY;
-    for follower in followers.iter() {
-        if covers(held.iter().filter(|(site, _)| *site == follower), &holding.range) {
-            replicas.insert(follower);
-        } else {
-            let start = holding.range.start.clone();
-            repairs.push((master, Step::Unfollow(table, start, follower)));
-        }
+    /// Where a part of a gap ends that no present site holds: at the next copy, if a site is
+    /// absent. All of a gap without absent sites is lost.
+    fn end_of_unknown(&self, gap: &KeyRange, from: &Key) -> Option<Key> {
+        let starts = self.held.iter().map(|(_, holding)| &holding.range.start);
+        let next = starts.filter(|start| *start > from && gap.is_below_end(start)).min();
+        next.filter(|_| !self.absent.is_empty()).or(gap.end.as_ref()).cloned()
     }
-    replicas
-}
 
-/// True if the holdings, which do not overlap each other, cover the whole range.
-fn covers<'h>(held: impl Iterator<Item = &'h (SiteId, Holding)>, range: &KeyRange) -> bool {
-    let mut ranges: Vec<&KeyRange> =
-        held.map(|(_, holding)| &holding.range).filter(|held| held.overlaps(range)).collect();
-    ranges.sort();
-    let mut from = Some(range.start.clone());
-    for held in ranges {
-        match &from {
-            Some(next) if held.start <= *next => from = held.end.clone(),
-            _ => return false,
-        }
+    /// The placement of a range that only has copies, of which `site` has the most advanced. An
+    /// absent site may master them; otherwise the log of their master has lost its end, and the
+    /// copy is promoted.
+    fn without_master(
+        &self,
+        site: SiteId,
+        copy: &Holding,
+        repairs: &mut Vec<(SiteId, Step)>,
+    ) -> Placement {
+        let Some(master) = copy.source.filter(|source| self.absent.contains(*source)) else {
+            let start = copy.range.start.clone();
+            repairs.push((site, Step::Promote(self.table, start, copy.version, SiteSet::EMPTY)));
+            return Placement::at(site);
+        };
+        let of_master = |(_, other): &&(SiteId, Holding)| other.source == Some(master);
+        let copies = self.held.iter().filter(of_master).map(|(site, _)| *site);
+        let replicas = copies.filter(|site| self.covers(*site, &copy.range)).collect();
+        Placement { master, replicas }
     }
-    match (&from, &range.end) {
-        (None, _) => true,
-        (Some(_), None) => false,
-        (Some(reached), Some(end)) => reached >= end,
+
+    /// The followers that hold a copy, and the absent ones. The master unfollows the others, unless
+    /// it is absent.
+    fn replicas(
+        &self,
+        master: SiteId,
+        holding: &Holding,
+        followers: &SiteSet,
+        repairs: &mut Vec<(SiteId, Step)>,
+    ) -> SiteSet {
+        let mut replicas = SiteSet::EMPTY;
+        for follower in followers.iter() {
+            if self.absent.contains(follower) || self.covers(follower, &holding.range) {
+                replicas.insert(follower);
+            } else if !self.absent.contains(master) {
+                let start = holding.range.start.clone();
+                repairs.push((master, Step::Unfollow(self.table, start, follower)));
+            }
+        }
+        replicas
+    }
+
+    /// True if the holdings of a site, which do not overlap each other, cover a whole range.
+    fn covers(&self, site: SiteId, range: &KeyRange) -> bool {
+        let held = self.held.iter().filter(|(holder, _)| *holder == site);
+        let mut held: Vec<&KeyRange> = held.map(|(_, holding)| &holding.range).collect();
+        held.sort();
+        range.is_covered(held.into_iter())
     }
 }
 
@@ -273,5 +330,82 @@ fn drop_strays(
         if !known {
             repairs.push((*site, Step::Discard(table, holding.range.clone())));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use isomer_design::{Column, ColumnType};
+
+    const S1: SiteId = SiteId(1);
+    const S2: SiteId = SiteId(2);
+    const S3: SiteId = SiteId(3);
+    const TABLE: TableId = TableId(1);
+
+    fn range(from: Option<i64>, to: Option<i64>) -> KeyRange {
+        KeyRange::new(from.map_or_else(Key::min, Key::int), to.map(Key::int))
+    }
+
+    fn held(range: KeyRange, version: u64, source: Option<SiteId>) -> Holding {
+        let (followers, released_to) = (SiteSet::EMPTY, None);
+        Holding { table: TABLE, range, version, source, followers, released_to }
+    }
+
+    fn tables() -> Vec<(TableId, Arc<Schema>)> {
+        let columns = vec![Column::new("id", ColumnType::Int64)];
+        vec![(TABLE, Arc::new(Schema::new("t", columns, &["id"]).expect("a schema")))]
+    }
+
+    /// The partitions of the design: first key, master, replicas.
+    fn shown(design: &Design) -> Vec<String> {
+        let everything = KeyRange::all();
+        let all = design.partitions_in(TABLE, &everything);
+        let shown = all.map(|(range, placement)| {
+            let replicas: Vec<String> = placement.replicas.iter().map(|s| s.to_string()).collect();
+            format!("{range} {} [{}]", placement.master, replicas.join(" "))
+        });
+        shown.collect()
+    }
+
+    #[test]
+    fn the_masterships_of_absent_sites_are_deduced_from_their_copies() {
+        let followed =
+            Holding { followers: SiteSet::of(S1), ..held(range(None, Some(10)), 3, None) };
+        let holdings = [
+            (S2, vec![followed, held(range(Some(10), Some(20)), 5, Some(S1))]),
+            (S3, vec![held(range(Some(10), Some(20)), 7, Some(S1))]),
+        ];
+        let found = assemble(&tables(), &holdings, &SiteSet::of(S1)).expect("a design");
+        // Site 1 follows what site 2 masters, for all that is known; it masters what both copy, and
+        // what they do not know.
+        let expected = ["[..10) s2 [s1]", "[10..20) s1 [s2 s3]", "[20..) s1 []"];
+        assert_eq!(shown(&found.design), expected);
+        assert_eq!(found.unheard, [(TABLE, range(Some(20), None))]);
+        assert!(found.repairs.is_empty() && found.lost.is_empty());
+        // If site 1 is present and holds nothing, the copies are promoted, and the rest is lost.
+        let mut holdings = holdings.to_vec();
+        holdings.insert(0, (S1, vec![]));
+        let found = assemble(&tables(), &holdings, &SiteSet::EMPTY).expect("a design");
+        assert_eq!((found.unheard.len(), found.repairs.len(), found.lost.len()), (0, 4, 1));
+    }
+
+    #[test]
+    fn a_release_of_an_absent_site_is_acquired_only_where_it_has_arrived() {
+        let released = |to, source| Holding {
+            released_to: Some(to),
+            followers: SiteSet::of(S3),
+            ..held(range(None, None), 4, Some(source))
+        };
+        let repairs = |holdings: [(SiteId, Vec<Holding>); 2]| {
+            let found = assemble(&tables(), &holdings, &SiteSet::of(S1)).expect("a design");
+            assert!(shown(&found.design)[0].contains(" s2 ["), "{:?}", shown(&found.design));
+            format!("{:?}", found.repairs)
+        };
+        let behind = held(range(None, None), 3, Some(S1));
+        let arrived = repairs([(S2, vec![released(S2, S1)]), (S3, vec![behind.clone()])]);
+        assert_eq!(arrived, format!("{:?}", [(S2, Step::Acquire(TABLE, Key::min()))]));
+        let on_its_way = repairs([(S2, vec![behind]), (S3, vec![released(S2, S1)])]);
+        assert_eq!(on_its_way, "[]");
     }
 }

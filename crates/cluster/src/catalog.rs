@@ -5,7 +5,7 @@
 //! changes since. So a definition costs the text of one table and not of all:
 //!
 //! ```text
-//!   # An Isomer database, format 4: ..       the whole catalog: replaced as a whole
+//!   # An Isomer database, format 5: ..       the whole catalog: replaced as a whole
 //!   sites s1 s2
 //!   table accounts t1 ..
 //!   # change of 94 bytes, 5d0c8a11           the length of a change, and its CRC-32
@@ -17,19 +17,23 @@
 //!   sites s1 s2
 //! ```
 //!
+//! In a log that other processes can take, the second line of the whole catalog is `# term 8,
+//! lost: s3`: the term of the conductor, which each process that takes the log counts up, and the
+//! sites in whose place others act. A change of these has the same line instead of `# enter`.
+//!
 //! In a file, changes are appended; in a log, each is a frame. An incomplete change at the end of a
 //! file was never acknowledged, and is ignored. Every change names the sites, so the last frame of
 //! a log suffices to find them. The whole catalog is written again by the first change of a
 //! process, and when the changes have become longer than it.
 //!
 //! The first line has the number of the format. A newer program reads older formats (1 had no
-//! number, 2 no changes, 3 no pins), and writes its own with the next change. An unknown number is
-//! refused with a message.
+//! number, 2 no changes, 3 no pins, 4 no terms), and writes its own with the next change. An
+//! unknown number is refused with a message.
 
-use isomer_design::{Backups, Design, Key, Placement, SiteId, TableDesign, TableId};
+use isomer_design::{Backups, Design, Key, Placement, SiteId, SiteSet, TableDesign, TableId};
 
 /// The format of the catalog that is written here, and the newest that is read.
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 5;
 /// The beginning of the line before a change in a file.
 const CHANGE: &str = "# change of ";
 /// The beginnings of a change; the number of a table follows.
@@ -39,6 +43,9 @@ const DROP: &str = "# drop ";
 const CHANGES_BYTES_MIN: u64 = 64 << 10;
 /// The first line of a catalog, before the number of its format.
 const TITLE: &str = "# An Isomer database, format ";
+
+/// The beginning of the line with the conductor's term and the lost sites.
+const TERM: &str = "# term ";
 
 /// The first line of a [node](crate::Node)'s catalog, which has no tables. Opened as a database's
 /// catalog, it would make the sites forget their tables.
@@ -112,6 +119,52 @@ pub(crate) fn whole(design: &Design, kind: Kind) -> String {
         Kind::Node => format!(
             "{NODE_TITLE}{FORMAT}: its sites. Their tables are in the catalog of the database.\n{text}"
         ),
+    }
+}
+
+/// The conductor's part of a catalog that other processes can take.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Succession {
+    /// Each process that takes the catalog begins the next term.
+    pub(crate) term: u64,
+    /// The sites in whose place others act.
+    pub(crate) lost: SiteSet,
+}
+
+impl Succession {
+    /// Reads it from the frames of a catalog's log; nothing if they have none.
+    pub(crate) fn read(frames: &[Vec<u8>]) -> Succession {
+        let texts = frames.iter().filter_map(|frame| std::str::from_utf8(frame).ok());
+        let lines = texts.flat_map(|text| text.lines().find_map(|line| line.strip_prefix(TERM)));
+        lines.last().map_or_else(Succession::default, Succession::parse)
+    }
+
+    fn parse(line: &str) -> Succession {
+        let mut words = line.split_whitespace();
+        let term = words.next().map(|term| term.trim_end_matches(','));
+        let term = term.and_then(|term| term.parse().ok()).unwrap_or(0);
+        let site = |word: &str| word.strip_prefix('s')?.parse().ok().map(SiteId);
+        Succession { term, lost: words.filter_map(site).collect() }
+    }
+
+    fn line(&self) -> String {
+        let lost: Vec<String> = self.lost.iter().map(|site| site.to_string()).collect();
+        match lost.is_empty() {
+            true => format!("{TERM}{}", self.term),
+            false => format!("{TERM}{}, lost: {}", self.term, lost.join(" ")),
+        }
+    }
+
+    /// The text of the whole catalog.
+    pub(crate) fn whole(&self, design: &Design) -> String {
+        let text = whole(design, Kind::Database);
+        let (title, rest) = text.split_once('\n').expect("a catalog has a title");
+        format!("{title}\n{}\n{rest}", self.line())
+    }
+
+    /// The text of a change of this part.
+    pub(crate) fn change(&self, design: &Design) -> String {
+        format!("{}\n{}", self.line(), reduced(design, []).to_text())
     }
 }
 
@@ -231,7 +284,7 @@ pub(crate) fn sites_of_frame(frame: &[u8]) -> Result<Vec<SiteId>, String> {
 }
 
 fn is_change(text: &str) -> bool {
-    text.starts_with(ENTER) || text.starts_with(DROP)
+    text.starts_with(ENTER) || text.starts_with(DROP) || text.starts_with(TERM)
 }
 
 /// A change as it is appended to a file.
@@ -320,5 +373,23 @@ mod tests {
         let read = read_frames(&frames).expect("they are whole").expect("there are frames");
         assert_eq!(whole(&read, Kind::Database), before);
         assert_eq!(sites_of_frame(&frames[3]), Ok(vec![SiteId(1), SiteId(2)]));
+    }
+
+    #[test]
+    fn the_last_line_with_the_term_and_the_lost_sites_counts() {
+        let design = Design::new([1, 2, 3].map(SiteId)).expect("three sites");
+        let first = Succession { term: 7, lost: SiteSet::EMPTY };
+        let then = Succession { term: 8, lost: [SiteId(1), SiteId(3)].into_iter().collect() };
+        let mut frames = vec![whole(&design, Kind::Database).into_bytes()];
+        assert_eq!(Succession::read(&frames), Succession::default());
+        frames.push(first.whole(&design).into_bytes());
+        frames.push(change(&design, Definition::Dropped(TableId(4))).expect("text").into_bytes());
+        assert_eq!(Succession::read(&frames), first);
+        frames.push(then.change(&design).into_bytes());
+        assert_eq!(Succession::read(&frames), then);
+        // To a reader of tables, the line is nothing.
+        let read = read_frames(&frames).expect("they are whole").expect("there are frames");
+        assert_eq!(whole(&read, Kind::Database), whole(&design, Kind::Database));
+        assert_eq!(sites_of_frame(&frames[3]).map(|sites| sites.len()), Ok(3));
     }
 }

@@ -13,18 +13,17 @@ pub use options::Options;
 pub(crate) use options::log_options;
 
 use crate::conductor::{ChangeEvent, Conductor, FailedOver, Job};
-use crate::embedded::{Checkpointer, Embedded, Runtime, SiteReport};
+use crate::embedded::{Embedded, Runtime, SiteReport};
 use crate::error::Error;
-use crate::node::Endpoint;
+use crate::node::{Endpoint, Node};
 use crate::reach::Reach;
 use crate::reconfiguration::{Control, Reconfiguration};
 use crate::router::{Ran, Router, Session};
-use crate::storage::Storage;
 use crate::transport::Transport;
 use background::Background;
 use isomer_design::{
     Backups, Change, Design, Direction, Domains, Footprint, Key, KeyRange, Pins, Placement, Plan,
-    Schema, SiteId, TableId, Time,
+    Schema, SiteId, TableDesign, TableId, Time,
 };
 use isomer_log::LogError;
 use isomer_site::{Abort, Body, CheckedWrites, Failure, Read, ReadSpan, Request, TimeSource, Txn};
@@ -70,24 +69,22 @@ const REMEMBERED_EVERY: u64 = 500;
 pub struct Database {
     conductor: Arc<Conductor<Embedded>>,
     router: Arc<Router<Embedded>>,
-    runtime: Arc<Runtime>,
-    checkpointer: Arc<Checkpointer>,
     background: Background,
-    storage: Arc<dyn Storage>,
     sessions: AtomicU64,
-    notes: Vec<String>,
+    /// The sites of this process.
+    node: Node,
     failed_over: Arc<Mutex<Vec<FailedOver>>>,
 }
 
 impl Database {
     /// True if opening the database has created it.
     pub fn is_new(&self) -> bool {
-        self.storage.is_new()
+        self.node.storage.is_new()
     }
 
     /// Notes about the state in which the database was found.
     pub fn notes(&self) -> &[String] {
-        &self.notes
+        self.node.notes()
     }
 
     /// Creates a table. `placement` has the first key and the master of each partition. The first
@@ -102,7 +99,7 @@ impl Database {
     ) -> Result<TableId, Error> {
         let at = |(start, site): &(Key, SiteId)| (start.clone(), Placement::at(*site));
         let partitions = placement.iter().map(at).collect();
-        self.runtime.block_on(self.conductor.create_table(schema, partitions))
+        self.node.runtime.block_on(self.conductor.create_table(schema, partitions))
     }
 
     /// Sets the number of backups of a table: a commit is acknowledged when that number of other
@@ -114,7 +111,7 @@ impl Database {
     /// [`Error::Invalid`] if there are too few sites. Nothing has changed then, except that
     /// replicas that were added stay.
     pub fn set_backups(&self, table: TableId, backups: Backups) -> Result<(), Error> {
-        self.runtime.block_on(self.conductor.set_backups(table, backups))
+        self.node.runtime.block_on(self.conductor.set_backups(table, backups))
     }
 
     /// Says which ranges of a table strategies leave where they are.
@@ -122,7 +119,7 @@ impl Database {
     /// # Errors
     /// [`Error::Invalid`] if there is no such table; nothing has changed then.
     pub fn set_pins(&self, table: TableId, pins: Pins) -> Result<(), Error> {
-        self.runtime.block_on(crate::conductor::set_pins(&self.conductor, table, pins))
+        self.node.runtime.block_on(crate::conductor::set_pins(&self.conductor, table, pins))
     }
 
     /// Permits or stops the deferred changes of the strategy. Stopping drops the plans that wait,
@@ -137,7 +134,7 @@ impl Database {
     /// # Errors
     /// [`Error::Invalid`] if there is no such table.
     pub fn drop_table(&self, id: TableId) -> Result<(), Error> {
-        self.runtime.block_on(self.conductor.drop_table(id))
+        self.node.runtime.block_on(self.conductor.drop_table(id))
     }
 
     /// The table of this name.
@@ -177,7 +174,7 @@ impl Database {
         footprint: &Footprint,
         mut procedure: impl FnMut(&mut Txn<'_>) -> Result<(), Abort>,
     ) -> Result<Ran, Error> {
-        self.runtime.block_on(self.router.run(session, footprint, &mut procedure))
+        self.node.runtime.block_on(self.router.run(session, footprint, &mut procedure))
     }
 
     /// Like [`Database::run`], and serializable: such transactions, and open ones that are
@@ -198,7 +195,7 @@ impl Database {
     ) -> Result<Ran, Error> {
         let locked = self.lock_all(session, footprint);
         let request = Request::new(&locked, Body::Here(&mut procedure)).serializable();
-        let ran = self.runtime.block_on(self.router.serve(session, request, &mut |_| {}));
+        let ran = self.node.runtime.block_on(self.router.serve(session, request, &mut |_| {}));
         ran.map(|(ran, _)| ran)
     }
 
@@ -215,7 +212,7 @@ impl Database {
     ) -> Result<(Ran, Vec<u8>), Error> {
         let locked = self.lock_all(session, footprint);
         let request = Request::new(&locked, Body::Call { name, params }).serializable();
-        self.runtime.block_on(self.router.serve(session, request, &mut |_| {}))
+        self.node.runtime.block_on(self.router.serve(session, request, &mut |_| {}))
     }
 
     /// The footprint with the locks that a serializable transaction needs. Its commit is later than
@@ -241,7 +238,7 @@ impl Database {
         params: &[u8],
     ) -> Result<(Ran, Vec<u8>), Error> {
         let request = Request::new(footprint, Body::Call { name, params });
-        self.runtime.block_on(self.router.serve(session, request, &mut |_| {}))
+        self.node.runtime.block_on(self.router.serve(session, request, &mut |_| {}))
     }
 
     /// Writes rows as a transaction that expects certain versions of them. It is data, so the rows
@@ -256,7 +253,7 @@ impl Database {
         writes: &CheckedWrites,
     ) -> Result<Ran, Error> {
         let request = Request::new(footprint, Body::Writes(writes));
-        let ran = self.runtime.block_on(self.router.serve(session, request, &mut |_| {}));
+        let ran = self.node.runtime.block_on(self.router.serve(session, request, &mut |_| {}));
         ran.map(|(ran, _)| ran)
     }
 
@@ -288,7 +285,7 @@ impl Database {
     /// [`Error::Invalid`] if it does not fit the design, [`Error::Change`] if a site refuses; the
     /// old design is in force then.
     pub fn change(&self, change: Change, reason: &str) -> Result<ChangeEvent, Error> {
-        self.runtime.block_on(self.conductor.change(change, reason))
+        self.node.runtime.block_on(self.conductor.change(change, reason))
     }
 
     /// Makes the changes of a plan, independent ones at once.
@@ -296,7 +293,7 @@ impl Database {
     /// # Errors
     /// The first error.
     pub fn change_all(&self, plan: &Plan) -> Result<Vec<ChangeEvent>, Error> {
-        self.runtime.block_on(self.conductor.change_all(plan))
+        self.node.runtime.block_on(self.conductor.change_all(plan))
     }
 
     /// Begins to carry out a plan beside the transactions, after validating it against the current
@@ -360,16 +357,30 @@ impl Database {
 
     /// The state of the sites of this process.
     pub fn sites(&self) -> Vec<SiteReport> {
-        self.runtime.report(&self.checkpointer)
+        self.node.runtime.report(&self.node.checkpointer)
     }
 
     /// The load and location of the sites of other processes, as far as this process knows them.
     pub fn sites_elsewhere(&self) -> Vec<(SiteLoad, Option<Reach>)> {
         let transport = self.conductor.transport();
-        let elsewhere = |site: &SiteId| !self.runtime.hosts_site(*site);
+        let elsewhere = |site: &SiteId| !self.node.runtime.hosts_site(*site);
         let design = self.design();
         let sites = design.sites().iter().filter(elsewhere);
         sites.map(|site| (transport.load(site), transport.reach(site))).collect()
+    }
+
+    /// The number of backups that partitions lack, of those that their tables ask for.
+    pub fn backups_missing(&self) -> usize {
+        let (design, transport) = (self.design(), self.conductor.transport());
+        let all = KeyRange::all();
+        let missing = |(id, table): (TableId, &TableDesign)| -> usize {
+            let count = usize::from(table.backups().count);
+            let is_there = |site: &SiteId| transport.failure(*site).is_none();
+            let has = |placement: Placement| placement.replicas.iter().filter(is_there).count();
+            let placed = design.partitions_in(id, &all);
+            placed.map(|(_, placement)| count.saturating_sub(has(placement))).sum()
+        };
+        design.tables().filter(|(_, table)| table.backups().count > 0).map(missing).sum()
     }
 
     /// True if there are several processes and a partition of the table has too few backups at
@@ -405,10 +416,10 @@ impl Database {
     /// partition is at a site with a failed log, and has no copy that could take over. The other is
     /// that another process has taken a log, and with it the database.
     pub fn is_lost(&self) -> Option<String> {
-        if let Some((site, fenced)) = self.runtime.fenced() {
+        if let Some((site, fenced)) = self.node.runtime.fenced() {
             return Some(format!("another process has the database now: site {site}: {fenced}"));
         }
-        if let Some(fenced) = self.storage.fenced() {
+        if let Some(fenced) = self.node.storage.fenced() {
             return Some(format!("another process has the database now: its catalog: {fenced}"));
         }
         let passed_by = self.failed_over.lock();
@@ -430,19 +441,19 @@ impl Database {
 
     /// The memory limit for rows and index of each site, in bytes; `None` if there is none.
     pub fn site_memory(&self) -> Option<usize> {
-        self.runtime.memory.get()
+        self.node.runtime.memory.get()
     }
 
     /// Sets the memory limit of each site in bytes, until the database is closed. A site beyond the
     /// new limit is full.
     pub fn set_site_memory(&self, bytes: Option<usize>) {
-        self.runtime.memory.set(bytes);
+        self.node.runtime.memory.set(bytes);
     }
 
     /// Exempts a table from the memory limit: a table that must be written to before others can be
     /// dropped.
     pub fn spare(&self, table: TableId) {
-        self.runtime.memory.spare(table);
+        self.node.runtime.memory.spare(table);
     }
 
     /// Reads a range at one site, whatever its role there, including all commits until now. For
@@ -465,7 +476,7 @@ impl Database {
             visit(key, value);
             ControlFlow::Continue(())
         };
-        self.runtime.block_on(async {
+        self.node.runtime.block_on(async {
             loop {
                 let at = self.router.present().max(session.seen());
                 match transport.read_at(site, read, at, None, &mut visit).await {
@@ -505,10 +516,7 @@ impl Database {
     /// # Errors
     /// [`Error::Checkpoint`]; the previous checkpoints stay in force.
     pub fn checkpoint_while(&self, goes_on: &dyn Fn() -> bool) -> Result<bool, Error> {
-        match self.storage.folder() {
-            Some(_) => Ok(self.checkpointer.make_all(&self.runtime, goes_on)?),
-            None => Ok(true),
-        }
+        Ok(self.node.checkpoint_while(goes_on)?)
     }
 
     pub(crate) fn shared_router(&self) -> &Arc<Router<Embedded>> {
@@ -520,7 +528,7 @@ impl Database {
     /// # Errors
     /// If the file cannot be written.
     pub fn remember(&self) -> std::io::Result<()> {
-        match (self.storage.folder(), self.conductor.memory()) {
+        match (self.node.storage.folder(), self.conductor.memory()) {
             (Some(folder), Some(memory)) => folder.write_memory(self.strategy(), &memory),
             _ => Ok(()),
         }
@@ -528,28 +536,26 @@ impl Database {
 
     /// The time of its sites.
     pub fn now(&self) -> Time {
-        self.runtime.clock.now()
+        self.node.runtime.clock.now()
     }
 
     pub(crate) fn runtime(&self) -> &Arc<Runtime> {
-        &self.runtime
+        &self.node.runtime
     }
 
     /// The sites of this process, as other processes reach them.
     pub fn endpoint(&self) -> Endpoint {
-        Endpoint::new(self.runtime.clone())
+        self.node.endpoint()
     }
 }
 
 impl Drop for Database {
     fn drop(&mut self) {
-        self.runtime.begin_to_close();
+        self.node.runtime.begin_to_close();
         self.conductor.close();
-        self.checkpointer.stop();
+        self.node.checkpointer.stop();
         self.background.join();
         // If this fails, the strategy starts anew. No client is left to receive the error.
         let _ = self.remember();
-        self.runtime.stop_all();
-        self.background.join_watcher();
     }
 }

@@ -161,6 +161,11 @@ pub enum OpenDatabaseError {
         /// Where the logs are.
         place: String,
     },
+    /// Another process cannot take over, or has taken over already.
+    #[error(
+        "no other process can take over from the one with the router: the logs are in folders, or it was taken already"
+    )]
+    NotTaken,
     /// The folder of a node has other sites.
     #[error(
         "{path} has the sites {}, and was to have {}; name the sites that it has",

@@ -45,19 +45,23 @@ use isomer_design::SiteId;
 use isomer_site::CheckpointError;
 use isomer_site::wire::{BadMessage, read_message};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-/// Sites of a database whose [router](crate::Database) is in another process.
+/// Sites of a process, in memory or from a folder. The [router](crate::Database) is in another
+/// process, or above them in this one.
 pub struct Node {
-    runtime: Arc<Runtime>,
-    checkpointer: Arc<Checkpointer>,
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) checkpointer: Arc<Checkpointer>,
+    /// Its lock keeps other processes from the folder.
+    pub(crate) storage: Arc<dyn Storage>,
+    /// The options of the sites' logs.
+    pub(crate) log: isomer_log::Options,
     /// Makes checkpoints, if there is a folder for them.
     worker: Option<JoinHandle<()>>,
     /// Checks whether this process still owns the logs, where another process can take them.
     watcher: Option<JoinHandle<()>>,
-    notes: Vec<String>,
-    /// Its lock keeps other processes from the folder.
-    _storage: Box<dyn Storage>,
+    pub(crate) notes: Vec<String>,
 }
 
 impl Node {
@@ -69,13 +73,12 @@ impl Node {
     /// # Errors
     /// [`OpenDatabaseError`].
     pub fn open(mut options: Options) -> Result<Node, OpenDatabaseError> {
-        let can_be_taken = options.logs.is_some();
         options.check_store()?;
         let usual = log_options(options.durability, &options.checkpoints);
         let log = isomer_log::Options { accept_loss: options.accept_loss, ..usual };
-        let storage: Box<dyn Storage> = match (&options.folder, options.logs.take()) {
+        let storage: Arc<dyn Storage> = match (&options.folder, options.logs.take()) {
             (Some(path), Some(logs)) => {
-                Box::new(Beside::of_node(path, logs, options.store.take(), log)?)
+                Arc::new(Beside::of_node(path, logs, options.store.take(), log)?)
             }
             (Some(path), None) => {
                 let (folder, catalog) = Folder::open(path, &options.sites, Kind::Node)?;
@@ -85,29 +88,59 @@ impl Node {
                     return Err(OpenDatabaseError::OtherSites { path, has, wanted: options.sites });
                 }
                 let faults = std::mem::take(&mut options.faults);
-                Box::new(InFolder { folder, options: log, faults })
+                Arc::new(InFolder { folder, options: log, faults })
             }
-            (None, _) => Box::new(InMemory),
+            (None, _) => Arc::new(InMemory),
         };
+        let sites = options.sites.clone();
+        let mut node = Node::before(storage, &mut options);
+        node.recover(&sites, &options)?;
+        if node.storage.is_new() {
+            node.storage.write_catalog(&design_of(&sites)?)?;
+        }
+        node.start();
+        Ok(node)
+    }
+
+    /// A process whose sites are not open yet.
+    pub(crate) fn before(storage: Arc<dyn Storage>, options: &mut Options) -> Node {
         let procedures = std::mem::take(&mut options.procedures);
         let runtime = Arc::new(Runtime::new(procedures, options.wire.take()));
         runtime.memory.set(options.site_memory);
-        let mut notes = Vec::new();
-        runtime.open(&*storage, log, &options.sites, &options.told, &mut notes)?;
-        if storage.is_new() {
-            storage.write_catalog(&design_of(&options.sites)?)?;
+        let stale_for = storage.stale_for().as_nanos();
+        runtime.stale_for.store(stale_for as u64, Ordering::Relaxed);
+        Node {
+            runtime,
+            checkpointer: Arc::new(Checkpointer::new(options.checkpoints)),
+            storage,
+            log: log_options(options.durability, &options.checkpoints),
+            worker: None,
+            watcher: None,
+            notes: Vec::new(),
         }
-        runtime.open_wire();
-        let checkpointer = Arc::new(Checkpointer::new(options.checkpoints));
-        let worker = storage.folder().map(|_| {
-            let (checkpointer, runtime) = (checkpointer.clone(), runtime.clone());
+    }
+
+    /// Recovers the sites.
+    pub(crate) fn recover(
+        &mut self,
+        sites: &[SiteId],
+        options: &Options,
+    ) -> Result<(), OpenDatabaseError> {
+        let log = isomer_log::Options { accept_loss: options.accept_loss, ..self.log };
+        self.runtime.open(&*self.storage, log, sites, &options.told, &mut self.notes)
+    }
+
+    /// Lets other processes reach the sites, and starts the threads that work for all of them.
+    pub(crate) fn start(&mut self) {
+        self.runtime.open_wire();
+        self.worker = self.storage.folder().map(|_| {
+            let (checkpointer, runtime) = (self.checkpointer.clone(), self.runtime.clone());
             start("isomer-checkpoint", move || checkpointer.work(&runtime))
         });
-        let watcher = can_be_taken.then(|| {
-            let runtime = runtime.clone();
-            start("isomer-owners", move || runtime.watch_owners(|| {}))
+        self.watcher = self.storage.can_be_taken().then(|| {
+            let (runtime, storage) = (self.runtime.clone(), self.storage.clone());
+            start("isomer-owners", move || runtime.watch_owners(|| storage.look_for_others()))
         });
-        Ok(Node { runtime, checkpointer, worker, watcher, notes, _storage: storage })
     }
 
     /// Notes about the state in which its sites were found.
@@ -126,9 +159,17 @@ impl Node {
     /// # Errors
     /// The first error; the previous checkpoints stay in force.
     pub fn checkpoint(&self) -> Result<(), CheckpointError> {
+        self.checkpoint_while(&|| true).map(drop)
+    }
+
+    /// Like [`Node::checkpoint`], while `goes_on` returns true. Returns false if it was stopped.
+    pub(crate) fn checkpoint_while(
+        &self,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<bool, CheckpointError> {
         match self.worker {
-            Some(_) => self.checkpointer.make_all(&self.runtime, &|| true).map(drop),
-            None => Ok(()),
+            Some(_) => self.checkpointer.make_all(&self.runtime, goes_on),
+            None => Ok(true),
         }
     }
 

@@ -28,23 +28,26 @@
 //!
 //! **A [node](crate::Node)'s folder** is the same. A node opens only the logs of its own sites. It
 //! only reads the catalog, which belongs to the process with the router. Until that process [has
-//! created the database](found_database), the owner of the logs is unknown, and a node waits.
+//! created the database](found_database), the owner of the logs is unknown, and a node waits. A
+//! node that takes the router's place [takes](Storage::take_catalog) the catalog as well, and
+//! begins a new term of it.
 
-use crate::catalog::{self, Definition, Kind, Written};
+use crate::catalog::{self, Definition, Succession, Written};
 use crate::claim::ClaimNote;
 use crate::error::OpenDatabaseError;
 use crate::folder::{Folder, database_of, design_of};
 use crate::ids::DatabaseId;
-use isomer_design::{Design, SiteId};
+use isomer_design::{Design, SiteId, SiteSet};
 use isomer_log::{
     CheckpointError, Checkpoints, DiskFaults, FileCheckpoints, FileLog, Log, LogError, MemoryLog,
     MemoryOptions, MovedCheckpoints, OpenError, Options, Position,
 };
+use isomer_site::TailCopy;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// The bytes that a log in memory keeps for replicas that are behind.
@@ -166,6 +169,44 @@ pub(crate) trait Storage: Send + Sync {
     /// Writes a definition to the catalog, as a whole or not at all. `after` is the design with it.
     fn keep(&self, after: &Design, definition: Definition) -> Result<(), OpenDatabaseError>;
 
+    /// True if another process can take the logs: they are elsewhere.
+    fn can_be_taken(&self) -> bool {
+        false
+    }
+
+    /// See [`Logs::stale_for`].
+    fn stale_for(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Takes the catalog from the process that had it, and with it the conductor's part. Returns
+    /// its content.
+    fn take_catalog(&self) -> Result<Design, OpenDatabaseError> {
+        Err(OpenDatabaseError::NotTaken)
+    }
+
+    /// Keeps the sites in whose place others act, where another process can take the catalog.
+    fn keep_lost(&self, _design: &Design, _lost: &SiteSet) -> Result<(), OpenDatabaseError> {
+        Ok(())
+    }
+
+    /// The sites in whose place others acted when the catalog was taken.
+    fn lost(&self) -> SiteSet {
+        SiteSet::EMPTY
+    }
+
+    /// Takes over the log of a site of another process, and reads it; `None` where logs end with
+    /// their processes.
+    fn history(&self, _site: SiteId) -> Result<Option<TailCopy>, OpenDatabaseError> {
+        Ok(None)
+    }
+
+    /// Begins the next term of the conductor, durably. Returns its number; 0 where no other process
+    /// can take the catalog.
+    fn begin_term(&self, _design: &Design) -> Result<u64, OpenDatabaseError> {
+        Ok(0)
+    }
+
     /// Checks whether another process has taken the catalog, where that is possible.
     /// [`Storage::fenced`] then returns the error.
     fn look_for_others(&self) {}
@@ -271,9 +312,11 @@ pub(crate) struct Beside {
     store: Option<Arc<dyn CheckpointStore>>,
     database: DatabaseId,
     options: Options,
-    /// The catalog's log; `None` in a node.
-    catalog: Option<Arc<dyn Log>>,
-    /// The length of its content, once this process has written the whole catalog.
+    /// The catalog's log, once this process has taken it.
+    catalog: OnceLock<Arc<dyn Log>>,
+    /// The conductor's term and the lost sites, as the catalog has them.
+    succession: Mutex<Succession>,
+    /// The length of the catalog's content, once this process has written it as a whole.
     written: Mutex<Option<Written>>,
     /// The sites of the catalog that was found; none if there was none.
     sites: Vec<SiteId>,
@@ -292,18 +335,38 @@ impl Beside {
         let found = find(path, &*logs, expected)?;
         let database = found.database;
         mark(database, store.as_deref())?;
-        let must_exist = Options { must_exist: !found.is_new, ..options };
-        let opened = logs.open(database, LogOf::Catalog, None, Some(folder.note()), &must_exist);
-        let (log, _) = opened.map_err(OpenDatabaseError::CatalogLog)?;
-        let catalog = catalog::read_frames(&frames(&*log)?).map_err(wrong(&*logs))?;
+        let mut beside = Beside::new(folder, logs, store, options, database);
+        let read = beside.claim_catalog(!found.is_new)?;
         if expected.is_none() {
-            folder.write_logs(&logs.place(), database)?;
+            beside.folder.write_logs(&beside.logs.place(), database)?;
         }
-        let known = catalog.as_ref().map_or_else(Vec::new, |it| it.sites().iter().collect());
-        let (catalog, read, written) = (Some(log), catalog, Mutex::default());
-        let beside =
-            Beside { folder, logs, store, database, options, catalog, written, sites: known };
+        beside.sites = read.as_ref().map_or_else(Vec::new, |it| it.sites().iter().collect());
         Ok((beside, read.map_or_else(|| design_of(sites), Ok)?))
+    }
+
+    fn new(
+        folder: Folder,
+        logs: Arc<dyn Logs>,
+        store: Option<Arc<dyn CheckpointStore>>,
+        options: Options,
+        database: DatabaseId,
+    ) -> Beside {
+        let (catalog, succession, written) = (OnceLock::new(), Mutex::default(), Mutex::default());
+        let sites = Vec::new();
+        Beside { folder, logs, store, database, options, catalog, succession, written, sites }
+    }
+
+    /// Takes over the catalog's log, and reads the catalog; `None` if there is none.
+    fn claim_catalog(&self, must_exist: bool) -> Result<Option<Design>, OpenDatabaseError> {
+        let (of, note) = (LogOf::Catalog, Some(self.folder.note()));
+        let options = Options { must_exist, ..self.options };
+        let opened = self.logs.open(self.database, of, None, note, &options);
+        let (log, _) = opened.map_err(OpenDatabaseError::CatalogLog)?;
+        let frames = frames(&*log)?;
+        let catalog = catalog::read_frames(&frames).map_err(wrong(&*self.logs))?;
+        *self.succession.lock() = Succession::read(&frames);
+        self.catalog.set(log).map_err(|_| OpenDatabaseError::NotTaken)?;
+        Ok(catalog)
     }
 
     /// Opens the folder of a node, and reads the sites of the database.
@@ -327,13 +390,12 @@ impl Beside {
         if expected.is_none() {
             folder.write_logs(&logs.place(), database)?;
         }
-        let (catalog, written) = (None, Mutex::default());
-        Ok(Beside { folder, logs, store, database, options, catalog, written, sites })
+        Ok(Beside { sites, ..Beside::new(folder, logs, store, options, database) })
     }
 
     /// Appends a frame to the catalog's log, durably. Returns its position.
     fn append(&self, text: &str) -> Result<Position, OpenDatabaseError> {
-        let log = self.catalog.as_ref().expect("only the process with the router writes it");
+        let log = self.catalog.get().expect("only the process with the router writes it");
         let begin = log.end();
         let end = log.append(text.as_bytes())?;
         while log.sync()? < end {}
@@ -476,18 +538,83 @@ impl Storage for Beside {
     }
 
     fn is_new(&self) -> bool {
-        self.catalog.is_some() && self.sites.is_empty()
+        self.catalog.get().is_some() && self.sites.is_empty()
+    }
+
+    fn can_be_taken(&self) -> bool {
+        true
+    }
+
+    fn stale_for(&self) -> Duration {
+        self.logs.stale_for()
+    }
+
+    fn take_catalog(&self) -> Result<Design, OpenDatabaseError> {
+        let found = self.claim_catalog(true)?;
+        found.ok_or_else(|| wrong(&*self.logs)("it is empty".to_owned()))
+    }
+
+    fn begin_term(&self, design: &Design) -> Result<u64, OpenDatabaseError> {
+        let term = {
+            let mut succession = self.succession.lock();
+            succession.term += 1;
+            succession.term
+        };
+        self.write_catalog(design)?;
+        Ok(term)
+    }
+
+    fn history(&self, site: SiteId) -> Result<Option<TailCopy>, OpenDatabaseError> {
+        let failed = |error| OpenDatabaseError::Log { site, error };
+        let options = Options { must_exist: true, ..self.options };
+        let opened = self.logs.open(self.database, LogOf::Site(site), None, None, &options);
+        let (log, _) = opened.map_err(failed)?;
+        let (mut frames, mut before) = (Vec::new(), None);
+        let end = log.read(log.begin(), &mut |position, frame| {
+            // Each frame ends where the next one begins.
+            frames.extend(before.replace(frame.to_vec()).map(|frame| (position, frame)));
+            ControlFlow::Continue(())
+        })?;
+        frames.extend(before.map(|frame| (end, frame)));
+        let bad =
+            |what| OpenDatabaseError::Catalog { place: format!("the log of site {site}"), what };
+        TailCopy::of_log(frames).map(Some).map_err(bad)
+    }
+
+    fn keep_lost(&self, design: &Design, lost: &SiteSet) -> Result<(), OpenDatabaseError> {
+        let mut written = self.written.lock();
+        let succession = {
+            let mut succession = self.succession.lock();
+            succession.lost = lost.clone();
+            succession.clone()
+        };
+        match written.as_mut().filter(|written| !written.is_long()) {
+            Some(so_far) => {
+                let text = succession.change(design);
+                self.append(&text)?;
+                so_far.add(text.len() as u64);
+                Ok(())
+            }
+            None => {
+                drop(written);
+                self.write_catalog(design)
+            }
+        }
+    }
+
+    fn lost(&self) -> SiteSet {
+        self.succession.lock().lost.clone()
     }
 
     fn write_catalog(&self, design: &Design) -> Result<(), OpenDatabaseError> {
         let mut written = self.written.lock();
         *written = None;
-        let text = catalog::whole(design, Kind::Database);
+        let text = self.succession.lock().whole(design);
         let begin = self.append(&text)?;
         *written = Some(Written::whole(text.len() as u64));
         // Earlier frames are not needed any more. If they cannot be removed now, the next rewrite
         // removes them.
-        let log = self.catalog.as_ref().expect("it was just written to");
+        let log = self.catalog.get().expect("it was just written to");
         let _ = log.truncate_before(begin);
         Ok(())
     }
@@ -505,7 +632,7 @@ impl Storage for Beside {
     }
 
     fn look_for_others(&self) {
-        if let Some(log) = &self.catalog {
+        if let Some(log) = self.catalog.get() {
             log.look_for_others();
             // No other thread syncs this log. The log keeps the error, if any.
             let _ = log.sync();
@@ -513,7 +640,7 @@ impl Storage for Beside {
     }
 
     fn fenced(&self) -> Option<LogError> {
-        let failure = self.catalog.as_ref()?.failure()?;
+        let failure = self.catalog.get()?.failure()?;
         matches!(failure, LogError::Fenced { .. }).then_some(failure)
     }
 

@@ -2,6 +2,10 @@
 
 #[path = "halves/channel.rs"]
 mod channel;
+#[path = "common/service.rs"]
+mod service;
+#[path = "halves/succession.rs"]
+mod succession;
 
 use channel::Cluster;
 use isomer_cluster::{

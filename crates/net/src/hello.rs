@@ -24,10 +24,12 @@ const CLOCKS_MS_MAX: u64 = 5000;
 /// The role of a process in the cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub enum Role {
-    /// It has the router: the design changes there.
+    /// It has the router and the conductor: the design changes there.
     Router,
     /// It hosts sites.
     Node,
+    /// It hosts sites, and takes the router's place if that process fails.
+    Standby,
 }
 
 /// Another process of the cluster, as this one was configured.
@@ -48,6 +50,8 @@ pub(crate) struct Hello {
     pub(crate) cluster: Option<u64>,
     pub(crate) name: String,
     pub(crate) role: Role,
+    /// The conductor's term, once the process has the conductor; 0 before.
+    pub(crate) term: u64,
     /// Distinguishes this run of the process from others.
     pub(crate) run: u64,
     /// The program's release, for people.
@@ -106,7 +110,7 @@ pub(crate) fn judge(own: &Hello, members: &[Member], theirs: &Hello) -> Result<V
             sites(&member.sites)
         ));
     }
-    if theirs.role == Role::Router && own.role == Role::Router {
+    if theirs.role == Role::Router && own.role == Role::Router && theirs.term <= own.term {
         return Err(format!("`{name}` and `{}` both have a router; a cluster has one", own.name));
     }
     let ahead = theirs.wall_ms.abs_diff(own.wall_ms);
@@ -163,7 +167,8 @@ mod tests {
     fn says(name: &str, role: Role, of: &[u16]) -> Hello {
         let sites = of.iter().map(|site| SiteId(*site)).collect();
         let (name, release, known) = (name.to_owned(), "1.0".to_owned(), BTreeSet::new());
-        Hello { cluster: Some(7), name, role, run: 1, release, sites, known, wall_ms: 1000 }
+        let (cluster, term, run) = (Some(7), 0, 1);
+        Hello { cluster, name, role, term, run, release, sites, known, wall_ms: 1000 }
     }
 
     fn members() -> Vec<Member> {
@@ -183,6 +188,12 @@ mod tests {
         assert_eq!(judge(&fresh, &members(), &router), Ok(Verdict::Join(7)));
         let node = says("c", Role::Node, &[5]);
         assert_eq!(judge(&own, &members(), &node), Ok(Verdict::Welcome));
+        // The router's process meets its successor.
+        let heir = Hello { term: 8, ..says("c", Role::Router, &[5]) };
+        assert_eq!(
+            judge(&Hello { term: 7, ..router.clone() }, &members(), &heir),
+            Ok(Verdict::Welcome)
+        );
         // Both messages survive a round trip.
         assert_eq!(Hello::read(HELLO, &router.write(HELLO)), Ok(router.clone()));
         assert!(Hello::read(WELCOME, &router.write(HELLO)).is_err());

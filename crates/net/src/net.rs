@@ -138,7 +138,18 @@ pub(crate) struct Shared {
     service: OnceLock<Arc<dyn Service>>,
     /// All inbound connections, also before their handshakes.
     lines: Mutex<Vec<Weak<Line>>>,
+    conductor: Mutex<KnownConductor>,
     is_stopped: AtomicBool,
+}
+
+/// The process that has the conductor, as far as this one knows.
+#[derive(Clone, Default, Debug)]
+struct KnownConductor {
+    term: u64,
+    name: String,
+    run: u64,
+    /// The name and run of the process that had it before.
+    before: Option<(String, u64)>,
 }
 
 impl Net {
@@ -165,6 +176,7 @@ impl Net {
             cluster: None,
             name: options.name,
             role: options.role,
+            term: 0,
             run,
             release: options.release,
             sites: options.sites,
@@ -194,6 +206,7 @@ impl Net {
             letters,
             service: OnceLock::new(),
             lines: Mutex::default(),
+            conductor: Mutex::default(),
             is_stopped: AtomicBool::new(false),
         });
         let (dialling, writing) = (Mutex::default(), Mutex::default());
@@ -272,7 +285,7 @@ impl Net {
         if !threads.is_empty() {
             return;
         }
-        let is_node = self.shared.own.role == Role::Node;
+        let is_node = self.shared.own.role != Role::Router;
         assert!(is_node || self.cluster().is_some(), "the router's process knows its cluster");
         for peer in &self.shared.peers {
             let (dialled, shared) = (peer.clone(), self.shared.clone());
@@ -293,6 +306,18 @@ impl Net {
     /// A message, if it does not answer within `limit`.
     pub fn ask_status(&self, member: &Member, limit: Duration) -> Result<Status, String> {
         ask_status(&member.name, &member.address, self.shared.tls.as_ref(), limit)
+    }
+
+    /// The name of the process that has the conductor, as far as this one knows.
+    pub fn conductor(&self) -> Option<String> {
+        let conductor = self.shared.conductor.lock();
+        Some(conductor.name.clone()).filter(|name| !name.is_empty())
+    }
+
+    /// Whether another process has been unreachable for the failover timeout.
+    pub fn is_gone(&self, name: &str) -> bool {
+        let mut peers = self.shared.peers.iter();
+        peers.any(|peer| peer.member.name == name && self.shared.why_gone(peer).is_some())
     }
 
     fn peer(&self, site: SiteId) -> Option<&Arc<Peer>> {
@@ -396,11 +421,24 @@ impl Wire for Net {
     }
 
     fn gone(&self, site: SiteId) -> Option<String> {
-        let peer = self.peer(site)?;
-        let longest = self.shared.failover_after?;
-        let away = peer.away_for().filter(|away| *away >= longest)?;
-        let name = &peer.member.name;
-        Some(format!("node {name} could not be reached for {:.1} s", away.as_secs_f64()))
+        self.shared.why_gone(self.peer(site)?)
+    }
+
+    fn conduct(&self, term: u64) {
+        let shared = &self.shared;
+        let (name, run) = (shared.own.name.clone(), shared.own.run);
+        *shared.conductor.lock() = KnownConductor { term, name, run, before: None };
+        // The others learn of it in the handshake. They admit this process once the requests of an
+        // earlier conductor have ended.
+        let before: Vec<u64> = shared.peers.iter().map(|peer| peer.dial_again()).collect();
+        let is_told = |(peer, before): (&Arc<Peer>, &u64)| {
+            peer.handshakes() > *before || shared.why_gone(peer).is_some()
+        };
+        while !shared.peers.iter().zip(&before).all(is_told)
+            && !shared.is_stopped.load(Ordering::SeqCst)
+        {
+            pause();
+        }
     }
 
     fn open(&self, endpoint: Endpoint) {
@@ -433,18 +471,74 @@ impl Shared {
     pub(crate) fn hello(&self) -> Hello {
         let known = self.known.get();
         let known = known.map_or_else(|| self.known_first.lock().clone(), |known| known());
-        Hello { cluster: self.cluster(), wall_ms: wall_ms(), known, ..self.own.clone() }
+        Hello { known, ..self.own_now(self.cluster()) }
+    }
+
+    fn own_now(&self, cluster: Option<u64>) -> Hello {
+        let (role, term) = self.role();
+        Hello { cluster, role, term, wall_ms: wall_ms(), ..self.own.clone() }
+    }
+
+    /// The role of this process, and the conductor's term if it has the conductor.
+    fn role(&self) -> (Role, u64) {
+        let conductor = self.conductor.lock();
+        if conductor.name == self.own.name {
+            (Role::Router, conductor.term)
+        } else {
+            (self.own.role, 0)
+        }
+    }
+
+    /// Why a process is declared dead, if it is.
+    fn why_gone(&self, peer: &Peer) -> Option<String> {
+        let longest = self.failover_after?;
+        let away = peer.away_for().filter(|away| *away >= longest)?;
+        let name = &peer.member.name;
+        Some(format!("node {name} could not be reached for {:.1} s", away.as_secs_f64()))
     }
 
     /// Checks another process's description, and joins its cluster if the verdict says so.
     pub(crate) fn judge(&self, theirs: &Hello) -> Result<(), String> {
         let mut cluster = self.cluster.lock();
-        let own = Hello { cluster: *cluster, wall_ms: wall_ms(), ..self.own.clone() };
-        if let Verdict::Join(number) = judge(&own, &self.members, theirs)? {
+        if let Verdict::Join(number) = judge(&self.own_now(*cluster), &self.members, theirs)? {
             (self.join)(number)?;
             *cluster = Some(number);
         }
-        Ok(())
+        match theirs.role {
+            Role::Router => self.obey(theirs),
+            Role::Node | Role::Standby => Ok(()),
+        }
+    }
+
+    /// Takes note of a process with the conductor. Refuses a process of an earlier term. If the
+    /// process begins a later term, ends the requests of the conductor before it.
+    fn obey(&self, theirs: &Hello) -> Result<(), String> {
+        let before = {
+            let mut conductor = self.conductor.lock();
+            let is_other = !conductor.name.is_empty() && conductor.name != theirs.name;
+            if is_other && conductor.term > theirs.term {
+                let KnownConductor { term, name, .. } = &*conductor;
+                return Err(format!(
+                    "`{name}` has the conductor since term {term}, after `{}` had it",
+                    theirs.name
+                ));
+            }
+            if is_other {
+                conductor.before = Some((conductor.name.clone(), conductor.run));
+            }
+            conductor.term = theirs.term;
+            conductor.name.clone_from(&theirs.name);
+            conductor.run = theirs.run;
+            conductor.before.clone()
+        };
+        let Some((name, run)) = before else { return Ok(()) };
+        match self.guests.lock().get(&name).filter(|(guest, _)| *guest == run) {
+            Some((_, line)) => {
+                line.end("another process has the conductor now");
+                Err("the requests of the conductor before it are about to end".to_owned())
+            }
+            None => Ok(()),
+        }
     }
 
     /// The handshake with a dialled process has succeeded.
@@ -529,7 +623,7 @@ impl Shared {
         Status {
             cluster: self.cluster(),
             name: self.own.name.clone(),
-            role: self.own.role,
+            role: self.role().0,
             release: self.own.release.clone(),
             sites: self.own.sites.clone(),
             is_open: self.endpoint.lock().is_some(),
@@ -577,6 +671,12 @@ impl Shared {
             self.guest_went.wait(&mut guests);
         }
     }
+}
+
+/// A moment, until connections have changed.
+#[allow(clippy::disallowed_methods, reason = "the edge: it waits for other processes")]
+fn pause() {
+    std::thread::sleep(Duration::from_millis(5));
 }
 
 /// The next connection; `None` after 50 ms.

@@ -59,6 +59,8 @@ struct State {
     down_since: Instant,
     /// The number of attempts to dial.
     attempts: u64,
+    /// The number of handshakes that have succeeded, and that this process has taken note of.
+    handshakes: u64,
     /// The run of the process in the last handshake; 0: none.
     run: u64,
     release: String,
@@ -136,6 +138,7 @@ impl Peer {
             trouble: "it was not dialled yet".to_owned(),
             down_since: now(),
             attempts: 0,
+            handshakes: 0,
             run: 0,
             release: String::new(),
             ahead_ms: 0,
@@ -240,8 +243,12 @@ impl Peer {
     /// How long it has been unreachable; `None` if it can be reached.
     pub(crate) fn away_for(&self) -> Option<Duration> {
         let state = self.state.lock();
-        let is_up = state.line.as_ref().is_some_and(|line| !line.is_over());
-        (!is_up).then(|| state.down_since.elapsed())
+        match &state.line {
+            Some(line) if !line.is_over() => None,
+            // The connection has ended only now.
+            Some(_) => Some(Duration::ZERO),
+            None => Some(state.down_since.elapsed()),
+        }
     }
 
     async fn until<T>(&self, look: impl Fn(&State) -> Option<T>) -> T {
@@ -258,6 +265,21 @@ impl Peer {
             }
         })
         .await
+    }
+
+    /// Ends the connection, so that it is dialled with another hello. Returns the number of
+    /// handshakes so far.
+    pub(crate) fn dial_again(&self) -> u64 {
+        let state = self.state.lock();
+        if let Some(line) = &state.dialled {
+            line.end("this process has the conductor now");
+        }
+        state.handshakes
+    }
+
+    /// The number of handshakes so far.
+    pub(crate) fn handshakes(&self) -> u64 {
+        self.state.lock().handshakes
     }
 
     /// Ends the connection and all dialling.
@@ -395,6 +417,7 @@ impl Answers {
                 self.deadline = None;
                 let is_new = self.peer.went_up(&self.line, &theirs);
                 self.shared.met(&self.peer, is_new);
+                self.peer.state.lock().handshakes += 1;
                 Ok(())
             }
             REFUSED => {

@@ -30,7 +30,7 @@ use arc_swap::ArcSwap;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use isomer_cluster::{
-    ChangeEvent, Database, Expect, Gateway, Isolation, LockMode, OpenError, Options,
+    ChangeEvent, Database, Expect, Gateway, Isolation, LockMode, Node, OpenError, Options,
 };
 use isomer_design::{Direction, Key, KeyRange, Schema, SiteId, TableId, Time, Value};
 use isomer_plan::learned::Mode;
@@ -151,19 +151,44 @@ pub struct Engine {
     pub(crate) steering: Arc<Steering>,
 }
 
+/// From what an engine is opened.
+pub enum Source {
+    /// A database with these options.
+    Options(Box<Options>),
+    /// The sites of a process that takes the place of a failed one ([`Database::succeed`]).
+    Node(Box<Node>),
+}
+
+impl From<Options> for Source {
+    fn from(options: Options) -> Source {
+        Source::Options(Box::new(options))
+    }
+}
+
+impl From<Node> for Source {
+    fn from(node: Node) -> Source {
+        Source::Node(Box::new(node))
+    }
+}
+
 impl Engine {
-    /// Opens a database and its catalog. The autopilot starts in `mode`, or else in the mode that
+    /// Opens a database, or takes it over from a process that has failed, and reads its catalog.
+    /// The autopilot starts in `mode`, or else in the mode that
     /// ALTER SYSTEM has set last; in a new database it is off.
     ///
     /// # Errors
     /// If the database cannot be opened, or its catalog cannot be read or created.
     pub fn open(
-        options: Options,
+        source: impl Into<Source>,
         autopilot: Decider,
         mode: Option<Mode>,
     ) -> Result<Arc<Engine>, SqlError> {
         let steering = Arc::new(Steering::new(autopilot));
-        let database = Database::open(options.strategy(steering.clone())).map_err(database)?;
+        let opened = match source.into() {
+            Source::Options(options) => Database::open(options.strategy(steering.clone())),
+            Source::Node(node) => Database::succeed(*node, steering.clone()),
+        };
+        let database = opened.map_err(database)?;
         let catalog_table = system_table(&database, catalog_schema())?;
         let sequences_table = system_table(&database, sequences_schema())?;
         let numbers = Numbers::of(system_table(&database, values_schema())?);

@@ -95,7 +95,7 @@ mod users;
 mod views;
 mod wire;
 
-pub use engine::Engine;
+pub use engine::{Engine, Source};
 pub use figures::{Figure, FigureValue};
 pub use options::{ServerOptions, Trust};
 pub use passage::{Passage, PassageOptions};

@@ -35,12 +35,12 @@ const DIAL: Duration = Duration::from_secs(2);
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// The options of a proxy.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct PassageOptions {
     /// The address to listen at.
     pub listen: SocketAddr,
-    /// The address of the gateway: a host and a port.
-    pub to: String,
+    /// Returns the present address of the gateway, a host and a port; or why it has none.
+    pub to: Arc<dyn Fn() -> Result<String, String> + Send + Sync>,
     /// The name of this node in the cluster.
     pub node: String,
     /// The most clients at a time.
@@ -178,7 +178,8 @@ impl Shared {
 
     fn dial(&self) -> io::Result<TcpStream> {
         let mut why = io::Error::new(ErrorKind::NotFound, "the name has no address");
-        for address in self.options.to.to_socket_addrs()? {
+        let to = (self.options.to)().map_err(|why| io::Error::new(ErrorKind::NotFound, why))?;
+        for address in to.to_socket_addrs()? {
             match TcpStream::connect_timeout(&address, DIAL) {
                 Ok(server) => return Ok(server),
                 Err(error) => why = error,
@@ -188,8 +189,8 @@ impl Shared {
     }
 
     fn unreachable(&self, why: &io::Error) -> SqlError {
-        let to = &self.options.to;
-        SqlError::new("57P03", format!("the process that serves at {to} cannot be reached: {why}"))
+        let at = (self.options.to)().map_or_else(|_| String::new(), |to| format!(" at {to}"));
+        SqlError::new("57P03", format!("the process that serves{at} cannot be reached: {why}"))
             .hint("This one passes connections on to it. It may be starting: try again in some seconds.")
     }
 

@@ -19,6 +19,11 @@ pub(crate) fn figures(engine: &Engine) -> Vec<Figure> {
         Figure::gauge("isomer_design_partitions", "Partitions of all tables.", partitions),
         Figure::gauge("isomer_design_jobs", "Changes of the design under way.", jobs),
         Figure::gauge(
+            "isomer_backups_missing",
+            "Backups that partitions lack, of those that their tables ask for.",
+            engine.database().backups_missing() as f64,
+        ),
+        Figure::gauge(
             "isomer_routing_table_bytes",
             "Memory of the routing table.",
             routing_bytes as f64,

@@ -8,10 +8,12 @@ use postgres::error::SqlState;
 use postgres::{Client, NoTls};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 
 fn passage(to: String, connections_max: usize) -> Passage {
     let listen = "127.0.0.1:0".parse().expect("an address");
     let node = "b".to_owned();
+    let to = Arc::new(move || Ok(to.clone()));
     Passage::start(PassageOptions { listen, to, node, connections_max }).expect("a free port")
 }
 

@@ -29,7 +29,7 @@ use super::join::TlsArgs;
 use crate::kafka::LogArgs;
 use isomer_design::SiteId;
 use isomer_net::{Member, Role};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::{Table, Value};
@@ -157,6 +157,21 @@ impl ClusterFile {
     pub fn router(&self) -> &Process {
         let mut all = self.processes.iter();
         all.find(|process| process.role == Role::Router).expect("there is one")
+    }
+
+    /// The names of the processes, that with the router first: the order in which they take its
+    /// place.
+    pub fn order(&self) -> Vec<String> {
+        let first = &self.router().member.name;
+        let others = self.names().filter(|name| name != first);
+        std::iter::once(&**first).chain(others).map(str::to_owned).collect()
+    }
+
+    /// The addresses for PostgreSQL's clients, by process.
+    pub fn clients(&self) -> BTreeMap<String, String> {
+        let address =
+            |process: &Process| Some((process.member.name.clone(), process.clients.clone()?));
+        self.processes.iter().filter_map(address).collect()
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {

@@ -12,7 +12,8 @@ use isomer_cluster::{
     join_cluster, leave_if_empty, log_line, read_cluster, sites_of,
 };
 use isomer_design::SiteId;
-use isomer_net::{Member, Net, NodeTls, PeerState, Role};
+use isomer_net::{Member, Net, NodeTls, PeerState, Role, ask_status};
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -88,8 +89,10 @@ pub(crate) struct Place {
     listen: String,
     /// The places of redo logs and checkpoints.
     pub(crate) log: LogArgs,
-    /// The address of the gateway process for clients, if a file has it.
-    pub(crate) serves_at: Option<String>,
+    /// The processes in the order of the file: the first one has the router at first.
+    pub(crate) order: Vec<String>,
+    /// The address of each process for clients, if a file has it.
+    pub(crate) clients: BTreeMap<String, String>,
     tls: TlsArgs,
     /// The copies of all logs, if the processes keep them for each other, and the connections.
     kept: Option<(Kept, Arc<Net>)>,
@@ -110,30 +113,23 @@ impl PeerArgs {
             let file = ClusterFile::open(path).map_err(Failure::usage)?;
             let name = self.name.clone().unwrap_or_else(|| match role {
                 Role::Router => file.router().member.name.clone(),
-                Role::Node => usual.to_owned(),
+                Role::Node | Role::Standby => usual.to_owned(),
             });
-            let (own, others) = file.split(&name).map_err(Failure::usage)?;
-            if own.role != role {
-                let command = if own.role == Role::Router { "isomer serve" } else { "isomer node" };
-                return Err(Failure::usage(format!(
-                    "the file says that `{name}` is started by `{command}`"
-                )));
-            }
+            let (mut own, others) = file.split(&name).map_err(Failure::usage)?;
             let listen = listen(&own.member.address);
             let log = file.log.clone().with_flags(log)?;
-            let serves_at = file.router().clients.clone();
+            own.role = match (own.role, role) {
+                (of_file, of_command) if of_file == of_command => role,
+                // Where logs survive their process, each process can have the router.
+                (Role::Node, Role::Router) if log.log.is_some() => Role::Standby,
+                (Role::Router, _) => return Err(started_by(&name, "isomer serve")),
+                _ => return Err(started_by(&name, "isomer node")),
+            };
+            let (order, clients) = (file.order(), file.clients());
             let limits = file.limits;
             let tls = if self.tls.ca.is_some() { self.tls.clone() } else { file.tls };
-            return Ok(Some(Place {
-                own,
-                others,
-                limits,
-                listen,
-                log,
-                serves_at,
-                tls,
-                kept: None,
-            }));
+            let kept = None;
+            return Ok(Some(Place { own, others, limits, listen, log, order, clients, tls, kept }));
         }
         if self.peers.is_empty() {
             return Ok(None);
@@ -144,9 +140,14 @@ impl PeerArgs {
         let member = Member { name, address: listen.clone(), sites };
         let own = Process { member, role, clients: None };
         let (others, limits, log) = (self.peers.clone(), Limits::default(), log.clone());
-        let tls = self.tls.clone();
-        Ok(Some(Place { own, others, limits, listen, log, serves_at: None, tls, kept: None }))
+        let (order, clients, tls) = (Vec::new(), BTreeMap::new(), self.tls.clone());
+        let kept = None;
+        Ok(Some(Place { own, others, limits, listen, log, order, clients, tls, kept }))
     }
+}
+
+fn started_by(name: &str, command: &str) -> Failure {
+    Failure::usage(format!("the file says that `{name}` is started by `{command}`"))
 }
 
 /// A process's knowledge of its cluster before it joins.
@@ -164,7 +165,7 @@ impl Belongs {
         role: Role,
         accept_loss: bool,
     ) -> Result<Belongs, Failure> {
-        if role == Role::Node {
+        if role != Role::Router {
             leave_if_empty(folder).map_err(Failure::failed)?;
         }
         let mut cluster = read_cluster(folder).map_err(Failure::failed)?;
@@ -273,6 +274,24 @@ impl Place {
         self.log.store()
     }
 
+    /// Stands by instead of having the router, if another process has taken that over meanwhile.
+    pub(crate) fn give_way(&mut self) -> Result<(), Failure> {
+        if self.own.role != Role::Router || self.log.log.is_none() {
+            return Ok(());
+        }
+        let tls = self.tls.open(&self.own.member.name)?;
+        let serves = |other: &&Member| {
+            let status = ask_status(&other.name, &other.address, tls.as_ref(), STATUS);
+            // A process that does not answer may not run.
+            status.is_ok_and(|status| status.role == Role::Router)
+        };
+        if let Some(other) = self.others.iter().find(serves) {
+            log_line(format_args!("{} serves now; this process stands by", other.name));
+            self.own.role = Role::Standby;
+        }
+        Ok(())
+    }
+
     /// The sites of this process.
     pub(crate) fn own_sites(&self) -> Vec<SiteId> {
         self.own.member.sites.iter().copied().collect()
@@ -365,18 +384,24 @@ pub(crate) fn wait_for_all(net: &Net, stop: &Stop) -> Result<bool, Failure> {
             for PeerState { member, reached, .. } in &missing {
                 let why = reached.as_ref().expect_err("it is missing");
                 eprintln!("waiting for {} at {}: {why}", member.name, member.address);
-                check_cluster(net, member)?;
+                check_other(net, member)?;
             }
         }
         clock::sleep(LOOK);
     }
 }
 
-/// Refuses a process of another cluster.
-fn check_cluster(net: &Net, member: &Member) -> Result<(), Failure> {
+/// Refuses a process of another cluster, and gives way to one that serves.
+fn check_other(net: &Net, member: &Member) -> Result<(), Failure> {
     // A process that does not answer may not run yet.
-    let theirs = net.ask_status(member, STATUS).ok().and_then(|status| status.cluster);
-    let (Some(theirs), Some(ours)) = (theirs, net.cluster()) else { return Ok(()) };
+    let Ok(status) = net.ask_status(member, STATUS) else { return Ok(()) };
+    if status.role == Role::Router && status.is_open {
+        return Err(Failure::failed(format!(
+            "`{}` serves now; started again, this process stands by",
+            member.name
+        )));
+    }
+    let (Some(theirs), Some(ours)) = (status.cluster, net.cluster()) else { return Ok(()) };
     if theirs == ours {
         return Ok(());
     }

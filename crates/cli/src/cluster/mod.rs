@@ -95,9 +95,14 @@ fn status(args: &StatusArgs) -> Result<(), Failure> {
         let Member { name, address, sites } = &process.member;
         let limit = Duration::from_secs(args.wait);
         let answer = ask_status(name, address, tls.as_ref(), limit);
+        let role = match answer.as_ref().map(|status| status.role) {
+            Ok(Role::Router) => "router",
+            Ok(Role::Standby) => "stands by",
+            Ok(Role::Node) => "node",
+            Err(_) => "",
+        };
         let (release, state) = state_of(name, sites, answer);
         is_whole &= state == "ok";
-        let role = if process.role == Role::Router { "router" } else { "node" };
         rows.push(vec![name.clone(), address.clone(), shown(sites), role.into(), release, state]);
     }
     out::print(text::columns(&rows, 0));

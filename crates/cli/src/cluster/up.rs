@@ -3,7 +3,7 @@
 //! ```text
 //!   isomer cluster up ──┬─▶ broker          with --kafka: starts first, stops last
 //!                       ├─▶ isomer serve    has the router; stops first, so nothing is in flight
-//!                       └─▶ isomer node …
+//!                       └─▶ isomer node …   with --kafka `isomer serve`: each can take its place
 //! ```
 //!
 //! The parts are in process groups of their own, because a terminal's Ctrl-C would otherwise end
@@ -212,13 +212,15 @@ impl Running {
     }
 
     fn process(&self, process: &Process) -> Result<Part, Failure> {
-        let (name, is_router) = (process.member.name.clone(), process.role == Role::Router);
+        let name = process.member.name.clone();
+        // Where logs survive their process, each process can serve.
+        let can_serve = process.role == Role::Router || self.file.log.log.is_some();
         let program = crate::program()?;
         let mut command = Command::new(program);
-        command.arg(if is_router { "serve" } else { "node" });
+        command.arg(if can_serve { "serve" } else { "node" });
         command.args(["--name", &name, "--config"]).arg(&self.config);
         command.arg("--data").arg(self.data.join(&name));
-        if is_router {
+        if can_serve {
             command.args(["--trust", &self.trust.to_string()]);
         }
         if !self.says {

@@ -21,9 +21,9 @@ use crate::catalog::Definition;
 use crate::error::Error;
 use crate::transport::Transport;
 use isomer_design::{
-    Backups, Change, Design, Invalid, Key, KeyRange, Placement, Schema, SiteId, TableId,
+    Backups, Change, Design, Invalid, Key, KeyRange, Placement, Schema, SiteId, SiteSet, TableId,
 };
-use isomer_site::Step;
+use isomer_site::{Step, TailCopy};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -38,6 +38,24 @@ pub trait Home: Send + Sync {
     /// [`Error`]; nothing was kept then.
     fn keep(&self, _after: &Design, _definition: Definition) -> Result<(), Error> {
         Ok(())
+    }
+
+    /// Keeps the sites in whose place others act, durably. Where another process can become the
+    /// conductor, it reads them; elsewhere nothing is kept.
+    ///
+    /// # Errors
+    /// [`Error`], for example if another process is the conductor now.
+    fn keep_lost(&self, _design: &Design, _lost: &SiteSet) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Takes over the log of a failed site, and reads it. From then on the site's process cannot
+    /// write it. `None` where logs end with their processes.
+    ///
+    /// # Errors
+    /// [`Error`], if the log cannot be read.
+    fn history(&self, _site: SiteId) -> Result<Option<TailCopy>, Error> {
+        Ok(None)
     }
 
     /// Opens the log of a new site, if the site is to be in this process.
@@ -207,13 +225,13 @@ impl<T: Transport> Conductor<T> {
     }
 
     /// Tells every site how many backups each table asks for, and replaces missing ones. For a
-    /// database that was just opened.
+    /// database that was just opened. A site that is away has the numbers in its log.
     ///
     /// # Errors
     /// [`Error::Site`], of the first site that refuses.
     pub async fn assure_backups(&self) -> Result<(), Error> {
         let design = self.design();
-        for site in design.sites().iter() {
+        for site in design.sites().iter().filter(|site| self.is_usable(*site)) {
             self.tell_all_backups(site, &design).await?;
         }
         backups::restore(self);

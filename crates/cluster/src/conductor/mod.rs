@@ -49,6 +49,7 @@ pub(crate) use change::sites_of;
 pub use definitions::Home;
 pub use event::ChangeEvent;
 pub use membership::FailedOver;
+pub(crate) use membership::{Unheard, has_not_heard};
 pub(crate) use pins::{around_pins, set_pins, turn_plans};
 pub(crate) use reservation::Reservation;
 

@@ -7,62 +7,36 @@
 //! | `isomer-reconf` | plans of operators |
 //! | `isomer-failover` | takeovers from failed sites |
 //! | `isomer-readmit` | readmission of restarted sites |
-//! | `isomer-checkpoint` | checkpoints that are due |
-//! | `isomer-owners` | checks whether another process has taken the logs, where that is possible |
 //!
-//! All but the last two end when the conductor is closed, after completing the work that they have
-//! begun. None of that work waits for an unreachable site.
+//! They end when the conductor is closed, after completing the work that they have begun. None of
+//! that work waits for an unreachable site. The threads that work for the sites of the process are
+//! those of its [node](crate::Node).
 
 use crate::conductor::{Conductor, FailedOver};
-use crate::embedded::{Checkpointer, Embedded, Runtime, start};
-use crate::storage::Storage;
+use crate::embedded::{Embedded, Runtime, start};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// The parts of a database that the threads use.
-type Shared<'s> = (&'s Arc<Conductor<Embedded>>, &'s Arc<Runtime>, &'s Arc<dyn Storage>);
-
 /// See the [module documentation](self).
 pub(super) struct Background {
     threads: Vec<JoinHandle<()>>,
-    /// Checks whether this process still owns the logs, where another process can take them.
-    watcher: Option<JoinHandle<()>>,
 }
 
 impl Background {
     pub(super) fn start(
-        (conductor, runtime, storage): Shared<'_>,
-        checkpointer: &Arc<Checkpointer>,
+        conductor: &Arc<Conductor<Embedded>>,
+        runtime: &Arc<Runtime>,
         failed_over: &Arc<Mutex<Vec<FailedOver>>>,
-        can_be_taken: bool,
     ) -> Background {
-        let mut threads = of_conductor(conductor, runtime, failed_over);
-        if storage.folder().is_some() {
-            let (checkpointer, runtime) = (checkpointer.clone(), runtime.clone());
-            threads.push(start("isomer-checkpoint", move || checkpointer.work(&runtime)));
-        }
-        let watcher = can_be_taken.then(|| {
-            let (runtime, storage) = (runtime.clone(), storage.clone());
-            start("isomer-owners", move || runtime.watch_owners(|| storage.look_for_others()))
-        });
-        Background { threads, watcher }
+        Background { threads: of_conductor(conductor, runtime, failed_over) }
     }
 
-    /// Waits for the threads that end with the conductor and the checkpointer.
+    /// Waits for the threads to end.
     pub(super) fn join(&mut self) {
         for thread in self.threads.drain(..) {
             // A thread that panicked has reported it already.
             let _ = thread.join();
-        }
-    }
-
-    /// Waits for the thread that ends with the runtime.
-    pub(super) fn join_watcher(&mut self) {
-        if let Some(watcher) = self.watcher.take() {
-            watcher.thread().unpark();
-            // A thread that panicked has reported it already.
-            let _ = watcher.join();
         }
     }
 }

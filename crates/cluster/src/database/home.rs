@@ -5,7 +5,8 @@ use crate::conductor::{Definition, Home};
 use crate::embedded::Runtime;
 use crate::error::Error;
 use crate::storage::Storage;
-use isomer_design::{Design, SiteId};
+use isomer_design::{Design, SiteId, SiteSet};
+use isomer_site::TailCopy;
 use std::sync::Arc;
 
 /// See the [module documentation](self).
@@ -19,6 +20,14 @@ pub(super) struct Surroundings {
 impl Home for Surroundings {
     fn keep(&self, after: &Design, definition: Definition) -> Result<(), Error> {
         Ok(self.storage.keep(after, definition)?)
+    }
+
+    fn keep_lost(&self, design: &Design, lost: &SiteSet) -> Result<(), Error> {
+        Ok(self.storage.keep_lost(design, lost)?)
+    }
+
+    fn history(&self, site: SiteId) -> Result<Option<TailCopy>, Error> {
+        Ok(self.storage.history(site)?)
     }
 
     fn open_site(&self, site: SiteId) -> Result<(), Error> {

@@ -9,6 +9,11 @@
 //!
 //! So the design is kept nowhere but at the sites. A process that opens the database after a crash
 //! sees how far each change has come.
+//!
+//! **Succession.** A node that takes the place of a failed process ([`Database::succeed`]) does the
+//! same from the second line on, with the sites that it runs already. The sites of the failed
+//! process cannot be asked: [`assemble`] deduces their masterships, and others take over from them
+//! as from any failed site.
 
 use super::background::Background;
 use super::home::Surroundings;
@@ -16,17 +21,22 @@ use super::options::{Options, log_options};
 use super::{Database, REMEMBERED_EVERY};
 use crate::assemble::{Assembled, assemble};
 use crate::catalog::Kind;
-use crate::conductor::{Conductor, protocol};
-use crate::embedded::{Checkpointer, Embedded, Runtime};
+use crate::conductor::{Conductor, Unheard, has_not_heard, protocol};
+use crate::embedded::{Embedded, Runtime};
 use crate::error::{Error, OpenDatabaseError};
 use crate::folder::{Folder, design_of, read_cluster};
+use crate::node::Node;
 use crate::router::Router;
 use crate::storage::{Beside, InFolder, InMemory, Storage};
+use crate::transport::Transport;
 use isomer_design::{Design, SiteId, SiteSet, TableId};
 use isomer_site::{Answer, Holding, Refusal, Step};
+use isomer_strategy::Strategy;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+
+/// The longest wait of a new conductor for takeovers, before it serves what there is.
+const TAKEOVERS_NS: u64 = 30_000_000_000;
 
 /// The design as the sites' holdings show it.
 struct Found {
@@ -35,7 +45,8 @@ struct Found {
     /// The highest table number that any site knows.
     last_table: TableId,
     /// Ranges of tables that no site has.
-    lost: Vec<String>,
+    lost_rows: Vec<String>,
+    unheard: Unheard,
 }
 
 impl Database {
@@ -45,76 +56,109 @@ impl Database {
     /// [`Error::Open`].
     pub fn open(mut options: Options) -> Result<Database, Error> {
         options.check_store()?;
-        // A process that opens a log elsewhere owns its site, whatever folders say.
-        let can_be_taken = options.logs.is_some();
-        let stale_for = options.logs.as_ref().map_or(Duration::ZERO, |logs| logs.stale_for());
         let log = log_options(options.durability, &options.checkpoints);
         let (storage, catalog) = open_storage(&mut options, log)?;
-        let procedures = std::mem::take(&mut options.procedures);
-        let runtime = Arc::new(Runtime::new(procedures, options.wire.take()));
-        runtime.memory.set(options.site_memory);
-        runtime.stale_for.store(stale_for.as_nanos() as u64, Ordering::Relaxed);
-        let mut notes = Vec::new();
-        if !can_be_taken {
-            check_places(&*storage, &runtime, catalog.sites(), options.accept_loss)?;
+        let mut node = Node::before(storage, &mut options);
+        // A process that opens a log elsewhere owns its site, whatever folders say.
+        if !node.storage.can_be_taken() {
+            let storage = &*node.storage;
+            check_places(storage, &node.runtime, catalog.sites(), options.accept_loss)?;
         }
         let here: Vec<SiteId> =
-            catalog.sites().iter().filter(|site| runtime.hosts_site(*site)).collect();
-        let opening = isomer_log::Options { accept_loss: options.accept_loss, ..log };
-        runtime.open(&*storage, opening, &here, &options.told, &mut notes)?;
-        runtime.open_wire();
-        if storage.is_new() {
-            storage.write_catalog(&catalog)?;
+            catalog.sites().iter().filter(|site| node.runtime.hosts_site(*site)).collect();
+        node.recover(&here, &options)?;
+        node.start();
+        if node.storage.is_new() {
+            node.storage.write_catalog(&catalog)?;
         }
+        Database::conduct(node, &catalog, options.strategy, options.accept_loss)
+    }
+
+    /// Makes a node the place of the router and the conductor, after the process that had them has
+    /// failed. The node takes the catalog from that process, begins a new term, asks all reachable
+    /// sites for their holdings, and lets others take over from the sites that are
+    /// [gone](crate::Wire::gone).
+    ///
+    /// # Errors
+    /// [`Error::Open`]; the node's sites are closed then.
+    pub fn succeed(node: Node, strategy: impl Strategy + 'static) -> Result<Database, Error> {
+        let catalog = node.storage.take_catalog()?;
+        Database::conduct(node, &catalog, Box::new(strategy), false)
+    }
+
+    fn conduct(
+        mut node: Node,
+        catalog: &Design,
+        strategy: Box<dyn Strategy>,
+        accept_loss: bool,
+    ) -> Result<Database, Error> {
+        let (runtime, storage) = (node.runtime.clone(), node.storage.clone());
+        let term = storage.begin_term(catalog)?;
+        runtime.conduct(term);
         let transport = Embedded::new(runtime.clone());
-        let found = read_design(&runtime, &transport, &catalog, options.accept_loss);
-        let found = found.inspect_err(|_| runtime.stop_all())?;
-        let Found { design, repairs, last_table, lost } = found;
-        if !lost.is_empty() {
-            notes
-                .push(format!("no site has the rows of {}: they begin anew, empty", listed(&lost)));
+        let lost = storage.lost();
+        let is_gone = |site: &SiteId| runtime.gone(*site).is_some();
+        let gone: SiteSet = catalog.sites().iter().filter(is_gone).collect();
+        let absent = &(&gone | &lost) & catalog.sites();
+        let found = read_design(&runtime, &transport, catalog, &absent, accept_loss)?;
+        let Found { design, repairs, last_table, lost_rows, unheard } = found;
+        if !lost_rows.is_empty() {
+            let lost = listed(&lost_rows);
+            node.notes.push(format!("no site has the rows of {lost}: they begin anew, empty"));
         }
-        if let Some(memory) =
-            storage.folder().and_then(|folder| folder.read_memory(options.strategy.name()))
-        {
-            notes.extend(options.strategy.recall(&memory).err());
+        if let Some(memory) = storage.folder().and_then(|it| it.read_memory(strategy.name())) {
+            node.notes.extend(strategy.recall(&memory).err());
         }
-        let home = Surroundings { runtime: runtime.clone(), storage: storage.clone(), log };
-        let conductor =
-            Conductor::new(transport, design, last_table, options.strategy, Box::new(home));
+        let home = Surroundings { runtime: runtime.clone(), storage, log: node.log };
+        let conductor = Conductor::new(transport, design, last_table, strategy, Box::new(home));
         let conductor = Arc::new(conductor);
+        has_not_heard(&conductor, unheard, lost);
         hear_of_sites(&runtime, &conductor);
-        let checkpointer = Arc::new(Checkpointer::new(options.checkpoints));
+        gone.iter().for_each(|site| runtime.look_whether_gone(site));
         let failed_over = Arc::default();
-        let threads = (&conductor, &runtime, &storage);
-        let background = Background::start(threads, &checkpointer, &failed_over, can_be_taken);
+        let background = Background::start(&conductor, &runtime, &failed_over);
         let database = Database {
             router: Arc::new(Router::new(conductor.clone())),
             conductor,
-            runtime,
-            checkpointer,
             background,
-            storage,
             sessions: AtomicU64::new(0),
-            notes,
             failed_over,
+            node,
         };
         for (site, step) in repairs {
             let transport = database.conductor.transport();
-            let repaired = database.runtime.block_on(protocol::ask(transport, site, step));
+            let repaired = runtime.block_on(protocol::ask(transport, site, step));
             repaired.map_err(OpenDatabaseError::Change)?;
         }
-        database.runtime.block_on(database.conductor.assure_backups())?;
+        runtime.block_on(database.conductor.assure_backups())?;
+        runtime.block_on(database.until_replaced(&gone));
         database.remember_from_time_to_time();
         Ok(database)
     }
 
+    /// Ready when others have taken over from these sites, or that takes too long.
+    async fn until_replaced(&self, sites: &SiteSet) {
+        let transport = self.conductor.transport();
+        let here = self.node.runtime.sites_here().first().or(sites.first());
+        let until = transport.now().0 + TAKEOVERS_NS;
+        let is_over = || {
+            transport.now().0 > until
+                || sites.iter().all(|site| {
+                    self.conductor.membership().is_replaced(site)
+                        || transport.failure(site).is_none()
+                })
+        };
+        while let Some(here) = here.filter(|_| !is_over()) {
+            transport.retry(here).await;
+        }
+    }
+
     /// Writes the strategy's state to disk after every [`REMEMBERED_EVERY`] design changes.
     fn remember_from_time_to_time(&self) {
-        if self.storage.folder().is_none() {
+        if self.node.storage.folder().is_none() {
             return;
         }
-        let storage = self.storage.clone();
+        let storage = self.node.storage.clone();
         let (conductor, changes) = (Arc::downgrade(&self.conductor), AtomicU64::new(0));
         self.conductor.watch(move |_| {
             if changes.fetch_add(1, Ordering::Relaxed) % REMEMBERED_EVERY == REMEMBERED_EVERY - 1
@@ -177,13 +221,14 @@ fn read_design(
     runtime: &Runtime,
     transport: &Embedded,
     catalog: &Design,
+    absent: &SiteSet,
     accept_loss: bool,
 ) -> Result<Found, Error> {
-    let holdings = runtime.block_on(describe(transport, catalog.sites()));
+    let holdings = runtime.block_on(describe(transport, &(catalog.sites() - absent)));
     let holdings = holdings.map_err(OpenDatabaseError::Change)?;
     let tables: Vec<_> = catalog.tables().map(|(id, table)| (id, table.schema().clone())).collect();
-    let assembled = assemble(&tables, &holdings).map_err(OpenDatabaseError::Design)?;
-    let Assembled { mut design, repairs, lost } = assembled;
+    let assembled = assemble(&tables, &holdings, absent).map_err(OpenDatabaseError::Design)?;
+    let Assembled { mut design, repairs, lost, unheard } = assembled;
     if !lost.is_empty() && !accept_loss {
         return Err(OpenDatabaseError::LostRows { tables: listed(&lost) }.into());
     }
@@ -194,7 +239,8 @@ fn read_design(
     let held = holdings.iter().flat_map(|(_, held)| held.iter().map(|holding| holding.table));
     let tables = tables.iter().map(|(table, _)| *table).chain(held);
     let last_table = tables.max().unwrap_or(TableId(0));
-    Ok(Found { design, repairs, last_table, lost })
+    let unheard = Unheard { sites: absent.clone(), ranges: unheard };
+    Ok(Found { design, repairs, last_table, lost_rows: lost, unheard })
 }
 
 /// The first names of a list, and the number of the others.

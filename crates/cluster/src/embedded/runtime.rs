@@ -122,6 +122,26 @@ impl Runtime {
         self.wire.is_some()
     }
 
+    /// Tells the wire that this process has the conductor, in this term of the catalog.
+    pub(crate) fn conduct(&self, term: u64) {
+        if let Some(wire) = &self.wire {
+            wire.conduct(term);
+        }
+    }
+
+    /// Why a site elsewhere is declared dead, if it is.
+    pub(crate) fn gone(&self, site: SiteId) -> Option<String> {
+        self.elsewhere(site)?;
+        self.wire.as_ref()?.gone(site)
+    }
+
+    /// Notes the failure of a site elsewhere, if the wire declares the site dead.
+    pub(crate) fn look_whether_gone(&self, site: SiteId) {
+        if let Some(remote) = self.elsewhere(site) {
+            remote.look_whether_gone(site);
+        }
+    }
+
     /// Opens the wire to others, once all sites of this process are running.
     pub(crate) fn open_wire(self: &Arc<Runtime>) {
         if let Some(wire) = &self.wire {
@@ -256,6 +276,11 @@ impl Runtime {
             Some(fenced @ LogError::Fenced { .. }) => Some((host.site.id(), fenced)),
             _ => None,
         })
+    }
+
+    /// The numbers of the sites of this process.
+    pub(crate) fn sites_here(&self) -> SiteSet {
+        self.hosts.load().keys().copied().collect()
     }
 
     /// A site's share of the time of all processors in the last second.

@@ -172,7 +172,8 @@ impl Remote {
 
     /// Checks whether a site has been unreachable for too long. Called after each failed lease, so
     /// this is noticed soon.
-    fn look_whether_gone(&self, site: SiteId) {
+    /// Notes the failure of a site, if the wire declares the site dead.
+    pub(crate) fn look_whether_gone(&self, site: SiteId) {
         if let Some(what) = self.wire.gone(site) {
             self.has_failed(site, &LogError::Gone { what: what.into() });
         }

@@ -108,6 +108,10 @@ pub trait Wire: Send + Sync {
     /// tells the endpoint whom it [meets](Endpoint::meet).
     fn open(&self, _endpoint: Endpoint) {}
 
+    /// This process has the conductor from now on, in this term. The processes that it reaches must
+    /// carry out no request of a conductor of an earlier term once this returns.
+    fn conduct(&self, _term: u64) {}
+
     /// The sites of this process are about to stop: nothing is passed to them from now on.
     fn close(&self) {}
 }

@@ -3,10 +3,11 @@
 use futures_util::future::LocalBoxFuture;
 use futures_util::task::AtomicWaker;
 use isomer_cluster::{
-    CancelToken, Database, Early, Endpoint, Gateway, Node, Options, Procedures, Unanswered, Wire,
+    CancelToken, Database, Early, Endpoint, Gateway, Node, Options, Procedures, Reach, Unanswered,
+    Wire,
 };
 use isomer_design::SiteId;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -62,6 +63,10 @@ pub(crate) struct Weather {
     pub(crate) is_foreign: AtomicBool,
     /// The last byte of an answer is changed.
     pub(crate) is_noisy: AtomicBool,
+    /// The sites of processes that have failed.
+    gone: Mutex<BTreeSet<SiteId>>,
+    /// The terms in which processes have had the conductor.
+    pub(crate) terms: Mutex<Vec<u64>>,
 }
 
 impl Weather {
@@ -69,6 +74,22 @@ impl Weather {
     pub(crate) fn sent(&self, kind: u8) -> u64 {
         let kinds = self.kinds.lock().expect("no thread panics with it");
         kinds.get(&kind).copied().unwrap_or(0)
+    }
+
+    /// From now on, no other process reaches these sites, and all count as failed.
+    pub(crate) fn end(&self, sites: &[u16]) {
+        let sites = sites.iter().map(|site| SiteId(*site));
+        self.gone.lock().expect("no thread panics with it").extend(sites);
+    }
+
+    /// Processes reach these sites again.
+    pub(crate) fn begin(&self, sites: &[u16]) {
+        let is_there = |site: &SiteId| sites.contains(&site.0);
+        self.gone.lock().expect("no thread panics with it").retain(|site| !is_there(site));
+    }
+
+    fn is_gone(&self, site: SiteId) -> bool {
+        self.gone.lock().expect("no thread panics with it").contains(&site)
     }
 
     fn passes(&self, bytes: &[u8]) {
@@ -88,6 +109,13 @@ struct Channels {
 impl Channels {
     fn to(&self, site: SiteId) -> Option<&Sender<Parcel>> {
         self.all.iter().find(|(sites, _)| sites.contains(&site)).map(|(_, to)| to)
+    }
+}
+
+impl Channels {
+    /// True if this process or that of the site has failed.
+    fn is_cut(&self, site: SiteId) -> bool {
+        self.weather.is_gone(site) || self.own.iter().any(|own| self.weather.is_gone(*own))
     }
 }
 
@@ -112,6 +140,10 @@ impl Wire for Channels {
             request[0] = isomer_site::wire::VERSION + 1;
         }
         let call = Arc::new(Call::default());
+        if self.is_cut(site) {
+            let why = Unanswered::Unreachable("its process has ended".to_owned());
+            return Box::pin(async { Err(why) });
+        }
         let sent = self.to(site).map(|to| to.send(Parcel::Ask(request, call.clone())));
         let is_sent = sent.is_some_and(|sent| sent.is_ok());
         Box::pin(poll_fn(move |cx| {
@@ -133,20 +165,55 @@ impl Wire for Channels {
     fn send(&self, site: SiteId, message: Vec<u8>) {
         self.weather.passes(&message);
         // Messages may be lost.
-        let _ = self.to(site).map(|to| to.send(Parcel::Message(message)));
+        let to = self.to(site).filter(|_| !self.is_cut(site));
+        let _ = to.map(|to| to.send(Parcel::Message(message)));
     }
 
     fn retry(&self, _: SiteId) -> LocalBoxFuture<'_, ()> {
-        thread::yield_now();
-        Box::pin(async {})
+        let mut has_waited = false;
+        Box::pin(poll_fn(move |cx| {
+            if std::mem::replace(&mut has_waited, true) {
+                return Poll::Ready(());
+            }
+            thread::yield_now();
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }))
+    }
+
+    fn returns(&self, site: SiteId) -> LocalBoxFuture<'_, bool> {
+        // Waits for a takeover, which the caller looks for at each turn.
+        Box::pin(poll_fn(move |cx| {
+            thread::yield_now();
+            cx.waker().wake_by_ref();
+            if self.is_cut(site) { Poll::Pending } else { Poll::Ready(true) }
+        }))
+    }
+
+    fn reach(&self, site: SiteId) -> Option<Reach> {
+        let trouble = self.is_cut(site).then(|| "it has ended".to_owned());
+        let (sites, _) = self.all.iter().find(|(sites, _)| sites.contains(&site))?;
+        Some(Reach { node: format!("of {}", sites[0]), trouble })
+    }
+
+    fn gone(&self, site: SiteId) -> Option<String> {
+        self.is_cut(site).then(|| "its process has ended".to_owned())
+    }
+
+    fn conduct(&self, term: u64) {
+        self.weather.terms.lock().expect("no thread panics with it").push(term);
     }
 }
 
+/// The endpoint of a process, which another run of it replaces.
+type Serving = Arc<Mutex<Endpoint>>;
+
 /// Serves a process until no other one can reach it any more. Each request has a thread of its own.
 #[allow(clippy::disallowed_methods, reason = "threads of the test's processes")]
-fn host(endpoint: Endpoint, inbox: Receiver<Parcel>, weather: Arc<Weather>) {
+fn host(serving: Serving, inbox: Receiver<Parcel>, weather: Arc<Weather>) {
     thread::spawn(move || {
         for parcel in inbox {
+            let endpoint = serving.lock().expect("no thread panics with it").clone();
             match parcel {
                 Parcel::Message(bytes) => {
                     endpoint.receive(&bytes).expect("it is what was sent");
@@ -182,6 +249,8 @@ pub(crate) struct Cluster {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) nodes: Vec<Node>,
     pub(crate) weather: Arc<Weather>,
+    serving: Vec<Serving>,
+    wires: Vec<Arc<Channels>>,
 }
 
 impl Cluster {
@@ -191,31 +260,62 @@ impl Cluster {
         options: Options,
         procedures: fn() -> Procedures,
     ) -> Cluster {
+        let mut options = Some(options);
+        Cluster::open_with(processes, procedures, |at| match at {
+            0 => options.take().expect("it is asked once"),
+            _ => Options::in_memory(0),
+        })
+    }
+
+    /// Like [`Cluster::open`], with options for each process.
+    pub(crate) fn open_with(
+        processes: &[&[u16]],
+        procedures: fn() -> Procedures,
+        mut options: impl FnMut(usize) -> Options,
+    ) -> Cluster {
         let weather = Arc::new(Weather::default());
         let sites = processes.iter().map(|own| own.iter().map(|site| SiteId(*site)).collect());
         let (senders, inboxes): (Vec<_>, Vec<_>) = processes.iter().map(|_| channel()).unzip();
         let all: Vec<(Vec<SiteId>, Sender<Parcel>)> = sites.zip(senders).collect();
-        let wire = |at: usize| {
-            let (own, weather) = (all[at].0.clone(), weather.clone());
-            Arc::new(Channels { own, all: all.clone(), weather })
+        let wire = |own: &(Vec<SiteId>, _)| {
+            let (own, all, weather) = (own.0.clone(), all.clone(), weather.clone());
+            Arc::new(Channels { own, all, weather })
         };
+        let wires: Vec<Arc<Channels>> = all.iter().map(wire).collect();
         let mut inboxes = inboxes.into_iter();
         let own = inboxes.next().expect("there is a process");
-        let mut nodes = Vec::new();
+        let (mut nodes, mut serving) = (Vec::new(), Vec::new());
+        let mut host = |endpoint: Endpoint, inbox| {
+            let of = Arc::new(Mutex::new(endpoint));
+            serving.push(of.clone());
+            host(of, inbox, weather.clone());
+        };
         for (at, inbox) in (1..).zip(inboxes) {
-            let node = Node::open(
-                Options::in_memory(0)
-                    .sites(&all[at].0)
-                    .procedures(procedures())
-                    .elsewhere(wire(at)),
-            );
-            let node = node.expect("in memory");
-            host(node.endpoint(), inbox, weather.clone());
+            let of_node = options(at).sites(&all[at].0).procedures(procedures());
+            let node = Node::open(of_node.elsewhere(wires[at].clone())).expect("a node");
+            host(node.endpoint(), inbox);
             nodes.push(node);
         }
-        let options = options.elsewhere(wire(0)).procedures(procedures());
+        let options = options(0).elsewhere(wires[0].clone()).procedures(procedures());
         let database = Database::open(options).expect("all sites can be asked");
-        host(database.endpoint(), own, weather.clone());
-        Cluster { gateway: Gateway::new(database), nodes, weather }
+        host(database.endpoint(), own);
+        serving.rotate_right(1);
+        Cluster { gateway: Gateway::new(database), nodes, weather, serving, wires }
+    }
+
+    /// Starts a process that has failed once more, as a node. The others meet it.
+    pub(crate) fn restart(&mut self, at: usize, options: Options) -> Node {
+        let own = &self.wires[at].own;
+        let node = Node::open(options.sites(own).elsewhere(self.wires[at].clone()));
+        let node = node.expect("a node");
+        *self.serving[at].lock().expect("no thread panics with it") = node.endpoint();
+        let numbers: Vec<u16> = own.iter().map(|site| site.0).collect();
+        self.weather.begin(&numbers);
+        for (other, serving) in self.serving.iter().enumerate().filter(|(other, _)| *other != at) {
+            let serving = serving.lock().expect("no thread panics with it").clone();
+            node.endpoint().meet(&self.wires[other].own, false);
+            serving.meet(own, true);
+        }
+        node
     }
 }

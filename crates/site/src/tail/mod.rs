@@ -49,6 +49,10 @@
 //! last partition at a site, by a release or by dropping a copy, first makes sure that enough
 //! others have the tail ([`replace_tail_of`]).
 //!
+//! **A log that outlives its process** (in a broker, or at the nodes) is its own history, and the
+//! longest one: the site that plans the takeover takes it over and reads it ([`TailCopy::of_log`]),
+//! and no tail is needed.
+//!
 //! **Left out.** After a restart, a site's tail begins once its backups have acknowledged all
 //! earlier events. If the site fails before that, its partitions wait for it. The same holds after
 //! a tail has exceeded [`TAIL_BYTES_MAX`]. A transaction that writes tables with and without
@@ -159,6 +163,26 @@ pub struct TailCopy {
     pub frames: Vec<TailFrame>,
     /// The effects of the stable frames before them.
     pub before: Settled,
+}
+
+impl TailCopy {
+    /// The history of a failed site whose log can be read. `frames` are those of the log, each with
+    /// its end position.
+    ///
+    /// # Errors
+    /// A message, if one is no frame.
+    pub fn of_log(frames: Vec<(Position, Vec<u8>)>) -> Result<TailCopy, String> {
+        let mut copy = TailCopy::default();
+        for (position, frame) in frames {
+            copy.received = position;
+            let (head, _) = read_any_frame(&frame).map_err(|error| error.to_string())?;
+            // Events that the site has read from other logs are the history of those.
+            if !matches!(head.kind, FrameKind::Refresh { .. } | FrameKind::Hears(..)) {
+                copy.frames.push(TailFrame { position, bytes: FrameBytes::of(&frame) });
+            }
+        }
+        Ok(copy)
+    }
 }
 
 /// A frame of a log.

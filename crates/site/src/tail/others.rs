@@ -10,6 +10,7 @@ use crate::record::{FrameWriter, read_any_frame, read_frame};
 use crate::site::Site;
 use isomer_design::{SiteId, SiteSet, Time};
 use isomer_log::LogError;
+use isomer_log::Position;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -38,6 +39,8 @@ pub struct Fenced {
     pub in_doubt: Vec<TxnId>,
     /// Transactions that committed here and that it has not acknowledged, with their commit times.
     pub decided: Vec<(TxnId, Time)>,
+    /// All replicas here have the events of its log up to this position; `None`: there are none.
+    pub heard: Option<Position>,
 }
 
 /// True for a frame on which no site may rely before followers have it.
@@ -159,7 +162,8 @@ impl Site {
         });
         // Once its last replica is dropped, others have the tail.
         let has_lost_tail = others.lost.contains(site) && masters.contains(site);
-        Ok(Fenced { run, tail, has_lost_tail, in_doubt, decided })
+        let heard = replicas.iter().map(|replica| replica.origin()).min();
+        Ok(Fenced { run, tail, has_lost_tail, in_doubt, decided, heard })
     }
 
     /// Applies the history of a fenced site, as if that site had sent it. Ready when it is durable

@@ -34,11 +34,17 @@ pub struct Lost {
     /// The site masters a partition with backups, so followers keep its tail. Otherwise any tail
     /// that a site still has is an old one.
     pub is_kept: bool,
+    /// Its whole log, if the log outlives its process. Tails do not matter then.
+    pub log: Option<TailCopy>,
 }
 
 impl Lost {
-    /// The longest tail of its last run; `None` if it masters no partition with backups.
+    /// The end of its log: what is left of the log itself, or the longest tail of its last run.
+    /// `None` if it masters no partition with backups.
     fn tail(&self, site: SiteId) -> Result<Option<&TailCopy>, String> {
+        if self.log.is_some() {
+            return Ok(self.log.as_ref());
+        }
         if !self.is_kept {
             return match self.known.values().find_map(|fenced| fenced.in_doubt.first()) {
                 Some(txn) => Err(format!(
@@ -52,6 +58,13 @@ impl Lost {
         let longest = tails.filter_map(|fenced| fenced.tail.as_ref()).max_by_key(|t| t.received);
         let none = || format!("no site that can be reached has the end of the log of {site}");
         longest.map(Some).ok_or_else(none)
+    }
+
+    /// The frames of the history that a follower may lack.
+    fn lacking(&self, tail: &TailCopy) -> Vec<TailFrame> {
+        let heard = self.known.values().filter_map(|fenced| fenced.heard).min();
+        let from = heard.filter(|_| self.log.is_some()).unwrap_or(0);
+        tail.frames.iter().filter(|frame| frame.position > from).cloned().collect()
     }
 }
 
@@ -88,7 +101,7 @@ pub fn take_over(lost: &BTreeMap<SiteId, Lost>) -> Result<BTreeMap<SiteId, TakeO
             found.insert(*site, TakeOver::default());
             continue;
         };
-        let (end, frames) = (Some(tail.received), tail.frames.clone());
+        let (end, frames) = (Some(tail.received), of.lacking(tail));
         let mut over = TakeOver { end, frames, ..TakeOver::default() };
         for (txn, how) in unended {
             let Unended::Prepared(frame) = how else { continue };
@@ -106,7 +119,7 @@ pub fn take_over(lost: &BTreeMap<SiteId, Lost>) -> Result<BTreeMap<SiteId, TakeO
             }
         }
         over.versions = tail.before.versions.iter().cloned().collect();
-        for frame in &over.frames {
+        for frame in tail.frames.iter().chain(&over.frames) {
             note_versions(&mut over.versions, &frame.bytes.0);
         }
         let decided_here: BTreeMap<TxnId, Time> = decided(unended).collect();
@@ -171,7 +184,7 @@ mod tests {
 
     /// The history of s1 alone.
     fn take_over_s1(known: BTreeMap<SiteId, Fenced>) -> Result<TakeOver, String> {
-        let found = take_over(&BTreeMap::from([(S1, Lost { known, is_kept: true })]));
+        let found = take_over(&BTreeMap::from([(S1, Lost { known, is_kept: true, log: None })]));
         found.map(|mut found| found.remove(&S1).expect("it was asked for"))
     }
 
@@ -248,7 +261,7 @@ mod tests {
         let lost = |tail: Option<TailCopy>| {
             let is_kept = tail.is_some();
             let known = BTreeMap::from([(S3, Fenced { run: 1, tail, ..Fenced::default() })]);
-            Lost { known, is_kept }
+            Lost { known, is_kept, log: None }
         };
         let both = BTreeMap::from([(S1, lost(of_s1)), (S2, lost(of_s2.clone()))]);
         let found = take_over(&both).expect("there are both tails");

@@ -19,6 +19,7 @@
 //! A log that another process has opened has not failed: that process continues as the master of
 //! its partitions.
 
+use super::lost::note_lost;
 use super::promotion::{Surveyed, promote};
 use super::report::FailedOver;
 use super::takeover::Takeover;
@@ -54,12 +55,24 @@ impl<'c, T: Transport> Evacuation<'c, T> {
             true => format!("{site} is gone"),
             false => format!("the log of {site} has failed"),
         };
+        let mut is_told = false;
+        while let Err(why) = note_lost(conductor, &SiteSet::of(site)) {
+            let why = format!("the catalog cannot be written: {why}");
+            let over = FailedOver { site, moved: 0, unavailable: vec![why] };
+            if conductor.transport.failure(site).is_none() {
+                return over;
+            }
+            if !std::mem::replace(&mut is_told, true) {
+                told(&over);
+            }
+            conductor.transport.retry(site).await;
+        }
         // A replica that is no backup serves reads again once a site that is down restarts.
         let is_let_go = |table| !is_gone || has_backups(&conductor.design(), table);
         let copies = || self.let_go(&reason, is_let_go);
         let taken_over = async {
             let over = match is_gone {
-                true => Takeover { conductor, site, reason: &reason }.run(told).await,
+                true => Takeover::of(conductor, site, &reason).run(told).await,
                 false => self.take_over(&reason).await,
             };
             // Also before all copies are removed, because that may take long.

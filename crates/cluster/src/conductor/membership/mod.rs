@@ -9,16 +9,21 @@
 //!
 //! [`state`] is the only place that keeps the state of each site. [`evacuation`] is for all failed
 //! sites, [`takeover`] for those that cannot be asked how far they had come. [`promotion`] gives a
-//! partition another master, and [`readmission`] takes a site back.
+//! partition another master, and [`readmission`] takes a site back. For the next conductor,
+//! [`lost`] keeps the sites in whose place others act; [`unheard`] is about those that it cannot
+//! ask.
 
 mod evacuation;
+mod lost;
 mod promotion;
 mod readmission;
 mod report;
 mod state;
 mod takeover;
+mod unheard;
 
 pub use report::FailedOver;
+pub(crate) use unheard::{Unheard, has_not_heard};
 
 use super::backlog::Backlog;
 use super::change::sites_of;
@@ -52,13 +57,17 @@ pub(crate) struct Membership {
     failures: Backlog<SiteId>,
     /// Sites of other processes that have restarted.
     returned: Backlog<SiteId>,
+    unheard: Mutex<Unheard>,
+    /// The sites that the conductor's log has as lost.
+    lost: Mutex<SiteSet>,
 }
 
 impl Default for Membership {
     fn default() -> Membership {
         // One entry for each possible site.
         let queue = || Backlog::new(usize::from(SITES_MAX));
-        Membership { members: Mutex::default(), failures: queue(), returned: queue() }
+        let (members, unheard, lost) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Membership { members, failures: queue(), returned: queue(), unheard, lost }
     }
 }
 
@@ -108,7 +117,8 @@ impl Membership {
         self.members.lock().is_passed_by(site)
     }
 
-    fn is_replaced(&self, site: SiteId) -> bool {
+    /// True once others have taken over from a site, until it is readmitted.
+    pub(crate) fn is_replaced(&self, site: SiteId) -> bool {
         self.members.lock().replaced(site).is_some()
     }
 

@@ -23,7 +23,9 @@
 //! the site had done of it. Others may have seen what is in the site's log. So the conductor does
 //! not undo it, but enters it in the design.
 
+use super::lost::note_found;
 use super::state::{Replaced, Towards};
+use super::unheard::hear;
 use super::{AT_ONCE, describe, places, ranges};
 use crate::conductor::{Conductor, backups, protocol};
 use crate::transport::Transport;
@@ -64,6 +66,7 @@ impl<'c, T: Transport> Readmission<'c, T> {
             return Err(Refusal::Unavailable(site));
         };
         self.conductor.nothing_said_of(site).await;
+        hear(self.conductor, site).await?;
         let is_replaced = self.conductor.membership.is_replaced(site);
         match is_replaced {
             true => drop(self.conductor.transport.step(site, Step::Replaced(site)).await?),
@@ -84,6 +87,7 @@ impl<'c, T: Transport> Readmission<'c, T> {
         done.into_iter().collect::<Result<(), Refusal>>()?;
         self.let_go_of_lost(site).await?;
         self.conductor.transport.step(site, Step::Admit(site)).await?;
+        note_found(self.conductor, site);
         self.conductor.membership.admit(site);
         // After the admission, because a site that is only now restarting asks afterwards which
         // sites to accept.

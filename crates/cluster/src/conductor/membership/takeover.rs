@@ -3,7 +3,8 @@
 //! ```text
 //!   s1 fails ─▶ fence       all others refuse its messages, and report their knowledge of it
 //!               reserve     its masterships, which no other task changes from then on
-//!               history     the longest tail of its log (rule: isomer-site::tail)
+//!               history     its log, if that outlives its process; or the longest tail of it
+//!                           (rule: isomer-site::tail)
 //!               frames      every follower gets what it lacks of that history
 //!               promote     a follower of each partition
 //!               outcomes    sites in doubt of its transactions receive the outcomes
@@ -48,6 +49,7 @@
 //! Tables without backups wait for the site, because no other site may have their acknowledged
 //! writes.
 
+use super::lost::note_lost;
 use super::promotion::{Surveyed, promote};
 use super::report::FailedOver;
 use super::state::Towards;
@@ -59,9 +61,13 @@ use futures_util::future::{Either, select};
 use futures_util::stream::iter;
 use isomer_design::{Change, Design, Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
 use isomer_log::LogError;
-use isomer_site::{Answer, Fenced, Holding, Lost, Step, TakeOver, TxnId, take_over};
+use isomer_site::{Answer, Fenced, Holding, Lost, Step, TailCopy, TakeOver, TxnId, take_over};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
+
+/// The number of frames that followers are sent at once.
+const FRAMES_AT_ONCE: usize = 4096;
 
 /// The remaining sites' knowledge of those that are down, the history of each of these, and the
 /// survey of each partition.
@@ -69,13 +75,19 @@ type Survey = (BTreeMap<SiteId, Lost>, BTreeMap<SiteId, TakeOver>, Vec<(Place, S
 
 /// A takeover from a site whose process is down. See the [module documentation](self).
 pub(super) struct Takeover<'c, T> {
-    pub(super) conductor: &'c Conductor<T>,
-    pub(super) site: SiteId,
+    conductor: &'c Conductor<T>,
+    site: SiteId,
     /// The reason of the changes, for operators.
-    pub(super) reason: &'c str,
+    reason: &'c str,
+    /// The logs of lost sites that were read so far: nothing comes after their ends.
+    histories: Mutex<BTreeMap<SiteId, TailCopy>>,
 }
 
-impl<T: Transport> Takeover<'_, T> {
+impl<'c, T: Transport> Takeover<'c, T> {
+    pub(super) fn of(conductor: &'c Conductor<T>, site: SiteId, reason: &'c str) -> Self {
+        Takeover { conductor, site, reason, histories: Mutex::default() }
+    }
+
     /// Lets others take over. Retries until they have, or the site has restarted. `told` receives
     /// the reason whenever it changes.
     pub(super) async fn run(&self, told: &impl Fn(&FailedOver)) -> FailedOver {
@@ -121,6 +133,9 @@ impl<T: Transport> Takeover<'_, T> {
         for site in lost.iter() {
             self.conductor.nothing_said_of(site).await;
         }
+        if note_lost(self.conductor, &lost).is_err() {
+            return Err(self.failed_over(0, &BTreeMap::new()));
+        }
         // A transaction that waits for one of the lost sites would keep its reservations for ever.
         for other in self.reachable() {
             for site in lost.iter() {
@@ -150,7 +165,7 @@ impl<T: Transport> Takeover<'_, T> {
     }
 
     async fn take_over_fenced(&self, lost: &SiteSet) -> Result<FailedOver, FailedOver> {
-        let Takeover { conductor, site, reason } = *self;
+        let Takeover { conductor, site, reason, .. } = *self;
         let Some((_reserved, places)) = self.reserve_places(lost).await else {
             return Err(self.failed_over(0, &BTreeMap::new()));
         };
@@ -290,8 +305,15 @@ impl<T: Transport> Takeover<'_, T> {
                     Err(refusal) => return Err(refusal.to_string()),
                 }
             }
+            // A process whose log is taken ends, so this is only done if it helps others.
+            if of.is_kept || of.known.values().any(|fenced| !fenced.in_doubt.is_empty()) {
+                of.log = self.history(site)?;
+            }
         }
         let found = take_over(&known)?;
+        // A site that is not readmitted yet may hold what others have taken over from it.
+        let mut members = others.clone();
+        members.retain(|site| self.conductor.is_usable(*site));
         let mut undecided =
             found.iter().flat_map(|(site, found)| found.undecided.iter().map(move |p| (site, p)));
         if let Some((site, (table, start))) = undecided.next() {
@@ -300,22 +322,32 @@ impl<T: Transport> Takeover<'_, T> {
             ));
         }
         for (site, found) in &found {
-            for other in &others {
-                let frames = Step::TakeFrames(*site, found.frames.clone());
-                self.conductor
-                    .transport
-                    .step(*other, frames)
-                    .await
-                    .map_err(|refusal| refusal.to_string())?;
+            for frames in found.frames.chunks(FRAMES_AT_ONCE) {
+                for other in &members {
+                    let frames = Step::TakeFrames(*site, frames.to_vec());
+                    let taken = self.conductor.transport.step(*other, frames).await;
+                    taken.map_err(|refusal| refusal.to_string())?;
+                }
             }
         }
-        let places = self.reshape(places, &others).await?;
+        let places = self.reshape(places, &members).await?;
         let mut surveys = Vec::new();
         for place in places {
             let survey = self.survey_with(&place, &others, (&known, &found)).await?;
             surveys.push((place, survey));
         }
         Ok((known, found, surveys))
+    }
+
+    /// The log of a lost site, if it can be read.
+    fn history(&self, site: SiteId) -> Result<Option<TailCopy>, String> {
+        let mut histories = self.histories.lock();
+        if let Some(known) = histories.get(&site) {
+            return Ok(Some(known.clone()));
+        }
+        let read = self.conductor.home.history(site).map_err(|error| error.to_string())?;
+        histories.extend(read.clone().map(|read| (site, read)));
+        Ok(read)
     }
 
     /// Enters splits and merges that the site had made without reporting them. Returns the current
@@ -400,7 +432,7 @@ impl<T: Transport> Takeover<'_, T> {
         let tailed = found.values().filter_map(|found| found.versions.get(place)).max();
         let tailed = tailed.copied().unwrap_or(0);
         let on_disk = design.table(*table).is_ok_and(|table| table.backups().on_disk);
-        if let Some(of) = known.get(&placement.master)
+        if let Some(of) = known.get(&placement.master).filter(|of| of.log.is_none())
             && let Some(other) = may_be_beyond(&of.known, &candidates, tailed, on_disk)
         {
             return Err(format!("{other} follows it, and does not have the end of its log"));

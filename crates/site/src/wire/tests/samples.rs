@@ -202,6 +202,7 @@ fn answers(seed: u64, samples: &mut Vec<Sample>) {
                 has_lost_tail: g.flag(),
                 in_doubt: g.some(Gen::txn),
                 decided: g.some(|g| (g.txn(), g.time())),
+                heard: Some(g.number()).filter(|heard| heard % 2 == 0),
             })),
         }))
     });

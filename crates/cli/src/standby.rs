@@ -1,0 +1,234 @@
+//! A process that hosts sites of a database whose router is in another process, and that takes the
+//! router's place if that process fails.
+//!
+//! ```text
+//!   node    sites ═▶ serves requests of the router        clients ─▶ passage ─▶ router's process
+//!     │
+//!     │  the router's process is gone, no other process reaches it,
+//!     │  and this one comes first of those that stand by ([`is_due`])
+//!     ▼
+//!   successor   takes the catalog in a new term, and serves clients itself
+//! ```
+//!
+//! Two processes may both believe that it is their turn. The catalog's log decides: the second one
+//! to take it is the conductor, and the first one ends. So the rule need not be exact.
+
+use crate::clock;
+use crate::cluster::{Belongs, Place, Watch};
+use crate::failure::Failure;
+use crate::out;
+use crate::serve::{LOOK, progress};
+use crate::stop::Stop;
+use isomer_cluster::{Checkpointing, Durability, Node, Options, log_line};
+use isomer_net::{Net, Role};
+use isomer_server::{Passage, PassageOptions};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// The time for another process to say whether it reaches the router's process.
+const STATUS: Duration = Duration::from_secs(1);
+
+/// How a process hosts its sites.
+pub(crate) struct Hosting<'a> {
+    pub(crate) data: &'a Path,
+    pub(crate) durability: Durability,
+    pub(crate) accept_loss: bool,
+    pub(crate) checkpoints: Checkpointing,
+    /// The memory limit for the rows of each site, if one is given.
+    pub(crate) site_memory: Option<usize>,
+    /// Where clients may connect; their connections are forwarded.
+    pub(crate) listen: Option<SocketAddr>,
+    /// Where the router's process listens for clients, if no file says so.
+    pub(crate) serves_at: Option<&'a str>,
+    pub(crate) connections: usize,
+    pub(crate) trust_network: bool,
+}
+
+/// Running sites, and what belongs to them.
+pub(crate) struct Hosted {
+    pub(crate) node: Node,
+    pub(crate) net: Arc<Net>,
+    passage: Option<Passage>,
+    name: String,
+    /// The processes, in the order in which they take the router's place.
+    order: Vec<String>,
+    stands_by: bool,
+}
+
+/// Opens the sites of a process, once there is a database. `None` if a stop was requested before.
+///
+/// # Errors
+/// If the folder or an address cannot be used, or the sites cannot be opened.
+pub(crate) fn host(
+    mut place: Place,
+    hosting: &Hosting<'_>,
+    stop: &Stop,
+) -> Result<Option<Hosted>, Failure> {
+    let (name, role, sites) = (place.own.member.name.clone(), place.own.role, place.own_sites());
+    let (order, clients) = (place.order.clone(), place.clients.clone());
+    let known = Arc::new(OnceLock::new());
+    let to = gateway(&name, &order, clients, hosting.serves_at, known.clone());
+    let passage = match hosting.listen {
+        Some(listen) => Some(forward(listen, &name, to, hosting.connections)?),
+        None => None,
+    };
+    let logs = place.logs(hosting.data, hosting.trust_network)?;
+    let store = place.store()?;
+    if !place.wait_for_logs(stop)? {
+        return Ok(None);
+    }
+    let belongs = match &logs {
+        Some(logs) => Belongs::by_logs(hosting.data, role, &**logs, store.as_deref(), stop)?,
+        None => Some(Belongs::by_folder(hosting.data, role, hosting.accept_loss)?),
+    };
+    let Some(belongs) = belongs else { return Ok(None) };
+    let net = place.join(hosting.data, belongs, hosting.trust_network)?;
+    let _ = known.set(net.clone());
+    let options = Options::in_folder(hosting.data, 0)
+        .sites(&sites)
+        .durability(hosting.durability)
+        .accept_loss(hosting.accept_loss)
+        .checkpoints(hosting.checkpoints)
+        .while_recovering(progress())
+        .elsewhere(net.clone());
+    let options = logs.into_iter().fold(options, Options::logs);
+    let options = store.into_iter().fold(options, Options::checkpoints_in);
+    let options = hosting.site_memory.into_iter().fold(options, Options::site_memory);
+    let node = stop.while_opening(|| Node::open(options)).map_err(Failure::failed)?;
+    node.notes().iter().for_each(log_line);
+    let shown: Vec<String> = sites.iter().map(ToString::to_string).collect();
+    let (shown, address, data) = (shown.join(" "), net.address(), hosting.data.display());
+    out::tell(format_args!("isomer node {name} at {address}: sites {shown} in {data}"));
+    if let Some(passage) = &passage {
+        let address = passage.address();
+        out::tell(format_args!("clients at {address} are passed on to the process that serves"));
+    }
+    let stands_by = role == Role::Standby;
+    Ok(Some(Hosted { node, net, passage, name, order, stands_by }))
+}
+
+/// A function that returns where clients of the database are served now.
+fn gateway(
+    own: &str,
+    order: &[String],
+    clients: BTreeMap<String, String>,
+    serves_at: Option<&str>,
+    net: Arc<OnceLock<Arc<Net>>>,
+) -> Arc<dyn Fn() -> Result<String, String> + Send + Sync> {
+    let (own, first) = (own.to_owned(), order.first().cloned());
+    let serves_at = serves_at.map(str::to_owned);
+    Arc::new(move || {
+        let conductor = net.get().and_then(|net| net.conductor()).or_else(|| first.clone());
+        match conductor {
+            Some(name) if name == own => Err("this process is about to serve".to_owned()),
+            Some(name) if clients.contains_key(&name) => Ok(clients[&name].clone()),
+            _ => serves_at.clone().ok_or_else(|| {
+                "nothing says where it listens: `clients` of each process in the file, or --serves-at".to_owned()
+            }),
+        }
+    })
+}
+
+fn forward(
+    listen: SocketAddr,
+    node: &str,
+    to: Arc<dyn Fn() -> Result<String, String> + Send + Sync>,
+    connections_max: usize,
+) -> Result<Passage, Failure> {
+    let passage = PassageOptions { listen, to, node: node.to_owned(), connections_max };
+    Passage::start(passage).map_err(|error| Failure::failed(format!("{listen}: {error}")))
+}
+
+impl Hosted {
+    /// Hosts the sites until a stop is requested, which is `None`, or until this process is to take
+    /// the router's place.
+    ///
+    /// # Errors
+    /// If another process has taken a site.
+    pub(crate) fn work(self, stop: &Stop) -> Result<Option<(Node, Arc<Net>)>, Failure> {
+        let Hosted { node, net, passage, name, order, stands_by } = self;
+        let mut watch = Watch::new(net.clone());
+        while !stop.is_asked() {
+            clock::sleep(LOOK);
+            // Forwarded sessions end at the gateway, so there is nothing to do here.
+            let _ = watch.look();
+            if let Some(why) = node.is_lost() {
+                return Err(Failure::failed(why));
+            }
+            if stands_by && look_around(&net, &name, &order).is_some_and(|view| is_due(&view)) {
+                drop(passage);
+                return Ok(Some((node, net)));
+            }
+        }
+        stop.begin_to_stop();
+        log_line("stopping");
+        node.checkpoint().map_err(Failure::failed)?;
+        drop(node);
+        log_line("stopped");
+        Ok(None)
+    }
+}
+
+/// A standby process's view of the others, after the failure of the router's process.
+#[derive(Clone, Debug)]
+struct View<'v> {
+    own: &'v str,
+    order: &'v [String],
+    /// Other processes that can be reached and stand by as well.
+    standing_by: BTreeSet<String>,
+    /// Whether one of those that can be reached reaches the router's process.
+    is_seen: bool,
+}
+
+/// Asks the others, if the router's process is declared dead.
+fn look_around<'v>(net: &Net, own: &'v str, order: &'v [String]) -> Option<View<'v>> {
+    let router = net.conductor().or_else(|| order.first().cloned())?;
+    if !net.is_gone(&router) {
+        return None;
+    }
+    let mut view = View { own, order, standing_by: BTreeSet::new(), is_seen: false };
+    for peer in net.peers() {
+        // The router's process may be opening its database, and admit no others yet.
+        if peer.reached.is_err() && peer.member.name != router {
+            continue;
+        }
+        let Ok(status) = net.ask_status(&peer.member, STATUS) else { continue };
+        let reaches = |(name, why): &(String, Option<String>)| *name == router && why.is_none();
+        let serves = status.role == Role::Router && (status.is_open || status.name == router);
+        view.is_seen |= serves || status.peers.iter().any(reaches);
+        if status.role == Role::Standby {
+            view.standing_by.insert(status.name);
+        }
+    }
+    Some(view)
+}
+
+/// Whether it is this process's turn: no other process reaches the router's, and it comes first in
+/// the file of those that stand by.
+fn is_due(view: &View<'_>) -> bool {
+    let mut order = view.order.iter();
+    let first = order.find(|name| *name == view.own || view.standing_by.contains(*name));
+    !view.is_seen && first.is_some_and(|first| first == view.own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_in_the_file_that_is_left_takes_the_place_unless_one_reaches_the_router() {
+        let order = ["a", "b", "c"].map(str::to_owned);
+        let due = |own: &str, others: &[&str], is_seen: bool| {
+            let standing_by = others.iter().map(|name| (*name).to_owned()).collect();
+            is_due(&View { own, order: &order, standing_by, is_seen })
+        };
+        assert!(due("b", &["c"], false) && !due("c", &["b"], false));
+        assert!(due("c", &[], false), "b is gone as well");
+        assert!(!due("b", &["c"], true), "only the way from here is cut");
+        assert!(due("a", &["b", "c"], false), "the first process stands by after another served");
+        assert!(!due("d", &[], false), "a process that is not in the file");
+    }
+}
