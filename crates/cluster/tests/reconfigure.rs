@@ -74,6 +74,15 @@ impl Gate {
     }
 }
 
+/// Opens the gate when it is dropped, also by a panic.
+struct Opens<'g>(&'g Gate);
+
+impl Drop for Opens<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.go_on.send(());
+    }
+}
+
 const MOVE: &str = "
     split accounts at 8
     split accounts at 16
@@ -244,11 +253,12 @@ fn a_plan_holds_its_tables_until_it_has_ended() {
     assert_eq!(ended(&db, number).progress, Progress::Done);
 }
 
-/// An operator turns changes off while 80 plans of the strategy wait: some for their turn, and
-/// some, which have begun, for a partition.
+/// An operator turns changes off while plans of the strategy wait: 16 for their turn, and 64, which
+/// have begun, for a partition.
 #[test]
 fn plans_of_the_strategy_that_wait_are_dropped_when_changes_are_turned_off() {
-    const PLANS: usize = 80;
+    const BEGUN: usize = 64;
+    const QUEUED: usize = 16;
     let change = Change::Split { table: TableId(1), at: Key::int(24) };
     let wants = Arc::new(Wants { change, begins: AtomicBool::default(), left: Mutex::default() });
     let db = Database::open(Options::in_memory(2).strategy(wants.clone())).unwrap();
@@ -269,24 +279,33 @@ fn plans_of_the_strategy_that_wait_are_dropped_when_changes_are_turned_off() {
         }
     };
     let waiting = || db.jobs().iter().filter(|job| job.begun.is_none()).count();
+    let until_waiting = |count: usize| {
+        let begun = Instant::now();
+        while waiting() != count {
+            assert!(begun.elapsed() < LIMIT, "{} plans wait for their turn", waiting());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
     std::thread::scope(|scope| {
         let holder = Change::Split { table, at: Key::int(8) };
         scope.spawn(|| db.change(holder, REASON).unwrap());
         gate.wait();
+        let opens = Opens(&gate);
         wants.begins.store(true, Ordering::Relaxed);
-        // Those that begin wait for the partition, which the operator's change still holds.
-        ask(PLANS);
-        let begun = Instant::now();
-        while waiting() != PLANS - 64 {
-            assert!(begun.elapsed() < LIMIT, "{} plans wait for their turn", waiting());
-            std::thread::sleep(Duration::from_millis(1));
+        // Those that begin wait for the partition, which the operator's change still holds. One
+        // after the other, because only 64 may wait for their turn.
+        for _ in 0..BEGUN {
+            ask(1);
+            until_waiting(0);
         }
+        ask(QUEUED);
+        until_waiting(QUEUED);
         db.turn_plans(false);
-        assert_eq!((waiting(), wants.left.lock().unwrap().len()), (0, PLANS - 64));
+        assert_eq!((waiting(), wants.left.lock().unwrap().len()), (0, QUEUED));
         ask(1);
-        gate.open();
+        drop(opens);
     });
-    is_left(PLANS + 1);
+    is_left(BEGUN + QUEUED + 1);
     let off = "changes of the design are turned off";
     assert!(wants.left.lock().unwrap().iter().all(|why| why == off), "{:?}", wants.left);
     let partitions = || db.design().partitions_in(table, &isomer_design::KeyRange::all()).count();
