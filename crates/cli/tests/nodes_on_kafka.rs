@@ -217,7 +217,7 @@ fn mismatches_are_refused_by_name_and_take_over_no_log() {
     let said = refused(&[&node[..], &[&empty], &checkpoints].concat());
     assert!(said.contains("file:///shared/shop"), "{said}");
     let said = refused(&["serve", "--data", &empty, "--checkpoints", "file:///tmp"]);
-    assert!(said.contains("nothing says where that is (--log)"), "{said}");
+    assert!(said.contains("nothing says where those are (--log)"), "{said}");
     // The folder of another running process of the cluster, and that of a database with its logs in
     // files.
     let of_b = cluster.data(1).display().to_string();
@@ -381,12 +381,21 @@ fn pid_of(name: &str, config: &str) -> String {
 
 #[test]
 fn when_the_serving_process_is_killed_another_one_serves_and_no_commit_is_lost() {
-    if !Broker::is_to_be_had() {
-        return;
+    if Broker::is_to_be_had() {
+        kill_two_that_serve(&["--kafka"]);
     }
+}
+
+#[test]
+fn so_it_is_with_logs_at_the_nodes() {
+    kill_two_that_serve(&[]);
+}
+
+/// Kills the process that serves a cluster of three, twice; each comes back and stands by.
+fn kill_two_that_serve(logs: &[&str]) {
     let folder = tempfile::tempdir().expect("a folder");
-    let up =
-        Up::start(folder.path(), &["--kafka", "--trust", "loopback", "--when-one-ends", "leave"]);
+    let more = ["--trust", "loopback", "--when-one-ends", "leave"];
+    let up = Up::start(folder.path(), &[logs, &more].concat());
     let config = folder.path().join("cluster.toml").display().to_string();
     let ports = clients_of(&config);
     let mut client = client_at(ports[0]).expect("it serves");

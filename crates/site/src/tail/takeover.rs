@@ -53,6 +53,10 @@ impl Lost {
                 None => Ok(None),
             };
         }
+        // It may have had the only copy of a vote, also if the design no longer has its replicas.
+        if let Some((other, _)) = self.known.iter().find(|(_, fenced)| fenced.has_lost_tail) {
+            return Err(format!("{other} has lost the end of the log of {site} in a restart"));
+        }
         let run = self.known.values().map(|fenced| fenced.run).max().unwrap_or(0);
         let tails = self.known.values().filter(|fenced| fenced.run == run);
         let longest = tails.filter_map(|fenced| fenced.tail.as_ref()).max_by_key(|t| t.received);

@@ -293,13 +293,6 @@ impl<'c, T: Transport> Takeover<'c, T> {
             of.is_kept = places.any(|(table, _)| has_backups(&self.conductor.design(), table));
             for other in &others {
                 match self.conductor.transport.step(*other, Step::Fence(site)).await {
-                    // It may have had the only copy of a vote, also if the design no longer has
-                    // its replicas.
-                    Ok(Answer::Fenced(fenced)) if fenced.has_lost_tail && of.is_kept => {
-                        return Err(format!(
-                            "{other} has lost the end of the log of {site} in a restart"
-                        ));
-                    }
                     Ok(Answer::Fenced(fenced)) => drop(of.known.insert(*other, *fenced)),
                     Ok(_) => unreachable!("what is known of a site was asked for"),
                     Err(refusal) => return Err(refusal.to_string()),
