@@ -13,7 +13,7 @@ use clap::Args;
 use isomer_cluster::{Checkpointing, Durability, Options, Recovering, log_line};
 #[cfg(feature = "console")]
 use isomer_console::{Console, ConsoleOptions};
-use isomer_design::SiteId;
+use isomer_design::{Backups, SiteId};
 use isomer_net::{Net, Role};
 use isomer_plan::elastic::{Fleet, Options as Elasticity};
 use isomer_plan::learned::{Mode, Tuning};
@@ -180,6 +180,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     if let Some(place) = &mut place {
         place.give_way()?;
     }
+    let survives = place.as_ref().is_some_and(|place| place.log.log.is_some());
     let (engine, net) = match place {
         Some(place) if place.own.role == Role::Standby => {
             let Some(hosted) = host(place, &hosting(args, listen), &stop)? else { return Ok(()) };
@@ -195,14 +196,16 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
             None => return Ok(()),
         },
     };
-    serve(args, &engine, net, listen, descriptors, &stop)
+    serve(args, &engine, net, survives, listen, descriptors, &stop)
 }
 
-/// Serves clients until a stop is requested, or another process has the database.
+/// Serves clients until a stop is requested, or another process has the database. Logs that
+/// `survive` their processes let another process take the place of this one.
 fn serve(
     args: &ServeArgs,
     engine: &Arc<Engine>,
     net: Option<Arc<Net>>,
+    survive: bool,
     listen: SocketAddr,
     descriptors: u64,
     stop: &Stop,
@@ -226,6 +229,12 @@ fn serve(
         engine
             .set_autopilot(&Mode::Auto.to_string())
             .map_err(|error| Failure::of_engine(&error))?;
+    }
+    if net.is_some() && survive {
+        let least = Backups { count: 1, on_disk: true };
+        if let Err(error) = engine.keep_definitions(least) {
+            log_line(format_args!("definitions have no backup: {error}"));
+        }
     }
     let here = engine.database().sites().len();
     let sites = here + engine.database().sites_elsewhere().len();

@@ -32,7 +32,7 @@ use hashbrown::HashMap;
 use isomer_cluster::{
     ChangeEvent, Database, Expect, Gateway, Isolation, LockMode, Node, OpenError, Options,
 };
-use isomer_design::{Direction, Key, KeyRange, Schema, SiteId, TableId, Time, Value};
+use isomer_design::{Backups, Direction, Key, KeyRange, Schema, SiteId, TableId, Time, Value};
 use isomer_plan::learned::Mode;
 use isomer_sql::budget::Budget;
 use isomer_sql::catalog::{Catalog, FIRST_OID, Relations, Table};
@@ -46,8 +46,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use stored::{catalog_schema, sequences_schema};
 
 /// The first block of row ids. Each further block doubles, so that a load waits for few
@@ -149,6 +149,8 @@ pub struct Engine {
     pub(crate) statements: Statements,
     pub(crate) shapes: Shapes,
     pub(crate) steering: Arc<Steering>,
+    /// The fewest backups of definitions.
+    least_backups: OnceLock<Backups>,
 }
 
 /// From what an engine is opened.
@@ -218,6 +220,7 @@ impl Engine {
             statements: Statements::default(),
             shapes: Shapes::default(),
             steering,
+            least_backups: OnceLock::new(),
         };
         let mode = mode.map_or_else(|| engine.kept_autopilot(), |mode| Ok(Some(mode)))?;
         engine.autopilot().set_mode(mode.unwrap_or(Mode::Off));

@@ -1,7 +1,8 @@
 //! Backups of tables: of their rows, their indexes, and the definitions of all tables.
 //!
 //! A table that is to survive the loss of a site needs its definition too. So the catalog's tables
-//! have at least as many backups as any other table.
+//! have at least as many backups as any other table. They have one backup in any case in a cluster
+//! where another process can take the place of the one that serves.
 
 use super::Engine;
 use crate::backend::database;
@@ -22,11 +23,11 @@ impl Engine {
             error
         })?;
         // Definitions first, because rows are useless without them.
-        self.back_definitions(backups)?;
+        back_definitions(self, backups)?;
         for (id, _) in table.parts() {
             self.database().set_backups(id, backups).map_err(database)?;
         }
-        self.back_definitions(Backups::NONE)
+        back_definitions(self, Backups::NONE)
     }
 
     /// A notice for a table whose backups share processes with their masters or with each other.
@@ -53,19 +54,30 @@ impl Engine {
         self.database().design().table(table).map_or(Backups::NONE, |table| table.backups())
     }
 
-    /// Gives the catalog's tables the highest number of backups of any table, at least `at_least`.
-    fn back_definitions(&self, at_least: Backups) -> Result<(), SqlError> {
-        let design = self.database().design();
-        let (system, tables): (Vec<_>, Vec<_>) =
-            design.tables().partition(|(_, table)| table.name().starts_with(SYSTEM));
-        let all = tables.iter().map(|(_, table)| table.backups()).chain([at_least]);
-        let most = all.fold(Backups::NONE, |most, backups| Backups {
-            count: most.count.max(backups.count),
-            on_disk: most.on_disk || backups.on_disk,
-        });
-        for (id, _) in system.iter().filter(|(_, table)| table.backups() != most) {
-            self.database().set_backups(*id, most).map_err(database)?;
-        }
-        Ok(())
+    /// Gives the catalog's tables at least as many backups from now on, whatever other tables ask
+    /// for, so that another process can serve the database if this one fails.
+    ///
+    /// # Errors
+    /// If a site refuses; the tables have fewer backups then.
+    pub fn keep_definitions(&self, least: Backups) -> Result<(), SqlError> {
+        let _ = self.least_backups.set(least);
+        back_definitions(self, Backups::NONE)
     }
+}
+
+/// Gives the catalog's tables the highest number of backups of any table, at least `at_least`.
+fn back_definitions(engine: &Engine, at_least: Backups) -> Result<(), SqlError> {
+    let design = engine.database().design();
+    let (system, tables): (Vec<_>, Vec<_>) =
+        design.tables().partition(|(_, table)| table.name().starts_with(SYSTEM));
+    let least = engine.least_backups.get().copied();
+    let all = tables.iter().map(|(_, table)| table.backups()).chain([at_least]).chain(least);
+    let most = all.fold(Backups::NONE, |most, backups| Backups {
+        count: most.count.max(backups.count),
+        on_disk: most.on_disk || backups.on_disk,
+    });
+    for (id, _) in system.iter().filter(|(_, table)| table.backups() != most) {
+        engine.database().set_backups(*id, most).map_err(database)?;
+    }
+    Ok(())
 }
