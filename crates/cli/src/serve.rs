@@ -37,6 +37,10 @@ const KEEP_US: i64 = 30_000_000;
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
 /// Serves a database to psql and every other client of PostgreSQL
+///
+/// In a cluster whose logs outlive their processes (at the nodes, or in Kafka), every process is
+/// started like this, with its --name. One serves; the others host their sites, forward clients,
+/// and stand by to take its place.
 #[derive(Args, Debug)]
 pub(crate) struct ServeArgs {
     /// The database's folder; a missing or empty one becomes a new database
