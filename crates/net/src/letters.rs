@@ -33,7 +33,7 @@ const DIAL: Duration = Duration::from_secs(2);
 
 /// A service that exchanges letters with its like in the other processes.
 pub trait Service: Send + Sync {
-    /// Takes a letter of the process with this name, without waiting.
+    /// Takes a letter of the process with this name, on the connection's thread.
     fn receive(&self, from: &str, letter: Vec<u8>);
 
     /// Its state, for people.

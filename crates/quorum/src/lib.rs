@@ -45,11 +45,11 @@
 //! | [`group`] | one group: proposals, questions, and Raft's output |
 //! | [`roster`] | the members, and which folders they have |
 //! | [`member`] | all groups of a process: the state machine that a caller drives |
-//! | [`quorum`] | the caller: a thread, and the members' post |
+//! | [`quorum`] | the caller: the threads that use a member, and the members' post |
 //! | [`disk`] | the journal's file, which waits for room |
 //! | [`carrier`] | the group as a carrier of logs |
 //!
-//! Only the last three wait, have a thread and a clock. Raft itself is the library `raft`
+//! Only the last three wait, and have threads and a clock. Raft itself is the library `raft`
 //! ([0057](../../../docs/decisions/0057-replicated-log.md)).
 //!
 //! # What was left out
@@ -71,4 +71,4 @@ pub use carrier::{NodeLog, NodeLogs, NodePartition, Nodes};
 pub use command::{Records, Ticket};
 pub use group::{GroupState, Outcome};
 pub use member::{Member, MemberOptions, Output};
-pub use quorum::{Post, Quorum, QuorumOptions};
+pub use quorum::{Inlet, Post, Quorum, QuorumOptions};

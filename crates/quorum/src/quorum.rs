@@ -1,12 +1,19 @@
-//! A member, driven by a thread: the edge of this crate.
+//! A member, driven by the threads that use it: the edge of this crate.
 //!
 //! ```text
-//!   any thread ── request, letter ─▶ inbox ─▶ the member's thread ── letters ─▶ Post
-//!         ▲                                     │  step, sync the journal, step
-//!         └───────────────── outcome ───────────┘
+//!   any thread ── request, letter ─▶ inbox ─▶ is the member free? ─ no ─▶ its driver takes the input
+//!                                                 │ yes: this thread drives
+//!                                                 ▼
+//!                             inputs ─▶ step ─▶ letters ─▶ Post, outcomes ─▶ callers
+//!                               ▲         └─▶ sync the journal ─┐
+//!                               └───────────────────────────────┘ until nothing is left
 //! ```
 //!
-//! The thread takes all that has come while the journal was synced, so one sync serves all of it.
+//! **No thread is woken to drive the member**: a commit would wait for that at the leader and at
+//! the followers, longer than for the disk. The thread with an input drives, if no other thread
+//! does. All inputs that come in the meantime are its work as well, so one sync serves all of them.
+//! After [`ROUNDS_MAX`] rounds it leaves the rest to the member's own thread, which drives once a
+//! tick.
 
 use crate::command::{Records, Ticket};
 use crate::disk::Disk;
@@ -31,6 +38,8 @@ const TICK: Duration = Duration::from_millis(50);
 const TICKS_AT_ONCE: u32 = 2;
 /// Bytes of a segment of the journal.
 const SEGMENT_BYTES: u64 = 16 << 20;
+/// The most rounds of steps that a thread makes for others.
+const ROUNDS_MAX: usize = 16;
 /// An append that waits for this long is reported.
 const LONG: Duration = Duration::from_secs(2);
 
@@ -101,7 +110,6 @@ impl Caller {
 #[derive(Default)]
 struct Inbox {
     inputs: VecDeque<Input>,
-    is_stopped: bool,
     /// Why the member has ended.
     ended: Option<String>,
 }
@@ -109,8 +117,12 @@ struct Inbox {
 struct Shared {
     names: Vec<String>,
     inbox: Mutex<Inbox>,
-    has_input: Condvar,
+    /// `None` once the member has ended. The thread that has locked it drives.
+    engine: Mutex<Option<Engine>>,
     is_stopped: Arc<AtomicBool>,
+    /// The member's own thread has work before the next tick.
+    has_work: Mutex<bool>,
+    wakes: Condvar,
 }
 
 /// A member of the group. See the [module documentation](self).
@@ -119,6 +131,123 @@ pub struct Quorum {
     post: Arc<dyn Post>,
     own: String,
     thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// The way of letters into a member. It does not keep the member running.
+#[derive(Clone)]
+pub struct Inlet(Arc<Shared>);
+
+impl Inlet {
+    /// Takes a letter of another member. Letters of other processes are ignored.
+    pub fn receive(&self, from: &str, letter: Vec<u8>) {
+        if let Some(from) = self.0.names.iter().position(|name| name == from) {
+            self.0.put(Input::Letter(from, letter));
+        }
+    }
+
+    /// The names of all members, in their order.
+    pub fn names(&self) -> &[String] {
+        &self.0.names
+    }
+
+    /// Whether the member takes part, and the state of its groups.
+    ///
+    /// # Errors
+    /// Why it has ended, or does not answer.
+    pub fn states(&self, longest: Duration) -> Result<(Standing, Vec<GroupState>), String> {
+        match self.0.begin(Request::States).reply.recv_timeout(longest) {
+            Ok(Reply::States(standing, states)) => Ok((standing, states)),
+            Ok(Reply::Failed(why)) => Err(why),
+            _ => Err("it does not answer".to_owned()),
+        }
+    }
+}
+
+impl Shared {
+    /// Adds an input, and drives the member, unless another thread does.
+    fn put(&self, input: Input) {
+        {
+            let mut inbox = self.inbox.lock();
+            if let Some(why) = &inbox.ended {
+                if let Input::Request(_, caller) = input {
+                    caller.answer(Reply::Failed(why.clone()));
+                }
+                return;
+            }
+            inbox.inputs.push_back(input);
+        }
+        self.drive();
+    }
+
+    fn begin(&self, request: Request) -> Pending {
+        let (reply, pending) = channel();
+        let wanted = Arc::new(());
+        self.put(Input::Request(request, Caller { reply, wanted: Arc::downgrade(&wanted) }));
+        Pending { reply: pending, _wanted: wanted }
+    }
+
+    /// Drives the member until nothing is left to do, unless another thread drives it.
+    fn drive(&self) {
+        loop {
+            let Some(mut engine) = self.engine.try_lock() else { return };
+            let Some(driven) = engine.as_mut() else { return };
+            // Raft's library asserts its invariants. A member that breaks one is as good as gone.
+            let worked = catch_unwind(AssertUnwindSafe(|| driven.work(&self.inbox)));
+            let why = match worked {
+                Ok(Ok(true)) => {
+                    drop(engine);
+                    *self.has_work.lock() = true;
+                    self.wakes.notify_one();
+                    return;
+                }
+                Ok(Ok(false)) => None,
+                Ok(Err(why)) => Some(format!("this node's copies of the logs have failed: {why}")),
+                Err(_) => Some(
+                    "this node's copies of the logs have failed; standard error says why"
+                        .to_owned(),
+                ),
+            };
+            if let Some(why) = why {
+                let ended = engine.take();
+                drop(engine);
+                self.end(ended, &why);
+                return;
+            }
+            drop(engine);
+            // A thread that found this one driving has left its input.
+            if self.inbox.lock().inputs.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn end(&self, engine: Option<Engine>, why: &str) {
+        let inputs = {
+            let mut inbox = self.inbox.lock();
+            inbox.ended = Some(why.to_owned());
+            std::mem::take(&mut inbox.inputs)
+        };
+        for input in inputs {
+            if let Input::Request(_, caller) = input {
+                caller.answer(Reply::Failed(why.to_owned()));
+            }
+        }
+        for (_, waits) in engine.into_iter().flat_map(|engine| engine.waiting) {
+            waits.caller.answer(Reply::Failed(why.to_owned()));
+        }
+    }
+
+    /// The member's own thread: drives it once a tick.
+    fn run(&self) {
+        while !self.is_stopped.load(Ordering::Acquire) {
+            self.drive();
+            let mut has_work = self.has_work.lock();
+            if !*has_work {
+                self.wakes.wait_for(&mut has_work, TICK);
+            }
+            *has_work = false;
+        }
+    }
 }
 
 /// A pending append, or another request whose outcome comes later.
@@ -170,10 +299,8 @@ impl Quorum {
         let disk = Arc::new(Disk { log, is_stopped: is_stopped.clone() });
         let member = Member::open(names.clone(), place, (run, drawn), disk.clone(), member)
             .map_err(|error| format!("the copies of the logs at {}: {error}", folder.display()))?;
-        let inbox = Mutex::new(Inbox::default());
-        let shared = Arc::new(Shared { names, inbox, has_input: Condvar::new(), is_stopped });
         let engine = Engine {
-            shared: shared.clone(),
+            names: names.clone(),
             post: post.clone(),
             member,
             journal: disk,
@@ -181,22 +308,30 @@ impl Quorum {
             own: place,
             say,
             has_said: false,
+            next_tick: clock() + TICK,
         };
-        let named = std::thread::Builder::new().name("isomer-quorum".to_owned());
-        let thread = named.spawn(move || engine.run()).map_err(|error| error.to_string())?;
-        Ok(Arc::new(Quorum { shared, post, own, thread: Mutex::new(Some(thread)) }))
+        let shared = Arc::new(Shared {
+            names,
+            inbox: Mutex::new(Inbox::default()),
+            engine: Mutex::new(Some(engine)),
+            is_stopped,
+            has_work: Mutex::new(false),
+            wakes: Condvar::new(),
+        });
+        let (named, of) = (std::thread::Builder::new(), shared.clone());
+        let thread = named.name("isomer-quorum".to_owned()).spawn(move || of.run());
+        let thread = Mutex::new(Some(thread.map_err(|error| error.to_string())?));
+        Ok(Arc::new(Quorum { shared, post, own, thread }))
+    }
+
+    /// The way of letters into this member.
+    pub fn inlet(&self) -> Inlet {
+        Inlet(self.shared.clone())
     }
 
     /// The names of all members, in their order.
     pub fn names(&self) -> &[String] {
         &self.shared.names
-    }
-
-    /// Takes a letter of another member. Letters of other processes are ignored.
-    pub fn receive(&self, from: &str, letter: Vec<u8>) {
-        if let Some(from) = self.names().iter().position(|name| name == from) {
-            self.put(Input::Letter(from, letter));
-        }
     }
 
     /// Whether this member takes part, and the state of its groups.
@@ -218,14 +353,18 @@ impl Quorum {
     pub fn is_ready(&self, longest: Duration) -> Result<bool, String> {
         let until = clock() + longest;
         loop {
-            match self.states(longest)?.0 {
-                Standing::Refused(why) => return Err(why),
-                Standing::Member => break,
-                Standing::Waits(_) if clock() >= until => return Ok(false),
-                Standing::Waits(_) => pause(TICK),
+            let asked = self.shared.begin(Request::States).reply;
+            match asked.recv_timeout(until.saturating_sub(clock())) {
+                Ok(Reply::States(Standing::Refused(why), _) | Reply::Failed(why)) => {
+                    return Err(why);
+                }
+                Ok(Reply::States(Standing::Member, _)) => break,
+                // A disk that is busy is no reason to give up.
+                _ if clock() >= until => return Ok(false),
+                _ => pause(TICK),
             }
         }
-        let asked = self.begin(Request::Ask(0));
+        let asked = self.shared.begin(Request::Ask(0));
         match asked.wait(until.saturating_sub(clock())) {
             Ok(_) => Ok(true),
             Err(NoOutcome::Late) => Ok(false),
@@ -238,29 +377,8 @@ impl Quorum {
         missing(self.names(), &self.own, &*self.post)
     }
 
-    fn put(&self, input: Input) {
-        let mut inbox = self.shared.inbox.lock();
-        if let Some(why) = &inbox.ended {
-            if let Input::Request(_, caller) = input {
-                caller.answer(Reply::Failed(why.clone()));
-            }
-            return;
-        }
-        inbox.inputs.push_back(input);
-        if inbox.inputs.len() == 1 {
-            self.shared.has_input.notify_one();
-        }
-    }
-
-    fn begin(&self, request: Request) -> Pending {
-        let (reply, pending) = channel();
-        let wanted = Arc::new(());
-        self.put(Input::Request(request, Caller { reply, wanted: Arc::downgrade(&wanted) }));
-        Pending { reply: pending, _wanted: wanted }
-    }
-
     fn request(&self, request: Request, longest: Duration) -> Result<Reply, String> {
-        match self.begin(request).reply.recv_timeout(longest) {
+        match self.shared.begin(request).reply.recv_timeout(longest) {
             Ok(Reply::Failed(why)) => Err(why),
             Ok(reply) => Ok(reply),
             Err(RecvTimeoutError::Timeout) => Err(self.why_late()),
@@ -277,7 +395,7 @@ impl Quorum {
     }
 
     pub(crate) fn append(&self, group: u32, record: &[u8]) -> Pending {
-        self.begin(Request::Append(group, record.to_vec()))
+        self.shared.begin(Request::Append(group, record.to_vec()))
     }
 
     pub(crate) fn remove_before(
@@ -325,12 +443,15 @@ impl Quorum {
 impl Drop for Quorum {
     fn drop(&mut self) {
         self.shared.is_stopped.store(true, Ordering::Release);
-        self.shared.inbox.lock().is_stopped = true;
-        self.shared.has_input.notify_one();
+        *self.shared.has_work.lock() = true;
+        self.shared.wakes.notify_one();
         if let Some(thread) = self.thread.lock().take() {
             // A thread that panicked has reported that itself.
             let _ = thread.join();
         }
+        // Waits for another thread that drives it.
+        let engine = self.shared.engine.lock().take();
+        self.shared.end(engine, "this process stops");
     }
 }
 
@@ -340,9 +461,9 @@ fn missing(names: &[String], own: &str, post: &dyn Post) -> String {
     missing.collect::<Vec<_>>().join(", ")
 }
 
-/// The thread of a member.
+/// A member with all that its driver needs.
 struct Engine {
-    shared: Arc<Shared>,
+    names: Vec<String>,
     post: Arc<dyn Post>,
     member: Member,
     journal: Arc<Disk>,
@@ -352,6 +473,7 @@ struct Engine {
     say: Box<dyn Fn(&str) + Send>,
     /// An operator knows that commits wait.
     has_said: bool,
+    next_tick: Duration,
 }
 
 struct Waits {
@@ -362,65 +484,32 @@ struct Waits {
 }
 
 impl Engine {
-    fn run(mut self) {
-        let shared = self.shared.clone();
-        // Raft's library asserts its invariants. A member that breaks one is as good as gone.
-        let ended = catch_unwind(AssertUnwindSafe(|| self.work()));
-        let why = match ended {
-            Ok(Ok(())) => "this process stops".to_owned(),
-            Ok(Err(why)) => format!("this node's copies of the logs have failed: {why}"),
-            Err(_) => {
-                "this node's copies of the logs have failed; standard error says why".to_owned()
-            }
-        };
-        let mut inbox = shared.inbox.lock();
-        inbox.inputs.clear();
-        inbox.ended = Some(why.clone());
-        drop(inbox);
-        for (_, waits) in std::mem::take(&mut self.waiting) {
-            waits.caller.answer(Reply::Failed(why.clone()));
-        }
-    }
-
-    fn work(&mut self) -> Result<(), String> {
-        let mut next_tick = clock() + TICK;
-        let mut is_idle = false;
-        loop {
-            let Some(inputs) = self.inputs(if is_idle { next_tick } else { Duration::ZERO }) else {
-                return Ok(());
-            };
-            let now = clock();
-            let passed = now.saturating_sub(next_tick).as_nanos() / TICK.as_nanos();
-            if now >= next_tick {
-                let ticks = 1 + u32::try_from(passed).unwrap_or(u32::MAX).min(TICKS_AT_ONCE - 1);
-                (0..ticks).for_each(|_| self.member.tick());
-                next_tick = now + TICK;
-                self.forget_unwanted();
-                self.report(now);
-            }
+    /// Carries out all inputs, and what follows from them. Returns true if more is to be done, by
+    /// another thread.
+    fn work(&mut self, inbox: &Mutex<Inbox>) -> Result<bool, String> {
+        for _ in 0..ROUNDS_MAX {
+            let (inputs, now) = (std::mem::take(&mut inbox.lock().inputs), clock());
+            self.tick(now);
             for input in inputs {
                 self.take(input, now);
             }
-            is_idle = true;
             if self.step()? {
-                self.journal.sync().map_err(|error| error.to_string())?;
                 // The next round does what the journal has made possible.
-                is_idle = false;
+                self.journal.sync().map_err(|error| error.to_string())?;
+            } else if inbox.lock().inputs.is_empty() {
+                return Ok(false);
             }
         }
+        Ok(true)
     }
 
-    /// The inputs so far; waits for one until a time. `None` if the process stops.
-    fn inputs(&self, until: Duration) -> Option<VecDeque<Input>> {
-        let mut inbox = self.shared.inbox.lock();
-        while inbox.inputs.is_empty() && !inbox.is_stopped {
-            let left = until.saturating_sub(clock());
-            if left.is_zero() {
-                break;
-            }
-            self.shared.has_input.wait_for(&mut inbox, left);
-        }
-        (!inbox.is_stopped).then(|| std::mem::take(&mut inbox.inputs))
+    fn tick(&mut self, now: Duration) {
+        let Some(late) = now.checked_sub(self.next_tick) else { return };
+        let passed = u32::try_from(late.as_nanos() / TICK.as_nanos()).unwrap_or(u32::MAX);
+        (0..=passed.min(TICKS_AT_ONCE - 1)).for_each(|_| self.member.tick());
+        self.next_tick = now + TICK;
+        self.forget_unwanted();
+        self.report(now);
     }
 
     fn take(&mut self, input: Input, now: Duration) {
@@ -475,7 +564,7 @@ impl Engine {
     fn step(&mut self) -> Result<bool, String> {
         let output = self.member.step().map_err(|error| error.to_string())?;
         for (to, letter) in output.letters {
-            self.post.send(&self.shared.names[to], letter);
+            self.post.send(&self.names[to], letter);
         }
         for (ticket, outcome) in output.done {
             if let Some(waits) = self.waiting.remove(&ticket) {
@@ -491,7 +580,7 @@ impl Engine {
         let longest = appends.map(|waits| now.saturating_sub(waits.since)).max();
         let is_long = longest.is_some_and(|longest| longest >= LONG);
         if is_long && !self.has_said {
-            let names = &self.shared.names;
+            let names = &self.names;
             let (majority, all) = (names.len() / 2 + 1, names.len());
             let missing = missing(names, &names[self.own], &*self.post);
             let missing =

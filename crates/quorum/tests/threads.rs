@@ -6,12 +6,12 @@
 use isomer_log::{Log, LogError, OpenError, Position};
 use isomer_owned::lease::Times;
 use isomer_owned::{Carrier, OpenReport, Options};
-use isomer_quorum::{MemberOptions, NodeLog, Nodes, Post, Quorum, QuorumOptions};
+use isomer_quorum::{Inlet, MemberOptions, NodeLog, Nodes, Post, Quorum, QuorumOptions};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -20,20 +20,20 @@ static RUN: AtomicU64 = AtomicU64::new(1);
 
 /// The members that run, by name.
 #[derive(Default)]
-struct Switch(Mutex<BTreeMap<String, Weak<Quorum>>>);
+struct Switch(Mutex<BTreeMap<String, Inlet>>);
 
 struct From(Arc<Switch>, String);
 
 impl Post for From {
     fn send(&self, to: &str, letter: Vec<u8>) {
-        let to = self.0.0.lock().unwrap().get(to).and_then(Weak::upgrade);
+        let to = self.0.0.lock().unwrap().get(to).cloned();
         if let Some(to) = to {
             to.receive(&self.1, letter);
         }
     }
 
     fn trouble(&self, name: &str) -> Option<String> {
-        let runs = self.0.0.lock().unwrap().get(name).is_some_and(|it| it.strong_count() > 0);
+        let runs = self.0.0.lock().unwrap().contains_key(name);
         (!runs).then(|| "it is down".to_owned())
     }
 }
@@ -75,11 +75,12 @@ impl Cluster {
         };
         let post = Arc::new(From(self.switch.clone(), name.to_owned()));
         let quorum = Quorum::start(&self.path(name), options, post).expect("it starts");
-        self.switch.0.lock().unwrap().insert(name.to_owned(), Arc::downgrade(&quorum));
+        self.switch.0.lock().unwrap().insert(name.to_owned(), quorum.inlet());
         self.running.insert(name, quorum);
     }
 
     fn stop(&mut self, name: &str) {
+        self.switch.0.lock().unwrap().remove(name);
         self.running.remove(name);
     }
 

@@ -12,10 +12,12 @@ use crate::stop::Stop;
 use isomer_cluster::{Logs, log_line, quorum_folder};
 use isomer_net::{LogStatus, LogsStatus, Net, NodeTls, Service, ask_logs};
 use isomer_quorum::roster::Standing;
-use isomer_quorum::{GroupState, MemberOptions, NodeLogs, Nodes, Post, Quorum, QuorumOptions};
+use isomer_quorum::{
+    GroupState, Inlet, MemberOptions, NodeLogs, Nodes, Post, Quorum, QuorumOptions,
+};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The place of such logs, in the file and on the command line.
@@ -43,20 +45,15 @@ impl Post for Letters {
 }
 
 /// The receiver of letters. The connections do not keep the logs open.
-struct Receives(Weak<Quorum>);
+struct Receives(Inlet);
 
 impl Service for Receives {
     fn receive(&self, from: &str, letter: Vec<u8>) {
-        if let Some(quorum) = self.0.upgrade() {
-            quorum.receive(from, letter);
-        }
+        self.0.receive(from, letter);
     }
 
     fn status(&self) -> LogsStatus {
-        let Some(quorum) = self.0.upgrade() else {
-            return LogsStatus { trouble: Some("it stops".to_owned()), logs: Vec::new() };
-        };
-        let name = |at: usize| quorum.names()[at].clone();
+        let name = |at: usize| self.0.names()[at].clone();
         let log = |state: GroupState| LogStatus {
             number: state.group,
             term: state.term,
@@ -69,7 +66,7 @@ impl Service for Receives {
                 .map(|(at, (entries, answers))| (name(at), *entries, *answers))
                 .collect(),
         };
-        match quorum.states(ANSWERS) {
+        match self.0.states(ANSWERS) {
             Err(why) => LogsStatus { trouble: Some(why), logs: Vec::new() },
             Ok((standing, states)) => LogsStatus {
                 trouble: match standing {
@@ -119,7 +116,7 @@ impl Kept {
         };
         let quorum = Quorum::start(&quorum_folder(folder), options, Arc::new(Letters(net.clone())))
             .map_err(Failure::failed)?;
-        net.exchange_letters(Arc::new(Receives(Arc::downgrade(&quorum))));
+        net.exchange_letters(Arc::new(Receives(quorum.inlet())));
         Ok(Kept { quorum, name: own.to_owned() })
     }
 
@@ -141,20 +138,20 @@ impl Kept {
             }
             if clock::now_us() - begun.max(told) >= TOLD_US {
                 told = clock::now_us();
-                let standing = self.quorum.states(ANSWERS).map_err(Failure::failed)?.0;
-                eprintln!("{}", self.lacking(&standing));
+                let standing = self.quorum.states(ANSWERS).ok().map(|(standing, _)| standing);
+                eprintln!("{}", self.lacking(standing.as_ref()));
             }
         }
         Ok(true)
     }
 
-    fn lacking(&self, standing: &Standing) -> String {
+    fn lacking(&self, standing: Option<&Standing>) -> String {
         let missing = match self.quorum.missing() {
             missing if missing.is_empty() => "all can be reached".to_owned(),
             missing => missing,
         };
         match standing {
-            Standing::Waits(others) => format!(
+            Some(Standing::Waits(others)) => format!(
                 "waiting for {}: the first start needs all processes that keep the logs ({missing})",
                 others.join(", ")
             ),
