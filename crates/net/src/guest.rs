@@ -12,11 +12,11 @@
 //! gets an error.
 
 use crate::edge::now;
+use crate::envelopes::{Service, envelope, introduced};
 use crate::hello::{
-    ASK_LOGS, ASK_STATUS, HELLO, HELLO_BYTES_MAX, Hello, INTRODUCTION, LETTER, LOGS, REFUSED,
+    ASK_LOGS, ASK_STATUS, ENVELOPE, HELLO, HELLO_BYTES_MAX, Hello, INTRODUCTION, LOGS, REFUSED,
     STATUS, WELCOME,
 };
-use crate::letters::{Service, introduced, letter};
 use crate::line::{Line, Takes, Unsent};
 use crate::net::Shared;
 use isomer_cluster::{CancelReason, CancelToken, Endpoint};
@@ -121,7 +121,7 @@ enum Is {
         name: String,
         endpoint: Endpoint,
     },
-    /// It sends letters of a service.
+    /// It sends envelopes of a service.
     Writes {
         name: String,
         service: Arc<dyn Service>,
@@ -226,12 +226,12 @@ impl Takes for Guest {
         match &self.is {
             Is::Unknown { .. } => self.greet(head, &message),
             Is::Refused => Ok(()),
-            Is::Writes { name, service } if head.kind == LETTER => {
-                service.receive(name, letter(&message)?);
+            Is::Writes { name, service } if head.kind == ENVELOPE => {
+                service.receive(name, envelope(&message)?);
                 Ok(())
             }
             Is::Writes { .. } => {
-                Err(format!("a message of kind {}, where a letter is expected", head.kind))
+                Err(format!("a message of kind {}, where an envelope is expected", head.kind))
             }
             Is::Known { endpoint, .. } if REQUESTS.contains(&head.kind) => {
                 self.request(&endpoint.clone(), head, message);

@@ -12,7 +12,7 @@ pub(crate) const PING: u8 = 99;
 pub(crate) const ASK_STATUS: u8 = 100;
 pub(crate) const STATUS: u8 = 101;
 pub(crate) const INTRODUCTION: u8 = 102;
-pub(crate) const LETTER: u8 = 103;
+pub(crate) const ENVELOPE: u8 = 103;
 pub(crate) const ASK_LOGS: u8 = 104;
 pub(crate) const LOGS: u8 = 105;
 

@@ -25,8 +25,8 @@
 //!    99  ping      no body: the sender is alive
 //!   100  status?   instead of a hello; answered by 101
 //!   101  status    of the dialled process, and which others it reaches
-//!   102  introduction    instead of a hello: the name of a process that sends letters
-//!   103  letter    of a service
+//!   102  introduction    instead of a hello: the name of a process that sends envelopes
+//!   103  envelope    of a service
 //!   104  logs?     instead of a hello; answered by 105
 //!   105  logs      the state of the logs that the processes keep for each other
 //! ```
@@ -54,7 +54,7 @@
 //! | [`guest`] | inbound: requests in progress, until all have ended |
 //! | [`pool`] | threads for requests |
 //! | [`tls`] | authentication by certificates |
-//! | [`letters`] | messages of a service that runs before the database and after it |
+//! | [`envelopes`] | messages of a service that runs before the database and after it |
 //! | [`net`] | all connections of a process: [`Net`] |
 //!
 //! **Without certificates** any process that can connect has full access, so the embedder must
@@ -63,10 +63,10 @@
 //! **Left out.** A large message (the copy of a partition) delays later messages of its connection.
 
 mod edge;
+mod envelopes;
 mod frames;
 mod guest;
 mod hello;
-mod letters;
 mod line;
 mod net;
 mod peer;
@@ -74,8 +74,8 @@ mod pool;
 mod status;
 mod tls;
 
+pub use envelopes::{LogStatus, LogsStatus, Service};
 pub use hello::{Member, Role};
-pub use letters::{LogStatus, LogsStatus, Service};
 pub use net::{Net, Options, PeerState, StartError};
 pub use status::{Status, ask_logs, ask_status};
 pub use tls::NodeTls;

@@ -1,9 +1,9 @@
 //! All of a process's connections: [`Net`].
 
 use crate::edge::{start, wall_ms};
+use crate::envelopes::{Envelopes, LogsStatus, Service};
 use crate::guest;
 use crate::hello::{Hello, Member, Role, Verdict, judge};
-use crate::letters::{Letters, LogsStatus, Service};
 use crate::line::{Limits, Line};
 use crate::peer::Peer;
 use crate::pool::Pool;
@@ -101,12 +101,13 @@ impl std::fmt::Display for StartError {
 impl std::error::Error for StartError {}
 
 /// The connections of a process. It dials and accepts from [`Wire::open`], when its sites are
-/// running, to [`Wire::close`]. Letters pass from [`Net::exchange_letters`] until this is dropped.
+/// running, to [`Wire::close`]. Envelopes pass from [`Net::exchange_envelopes`] until this is
+/// dropped.
 pub struct Net {
     shared: Arc<Shared>,
     address: SocketAddr,
     listening: Mutex<Option<JoinHandle<()>>>,
-    /// Those that dial for the database, and for letters.
+    /// Those that dial for the database, and for envelopes.
     dialling: Mutex<Vec<JoinHandle<()>>>,
     writing: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -134,7 +135,7 @@ pub(crate) struct Shared {
     endpoint: Mutex<Option<Endpoint>>,
     guests: Mutex<BTreeMap<String, (u64, Arc<Line>)>>,
     guest_went: Condvar,
-    letters: Vec<Arc<Letters>>,
+    envelopes: Vec<Arc<Envelopes>>,
     service: OnceLock<Arc<dyn Service>>,
     /// All inbound connections, also before their handshakes.
     lines: Mutex<Vec<Weak<Line>>>,
@@ -183,8 +184,9 @@ impl Net {
             known: BTreeSet::new(),
             wall_ms: 0,
         };
-        let letters = options.members.iter().map(|member| Arc::new(Letters::new(member.clone())));
-        let letters = letters.collect();
+        let envelopes =
+            options.members.iter().map(|member| Arc::new(Envelopes::new(member.clone())));
+        let envelopes = envelopes.collect();
         let shared = Arc::new(Shared {
             own,
             known: OnceLock::new(),
@@ -203,7 +205,7 @@ impl Net {
             endpoint: Mutex::new(None),
             guests: Mutex::default(),
             guest_went: Condvar::new(),
-            letters,
+            envelopes,
             service: OnceLock::new(),
             lines: Mutex::default(),
             conductor: Mutex::default(),
@@ -216,42 +218,42 @@ impl Net {
         Ok(Arc::new(Net { shared, address, listening, dialling, writing }))
     }
 
-    /// Exchanges letters of a service with the other processes, from now on and until this is
+    /// Exchanges envelopes of a service with the other processes, from now on and until this is
     /// dropped. May be called once.
     ///
     /// # Panics
     /// If there is a service already.
-    pub fn exchange_letters(&self, service: Arc<dyn Service>) {
+    pub fn exchange_envelopes(&self, service: Arc<dyn Service>) {
         let is_first = self.shared.service.set(service).is_ok();
-        assert!(is_first, "a process has one service with letters");
+        assert!(is_first, "a process has one service with envelopes");
         let mut writing = self.writing.lock();
-        for letters in &self.shared.letters {
-            let (letters, shared) = (letters.clone(), self.shared.clone());
-            let name = format!("isomer-letters-{}", letters.name());
+        for envelopes in &self.shared.envelopes {
+            let (envelopes, shared) = (envelopes.clone(), self.shared.clone());
+            let name = format!("isomer-envelopes-{}", envelopes.name());
             let started = start(&name, move || {
-                letters.dial_until_stopped(&shared.own.name, shared.limits, shared.tls.as_ref());
+                envelopes.dial_until_stopped(&shared.own.name, shared.limits, shared.tls.as_ref());
             });
             writing.push(started.expect("the system has a thread for each other process"));
         }
     }
 
-    /// Sends a letter to a process. It may be lost.
-    pub fn send_letter(&self, to: &str, letter: &[u8]) {
-        if let Some(letters) = self.letters_to(to) {
-            letters.send(letter);
+    /// Sends an envelope to a process. It may be lost.
+    pub fn send_envelope(&self, to: &str, envelope: &[u8]) {
+        if let Some(envelopes) = self.envelopes_to(to) {
+            envelopes.send(envelope);
         }
     }
 
-    /// Why letters do not reach a process; `None` if they do.
-    pub fn letter_trouble(&self, to: &str) -> Option<String> {
-        match self.letters_to(to) {
-            Some(letters) => letters.trouble(),
+    /// Why envelopes do not reach a process; `None` if they do.
+    pub fn envelope_trouble(&self, to: &str) -> Option<String> {
+        match self.envelopes_to(to) {
+            Some(envelopes) => envelopes.trouble(),
             None => Some("it is not in the list".to_owned()),
         }
     }
 
-    fn letters_to(&self, to: &str) -> Option<&Arc<Letters>> {
-        self.shared.letters.iter().find(|letters| letters.name() == to)
+    fn envelopes_to(&self, to: &str) -> Option<&Arc<Envelopes>> {
+        self.shared.envelopes.iter().find(|envelopes| envelopes.name() == to)
     }
 
     /// Sets the number of the cluster, and the sites at which the database has rows until
@@ -344,7 +346,7 @@ fn join(threads: &Mutex<Vec<JoinHandle<()>>>) {
 impl Drop for Net {
     fn drop(&mut self) {
         self.close();
-        self.shared.letters.iter().for_each(|letters| letters.stop());
+        self.shared.envelopes.iter().for_each(|envelopes| envelopes.stop());
         self.stop_listening();
         join(&self.writing);
     }
@@ -583,7 +585,7 @@ impl Shared {
         self.guest_went.notify_all();
     }
 
-    /// Accepts a process that sends letters.
+    /// Accepts a process that sends envelopes.
     pub(crate) fn introduce(
         &self,
         name: &str,
@@ -664,7 +666,7 @@ impl Shared {
     /// Ends all that is for the database, and waits until the requests of others have ended.
     fn close(&self) {
         self.peers.iter().for_each(|peer| peer.stop());
-        // Connections with letters end as well, and are dialled again.
+        // Connections with envelopes end as well, and are dialled again.
         self.end_guests();
         let mut guests = self.guests.lock();
         while !guests.is_empty() {

@@ -1,8 +1,8 @@
 //! Asking a process for its view of the cluster.
 
 use crate::edge::now;
+use crate::envelopes::LogsStatus;
 use crate::hello::{ASK_LOGS, ASK_STATUS, HELLO_BYTES_MAX, LOGS, REFUSED, Role, STATUS};
-use crate::letters::LogsStatus;
 use crate::line::{Limits, Line, Takes};
 use crate::tls::NodeTls;
 use isomer_design::SiteId;

@@ -45,7 +45,7 @@
 //! | [`group`] | one group: proposals, questions, and Raft's output |
 //! | [`roster`] | the members, and which folders they have |
 //! | [`member`] | all groups of a process: the state machine that a caller drives |
-//! | [`quorum`] | the caller: the threads that use a member, and the members' post |
+//! | [`quorum`] | the caller: the threads that use a member, and the members' mailbox |
 //! | [`disk`] | the journal's file, which waits for room |
 //! | [`carrier`] | the group as a carrier of logs |
 //!
@@ -71,4 +71,4 @@ pub use carrier::{NodeLog, NodeLogs, NodePartition, Nodes};
 pub use command::{Records, Ticket};
 pub use group::{GroupState, Outcome};
 pub use member::{Member, MemberOptions, Output};
-pub use quorum::{Inlet, Post, Quorum, QuorumOptions};
+pub use quorum::{Inlet, Mailbox, Quorum, QuorumOptions};

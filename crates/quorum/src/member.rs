@@ -2,7 +2,7 @@
 //! its outputs are messages and outcomes. The caller sends, syncs the journal, and waits.
 //!
 //! ```text
-//!   receive, append, ask, tick ──▶ ┌────────┐ ── letters ──▶ the other members
+//!   receive, append, ask, tick ──▶ ┌────────┐ ── envelopes ──▶ the other members
 //!                                  │ Member │ ── outcomes ─▶ the callers of requests
 //!   journal is durable ──────────▶ └────────┘ ── frames ───▶ journal (a `Log`)
 //!                      step: all of the above
@@ -52,7 +52,7 @@ impl Default for MemberOptions {
 
 /// A message to another member.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
-enum Letter<'l> {
+enum Envelope<'l> {
     /// An introduction; an answer is wanted, or not.
     Meet { number: u128, names: Vec<String>, roster: Option<Vec<u128>>, asks: bool },
     /// A message of a group.
@@ -68,7 +68,7 @@ enum Letter<'l> {
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Output {
     /// Messages, each to the member at this place of the list.
-    pub letters: Vec<(usize, Vec<u8>)>,
+    pub envelopes: Vec<(usize, Vec<u8>)>,
     /// Outcomes of requests.
     pub done: Vec<(Ticket, Outcome)>,
     /// The journal must be synced, and the next step follows.
@@ -86,7 +86,7 @@ pub struct Member {
     /// The time, in ticks.
     now: u64,
     last_ticket: Ticket,
-    letters: Vec<(usize, Vec<u8>)>,
+    envelopes: Vec<(usize, Vec<u8>)>,
     /// The roster that the journal does not have yet.
     new_roster: Option<Vec<(String, u128)>>,
     /// No message leaves before the journal is durable up to here: it has this folder's number and
@@ -136,7 +136,7 @@ impl Member {
             groups,
             now: 0,
             last_ticket: 0,
-            letters: Vec::new(),
+            envelopes: Vec::new(),
             new_roster: None,
             introduced,
             cut: None,
@@ -167,23 +167,23 @@ impl Member {
 
     fn introduce(&mut self, to: usize, asks: bool) {
         let Said { number, names, roster } = self.membership.says();
-        let letter = Letter::Meet { number, names, roster, asks };
-        self.letters.push((to, write(&letter)));
+        let envelope = Envelope::Meet { number, names, roster, asks };
+        self.envelopes.push((to, write(&envelope)));
     }
 
     /// Takes a message of the member at this place of the list. Returns false if it cannot be
     /// parsed.
-    pub fn receive(&mut self, from: usize, letter: &[u8]) -> bool {
-        let Ok(letter) = postcard::from_bytes::<Letter<'_>>(letter) else { return false };
-        match letter {
-            Letter::Meet { number, names, roster, asks } => {
+    pub fn receive(&mut self, from: usize, envelope: &[u8]) -> bool {
+        let Ok(envelope) = postcard::from_bytes::<Envelope<'_>>(envelope) else { return false };
+        match envelope {
+            Envelope::Meet { number, names, roster, asks } => {
                 let new = self.membership.hears(from, Said { number, names, roster });
                 self.new_roster = new.or(self.new_roster.take());
                 if asks {
                     self.introduce(from, false);
                 }
             }
-            Letter::Group { roster, group, message } => {
+            Envelope::Group { roster, group, message } => {
                 if self.membership.roster() != Some(roster) {
                     self.introduce(from, true);
                     return true;
@@ -276,7 +276,8 @@ impl Member {
         if self.journal.durable() < self.introduced {
             return Ok(Output { wants_sync: true, ..Output::default() });
         }
-        let mut output = Output { letters: std::mem::take(&mut self.letters), ..Output::default() };
+        let mut output =
+            Output { envelopes: std::mem::take(&mut self.envelopes), ..Output::default() };
         let Some(roster) = self.membership.roster() else { return Ok(output) };
         let mut messages = Vec::new();
         for (number, group) in &mut self.groups {
@@ -287,8 +288,8 @@ impl Member {
                 let to = (message.to - 1) as usize;
                 let bytes = message.write_to_bytes().expect("a message can be written");
                 let message = Bytes::new(&bytes);
-                let letter = Letter::Group { roster, group: *number, message };
-                output.letters.push((to, write(&letter)));
+                let envelope = Envelope::Group { roster, group: *number, message };
+                output.envelopes.push((to, write(&envelope)));
             }
         }
         output.wants_sync |= self.clean()?;
@@ -332,6 +333,6 @@ impl Member {
     }
 }
 
-fn write(letter: &Letter<'_>) -> Vec<u8> {
-    postcard::to_allocvec(letter).expect("letters have no rules of their own")
+fn write(envelope: &Envelope<'_>) -> Vec<u8> {
+    postcard::to_allocvec(envelope).expect("envelopes have no rules of their own")
 }

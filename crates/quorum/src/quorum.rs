@@ -1,10 +1,10 @@
 //! A member, driven by the threads that use it: the edge of this crate.
 //!
 //! ```text
-//!   any thread ── request, letter ─▶ inbox ─▶ is the member free? ─ no ─▶ its driver takes the input
+//!   any thread ── request, envelope ─▶ inbox ─▶ is the member free? ─ no ─▶ its driver takes the input
 //!                                                 │ yes: this thread drives
 //!                                                 ▼
-//!                             inputs ─▶ step ─▶ letters ─▶ Post, outcomes ─▶ callers
+//!                             inputs ─▶ step ─▶ envelopes ─▶ Mailbox, outcomes ─▶ callers
 //!                               ▲         └─▶ sync the journal ─┐
 //!                               └───────────────────────────────┘ until nothing is left
 //! ```
@@ -43,10 +43,10 @@ const ROUNDS_MAX: usize = 16;
 /// An append that waits for this long is reported.
 const LONG: Duration = Duration::from_secs(2);
 
-/// Sends letters to the other members.
-pub trait Post: Send + Sync {
-    /// Sends a letter, without waiting. It may be lost.
-    fn send(&self, to: &str, letter: Vec<u8>);
+/// Sends envelopes to the other members.
+pub trait Mailbox: Send + Sync {
+    /// Sends an envelope, without waiting. It may be lost.
+    fn send(&self, to: &str, envelope: Vec<u8>);
 
     /// Why a member cannot be reached; `None` if it can.
     fn trouble(&self, name: &str) -> Option<String>;
@@ -90,7 +90,7 @@ enum Request {
 }
 
 enum Input {
-    Letter(usize, Vec<u8>),
+    Envelope(usize, Vec<u8>),
     Request(Request, Caller),
 }
 
@@ -128,20 +128,20 @@ struct Shared {
 /// A member of the group. See the [module documentation](self).
 pub struct Quorum {
     shared: Arc<Shared>,
-    post: Arc<dyn Post>,
+    mailbox: Arc<dyn Mailbox>,
     own: String,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// The way of letters into a member. It does not keep the member running.
+/// The way of envelopes into a member. It does not keep the member running.
 #[derive(Clone)]
 pub struct Inlet(Arc<Shared>);
 
 impl Inlet {
-    /// Takes a letter of another member. Letters of other processes are ignored.
-    pub fn receive(&self, from: &str, letter: Vec<u8>) {
+    /// Takes an envelope of another member. Envelopes of other processes are ignored.
+    pub fn receive(&self, from: &str, envelope: Vec<u8>) {
         if let Some(from) = self.0.names.iter().position(|name| name == from) {
-            self.0.put(Input::Letter(from, letter));
+            self.0.put(Input::Envelope(from, envelope));
         }
     }
 
@@ -287,7 +287,7 @@ impl Quorum {
     pub fn start(
         folder: &Path,
         options: QuorumOptions,
-        post: Arc<dyn Post>,
+        mailbox: Arc<dyn Mailbox>,
     ) -> Result<Arc<Quorum>, String> {
         let QuorumOptions { mut names, own, run, drawn, member, say } = options;
         names.sort_unstable();
@@ -301,7 +301,7 @@ impl Quorum {
             .map_err(|error| format!("the copies of the logs at {}: {error}", folder.display()))?;
         let engine = Engine {
             names: names.clone(),
-            post: post.clone(),
+            mailbox: mailbox.clone(),
             member,
             journal: disk,
             waiting: BTreeMap::new(),
@@ -321,10 +321,10 @@ impl Quorum {
         let (named, of) = (std::thread::Builder::new(), shared.clone());
         let thread = named.name("isomer-quorum".to_owned()).spawn(move || of.run());
         let thread = Mutex::new(Some(thread.map_err(|error| error.to_string())?));
-        Ok(Arc::new(Quorum { shared, post, own, thread }))
+        Ok(Arc::new(Quorum { shared, mailbox, own, thread }))
     }
 
-    /// The way of letters into this member.
+    /// The way of envelopes into this member.
     pub fn inlet(&self) -> Inlet {
         Inlet(self.shared.clone())
     }
@@ -374,7 +374,7 @@ impl Quorum {
 
     /// The members that cannot be reached, with reasons, to append to a message.
     pub fn missing(&self) -> String {
-        missing(self.names(), &self.own, &*self.post)
+        missing(self.names(), &self.own, &*self.mailbox)
     }
 
     fn request(&self, request: Request, longest: Duration) -> Result<Reply, String> {
@@ -455,16 +455,16 @@ impl Drop for Quorum {
     }
 }
 
-fn missing(names: &[String], own: &str, post: &dyn Post) -> String {
+fn missing(names: &[String], own: &str, mailbox: &dyn Mailbox) -> String {
     let others = names.iter().filter(|name| *name != own);
-    let missing = others.filter_map(|name| Some(format!("{name} ({})", post.trouble(name)?)));
+    let missing = others.filter_map(|name| Some(format!("{name} ({})", mailbox.trouble(name)?)));
     missing.collect::<Vec<_>>().join(", ")
 }
 
 /// A member with all that its driver needs.
 struct Engine {
     names: Vec<String>,
-    post: Arc<dyn Post>,
+    mailbox: Arc<dyn Mailbox>,
     member: Member,
     journal: Arc<Disk>,
     /// The callers of requests without an outcome.
@@ -514,8 +514,8 @@ impl Engine {
 
     fn take(&mut self, input: Input, now: Duration) {
         let (request, caller) = match input {
-            Input::Letter(from, letter) => {
-                self.member.receive(from, &letter);
+            Input::Envelope(from, envelope) => {
+                self.member.receive(from, &envelope);
                 return;
             }
             Input::Request(request, caller) => (request, caller),
@@ -563,8 +563,8 @@ impl Engine {
     /// Does the member's work. True if the journal must be synced.
     fn step(&mut self) -> Result<bool, String> {
         let output = self.member.step().map_err(|error| error.to_string())?;
-        for (to, letter) in output.letters {
-            self.post.send(&self.names[to], letter);
+        for (to, envelope) in output.envelopes {
+            self.mailbox.send(&self.names[to], envelope);
         }
         for (ticket, outcome) in output.done {
             if let Some(waits) = self.waiting.remove(&ticket) {
@@ -582,7 +582,7 @@ impl Engine {
         if is_long && !self.has_said {
             let names = &self.names;
             let (majority, all) = (names.len() / 2 + 1, names.len());
-            let missing = missing(names, &names[self.own], &*self.post);
+            let missing = missing(names, &names[self.own], &*self.mailbox);
             let missing =
                 if missing.is_empty() { "all can be reached".to_owned() } else { missing };
             (self.say)(&format!(

@@ -9,13 +9,13 @@
 //! a: crash [tail]         a is killed; with the tail that was not synced, if the script says so
 //! a: start                a starts again, with what its disk has
 //! a: empty                the folder of a, which is down, is emptied
-//! a: pause, a: resume     a stands still; letters to it are lost
+//! a: pause, a: resume     a stands still; envelopes to it are lost
 //! a: show                 what a shows to a client that reads
-//! cut a b                 no letter of a reaches b, although b's letters reach a
-//! heal                    all letters arrive again
-//! deliver a b             the letters of a on their way to b arrive
+//! cut a b                 no envelope of a reaches b, although b's envelopes reach a
+//! heal                    all envelopes arrive again
+//! deliver a b             the envelopes of a on their way to b arrive
 //! lose a b                they are lost
-//! settle                  letters arrive and disks are synced, until nothing is left to do
+//! settle                  envelopes arrive and disks are synced, until nothing is left to do
 //! pass 20                 20 ticks pass for all, with everything settled after each
 //! ```
 //!
@@ -49,7 +49,7 @@ impl Script {
 
     fn settle(&mut self) {
         loop {
-            while !self.world.letters.is_empty() {
+            while !self.world.envelopes.is_empty() {
                 self.world.deliver(0, false);
             }
             let dirty: Vec<usize> =
@@ -61,12 +61,12 @@ impl Script {
         }
     }
 
-    /// The letters of one member to another, which are on their way now.
-    fn letters(&mut self, from: usize, to: usize, mut each: impl FnMut(&mut World, usize)) {
+    /// The envelopes of one member to another, which are on their way now.
+    fn envelopes(&mut self, from: usize, to: usize, mut each: impl FnMut(&mut World, usize)) {
         let is_there = |world: &World| {
-            world.letters.iter().position(|letter| (letter.from, letter.to) == (from, to))
+            world.envelopes.iter().position(|envelope| (envelope.from, envelope.to) == (from, to))
         };
-        let count = self.world.letters.iter().filter(|it| (it.from, it.to) == (from, to)).count();
+        let count = self.world.envelopes.iter().filter(|it| (it.from, it.to) == (from, to)).count();
         for _ in 0..count {
             let at = is_there(&self.world).expect("it is on its way");
             each(&mut self.world, at);
@@ -119,11 +119,11 @@ impl Script {
             "heal" => self.world.heal(),
             "deliver" => {
                 let (from, to) = pair()?;
-                self.letters(from, to, |world, at| world.deliver(at, false));
+                self.envelopes(from, to, |world, at| world.deliver(at, false));
             }
             "lose" => {
                 let (from, to) = pair()?;
-                self.letters(from, to, World::lose);
+                self.envelopes(from, to, World::lose);
             }
             "settle" => self.settle(),
             "pass" => {

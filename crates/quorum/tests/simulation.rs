@@ -1,5 +1,5 @@
-//! Members that crash, pause, and lose letters at random. Each seed is one run; a failed run prints
-//! its seed and the violated invariant.
+//! Members that crash, pause, and lose envelopes at random. Each seed is one run; a failed run
+//! prints its seed and the violated invariant.
 
 mod world;
 
@@ -104,21 +104,21 @@ fn step(dice: &mut Dice, world: &mut World, at: usize) {
         }
         91..=250 => world.tick(member),
         251..=400 => world.sync(member),
-        _ if world.letters.is_empty() => world.tick(member),
+        _ if world.envelopes.is_empty() => world.tick(member),
         roll => {
             // The oldest, or any.
-            let any = dice.below(world.letters.len());
-            let letter = if roll % 4 == 0 { any } else { 0 };
+            let any = dice.below(world.envelopes.len());
+            let envelope = if roll % 4 == 0 { any } else { 0 };
             match roll {
-                401..=420 => world.lose(letter),
-                421..=440 => world.deliver(letter, true),
-                _ => world.deliver(letter, false),
+                401..=420 => world.lose(envelope),
+                421..=440 => world.deliver(envelope, true),
+                _ => world.deliver(envelope, false),
             }
         }
     }
-    // A network that is never drained would only show old letters.
-    while world.letters.len() > 200 {
-        world.lose(dice.below(world.letters.len()));
+    // A network that is never drained would only show old envelopes.
+    while world.envelopes.len() > 200 {
+        world.lose(dice.below(world.envelopes.len()));
     }
 }
 
@@ -136,7 +136,7 @@ fn quiet(dice: &mut Dice, world: &mut World) -> Result<(), String> {
         match dice.below(8) {
             0 => world.tick(member),
             1 | 2 => world.sync(member),
-            _ if world.letters.is_empty() => world.tick(member),
+            _ if world.envelopes.is_empty() => world.tick(member),
             _ => world.deliver(0, false),
         }
     }

@@ -1,12 +1,12 @@
-//! Members with threads, files and clocks, in one process: the post is a function call. The log of
-//! an owner survives any minority, and waits without a majority.
+//! Members with threads, files and clocks, in one process: the mailbox is a function call. The log
+//! of an owner survives any minority, and waits without a majority.
 
 #![allow(clippy::disallowed_methods, reason = "threads are waited for")]
 
 use isomer_log::{Log, LogError, OpenError, Position};
 use isomer_owned::lease::Times;
 use isomer_owned::{Carrier, OpenReport, Options};
-use isomer_quorum::{Inlet, MemberOptions, NodeLog, Nodes, Post, Quorum, QuorumOptions};
+use isomer_quorum::{Inlet, Mailbox, MemberOptions, NodeLog, Nodes, Quorum, QuorumOptions};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -24,11 +24,11 @@ struct Switch(Mutex<BTreeMap<String, Inlet>>);
 
 struct From(Arc<Switch>, String);
 
-impl Post for From {
-    fn send(&self, to: &str, letter: Vec<u8>) {
+impl Mailbox for From {
+    fn send(&self, to: &str, envelope: Vec<u8>) {
         let to = self.0.0.lock().unwrap().get(to).cloned();
         if let Some(to) = to {
-            to.receive(&self.1, letter);
+            to.receive(&self.1, envelope);
         }
     }
 
@@ -73,8 +73,8 @@ impl Cluster {
             member: MemberOptions::default(),
             say: Box::new(move |text| said.lock().unwrap().push(text.to_owned())),
         };
-        let post = Arc::new(From(self.switch.clone(), name.to_owned()));
-        let quorum = Quorum::start(&self.path(name), options, post).expect("it starts");
+        let mailbox = Arc::new(From(self.switch.clone(), name.to_owned()));
+        let quorum = Quorum::start(&self.path(name), options, mailbox).expect("it starts");
         self.switch.0.lock().unwrap().insert(name.to_owned(), quorum.inlet());
         self.running.insert(name, quorum);
     }

@@ -1,8 +1,8 @@
 //! Redo logs that the processes of a cluster keep for each other: `log = "nodes"`.
 //!
 //! ```text
-//!   Net ── letters ──▶ Quorum ─▶ journal in the folder        starts first: the logs say which
-//!       ◀─ letters ───┘    └──▶ NodeLogs ─▶ the database      database, and so which cluster, it is
+//!   Net ── envelopes ──▶ Quorum ─▶ journal in the folder        starts first: the logs say which
+//!       ◀─ envelopes ───┘    └──▶ NodeLogs ─▶ the database      database, and so which cluster, it is
 //! ```
 
 use super::file::ClusterFile;
@@ -13,7 +13,7 @@ use isomer_cluster::{Logs, log_line, quorum_folder};
 use isomer_net::{LogStatus, LogsStatus, Net, NodeTls, Service, ask_logs};
 use isomer_quorum::roster::Standing;
 use isomer_quorum::{
-    GroupState, Inlet, MemberOptions, NodeLogs, Nodes, Post, Quorum, QuorumOptions,
+    GroupState, Inlet, Mailbox, MemberOptions, NodeLogs, Nodes, Quorum, QuorumOptions,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,25 +31,25 @@ const LOOK: Duration = Duration::from_millis(250);
 /// The interval of messages about awaited processes.
 const TOLD_US: i64 = 2_000_000;
 
-/// Letters between the processes.
-struct Letters(Arc<Net>);
+/// Envelopes between the processes.
+struct Envelopes(Arc<Net>);
 
-impl Post for Letters {
-    fn send(&self, to: &str, letter: Vec<u8>) {
-        self.0.send_letter(to, &letter);
+impl Mailbox for Envelopes {
+    fn send(&self, to: &str, envelope: Vec<u8>) {
+        self.0.send_envelope(to, &envelope);
     }
 
     fn trouble(&self, name: &str) -> Option<String> {
-        self.0.letter_trouble(name)
+        self.0.envelope_trouble(name)
     }
 }
 
-/// The receiver of letters. The connections do not keep the logs open.
+/// The receiver of envelopes. The connections do not keep the logs open.
 struct Receives(Inlet);
 
 impl Service for Receives {
-    fn receive(&self, from: &str, letter: Vec<u8>) {
-        self.0.receive(from, letter);
+    fn receive(&self, from: &str, envelope: Vec<u8>) {
+        self.0.receive(from, envelope);
     }
 
     fn status(&self) -> LogsStatus {
@@ -114,9 +114,10 @@ impl Kept {
             member: MemberOptions::default(),
             say: Box::new(|text| log_line(text)),
         };
-        let quorum = Quorum::start(&quorum_folder(folder), options, Arc::new(Letters(net.clone())))
-            .map_err(Failure::failed)?;
-        net.exchange_letters(Arc::new(Receives(quorum.inlet())));
+        let quorum =
+            Quorum::start(&quorum_folder(folder), options, Arc::new(Envelopes(net.clone())))
+                .map_err(Failure::failed)?;
+        net.exchange_envelopes(Arc::new(Receives(quorum.inlet())));
         Ok(Kept { quorum, name: own.to_owned() })
     }
 

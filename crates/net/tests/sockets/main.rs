@@ -3,8 +3,8 @@
 
 mod bank;
 mod certificates;
+mod envelopes;
 mod failover;
-mod letters;
 mod proxy;
 
 use bank::{ACCOUNTS, Plan, START, accounts, get, set, total, transfer, until};

@@ -2,7 +2,7 @@
 //! caller.
 //!
 //! ```text
-//!   member ── letters ──▶ in flight ── deliver ──▶ member      or lost, repeated, reordered, cut off
+//!   member ── envelopes ──▶ in flight ── deliver ──▶ member      or lost, repeated, reordered, cut off
 //!     │ frames                                                 in one direction
 //!     ▼
 //!   journal   durable │ not synced ── crash: some of the tail is there, the rest is lost
@@ -103,8 +103,8 @@ struct Process {
     run: u64,
 }
 
-/// A letter on its way.
-pub(crate) struct Letter {
+/// An envelope on its way.
+pub(crate) struct Envelope {
     pub(crate) from: usize,
     pub(crate) to: usize,
     bytes: Vec<u8>,
@@ -123,7 +123,7 @@ pub(crate) struct Asked {
 pub(crate) struct World {
     pub(crate) names: Vec<String>,
     processes: Vec<Process>,
-    pub(crate) letters: Vec<Letter>,
+    pub(crate) envelopes: Vec<Envelope>,
     /// Pairs of members between which nothing arrives, in this direction.
     cuts: BTreeSet<(usize, usize)>,
     asked: BTreeMap<(usize, u64, Ticket), usize>,
@@ -161,7 +161,7 @@ impl World {
         let mut world = World {
             names,
             processes: (0..members).map(|_| process()).collect(),
-            letters: Vec::new(),
+            envelopes: Vec::new(),
             cuts: BTreeSet::new(),
             asked: BTreeMap::new(),
             appends: Vec::new(),
@@ -286,8 +286,8 @@ impl World {
         let run = self.processes[at].run;
         let Some(member) = self.active(at) else { return };
         let output = member.step().expect("a disk in memory does not fail");
-        let letter = |(to, bytes)| Letter { from: at, to, bytes };
-        self.letters.extend(output.letters.into_iter().map(letter));
+        let envelope = |(to, bytes)| Envelope { from: at, to, bytes };
+        self.envelopes.extend(output.envelopes.into_iter().map(envelope));
         for (ticket, outcome) in output.done {
             let Outcome::Written(offset) = outcome else { continue };
             if let Some(asked) = self.asked.remove(&(at, run, ticket)) {
@@ -309,23 +309,23 @@ impl World {
         self.is_up(at) && !self.is_paused(at) && disk.durable() < disk.end()
     }
 
-    /// A letter arrives, or is lost because of a cut or a process that is down.
+    /// An envelope arrives, or is lost because of a cut or a process that is down.
     pub(crate) fn deliver(&mut self, at: usize, is_repeated: bool) {
-        let Letter { from, to, bytes } = self.letters.remove(at);
+        let Envelope { from, to, bytes } = self.envelopes.remove(at);
         if is_repeated {
-            self.letters.push(Letter { from, to, bytes: bytes.clone() });
+            self.envelopes.push(Envelope { from, to, bytes: bytes.clone() });
         }
         if self.cuts.contains(&(from, to)) {
             return;
         }
         if let Some(member) = self.active(to) {
-            assert!(member.receive(from, &bytes), "a letter is read");
+            assert!(member.receive(from, &bytes), "an envelope is read");
             self.step(to);
         }
     }
 
     pub(crate) fn lose(&mut self, at: usize) {
-        self.letters.remove(at);
+        self.envelopes.remove(at);
     }
 
     /// A client asks a member to append a record.

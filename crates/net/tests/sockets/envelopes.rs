@@ -1,5 +1,5 @@
-//! Letters pass before a database is open and after it is closed, and only between processes of the
-//! list.
+//! Envelopes pass before a database is open and after it is closed, and only between processes of
+//! the list.
 
 #![allow(clippy::disallowed_methods, reason = "processes are waited for")]
 
@@ -13,18 +13,18 @@ use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Keeps the letters that come.
+/// Keeps the envelopes that come.
 #[derive(Default)]
 struct Box(Mutex<Vec<(String, Vec<u8>)>>);
 
 impl Service for Box {
-    fn receive(&self, from: &str, letter: Vec<u8>) {
-        self.0.lock().unwrap().push((from.to_owned(), letter));
+    fn receive(&self, from: &str, envelope: Vec<u8>) {
+        self.0.lock().unwrap().push((from.to_owned(), envelope));
     }
 
     fn status(&self) -> LogsStatus {
-        let letters = self.0.lock().unwrap().len();
-        LogsStatus { trouble: Some(format!("{letters} letters")), logs: Vec::new() }
+        let envelopes = self.0.lock().unwrap().len();
+        LogsStatus { trouble: Some(format!("{envelopes} envelopes")), logs: Vec::new() }
     }
 }
 
@@ -48,7 +48,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 #[test]
-fn letters_pass_without_a_database_and_strangers_are_refused() {
+fn envelopes_pass_without_a_database_and_strangers_are_refused() {
     let listen = || TcpListener::bind("127.0.0.1:0").expect("a port");
     let (at_a, at_b, at_z) = (listen(), listen(), listen());
     let [a, b] = [member("a", 1, &at_a), member("b", 2, &at_b)];
@@ -58,29 +58,29 @@ fn letters_pass_without_a_database_and_strangers_are_refused() {
     let status = |of: &Member| ask_logs(&of.name, &of.address, None, LIMIT);
     assert_eq!(status(&a), Err("`a` keeps no logs for other processes".to_owned()));
     let boxes = [(); 3].map(|()| Arc::new(Box::default()));
-    for (net, letters) in [&net_a, &net_b, &net_z].into_iter().zip(&boxes) {
-        net.exchange_letters(letters.clone());
+    for (net, envelopes) in [&net_a, &net_b, &net_z].into_iter().zip(&boxes) {
+        net.exchange_envelopes(envelopes.clone());
     }
     let long = vec![7; 3 << 20];
-    until("a letter of a at b", || {
-        net_a.send_letter("b", &long);
+    until("an envelope of a at b", || {
+        net_a.send_envelope("b", &long);
         boxes[1].0.lock().unwrap().contains(&("a".to_owned(), long.clone()))
     });
-    // The database of b is closed, and its letters go on.
+    // The database of b is closed, and its envelopes go on.
     net_b.close();
-    until("a letter of b at a", || {
-        net_b.send_letter("a", b"after");
+    until("an envelope of b at a", || {
+        net_b.send_envelope("a", b"after");
         boxes[0].0.lock().unwrap().contains(&("b".to_owned(), b"after".to_vec()))
     });
     let said = status(&a).expect("it answers").trouble.expect("the service says so");
-    assert!(said.ends_with(" letters"), "{said}");
+    assert!(said.ends_with(" envelopes"), "{said}");
     until("a stranger is told why", || {
-        net_z.send_letter("a", b"mine");
-        let why = net_z.letter_trouble("a").unwrap_or_default();
+        net_z.send_envelope("a", b"mine");
+        let why = net_z.envelope_trouble("a").unwrap_or_default();
         why == "`a` was not told of a process named `z`; give all processes the same list"
     });
     assert!(boxes[0].0.lock().unwrap().iter().all(|(from, _)| from == "b"));
-    assert_eq!(net_a.letter_trouble("c").as_deref(), Some("it is not in the list"));
+    assert_eq!(net_a.envelope_trouble("c").as_deref(), Some("it is not in the list"));
     drop(net_b);
-    until("b is gone", || net_a.letter_trouble("b").is_some());
+    until("b is gone", || net_a.envelope_trouble("b").is_some());
 }

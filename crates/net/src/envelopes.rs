@@ -1,5 +1,5 @@
-//! Letters: messages of a service beside the database, such as the group that keeps the logs at the
-//! nodes. They pass between processes before any database is open, and until the process ends.
+//! Envelopes: messages of a service beside the database, such as the group that keeps the logs at
+//! the nodes. They pass between processes before any database is open, and until the process ends.
 //!
 //! ```text
 //!   process a                                      process b
@@ -12,11 +12,11 @@
 //! logs. The dialling process introduces itself, and a name that is not in the list, or that its
 //! certificate does not have, is refused. Which folders belong together is the service's to know.
 //!
-//! **Loss.** Letters are lost when a connection ends, when a process is down, and when too much
+//! **Loss.** Envelopes are lost when a connection ends, when a process is down, and when too much
 //! waits to be sent.
 
 use crate::edge::now;
-use crate::hello::{HELLO_BYTES_MAX, INTRODUCTION, LETTER, Member, REFUSED};
+use crate::hello::{ENVELOPE, HELLO_BYTES_MAX, INTRODUCTION, Member, REFUSED};
 use crate::line::{Limits, Line, Takes};
 use crate::tls::NodeTls;
 use isomer_site::wire::{self, Head};
@@ -31,10 +31,10 @@ const BACK_OFF: (Duration, Duration) = (Duration::from_millis(20), Duration::fro
 /// The timeout of the connect.
 const DIAL: Duration = Duration::from_secs(2);
 
-/// A service that exchanges letters with its like in the other processes.
+/// A service that exchanges envelopes with its like in the other processes.
 pub trait Service: Send + Sync {
-    /// Takes a letter of the process with this name, on the connection's thread.
-    fn receive(&self, from: &str, letter: Vec<u8>);
+    /// Takes an envelope of the process with this name, on the connection's thread.
+    fn receive(&self, from: &str, envelope: Vec<u8>);
 
     /// Its state, for people.
     fn status(&self) -> LogsStatus;
@@ -64,8 +64,8 @@ pub struct LogStatus {
     pub lags: Vec<(String, u64, bool)>,
 }
 
-/// Letters to one process.
-pub(crate) struct Letters {
+/// Envelopes to one process.
+pub(crate) struct Envelopes {
     to: Member,
     state: Mutex<State>,
     /// Wakes the dialling thread before its pause ends.
@@ -79,22 +79,22 @@ struct State {
     is_stopped: bool,
 }
 
-impl Letters {
-    pub(crate) fn new(to: Member) -> Letters {
+impl Envelopes {
+    pub(crate) fn new(to: Member) -> Envelopes {
         let trouble = "it was not dialled yet".to_owned();
         let state = Mutex::new(State { line: None, trouble, is_stopped: false });
-        Letters { to, state, look: Condvar::new() }
+        Envelopes { to, state, look: Condvar::new() }
     }
 
     pub(crate) fn name(&self) -> &str {
         &self.to.name
     }
 
-    /// Sends a letter, or loses it.
-    pub(crate) fn send(&self, letter: &[u8]) {
+    /// Sends an envelope, or loses it.
+    pub(crate) fn send(&self, envelope: &[u8]) {
         let line = self.state.lock().line.clone();
         if let Some(line) = line {
-            let _ = line.send(wire::carried(LETTER, &serde_bytes::Bytes::new(letter)));
+            let _ = line.send(wire::carried(ENVELOPE, &serde_bytes::Bytes::new(envelope)));
         }
     }
 
@@ -185,9 +185,9 @@ pub(crate) fn introduced(message: &[u8]) -> Result<String, String> {
     wire::read_carried(INTRODUCTION, message).map_err(|bad| bad.to_string())
 }
 
-/// Reads a letter.
-pub(crate) fn letter(message: &[u8]) -> Result<Vec<u8>, String> {
-    let letter: serde_bytes::ByteBuf =
-        wire::read_carried(LETTER, message).map_err(|bad| bad.to_string())?;
-    Ok(letter.into_vec())
+/// Reads an envelope.
+pub(crate) fn envelope(message: &[u8]) -> Result<Vec<u8>, String> {
+    let envelope: serde_bytes::ByteBuf =
+        wire::read_carried(ENVELOPE, message).map_err(|bad| bad.to_string())?;
+    Ok(envelope.into_vec())
 }
