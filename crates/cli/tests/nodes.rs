@@ -162,13 +162,7 @@ fn the_sites_of_a_process_and_of_two_are_taken_over_together() {
         });
         lost.iter().for_each(|at| cluster.start(*at));
         cluster.until_whole();
-        // A repair that conflicts with a readmission is tried again, but may still end too early.
-        // Then the table asks for its backups again.
-        let again = format!("alter table spread set (backups = {backups})");
-        wait_for("backups are at other processes again", || {
-            are_backed(&mut client, backups)
-                || client.batch_execute(&again).is_ok() && are_backed(&mut client, backups)
-        });
+        wait_for("backups are at other processes again", || are_backed(&mut client, backups));
         let sum: i64 =
             client.query_one("select sum(v) from spread", &[]).expect("it is there").get(0);
         assert_eq!(sum, 6 * written);

@@ -22,6 +22,7 @@ use crate::error::Error;
 use crate::transport::Transport;
 use futures_util::future::select;
 use isomer_design::{Change, Design, Invalid, Plan, Step};
+use isomer_log::LogError;
 use isomer_store::Waiters;
 use parking_lot::Mutex;
 use std::pin::pin;
@@ -93,7 +94,8 @@ pub(super) async fn keep<T: Transport>(conductor: &Conductor<T>) {
 async fn add_lacking<T: Transport>(conductor: &Conductor<T>) {
     loop {
         let mut plan = lacking(conductor, &conductor.design(), LACKING);
-        if plan.is_empty() || conductor.repairs.state.lock().is_closed {
+        let is_done = plan.is_empty() && !is_any_in_transit(conductor);
+        if is_done || conductor.repairs.state.lock().is_closed {
             return;
         }
         plan.steps.retain(|step| is_possible(conductor, &step.change));
@@ -101,6 +103,14 @@ async fn add_lacking<T: Transport>(conductor: &Conductor<T>) {
             pause(conductor).await;
         }
     }
+}
+
+/// True while a member counts as failed: it was readmitted, and the transport has not received its
+/// next lease; or it has just failed. Whether it can have copies is known soon.
+fn is_any_in_transit<T: Transport>(conductor: &Conductor<T>) -> bool {
+    let is_gone = |site| matches!(conductor.transport.failure(site), Some(LogError::Gone { .. }));
+    let is_member = |site| !conductor.membership.is_passed_by(site);
+    conductor.design().sites().iter().any(|site| is_gone(site) && is_member(site))
 }
 
 /// Waits until another pass may add more: for a site that comes back or fails, or some ticks.
