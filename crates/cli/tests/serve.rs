@@ -35,6 +35,10 @@ impl Served {
             .args(["serve", "--listen", "127.0.0.1:0", "--no-sync", "--data"])
             .arg(data)
             .args(more);
+        Served::of(serve, data)
+    }
+
+    fn of(mut serve: Command, data: &Path) -> Served {
         let mut child = serve.stdout(Stdio::piped()).spawn().expect("the program starts");
         let mut line = String::new();
         let said = child.stdout.take().expect("it is piped");
@@ -64,6 +68,43 @@ impl Drop for Served {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// Each line of the log has its time.
+#[test]
+fn connections_are_logged_on_request_and_refused_passwords_always() {
+    for is_on in [true, false] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (data, log) = (folder.path().join("shop"), folder.path().join("log"));
+        let mut serve = Command::new(env!("CARGO_BIN_EXE_isomer"));
+        serve.args(["serve", "--listen", "127.0.0.1:0", "--no-sync", "--data"]).arg(&data);
+        serve.args(["--set", if is_on { "log_connections=on" } else { "log_connections=off" }]);
+        serve.stderr(std::fs::File::create(&log).expect("a file"));
+        let served = Served::of(serve, &data);
+        let mut client = served.client();
+        client.batch_execute("create user ada password 'a'").expect("a user");
+        let over_tcp = |password: &str| {
+            let mut config = Config::new();
+            config.host("127.0.0.1").port(served.port).user("ada").dbname("isomer");
+            config.password(password).application_name("till").connect(NoTls)
+        };
+        let mut ada = over_tcp("a").expect("it is the right password");
+        let process: i32 = ada.query_one("select pg_backend_pid()", &[]).expect("a row").get(0);
+        assert!(over_tcp("b").is_err(), "it is a wrong password");
+        drop(ada);
+        served.stop();
+        let said = std::fs::read_to_string(&log).expect("the log");
+        let of = |what: &str| said.lines().find(|line| line.contains(what)).map(str::to_owned);
+        let connected = of(&format!(
+            " connection authorized: process {process}, user \"ada\", database \"isomer\", application \"till\", from 127.0.0.1"
+        ));
+        assert_eq!(connected.is_some(), is_on, "{said}");
+        let refused = of("password authentication failed for user \"ada\"").expect("it is logged");
+        for line in connected.iter().chain([&refused]) {
+            let time = line.split(' ').next().expect("a word");
+            assert!(time.starts_with("20") && time.ends_with('Z'), "{line}");
+        }
     }
 }
 

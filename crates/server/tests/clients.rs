@@ -3,13 +3,13 @@
 
 mod fixture;
 
-use fixture::{Fixture, code, options};
+use fixture::{Fixture, code, options, wait_for};
 use isomer_cluster::Options;
 use isomer_design::{Change, SiteId};
-use postgres::Client;
 use postgres::error::SqlState;
 use postgres::types::private::BytesMut;
 use postgres::types::{FromSql, IsNull, Kind, ToSql, Type, to_sql_checked};
+use postgres::{Client, Error};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -144,6 +144,57 @@ fn errors_carry_code_position_and_hint_and_a_failed_block_says_so() {
     assert_eq!(code(client.batch_execute("select 1")), SqlState::IN_FAILED_SQL_TRANSACTION);
     client.batch_execute("rollback").expect("an end");
     assert!(client.query("select * from t", &[]).expect("rows").is_empty());
+}
+
+/// The rows of a statement move while it runs, to a copy that was made after its snapshot was
+/// taken. The statement waits for an advisory lock between the rows that stay and those that move.
+#[test]
+fn a_statement_whose_snapshot_no_site_has_any_more_is_repeated() {
+    let fixture = Fixture::new();
+    let (mut reader, mut operator) = (fixture.client(), fixture.client());
+    operator
+        .batch_execute(
+            "create table t (id int primary key, v int not null);
+             insert into t select n, 1 from generate_series(1, 20000) n;
+             alter table t split at (10001);",
+        )
+        .expect("a table");
+    let sum =
+        "select sum(case when id = 1 then (pg_advisory_lock(7) is null)::int else v end) from t";
+    let mut with_moved = |to: u16, from: u16, run: &mut dyn FnMut() -> Result<i64, Error>| {
+        operator.batch_execute("select pg_advisory_lock(7)").expect("the lock is free");
+        std::thread::scope(|scope| {
+            let operator = &mut operator;
+            scope.spawn(move || {
+                let waiting = "select count(*) from pg_locks where not granted";
+                wait_for("the reader waits", || {
+                    let waiting: i64 = operator.query_one(waiting, &[]).expect("a row").get(0);
+                    (waiting > 0).then_some(())
+                });
+                let moved = format!(
+                    "update t set v = v + 1 where id > 10000;
+                     alter table t remaster at (10001) to site {to};
+                     alter table t drop replica at (10001) on site {from};
+                     select pg_advisory_unlock(7);"
+                );
+                operator.batch_execute(&moved).expect("the partition moves");
+            });
+            run()
+        })
+    };
+    // A block at REPEATABLE READ has one snapshot, so it is told.
+    reader
+        .batch_execute("begin isolation level repeatable read; select count(*) from t where id = 5")
+        .expect("a snapshot");
+    let told = with_moved(2, 1, &mut || reader.query_one(sum, &[]).map(|row| row.get(0)));
+    let told = told.expect_err("its snapshot is in no copy");
+    let told = told.as_db_error().expect("an error of the server");
+    assert_eq!(*told.code(), SqlState::T_R_SERIALIZATION_FAILURE);
+    assert!(told.message().starts_with("no site has the rows as they were"), "{told}");
+    reader.batch_execute("rollback; select pg_advisory_unlock_all()").expect("it ends");
+    // A statement by itself takes another snapshot: that of the second run.
+    let seen = with_moved(3, 2, &mut || reader.query_one(sum, &[]).map(|row| row.get(0)));
+    assert_eq!(seen.expect("it is repeated"), 9_999 + 10_000 * 3);
 }
 
 #[test]
