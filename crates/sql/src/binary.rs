@@ -107,6 +107,9 @@ pub fn decode(bytes: &[u8], ty: SqlType) -> Result<Datum, SqlError> {
             }
         }
         SqlType::Rounded(of, digits) => crate::datum::rounded(decode(bytes, *of)?, digits),
+        SqlType::Spanned(fields, digits) => {
+            crate::datum::spanned(decode(bytes, SqlType::Interval)?, fields, digits)
+        }
         SqlType::Numeric(_) => Datum::Numeric(Decimal::decode(bytes).ok_or_else(wrong)?),
         SqlType::Jsonb => match bytes.split_first() {
             Some((&JSONB_VERSION, text)) => crate::text::parse(utf8(text)?, ty)?,

@@ -10,6 +10,7 @@
 
 use crate::dates::TIMESTAMP_DAYS;
 use crate::error::{SqlError, clipped, code};
+use crate::fields::Fields;
 use crate::interval::Interval;
 use crate::numeric::Decimal;
 use crate::types::{Family, SqlType};
@@ -303,6 +304,12 @@ pub fn convert(value: Datum, to: SqlType, explicit: bool) -> Result<Datum, SqlEr
     if let SqlType::Rounded(of, digits) = to {
         return Ok(rounded(convert(value, *of, explicit)?, digits));
     }
+    if let SqlType::Spanned(fields, digits) = to {
+        return Ok(match value {
+            Datum::Text(text) => crate::text::parse(&text, to)?,
+            value => spanned(convert(value, SqlType::Interval, explicit)?, fields, digits),
+        });
+    }
     if let SqlType::Limited(..) = to {
         return limited(convert(value, to.plain(), explicit)?, to, explicit);
     }
@@ -356,6 +363,15 @@ fn limited(value: Datum, to: SqlType, explicit: bool) -> Result<Datum, SqlError>
         written.push(text.as_deref());
     }
     Ok(Datum::Text(written.end_from(crate::array::first_number(array))))
+}
+
+/// An interval without the parts below its fields, rounded to its digits of seconds.
+pub(crate) fn spanned(value: Datum, fields: Fields, digits: Option<u8>) -> Datum {
+    let value = match value {
+        Datum::Interval(span) => Datum::Interval(span.within(fields)),
+        other => other,
+    };
+    digits.map_or(value.clone(), |digits| rounded(value, digits))
 }
 
 /// Rounds a time or an interval to a precision; halves are rounded away from the beginning of 2000,

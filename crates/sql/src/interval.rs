@@ -10,6 +10,7 @@
 //! results. Intervals can be grouped, but cannot be part of a key.
 
 use crate::error::{SqlError, clipped, code};
+use crate::fields::Fields;
 use crate::numeric::Decimal;
 use std::cmp::Ordering;
 use std::fmt::Write;
@@ -180,6 +181,12 @@ impl Interval {
         Ok(Interval { months, days: days as i32, micros })
     }
 
+    /// Without the parts that are smaller than the last of some fields.
+    #[must_use]
+    pub(crate) fn within(self, fields: Fields) -> Interval {
+        self.down_to(last(fields))
+    }
+
     /// Without the parts that are smaller than a unit.
     #[must_use]
     pub(crate) fn down_to(self, unit: Unit) -> Interval {
@@ -248,11 +255,12 @@ impl Interval {
     }
 
     /// Reads an interval: `1 year 2 mons 3 days 04:05:06.7`, `@ 1 day ago`, `1-2 3 4:05:06`,
-    /// `P1Y2M3DT4H5M6S`. A number without a unit is in units of `unit`.
+    /// `P1Y2M3DT4H5M6S`. A number without a unit is of the last of the `fields`, or of seconds. All
+    /// fields are read.
     ///
     /// # Errors
     /// 22007 if the text is not an interval, 22015 if it is out of range.
-    pub(crate) fn parse(text: &str, unit: Unit) -> Result<Interval, SqlError> {
+    pub(crate) fn parse(text: &str, fields: Option<Fields>) -> Result<Interval, SqlError> {
         let bad = || {
             let message = format!("invalid input syntax for type interval: \"{}\"", clipped(text));
             SqlError::new(code::INVALID_DATETIME, message)
@@ -266,7 +274,7 @@ impl Interval {
         let trimmed = text.trim();
         let read = match trimmed.strip_prefix('P') {
             Some(rest) => sum.iso(rest),
-            None => sum.words(&trimmed.to_ascii_lowercase(), unit),
+            None => sum.words(&trimmed.to_ascii_lowercase(), fields),
         };
         match read {
             Ok(()) if !sum.fits() => Err(large()),
@@ -275,6 +283,11 @@ impl Interval {
             Err(Wrong::Size) => Err(large()),
         }
     }
+}
+
+/// The unit of the last field.
+fn last(fields: Fields) -> Unit {
+    Unit::of(fields.last()).expect("a field is a unit")
 }
 
 /// A unit of time.
@@ -410,13 +423,16 @@ impl Sum {
         self.micros += (more.fract() * DAY_US as f64).round_ties_even() as i128;
     }
 
-    /// `04:05:06.7`, or `04:05`, with an optional sign. Two parts with a point are minutes and
-    /// seconds.
-    fn clock(&mut self, text: &str) -> Result<(), Wrong> {
+    /// `04:05:06.7`, or `04:05`, with an optional sign. Two parts are minutes and seconds if they
+    /// have a point, or if the fields are MINUTE TO SECOND.
+    fn clock(&mut self, text: &str, fields: Option<Fields>) -> Result<(), Wrong> {
+        let ends_in_seconds = fields == Some(Fields::MinuteToSecond);
         let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
         let parts: Vec<&str> = unsigned.split(':').collect();
         let (hours, minutes, seconds) = match parts.as_slice() {
-            [minutes, seconds] if seconds.contains('.') => ("0", *minutes, *seconds),
+            [minutes, seconds] if ends_in_seconds || seconds.contains('.') => {
+                ("0", *minutes, *seconds)
+            }
             [hours, minutes] => (*hours, *minutes, "0"),
             [hours, minutes, seconds] => (*hours, *minutes, *seconds),
             _ => return Err(Wrong::Form),
@@ -457,7 +473,8 @@ impl Sum {
     }
 
     /// Numbers with their units, a time of day, and `ago`, which negates all parts.
-    fn words(&mut self, text: &str, default: Unit) -> Result<(), Wrong> {
+    fn words(&mut self, text: &str, fields: Option<Fields>) -> Result<(), Wrong> {
+        let default = fields.map_or(Unit::Second, last);
         let tokens = tokens(text)?;
         let is_ago = tokens.last() == Some(&"ago");
         let count = tokens.len() - usize::from(is_ago);
@@ -476,16 +493,18 @@ impl Sum {
             if token.contains(':') {
                 use Unit::{Hour, Micros, Millis, Minute, Second};
                 self.note(&[Hour, Minute, Second, Millis, Micros])?;
-                self.clock(token)?;
+                self.clock(token, fields)?;
                 unit = Some(Unit::Day);
             } else if rest.contains('-') {
                 self.note(&[Unit::Year, Unit::Month])?;
                 self.years_and_months(token)?;
                 unit = Some(Unit::Month);
             } else {
-                let unit = *unit.get_or_insert(default);
-                self.note(&[unit])?;
-                self.add(token, unit)?;
+                let own = unit.unwrap_or(default);
+                self.note(&[own])?;
+                self.add(token, own)?;
+                // As in `1 2:03`: a number before hours without a unit is of days.
+                unit = Some(if own == Unit::Hour { Unit::Day } else { own });
             }
         }
         if !any {
@@ -645,10 +664,9 @@ mod tests {
             ("-00:00:00.000001", "-00:00:00.000001"),
             ("0", "00:00:00"),
         ] {
-            let read =
-                Interval::parse(text, Unit::Second).unwrap_or_else(|e| panic!("{text}: {e:?}"));
+            let read = Interval::parse(text, None).unwrap_or_else(|e| panic!("{text}: {e:?}"));
             assert_eq!(read.to_string(), shown, "{text}");
-            assert_eq!(Interval::parse(shown, Unit::Second).expect(shown), read, "{shown}");
+            assert_eq!(Interval::parse(shown, None).expect(shown), read, "{shown}");
         }
         for (text, expected) in [
             ("", code::INVALID_DATETIME),
@@ -659,13 +677,13 @@ mod tests {
             ("3000000000 months", "22015"),
             ("1:99", "22015"),
         ] {
-            assert_eq!(Interval::parse(text, Unit::Second).unwrap_err().code, expected, "{text}");
+            assert_eq!(Interval::parse(text, None).unwrap_err().code, expected, "{text}");
         }
     }
 
     #[test]
     fn parts_of_parts_go_to_smaller_units() {
-        let read = |text| Interval::parse(text, Unit::Second).expect(text);
+        let read = |text| Interval::parse(text, None).expect(text);
         assert_eq!(read("1 month").times(1.5).expect("short").to_string(), "1 mon 15 days");
         assert_eq!(read("1 day").over(2.0).expect("short").to_string(), "12:00:00");
         assert_eq!(

@@ -51,6 +51,7 @@ pub mod enums;
 pub mod error;
 mod exec;
 pub mod expr;
+pub mod fields;
 pub mod foreign;
 pub mod functions;
 pub mod interval;

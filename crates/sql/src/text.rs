@@ -3,7 +3,7 @@
 use crate::dates::{self, Beside, Moment, TimeStyle, civil};
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
-use crate::interval::{Interval, Unit};
+use crate::interval::Interval;
 use crate::numeric::{Decimal, Unreadable, overflow};
 use crate::types::{Family, SqlType};
 use crate::zone::Zone;
@@ -285,7 +285,9 @@ pub fn parse(text: &str, ty: SqlType) -> Result<Datum, SqlError> {
         | SqlType::Time
         | SqlType::TimeTz
         | SqlType::Rounded(..) => parse_in(text, ty, &TimeStyle::default()),
-        SqlType::Interval => Interval::parse(text, Unit::Second).map(Datum::Interval),
+        SqlType::Interval => Interval::parse(text, None).map(Datum::Interval),
+        SqlType::Spanned(fields, digits) => Interval::parse(text, Some(fields))
+            .map(|span| crate::datum::spanned(Datum::Interval(span), fields, digits)),
         SqlType::Json => crate::json::check(text).map(|()| Datum::text(text)),
         SqlType::Jsonb => crate::json::canonical(text).map(Datum::Json),
         SqlType::Uuid => parse_uuid(text).map(Datum::Bytes).ok_or_else(|| bad(text, ty)),

@@ -19,6 +19,7 @@
 
 use crate::enums::EnumId;
 use crate::error::{SqlError, code};
+use crate::fields::Fields;
 use isomer_design::{ColumnType, DECIMAL_SCALE_MAX};
 use sqlparser::ast::{ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, TimezoneInfo};
 use std::fmt;
@@ -79,6 +80,9 @@ pub enum SqlType {
     /// A time or an interval of one of the types above, with a number of digits of seconds:
     /// `timestamp(3)`. Results of operations on its values have the type without them.
     Rounded(&'static SqlType, u8),
+    /// `interval` with only some of its fields, and perhaps a number of digits of seconds:
+    /// `interval day to second(3)`. Results of operations on its values are plain intervals.
+    Spanned(Fields, Option<u8>),
     /// An array whose elements have this modifier in PostgreSQL's encoding: `varchar(3)[]`,
     /// `numeric(5,2)[]`. Results of operations on its values have the type without it.
     Limited(&'static SqlType, i32),
@@ -125,6 +129,7 @@ impl SqlType {
     pub fn plain(self) -> SqlType {
         match self {
             SqlType::Rounded(of, _) => *of,
+            SqlType::Spanned(..) => SqlType::Interval,
             SqlType::Limited(element, _) => SqlType::Array(element),
             other => other,
         }
@@ -168,6 +173,7 @@ impl SqlType {
             SqlType::Letter => "char",
             SqlType::Enum(labels) => return labels.name().name,
             SqlType::Rounded(of, _) => return of.catalog_name(),
+            SqlType::Spanned(..) => "interval",
             SqlType::Limited(..) => return self.plain().catalog_name(),
             other => return other.to_string(),
         }
@@ -206,6 +212,7 @@ impl SqlType {
             SqlType::Numeric(_) => 1700,
             SqlType::Enum(labels) => labels.oid(),
             SqlType::Rounded(of, _) => of.oid(),
+            SqlType::Spanned(..) => SqlType::Interval.oid(),
             SqlType::Limited(element, _) => element.array_oid(),
         }
     }
@@ -238,6 +245,7 @@ impl SqlType {
             SqlType::Jsonb => 3807,
             SqlType::Enum(labels) => labels.array_oid(),
             SqlType::Rounded(of, _) => of.array_oid(),
+            SqlType::Spanned(..) => SqlType::Interval.array_oid(),
             SqlType::Array(_)
             | SqlType::EnumArray(_)
             | SqlType::Limited(..)
@@ -322,6 +330,7 @@ impl SqlType {
             SqlType::Uuid => 16,
             SqlType::Unknown => -2,
             SqlType::Rounded(of, _) => of.width(),
+            SqlType::Spanned(..) => SqlType::Interval.width(),
             _ => -1,
         }
     }
@@ -334,6 +343,9 @@ impl SqlType {
                 ((i32::from(precision) << 16) | (i32::from(scale) & SCALE_BITS)) + 4
             }
             SqlType::Rounded(SqlType::Interval, digits) => ALL_FIELDS | i32::from(digits),
+            SqlType::Spanned(fields, digits) => {
+                fields.bits() << 16 | digits.map_or(ALL_DIGITS, i32::from)
+            }
             SqlType::Rounded(_, digits) => digits.into(),
             SqlType::Limited(_, modifier) => modifier,
             _ => -1,
@@ -351,6 +363,10 @@ impl SqlType {
                 // The scale has eleven bits, including a sign.
                 let scale = |both: u32| ((both as i32 & SCALE_BITS) ^ 1024) - 1024;
                 SqlType::Numeric(length().map(|both| ((both >> 16) as u16, scale(both) as i16)))
+            }
+            SqlType::Interval if let Some(fields) = Fields::of_bits(modifier >> 16) => {
+                let digits = u8::try_from(modifier & ALL_DIGITS).ok();
+                SqlType::Spanned(fields, digits)
             }
             SqlType::Array(element) if modifier >= 0 => {
                 let limited = element.with_modifier(modifier);
@@ -385,6 +401,7 @@ impl SqlType {
             SqlType::Enum(labels) => Family::Enum(labels.oid()),
             SqlType::Unknown => Family::Unknown,
             SqlType::Rounded(of, _) => of.family(),
+            SqlType::Spanned(..) => Family::Interval,
             _ => Family::Number,
         }
     }
@@ -419,6 +436,7 @@ impl SqlType {
             | SqlType::Enum(_) => ColumnType::Bytes,
             SqlType::Timestamp | SqlType::TimestampTz => ColumnType::Timestamp,
             SqlType::Rounded(of, _) => of.storage(),
+            SqlType::Spanned(..) => SqlType::Interval.storage(),
             _ => ColumnType::Text,
         }
     }
@@ -479,8 +497,10 @@ impl SqlType {
             DataType::Interval { fields: None, precision } => {
                 with_digits(SqlType::Interval, *precision)
             }
-            DataType::Interval { .. } => {
-                return Err(SqlError::unsupported("interval with fields"));
+            DataType::Interval { fields: Some(fields), precision } => {
+                let name = fields.to_string().to_lowercase();
+                let fields = Fields::of_name(&name).ok_or_else(|| unknown_type(&name))?;
+                spanned(fields, *precision)?
             }
             DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => {
                 let of = SqlType::parse(element)?;
@@ -582,10 +602,23 @@ const SCALE_BITS: i32 = 0x7ff;
 const SECOND_DIGITS: u8 = 6;
 /// The modifier of an interval without a restriction of its fields.
 const ALL_FIELDS: i32 = 0x7fff << 16;
+/// The digits in the modifier of an interval without a restriction of its digits.
+const ALL_DIGITS: i32 = 0xffff;
 
 fn with_digits(ty: SqlType, digits: Option<u64>) -> SqlType {
     let rounded = digits.and_then(|digits| ty.rounded(digits.min(SECOND_DIGITS.into()) as u8));
     rounded.unwrap_or(ty)
+}
+
+/// An interval with only these fields.
+///
+/// # Errors
+/// 42601 if digits are given and seconds are no field.
+pub(crate) fn spanned(fields: Fields, digits: Option<u64>) -> Result<SqlType, SqlError> {
+    if digits.is_some() && fields.last() != "second" {
+        return Err(SqlError::new(code::SYNTAX, "syntax error at or near \"(\""));
+    }
+    Ok(SqlType::Spanned(fields, digits.map(|digits| digits.min(SECOND_DIGITS.into()) as u8)))
 }
 
 /// A type whose name is not in the grammar, with its modifiers: `bpchar(3)`; `None` if it does not
@@ -693,6 +726,10 @@ impl fmt::Display for SqlType {
                 let name = of.to_string();
                 let (word, rest) = name.split_at(name.find(' ').unwrap_or(name.len()));
                 return write!(f, "{word}({digits}){rest}");
+            }
+            SqlType::Spanned(fields, None) => return write!(f, "interval {fields}"),
+            SqlType::Spanned(fields, Some(digits)) => {
+                return write!(f, "interval {fields}({digits})");
             }
             SqlType::Oid => "oid",
             SqlType::Uuid => "uuid",

@@ -62,11 +62,10 @@ impl Binder<'_> {
         let name = type_name(ty);
         let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
         // A type by its name, converted back to a name.
-        if let ast::Expr::Cast { expr, data_type, .. } = inner
-            && let Some(named) = name_function(&type_name(data_type))
+        if let Some(named) = object_name(inner)
             && matches!(name, "text" | "varchar")
         {
-            let number = self.cast(expr, data_type)?;
+            let number = self.expr(inner)?;
             return match number.ty {
                 SqlType::Oid => Ok(typed(Expr::Call(named, vec![number.expr]), SqlType::Text)),
                 _ => Ok(number),
@@ -137,25 +136,19 @@ impl Binder<'_> {
             return Ok(typed(Expr::Const(Datum::Int(oid)), SqlType::Oid));
         }
         let NamedType { ty, domain } = self.named_type(ty)?;
-        let value = rounded(self.cast_to(value, ty.plain())?, ty);
+        let value = match (ty, value.ty, &value.expr) {
+            (SqlType::Spanned(..), SqlType::Unknown, Expr::Const(_)) => {
+                typed(self.coerce(value, ty)?, SqlType::Interval)
+            }
+            _ => self.cast_to(value, ty.plain())?,
+        };
+        let value = rounded(value, ty);
         self.as_domain(value, domain.as_deref())
     }
 
     /// Converts an oid that a cast has made to the object's name.
     pub(super) fn named_object(&self, ast: &ast::Expr, value: Typed) -> Typed {
-        let mut inner = ast;
-        while let ast::Expr::Nested(next) = inner {
-            inner = next;
-        }
-        let ast::Expr::Cast { data_type, .. } = inner else { return value };
-        let name = type_name(data_type);
-        let func = match name.strip_prefix("pg_catalog.").unwrap_or(&name) {
-            "regclass" => Func::RegclassName,
-            name => match name_function(name) {
-                Some(func) => func,
-                None => return value,
-            },
-        };
+        let Some(func) = object_name(ast) else { return value };
         match value.ty {
             SqlType::Oid => typed(Expr::Call(func, vec![value.expr]), SqlType::Text),
             _ => value,
@@ -260,6 +253,12 @@ impl Binder<'_> {
 
     /// Gives a value of unknown type a type, or converts a value to a comparable type.
     pub(crate) fn coerce(&mut self, value: Typed, ty: SqlType) -> Result<Expr, SqlError> {
+        // The fields of an interval say what a number without a unit is, in literals only.
+        if let (SqlType::Spanned(..), SqlType::Unknown, Expr::Const(datum)) =
+            (ty, value.ty, &value.expr)
+        {
+            return constant(datum.clone(), ty, false);
+        }
         // Rounding happens when the value is stored.
         let ty = ty.plain();
         match (value.expr, value.ty) {
@@ -374,7 +373,7 @@ pub(crate) fn retyped(expr: Expr, from: SqlType, to: SqlType) -> Expr {
 /// Rounds a time to the precision of its type; rounds the elements of an array.
 pub(super) fn rounded(value: Typed, ty: SqlType) -> Typed {
     match ty {
-        SqlType::Rounded(..) | SqlType::Limited(..) => {
+        SqlType::Rounded(..) | SqlType::Spanned(..) | SqlType::Limited(..) => {
             typed(Expr::Cast(Box::new(value.expr), ty), ty)
         }
         _ => value,
@@ -390,9 +389,36 @@ fn show(value: Typed) -> Expr {
 
 /// The function that maps an oid to the object's name.
 fn name_function(ty: &str) -> Option<Func> {
-    match ty {
+    match ty.strip_prefix("pg_catalog.").unwrap_or(ty) {
+        "regclass" => Some(Func::RegclassName),
         "regtype" => Some(Func::RegtypeName),
         "regnamespace" => Some(Func::NamespaceName),
+        _ => None,
+    }
+}
+
+/// The function that shows the value of an expression as the name of an object: of a cast to a type
+/// of names, also in a subquery and in the branches of CASE.
+fn object_name(expr: &ast::Expr) -> Option<Func> {
+    match expr {
+        ast::Expr::Nested(inner) => object_name(inner),
+        ast::Expr::Cast { data_type, .. } => name_function(&type_name(data_type)),
+        ast::Expr::Subquery(query) => {
+            let ast::SetExpr::Select(select) = &*query.body else { return None };
+            match &select.projection[..] {
+                [
+                    ast::SelectItem::UnnamedExpr(expr)
+                    | ast::SelectItem::ExprWithAlias { expr, .. },
+                ] => object_name(expr),
+                _ => None,
+            }
+        }
+        ast::Expr::Case { conditions, else_result, .. } => {
+            let results = conditions.iter().map(|when| &when.result);
+            let mut shown = results.chain(else_result.as_deref()).map(object_name);
+            let first = shown.next()??;
+            shown.all(|other| other.as_ref() == Some(&first)).then_some(first)
+        }
         _ => None,
     }
 }

@@ -371,7 +371,10 @@ impl Binder<'_> {
                 let found = self.scope().columns.iter().find(|column| column.slot == *slot);
                 found.map_or(((0, 0), value.ty), |column| (column.origin, column.ty))
             }
-            Expr::Cast(_, ty @ (SqlType::Rounded(..) | SqlType::Limited(..))) => ((0, 0), *ty),
+            Expr::Cast(
+                _,
+                ty @ (SqlType::Rounded(..) | SqlType::Spanned(..) | SqlType::Limited(..)),
+            ) => ((0, 0), *ty),
             _ => ((0, 0), value.ty),
         };
         // The type of a value includes neither the precision of seconds nor the modifier of

@@ -14,9 +14,9 @@ use super::{Binder, bare};
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
 use crate::expr::{Arith, Expr};
+use crate::fields::Fields;
 use crate::functions::{Func, TimeFunc};
-use crate::interval::Unit;
-use crate::types::{Family, SqlType};
+use crate::types::{Family, SqlType, spanned};
 use sqlparser::ast;
 
 impl Binder<'_> {
@@ -240,39 +240,34 @@ impl Binder<'_> {
 
     /// `INTERVAL '1 day'`, `INTERVAL '1' YEAR`.
     pub(super) fn interval(&mut self, interval: &ast::Interval) -> Result<Typed, SqlError> {
-        let is_ranged = interval.last_field.is_some()
-            || interval.leading_precision.is_some()
-            || interval.fractional_seconds_precision.is_some();
-        let ty = match self.digits_of(&interval.value) {
-            Some(_) if interval.leading_field.is_some() => {
+        let digits = interval.fractional_seconds_precision.or(interval.leading_precision);
+        let ty = match (self.digits_of(&interval.value), &interval.leading_field) {
+            (Some(_), Some(_)) => {
                 return Err(SqlError::unsupported("an interval with digits and a field"));
             }
-            Some(digits) => SqlType::Interval.rounded(digits).unwrap_or(SqlType::Interval),
-            None => SqlType::Interval,
-        };
-        let unit = match &interval.leading_field {
-            None => Some(Unit::Second),
-            Some(field) => match field.to_string().to_lowercase().as_str() {
-                "year" => Some(Unit::Year),
-                "month" => Some(Unit::Month),
-                "day" => Some(Unit::Day),
-                "hour" => Some(Unit::Hour),
-                "minute" => Some(Unit::Minute),
-                "second" => Some(Unit::Second),
-                _ => None,
-            },
-        };
-        let value = self.expr(&interval.value)?;
-        match (value, unit) {
-            (Typed { expr: Expr::Const(Datum::Text(text)), ty: SqlType::Unknown }, Some(unit))
-                if !is_ranged =>
-            {
-                let mut span = crate::interval::Interval::parse(&text, unit)?;
-                // Smaller fields than the named one are dropped.
-                if interval.leading_field.is_some() {
-                    span = span.down_to(unit);
+            (Some(digits), None) => SqlType::Interval.rounded(digits).unwrap_or(SqlType::Interval),
+            (None, None) => SqlType::Interval,
+            (None, Some(first)) => {
+                let last = interval.last_field.iter().map(|last| format!(" to {last}"));
+                let name = last.fold(first.to_string(), |name, last| name + &last).to_lowercase();
+                let fields = Fields::of_name(&name).ok_or_else(|| {
+                    let message = format!("an interval has no fields {}", name.to_uppercase());
+                    SqlError::new(code::SYNTAX, message)
+                })?;
+                // DAY (2) TO SECOND has its digits at the wrong field.
+                let is_misplaced = interval.leading_precision.is_some() && name != "second";
+                match digits.filter(|_| is_misplaced) {
+                    Some(_) => {
+                        return Err(SqlError::new(code::SYNTAX, "syntax error at or near \"(\""));
+                    }
+                    None => spanned(fields, digits)?,
                 }
-                Ok(rounded(typed(Expr::Const(Datum::Interval(span)), SqlType::Interval), ty))
+            }
+        };
+        match self.expr(&interval.value)? {
+            Typed { expr: Expr::Const(Datum::Text(text)), ty: SqlType::Unknown } => {
+                let span = crate::text::parse(&text, ty)?;
+                Ok(rounded(typed(Expr::Const(span), SqlType::Interval), ty))
             }
             _ => Err(SqlError::unsupported(format!("the expression {interval}"))),
         }

@@ -471,7 +471,7 @@ mod tests {
 
     #[test]
     fn months_and_days_are_those_of_the_calendar() {
-        let span = |text| Interval::parse(text, interval::Unit::Second).expect(text);
+        let span = |text| Interval::parse(text, None).expect(text);
         for (from, by, to) in [
             ("2026-01-31", "1 month", "2026-02-28"),
             ("2024-01-31 10:00", "1 month 1 day", "2024-03-01 10:00"),

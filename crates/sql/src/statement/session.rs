@@ -5,7 +5,8 @@ use super::{Action, Control, Copy, CopyDirection, CopyFormat, Level, Modes, Sett
 use crate::bind::{Binder, Typed};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
-use crate::interval::{Interval, Unit};
+use crate::fields::Fields;
+use crate::interval::Interval;
 use crate::types::SqlType;
 use sqlparser::ast::{
     self, CopySource, CopyTarget, Set, TransactionIsolationLevel, TransactionMode,
@@ -120,7 +121,7 @@ pub(super) fn set_action(set: &Set) -> Result<Action, SqlError> {
 
 /// A time zone as hours east of Greenwich, in the form `INTERVAL '-08:30' HOUR TO MINUTE`.
 fn zone_of(written: &ast::Interval) -> Result<String, SqlError> {
-    let span = Interval::parse(&setting_value(&written.value), Unit::Hour)?;
+    let span = Interval::parse(&setting_value(&written.value), Some(Fields::Hour))?;
     let refused = |what: &str| {
         let message = format!("invalid value for parameter \"TimeZone\": \"{written}\"");
         let detail = format!("Cannot specify {what} in time zone interval.");

@@ -121,9 +121,9 @@ fn type_columns(ty: SqlType) -> [Datum; 8] {
     };
     let (precision, radix, scale) = digits(ty);
     let fraction = match ty {
-        SqlType::Rounded(_, digits) => int(digits.into()),
+        SqlType::Rounded(_, digits) | SqlType::Spanned(_, Some(digits)) => int(digits.into()),
         SqlType::Date => int(0),
-        ty if ty.rounded(0).is_some() => int(6),
+        ty if ty.plain().rounded(0).is_some() => int(6),
         _ => Datum::Null,
     };
     let names = (Datum::Text(udt_schema), Datum::Text(udt_name));
