@@ -54,7 +54,13 @@ impl Default for MemberOptions {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 enum Envelope<'l> {
     /// An introduction; an answer is wanted, or not.
-    Meet { number: u128, names: Vec<String>, roster: Option<Vec<u128>>, asks: bool },
+    Meet {
+        number: u128,
+        names: Vec<String>,
+        roster: Option<Vec<u128>>,
+        listener: Option<u128>,
+        asks: bool,
+    },
     /// A message of a group.
     Group {
         roster: u128,
@@ -157,17 +163,21 @@ impl Member {
     pub fn tick(&mut self) {
         self.now += 1;
         if self.membership.roster().is_none() && self.now % INTRODUCES == 1 {
-            let (members, own) = (self.membership.names().len(), self.own);
-            (0..members).filter(|to| *to != own).for_each(|to| self.introduce(to, true));
+            self.introduce_to_all(true);
         }
         if self.membership.roster().is_some() {
             self.groups.values_mut().for_each(|group| group.tick(self.now));
         }
     }
 
+    fn introduce_to_all(&mut self, ask: bool) {
+        let (members, own) = (self.membership.names().len(), self.own);
+        (0..members).filter(|to| *to != own).for_each(|to| self.introduce(to, ask));
+    }
+
     fn introduce(&mut self, to: usize, asks: bool) {
-        let Said { number, names, roster } = self.membership.says();
-        let envelope = Envelope::Meet { number, names, roster, asks };
+        let Said { number, names, roster, listener } = self.membership.says(to);
+        let envelope = Envelope::Meet { number, names, roster, listener, asks };
         self.envelopes.push((to, write(&envelope)));
     }
 
@@ -176,8 +186,8 @@ impl Member {
     pub fn receive(&mut self, from: usize, envelope: &[u8]) -> bool {
         let Ok(envelope) = postcard::from_bytes::<Envelope<'_>>(envelope) else { return false };
         match envelope {
-            Envelope::Meet { number, names, roster, asks } => {
-                let new = self.membership.hears(from, Said { number, names, roster });
+            Envelope::Meet { number, names, roster, listener, asks } => {
+                let new = self.membership.hears(from, Said { number, names, roster, listener });
                 self.new_roster = new.or(self.new_roster.take());
                 if asks {
                     self.introduce(from, false);
@@ -272,6 +282,8 @@ impl Member {
     pub fn step(&mut self) -> Result<Output, LogError> {
         if let Some(roster) = self.new_roster.take() {
             self.introduced = self.journal.append(&Frame::Roster(roster).write())?;
+            // The others need not ask for it.
+            self.introduce_to_all(false);
         }
         if self.journal.durable() < self.introduced {
             return Ok(Output { wants_sync: true, ..Output::default() });
@@ -323,9 +335,8 @@ impl Member {
                 _ => group.store_mut().repeat_begin()?,
             }
         }
-        let Said { number, names, roster } = self.membership.says();
-        self.journal.append(&Frame::Own(number).write())?;
-        let roster = names.into_iter().zip(roster.unwrap_or_default()).collect();
+        self.journal.append(&Frame::Own(self.membership.number()).write())?;
+        let roster = self.membership.stored().expect("only a member has groups");
         self.journal.append(&Frame::Roster(roster).write())?;
         let oldest = self.groups.values().filter_map(|group| group.store().live().0).min();
         self.cut = Some((oldest.unwrap_or(end).min(end), self.journal.end()));

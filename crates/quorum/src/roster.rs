@@ -14,20 +14,25 @@
 //! the roster, and a message of another roster is ignored.
 //!
 //! ```text
-//!   a  draws 7 ──meet 7──▶ b, c            a has met all: the roster is a7 b4 c9, in its journal
-//!   b  draws 4 ──meet 4──▶ a, c            b asks, and a says: the roster is a7 b4 c9; b adopts it
+//!   a  draws 7 ──meet 7──▶ b, c            a is the first in the list, and has met all: the roster
+//!   b  draws 4 ──meet 4──▶ a, c            is a7 b4 c9. a stores it, and then tells the others
+//!   b  asks a, which says: a7 b4 c9        b is in it, and adopts it
 //!   …  b's folder is emptied: b draws 5
 //!   b  ──meet 5──▶ a, c                    both say: the roster is a7 b4 c9. b is not in it: refused
 //! ```
 //!
-//! * A member without a roster **adopts** the roster of any other member, if its own number is in
-//!   it.
-//! * It **founds** one if all others have answered in this run, and none has a roster.
+//! * The **founder** is the first member of the list, and no other. It founds a roster once all
+//!   others have answered it and none has a roster. An answer names the number of the folder that
+//!   has asked, so a late envelope to an earlier folder counts for nothing.
+//! * The other members **adopt** a roster that their own number is in, from any member.
 //!
-//! **Why two rosters never both decide.** Let `b` lose its folder before the others have met it.
-//! Its next incarnation founds another roster only if each other member has answered it without
-//! having one. Then none of them has counted a vote of the first incarnation. Each member stores
-//! one roster for ever, so at most one of the two has a majority.
+//! **Why two rosters never both decide.** A folder of the founder founds one roster in its life.
+//! Let another member lose its folder: the new number is in that roster only if the founder has not
+//! founded before, and then nothing was decided. Let the founder lose its folder: its new folder
+//! founds another roster only if every other member has answered *it* without having one. Then no
+//! other member had adopted the first roster when the first folder was lost, so nothing was decided
+//! by it. Members that adopt it later, from a late envelope, are missing in the second one. Each
+//! member stores one roster for ever, so at most one of the two has a majority.
 //!
 //! # What was left out
 //!
@@ -36,6 +41,9 @@
 //! was restored from an older copy is not detected.
 
 use std::collections::BTreeMap;
+
+/// The place of the founder in the list.
+const FOUNDER: usize = 0;
 
 /// The words of a member about itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -46,12 +54,15 @@ pub struct Said {
     pub names: Vec<String>,
     /// The roster that it has stored, if any: the number of each member.
     pub roster: Option<Vec<u128>>,
+    /// The number of the listener's folder, as far as the speaker has heard of it.
+    pub listener: Option<u128>,
 }
 
 /// The state of this member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Standing {
-    /// It waits for these others, which have not answered yet.
+    /// It waits for these others: the founder for all that have not answered yet, and all others
+    /// for the founder.
     Waits(Vec<String>),
     /// It takes part.
     Member,
@@ -66,7 +77,9 @@ pub struct Membership {
     own: usize,
     number: u128,
     roster: Option<Vec<u128>>,
-    /// Numbers of the others without a roster that have answered in this run.
+    /// The last number that each of the others has said.
+    heard: BTreeMap<usize, u128>,
+    /// Numbers of the others without a roster that have answered this folder in this run.
     met: BTreeMap<usize, u128>,
     refused: Option<String>,
 }
@@ -94,7 +107,8 @@ impl Membership {
             }
         }
         let roster = roster.map(|stored| stored.into_iter().map(|(_, number)| number).collect());
-        Ok(Membership { names, own, number, roster, met: BTreeMap::new(), refused: None })
+        let (heard, met) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Membership { names, own, number, roster, heard, met, refused: None })
     }
 
     /// The names of all members.
@@ -110,6 +124,9 @@ impl Membership {
         if self.roster.is_some() {
             return Standing::Member;
         }
+        if self.own != FOUNDER {
+            return Standing::Waits(vec![self.names[FOUNDER].clone()]);
+        }
         let others = (0..self.names.len()).filter(|at| *at != self.own);
         let missing = others.filter(|at| !self.met.contains_key(at));
         Standing::Waits(missing.map(|at| self.names[at].clone()).collect())
@@ -121,10 +138,21 @@ impl Membership {
         self.roster.as_ref().map(|roster| roster.iter().fold(0, |all, number| all ^ number))
     }
 
-    /// This member's words about itself.
-    pub fn says(&self) -> Said {
+    /// This member's words about itself to another member.
+    pub fn says(&self, to: usize) -> Said {
         let (number, names, roster) = (self.number, self.names.clone(), self.roster.clone());
-        Said { number, names, roster }
+        Said { number, names, roster, listener: self.heard.get(&to).copied() }
+    }
+
+    /// The number of this member's folder.
+    pub fn number(&self) -> u128 {
+        self.number
+    }
+
+    /// The stored roster, with the names.
+    pub fn stored(&self) -> Option<Vec<(String, u128)>> {
+        let roster = self.roster.as_ref()?;
+        Some(self.names.iter().cloned().zip(roster.iter().copied()).collect())
     }
 
     /// Takes the words of another member. Returns a new roster, which must be durable before this
@@ -140,6 +168,7 @@ impl Membership {
             ));
             return None;
         }
+        self.heard.insert(from, said.number);
         match (&self.roster, &said.roster) {
             (Some(_), _) => {
                 self.refused = None;
@@ -156,6 +185,9 @@ impl Membership {
                 ));
                 None
             }
+            (None, None) if self.own != FOUNDER => None,
+            // It was meant for another folder, or for none: it may be late.
+            (None, None) if said.listener != Some(self.number) => None,
             (None, None) => {
                 self.met.insert(from, said.number);
                 if self.met.len() + 1 < self.names.len() {
@@ -169,8 +201,8 @@ impl Membership {
 
     fn store(&mut self, roster: Vec<u128>) -> Vec<(String, u128)> {
         self.refused = None;
-        self.roster = Some(roster.clone());
-        self.names.iter().cloned().zip(roster).collect()
+        self.roster = Some(roster);
+        self.stored().expect("it was just stored")
     }
 }
 
@@ -186,57 +218,86 @@ mod tests {
         Membership::new(names(), own, number, None).expect("a list")
     }
 
-    fn meet(from: &Membership, to: &mut Membership) {
-        to.hears(from.own, from.says());
+    /// `to` asks, and `from` answers.
+    fn meet(from: &mut Membership, to: &mut Membership) {
+        from.hears(to.own, to.says(from.own));
+        to.hears(from.own, from.says(to.own));
     }
 
     #[test]
-    fn members_without_a_roster_found_one_and_later_ones_adopt_it() {
-        let (mut a, b, mut c) = (member(0, 7), member(1, 4), member(2, 9));
-        meet(&b, &mut a);
+    fn the_founder_waits_for_all_and_the_others_adopt_its_roster() {
+        let (mut a, mut b, mut c) = (member(0, 7), member(1, 4), member(2, 9));
+        meet(&mut c, &mut b);
+        assert_eq!(b.standing(), Standing::Waits(vec!["a".to_owned()]));
+        meet(&mut b, &mut a);
         assert_eq!(a.standing(), Standing::Waits(vec!["c".to_owned()]));
-        meet(&c, &mut a);
+        meet(&mut c, &mut a);
         assert_eq!((a.standing(), a.roster()), (Standing::Member, Some(7 ^ 4 ^ 9)));
-        meet(&a, &mut c);
+        meet(&mut a, &mut c);
+        meet(&mut c, &mut b);
         assert_eq!((c.standing(), c.roster()), (Standing::Member, a.roster()));
+        assert_eq!((b.standing(), b.roster()), (Standing::Member, a.roster()));
     }
 
     #[test]
     fn a_member_without_its_folder_is_refused_and_its_folder_is_accepted_again() {
-        let (mut a, mut b, c) = (member(0, 7), member(1, 4), member(2, 9));
-        meet(&b, &mut a);
-        meet(&c, &mut a);
-        meet(&a, &mut b);
+        let (mut a, mut b, mut c) = (member(0, 7), member(1, 4), member(2, 9));
+        meet(&mut b, &mut a);
+        meet(&mut c, &mut a);
+        meet(&mut a, &mut b);
         let mut emptied = member(1, 5);
-        meet(&c, &mut emptied);
-        meet(&a, &mut emptied);
+        meet(&mut c, &mut emptied);
+        meet(&mut a, &mut emptied);
         let Standing::Refused(why) = emptied.standing() else { panic!("it takes part") };
         assert!(why.starts_with("`b` begins without the logs"), "{why}");
-        meet(&a, &mut b);
+        meet(&mut a, &mut b);
         assert_eq!(b.standing(), Standing::Member);
     }
 
+    /// Both were found by seeds of the simulation: a and c have a roster, and may have decided
+    /// together, and b has met a before that.
     #[test]
-    fn a_member_without_its_folder_founds_nothing_while_another_has_a_roster() {
-        // b has answered c before it lost its folder; a has founded a roster with that answer.
-        let (mut a, b, mut c) = (member(0, 7), member(1, 4), member(2, 9));
-        meet(&b, &mut c);
-        meet(&b, &mut a);
-        meet(&c, &mut a);
-        let mut emptied = member(1, 5);
-        meet(&emptied.clone(), &mut c);
-        meet(&c, &mut emptied);
-        meet(&a, &mut emptied);
+    fn words_from_before_there_was_a_roster_found_nothing() {
+        let (mut a, mut b, mut c) = (member(0, 7), member(1, 4), member(2, 9));
+        a.hears(2, c.says(0));
+        let late = a.says(2);
+        meet(&mut a, &mut b);
+        meet(&mut b, &mut a);
+        meet(&mut c, &mut a);
+        meet(&mut a, &mut c);
+        assert_eq!((a.standing(), c.standing()), (Standing::Member, Standing::Member));
+        let mut emptied = member(2, 5);
+        emptied.hears(0, late);
+        meet(&mut emptied, &mut b);
+        meet(&mut b, &mut emptied);
+        assert_eq!((b.roster(), emptied.roster()), (None, None));
+        meet(&mut a, &mut emptied);
         assert!(matches!(emptied.standing(), Standing::Refused(_)));
-        // c adopts the roster of a, and the first folder of b is in it.
-        meet(&a, &mut c);
-        assert_eq!(c.roster(), a.roster());
+        // b adopts the roster of a, although it has met the new folder of c.
+        meet(&mut a, &mut b);
+        assert_eq!(b.roster(), a.roster());
+    }
+
+    #[test]
+    fn a_founder_that_has_lost_its_folder_counts_only_answers_to_its_new_one() {
+        let (mut a, mut b, mut c) = (member(0, 7), member(1, 4), member(2, 9));
+        meet(&mut b, &mut a);
+        let late = c.says(0);
+        meet(&mut c, &mut a);
+        meet(&mut a, &mut c);
+        let mut emptied = member(0, 5);
+        meet(&mut b, &mut emptied);
+        emptied.hears(2, late);
+        assert_eq!(emptied.standing(), Standing::Waits(vec!["c".to_owned()]));
+        meet(&mut c, &mut emptied);
+        assert!(matches!(emptied.standing(), Standing::Refused(_)));
     }
 
     #[test]
     fn another_list_is_refused_with_both_lists() {
         let mut a = member(0, 7);
-        let said = Said { number: 1, names: vec!["b".to_owned()], roster: None };
+        let names_of_b = vec!["b".to_owned()];
+        let said = Said { number: 1, names: names_of_b, roster: None, listener: None };
         a.hears(1, said);
         let Standing::Refused(why) = a.standing() else { panic!("it takes part") };
         assert_eq!(

@@ -138,6 +138,9 @@ pub(crate) struct World {
     runs: u64,
     options: MemberOptions,
     /// The members whose folders were emptied.
+    pub(crate) lost: BTreeSet<usize>,
+    /// The members whose folders were emptied while another member had the roster: they must not
+    /// take part any more.
     pub(crate) emptied: BTreeSet<usize>,
 }
 
@@ -171,6 +174,7 @@ impl World {
             bug,
             runs: 0,
             options: MemberOptions { cached_bytes_max: 300, slack_bytes: 4 << 10 },
+            lost: BTreeSet::new(),
             emptied: BTreeSet::new(),
         };
         (0..members).for_each(|at| world.start(at));
@@ -194,12 +198,13 @@ impl World {
         self.bug == Some(Bug::EmptyFolder)
     }
 
-    /// True if a process has stored a roster.
-    pub(crate) fn has_taken_part(&self, at: usize) -> bool {
+    /// True if a process has written a roster; durably, if that is asked.
+    pub(crate) fn has_roster(&self, at: usize, durably: bool) -> bool {
         let log = &self.processes[at].disk.log;
+        let end = if durably { log.durable() } else { log.end() };
         let mut found = false;
-        let read = log.read(log.begin(), &mut |_, bytes| {
-            found |= matches!(Frame::read(bytes), Ok(Frame::Roster(_)));
+        let read = log.read(log.begin(), &mut |position, bytes| {
+            found |= position < end && matches!(Frame::read(bytes), Ok(Frame::Roster(_)));
             ControlFlow::Continue(())
         });
         read.is_ok() && found
@@ -258,7 +263,11 @@ impl World {
     /// The folder of a process that is down is emptied.
     pub(crate) fn empty(&mut self, at: usize) {
         assert!(!self.is_up(at), "a running process has its folder");
-        self.emptied.insert(at);
+        self.lost.insert(at);
+        let mut others = (0..self.members()).filter(|other| *other != at);
+        if others.any(|other| self.has_roster(other, true)) {
+            self.emptied.insert(at);
+        }
         self.processes[at].disk = disk(MemoryLog::new(memory()), self.bug);
     }
 
