@@ -133,7 +133,7 @@ fn a_process_that_has_lost_its_folder_is_refused_and_the_others_commit() {
     assert!(refused.err.contains(says), "{}", refused.err);
     let update = "update stays set v = v + 1 where site = 3";
     cluster.client().batch_execute(update).expect("two processes are a majority");
-    // With its folder it is let in.
+    // With its folder it is admitted.
     std::fs::remove_dir_all(cluster.data(1)).expect("the new folder");
     std::fs::rename(&kept, cluster.data(1)).expect("its folder");
     cluster.start(1);

@@ -97,7 +97,7 @@ pub(crate) struct Group {
     is_frozen: bool,
     /// The last time that this member tried to become the leader.
     sought_at: Option<u64>,
-    /// The term and the leader that proposals were made to.
+    /// The term and the leader of the last proposals.
     known: (u64, u64),
 }
 

@@ -33,7 +33,7 @@
 //!   all sites.
 //! * **The leader follows the owner** ([`group`]). A commit takes one message to the followers and
 //!   one back, and the disks of leader and followers work at once.
-//! * **An append waits**, as long as there is no majority. It does not fail, and is repeated by
+//! * **An append waits** while there is no majority. It does not fail, and is repeated by
 //!   itself.
 //! * **A member that has lost its folder does not vote** ([`roster`]).
 //!

@@ -149,7 +149,7 @@ fn a_log_survives_a_minority_and_waits_without_a_majority() {
         "commits wait: the logs need 2 of 3 nodes; not reached: b (it is down), c (it is down)";
     assert!(said.iter().any(|text| text == waits), "{said:?}");
     assert_eq!(frames(&log), frames_before);
-    // The owner's own node is gone: another node takes the log over, with all of it.
+    // The owner's node has failed: another node takes over the log, with all of its records.
     drop(log);
     cluster.stop("a");
     cluster.start("b");

@@ -3,7 +3,8 @@
 //! ```text
 //!   isomer cluster up ──┬─▶ broker          with --kafka: starts first, stops last
 //!                       ├─▶ isomer serve    has the router; stops first, so nothing is in flight
-//!                       └─▶ isomer node …   with --kafka `isomer serve`: each can take its place
+//!                       └─▶ isomer serve    the others, which stand by; `isomer node` where logs
+//!                                           are in files
 //! ```
 //!
 //! The parts are in process groups of their own, because a terminal's Ctrl-C would otherwise end
