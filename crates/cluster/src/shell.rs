@@ -81,6 +81,9 @@ impl Gateway {
     }
 }
 
+/// A snapshot that several transactions read from.
+pub type SharedSnapshot = open::SharedSnapshot<Embedded>;
+
 /// Tables may be closed to readers until this is dropped.
 pub struct ClosedTables {
     gateway: Arc<Gateway>,
@@ -166,6 +169,12 @@ impl OpenTransaction {
         visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), OpenError> {
         let work = self.txn.scan_newest(table, range, visit);
+        self.runtime.block_on_until(&self.cancel, work).map_err(OpenError::Canceled)?
+    }
+
+    /// The snapshot of the current statement, for other transactions.
+    pub fn share_snapshot(&mut self) -> Result<SharedSnapshot, OpenError> {
+        let work = self.txn.share_snapshot();
         self.runtime.block_on_until(&self.cancel, work).map_err(OpenError::Canceled)?
     }
 

@@ -15,6 +15,7 @@ use crate::draft::{Draft, DraftMark};
 use crate::engine::{Engine, Reading};
 use crate::limits;
 use crate::numbers::{NUMBERS, Numbers};
+use crate::snapshots::{Exported, Exports};
 use crate::temporary::Temporaries;
 use isomer_cluster::{
     CancelToken, ClosedTables, Error, Expect, Failure, Isolation, Lack, LockMode, LogError,
@@ -57,8 +58,14 @@ pub(crate) struct Backend {
     /// The catalog version in use.
     reading: Reading,
     pub(crate) read_only: bool,
-    /// True once a statement has run.
+    /// True once a statement has run, or another transaction's snapshot was taken.
     pub(crate) is_used: bool,
+    /// True while a savepoint is set.
+    pub(crate) has_savepoint: bool,
+    /// The snapshots that other transactions may use.
+    exports: Exports,
+    /// The snapshot of another transaction that it uses.
+    imported: Option<Arc<Exported>>,
     /// The time of its beginning, in microseconds since 1970.
     pub(crate) begun_us: i64,
     /// Deferred checks of foreign keys.
@@ -86,6 +93,9 @@ const WRITTEN_BYTES: usize = 128;
 /// one in the transaction's list.
 const LOCK_BYTES: usize = 384;
 
+/// The memory of an exported snapshot.
+const EXPORT_BYTES: usize = 1 << 10;
+
 impl Backend {
     pub(crate) fn new(
         txn: OpenTransaction,
@@ -99,6 +109,7 @@ impl Backend {
         let mut txn = txn;
         let handed_over = numbers.borrow_mut().hand_over(txn.owner());
         txn.keep(handed_over);
+        let exports = Exports::new(engine.clone());
         Backend {
             txn,
             draft: None,
@@ -112,6 +123,9 @@ impl Backend {
             reading,
             read_only,
             is_used: false,
+            has_savepoint: false,
+            exports,
+            imported: None,
             begun_us,
             deferred: Deferred::default(),
             numbers,
@@ -168,6 +182,8 @@ impl Backend {
 
     /// Commits the writes and the pending catalog.
     pub(crate) fn commit(mut self, is_asynchronous: bool) -> Result<Option<Ran>, SqlError> {
+        // Its own definitions wait for the readers of the old catalog.
+        self.exports.end();
         self.keep_what_was_read()?;
         match self.draft.take() {
             // Store tables are dropped after the commit, so it waits for the disk.
@@ -203,6 +219,18 @@ impl Backend {
 
     pub(crate) fn isolation(&self) -> Isolation {
         self.txn.isolation()
+    }
+
+    /// Reads from the snapshot that another transaction has exported.
+    ///
+    /// # Errors
+    /// As [`Exports::find`].
+    pub(crate) fn read_from(&mut self, name: &str) -> Result<(), SqlError> {
+        let found = self.engine.snapshots.find(name, (self.level(), self.read_only))?;
+        self.txn.read_from(found.snapshot.clone());
+        self.imported = Some(found);
+        self.is_used = true;
+        Ok(())
     }
 
     /// The isolation level as an SQL type.
@@ -541,6 +569,23 @@ impl Transaction for Backend {
             true => Err(read_only_call("setval()")),
             false => self.engine.set_number(sequence, value, is_called),
         }
+    }
+
+    fn export_snapshot(&mut self) -> Result<String, SqlError> {
+        if self.has_savepoint {
+            let message = "cannot export a snapshot from a subtransaction";
+            return Err(SqlError::new(code::ACTIVE_TRANSACTION, message));
+        }
+        self.written.more(EXPORT_BYTES)?;
+        let snapshot = self.txn.share_snapshot().map_err(explain)?;
+        let reading = self.engine.readers.enter().begin_as(&self.reading);
+        let exported = Exported {
+            snapshot,
+            _reading: reading,
+            level: self.level(),
+            read_only: self.read_only,
+        };
+        Ok(self.exports.add(exported))
     }
 
     fn check_cancel(&self) -> Result<(), SqlError> {

@@ -24,6 +24,7 @@ use crate::figures::Statements;
 use crate::indexes::Build;
 use crate::pilot::Decider;
 use crate::shapes::Shapes;
+use crate::snapshots::Snapshots;
 use crate::steering::Steering;
 use crate::users::Users;
 use arc_swap::ArcSwap;
@@ -143,6 +144,7 @@ pub struct Engine {
     /// snapshot reads the old one while it exists, and must not write.
     replaced: Mutex<BTreeMap<TableId, Time>>,
     pub(crate) readers: Readers,
+    pub(crate) snapshots: Snapshots,
     /// Builds in progress.
     pub(crate) builds: Mutex<Vec<Arc<Build>>>,
     pub(crate) chronicle: Arc<Chronicle>,
@@ -215,6 +217,7 @@ impl Engine {
             retired: Mutex::default(),
             replaced: Mutex::default(),
             readers: Readers::default(),
+            snapshots: Snapshots::default(),
             builds: Mutex::default(),
             chronicle,
             statements: Statements::default(),

@@ -31,6 +31,7 @@
 //! | `numbers` | advisory locks at session level |
 //! | `foreign`, `deferred` | definitions of foreign keys; deferred checks |
 //! | `views`, `dependents` | definitions of views; dependents of dropped objects |
+//! | `snapshots` | snapshots that transactions share |
 //! | `design`, `autopilot`, `pilot`, `reconfigure` | the design in SQL, and its strategy |
 //! | `steering`, `proposals`, `heat` | proposals for operators, the heat map |
 //! | `chronicle`, `audit`, `shapes` | histories on disk, the audit trail, statements by shape |
@@ -85,6 +86,7 @@ mod session;
 mod settings;
 mod shapes;
 mod size;
+mod snapshots;
 mod socket;
 mod startup;
 mod steering;

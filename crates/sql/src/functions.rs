@@ -616,12 +616,6 @@ pub fn call(
         // Rows of several tables share the memory of a site, so a table has no size of its own.
         RelationSize => Datum::Null,
         DatabaseSize => sessions::database_size(catalog, around),
-        ExportSnapshot => {
-            let error = SqlError::unsupported("pg_export_snapshot()");
-            return Err(
-                error.hint("Without several jobs, pg_dump needs no snapshot of another session.")
-            );
-        }
         PrettySize => Datum::Text(sessions::pretty_size(&args[0])),
         NullText => Datum::Null,
         ShowDefault => {
@@ -783,6 +777,7 @@ pub fn call(
         | SequenceLast
         | SequenceIsCalled
         | Sleep
+        | ExportSnapshot
         | Advisory { .. }
         | AdvisoryUnlock { .. }
         | AdvisoryUnlockAll => {

@@ -157,6 +157,8 @@ pub enum Control {
     RollbackTo(String),
     /// SET TRANSACTION; true: for the whole session.
     Set(Modes, bool),
+    /// SET TRANSACTION SNAPSHOT.
+    Snapshot(String),
     /// SET CONSTRAINTS.
     Constraints(ConstraintsStatement),
 }

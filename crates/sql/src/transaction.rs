@@ -209,6 +209,13 @@ pub trait Transaction {
         is_called: bool,
     ) -> Result<(), SqlError>;
 
+    /// Lets other transactions use the snapshot, until this one ends. Returns the name of the
+    /// snapshot.
+    ///
+    /// # Errors
+    /// 25001 behind a savepoint.
+    fn export_snapshot(&mut self) -> Result<String, SqlError>;
+
     /// An error if the statement has been cancelled, or its time is over.
     ///
     /// # Errors

@@ -71,6 +71,10 @@ impl Transaction for Nothing {
 
     fn unlock_numbers(&mut self) {}
 
+    fn export_snapshot(&mut self) -> Result<String, SqlError> {
+        none()
+    }
+
     fn wait_for_holders(&mut self, _: TableId, _: &Key) -> Result<(), SqlError> {
         none()
     }

@@ -17,6 +17,10 @@
 //! snapshot that is used for long is pinned at all sites. They can then free history between the
 //! pin and the present.
 //!
+//! **Shared snapshots.** The pins of a snapshot may have several owners ([`SharedSnapshot`]). So
+//! another transaction reads at the same time, and the history stays until the last owner ends. A
+//! new pin at that time could be refused: a site accepts none before its present.
+//!
 //! A read does not wait for the disk. The snapshot notes the log position that it saw at each site.
 //! Before a client is shown the rows, its session waits for these positions once, with
 //! [`Seen::until_durable`].
@@ -30,6 +34,7 @@ use isomer_site::{Failure, Read, ReadSpan, SeenUpTo, VisitRow};
 use isomer_store::SnapshotPin;
 use smallvec::SmallVec;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// The number of times that a read looks for its rows in the routing table.
 pub(super) const LOOKS_MAX: usize = 64;
@@ -42,13 +47,31 @@ const PIN_AFTER_NS: u64 = 1_000_000_000;
 /// The number of reads between two checks of the clock.
 const READS_BY_CLOCK: usize = 64;
 
+/// The pins of a snapshot, by site.
+type Pins<T> = SmallVec<[(SiteId, <T as Transport>::Pin); 4]>;
+
+/// A snapshot that other transactions can read from
+/// ([`OpenTransaction::read_from`](super::OpenTransaction::read_from)). The sites keep its history
+/// until it and all these transactions have ended.
+pub struct SharedSnapshot<T: Transport> {
+    time: Time,
+    pins: Arc<Pins<T>>,
+}
+
+impl<T: Transport> Clone for SharedSnapshot<T> {
+    fn clone(&self) -> SharedSnapshot<T> {
+        SharedSnapshot { time: self.time, pins: self.pins.clone() }
+    }
+}
+
 /// A snapshot at one time. See the [module documentation](self). The owner calls
 /// [`end`](Snapshot::end).
 pub(super) struct Snapshot<T: Transport> {
     time: Time,
     /// Its place in the gateway's history, until it is pinned.
     open: Option<SnapshotPin>,
-    pins: SmallVec<[(SiteId, T::Pin); 4]>,
+    /// The pins at all sites, once it is pinned.
+    pins: Option<Arc<Pins<T>>>,
     /// Reads until the next check of the clock.
     reads_left: usize,
     seen: Seen,
@@ -105,8 +128,20 @@ impl<T: Transport> Snapshot<T> {
             present = gateway.present();
         }
         let (snapshot_pin, time) = gateway.history.open(present).ok_or(Error::TooManySnapshots)?;
-        let (open, pins, seen) = (Some(snapshot_pin), SmallVec::new(), Seen::default());
-        Ok(Snapshot { time, open, pins, reads_left: READS_BY_CLOCK, seen })
+        let (open, seen) = (Some(snapshot_pin), Seen::default());
+        Ok(Snapshot { time, open, pins: None, reads_left: READS_BY_CLOCK, seen })
+    }
+
+    /// A snapshot at the time of a shared one.
+    pub(super) fn of(shared: SharedSnapshot<T>) -> Snapshot<T> {
+        let SharedSnapshot { time, pins } = shared;
+        let (pins, seen) = (Some(pins), Seen::default());
+        Snapshot { time, open: None, pins, reads_left: READS_BY_CLOCK, seen }
+    }
+
+    /// The snapshot for other transactions. `None` unless it is pinned.
+    pub(super) fn shared(&self) -> Option<SharedSnapshot<T>> {
+        self.pins.clone().map(|pins| SharedSnapshot { time: self.time, pins })
     }
 
     /// Its time.
@@ -146,7 +181,7 @@ impl<T: Transport> Snapshot<T> {
         };
         let pinned = join_all(routing.sites().iter().map(pin)).await;
         let pinned: Vec<_> = pinned.into_iter().collect::<Result<_, Failure>>()?;
-        self.pins = pinned.into_iter().flatten().collect();
+        self.pins = Some(Arc::new(pinned.into_iter().flatten().collect()));
         self.open.take().into_iter().for_each(|snapshot_pin| gateway.history.close(snapshot_pin));
         Ok(())
     }
@@ -286,7 +321,8 @@ impl<T: Transport> Snapshot<T> {
         let others = placement.holders().without(placement.master);
         let mut holders = std::iter::once(placement.master).chain(others.iter());
         let site = holders.nth(look % (1 + others.len())).expect("there are as many");
-        let pin = self.pins.iter().find(|(pinned, _)| *pinned == site).map(|(_, pin)| pin);
+        let mut pins = self.pins.iter().flat_map(|pins| pins.iter());
+        let pin = pins.find(|(pinned, _)| *pinned == site).map(|(_, pin)| pin);
         let transport = gateway.transport();
         match transport.read_at(site, read, self.time, pin, visit).await {
             Ok(up_to) => {

@@ -21,7 +21,7 @@ use super::gateway::{CancelReason, CancelToken, Gateway};
 use super::locks::{LockMode, Owner};
 use super::outcome::{Commit, NotCommitted, only_inserts};
 use super::reads::Reads;
-use super::snapshot::{LOOKS_MAX, Seen, Snapshot};
+use super::snapshot::{LOOKS_MAX, Seen, SharedSnapshot, Snapshot};
 use super::workspace::{Sees, Workspace};
 use crate::error::Error;
 use crate::router::{Call, Ran, Session, unless};
@@ -412,6 +412,24 @@ impl<T: Transport> OpenTransaction<T> {
     /// The snapshot time of all its statements, once one has read. `None` under READ COMMITTED.
     pub fn fixed_time(&self) -> Option<Time> {
         self.snapshot.as_ref().filter(|_| self.isolation.is_fixed()).map(Snapshot::time)
+    }
+
+    /// The snapshot of the current statement, for other transactions.
+    ///
+    /// # Errors
+    /// [`OpenError`], if it cannot be pinned.
+    pub async fn share_snapshot(&mut self) -> Result<SharedSnapshot<T>, OpenError> {
+        let (snapshot, _) = self.reads(true).await?;
+        Ok(snapshot.shared().expect("it is pinned"))
+    }
+
+    /// Reads from the snapshot of another transaction, in all statements.
+    ///
+    /// # Panics
+    /// If it has read already, or if each of its statements has a snapshot of its own.
+    pub fn read_from(&mut self, shared: SharedSnapshot<T>) {
+        assert!(self.isolation.is_fixed() && self.snapshot.is_none(), "it has its own snapshot");
+        self.snapshot = Some(Snapshot::of(shared));
     }
 
     /// Like [`OpenTransaction::scan`], but shows what is committed now, whatever the isolation

@@ -74,6 +74,12 @@ impl ReaderPlace {
         reading.renew(engine);
         reading
     }
+
+    /// Begins to use the catalog that `other` uses.
+    pub(crate) fn begin_as(&self, other: &Reading) -> Reading {
+        self.0.store(other.0.load(Ordering::SeqCst), Ordering::SeqCst);
+        Reading(self.0.clone())
+    }
 }
 
 impl Reading {

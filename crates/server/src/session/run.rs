@@ -501,7 +501,10 @@ impl Session {
 
     /// Begins a statement, and its transaction if there is none.
     pub(crate) fn begin_statement(&mut self) -> Result<(), SqlError> {
-        self.backend().next_statement();
+        let has_savepoint = !self.savepoints.is_empty();
+        let backend = self.backend();
+        backend.has_savepoint = has_savepoint;
+        backend.next_statement();
         Ok(())
     }
 

@@ -287,6 +287,7 @@ impl Exec<'_> {
                 self.txn.borrow().pause(time.map_or(SLEEP_MAX, |time| time.min(SLEEP_MAX)))?;
                 Ok(Datum::text(""))
             }
+            Func::ExportSnapshot => self.txn.borrow_mut().export_snapshot().map(Datum::Text),
             Func::AdvisoryUnlockAll => {
                 self.txn.borrow_mut().unlock_numbers();
                 Ok(Datum::text(""))

@@ -139,6 +139,10 @@ impl Transaction for Nowhere {
 
     fn unlock_numbers(&mut self) {}
 
+    fn export_snapshot(&mut self) -> Result<String, SqlError> {
+        nothing()
+    }
+
     fn wait_for_holders(&mut self, _: TableId, _: &Key) -> Result<(), SqlError> {
         nothing()
     }

@@ -95,9 +95,15 @@ pub(super) fn set_action(set: &Set) -> Result<Action, SqlError> {
             let value = Some(charset_name.value.clone());
             Action::Setting(Setting::Set("client_encoding".to_owned(), value, false))
         }
-        Set::SetTransaction { snapshot: Some(_), .. } => {
-            return Err(SqlError::unsupported("SET TRANSACTION SNAPSHOT"));
-        }
+        Set::SetTransaction { snapshot: Some(name), .. } => match &name.value {
+            ast::Value::SingleQuotedString(name) => {
+                Action::Control(Control::Snapshot(name.clone()))
+            }
+            other => {
+                let message = format!("syntax error at or near \"{other}\"");
+                return Err(SqlError::new(code::SYNTAX, message));
+            }
+        },
         Set::SetTransaction { modes: given, session, .. } => {
             Action::Control(Control::Set(modes(given)?, *session))
         }
