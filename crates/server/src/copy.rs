@@ -13,13 +13,14 @@ mod packed;
 use crate::session::{Call, Flush, Session};
 use crate::wire::{Out, Reader, violation};
 use isomer_sql::budget::Holding;
+use isomer_sql::catalog::Catalog;
 use isomer_sql::dates::TimeStyle;
 use isomer_sql::datum::Datum;
 use isomer_sql::foreign::Checks;
 use isomer_sql::plan::Insert;
 use isomer_sql::statement::{Action, Compiled, Copy, CopyDirection, CopyFormat, settle};
-use isomer_sql::system::SettingsView;
-use isomer_sql::transaction::Transaction;
+use isomer_sql::system::{self, SettingsView};
+use isomer_sql::transaction::{Surroundings, Transaction};
 use isomer_sql::zone::Zone;
 use isomer_sql::{SqlError, SqlType, binary, code, text};
 use std::cmp::Ordering;
@@ -136,6 +137,9 @@ impl Session {
                     &around,
                     &catalog,
                     &mut |values: &[Datum]| {
+                        let kinds = types.iter().copied();
+                        let known = (&*catalog, &around);
+                        let values = &*system::with_names(values, kinds, |_| !is_binary, known);
                         // Each character may need a backslash.
                         let (mark, bytes) = (budget.mark(), 2 * Out::row_bytes(values));
                         budget.charge(bytes)?;
@@ -339,9 +343,30 @@ impl Session {
         let rows = std::mem::take(&mut copy.rows);
         copy.rows_bytes = 0;
         let (around, catalog) = (self.surroundings(), self.catalog());
+        let rows = numbered(rows, options, &catalog, &around)?;
         copy.count += options.insert(rows, &mut copy.checks, self.backend(), &around, &catalog)?;
         copy.checks_kept.resize(copy.checks.bytes())
     }
+}
+
+/// The rows of a COPY with the numbers of the catalog objects that they name.
+fn numbered(
+    mut rows: Vec<Vec<Datum>>,
+    options: &Copy,
+    catalog: &Catalog,
+    around: &Surroundings,
+) -> Result<Vec<Vec<Datum>>, SqlError> {
+    let CopyDirection::In(plan) = &options.direction else { return Ok(rows) };
+    let types = plan.source.output.iter().map(|column| column.ty);
+    for (at, ty) in types.enumerate() {
+        let SqlType::Reg(reg) = ty else { continue };
+        for value in rows.iter_mut().filter_map(|row| row.get_mut(at)) {
+            if let Datum::Text(name) = value {
+                *value = Datum::Int(system::object_number(catalog, around, reg, name)?);
+            }
+        }
+    }
+    Ok(rows)
 }
 
 fn line_bytes(line: &[u8], columns: usize) -> usize {

@@ -20,7 +20,7 @@ pub fn encode(value: &Datum, ty: SqlType, out: &mut Vec<u8>) {
     match (value, ty) {
         (Datum::Bool(truth), _) => out.push(u8::from(*truth)),
         (Datum::Int(value), SqlType::Int2) => out.extend((*value as i16).to_be_bytes()),
-        (Datum::Int(value), SqlType::Int4 | SqlType::Oid) => {
+        (Datum::Int(value), SqlType::Int4 | SqlType::Oid | SqlType::Reg(_)) => {
             out.extend((*value as i32).to_be_bytes());
         }
         (Datum::Int(days), SqlType::Date) => {
@@ -75,7 +75,9 @@ pub fn decode(bytes: &[u8], ty: SqlType) -> Result<Datum, SqlError> {
         },
         SqlType::Int2 => Datum::Int(i16::from_be_bytes(fixed(bytes).ok_or_else(wrong)?).into()),
         SqlType::Int4 => Datum::Int(i32::from_be_bytes(fixed(bytes).ok_or_else(wrong)?).into()),
-        SqlType::Oid => Datum::Int(u32::from_be_bytes(fixed(bytes).ok_or_else(wrong)?).into()),
+        SqlType::Oid | SqlType::Reg(_) => {
+            Datum::Int(u32::from_be_bytes(fixed(bytes).ok_or_else(wrong)?).into())
+        }
         SqlType::Int8 => Datum::Int(i64::from_be_bytes(fixed(bytes).ok_or_else(wrong)?)),
         SqlType::Float4 => Datum::Float(f32::from_be_bytes(fixed(bytes).ok_or_else(wrong)?).into()),
         SqlType::Float8 => Datum::Float(f64::from_be_bytes(fixed(bytes).ok_or_else(wrong)?)),

@@ -512,7 +512,7 @@ fn cut(mut text: String, length: usize, to: SqlType, explicit: bool) -> Result<S
 
 fn number_to(value: Datum, to: SqlType) -> Result<Datum, SqlError> {
     match to {
-        SqlType::Int2 | SqlType::Int4 | SqlType::Int8 | SqlType::Oid => {
+        SqlType::Int2 | SqlType::Int4 | SqlType::Int8 | SqlType::Oid | SqlType::Reg(_) => {
             let whole = match &value {
                 Datum::Int(value) => Some(*value),
                 Datum::Numeric(value) if !value.is_finite() => return Err(not_whole(value, to)),
@@ -606,7 +606,7 @@ pub(crate) fn check_int(value: i64, ty: SqlType) -> Result<i64, SqlError> {
     let fits = match ty {
         SqlType::Int2 => i16::try_from(value).is_ok(),
         SqlType::Int4 => i32::try_from(value).is_ok(),
-        SqlType::Oid => u32::try_from(value).is_ok(),
+        SqlType::Oid | SqlType::Reg(_) => u32::try_from(value).is_ok(),
         _ => true,
     };
     if fits { Ok(value) } else { Err(out_of_range(ty)) }

@@ -312,6 +312,7 @@ impl Expr {
                     | Func::SequenceLast
                     | Func::SequenceIsCalled
                     | Func::Sleep
+                    | Func::ExportSnapshot
                     | Func::Advisory { .. }
                     | Func::AdvisoryUnlock { .. }
                     | Func::AdvisoryUnlockAll
@@ -425,7 +426,9 @@ fn is_shown_by_session(args: &[Expr]) -> bool {
     const LISTS: [i64; 3] = [1115, 1182, 1185];
     let dates = [SqlType::Date, SqlType::Timestamp, SqlType::TimestampTz];
     let is_date = |oid: i64| dates.iter().any(|ty| i64::from(ty.oid()) == oid);
-    !matches!(args.get(1), Some(Expr::Const(Datum::Int(oid))) if !is_date(*oid) && !LISTS.contains(oid))
+    let is_named = |oid: i64| SqlType::numbered(oid).is_some_and(crate::system::has_names);
+    let is_fixed = |oid: i64| !is_date(oid) && !LISTS.contains(&oid) && !is_named(oid);
+    !matches!(args.get(1), Some(Expr::Const(Datum::Int(oid))) if is_fixed(*oid))
 }
 
 /// Splits a condition into its conjuncts.

@@ -25,7 +25,7 @@ use crate::catalog::{Catalog, PG_CATALOG, TEMPORARY};
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
 use crate::transaction::Surroundings;
-use crate::types::{Family, SqlType};
+use crate::types::{Family, Reg, SqlType};
 pub use arrays::ArrayFunc;
 pub use digests::DigestFunc;
 pub use floats::FloatFunc;
@@ -136,11 +136,10 @@ pub enum Func {
     True,
     QuoteIdent,
     ToRegnamespace,
-    /// The name of a schema by its oid.
-    NamespaceName,
     ToRegclass,
-    RegclassName,
-    RegtypeName,
+    ToRegrole,
+    /// The oid of the object with this name.
+    NumberOf(Reg),
     EncodingName,
     PgTypeName,
     Exp,
@@ -159,13 +158,11 @@ pub enum Func {
     LikeEscape,
     ToRegtype,
     VectorTypes,
-    Regtype,
     SerialSequence,
     SetConfig,
     DefaultAccess,
     Description,
     ColumnDescription,
-    Regclass,
     LocalNow,
     Instant,
     LocalTime,
@@ -337,14 +334,15 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("pg_partition_ancestors", 1) => (NullText, SqlType::Oid),
         ("pg_is_in_recovery" | "pg_relation_is_publishable", _) => (Zero, SqlType::Bool),
         ("quote_ident", 1) => (QuoteIdent, SqlType::Text),
-        ("to_regnamespace", 1) => (ToRegnamespace, SqlType::Oid),
-        ("to_regclass", 1) => (ToRegclass, SqlType::Oid),
+        ("to_regnamespace", 1) => (ToRegnamespace, SqlType::Reg(Reg::Namespace)),
+        ("to_regclass", 1) => (ToRegclass, SqlType::Reg(Reg::Class)),
         ("oidvectortypes", 1) => (VectorTypes, SqlType::Text),
         ("pg_advisory_unlock_all", 0) => (AdvisoryUnlockAll, SqlType::Text),
         ("pg_advisory_unlock", 1 | 2) => (AdvisoryUnlock { shared: false }, SqlType::Bool),
         ("pg_advisory_unlock_shared", 1 | 2) => (AdvisoryUnlock { shared: true }, SqlType::Bool),
         (_, 1 | 2) if advisory(name).is_some() => advisory(name)?,
-        ("to_regtype", 1) => (ToRegtype, SqlType::Oid),
+        ("to_regtype", 1) => (ToRegtype, SqlType::Reg(Reg::Type)),
+        ("to_regrole", 1) => (ToRegrole, SqlType::Reg(Reg::Role)),
         ("pg_get_serial_sequence", 2) => (SerialSequence, SqlType::Text),
         ("set_config", 3) => (SetConfig, SqlType::Text),
         ("obj_description", 1 | 2) => (Description, SqlType::Text),
@@ -409,7 +407,7 @@ pub fn number_rank(ty: SqlType) -> u8 {
     match ty {
         SqlType::Int2 => 1,
         SqlType::Int4 => 2,
-        SqlType::Oid => 3,
+        SqlType::Oid | SqlType::Reg(_) => 3,
         SqlType::Int8 => 4,
         SqlType::Numeric(_) => 5,
         SqlType::Float4 => 6,
@@ -433,9 +431,8 @@ impl Func {
             | Signal(_) | DatabaseSize | ExportSnapshot | BlockingPids | CurrentSetting
             | SetConfig | FormatType | TableVisible | TypeVisible | RelationSize
             | IndexDefinition | ConstraintDefinition | ViewDefinition | ShowDefault | UserById
-            | ToRegclass | RegclassName | RegtypeName | PgTypeName | ToRegtype | Regtype
-            | SerialSequence | Description | ColumnDescription | Regclass | ToChar | ReadTime
-            | ToRegnamespace | NamespaceName => true,
+            | ToRegclass | ToRegrole | NumberOf(_) | PgTypeName | ToRegtype | SerialSequence
+            | Description | ColumnDescription | ToChar | ReadTime | ToRegnamespace => true,
             _ => false,
         }
     }
@@ -630,14 +627,13 @@ pub fn call(
             };
             said.map_or(Datum::Null, Datum::text)
         }
-        Regclass => {
-            let name = clipped(text(0));
-            let found = name.parse().ok().or_else(|| crate::system::regclass(catalog, &name));
-            Datum::Int(found.ok_or_else(|| {
-                let message = format!("relation \"{name}\" does not exist");
-                SqlError::new(code::UNDEFINED_TABLE, message)
-            })?)
-        }
+        NumberOf(reg) => match &args[0] {
+            Datum::Text(name) => {
+                budget.charge(2 * name.len())?;
+                Datum::Int(crate::system::object_number(catalog, around, reg, name)?)
+            }
+            number => number.clone(),
+        },
         DefaultAccess => {
             let owner = crate::system::role_name(around, int(1));
             match crate::system::default_access(text(0), &owner) {
@@ -679,7 +675,11 @@ pub fn call(
             let found = crate::system::regnamespace(catalog, &clipped(text(0)))?;
             found.map_or(Datum::Null, Datum::Int)
         }
-        NamespaceName => Datum::Text(crate::system::namespace_name(catalog, int(0))),
+        ToRegrole => {
+            let name = crate::catalog::Named::read(&clipped(text(0))).name;
+            let role = around.identity.roles().named(&name);
+            role.map_or(Datum::Null, |role| Datum::Int(role.oid))
+        }
         ToRegclass => {
             crate::system::regclass(catalog, &clipped(text(0))).map_or(Datum::Null, Datum::Int)
         }
@@ -694,14 +694,6 @@ pub fn call(
             let types = crate::array::values(text(0), SqlType::Oid).map(one);
             Datum::Text(types.collect::<Result<Vec<_>, _>>()?.join(", "))
         }
-        Regtype => {
-            let name = clipped(text(0));
-            let found = crate::system::regtype(catalog, &name);
-            Datum::Int(found.ok_or_else(|| {
-                let message = format!("type \"{name}\" does not exist");
-                SqlError::new(code::UNDEFINED_OBJECT, message)
-            })?)
-        }
         SerialSequence => {
             crate::system::serial_sequence(catalog, &clipped(text(0)), &clipped(text(1)))?
         }
@@ -713,8 +705,7 @@ pub fn call(
             Datum::Text(shown)
         }
         LikeEscape => strings::like_escape(text(0), text(1), budget)?,
-        RegclassName => Datum::Text(crate::system::relation_name(catalog, int(0))),
-        RegtypeName | PgTypeName => {
+        PgTypeName => {
             let name = u32::try_from(int(0)).ok().and_then(|oid| catalog.type_name(oid, None));
             Datum::Text(name.unwrap_or_else(|| "-".to_owned()))
         }
@@ -765,6 +756,9 @@ pub fn call(
             let ty = SqlType::numbered(int(1));
             let ty = ty.unwrap_or(SqlType::Text).with_modifier(int(2) as i32);
             budget.charge(2 * crate::text::format_bytes(&args[0]))?;
+            if let Some(named) = crate::system::named(&args[0], ty, catalog, around) {
+                return Ok(named);
+            }
             let zone = around.settings.zone();
             Datum::Text(crate::text::format_in(&args[0], ty, zone).into_owned())
         }

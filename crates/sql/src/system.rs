@@ -8,6 +8,7 @@
 mod access;
 mod definitions;
 mod information;
+mod objects;
 mod opclass;
 mod rows;
 mod tables;
@@ -34,6 +35,9 @@ use information::domain_constraints as domain_constraints_of;
 use information::{constraints_of, information_columns, information_view_columns};
 use information::{domain_checks, information_domain, locks, sequences, sessions};
 use isomer_design::{Backups, TableId};
+pub(crate) use objects::known_number;
+pub(crate) use objects::{has_names, named};
+pub use objects::{object_number, with_names};
 use rows::{attributes, classes, constraints, defaults, indexes, type_row};
 use rows::{dependencies, descriptions, sequence_class, sequence_row, sequences_row};
 use rows::{domain_constraints, domain_row, enum_rows, label_rows};

@@ -107,6 +107,8 @@ pub fn parse_sent(
     now_us: i64,
 ) -> Result<Datum, SqlError> {
     match ty.family() {
+        // The statement looks the name up.
+        _ if matches!(ty, SqlType::Reg(_)) => Ok(Datum::text(text)),
         Family::Time | Family::Clock => parse_at(text, ty, style, Some(now_us)),
         _ => parse_in(text, ty, style),
     }
@@ -234,12 +236,13 @@ fn in_zone(
 /// Parses a value of a type. Instants without a zone are in UTC.
 ///
 /// # Errors
-/// 22P02 if the text is not a value, 22003 if it is out of range.
+/// 22P02 if the text is not a value, 22003 if it is out of range. Of a catalog object, only its
+/// number is known here.
 pub fn parse(text: &str, ty: SqlType) -> Result<Datum, SqlError> {
     let trimmed = text.trim();
     match ty {
         SqlType::Bool => parse_bool(trimmed).map(Datum::Bool).ok_or_else(|| bad(text, ty)),
-        SqlType::Int2 | SqlType::Int4 | SqlType::Int8 | SqlType::Oid => {
+        SqlType::Int2 | SqlType::Int4 | SqlType::Int8 | SqlType::Oid | SqlType::Reg(_) => {
             match trimmed.parse::<i64>() {
                 Ok(value) => {
                     crate::datum::check_int(value, ty).map(Datum::Int).map_err(|mut error| {

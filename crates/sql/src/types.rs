@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   smallint, integer, bigint, oid, date     Int64        the range is checked on input
+//!   regclass, regtype, regrole and similar   Int64        the oid; its name is looked up for output
 //!   real, double precision                   Float64
 //!   numeric(p, s)                            Decimal(s)   if its digits always fit an i128
 //!   numeric, and other numeric(p, s)         Numeric      digits; in keys without trailing zeros
@@ -90,8 +91,23 @@ pub enum SqlType {
     Int2Vector,
     /// `oid`: the number of a catalog object.
     Oid,
+    /// The number of a catalog object, read and shown as the name of the object.
+    Reg(Reg),
     /// Undetermined: a quoted literal, NULL, or a parameter.
     Unknown,
+}
+
+/// The objects whose numbers have a type of their own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reg {
+    /// `regclass`: relations.
+    Class,
+    /// `regtype`: types.
+    Type,
+    /// `regnamespace`: schemas.
+    Namespace,
+    /// `regrole`: roles.
+    Role,
 }
 
 /// Types whose values can be compared with each other and convert implicitly.
@@ -198,6 +214,10 @@ impl SqlType {
             SqlType::Int4 => 23,
             SqlType::Text => 25,
             SqlType::Oid => 26,
+            SqlType::Reg(Reg::Class) => 2205,
+            SqlType::Reg(Reg::Type) => 2206,
+            SqlType::Reg(Reg::Namespace) => 4089,
+            SqlType::Reg(Reg::Role) => 4096,
             SqlType::Float4 => 700,
             SqlType::Float8 => 701,
             SqlType::Unknown => 705,
@@ -233,6 +253,10 @@ impl SqlType {
             SqlType::Float4 => 1021,
             SqlType::Float8 => 1022,
             SqlType::Oid => 1028,
+            SqlType::Reg(Reg::Class) => 2210,
+            SqlType::Reg(Reg::Type) => 2211,
+            SqlType::Reg(Reg::Namespace) => 4090,
+            SqlType::Reg(Reg::Role) => 4097,
             SqlType::Timestamp => 1115,
             SqlType::Date => 1182,
             SqlType::Time => 1183,
@@ -321,7 +345,7 @@ impl SqlType {
             SqlType::Bool | SqlType::Letter => 1,
             SqlType::Int2 => 2,
             SqlType::Int4 | SqlType::Float4 | SqlType::Oid | SqlType::Date => 4,
-            SqlType::Enum(_) => 4,
+            SqlType::Enum(_) | SqlType::Reg(_) => 4,
             SqlType::Int8 | SqlType::Float8 | SqlType::Timestamp | SqlType::TimestampTz => 8,
             SqlType::Time => 8,
             SqlType::TimeTz => 12,
@@ -423,7 +447,7 @@ impl SqlType {
             SqlType::Int2 | SqlType::Int4 | SqlType::Int8 | SqlType::Oid | SqlType::Date => {
                 ColumnType::Int64
             }
-            SqlType::Time => ColumnType::Int64,
+            SqlType::Time | SqlType::Reg(_) => ColumnType::Int64,
             SqlType::Float4 | SqlType::Float8 => ColumnType::Float64,
             SqlType::Numeric(modifier) => match modifier.and_then(short_scale) {
                 Some(scale) => ColumnType::Decimal { scale },
@@ -481,6 +505,7 @@ impl SqlType {
             DataType::Char(length) | DataType::Character(length) => {
                 SqlType::Char(Some(characters(length.as_ref())?.unwrap_or(1)))
             }
+            DataType::Regclass => SqlType::Reg(Reg::Class),
             DataType::Bytea => SqlType::Bytea,
             DataType::Uuid => SqlType::Uuid,
             DataType::JSON => SqlType::Json,
@@ -541,7 +566,11 @@ impl SqlType {
             "uuid" => SqlType::Uuid,
             "json" => SqlType::Json,
             "jsonb" => SqlType::Jsonb,
-            "oid" | "regclass" | "regtype" | "regproc" | "regnamespace" => SqlType::Oid,
+            "oid" | "regproc" => SqlType::Oid,
+            "regclass" => SqlType::Reg(Reg::Class),
+            "regtype" => SqlType::Reg(Reg::Type),
+            "regnamespace" => SqlType::Reg(Reg::Namespace),
+            "regrole" => SqlType::Reg(Reg::Role),
             "char" => SqlType::Letter,
             "cstring" => SqlType::Text,
             "bpchar" => SqlType::Char(None),
@@ -567,7 +596,7 @@ impl SqlType {
 }
 
 /// All types, without modifiers.
-pub(crate) static ALL: [SqlType; 24] = [
+pub(crate) static ALL: [SqlType; 28] = [
     SqlType::Bool,
     SqlType::Int2,
     SqlType::Int4,
@@ -588,6 +617,10 @@ pub(crate) static ALL: [SqlType; 24] = [
     SqlType::TimeTz,
     SqlType::Interval,
     SqlType::Oid,
+    SqlType::Reg(Reg::Class),
+    SqlType::Reg(Reg::Type),
+    SqlType::Reg(Reg::Namespace),
+    SqlType::Reg(Reg::Role),
     SqlType::Uuid,
     SqlType::Json,
     SqlType::Jsonb,
@@ -732,6 +765,10 @@ impl fmt::Display for SqlType {
                 return write!(f, "interval {fields}({digits})");
             }
             SqlType::Oid => "oid",
+            SqlType::Reg(Reg::Class) => "regclass",
+            SqlType::Reg(Reg::Type) => "regtype",
+            SqlType::Reg(Reg::Namespace) => "regnamespace",
+            SqlType::Reg(Reg::Role) => "regrole",
             SqlType::Uuid => "uuid",
             SqlType::Json => "json",
             SqlType::Jsonb => "jsonb",

@@ -25,7 +25,7 @@ use isomer_sql::datum::Datum;
 use isomer_sql::parse::{Declare, Fetch, FetchWay};
 use isomer_sql::plan::OutputColumn;
 use isomer_sql::statement::{Action, Compiled, Cursor as Statement};
-use isomer_sql::system::SettingsView;
+use isomer_sql::system::{self, SettingsView};
 use isomer_sql::transaction::CursorShown;
 use isomer_sql::{SqlError, code};
 use std::cell::RefCell;
@@ -155,6 +155,7 @@ impl Session {
         flush: &mut dyn Flush,
     ) -> Result<(), SqlError> {
         let settings = self.settings.clone();
+        let (catalog, around) = (self.catalog(), self.surroundings());
         let cursor = self.cursors.get_mut(&fetch.name).ok_or_else(|| no_cursor(&fetch.name))?;
         let step = Step::of(fetch.way, cursor.place, cursor.rows.len());
         let refetches = step.place == cursor.place && !step.rows.is_empty();
@@ -170,8 +171,12 @@ impl Session {
             if call.describes {
                 out.row_description(&cursor.output, formats);
             }
+            let types = cursor.output.iter().map(|column| column.ty);
+            let is_text = |at| !formats.is_binary(at);
             for &at in &step.rows {
-                out.row(&cursor.rows[at - 1], &cursor.output, formats, settings.zone());
+                let (row, known) = (&cursor.rows[at - 1], (&*catalog, &around));
+                let row = system::with_names(row, types.clone(), is_text, known);
+                out.row(&row, &cursor.output, formats, settings.zone());
                 flush.flush_some(out)?;
             }
         }

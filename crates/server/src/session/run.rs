@@ -17,7 +17,7 @@ use isomer_sql::parse::{DesignStatement, Maintenance, RightsStatement, RoleName,
 use isomer_sql::plan::OutputColumn;
 use isomer_sql::rights::Object;
 use isomer_sql::statement::{Action, Compiled, Control, Definition, Explains};
-use isomer_sql::system::SystemTable;
+use isomer_sql::system::{self, SystemTable};
 use isomer_sql::transaction::Surroundings;
 use isomer_sql::zone::Zone;
 use isomer_sql::{SqlError, code};
@@ -446,11 +446,15 @@ impl Session {
         let budget = self.memory.statement.clone();
         let backend = self.backend();
         backend.planned_for = compiled.version;
+        let types = output.iter().map(|column| column.ty);
+        let is_text = |at| !call.formats.is_binary(at);
         let tag =
             compiled.run(backend, call.params, &around, catalog, &mut |values: &[Datum]| {
                 if let Some(kept) = call.keeps {
                     return kept.borrow_mut().add(values);
                 }
+                let values =
+                    &*system::with_names(values, types.clone(), is_text, (catalog, &around));
                 let (mark, bytes) = (budget.mark(), Out::row_bytes(values));
                 budget.charge(bytes)?;
                 out.reserve(bytes);

@@ -80,7 +80,7 @@ impl Binder<'_> {
             let is_known = arg.ty != SqlType::Unknown && bare(arg.ty) != element;
             let value = self.coerce(arg, element)?;
             let value = if is_known { Expr::Cast(Box::new(value), element) } else { value };
-            bound.push(self.as_shown(typed(value, element))?);
+            bound.push(self.as_element(typed(value, element))?);
         }
         bound.push(Expr::Const(Datum::Int(element.number())));
         Ok(typed(call(func, bound), ty))

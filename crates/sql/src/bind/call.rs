@@ -15,7 +15,7 @@ use crate::expr::{Compare, Expr};
 use crate::functions::{self, DigestFunc, Func, JsonFunc, RegexFunc};
 use crate::plan::{Aggregate, AggregateKind, Asks, Fit, SortKey, Spread};
 use crate::refuse;
-use crate::types::{Family, SqlType};
+use crate::types::{Family, Reg, SqlType};
 use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArguments};
 
 impl Binder<'_> {
@@ -520,10 +520,14 @@ impl Binder<'_> {
                 return Ok(Aggregate { kind, of, distinct, filter, order, ty: SqlType::Json });
             }
             "array_agg" => {
-                let array = beside(if ty == SqlType::Unknown { SqlType::Text } else { ty }).array();
+                let array = match ty {
+                    SqlType::Unknown => SqlType::Text.array(),
+                    SqlType::Reg(_) => ty.array(),
+                    ty => beside(ty).array(),
+                };
                 let ty =
                     array.ok_or_else(|| SqlError::unsupported(format!("array_agg of {ty}")))?;
-                let of = Some(self.as_shown(value)?);
+                let of = Some(self.as_element(value)?);
                 let kind = AggregateKind::Array;
                 return Ok(Aggregate { kind, of, distinct, filter, order, ty });
             }
@@ -642,7 +646,7 @@ fn takes(func: Func, at: usize, ty: SqlType) -> bool {
         Argument::Text if func == Func::Digest(DigestFunc::Md5) && ty == SqlType::Bytea => true,
         Argument::Bytes => ty == SqlType::Bytea,
         Argument::Text if matches!(func, Func::NextVal | Func::CurrVal | Func::SetVal) => {
-            ty.family() == Family::Text || ty == SqlType::Oid
+            ty.family() == Family::Text || matches!(ty, SqlType::Oid | SqlType::Reg(Reg::Class))
         }
         Argument::Text => ty.family() == Family::Text,
         Argument::Whole => matches!(ty, SqlType::Int2 | SqlType::Int4),

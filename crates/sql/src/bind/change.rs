@@ -466,8 +466,12 @@ pub fn is_assignable(from: SqlType, to: SqlType) -> bool {
     match to {
         _ if from.family() == Family::Unknown => true,
         // Object ids are assigned from integers only.
-        SqlType::Oid => from.is_integer(),
-        SqlType::Numeric(_) | SqlType::Float4 | SqlType::Float8 if from == SqlType::Oid => false,
+        SqlType::Oid | SqlType::Reg(_) => from.is_integer() || matches!(from, SqlType::Reg(_)),
+        SqlType::Numeric(_) | SqlType::Float4 | SqlType::Float8
+            if matches!(from, SqlType::Oid | SqlType::Reg(_)) =>
+        {
+            false
+        }
         SqlType::Letter => is_one,
         to => is_one || to.family() == Family::Text || are_times(from, to),
     }

@@ -13,7 +13,7 @@ use crate::error::{SqlError, clipped, code};
 use crate::expr::Expr;
 use crate::functions::{Func, TimeFunc, common};
 use crate::numeric::{Decimal, Unreadable, overflow};
-use crate::types::{Family, SqlType};
+use crate::types::{Family, Reg, SqlType};
 use sqlparser::ast;
 
 impl Binder<'_> {
@@ -37,7 +37,8 @@ impl Binder<'_> {
                     self.budget.charge((number - self.params.len()) * size_of::<SqlType>())?;
                     self.params.resize(number, SqlType::Unknown);
                 }
-                typed(Expr::Param(number - 1), self.params[number - 1])
+                let ty = self.params[number - 1];
+                typed(of_sent(Expr::Param(number - 1), ty), ty)
             }
             Value::HexStringLiteral(_)
             | Value::SingleQuotedByteStringLiteral(_)
@@ -61,79 +62,11 @@ impl Binder<'_> {
     ) -> Result<Typed, SqlError> {
         let name = type_name(ty);
         let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
-        // A type by its name, converted back to a name.
-        if let Some(named) = object_name(inner)
-            && matches!(name, "text" | "varchar")
-        {
-            let number = self.expr(inner)?;
-            return match number.ty {
-                SqlType::Oid => Ok(typed(Expr::Call(named, vec![number.expr]), SqlType::Text)),
-                _ => Ok(number),
-            };
-        }
         let value = self.expr(inner)?;
-        let names_type = |value: &Typed| match &value.expr {
-            Expr::Const(Datum::Text(text)) => text.parse::<u32>().is_err(),
-            _ => value.ty.family() == Family::Text,
-        };
-        if name == "regtype" && names_type(&value) {
-            let named = self.coerce(value, SqlType::Text)?;
-            return Ok(typed(Expr::Call(Func::Regtype, vec![named]), SqlType::Oid));
-        }
-        if name == "regnamespace" {
-            return self.schema_cast(value);
-        }
-        // Names of objects to oids, and oids to names.
-        if matches!(name, "regclass") {
-            if matches!(value.expr, Expr::Call(Func::Regclass, _)) {
-                return Ok(value);
-            }
-            if value.ty.family() == Family::Text || value.ty == SqlType::Unknown {
-                if value.expr == Expr::Const(Datum::Null) {
-                    return Ok(typed(self.coerce(value, SqlType::Oid)?, SqlType::Oid));
-                }
-                // A parameter is a name, or an oid as a text.
-                if let Expr::Param(_) = value.expr {
-                    let name = self.coerce(value, SqlType::Text)?;
-                    return Ok(typed(Expr::Call(Func::Regclass, vec![name]), SqlType::Oid));
-                }
-                // A literal is resolved now; other texts are looked up at run time.
-                if let (Expr::Const(Datum::Text(text)), SqlType::Unknown) = (&value.expr, value.ty)
-                {
-                    let text = clipped(text);
-                    let oid = match text.parse::<i64>() {
-                        Ok(oid) => oid,
-                        Err(_) => {
-                            crate::system::regclass(self.catalog, &text).ok_or_else(|| {
-                                let message = format!("relation \"{text}\" does not exist");
-                                SqlError::new(code::UNDEFINED_TABLE, message)
-                            })?
-                        }
-                    };
-                    return Ok(typed(Expr::Const(Datum::Int(oid)), SqlType::Oid));
-                }
-                return Ok(typed(Expr::Call(Func::Regclass, vec![value.expr]), SqlType::Oid));
-            }
-            return Ok(typed(Expr::Call(Func::RegclassName, vec![value.expr]), SqlType::Text));
-        }
         if let ("regproc", Expr::Const(Datum::Text(function))) = (name, &value.expr) {
             // Functions have no oids; the catalog uses their names.
             let function = function.strip_prefix("pg_catalog.").unwrap_or(function);
             return Ok(typed(Expr::Const(Datum::text(function)), SqlType::Text));
-        }
-        if name == "regtype" && value.ty.family() == Family::Number {
-            return Ok(typed(Expr::Call(Func::RegtypeName, vec![value.expr]), SqlType::Text));
-        }
-        if let ("regtype", SqlType::Unknown, Expr::Const(Datum::Text(text))) =
-            (name, value.ty, &value.expr)
-            && text.parse::<u32>().is_err()
-        {
-            let text = clipped(text);
-            let oid = crate::system::regtype(self.catalog, &text).ok_or_else(|| {
-                let message = format!("type \"{text}\" does not exist");
-                SqlError::new(code::UNDEFINED_OBJECT, message)
-            })?;
-            return Ok(typed(Expr::Const(Datum::Int(oid)), SqlType::Oid));
         }
         let NamedType { ty, domain } = self.named_type(ty)?;
         let value = match (ty, value.ty, &value.expr) {
@@ -146,34 +79,13 @@ impl Binder<'_> {
         self.as_domain(value, domain.as_deref())
     }
 
-    /// Converts an oid that a cast has made to the object's name.
-    pub(super) fn named_object(&self, ast: &ast::Expr, value: Typed) -> Typed {
-        let Some(func) = object_name(ast) else { return value };
-        match value.ty {
-            SqlType::Oid => typed(Expr::Call(func, vec![value.expr]), SqlType::Text),
-            _ => value,
-        }
-    }
-
-    /// `'public'::regnamespace`: a schema's name to its oid, and its oid to its name.
-    fn schema_cast(&mut self, value: Typed) -> Result<Typed, SqlError> {
-        match (&value.expr, value.ty.family()) {
-            (Expr::Const(Datum::Text(text)), Family::Unknown) if text.parse::<u32>().is_err() => {
-                let text = clipped(text);
-                let found = crate::system::regnamespace(self.catalog, &text)?.ok_or_else(|| {
-                    let name = crate::catalog::Named::read(&text).name;
-                    let message = format!("schema \"{name}\" does not exist");
-                    SqlError::new(code::INVALID_SCHEMA, message)
-                })?;
-                Ok(typed(Expr::Const(Datum::Int(found)), SqlType::Oid))
-            }
-            (_, Family::Unknown) => Ok(typed(self.coerce(value, SqlType::Oid)?, SqlType::Oid)),
-            (_, Family::Number) => {
-                Ok(typed(Expr::Call(Func::NamespaceName, vec![value.expr]), SqlType::Text))
-            }
-            _ => Err(SqlError::unsupported("the schema that a text names")
-                .hint("to_regnamespace(..) finds it.")),
-        }
+    /// The number of the object that a literal names.
+    fn object(&self, literal: Datum, reg: Reg) -> Result<Expr, SqlError> {
+        let Datum::Text(name) = &literal else { return Ok(Expr::Const(literal)) };
+        Ok(match crate::system::known_number(self.catalog, reg, name)? {
+            Some(number) => Expr::Const(Datum::Int(number)),
+            None => Expr::Call(Func::NumberOf(reg), vec![Expr::Const(literal)]),
+        })
     }
 
     fn cast_to(&mut self, value: Typed, ty: SqlType) -> Result<Typed, SqlError> {
@@ -185,6 +97,11 @@ impl Binder<'_> {
             return Err(SqlError::new(code::CANNOT_COERCE, message));
         }
         self.budget.charge(EXPR_BYTES)?;
+        if let SqlType::Reg(reg) = ty
+            && value.ty.family() == Family::Text
+        {
+            return Ok(typed(Expr::Call(Func::NumberOf(reg), vec![value.expr]), ty));
+        }
         if ty.family() == Family::Text && value.ty.family() != Family::Unknown {
             let text = self.as_text(value)?;
             let is_same = matches!(ty, SqlType::Text | SqlType::Varchar(None));
@@ -192,7 +109,11 @@ impl Binder<'_> {
         }
         if value.ty == SqlType::Unknown {
             if let Expr::Const(datum) = value.expr {
-                return Ok(typed(constant(datum, ty, true)?, ty));
+                let value = match ty {
+                    SqlType::Reg(reg) => self.object(datum, reg)?,
+                    ty => constant(datum, ty, true)?,
+                };
+                return Ok(typed(value, ty));
             }
             // A parameter has the type without modifier, and is truncated and rounded here.
             let plain = self.coerce(value, bare(ty))?;
@@ -243,6 +164,12 @@ impl Binder<'_> {
         }
     }
 
+    /// A value as an element of an array: of a catalog object, its number.
+    pub(super) fn as_element(&mut self, value: Typed) -> Result<Expr, SqlError> {
+        let ty = if let SqlType::Reg(_) = value.ty { SqlType::Oid } else { value.ty };
+        self.as_shown(typed(value.expr, ty))
+    }
+
     /// A value as a client sees it: `char(n)` with its blanks, unlike in a conversion to text.
     pub(crate) fn as_shown(&mut self, value: Typed) -> Result<Expr, SqlError> {
         match value.ty {
@@ -262,12 +189,15 @@ impl Binder<'_> {
         // Rounding happens when the value is stored.
         let ty = ty.plain();
         match (value.expr, value.ty) {
-            (Expr::Const(datum), SqlType::Unknown) => constant(datum, ty, false),
+            (Expr::Const(datum), SqlType::Unknown) => match ty {
+                SqlType::Reg(reg) => self.object(datum, reg),
+                ty => constant(datum, ty, false),
+            },
             (Expr::Param(number), SqlType::Unknown) => {
                 if self.params[number] == SqlType::Unknown {
                     self.params[number] = bare(ty);
                 }
-                Ok(Expr::Param(number))
+                Ok(of_sent(Expr::Param(number), self.params[number]))
             }
             (expr, from) if from.is_float() != ty.is_float() && ty.is_float() => {
                 Ok(Expr::Cast(Box::new(expr), ty))
@@ -380,47 +310,19 @@ pub(super) fn rounded(value: Typed, ty: SqlType) -> Typed {
     }
 }
 
+/// A parameter's value: of a type of catalog objects, a client sends a name or a number.
+fn of_sent(param: Expr, ty: SqlType) -> Expr {
+    match ty {
+        SqlType::Reg(reg) => Expr::Call(Func::NumberOf(reg), vec![param]),
+        _ => param,
+    }
+}
+
 /// A value in the text form of its type; a date is a number otherwise.
 fn show(value: Typed) -> Expr {
     let number = |number: i64| Expr::Const(Datum::Int(number));
     let (oid, modifier) = (number(value.ty.number()), number(value.ty.modifier().into()));
     Expr::Call(Func::Show, vec![value.expr, oid, modifier])
-}
-
-/// The function that maps an oid to the object's name.
-fn name_function(ty: &str) -> Option<Func> {
-    match ty.strip_prefix("pg_catalog.").unwrap_or(ty) {
-        "regclass" => Some(Func::RegclassName),
-        "regtype" => Some(Func::RegtypeName),
-        "regnamespace" => Some(Func::NamespaceName),
-        _ => None,
-    }
-}
-
-/// The function that shows the value of an expression as the name of an object: of a cast to a type
-/// of names, also in a subquery and in the branches of CASE.
-fn object_name(expr: &ast::Expr) -> Option<Func> {
-    match expr {
-        ast::Expr::Nested(inner) => object_name(inner),
-        ast::Expr::Cast { data_type, .. } => name_function(&type_name(data_type)),
-        ast::Expr::Subquery(query) => {
-            let ast::SetExpr::Select(select) = &*query.body else { return None };
-            match &select.projection[..] {
-                [
-                    ast::SelectItem::UnnamedExpr(expr)
-                    | ast::SelectItem::ExprWithAlias { expr, .. },
-                ] => object_name(expr),
-                _ => None,
-            }
-        }
-        ast::Expr::Case { conditions, else_result, .. } => {
-            let results = conditions.iter().map(|when| &when.result);
-            let mut shown = results.chain(else_result.as_deref()).map(object_name);
-            let first = shown.next()??;
-            shown.all(|other| other.as_ref() == Some(&first)).then_some(first)
-        }
-        _ => None,
-    }
 }
 
 /// True if an explicit cast exists between two types.
@@ -429,6 +331,13 @@ fn can_cast(from: SqlType, to: SqlType) -> bool {
     match (a, b) {
         (Family::Unknown | Family::Text | Family::Array, _) | (_, Family::Text | Family::Array) => {
             true
+        }
+        // Only integers are numbers of objects.
+        (Family::Number, Family::Number)
+            if matches!(from, SqlType::Reg(_)) || matches!(to, SqlType::Reg(_)) =>
+        {
+            let is_whole = |ty: SqlType| ty.is_integer() || matches!(ty, SqlType::Reg(_));
+            is_whole(from) && is_whole(to)
         }
         (Family::Bool, Family::Number) => to == SqlType::Int4,
         (Family::Number, Family::Bool) => from == SqlType::Int4,

@@ -241,6 +241,10 @@ impl Binder<'_> {
     pub(super) fn json_of(&mut self, value: Typed) -> Result<Expr, SqlError> {
         let ty = if value.ty == SqlType::Unknown { SqlType::Text } else { value.ty };
         let value = self.coerce(value, ty)?;
+        if let SqlType::Reg(_) = ty {
+            let name = self.as_text(typed(value, ty))?;
+            return self.json_of(typed(name, SqlType::Text));
+        }
         if ty.family() == Family::Json {
             return Ok(value);
         }

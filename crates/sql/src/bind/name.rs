@@ -86,7 +86,6 @@ fn type_name(ty: &ast::DataType) -> Option<String> {
         (_, ast::DataType::Custom(name, _)) => {
             name.0.last().and_then(|part| part.as_ident()).map(folded)
         }
-        (_, ast::DataType::Regclass) => Some("regclass".to_owned()),
         (Ok(ty), _) => Some(ty.catalog_name()),
         _ => None,
     }

@@ -171,7 +171,8 @@ impl Binder<'_> {
             let mut one = as_one(self, one)?;
             // The value is copied for each comparison, and the copy is dropped again.
             self.budget.tick(left_bytes / 16)?;
-            if one.ty == SqlType::Unknown && matches!(one.expr, Expr::Param(_)) {
+            let is_named = matches!(together, SqlType::Reg(_));
+            if one.ty == SqlType::Unknown && (is_named || matches!(one.expr, Expr::Param(_))) {
                 one = typed(self.coerce(one, together)?, together);
             }
             let (a, b) = self.unify(left.clone(), one.clone(), "=")?;
@@ -256,7 +257,7 @@ impl Binder<'_> {
             let text = crate::array::format(texts.iter().map(Option::as_deref));
             return Ok(typed(Expr::Const(Datum::Text(text)), array));
         }
-        let shown = values.into_iter().map(|value| self.as_shown(typed(value, ty)));
+        let shown = values.into_iter().map(|value| self.as_element(typed(value, ty)));
         let shown = shown.collect::<Result<_, _>>()?;
         Ok(typed(Expr::Call(Func::ArrayOf, shown), array))
     }
@@ -612,5 +613,10 @@ pub(super) fn named_operator(sign: &str) -> Result<BinaryOperator, SqlError> {
 
 /// The type of a literal or parameter that is compared with a value: varchar compares as text.
 pub(super) fn beside(ty: SqlType) -> SqlType {
-    if matches!(ty, SqlType::Varchar(_)) { SqlType::Text } else { bare(ty) }
+    match ty {
+        SqlType::Varchar(_) => SqlType::Text,
+        // Numbers of objects are compared as such.
+        SqlType::Reg(_) => SqlType::Oid,
+        ty => bare(ty),
+    }
 }

@@ -358,10 +358,6 @@ impl Binder<'_> {
             let expr = self.coerce(value, ty)?;
             return Ok(Typed { expr, ty });
         }
-        // The oid of a catalog object is shown as its name.
-        if self.scopes.len() == 1 && target.is_none() && self.view.is_none() && !self.is_branch {
-            return Ok(self.named_object(expr, value));
-        }
         Ok(value)
     }
 

@@ -1,0 +1,44 @@
+-- regclass, regtype, regnamespace and regrole: numbers of objects that are shown as names.
+set client_min_messages = warning;
+drop schema if exists n cascade; create schema n; set search_path = n, public;
+create table t (a int primary key, b text); create table "T 2" (a int); create schema "S 3"; create table "S 3".u (a int);
+select 't'::regclass, '"T 2"'::regclass, '"S 3".u'::regclass, 'int4'::regtype, 'pg_catalog.int4'::regtype, 'n'::regnamespace, '"S 3"'::regnamespace;
+select 't'::regclass::text, ('t'::regclass)::text, (select 't'::regclass::text), (select 't'::regclass), (select oid::regclass from pg_class where oid = 't'::regclass)::text;
+select pg_typeof('t'::regclass), pg_typeof('int4'::regtype), pg_typeof(to_regclass('t')), pg_typeof(to_regtype('int4')), pg_typeof(to_regnamespace('n')), pg_typeof(('t'::regclass)::oid);
+select 't'::regclass::oid = 't'::regclass, 't'::regclass::int = 't'::regclass::bigint, 't'::regclass::oid::regclass;
+select 't'::regclass = 't';
+select x, x || '!', concat(x, '!'), format('%s', x), x::text from (select 't'::regclass) q(x);
+select a, n from (select 't'::regclass as a, 1 as n union all select '"T 2"', 2) q order by n;
+select case when a then 't'::regclass else '"T 2"'::regclass end, coalesce(null, 't'::regclass) from (values (true), (false)) v(a);
+with q as (select 't'::regclass as x) select x, count(*) from q group by x;
+create view v as select 't'::regclass as x, c.oid::regclass as y from pg_class c where relname = 'T 2' and relnamespace = 'n'::regnamespace;
+select * from v; select x::text || y::text from v;
+select to_json('t'::regclass), row_to_json(q) from (select 't'::regclass as x) q;
+select array_agg(x order by n), array['t'::regclass, '"T 2"'] from (select 't'::regclass, 1 union select '"T 2"'::regclass, 2) q(x, n);
+select 't'::regclass = any (array['t'::regclass, '"T 2"']), 't'::regclass in ('t', '"T 2"');
+select 0::regclass, 0::regtype, 0::regnamespace, 99999::regclass, 99999::regtype, 99999::regnamespace, '-'::regclass::oid, '12'::regclass, null::regclass;
+create table k (r regclass primary key, y regtype default 'int4', z regnamespace default 'n');
+insert into k values ('t'), ('"T 2"'), ('t'::regclass::oid) on conflict do nothing;
+insert into k select oid from pg_class where oid = '"S 3".u'::regclass;
+select r::text, y, z from k order by 1; select r from k where r in ('t'); update k set y = 'text' where r = 't'::regclass; select y from k where r::text = 't';
+copy k (r) from stdin;
+v
+\.
+copy (select r, y from k where r = 'v'::regclass) to stdout;
+select count(*) from k join pg_class c on c.oid = k.r;
+prepare p (regclass, regtype) as select $1, $2, $1::text, $1 = 't'::regclass;
+execute p ('t', 'numeric(5,2)'); execute p ('"T 2"', 'text');
+prepare q as select relname from pg_class where oid = $1::regclass;
+execute q ('t');
+select 'nosuch'::regclass;
+select 'nosuch'::regtype;
+select 'nosuch'::regnamespace;
+select 'nosuch'::regrole;
+select current_user::regrole::text = quote_ident(current_user), 0::regrole, 99999::regrole, to_regrole('nosuch'), pg_typeof(to_regrole('nosuch')), current_user::regrole::oid = (select oid from pg_roles where rolname = current_user);
+insert into k values ('nosuch');
+select 't'::regclass + 'x'::text;
+select attname, atttypid::regtype, format_type(atttypid, atttypmod) from pg_attribute where attrelid = 'k'::regclass and attnum > 0 order by attnum;
+declare c cursor with hold for select 't'::regclass; fetch c;
+drop table t cascade;
+select r = r::oid, r::text = r::oid::text from k where y = 'text'::regtype;
+drop schema n cascade; drop schema "S 3" cascade;
