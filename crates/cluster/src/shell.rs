@@ -172,12 +172,6 @@ impl OpenTransaction {
         self.runtime.block_on_until(&self.cancel, work).map_err(OpenError::Canceled)?
     }
 
-    /// The snapshot of the current statement, for other transactions.
-    pub fn share_snapshot(&mut self) -> Result<SharedSnapshot, OpenError> {
-        let work = self.txn.share_snapshot();
-        self.runtime.block_on_until(&self.cancel, work).map_err(OpenError::Canceled)?
-    }
-
     /// Locks a row, existing or not, within the client's lock timeout.
     pub fn lock(
         &mut self,
@@ -259,4 +253,13 @@ impl OpenTransaction {
     pub fn commit(self) -> Result<Option<Ran>, OpenError> {
         self.runtime.block_on(self.txn.commit())
     }
+}
+
+/// The snapshot of a transaction's current statement, for other transactions.
+///
+/// # Errors
+/// [`OpenError`], if it cannot be pinned.
+pub fn share_snapshot(txn: &mut OpenTransaction) -> Result<SharedSnapshot, OpenError> {
+    let work = SharedSnapshot::of(&mut txn.txn);
+    txn.runtime.block_on_until(&txn.cancel, work).map_err(OpenError::Canceled)?
 }

@@ -19,7 +19,7 @@ use crate::snapshots::{Exported, Exports};
 use crate::temporary::Temporaries;
 use isomer_cluster::{
     CancelToken, ClosedTables, Error, Expect, Failure, Isolation, Lack, LockMode, LogError,
-    OpenDatabaseError, OpenError, OpenTransaction, Ran, Refusal, Savepoint,
+    OpenDatabaseError, OpenError, OpenTransaction, Ran, Refusal, Savepoint, share_snapshot,
 };
 use isomer_design::{Direction, Key, KeyRange, Span, TableId, Time};
 use isomer_sql::budget::Holding;
@@ -227,7 +227,7 @@ impl Backend {
     /// As [`Exports::find`].
     pub(crate) fn read_from(&mut self, name: &str) -> Result<(), SqlError> {
         let found = self.engine.snapshots.find(name, (self.level(), self.read_only))?;
-        self.txn.read_from(found.snapshot.clone());
+        found.snapshot.lend(&mut self.txn);
         self.imported = Some(found);
         self.is_used = true;
         Ok(())
@@ -577,7 +577,7 @@ impl Transaction for Backend {
             return Err(SqlError::new(code::ACTIVE_TRANSACTION, message));
         }
         self.written.more(EXPORT_BYTES)?;
-        let snapshot = self.txn.share_snapshot().map_err(explain)?;
+        let snapshot = share_snapshot(&mut self.txn).map_err(explain)?;
         let reading = self.engine.readers.enter().begin_as(&self.reading);
         let exported = Exported {
             snapshot,

@@ -13,7 +13,8 @@
 //! history, and definitions keep the old catalog's tables, until the exporter and all
 //! importers have ended.
 //!
-//! **Left out.** Names are valid in this process only: a gateway that takes over does not know them.
+//! **Left out.** Names are valid in this process only: a gateway that takes over does not know
+//! them.
 
 use crate::engine::{Engine, Reading};
 use isomer_cluster::SharedSnapshot;

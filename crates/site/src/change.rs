@@ -22,7 +22,7 @@ use crate::held::Held;
 use crate::partition::{SitePartition, Table, Term};
 use crate::record::{Event, FrameWriter, Record};
 use crate::site::{Dropped, Site, woken};
-use crate::tail::replace_tail_of;
+use crate::tail::{end_tail_of, replace_tail_of};
 use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
 use isomer_log::{LogError, Position};
 use isomer_store::{Feed, Partition, Stamp};
@@ -219,9 +219,7 @@ impl Site {
         self.ship();
         // Before the answer: the follower then drops its copy, and with it the knowledge that it
         // has kept the tail.
-        replace_tail_of(self, site).await?;
-        self.review_keeping(site);
-        Ok(())
+        Ok(end_tail_of(self, site).await?)
     }
 
     /// Drops the replicas here within a range, once they have applied the event that unfollows

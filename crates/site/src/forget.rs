@@ -5,12 +5,17 @@
 //!   site:   all partitions' locks ──▶ one record ──▶ partitions end ──▶ rows, after the last reader
 //! ```
 //!
-//! No site waits for another: a follower of a partition that has ended receives no more events, and
-//! is to forget the table too. One record stands for the whole table, so its end costs the same for
+//! A follower of a partition that has ended receives no more events, and is to forget the table
+//! too. If it follows no other partition with backups of the master, the master first makes sure
+//! that enough other sites have its [tail](crate::tail): the conductor asks masters before
+//! followers. One record stands for the whole table, so its end costs the same for
 //! ten rows and for ten million. A table's number is not reused while the process runs. In the log,
 //! records that follow the end belong to a new table.
 //!
-//! **Left out.** The empty index of the table, a few hundred bytes, is kept until the next start.
+//! **Left out.** Two sites that master parts of one table, and follow each other there. The one
+//! that the conductor asks first forgets that it has kept the tail of the other. If it restarts
+//! before the other has answered, and the other fails as well, a takeover does not know of the
+//! loss. The empty index of the table, a few hundred bytes, is kept until the next start.
 
 use crate::error::Refusal;
 use crate::frame::FrameKind;
@@ -18,6 +23,7 @@ use crate::held::Held;
 use crate::partition::Table;
 use crate::record::{Event, FrameWriter, Record};
 use crate::site::Site;
+use crate::tail::{end_tail_of, forget_masters};
 use isomer_design::{Backups, Key, KeyRange, SiteSet, TableId};
 use std::sync::Arc;
 
@@ -31,6 +37,8 @@ impl Site {
         let Some(table) = self.table(table) else { return Ok(()) };
         let held = self.hold_all(&table).await;
         let partitions = table.overlapping(&KeyRange::all());
+        let mastered = partitions.iter().filter(|one| one.is_master() && table.is_backed());
+        let followers = mastered.fold(SiteSet::EMPTY, |all, one| &all | &one.followers());
         if !partitions.is_empty() {
             let mut frame = FrameWriter::new(FrameKind::Commit);
             let (id, start, event) = (table.id, Key::min(), Event::Forget);
@@ -38,7 +46,10 @@ impl Site {
             partitions.iter().for_each(|partition| self.begin_publishing(partition));
             let _shaping = self.shaping.read();
             match self.append(frame, std::iter::once(SiteSet::EMPTY)) {
-                Ok(_) => self.end_all(&table),
+                Ok(_) => {
+                    forget_masters(self, &table);
+                    self.end_all(&table);
+                }
                 Err(error) => {
                     partitions.iter().for_each(|partition| partition.cancel_publishing());
                     return Err(error.into());
@@ -47,7 +58,13 @@ impl Site {
         }
         drop(held);
         self.forget_early_events(table.id, &KeyRange::all());
-        self.lasting(self.log.end()).await
+        self.lasting(self.log.end()).await?;
+        // Before the answer: these sites forget the table next, and with it that they have kept the
+        // tail. A site that others have taken over from needs no tail.
+        for follower in followers.iter() {
+            let _ = end_tail_of(self, follower).await;
+        }
+        Ok(())
     }
 
     /// Ends all partitions of a table; their rows are freed later.

@@ -131,3 +131,20 @@ fn a_restart_may_have_lost_the_tail_of_a_followed_site() {
         assert!(fencer.has_lost_tail(), "with a checkpoint: {has_checkpoint}");
     }
 }
+
+#[test]
+fn a_table_that_is_dropped_hides_no_lost_tail() {
+    let mut fencer = Fencer::new();
+    fencer.follow();
+    assert!(!fencer.has_lost_tail());
+    fencer.restart();
+    fencer.step(Step::Forget(FOLLOWED));
+    assert!(fencer.has_lost_tail(), "s1 may have voted by it, and may be master of other tables");
+
+    // Nothing was lost that was there after the restart.
+    let mut fencer = Fencer::new();
+    fencer.restart();
+    fencer.follow();
+    fencer.step(Step::Forget(FOLLOWED));
+    assert!(!fencer.has_lost_tail());
+}

@@ -154,14 +154,21 @@ impl<T: Transport> Conductor<T> {
             design.partitions_in(id, &KeyRange::all()).map(|(range, _)| (id, range)).collect()
         };
         let _partitions = self.reserve(everything).await;
-        let sites = {
+        let (masters, sites) = {
             let mut design = self.design.lock();
+            let all = KeyRange::all();
+            let placed = design.partitions_in(id, &all);
+            let masters: SiteSet = placed.map(|(_, placement)| placement.master).collect();
             design.drop_table(id).map_err(Box::new)?;
             self.table.store(Arc::new(self.table.load().without_table(id)));
-            design.sites().clone()
+            (masters, design.sites().clone())
         };
+        // Masters first: they make sure that no tail of theirs is at followers of this table alone.
+        let followers = &sites - &masters;
         // A site that cannot be reached forgets the table when it rejoins.
-        for site in sites.iter().filter(|site| self.check_site(*site).is_ok()) {
+        for site in
+            masters.iter().chain(followers.iter()).filter(|site| self.check_site(*site).is_ok())
+        {
             // A site that cannot write its log reports that to every client. It forgets at the next
             // start.
             let _ = protocol::ask(&self.transport, site, Step::Forget(id)).await;

@@ -50,9 +50,8 @@ const READS_BY_CLOCK: usize = 64;
 /// The pins of a snapshot, by site.
 type Pins<T> = SmallVec<[(SiteId, <T as Transport>::Pin); 4]>;
 
-/// A snapshot that other transactions can read from
-/// ([`OpenTransaction::read_from`](super::OpenTransaction::read_from)). The sites keep its history
-/// until it and all these transactions have ended.
+/// A snapshot that several transactions can read from. The sites keep its history until it and all
+/// these transactions have ended.
 pub struct SharedSnapshot<T: Transport> {
     time: Time,
     pins: Arc<Pins<T>>,

@@ -414,24 +414,6 @@ impl<T: Transport> OpenTransaction<T> {
         self.snapshot.as_ref().filter(|_| self.isolation.is_fixed()).map(Snapshot::time)
     }
 
-    /// The snapshot of the current statement, for other transactions.
-    ///
-    /// # Errors
-    /// [`OpenError`], if it cannot be pinned.
-    pub async fn share_snapshot(&mut self) -> Result<SharedSnapshot<T>, OpenError> {
-        let (snapshot, _) = self.reads(true).await?;
-        Ok(snapshot.shared().expect("it is pinned"))
-    }
-
-    /// Reads from the snapshot of another transaction, in all statements.
-    ///
-    /// # Panics
-    /// If it has read already, or if each of its statements has a snapshot of its own.
-    pub fn read_from(&mut self, shared: SharedSnapshot<T>) {
-        assert!(self.isolation.is_fixed() && self.snapshot.is_none(), "it has its own snapshot");
-        self.snapshot = Some(Snapshot::of(shared));
-    }
-
     /// Like [`OpenTransaction::scan`], but shows what is committed now, whatever the isolation
     /// level.
     ///
@@ -772,6 +754,26 @@ impl<T: Transport> OpenTransaction<T> {
     fn end_newest(&mut self) {
         let ended = self.newest.take();
         ended.into_iter().for_each(|snapshot| snapshot.end(&self.gateway, &mut self.seen));
+    }
+}
+
+impl<T: Transport> SharedSnapshot<T> {
+    /// The snapshot of a transaction's current statement.
+    ///
+    /// # Errors
+    /// [`OpenError`], if it cannot be pinned.
+    pub async fn of(txn: &mut OpenTransaction<T>) -> Result<SharedSnapshot<T>, OpenError> {
+        let (snapshot, _) = txn.reads(true).await?;
+        Ok(snapshot.shared().expect("it is pinned"))
+    }
+
+    /// All statements of a transaction read from it.
+    ///
+    /// # Panics
+    /// If the transaction has read already, or if each of its statements has a snapshot of its own.
+    pub fn lend(&self, txn: &mut OpenTransaction<T>) {
+        assert!(txn.isolation.is_fixed() && txn.snapshot.is_none(), "it has its own snapshot");
+        txn.snapshot = Some(Snapshot::of(self.clone()));
     }
 }
 

@@ -68,7 +68,7 @@ impl Session {
                 Ok("SET CONSTRAINTS")
             }
             Control::Snapshot(name) => {
-                self.read_from_snapshot(name, out)?;
+                read_from_snapshot(self, name, out)?;
                 Ok("SET")
             }
             Control::Set(modes, for_session) => {
@@ -106,22 +106,6 @@ impl Session {
         self.modes = wanted;
         self.begin(wanted);
         Ok(())
-    }
-
-    /// SET TRANSACTION SNAPSHOT: a block without statements reads from the snapshot of another
-    /// transaction.
-    fn read_from_snapshot(&mut self, name: &str, out: &mut Out) -> Result<(), SqlError> {
-        let is_first = self.savepoints.is_empty();
-        if !self.in_block {
-            let message = "SET TRANSACTION can only be used in transaction blocks";
-            out.notice("WARNING", &SqlError::new(code::NO_ACTIVE_TRANSACTION, message));
-        }
-        let backend = self.backend();
-        if backend.is_used || !is_first {
-            let message = "SET TRANSACTION SNAPSHOT must be called before any query";
-            return Err(SqlError::new(code::ACTIVE_TRANSACTION, message));
-        }
-        backend.read_from(name)
     }
 
     pub(super) fn needs_block(&self, what: &str) -> Result<(), SqlError> {
@@ -196,4 +180,20 @@ impl Session {
         self.end_cursors(committed.is_ok());
         committed.map(|()| "COMMIT")
     }
+}
+
+/// SET TRANSACTION SNAPSHOT: a block without statements reads from the snapshot of another
+/// transaction.
+fn read_from_snapshot(session: &mut Session, name: &str, out: &mut Out) -> Result<(), SqlError> {
+    let is_first = session.savepoints.is_empty();
+    if !session.in_block {
+        let message = "SET TRANSACTION can only be used in transaction blocks";
+        out.notice("WARNING", &SqlError::new(code::NO_ACTIVE_TRANSACTION, message));
+    }
+    let backend = session.backend();
+    if backend.is_used || !is_first {
+        let message = "SET TRANSACTION SNAPSHOT must be called before any query";
+        return Err(SqlError::new(code::ACTIVE_TRANSACTION, message));
+    }
+    backend.read_from(name)
 }

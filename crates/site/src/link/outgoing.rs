@@ -51,6 +51,10 @@ pub(super) struct Link {
     has_left: bool,
     /// The stream that has carried the tail from its beginning.
     tail_begun_in: Option<Epoch>,
+    /// The receiver was sent the tail in some stream, and not its end.
+    has_tail: bool,
+    /// The receiver is to be told that it keeps the tail no longer.
+    tail_ends: bool,
     /// The position up to which the receiver has acknowledged the tail, in the current stream.
     tailed: Position,
     /// The stable position that it was last told.
@@ -73,6 +77,15 @@ impl Link {
     fn interest(&mut self, end: Position) {
         (self.interested, self.unasked) = (true, 0);
         self.needs.raise(end);
+    }
+
+    /// Tells the receiver, if it is to know, that it keeps the tail no longer. Its tail would be an
+    /// old one soon.
+    fn end_tail(&mut self, items: &mut Vec<FeedItem>) {
+        if std::mem::take(&mut self.tail_ends) {
+            self.has_tail = false;
+            items.push(FeedItem::Tail(TailItem::Ends));
+        }
     }
 
     fn want(&mut self, closed: Time) {
@@ -149,8 +162,10 @@ impl Site {
                 followers.contains(*site).then(|| item.clone())
             };
             let mut items: Vec<FeedItem> = items.iter().filter_map(followed).collect();
-            if let Some((frames, news)) = &tail {
-                self.add_tail(link, frames, news, &mut items);
+            match &tail {
+                Some((frames, news)) => self.add_tail(link, frames, news, &mut items),
+                None if link.epoch.is_some() => link.end_tail(&mut items),
+                None => {}
             }
             if !items.is_empty() {
                 link.interested = true;
@@ -198,8 +213,11 @@ impl Site {
         news: &TailNews,
         items: &mut Vec<FeedItem>,
     ) {
-        if !link.keeps_tail || link.epoch.is_none() {
+        if link.epoch.is_none() {
             return;
+        }
+        if !link.keeps_tail {
+            return link.end_tail(items);
         }
         if !news.has_begun {
             if link.tail_begun_in.take().is_some() {
@@ -209,6 +227,7 @@ impl Site {
         }
         if link.tail_begun_in != link.epoch {
             (link.tail_begun_in, link.told_settled) = (link.epoch, news.settled);
+            (link.has_tail, link.tail_ends) = (true, false);
             items.splice(0..0, self.whole_tail());
             return;
         }
@@ -363,6 +382,16 @@ pub(crate) fn review_leaving(master: &Site, follower: SiteId) -> bool {
     }
     master.ticked.wake();
     is_backer
+}
+
+/// Ends the tail of a site that follows no partition with backups here any more, once enough
+/// others have what only this site may have had ([`crate::tail::replace_tail_of`]).
+pub(crate) fn end_keeping(master: &Site, site: SiteId) {
+    master.review_keeping(site);
+    let mut links = master.links.outgoing.lock();
+    if let Some(link) = links.get_mut(&site) {
+        link.tail_ends = link.has_tail && !link.keeps_tail;
+    }
 }
 
 /// True if `follower` follows a partition with backups that `master` masters.

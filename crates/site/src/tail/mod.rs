@@ -46,8 +46,12 @@
 //! have held the only copy of a vote. Until the tail has been sent again, the restarted site
 //! reports the loss ([`Fenced::has_lost_tail`]), and a takeover from the tail's site is refused.
 //! A site knows by its replicas whose tails it kept. So a master that ends the following of its
-//! last partition at a site, by a release or by dropping a copy, first makes sure that enough
-//! others have the tail ([`replace_tail_of`]).
+//! last partition at a site, by a release, by dropping a copy or with the table, first makes sure
+//! that enough others have the tail ([`replace_tail_of`]).
+//!
+//! **Old tails.** A master tells a site whose tail it has replaced to drop it, but the message may
+//! be lost. A tail at a site that follows the master no longer ([`Fenced::follows`]) is therefore
+//! no history by itself: the master may have decided since.
 //!
 //! **A log that outlives its process** (in a broker, or at the nodes) is its own history, and the
 //! longest one: the site that plans the takeover takes it over and reads it ([`TailCopy::of_log`]),
@@ -71,8 +75,8 @@ pub(crate) mod settled;
 mod takeover;
 
 pub use others::Fenced;
-pub(crate) use others::OtherTails;
-pub(crate) use own::{OwnTail, TailNews, replace_tail_of};
+pub(crate) use others::{OtherTails, forget_masters};
+pub(crate) use own::{OwnTail, TailNews, end_tail_of, replace_tail_of};
 pub use settled::{Settled, Unended};
 pub use takeover::{Lost, TakeOver, take_over};
 

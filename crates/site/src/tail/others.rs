@@ -6,6 +6,7 @@ use crate::frame::{FrameKind, Hearing, TxnId};
 use crate::limits::PATIENCE_NS;
 use crate::link::outgoing::feed_item;
 use crate::message::{FeedItem, Message, TailItem};
+use crate::partition::Table;
 use crate::record::{FrameWriter, read_any_frame, read_frame};
 use crate::site::Site;
 use isomer_design::{SiteId, SiteSet, Time};
@@ -23,6 +24,8 @@ pub(crate) struct OtherTails {
     replaced: SiteSet,
     /// Sites whose tails this site had before its restart, and has not received again.
     lost: SiteSet,
+    /// Those of them whose last partition with backups has ended here with its table.
+    forgotten: SiteSet,
 }
 
 /// The knowledge that a site has of a failed one, as [`Step::Fence`](crate::Step::Fence) returns
@@ -33,6 +36,9 @@ pub struct Fenced {
     pub run: u64,
     /// Its tail, if a tail of that incarnation is here.
     pub tail: Option<TailCopy>,
+    /// This site follows a partition with backups of the failed site. Otherwise its tail may be an
+    /// old one: the end of a following may not have arrived.
+    pub follows: bool,
     /// This site may have lost a longer tail in a restart, on which others may have relied.
     pub has_lost_tail: bool,
     /// Transactions that the failed site coordinates and that are in doubt here.
@@ -60,6 +66,16 @@ fn backed_masters(site: &Site) -> SiteSet {
     masters
 }
 
+/// Called before a table ends here. The masters that its replicas follow do not know whether
+/// this site has lost their tails, so it keeps reporting that.
+pub(crate) fn forget_masters(site: &Site, table: &Table) {
+    let map = table.partitions.load();
+    let sources: SiteSet = map.iter().filter_map(|(_, partition)| partition.source()).collect();
+    let mut others = site.links.other_tails.lock();
+    let hidden = &sources & &others.lost;
+    others.forgotten = &others.forgotten | &hidden;
+}
+
 impl Site {
     /// True if messages of a site are ignored.
     pub(crate) fn is_fenced(&self, site: SiteId) -> bool {
@@ -84,6 +100,7 @@ impl Site {
                 let tail = Tail { run, received, settled, unended, versions, ..Tail::default() };
                 others.tails.insert(from, tail);
                 others.lost = others.lost.without(from);
+                others.forgotten = others.forgotten.without(from);
                 is_awaited = true;
                 continue;
             }
@@ -160,10 +177,12 @@ impl Site {
                 .collect(),
             before: tail.before(),
         });
-        // Once its last replica is dropped, others have the tail.
-        let has_lost_tail = others.lost.contains(site) && masters.contains(site);
+        // Once its last replica is dropped, others have the tail; unless its table was dropped.
+        let follows = masters.contains(site);
+        let has_lost_tail =
+            others.lost.contains(site) && (follows || others.forgotten.contains(site));
         let heard = replicas.iter().map(|replica| replica.origin()).min();
-        Ok(Fenced { run, tail, has_lost_tail, in_doubt, decided, heard })
+        Ok(Fenced { run, tail, follows, has_lost_tail, in_doubt, decided, heard })
     }
 
     /// Applies the history of a fenced site, as if that site had sent it. Ready when it is durable

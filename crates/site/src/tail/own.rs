@@ -4,7 +4,7 @@ use super::others::is_awaited_kind;
 use super::{Tail, Unended};
 use crate::backup::Ticket;
 use crate::frame::TxnId;
-use crate::link::outgoing::review_leaving;
+use crate::link::outgoing::{end_keeping, review_leaving};
 use crate::message::{FeedItem, Message, TailItem};
 use crate::partition::{SitePartition, Table};
 use crate::place::Place;
@@ -353,4 +353,14 @@ pub(crate) async fn replace_tail_of(master: &Site, follower: SiteId) -> Result<(
     }
     let votes_end = master.links.own_tail.lock().votes_end;
     master.tailed(votes_end).await
+}
+
+/// As [`replace_tail_of`]; the follower then drops the tail, which would be an old one soon.
+///
+/// # Errors
+/// [`LogError`].
+pub(crate) async fn end_tail_of(master: &Site, follower: SiteId) -> Result<(), LogError> {
+    replace_tail_of(master, follower).await?;
+    end_keeping(master, follower);
+    Ok(())
 }

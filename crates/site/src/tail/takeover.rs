@@ -59,9 +59,12 @@ impl Lost {
         }
         let run = self.known.values().map(|fenced| fenced.run).max().unwrap_or(0);
         let tails = self.known.values().filter(|fenced| fenced.run == run);
+        // A site that follows it no longer may keep an old tail. It counts beside a newer one only:
+        // it may have been promoted a moment ago, in a takeover that was interrupted.
+        let is_new = tails.clone().any(|fenced| fenced.follows && fenced.tail.is_some());
         let longest = tails.filter_map(|fenced| fenced.tail.as_ref()).max_by_key(|t| t.received);
         let none = || format!("no site that can be reached has the end of the log of {site}");
-        longest.map(Some).ok_or_else(none)
+        longest.filter(|_| is_new).map(Some).ok_or_else(none)
     }
 
     /// The frames of the history that a follower may lack.
@@ -182,6 +185,10 @@ mod tests {
         Some(TailCopy { received, frames, before: Settled::default() })
     }
 
+    fn follower(run: u64, tail: Option<TailCopy>) -> Fenced {
+        Fenced { run, tail, follows: true, ..Fenced::default() }
+    }
+
     fn known(fenced: [(SiteId, Fenced); 2]) -> BTreeMap<SiteId, Fenced> {
         BTreeMap::from(fenced)
     }
@@ -203,20 +210,33 @@ mod tests {
             frame(10, FrameKind::Commit, &[(5, 4)]),
             frame(20, FrameKind::Commit, &[(0, 7), (5, 5)]),
         );
-        let short = Fenced { run: 3, tail: tail(vec![first.clone()]), ..Fenced::default() };
-        let long = Fenced { run: 3, tail: tail(vec![first.clone(), second]), ..Fenced::default() };
+        let short = follower(3, tail(vec![first.clone()]));
+        let long = follower(3, tail(vec![first.clone(), second]));
         let found =
             take_over_s1(known([(S2, short.clone()), (S3, long)])).expect("there is a tail");
         assert_eq!(versions(&found), [(0, 8), (5, 6)]);
 
         let lines = vec![first, frame(90, FrameKind::Commit, &[(5, 5)])];
-        let old = Fenced { run: 2, tail: tail(lines), ..Fenced::default() };
+        let old = follower(2, tail(lines));
         let found = take_over_s1(known([(S2, short), (S3, old.clone())])).expect("there is a tail");
         assert_eq!(versions(&found), [(5, 5)], "what an earlier run had in doubt is not");
 
-        let heard = Fenced { run: 3, tail: None, ..Fenced::default() };
+        let heard = follower(3, None);
         let refused = take_over_s1(known([(S2, heard), (S3, old)])).expect_err("of this run");
         assert!(refused.contains("the end of the log of s1"), "{refused}");
+    }
+
+    #[test]
+    fn the_tail_of_a_site_that_follows_no_longer_may_be_an_old_one() {
+        let frames = vec![frame(10, FrameKind::Commit, &[(5, 4)])];
+        let left = Fenced { follows: false, ..follower(3, tail(frames.clone())) };
+        // A new follower has not received the tail yet, and s1 may have decided since.
+        let refused = take_over_s1(known([(S2, left.clone()), (S3, follower(3, None))]));
+        let refused = refused.expect_err("an old tail");
+        assert!(refused.contains("the end of the log of s1"), "{refused}");
+        // It was promoted a moment ago, and has received more than a site that still follows.
+        let found = take_over_s1(known([(S2, left), (S3, follower(3, tail(vec![])))]));
+        assert_eq!(versions(&found.expect("there is a tail")), [(5, 5)]);
     }
 
     #[test]
@@ -230,7 +250,7 @@ mod tests {
             frame(50, FrameKind::End(txn(S2, 4)), &[(8, 4)]),
         ];
         let coordinator = Fenced { decided: vec![(committed, Time(77))], ..Fenced::default() };
-        let backup = Fenced { run: 1, tail: tail(frames), ..Fenced::default() };
+        let backup = follower(1, tail(frames));
         let found =
             take_over_s1(known([(S2, coordinator), (S3, backup)])).expect("there is a tail");
         assert_eq!(versions(&found), [(5, 5), (8, 5)]);
@@ -246,7 +266,7 @@ mod tests {
         let kind = FrameKind::Decide { txn: decided, others: SiteSet::of(S2) };
         let mut kept = tail(vec![frame(10, kind, &[(0, 7)])]).expect("it is one");
         kept.before.unended = vec![(earlier, Unended::Decided(Time(5)))];
-        let backup = Fenced { run: 1, tail: Some(kept), ..Fenced::default() };
+        let backup = follower(1, Some(kept));
         let doubtful = Fenced { in_doubt: vec![decided, earlier, not], ..Fenced::default() };
         let found = take_over_s1(known([(S2, doubtful), (S3, backup)])).expect("there is a tail");
         let expected = [(decided, Some(Time(10))), (earlier, Some(Time(5))), (not, None)];
@@ -264,7 +284,7 @@ mod tests {
         ]);
         let lost = |tail: Option<TailCopy>| {
             let is_kept = tail.is_some();
-            let known = BTreeMap::from([(S3, Fenced { run: 1, tail, ..Fenced::default() })]);
+            let known = BTreeMap::from([(S3, follower(1, tail))]);
             Lost { known, is_kept, log: None }
         };
         let both = BTreeMap::from([(S1, lost(of_s1)), (S2, lost(of_s2.clone()))]);

@@ -54,7 +54,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// The version of the format.
-pub const VERSION: u8 = 6;
+pub const VERSION: u8 = 7;
 
 /// The length of the head.
 pub const HEAD_BYTES: usize = 18;

@@ -199,6 +199,7 @@ fn answers(seed: u64, samples: &mut Vec<Sample>) {
                     frames: g.some(Gen::tail_frame),
                     before: g.settled(),
                 }),
+                follows: g.flag(),
                 has_lost_tail: g.flag(),
                 in_doubt: g.some(Gen::txn),
                 decided: g.some(|g| (g.txn(), g.time())),
