@@ -76,6 +76,41 @@ fn readme_is_short_and_leads_with_the_product() {
     assert!(named.is_empty(), "papers named before the last section: {named:?}");
 }
 
+/// The rows of README's status table, and the file of tests that shows each; `None` for a feature
+/// that is not there.
+const STATUS: [(&str, Option<&str>); 9] = [
+    ("SQL over the PostgreSQL protocol", Some("crates/server/tests/cases.rs")),
+    ("Snapshot isolation; SERIALIZABLE by validation", Some("crates/cli/tests/histories/main.rs")),
+    ("Split, merge, remaster, replicate", Some("crates/server/tests/resharding.rs")),
+    ("Autopilot that learns from transactions", Some("crates/server/tests/learning.rs")),
+    ("Logs in files, at a majority of the nodes", Some("crates/cli/tests/logs_at_nodes.rs")),
+    ("Several processes; takeover where tables have backups", Some("crates/cli/tests/nodes.rs")),
+    ("Deterministic batches", Some("crates/batch/tests")),
+    ("[Console]", Some("crates/console/tests")),
+    ("Several gateways", None),
+];
+
+#[test]
+fn each_status_in_readme_has_its_tests() {
+    let text = fs::read_to_string(root().join("README.md")).expect("README.md");
+    let (_, section) = text.split_once("\n## Status\n").expect("a section");
+    let (section, _) = section.split_once("\n## ").expect("the next section");
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| ")).skip(1);
+    let rows: Vec<&str> = rows.filter(|row| !row.starts_with("---")).collect();
+    assert_eq!(rows.len(), STATUS.len(), "the table and this test have the same rows: {rows:#?}");
+    for (row, (begins, tests)) in rows.iter().zip(STATUS) {
+        assert!(row.starts_with(begins), "{row} is where {begins} is expected");
+        let state = row.split(" | ").nth(1).unwrap_or_default();
+        match tests {
+            Some(tests) => {
+                assert!(root().join(tests).exists(), "{tests} shows that it works: {row}");
+                assert!(state.starts_with("works") || state.starts_with("a library"), "{row}");
+            }
+            None => assert!(state.starts_with("not yet"), "no test shows it: {row}"),
+        }
+    }
+}
+
 /// The comment or the text of a line; `None` for code.
 fn prose(line: &str, is_rust: bool) -> Option<&str> {
     if !is_rust {

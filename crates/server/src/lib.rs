@@ -37,6 +37,38 @@
 //! | `chronicle`, `audit`, `shapes` | histories on disk, the audit trail, statements by shape |
 //! | `backend` | the transaction that statements run in |
 //! | `figures`, `scrape` | metrics, for `isomer.metrics` and Prometheus |
+//!
+//! **Left out.** The server refuses these statements with 0A000. A test runs each of them, in a
+//! database with a table `t (a int, b text)` and a view `v` of it.
+//!
+//! | statement | stands for |
+//! | --- | --- |
+//! | `CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'select 1'` | functions, procedures, DO |
+//! | `CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()` | triggers, rules |
+//! | `CREATE EXTENSION hstore` | extensions |
+//! | `CREATE MATERIALIZED VIEW mv AS SELECT 1` | materialized views |
+//! | `INSERT INTO v VALUES (1)` | writes to views |
+//! | `CREATE TABLE c () INHERITS (t)` | inheritance |
+//! | `CREATE TABLE p (a int) PARTITION BY RANGE (a)` | PostgreSQL's partitions: tables are split by the design |
+//! | `CREATE POLICY po ON t USING (true)` | policies for rows |
+//! | `GRANT USAGE ON TYPE int TO public` | rights on types |
+//! | `CREATE DATABASE d` | several databases |
+//! | `LISTEN c` | LISTEN, NOTIFY |
+//! | `MERGE INTO t USING t s ON t.a = s.a WHEN MATCHED THEN DELETE` | MERGE |
+//! | `CREATE TYPE ty AS (a int)` | composite types |
+//! | `SELECT array[array[1]]` | arrays of several dimensions |
+//! | `CREATE INDEX ON t USING gin (b)` | indexes other than B-trees |
+//! | `CREATE INDEX ON t (a) INCLUDE (b)` | columns of an index that are no keys |
+//! | `ALTER TABLE t ADD EXCLUDE USING gist (a WITH =)` | exclusion constraints |
+//! | `ALTER TABLE t ADD CHECK (a > 0) NOT VALID` | constraints that are not validated |
+//! | `CREATE COLLATION co (locale = 'C')` | collations |
+//! | `SELECT a FROM t GROUP BY GROUPING SETS ((a), ())` | grouping sets |
+//! | `SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY a) FROM t` | ordered-set aggregates |
+//! | `SELECT * FROM t TABLESAMPLE system (1)` | samples of a table |
+//! | `SELECT '1.1.1.1'::inet` | network types, money, geometric types, xml |
+//! | `CREATE TEMPORARY TABLE tt (a int) ON COMMIT DELETE ROWS` | ON COMMIT DELETE ROWS |
+//! | `COPY t FROM '/tmp/x'` | COPY of the server's files |
+//! | `REINDEX TABLE t` | REINDEX, CLUSTER |
 
 mod activity;
 mod alter;
