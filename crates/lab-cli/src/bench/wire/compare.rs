@@ -1,5 +1,6 @@
 //! Compares two servers: ratios of their throughput in alternating runs.
 
+use super::autopilot::{Load, Switched};
 use super::clients::{Clients, pgbench_init};
 use super::direct::Direct;
 use super::servers::Server;
@@ -77,7 +78,7 @@ impl Bench<'_> {
         &mut self,
         key: &str,
         rounds: usize,
-        measure: impl Fn(&mut Bench<'_>) -> Result<(f64, f64), Failure>,
+        mut measure: impl FnMut(&mut Bench<'_>) -> Result<(f64, f64), Failure>,
     ) -> Result<(), Failure> {
         let mut pairs = Vec::new();
         for round in 1..=rounds {
@@ -246,6 +247,24 @@ impl Bench<'_> {
         let isomer = &self.isomer;
         tpcc::run(isomer, sizes, clients, time, seed ^ 1, shaker)?;
         tpcc::check(&mut self.isomer.connect()?, &mut self.pg.connect()?, sizes)
+    }
+
+    /// Measures loads with and without the autopilot, in turns.
+    pub(super) fn autopilot(&mut self) -> Result<(), Failure> {
+        let (sites, transport) = (self.args.changes.sites, self.args.transport);
+        let switched = Switched::start(sites, transport, self.clients)?;
+        for load in Load::ALL {
+            let key = format!("autopilot_{}", load.name());
+            let mut percents = Vec::new();
+            self.compare_with(&key, self.args.rounds, |_| {
+                let (pair, percent) = switched.measure(load)?;
+                percents.push(percent);
+                Ok(pair)
+            })?;
+            self.figures.insert(format!("{key}_percent"), rounded(median(percents.clone())));
+            self.runs.insert(format!("{key}_percent"), json!(percents));
+        }
+        Ok(())
     }
 
     pub(super) fn report(self) -> Result<(), Failure> {

@@ -24,11 +24,15 @@
 //! * `p99_under_change`: TPC-B-like's 99th percentile while the design changes, over that without
 //!   changes.
 //! * `errors_under_change`: transactions that failed under changes, of TPC-B-like and of TPC-C.
+//! * `autopilot_short`, `autopilot_long`, `autopilot_tpcc`: throughput with the autopilot over
+//!   that without it, where it has nothing to gain, [`mod@autopilot`]; `…_percent`: the share of a
+//!   processor core that it took.
 //! * `statement_overhead`: reads by key that the library does in the time of one select-only
 //!   statement; less is better.
 //! * `load_time_vs_pg`, `tpcc_load_time_vs_pg`: `pgbench -i`, and the load of TPC-C; less is
 //!   better.
 
+mod autopilot;
 mod clients;
 #[cfg(feature = "kafka")]
 mod cluster;
@@ -59,7 +63,8 @@ Examples:
   isomer-lab bench wire --json
   isomer-lab bench wire --seconds 20 --rounds 5
   isomer-lab bench wire --only tpcc --transport unix
-  isomer-lab bench wire --only isolation --json")]
+  isomer-lab bench wire --only isolation --json
+  isomer-lab bench wire --only autopilot --seconds 20")]
 pub(crate) struct WireArgs {
     /// Measures only these parts; separated by commas
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PART")]
@@ -104,6 +109,8 @@ enum Part {
     Isolation,
     /// TPC-B and TPC-C while the design changes
     Change,
+    /// Short and long transactions with the autopilot, and without
+    Autopilot,
 }
 
 impl WireArgs {
@@ -185,6 +192,9 @@ pub(crate) fn wire(args: &WireArgs) -> Result<(), Failure> {
     }
     if args.measures(Part::Change) {
         bench.under_change()?;
+    }
+    if args.measures(Part::Autopilot) {
+        bench.autopilot()?;
     }
     bench.report()
 }
