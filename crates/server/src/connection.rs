@@ -25,6 +25,8 @@ use std::time::Duration;
 pub(crate) const FLUSH_BYTES: usize = 128 << 10;
 /// The size of reads from a socket.
 const READ_BYTES: usize = 32 << 10;
+/// The size of the first reads, until one fills the buffer: most clients send short messages.
+const FIRST_BYTES: usize = 4 << 10;
 /// The memory of an idle session: its thread's stack, its share of the allocator, and these
 /// buffers.
 const SESSION_BYTES: usize = 192 << 10;
@@ -36,6 +38,8 @@ pub(crate) struct Connection {
     pub(crate) stream: Stream,
     /// The read timeout.
     silence: Option<Duration>,
+    /// The size of reads: [`FIRST_BYTES`] or [`READ_BYTES`].
+    reads: usize,
     pub(crate) input: Vec<u8>,
     /// The bytes of `input` from `used_to` to `read_to` are unprocessed.
     pub(crate) read_to: usize,
@@ -67,6 +71,7 @@ impl Connection {
         Ok(Connection {
             stream,
             silence,
+            reads: FIRST_BYTES,
             input: Vec::new(),
             read_to: 0,
             used_to: 0,
@@ -95,7 +100,7 @@ impl Connection {
 
     /// Releases the memory of long messages.
     fn shrink(&mut self) {
-        self.input.truncate(READ_BYTES);
+        self.input.truncate(self.reads);
         self.input.shrink_to_fit();
         let room = self.room.iter_mut();
         room.for_each(|room| room.resize(SESSION_BYTES).expect("less is always there"));
@@ -117,9 +122,9 @@ impl Connection {
                 // After a long message.
                 self.shrink();
             }
-            if self.input.len() < wanted.max(READ_BYTES) {
+            if self.input.len() < wanted.max(self.reads) {
                 // At most the announced length, and at most twice the bytes received.
-                let room = wanted.max(READ_BYTES).min(2 * self.read_to.max(READ_BYTES));
+                let room = wanted.max(self.reads).min(2 * self.read_to.max(READ_BYTES));
                 self.grow(room.max(self.input.len()))?;
             }
         }
@@ -133,6 +138,9 @@ impl Connection {
                 Ok(count) => self.read_to += count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
+            }
+            if self.read_to == self.input.len() {
+                self.reads = READ_BYTES;
             }
         }
         Ok(true)

@@ -3,7 +3,8 @@
 
 mod fixture;
 
-use fixture::{End, Fixture, code, wait_for};
+use fixture::{End, Fixture, code, options, wait_for};
+use isomer_cluster::Options;
 use postgres::Client;
 use postgres::error::SqlState;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -353,4 +354,28 @@ fn resident_bytes() -> usize {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it is there");
     let kilobytes: usize = line.trim().trim_end_matches(" kB").parse().expect("a number");
     kilobytes << 10
+}
+
+/// A definition writes the same number of bytes beside many tables as beside few.
+#[test]
+fn a_definition_costs_what_it_changes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let fixture = Fixture::serve(Options::in_folder(folder.path(), 2), options());
+    let mut client = fixture.client();
+    let written = || {
+        let logs: u64 = fixture.engine.database().sites().iter().map(|site| site.log.bytes).sum();
+        logs + std::fs::metadata(folder.path().join("catalog")).expect("a file").len()
+    };
+    let mut define = |from: u32, count: u32| {
+        let before = written();
+        for at in from..from + count {
+            let define = format!("create table t{at} (id int primary key, v text)");
+            client.batch_execute(&define).expect("a table");
+        }
+        written().saturating_sub(before) / u64::from(count)
+    };
+    let few = define(1000, 20);
+    define(2000, 300);
+    let many = define(3000, 20);
+    assert!(many < 2 * few, "{few} bytes for each of the first tables, {many} for later ones");
 }
