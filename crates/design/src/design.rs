@@ -59,6 +59,7 @@ pub struct TableDesign {
     pub(crate) partitions: RangeMap<Placement>,
     pub(crate) backups: Backups,
     pub(crate) pins: Pins,
+    pub(crate) is_ordered: bool,
 }
 
 impl Design {
@@ -101,10 +102,9 @@ impl Design {
         check_partitions(&schema, &self.sites, partitions.iter().map(|(start, p)| (start, p)))?;
         let partitions = RangeMap::from_sorted(partitions);
         self.names.insert(schema.name().to_owned(), id);
-        self.tables.insert(
-            id,
-            TableDesign { schema, partitions, backups: Backups::NONE, pins: Pins::default() },
-        );
+        let (backups, pins) = (Backups::NONE, Pins::default());
+        self.tables
+            .insert(id, TableDesign { schema, partitions, backups, pins, is_ordered: false });
         Ok(())
     }
 
@@ -127,6 +127,18 @@ impl Design {
         self.table(id)?;
         if let Some(table) = self.tables.get_mut(&id) {
             table.pins = pins;
+        }
+        Ok(())
+    }
+
+    /// Says whether transactions on a table are serialized by one total order.
+    ///
+    /// # Errors
+    /// [`Invalid::UnknownTable`].
+    pub fn set_ordered(&mut self, id: TableId, is_ordered: bool) -> Result<(), Invalid> {
+        self.table(id)?;
+        if let Some(table) = self.tables.get_mut(&id) {
+            table.is_ordered = is_ordered;
         }
         Ok(())
     }
@@ -225,6 +237,11 @@ impl TableDesign {
     /// The ranges that strategies leave where they are.
     pub fn pins(&self) -> &Pins {
         &self.pins
+    }
+
+    /// True if transactions on it are serialized by one total order, and not by locks.
+    pub fn is_ordered(&self) -> bool {
+        self.is_ordered
     }
 
     /// The placements of all partitions by their start.

@@ -19,7 +19,7 @@ pub(crate) fn read<'l>(
     void: &[Void],
 ) -> (Vec<Commit>, Vec<Term>) {
     let (mut commits, mut terms, mut promoted) = (Vec::new(), Vec::new(), Vec::new());
-    let mut across = Distributed::default();
+    let (mut across, mut batches) = (Distributed::default(), BTreeMap::<Time, Vec<_>>::new());
     for (site, log) in logs {
         let mut account = Account::of(site);
         let read = log.read(log.begin(), &mut |position, frame| {
@@ -34,6 +34,7 @@ pub(crate) fn read<'l>(
             let writes = writes_of(&records);
             match head.kind {
                 FrameKind::Refresh { .. } | FrameKind::Hears(..) => {}
+                FrameKind::Batch(_) => batches.entry(head.time).or_default().push((site, writes)),
                 FrameKind::Commit if writes.is_empty() => {}
                 FrameKind::Commit => commits.push(Commit::of(site, head.time, [(site, writes)])),
                 FrameKind::Prepare(txn) => {
@@ -56,6 +57,10 @@ pub(crate) fn read<'l>(
     }
     cut_short(&mut terms, &promoted);
     commits.extend(across.commits());
+    // The parts of a batch have one time, and no other frame of its partitions has.
+    let parts =
+        |(time, parts): (Time, Vec<(SiteId, Vec<Written>)>)| Commit::of(parts[0].0, time, parts);
+    commits.extend(batches.into_iter().map(parts));
     commits.sort_by_key(|commit| commit.time);
     (commits, terms)
 }

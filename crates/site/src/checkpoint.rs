@@ -27,6 +27,7 @@
 
 use crate::frame::{Hearing, TxnId};
 use crate::held::Held;
+use crate::ordered::BatchOutcome;
 use crate::partition::{SitePartition, Table};
 use crate::record::{BadFrame, FrameWriter, Reader, RowsBuffer, put_range, put_sites};
 use crate::site::{Shape, Site};
@@ -206,6 +207,8 @@ pub(crate) enum Piece {
     Backups(TableId, Backups),
     /// A fenced site, and whether it was taken over from.
     Hears(SiteId, Hearing),
+    /// The outcomes in the newest frame of a batch of the total order.
+    Batches(Vec<BatchOutcome>),
 }
 
 impl Site {
@@ -216,7 +219,8 @@ impl Site {
     pub async fn checkpoint(&self, pace: &mut impl Pace) -> Result<(), CheckpointError> {
         let checkpoints = self.checkpoints.as_deref().ok_or(CheckpointError::Nowhere)?;
         let running = Running::begin(self)?;
-        let Shape { begin, partitions, decisions, backups, hearings } = self.frozen_shape();
+        let Shape { begin, partitions, decisions, backups, hearings, batches } =
+            self.frozen_shape();
         if checkpoints.newest().is_some_and(|newest| newest.position == begin) {
             return Ok(self.cut_log()?); // It holds all that this one would let the log forget.
         }
@@ -237,6 +241,9 @@ impl Site {
         }
         for (txn, decided) in decisions {
             writing.append(&Piece::Decided(txn, decided.at, decided.waiting)).await?;
+        }
+        if !batches.is_empty() {
+            writing.append(&Piece::Batches(batches)).await?;
         }
         writing.append(&Piece::End).await?;
         let Writing { mut draft, running, pace, .. } = writing;
@@ -407,6 +414,10 @@ fn encode(piece: &Piece) -> Vec<u8> {
             bytes.extend_from_slice(&site.0.to_le_bytes());
             bytes.push(how.code());
         }
+        Piece::Batches(outcomes) => {
+            bytes.push(8);
+            BatchOutcome::write_all(outcomes, &mut bytes);
+        }
     }
     bytes
 }
@@ -443,7 +454,8 @@ pub(crate) fn decode(frame: &[u8]) -> Result<Decoded<'_>, BadFrame> {
         }
         6 => Ok(Decoded::Backups(TableId(reader.u32()?), reader.backups()?)),
         7 => Ok(Decoded::Hears(reader.site()?, Hearing::read(&mut reader)?)),
-        _ => Err(bad(0, "the kind of a piece, 1 to 7")),
+        8 => BatchOutcome::read_all(reader.bytes_with_length()?).map(Decoded::Batches),
+        _ => Err(bad(0, "the kind of a piece, 1 to 8")),
     }
 }
 
@@ -456,4 +468,5 @@ pub(crate) enum Decoded<'a> {
     Decided(TxnId, Time, SiteSet),
     Backups(TableId, Backups),
     Hears(SiteId, Hearing),
+    Batches(Vec<BatchOutcome>),
 }

@@ -111,7 +111,10 @@ impl Site {
                 return ControlFlow::Continue(());
             };
             before.get_or_insert(previous);
-            is_open |= matches!(head.kind, FrameKind::End(_) | FrameKind::Decide { .. });
+            is_open |= matches!(
+                head.kind,
+                FrameKind::End(_) | FrameKind::Decide { .. } | FrameKind::Batch(_)
+            );
             if head.kind == FrameKind::Commit {
                 shared.extend(records.iter().map(|record| (record.table, record.start.clone())));
             }

@@ -15,6 +15,7 @@
 //! needs to know nothing else about them: [`read_frame`](crate::read_frame) returns no records of a
 //! prepare.
 
+use crate::ordered::BatchOutcome;
 use crate::record::{BadFrame, Reader, put_sites};
 use isomer_design::{SiteId, SiteSet, Time};
 use isomer_log::Position;
@@ -77,6 +78,9 @@ pub enum FrameKind {
     /// How this site takes messages of another site from now on. Logged, because a restart must not
     /// lift a fence.
     Hears(SiteId, Hearing),
+    /// The rows of a batch of the total order ([`crate::ordered`]), with its outcome. Before it,
+    /// the outcomes of earlier batches that the order may not have durably.
+    Batch(Vec<BatchOutcome>),
 }
 
 /// How a site takes messages of another site ([`crate::tail`]).
@@ -136,6 +140,7 @@ impl FrameKind {
                 bytes.extend_from_slice(&site.0.to_le_bytes());
                 bytes.push(how.code());
             }
+            FrameKind::Batch(outcomes) => BatchOutcome::write_all(outcomes, bytes),
         }
     }
 
@@ -147,7 +152,8 @@ impl FrameKind {
             4 => FrameKind::Decide { txn: TxnId::read(reader)?, others: reader.sites()? },
             5 => FrameKind::End(TxnId::read(reader)?),
             6 => FrameKind::Hears(reader.site()?, Hearing::read(reader)?),
-            _ => return Err(reader.bad("the code of a kind of frame, 1 to 6")),
+            7 => FrameKind::Batch(BatchOutcome::read_all(reader.bytes_with_length()?)?),
+            _ => return Err(reader.bad("the code of a kind of frame, 1 to 7")),
         })
     }
 
@@ -159,6 +165,7 @@ impl FrameKind {
             FrameKind::Decide { .. } => DECIDE,
             FrameKind::End(_) => 5,
             FrameKind::Hears(..) => 6,
+            FrameKind::Batch(_) => 7,
         }
     }
 }

@@ -45,6 +45,7 @@ mod hot_lock;
 mod limits;
 mod link;
 mod message;
+mod ordered;
 mod overlay;
 mod partition;
 mod place;
@@ -76,6 +77,10 @@ pub use full::Full;
 pub use link::LinkTimeouts;
 pub use message::{
     Epoch, Feed, FeedItem, Message, Network, Question, Subscription, TailItem, TimeSource,
+};
+pub use ordered::{
+    BadBatch, BatchAnswer, BatchOutcome, BatchStep, Check, Checklist, Conflict, OrderedBatch,
+    OrderedCommit, OrderedSite, Sees,
 };
 pub use overlay::Overlay;
 pub use overlay::RowWrite;

@@ -12,6 +12,7 @@
 //!         4  decide         transaction │ participants: sites
 //!         5  end            transaction
 //!         6  hears          site u16 │ how u8 (0 open, 1 fenced, 2 replaced)
+//!         7  batch          length u32 │ outcomes of batches (postcard)
 //!   transaction             coordinator u16 │ incarnation u64 │ number u64
 //!
 //!   record   table u32 │ start: key │ previous u64 │ version u64 │ event u8 │ body

@@ -157,6 +157,7 @@ impl Site {
                 }
                 Ok(Decoded::Backups(id, backups)) => self.table_or_new(id).set_backups(backups),
                 Ok(Decoded::Hears(site, how)) => self.set_hearing(site, how),
+                Ok(Decoded::Batches(outcomes)) => *self.batch_outcomes.lock() = outcomes,
                 Ok(Decoded::Decided(txn, at, waiting)) => self.restore_decision(txn, at, waiting),
                 Ok(Decoded::End) => whole = true,
                 Err(error) => bad = Some(error.to_string()),
@@ -201,6 +202,9 @@ impl Site {
                         self.restore_decision(*txn, head.time, others.clone());
                     }
                     FrameKind::Hears(site, how) => self.set_hearing(*site, *how),
+                    FrameKind::Batch(outcomes) => {
+                        *self.batch_outcomes.lock() = outcomes.clone();
+                    }
                     FrameKind::Commit | FrameKind::Refresh { .. } => {}
                 }
                 for record in &records {

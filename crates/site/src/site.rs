@@ -22,6 +22,7 @@
 //! | `links`, `retry`, `close_ahead` | replication: `link`, `refresh`, `close_ahead` |
 //! | `backups` | tickets that wait for backups, and acknowledgements owed: `backup` |
 //! | `transactions` | transactions over several sites: `two_phase` |
+//! | `batch`, `batch_outcomes` | the batch of the total order that it has entered, and the last one's outcome: `ordered` |
 //! | `copying`, `dropped` | new and ended replicas: `copy`, `tick` |
 //! | `hot_locks` | hot locks: `hot_lock` |
 //! | `memory` | the memory limit: `room` |
@@ -35,6 +36,7 @@ use crate::frame::{Hearing, TxnId};
 use crate::hot_lock::HotLocks;
 use crate::link::{LinkTimeouts, Links};
 use crate::message::{Network, TimeSource};
+use crate::ordered::{BatchOutcome, EnteredBatch};
 use crate::partition::{PartitionMap, Readers, SitePartition, Table};
 use crate::record::FrameWriter;
 use crate::recovery::RecoveryProgress;
@@ -44,7 +46,7 @@ use crate::two_phase::{Decided, TransactionTable};
 use arc_swap::ArcSwap;
 use isomer_design::{Backups, Domains, HotLock, Key, KeyRange, SiteId, SiteSet, TableId, Time};
 use isomer_log::{Checkpoints, Log, LogError, Position};
-use isomer_store::{CONTEXTS_MAX, Context, Store, Waiters};
+use isomer_store::{CONTEXTS_MAX, Clock, Context, Store, Waiters};
 use parking_lot::{Mutex, RwLock};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -137,7 +139,7 @@ pub struct Site {
     /// Read-locked while the log and the maps of partitions change together; write-locked by a
     /// checkpoint.
     pub(crate) shaping: RwLock<()>,
-    sequencer: Mutex<Sequencer>,
+    pub(crate) sequencer: Mutex<Sequencer>,
     /// Replicas whose events could not be applied because the lock was held; the next tick retries.
     pub(crate) retry: Mutex<Vec<Arc<SitePartition>>>,
     /// From when on history is kept for snapshots of a gateway. Locked while the horizon moves.
@@ -149,6 +151,10 @@ pub struct Site {
     pub(crate) backups: BackupTable,
     /// Transactions over several sites.
     pub(crate) transactions: Mutex<TransactionTable>,
+    /// The batch of the total order that is under way.
+    pub(crate) batch: Mutex<Option<EnteredBatch>>,
+    /// The outcomes in the newest frame of a batch. A checkpoint keeps them.
+    pub(crate) batch_outcomes: Mutex<Vec<BatchOutcome>>,
     /// Ranges of dropped replicas. Their rows are freed when no reader needs them.
     pub(crate) dropped: Mutex<Vec<Dropped>>,
     pub(crate) hot_locks: HotLocks,
@@ -178,6 +184,7 @@ pub(crate) struct Shape {
     pub(crate) decisions: Vec<(TxnId, Decided)>,
     pub(crate) backups: Vec<(TableId, Backups)>,
     pub(crate) hearings: Vec<(SiteId, Hearing)>,
+    pub(crate) batches: Vec<BatchOutcome>,
 }
 
 /// A partition and its table.
@@ -192,7 +199,7 @@ pub(crate) struct Dropped {
 
 /// Makes the order of the log the order of time.
 #[derive(Default)]
-struct Sequencer {
+pub(crate) struct Sequencer {
     /// Frames for followers that were not sent yet.
     outgoing: VecDeque<Outgoing>,
     /// Prepared transactions with followers, and their proposed times. Each may take effect at its
@@ -210,7 +217,20 @@ impl Sequencer {
         first.map(|first| Time(first.0 - 1))
     }
 
-    fn enter(
+    /// The earliest commit time of a batch whose partitions are marked. Feeds are not closed at
+    /// this time or beyond until [`end_proposal`](Sequencer::end_proposal).
+    pub(crate) fn propose(&mut self, clock: &Clock, now: Time, batch: TxnId) -> Time {
+        let time = clock.tick(now);
+        self.open.push((batch, time));
+        time
+    }
+
+    /// Ends a proposal.
+    pub(crate) fn end_proposal(&mut self, txn: TxnId) {
+        self.open.retain(|(other, _)| *other != txn);
+    }
+
+    pub(crate) fn enter(
         &mut self,
         log: &dyn Log,
         frame: &mut FrameWriter,
@@ -260,6 +280,8 @@ impl Site {
             links: Links::default(),
             backups: BackupTable::default(),
             transactions: Mutex::default(),
+            batch: Mutex::default(),
+            batch_outcomes: Mutex::default(),
             dropped: Mutex::new(Vec::new()),
             hot_locks: HotLocks::default(),
             purging: Mutex::new(()),
@@ -366,7 +388,8 @@ impl Site {
         }
         let begin = self.log.end().min(self.copied_from());
         let (decisions, hearings) = (self.decisions(), self.hearings());
-        Shape { begin, partitions, decisions, backups, hearings }
+        let batches = self.batch_outcomes.lock().clone();
+        Shape { begin, partitions, decisions, backups, hearings, batches }
     }
 
     pub(crate) fn context(&self) -> Result<Context<'_>, Failure> {

@@ -11,13 +11,15 @@
 //!     key id
 //!     backups 1 on disk
 //!     pin [10..)
+//!     ordered
 //!     partition [] master s1
 //!     partition [10] master s2 replicas s1
 //! ```
 //!
 //! Indentation and empty lines mean nothing; `#` starts a comment. A table without a number gets
 //! the next one. Without `backups`, a table has none; without a line `pin`, none of its keys is
-//! pinned. A table without partitions is an error, because it would have no master.
+//! pinned; without `ordered`, its transactions are serialized by locks. A table without partitions
+//! is an error, because it would have no master.
 
 use super::cursor::{Cursor, ParseError};
 use crate::design::check_partition;
@@ -46,6 +48,9 @@ impl Design {
             }
             for pinned in table.pins().ranges() {
                 let _ = writeln!(text, "  pin {}", schema.format_range(pinned));
+            }
+            if table.is_ordered() {
+                text.push_str("  ordered\n");
             }
             for (start, placement) in table.partitions() {
                 let _ = writeln!(text, "  partition [{}] {placement}", schema.format_key(start));
@@ -78,6 +83,9 @@ impl Design {
             }
             for pinned in table.pins().ranges() {
                 let _ = write!(text, "  pin {}", table.schema().format_range(pinned));
+            }
+            if table.is_ordered() {
+                text.push_str("  ordered");
             }
             text.push('\n');
             for (keys, placement, count) in rows {
@@ -132,11 +140,13 @@ impl Cursor<'_> {
         let schema = Arc::new(self.schema(name)?);
         let backups = self.backups()?;
         let pins = self.pins(&schema)?;
+        let is_ordered = self.ordered()?;
         let partitions = self.partitions(&schema, design.sites())?;
         design
             .create_table(id, schema, partitions)
             .and_then(|()| design.set_backups(id, backups))
             .and_then(|()| design.set_pins(id, pins))
+            .and_then(|()| design.set_ordered(id, is_ordered))
             .map_err(|invalid| before.error(invalid))
     }
 
@@ -210,6 +220,17 @@ impl Cursor<'_> {
             ahead.expect_line_end()?;
             *self = ahead;
         }
+    }
+
+    /// Reads `ordered`, if there is a line of that kind.
+    fn ordered(&mut self) -> Result<bool, ParseError> {
+        let mut ahead = self.clone();
+        if !ahead.next_line() || !ahead.eat_word("ordered") {
+            return Ok(false);
+        }
+        ahead.expect_line_end()?;
+        *self = ahead;
+        Ok(true)
     }
 
     fn partitions(

@@ -97,6 +97,10 @@ fn log(cluster: &Cluster, site: SiteId) -> Answer {
             FrameKind::Prepare(txn) => format!("  {txn} is prepared"),
             FrameKind::Decide { txn, others } => format!("  {txn} is decided, {others} to be told"),
             FrameKind::End(txn) => format!("  {txn} has ended"),
+            FrameKind::Batch(outcomes) => {
+                let number = outcomes.last().map_or(0, |outcome| outcome.number);
+                format!("  batch {number}")
+            }
             FrameKind::Hears(site, Hearing::Open) => format!("  {site} is heard again"),
             FrameKind::Hears(site, _) => format!("  {site} is heard no more"),
         };

@@ -89,6 +89,12 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
+    /// Bytes after their length.
+    pub(crate) fn bytes_with_length(&mut self) -> Result<&'a [u8], BadFrame> {
+        let length = self.u32()? as usize;
+        self.take(length, "as many bytes as their length says")
+    }
+
     fn key_bytes(&mut self) -> Result<&'a [u8], BadFrame> {
         let count = self.u16()?;
         self.take(usize::from(count), "the bytes of a key")

@@ -145,7 +145,10 @@ fn note_unended(unended: &mut BTreeMap<TxnId, Unended>, frame: &[u8]) {
         }
         FrameKind::End(txn) => drop(unended.remove(&txn)),
         FrameKind::Decide { txn, .. } => drop(unended.insert(txn, Unended::Decided(head.time))),
-        FrameKind::Commit | FrameKind::Refresh { .. } | FrameKind::Hears(..) => {}
+        FrameKind::Commit
+        | FrameKind::Refresh { .. }
+        | FrameKind::Hears(..)
+        | FrameKind::Batch(_) => {}
     }
 }
 
