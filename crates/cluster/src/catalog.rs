@@ -5,7 +5,7 @@
 //! changes since. So a definition costs the text of one table and not of all:
 //!
 //! ```text
-//!   # An Isomer database, format 5: ..       the whole catalog: replaced as a whole
+//!   # An Isomer database, format 6: ..       the whole catalog: replaced as a whole
 //!   sites s1 s2
 //!   table accounts t1 ..
 //!   # change of 94 bytes, 5d0c8a11           the length of a change, and its CRC-32
@@ -27,13 +27,13 @@
 //! process, and when the changes have become longer than it.
 //!
 //! The first line has the number of the format. A newer program reads older formats (1 had no
-//! number, 2 no changes, 3 no pins, 4 no terms), and writes its own with the next change. An
-//! unknown number is refused with a message.
+//! number, 2 no changes, 3 no pins, 4 no terms, 5 no ordered tables), and writes its own with the
+//! next change. An unknown number is refused with a message.
 
 use isomer_design::{Backups, Design, Key, Placement, SiteId, SiteSet, TableDesign, TableId};
 
 /// The format of the catalog that is written here, and the newest that is read.
-const FORMAT: u32 = 5;
+const FORMAT: u32 = 6;
 /// The beginning of the line before a change in a file.
 const CHANGE: &str = "# change of ";
 /// The beginnings of a change; the number of a table follows.
@@ -205,6 +205,7 @@ fn enter(kept: &mut Design, id: TableId, table: &TableDesign) {
     let backups = Backups { count: backups.count.min(others), ..backups };
     kept.set_backups(id, backups).expect("there are as many sites");
     kept.set_pins(id, table.pins().clone()).expect("it was just created");
+    kept.set_ordered(id, table.is_ordered()).expect("it was just created");
 }
 
 /// Applies a change that was [written](change).

@@ -7,6 +7,7 @@ mod explorer;
 mod home;
 mod opening;
 mod options;
+mod ordered;
 
 pub use explorer::Explorer;
 pub use options::Options;
@@ -28,6 +29,7 @@ use isomer_design::{
 use isomer_log::LogError;
 use isomer_site::{Abort, Body, CheckedWrites, Failure, Read, ReadSpan, Request, TimeSource, Txn};
 use isomer_strategy::SiteLoad;
+use ordered::RunningOrder;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -74,6 +76,8 @@ pub struct Database {
     /// The sites of this process.
     node: Node,
     failed_over: Arc<Mutex<Vec<FailedOver>>>,
+    /// The engine of ordered tables, once there are any.
+    order: Mutex<Option<RunningOrder>>,
 }
 
 impl Database {
@@ -134,7 +138,12 @@ impl Database {
     /// # Errors
     /// [`Error::Invalid`] if there is no such table.
     pub fn drop_table(&self, id: TableId) -> Result<(), Error> {
-        self.node.runtime.block_on(self.conductor.drop_table(id))
+        ordered::settle_before_drop(self, id)?;
+        let dropped = self.node.runtime.block_on(self.conductor.drop_table(id));
+        if let (Ok(()), Some(queue)) = (&dropped, self.router.ordered()) {
+            queue.set_ordered(id, false);
+        }
+        dropped
     }
 
     /// The table of this name.
@@ -552,6 +561,7 @@ impl Database {
 impl Drop for Database {
     fn drop(&mut self) {
         self.node.runtime.begin_to_close();
+        ordered::stop_order(self);
         self.conductor.close();
         self.node.checkpointer.stop();
         self.background.join();

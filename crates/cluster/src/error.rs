@@ -2,7 +2,7 @@
 
 use crate::ids::DatabaseId;
 use crate::open::CancelReason;
-use isomer_design::{Change, Invalid, InvalidStep, RowError, SchemaError, SiteId};
+use isomer_design::{Change, Invalid, InvalidStep, RowError, SchemaError, SiteId, TableId};
 use isomer_log::{LogError, OpenError, Position};
 use isomer_site::{Abort, CheckpointError, Failure, RecoverError, Refusal};
 use isomer_store::CONTEXTS_MAX;
@@ -47,6 +47,9 @@ pub enum Error {
         "the transaction found its keys elsewhere {0} times in a row; this is a fault of the router"
     )]
     Lost(u32),
+    /// A procedure would write to an ordered table, or lock rows of it.
+    #[error("table {0} is ordered: only open transactions write to it")]
+    Ordered(TableId),
     /// The client stopped waiting.
     #[error(
         "the wait was ended{}",
@@ -114,6 +117,18 @@ impl From<Failure> for Error {
 /// Why a folder could not be opened as a database. Nothing in it was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenDatabaseError {
+    /// The log of the order cannot be opened.
+    #[error("the log of the order: {0}")]
+    OrderLog(OpenError),
+    /// The order does not fit the sites.
+    #[error("the order of ordered tables: {0}")]
+    Order(String),
+    /// The logs are where there is no order yet.
+    #[error("ordered tables need logs in the database's folder; its logs are at {place}")]
+    NoOrder {
+        /// The place of the logs.
+        place: String,
+    },
     /// The folder, or a file in it, could not be read or written.
     #[error("{path}: {error}")]
     File {

@@ -7,6 +7,7 @@
 //!     cluster        the number of the cluster, if sites are in several processes
 //!     lock           locked by the process that has the database open
 //!     claim          the claim on the catalog's log, if that is elsewhere ([`crate::claim`])
+//!     order/         log of the order of ordered tables, once there are any
 //!     quorum/        copies of all logs, if the nodes keep them for each other
 //!     site-1/
 //!       claim        the claim on the site's log, likewise
@@ -48,6 +49,8 @@ const STRATEGY: &str = "strategy";
 const LOCK: &str = "lock";
 const CLUSTER: &str = "cluster";
 const RUN: &str = "run";
+/// The folder of the order's log.
+const ORDER: &str = "order";
 /// The folder of the copies of all logs, if the nodes keep them for each other.
 const QUORUM: &str = "quorum";
 /// The prefix of the names of the sites' folders.
@@ -249,6 +252,17 @@ impl Folder {
     /// True if the folder contains a site's folder.
     pub(crate) fn has_site(&self, site: SiteId) -> bool {
         self.path.join(format!("{SITE}{}", site.0)).exists()
+    }
+
+    /// The folder of the order's log, and whether it exists. Creates it if not.
+    pub(crate) fn order(&self) -> Result<(PathBuf, bool), OpenDatabaseError> {
+        let path = self.path.join(ORDER);
+        let is_there = path.exists();
+        if !is_there {
+            make_folder(&path).map_err(failed(&path))?;
+            self.sync().map_err(failed(&self.path))?;
+        }
+        Ok((path, is_there))
     }
 
     /// Its path.

@@ -25,6 +25,7 @@
 //! | `branches` | the distribution of a transaction over several sites |
 //! | [`reorder`] | online reorganization of a table: the order of its steps |
 //! | [`open`] | transactions that arrive statement by statement: snapshots, row locks, intents |
+//! | [`ordered`] | tables whose transactions one total order serializes |
 //! | [`shell`](OpenTransaction) | the same for threads that block |
 //! | `embedded` | sites of this process: threads, disks, messages, checkpoints, recovery |
 //! | [`remote`](Wire) | sites in other processes: requests, answers and messages as bytes |
@@ -48,6 +49,7 @@ mod ids;
 mod node;
 mod notice;
 pub mod open;
+pub mod ordered;
 mod reach;
 mod reconfiguration;
 mod remote;

@@ -15,6 +15,9 @@
 //! folder on any machine. An empty folder suffices as long as its logs were never cut. The lock
 //! only proves that the previous process of this folder has ended ([`claim`](crate::claim)).
 //!
+//! **The order** of ordered tables ([`crate::ordered`]) is one more log beside the catalog: in
+//! memory, or in the folder `order`. Logs elsewhere do not hold it yet.
+//!
 //! Every record of such a log has the [number](DatabaseId) of its database, and so has the folder.
 //! So a database never takes the logs of another database.
 //!
@@ -52,6 +55,9 @@ use std::time::Duration;
 
 /// The bytes that a log in memory keeps for replicas that are behind.
 const MEMORY_LOG_BYTES: u64 = 64 << 20;
+
+/// The size of a segment of the order's log: batches are dropped by segments.
+const ORDER_SEGMENT_BYTES: u64 = 16 << 20;
 
 /// One of a database's logs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -160,6 +166,12 @@ pub(crate) trait Storage: Send + Sync {
     /// Opens the log and the checkpoints of a site; creates them if the site is new.
     fn site(&self, site: SiteId) -> Result<Stored, OpenDatabaseError>;
 
+    /// Opens the log of the order; creates it if there is none.
+    ///
+    /// # Errors
+    /// [`OpenDatabaseError::NoOrder`] where the logs cannot hold it.
+    fn order(&self) -> Result<Arc<dyn Log>, OpenDatabaseError>;
+
     /// True if there was no catalog when this was opened.
     fn is_new(&self) -> bool;
 
@@ -240,6 +252,10 @@ impl Storage for InMemory {
         Ok(Stored { log: Arc::new(MemoryLog::new(options)), checkpoints: None, notes: Vec::new() })
     }
 
+    fn order(&self) -> Result<Arc<dyn Log>, OpenDatabaseError> {
+        Ok(Arc::new(MemoryLog::new(MemoryOptions::default())))
+    }
+
     fn is_new(&self) -> bool {
         true
     }
@@ -285,6 +301,14 @@ impl Storage for InFolder {
             checkpoints: Some(Arc::new(checkpoints)),
             notes: torn.into_iter().chain(lost).collect(),
         })
+    }
+
+    fn order(&self) -> Result<Arc<dyn Log>, OpenDatabaseError> {
+        let (path, is_there) = self.folder.order()?;
+        let segment_bytes = self.options.segment_bytes.min(ORDER_SEGMENT_BYTES);
+        let options = Options { must_exist: is_there, segment_bytes, ..self.options };
+        let (log, _) = FileLog::open(path, options).map_err(OpenDatabaseError::OrderLog)?;
+        Ok(Arc::new(log))
     }
 
     fn is_new(&self) -> bool {
@@ -535,6 +559,10 @@ impl Storage for Beside {
             ));
         }
         Ok(Stored { log, checkpoints, notes })
+    }
+
+    fn order(&self) -> Result<Arc<dyn Log>, OpenDatabaseError> {
+        Err(OpenDatabaseError::NoOrder { place: self.logs.place() })
     }
 
     fn is_new(&self) -> bool {

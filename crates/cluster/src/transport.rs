@@ -4,7 +4,8 @@ use crate::reach::Reach;
 use isomer_design::{Domains, SiteId, Time};
 use isomer_log::{LogError, Position};
 use isomer_site::{
-    Answer, Failure, Published, Read, Refusal, Reply, Request, SeenUpTo, Site, Step, VisitRow,
+    Answer, BatchAnswer, BatchStep, Failure, Published, Read, Refusal, Reply, Request, SeenUpTo,
+    Site, Step, VisitRow,
 };
 use isomer_strategy::SiteLoad;
 
@@ -62,6 +63,14 @@ pub trait Transport {
 
     /// Takes a step of a design change at a site.
     async fn step(&self, site: SiteId, step: Step) -> Result<Answer, Refusal>;
+
+    /// Takes a step of a batch of ordered commits at a site
+    /// ([`OrderedSite::take`](isomer_site::OrderedSite::take)). A transport without such batches
+    /// refuses.
+    async fn batch(&self, site: SiteId, _step: BatchStep) -> Result<BatchAnswer, Failure> {
+        let why = "it is in another process, and takes no ordered commits".to_owned();
+        Err(Failure::NotAsked { site, why })
+    }
 
     /// Ready when a site that did not answer may be worth asking again.
     async fn retry(&self, site: SiteId);

@@ -38,6 +38,7 @@ mod change;
 mod definitions;
 mod event;
 mod membership;
+mod ordered;
 mod pins;
 pub(crate) mod protocol;
 mod reconfigure;
@@ -50,6 +51,7 @@ pub use definitions::Home;
 pub use event::ChangeEvent;
 pub use membership::FailedOver;
 pub(crate) use membership::{Unheard, has_not_heard};
+pub(crate) use ordered::set_ordered;
 pub(crate) use pins::{around_pins, set_pins, turn_plans};
 pub(crate) use reservation::Reservation;
 

@@ -32,6 +32,7 @@ use crate::transport::Transport;
 use isomer_design::{Design, SiteId, SiteSet, TableId};
 use isomer_site::{Answer, Holding, Refusal, Step};
 use isomer_strategy::Strategy;
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -123,6 +124,7 @@ impl Database {
             background,
             sessions: AtomicU64::new(0),
             failed_over,
+            order: Mutex::default(),
             node,
         };
         for (site, step) in repairs {
@@ -132,6 +134,7 @@ impl Database {
         }
         runtime.block_on(database.conductor.assure_backups())?;
         runtime.block_on(database.until_replaced(&gone));
+        super::ordered::recover_order(&database)?;
         database.remember_from_time_to_time();
         Ok(database)
     }
@@ -235,6 +238,7 @@ fn read_design(
     for (table, kept) in catalog.tables() {
         design.set_backups(table, kept.backups()).map_err(Box::new)?;
         design.set_pins(table, kept.pins().clone()).map_err(Box::new)?;
+        design.set_ordered(table, kept.is_ordered()).map_err(Box::new)?;
     }
     let held = holdings.iter().flat_map(|(_, held)| held.iter().map(|holding| holding.table));
     let tables = tables.iter().map(|(table, _)| *table).chain(held);

@@ -39,7 +39,7 @@ pub(crate) use mailboxes::Mailboxes;
 pub use opening::Recovering;
 pub(crate) use opening::Told;
 pub use report::SiteReport;
-pub(crate) use runtime::Runtime;
+pub(crate) use runtime::{Runtime, drive};
 pub(crate) use thread::start;
 pub(crate) use transport::Embedded;
 pub(crate) use transport::Here;

@@ -292,7 +292,7 @@ impl Runtime {
         self.hosts.load().get(&id).cloned()
     }
 
-    pub(super) fn sites(&self) -> Vec<Arc<Site>> {
+    pub(crate) fn sites(&self) -> Vec<Arc<Site>> {
         self.hosts.load().values().map(|host| host.site.clone()).collect()
     }
 
@@ -342,6 +342,22 @@ impl Runtime {
             }
         })
     }
+}
+
+/// Runs a future on this thread. The thread does no other work while it waits: it neither empties
+/// inboxes nor syncs logs.
+pub(crate) fn drive<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    SLEEPER.with(|(sleeper, waker)| {
+        loop {
+            if let Poll::Ready(done) = future.as_mut().poll(&mut Context::from_waker(waker)) {
+                return done;
+            }
+            while !sleeper.woken.swap(false, Ordering::SeqCst) {
+                std::thread::park();
+            }
+        }
+    })
 }
 
 /// Parks this thread until it is woken or `until` is reached. Returns `false` if `until` is

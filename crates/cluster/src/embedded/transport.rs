@@ -8,8 +8,8 @@ use crate::transport::{Transport, load_of};
 use isomer_design::{Domains, SiteId, Time};
 use isomer_log::{LogError, Position};
 use isomer_site::{
-    Answer, Failure, Part, PartAnswer, Peers, Pin, Published, Read, Refusal, Reply, Request,
-    SeenUpTo, Step, TimeSource, VisitRow,
+    Answer, BatchAnswer, BatchStep, Failure, OrderedSite, Part, PartAnswer, Peers, Pin, Published,
+    Read, Refusal, Reply, Request, SeenUpTo, Step, TimeSource, VisitRow,
 };
 use isomer_strategy::SiteLoad;
 use rustix::time::{ClockId, clock_gettime};
@@ -118,6 +118,11 @@ impl Transport for Here {
         host.busy.polling(host.site.step(step)).await
     }
 
+    async fn batch(&self, site: SiteId, step: BatchStep) -> Result<BatchAnswer, Failure> {
+        let host = self.runtime.host(site).ok_or(Failure::Stopped(site))?;
+        host.busy.polling(OrderedSite(&host.site).take(step)).await
+    }
+
     async fn retry(&self, site: SiteId) {
         // The sites of a process run while the database is open. So this site has too many
         // transactions under way, or no room in its log: give it time.
@@ -206,6 +211,10 @@ impl Transport for Embedded {
             Some(remote) => remote.step(site, step).await,
             None => self.here.step(site, step).await,
         }
+    }
+
+    async fn batch(&self, site: SiteId, step: BatchStep) -> Result<BatchAnswer, Failure> {
+        self.here.batch(site, step).await
     }
 
     async fn retry(&self, site: SiteId) {

@@ -59,4 +59,4 @@ pub(crate) mod workspace;
 pub use gateway::{CancelReason, CancelToken, Gateway};
 pub use locks::{Asked, LockMode, LockShown, Owner, RowLocks};
 pub use snapshot::SharedSnapshot;
-pub use transaction::{Isolation, Locked, OpenError, OpenTransaction, Savepoint};
+pub use transaction::{Isolation, Locked, OpenError, OpenTransaction, Savepoint, own_table};

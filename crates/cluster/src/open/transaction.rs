@@ -16,6 +16,10 @@
 //! all intents at one time, or none. Row locks are released when the commit is visible; its client
 //! is acknowledged only once it is durable.
 
+mod ordered;
+
+pub use ordered::own_table;
+
 use super::commit::{footprint, logged_at};
 use super::gateway::{CancelReason, CancelToken, Gateway};
 use super::locks::{LockMode, Owner};
@@ -24,11 +28,13 @@ use super::reads::Reads;
 use super::snapshot::{LOOKS_MAX, Seen, SharedSnapshot, Snapshot};
 use super::workspace::{Sees, Workspace};
 use crate::error::Error;
+use crate::ordered::COMMIT_BYTES_MAX;
 use crate::router::{Call, Ran, Session, unless};
 use crate::transport::Transport;
 use isomer_design::{Direction, Key, KeyRange, Span, TableId, Time};
 use isomer_site::{Abort, Body, Expect, Overlay, ReadSet, Request};
 use isomer_strategy::Refused;
+use ordered::{OrderedPart, check_switches, commit_in_order, is_to_be_ordered};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -93,6 +99,18 @@ pub enum OpenError {
         WORKSPACE_BYTES_MAX >> 20
     )]
     TooLarge,
+    /// It has written to ordered tables and to others.
+    #[error("a transaction cannot write to ordered tables and to other tables")]
+    Mixed,
+    /// It is serializable, has written to ordered tables, and has read others.
+    #[error("a serializable transaction that writes to ordered tables cannot read other tables")]
+    MixedReads,
+    /// Its writes to ordered tables exceed the limit of a commit.
+    #[error(
+        "the transaction's writes to ordered tables take more than {} MB; commit in smaller portions",
+        COMMIT_BYTES_MAX >> 20
+    )]
+    TooLargeToOrder,
     /// An error of the database.
     #[error(transparent)]
     Database(Error),
@@ -126,6 +144,8 @@ pub struct OpenTransaction<T: Transport> {
     workspace: Workspace,
     /// The rows that it has read, if it is serializable. A rollback to a savepoint keeps them.
     reads: ReadSet,
+    /// Its work on ordered tables.
+    ordered: OrderedPart,
     /// Its reads must be valid at its commit, though it is not serializable.
     checks_reads: bool,
     read_bytes: usize,
@@ -157,6 +177,7 @@ impl<T: Transport> OpenTransaction<T> {
     ) -> OpenTransaction<T> {
         let mut session = Session::new(owner.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let noted = Reads::begin(gateway.router(), &mut session);
+        let ordered = OrderedPart::begin(gateway.router());
         OpenTransaction {
             gateway,
             owner,
@@ -167,6 +188,7 @@ impl<T: Transport> OpenTransaction<T> {
             seen: Seen::default(),
             workspace: Workspace::default(),
             reads: ReadSet::default(),
+            ordered,
             checks_reads: false,
             read_bytes: 0,
             locked: Vec::new(),
@@ -271,7 +293,7 @@ impl<T: Transport> OpenTransaction<T> {
     ) -> Result<(), OpenError> {
         let begun = self.noted.begin_read(self.gateway.transport());
         let (mut snapshots, mut rows, mut last) = (0, 0, None);
-        let keeps = self.keeps_reads();
+        let keeps = self.keeps_reads() || self.ordered.has(self.gateway.router(), table);
         let is_fixed = sees == Sees::View && self.isolation.is_fixed();
         loop {
             self.reads(is_fixed).await?;
@@ -303,7 +325,8 @@ impl<T: Transport> OpenTransaction<T> {
         Ok(())
     }
 
-    /// Locks a row, existing or not. With `waits` false, a row that is not free is an error.
+    /// Locks a row, existing or not. With `waits` false, a row that is not free is an error. A row
+    /// of an ordered table is not locked: the order validates what was read of it.
     ///
     /// # Errors
     /// [`OpenError::Deadlock`], [`OpenError::Canceled`], [`OpenError::Locked`].
@@ -315,6 +338,9 @@ impl<T: Transport> OpenTransaction<T> {
         waits: bool,
     ) -> Result<(), OpenError> {
         let place = (table, key.clone());
+        if self.ordered.has(self.gateway.router(), table) && !key.is_empty() {
+            return Ok(());
+        }
         let asked = self.gateway.lock(self.owner, place.clone(), mode, waits, &self.cancel);
         if asked.await? || self.kept.contains(&place) {
             self.locked.push(place);
@@ -382,12 +408,16 @@ impl<T: Transport> OpenTransaction<T> {
     /// Forgets the reads of a table that it has created and dropped itself.
     pub fn forget_read(&mut self, table: TableId) {
         self.reads.forget(table);
+        self.ordered.forget(table);
     }
 
     /// The tables whose reads its commit validates; none unless it is serializable and has written.
     pub fn tables_looked_at_again(&self) -> Vec<TableId> {
         let looks = !self.workspace.is_empty();
-        self.reads.tables().filter(|_| looks).map(|(table, _)| table).collect()
+        let all = self.ordered.reads().iter().chain([&self.reads]).filter(|_| looks);
+        let tables: BTreeSet<TableId> =
+            all.flat_map(|reads| reads.tables().map(|(table, _)| table)).collect();
+        tables.into_iter().collect()
     }
 
     /// The number of rows and tables that it has locked.
@@ -467,6 +497,15 @@ impl<T: Transport> OpenTransaction<T> {
             self.reads(true).await?;
         }
         self.get_newest(table, key, &mut newest).await?;
+        if self.ordered.has(self.gateway.router(), table) {
+            let newest = self.newest.as_ref().map(Snapshot::time).expect("it was just read");
+            self.read_bytes += self.ordered.keep(
+                newest,
+                table,
+                Span::Key(key.clone()),
+                usize::from(base.is_some()),
+            );
+        }
         if self.isolation.is_fixed() {
             let (snapshot, gateway) = self.reads(true).await?;
             let was_there = snapshot.get(gateway, table, key, |_, _| {}).await?;
@@ -546,6 +585,10 @@ impl<T: Transport> OpenTransaction<T> {
     pub async fn commit(mut self) -> Result<Option<Ran>, OpenError> {
         self.end_snapshot();
         self.end_newest();
+        check_switches(&self)?;
+        if is_to_be_ordered(&self) {
+            return Box::pin(commit_in_order(self)).await;
+        }
         match self.workspace.is_empty() {
             true => self.end_reading().await.map(|()| None),
             // The future of a commit has a size of kilobytes. In a box, it does not enlarge that of
@@ -679,9 +722,17 @@ impl<T: Transport> OpenTransaction<T> {
 
     /// Adds a span, with the number of rows read in it, to the read set.
     fn keep_read(&mut self, table: TableId, span: impl FnOnce() -> Span, rows: usize) {
-        if self.keeps_reads() {
-            let at = self.snapshot_time().expect("it has just read");
-            self.read_bytes += self.reads.add(at, table, span(), rows as u64);
+        let (keeps, is_ordered) =
+            (self.keeps_reads(), self.ordered.has(self.gateway.router(), table));
+        if !keeps && !is_ordered {
+            return;
+        }
+        let (at, span) = (self.snapshot_time().expect("it has just read"), span());
+        if is_ordered {
+            self.read_bytes += self.ordered.keep(at, table, span.clone(), rows);
+        }
+        if keeps {
+            self.read_bytes += self.reads.add(at, table, span, rows as u64);
         }
     }
 

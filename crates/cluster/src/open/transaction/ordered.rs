@@ -1,0 +1,153 @@
+//! The part of a transaction that concerns ordered tables ([`crate::ordered`]).
+//!
+//! ```text
+//!   READ COMMITTED      reads @90, @95      writes      COMMIT: what was read at 90 and at 95 is
+//!   REPEATABLE READ     reads @90           writes      unchanged, or the commit fails
+//! ```
+//!
+//! At every isolation level, what was read of ordered tables is validated in the order. So a
+//! transaction on them is serializable. A transaction without writes that has read at one time is
+//! serializable without that; one that has read at several times is ordered as well.
+//!
+//! A table that the transaction has created itself has no order yet, because no other transaction
+//! can see it. So a definition and the first rows of its table are one ordinary commit.
+
+use super::{OpenError, OpenTransaction};
+use crate::error::Error;
+use crate::ordered::{Applied, COMMIT_BYTES_MAX, NotOrdered};
+use crate::router::{Ran, Router, unless};
+use crate::transport::Transport;
+use isomer_design::{KeyRange, Span, TableId, Time};
+use isomer_site::{Committed, Conflict, Failure, OrderedCommit, ReadSet};
+use isomer_strategy::Place;
+use std::collections::BTreeSet;
+use std::task::Waker;
+
+/// The work of a transaction on ordered tables.
+#[derive(Default)]
+pub(super) struct OrderedPart {
+    /// The spans that it has read, by the time of the reads.
+    reads: Vec<ReadSet>,
+    /// Tables that no other transaction can see before it commits.
+    own: BTreeSet<TableId>,
+    /// The number of switches of tables when it began.
+    switches: u64,
+}
+
+impl OrderedPart {
+    /// Of a transaction that begins.
+    pub(super) fn begin<T: Transport>(router: &Router<T>) -> OrderedPart {
+        let switches = router.ordered().map_or(0, |queue| queue.switches());
+        OrderedPart { switches, ..OrderedPart::default() }
+    }
+
+    /// True if the transaction's work on the table is ordered.
+    #[inline]
+    pub(super) fn has<T: Transport>(&self, router: &Router<T>, table: TableId) -> bool {
+        let is_ordered = router.ordered().is_some_and(|queue| queue.is_ordered(table));
+        is_ordered && !self.own.contains(&table)
+    }
+
+    /// Adds a span to what the commit validates. Returns the bytes that this takes.
+    pub(super) fn keep(&mut self, at: Time, table: TableId, span: Span, rows: usize) -> usize {
+        let found = self.reads.iter().rposition(|reads| reads.at() == at);
+        let at_index = found.unwrap_or_else(|| {
+            self.reads.push(ReadSet::default());
+            self.reads.len() - 1
+        });
+        self.reads[at_index].add(at, table, span, rows as u64)
+    }
+
+    /// Forgets the reads of a table.
+    pub(super) fn forget(&mut self, table: TableId) {
+        self.reads.iter_mut().for_each(|reads| reads.forget(table));
+    }
+
+    /// The reads.
+    pub(super) fn reads(&self) -> &[ReadSet] {
+        &self.reads
+    }
+}
+
+/// Notes that no other transaction can see a table before this one commits.
+pub fn own_table<T: Transport>(txn: &mut OpenTransaction<T>, table: TableId) {
+    txn.ordered.own.insert(table);
+}
+
+/// Refuses the commit of a transaction to tables that were switched since it began: its reads were
+/// kept, or its rows locked, for the other way.
+pub(super) fn check_switches<T: Transport>(txn: &OpenTransaction<T>) -> Result<(), OpenError> {
+    let Some(queue) = txn.gateway.router().ordered() else { return Ok(()) };
+    let switches = txn.ordered.switches;
+    if queue.switches() == switches {
+        return Ok(());
+    }
+    let read = txn.ordered.reads.iter().chain([&txn.reads]);
+    let read = read.flat_map(|reads| reads.tables().map(|(table, _)| table));
+    let mut tables = txn.workspace.writes().keys().copied().chain(read);
+    match tables.find(|table| queue.is_switched_since(*table, switches)) {
+        Some(table) => Err(OpenError::ReadChanged { table, span: Span::Range(KeyRange::all()) }),
+        None => Ok(()),
+    }
+}
+
+/// True if the commit of a transaction needs a place in the order.
+pub(super) fn is_to_be_ordered<T: Transport>(txn: &OpenTransaction<T>) -> bool {
+    let router = txn.gateway.router();
+    match txn.workspace.is_empty() {
+        true => txn.ordered.reads.len() > 1,
+        false => txn.workspace.writes().keys().any(|table| txn.ordered.has(router, *table)),
+    }
+}
+
+/// Commits by a place in the total order.
+pub(super) async fn commit_in_order<T: Transport>(
+    mut txn: OpenTransaction<T>,
+) -> Result<Option<Ran>, OpenError> {
+    let gateway = txn.gateway.clone();
+    let router = gateway.router();
+    let queue = router.ordered().expect("there are ordered tables").clone();
+    let is_other = |table: TableId| !txn.ordered.has(router, table);
+    if txn.workspace.writes().keys().any(|table| is_other(*table)) {
+        return Err(OpenError::Mixed);
+    }
+    let has_written = !txn.workspace.is_empty();
+    if has_written && txn.reads.tables().any(|(table, _)| is_other(table)) {
+        return Err(OpenError::MixedReads);
+    }
+    if txn.workspace.bytes() > COMMIT_BYTES_MAX {
+        return Err(OpenError::TooLargeToOrder);
+    }
+    // A durable commit may not depend on reads of other tables that a crash could undo.
+    let cancel = txn.cancel.clone();
+    let over = |waker: &Waker| cancel.poll_over(waker);
+    let durable = txn.seen.until_durable(gateway.transport(), |_| false);
+    unless(&over, durable).await.map_err(OpenError::Canceled)??;
+    let reads = std::mem::take(&mut txn.ordered.reads);
+    let commit = OrderedCommit { reads, writes: txn.workspace.writes().clone() };
+    let Applied { time, site } = queue.submit(commit).await.map_err(refused)?;
+    txn.session.has_seen(time);
+    let place = Place::At(site);
+    if has_written {
+        gateway.count(place);
+    }
+    let commit = has_written.then_some(time);
+    let committed = Committed { snapshot: Time(time.0 - 1), commit };
+    Ok(has_written.then_some(Ran { place, committed, changes: 0, is_found: false }))
+}
+
+/// Why a commit was not applied, as an error of its transaction.
+fn refused(why: NotOrdered) -> OpenError {
+    match why {
+        NotOrdered::Conflict(Conflict::Changed) => OpenError::Changed,
+        NotOrdered::Conflict(Conflict::ReadChanged { table, span }) => {
+            OpenError::ReadChanged { table, span }
+        }
+        NotOrdered::Conflict(Conflict::NoTable(table)) => {
+            let span = Span::Range(KeyRange::all());
+            OpenError::ReadChanged { table, span }
+        }
+        NotOrdered::Refused(error) => Error::Failure(Failure::Log(error)).into(),
+        NotOrdered::Unknown(error) => Error::Failure(Failure::Unknown(error)).into(),
+    }
+}
