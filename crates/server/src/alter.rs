@@ -20,7 +20,7 @@ mod rebuild;
 
 use crate::ddl::Definer;
 use crate::dependents::Dependent;
-use crate::engine::damaged;
+use crate::engine::{Engine, damaged, is_table_ordered, switch_isolation};
 use crate::foreign::Rows;
 use crate::indexes::{free_name, index_name, sharding};
 use isomer_sql::catalog::{Catalog, Check, Name, Named, Table, TableColumn};
@@ -35,7 +35,8 @@ use isomer_sql::sequence::bound;
 use isomer_sql::statement::{Action, Compiled, compile};
 use isomer_sql::{SqlError, code};
 use sqlparser::ast::{
-    AlterTableOperation, DropBehavior, Ident, ObjectName, RenameTableNameKind, TableConstraint,
+    AlterTableOperation, DropBehavior, Ident, ObjectName, RenameTableNameKind, SqlOption,
+    TableConstraint,
 };
 use std::sync::Arc;
 
@@ -88,6 +89,19 @@ impl Definer<'_> {
             {
                 Err(SqlError::unsupported("ALTER TABLE .. SET (shard_by)")
                     .hint("ALTER TABLE .. SHARD BY (..) does it while the table is used."))
+            }
+            Operation::SetOptionsParens { options }
+                if is_switch(&self.engine, &table, options)? =>
+            {
+                if self.is_in_block {
+                    let message =
+                        "ALTER TABLE .. SET (isolation) cannot run inside a transaction block";
+                    return Err(SqlError::new(code::ACTIVE_TRANSACTION, message));
+                }
+                self.backend.lock_definition(&table)?;
+                let is_ordered = parameters::is_ordered(options)?.unwrap_or(false);
+                switch_isolation(&self.engine, &self.catalog(), &table, is_ordered)?;
+                self.alter(name, operation)
             }
             Operation::SetOptionsParens { options } => match parameters::backups(options)? {
                 // These belong to the design, which is not transactional.
@@ -400,4 +414,11 @@ pub(crate) fn check_constraint_name(table: &Table, name: &str) -> Result<(), Sql
 
 pub(crate) fn folded(name: &Ident) -> String {
     if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
+}
+
+/// True if the options give a table, or a part of it, another isolation.
+fn is_switch(engine: &Engine, table: &Table, options: &[SqlOption]) -> Result<bool, SqlError> {
+    let wanted = parameters::is_ordered(options)?;
+    let differs = |is: bool| table.parts().any(|(id, _)| is_table_ordered(engine, id) != is);
+    Ok(wanted.is_some_and(differs))
 }

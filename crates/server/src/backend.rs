@@ -12,7 +12,7 @@
 use crate::deadlock::{Waited, deadlock};
 use crate::deferred::{Deferred, DeferredMark};
 use crate::draft::{Draft, DraftMark};
-use crate::engine::{Engine, Reading};
+use crate::engine::{Engine, Reading, mixed};
 use crate::limits;
 use crate::numbers::{NUMBERS, Numbers};
 use crate::snapshots::{Exported, Exports};
@@ -631,7 +631,10 @@ pub(crate) fn explain(error: OpenError) -> SqlError {
         OpenError::Undone => {
             SqlError::new(code::SERIALIZATION, error.to_string()).hint("Run the transaction again.")
         }
-        OpenError::TooLarge => SqlError::new(code::OUT_OF_MEMORY, error.to_string()),
+        OpenError::TooLarge | OpenError::TooLargeToOrder => {
+            SqlError::new(code::OUT_OF_MEMORY, error.to_string())
+        }
+        OpenError::Mixed | OpenError::MixedReads => mixed(error.to_string()),
         OpenError::Database(error) => database(error),
     }
 }

@@ -18,6 +18,7 @@ use crate::indexes::{free_name, index_name};
 use crate::limits;
 use crate::rights::check_definition;
 use crate::sequences::check_identity;
+use isomer_cluster::open::own_table;
 use isomer_cluster::{Isolation, LockMode, OpenError};
 use isomer_design::{Schema, TableId, Time};
 use isomer_sql::catalog::{Catalog, Name, Named, Relation, TEMPORARY, Table};
@@ -354,6 +355,13 @@ impl<'a> Definer<'a> {
             table.indexes.push(Arc::new(index));
         }
         let comments = comments_of(&new, &table);
+        if new.is_ordered {
+            if full.schema == TEMPORARY {
+                return Err(SqlError::unsupported("isolation = ordered of a temporary table"));
+            }
+            crate::engine::order_table(&self.engine, &table)?;
+            table.parts().for_each(|(id, _)| own_table(&mut self.backend.txn, id));
+        }
         if let Some(backups) = new.backups {
             self.engine.set_backups(&table, backups)?;
             self.notices.extend(self.engine.backups_together(&table));

@@ -284,6 +284,10 @@ impl DesignView for Engine {
         self.backups_of(table)
     }
 
+    fn is_ordered(&self, table: TableId) -> bool {
+        crate::engine::is_table_ordered(self, table)
+    }
+
     fn last_number(&self, sequence: &Sequence) -> Result<(i64, bool), SqlError> {
         Engine::last_number(self, sequence)
     }
@@ -359,6 +363,7 @@ impl Engine {
                     backups => Datum::Text(backups.to_string()),
                 },
                 table.shard_by().map_or(Datum::Null, Datum::Text),
+                Datum::Text(if found.is_ordered() { "ordered" } else { "snapshot" }.to_owned()),
             ])
         };
         catalog.tables.values().filter_map(row).collect()

@@ -9,11 +9,15 @@
 //! for all sessions, until the catalog changes.
 
 mod backups;
+mod ordered;
 mod readers;
 mod sequences;
 mod stored;
 mod tables;
 
+pub(crate) use ordered::{
+    check_one_isolation, inherit_isolation, is_table_ordered, mixed, order_table, switch_isolation,
+};
 pub(crate) use readers::{ReaderPlace, Reading};
 pub(crate) use stored::system_table;
 pub(crate) use tables::values_of;

@@ -41,6 +41,7 @@ impl Definer<'_> {
             let message = format!("constraints on {kind} tables may reference only {kind} tables");
             return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
         }
+        crate::engine::check_one_isolation(&self.engine, &child, &parent)?;
         let name = key_name(&child, asked)?;
         let mut key = ForeignKey::wanted(asked, (self.engine.fresh_oid(), name), &child, &parent)?;
         for table in [&child, &parent] {

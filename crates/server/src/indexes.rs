@@ -181,6 +181,7 @@ impl Engine {
             entry_schema(physical, &table.columns, &place, &parts)
         })?;
         self.inherit_backups(table.id, id)?;
+        crate::engine::inherit_isolation(self, table.id, id)?;
         let (columns, unique, oid) = (Index::columns_of(&parts), new.unique, self.fresh_oid());
         let (readable, is_entered) = (None, true);
         Ok(Index {

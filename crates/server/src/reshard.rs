@@ -313,6 +313,7 @@ impl Resharding<'_> {
     fn make_indexes(&self, table: &Table, layout: &mut Table) -> Result<(), SqlError> {
         let engine = self.engine;
         engine.inherit_backups(table.id, layout.id)?;
+        crate::engine::inherit_isolation(engine, table.id, layout.id)?;
         let catalog = engine.catalog();
         if needs_index(&layout.key, &layout.shard) {
             // If the rows are sorted by the primary key, its index can be partitioned like them.

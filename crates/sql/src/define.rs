@@ -56,6 +56,8 @@ pub struct NewTable {
     pub serial: Vec<(usize, Option<SequenceOptions>)>,
     /// The number of its backups, if it is explicit.
     pub backups: Option<Backups>,
+    /// True if one total order serializes the transactions on it.
+    pub is_ordered: bool,
     /// Its foreign keys, as requested.
     pub foreign_keys: Vec<ForeignKeyConstraint>,
     /// Checks without a final name, with their explicit name if there is one.
@@ -187,6 +189,7 @@ pub fn new_table_like(
     let mut table = NewTable::of(Named::of(&create.name)?);
     if let CreateTableOptions::With(options) = &create.table_options {
         table.backups = parameters::backups(options)?;
+        table.is_ordered = parameters::is_ordered(options)?.unwrap_or(false);
     }
     for at in 0..=create.columns.len() {
         for like in likes.iter().filter(|like| like.at == at) {
@@ -273,6 +276,7 @@ impl NewTable {
             comments: Vec::new(),
             serial: Vec::new(),
             backups: None,
+            is_ordered: false,
             foreign_keys: Vec::new(),
             unnamed: Vec::new(),
         }

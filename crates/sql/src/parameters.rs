@@ -8,7 +8,8 @@
 //!
 //! `shard_by` names the columns of the [shard key](crate::catalog). `backups` is the number of
 //! other sites that must have a commit before it is acknowledged; they have it on disk, unless
-//! `backups_in` is `memory`.
+//! `backups_in` is `memory`. With `isolation = ordered`, a total order serializes the transactions
+//! on the table; with `snapshot`, which is the default, row locks and snapshots do.
 
 use crate::bind::folded;
 use crate::error::{SqlError, code};
@@ -40,7 +41,7 @@ pub fn backups(options: &[SqlOption]) -> Result<Option<Backups>, SqlError> {
                     _ => return Err(invalid("backups_in", &word, "disk or memory")),
                 });
             }
-            "shard_by" => {}
+            "shard_by" | "isolation" => {}
             // The slot of a row does not depend on pages, so the fill factor has no effect.
             "fillfactor" => {}
             _ => return Err(refuse::storage_parameter(option)),
@@ -56,6 +57,27 @@ pub fn backups(options: &[SqlOption]) -> Result<Option<Backups>, SqlError> {
         (Some(0), _) => Ok(Some(Backups::NONE)),
         (Some(count), on_disk) => Ok(Some(Backups { count, on_disk: on_disk.unwrap_or(true) })),
     }
+}
+
+/// Whether transactions on the table are ordered; `None` if it is not set.
+///
+/// # Errors
+/// 22023 for an unknown isolation.
+pub fn is_ordered(options: &[SqlOption]) -> Result<Option<bool>, SqlError> {
+    let mut is_ordered = None;
+    for option in options {
+        let SqlOption::KeyValue { key, value } = option else { continue };
+        if !key.value.eq_ignore_ascii_case("isolation") {
+            continue;
+        }
+        let word = word(value);
+        is_ordered = Some(match word.as_str() {
+            "ordered" => true,
+            "snapshot" => false,
+            _ => return Err(invalid("isolation", &word, "ordered or snapshot")),
+        });
+    }
+    Ok(is_ordered)
 }
 
 /// The columns of the shard key; empty if it is not set.

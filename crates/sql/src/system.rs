@@ -92,6 +92,9 @@ pub trait DesignView: Send + Sync {
     /// The number of backups that a table should have.
     fn backups(&self, table: TableId) -> Backups;
 
+    /// True if transactions on a table are ordered.
+    fn is_ordered(&self, table: TableId) -> bool;
+
     /// Granted and waiting locks of tables and advisory locks, and those of rows with waiting
     /// transactions.
     fn locks(&self) -> Vec<LockRow>;

@@ -173,6 +173,10 @@ impl DesignView for Nothing {
     fn backups(&self, _: TableId) -> Backups {
         Backups::NONE
     }
+
+    fn is_ordered(&self, _: TableId) -> bool {
+        false
+    }
 }
 
 impl SessionsView for Nothing {

@@ -39,6 +39,7 @@ impl Definer<'_> {
         let (id, schema) =
             self.make(&new.name, |physical| row_schema(physical, &new.columns, &place))?;
         engine.inherit_backups(old.id, id)?;
+        crate::engine::inherit_isolation(&engine, old.id, id)?;
         (new.id, new.schema) = (id, schema);
         let kept = std::mem::take(&mut new.indexes);
         self.refill(old, &new, fill)?;

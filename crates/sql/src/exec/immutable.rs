@@ -241,6 +241,10 @@ impl DesignView for Nowhere {
     fn backups(&self, _: TableId) -> Backups {
         Backups::NONE
     }
+
+    fn is_ordered(&self, _: TableId) -> bool {
+        false
+    }
 }
 
 impl SessionsView for Nowhere {

@@ -42,6 +42,7 @@ pub(super) fn classes(
         options.push(format!("backups={}", backups.count));
         options.extend((!backups.on_disk).then(|| "backups_in=memory".to_owned()));
     }
+    options.extend(design.is_ordered(table.id).then(|| "isolation=ordered".to_owned()));
     if !options.is_empty() {
         rows[0][25] = text(&crate::array::format(options.iter().map(|one| Some(&**one))));
     }
