@@ -85,7 +85,7 @@ const STATUS: [(&str, Option<&str>); 9] = [
     ("Autopilot that learns from transactions", Some("crates/server/tests/learning.rs")),
     ("Logs in files, at a majority of the nodes", Some("crates/cli/tests/logs_at_nodes.rs")),
     ("Several processes; takeover where tables have backups", Some("crates/cli/tests/nodes.rs")),
-    ("Deterministic batches", Some("crates/batch/tests")),
+    ("[Ordered tables]", Some("crates/cluster/src/ordered/tests.rs")),
     ("[Console]", Some("crates/console/tests")),
     ("Several gateways", None),
 ];

@@ -14,10 +14,10 @@ const ACCOUNTS: i64 = 16;
 const START: i64 = 100;
 
 /// Accounts at four sites.
-pub(crate) fn tables() -> String {
+pub(crate) fn tables(with: &str) -> String {
     format!(
-        "create table accounts (id int primary key, balance int not null);
-         create table ledger (number bigint primary key, src int, dst int, amount int);
+        "create table accounts (id int primary key, balance int not null) {with};
+         create table ledger (number bigint primary key, src int, dst int, amount int) {with};
          insert into accounts select n, {START} from generate_series(0, {}) n;
          alter table accounts split at (4); alter table accounts remaster at (4) to site 2;
          alter table accounts split at (8); alter table accounts remaster at (8) to site 3;

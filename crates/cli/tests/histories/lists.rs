@@ -14,11 +14,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// `k` is the list, `n` its length, `g` the list again, for an index that is created and dropped.
-pub(crate) const TABLE: &str = "
-    create table lists (k int primary key, v text not null, n int not null, g int not null);
-    alter table lists split at (250); alter table lists remaster at (250) to site 2;
-    alter table lists split at (500); alter table lists remaster at (500) to site 3;
-    alter table lists split at (750); alter table lists remaster at (750) to site 4";
+pub(crate) fn table(with: &str) -> String {
+    format!(
+        "create table lists (k int primary key, v text not null, n int not null, g int not null) {with};
+         alter table lists split at (250); alter table lists remaster at (250) to site 2;
+         alter table lists split at (500); alter table lists remaster at (500) to site 3;
+         alter table lists split at (750); alter table lists remaster at (750) to site 4"
+    )
+}
 
 /// Successive lists are far apart in the table, so that they are at different sites.
 const KEYS: i64 = 1000;

@@ -58,6 +58,8 @@ pub(crate) struct Run {
     name: &'static str,
     /// The isolation level of all transactions on lists; `None`: drawn for each.
     pub(crate) level: Option<Level>,
+    /// True if the tables are ordered: their histories are serializable at every level.
+    is_ordered: bool,
 }
 
 /// Ends all threads. If one of them panics, the others may wait for the server, so it is killed.
@@ -83,12 +85,17 @@ impl Run {
         eprintln!("{name}: ISOMER_SEED={seed}");
         let (commits, stop) = (AtomicU64::new(0), AtomicBool::new(false));
         let happened = Mutex::default();
-        Run { server, seed, commits, happened, stop, name, level: None }
+        Run { server, seed, commits, happened, stop, name, level: None, is_ordered: false }
     }
 
     /// The same run, with all transactions on lists at one level.
     fn at(self, level: Level) -> Run {
         Run { level: Some(level), ..self }
+    }
+
+    /// The same run, on ordered tables.
+    fn ordered(self) -> Run {
+        Run { is_ordered: true, ..self }
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -113,8 +120,9 @@ impl Run {
     /// Lets clients work under `troubles`, and judges their observations.
     fn judge(self, troubles: &[Trouble]) -> History {
         let (recorder, ledger) = (Recorder::default(), Ledger::default());
-        self.server.client().batch_execute(lists::TABLE).expect("a table");
-        self.server.client().batch_execute(&accounts::tables()).expect("tables");
+        let with = if self.is_ordered { "with (isolation = ordered)" } else { "" };
+        self.server.client().batch_execute(&lists::table(with)).expect("a table");
+        self.server.client().batch_execute(&accounts::tables(with)).expect("tables");
         std::thread::scope(|scope| {
             let end = End(&self);
             let (run, recorder, ledger) = (&self, &recorder, &ledger);
@@ -134,7 +142,10 @@ impl Run {
         });
         lists::read_all(&self, &recorder);
         let bank = accounts::read_all(&self, ledger);
-        let history = recorder.into_history();
+        let mut history = recorder.into_history();
+        if self.is_ordered {
+            history = history.at(Level::Serializable);
+        }
         self.says_nothing(&judge(&history), "history", || history.to_text());
         self.says_nothing(&bank.judge(), "bank", || format!("{bank:#?}"));
         let (transactions, transfers) = (history.transactions.len(), bank.transfers.len());
@@ -232,6 +243,21 @@ fn serializable_while_the_design_and_the_definitions_change() {
 fn serializable_while_the_server_is_killed_and_starts_again() {
     let run = Run::new("serializable-killed").at(Level::Serializable);
     run.judge(&[DESIGNS, ("kills", trouble::kills)]);
+}
+
+#[test]
+fn ordered_while_the_design_and_the_definitions_change() {
+    Run::new("ordered").ordered().judge(&[DESIGNS, ("definitions", trouble::definitions)]);
+}
+
+#[test]
+fn ordered_while_the_server_is_killed_and_starts_again() {
+    Run::new("ordered-killed").ordered().judge(&[DESIGNS, ("kills", trouble::kills)]);
+}
+
+#[test]
+fn ordered_while_shard_keys_change_and_the_server_is_killed() {
+    Run::new("ordered-resharded").ordered().judge(&[RESHARDS, ("kills", trouble::kills)]);
 }
 
 /// A history at snapshot isolation must have a write skew that the serializable checker finds. This
