@@ -21,7 +21,7 @@ use futures_util::future::{Either, select};
 use isomer_design::{RoutingTable, SiteId, SiteSet, Time};
 use isomer_log::{Log, LogError};
 use isomer_site::{
-    BatchAnswer, BatchOutcome, BatchStep, Checklist, Conflict, Failure, OrderedBatch, OrderedCommit,
+    BatchAnswer, BatchOutcome, BatchStep, Checklist, Conflict, Failure, OrderedCommit,
 };
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -71,9 +71,8 @@ impl<T: Transport> Ordering<T> {
                 continue;
             }
             let (number, outcomes) = self.begin_batch();
-            let bodies = commits.iter().map(|waiting| waiting.commit.clone()).collect();
-            let batch = OrderedBatch { number, outcomes, commits: bodies };
-            let end = match self.order.append(&batch) {
+            let bodies: Vec<&OrderedCommit> = commits.iter().map(|it| &it.commit).collect();
+            let end = match self.order.append(number, &outcomes, &bodies) {
                 Ok(end) => end,
                 Err(error) => {
                     self.undo_batch(number);
@@ -109,8 +108,7 @@ impl<T: Transport> Ordering<T> {
     /// Executes batches, until the orderer has ended.
     pub async fn execute_batches(&self) {
         while let Some(Ordered { number, commits }) = self.queue.next_ordered().await {
-            let bodies: Vec<OrderedCommit> =
-                commits.iter().map(|waiting| waiting.commit.clone()).collect();
+            let bodies: Vec<&OrderedCommit> = commits.iter().map(|it| &it.commit).collect();
             match self.execute(number, &bodies, None).await {
                 Ok(executed) => {
                     self.router.has_committed(executed.time);
@@ -161,7 +159,7 @@ impl<T: Transport> Ordering<T> {
     pub(super) async fn execute(
         &self,
         number: u64,
-        commits: &[OrderedCommit],
+        commits: &[&OrderedCommit],
         known: Option<&BatchOutcome>,
     ) -> Result<Executed, LogError> {
         let mut failures = 0;
@@ -214,7 +212,7 @@ impl<T: Transport> Ordering<T> {
     async fn enter(
         &self,
         number: u64,
-        commits: &[OrderedCommit],
+        commits: &[&OrderedCommit],
     ) -> Result<Entered, (SiteId, Failure)> {
         let routing = self.router.routing_table();
         let mut list = Checklist::new(commits, &routing);

@@ -9,7 +9,7 @@
 //! Any [`Log`] will do: in memory, in a folder, or carried elsewhere with the fencing that it has.
 
 use isomer_log::{Log, LogError, Position};
-use isomer_site::OrderedBatch;
+use isomer_site::{BatchOutcome, OrderedBatch, OrderedCommit};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -78,10 +78,15 @@ impl Order {
     }
 
     /// Appends a batch. Returns the position to wait for.
-    pub(crate) fn append(&self, batch: &OrderedBatch) -> Result<Position, LogError> {
+    pub(crate) fn append(
+        &self,
+        number: u64,
+        outcomes: &[BatchOutcome],
+        commits: &[&OrderedCommit],
+    ) -> Result<Position, LogError> {
         let begin = self.log.end();
-        let end = self.log.append(&batch.encode())?;
-        self.begins.lock().push_back((batch.number, begin));
+        let end = self.log.append(&OrderedBatch::encode(number, outcomes, commits))?;
+        self.begins.lock().push_back((number, begin));
         Ok(end)
     }
 

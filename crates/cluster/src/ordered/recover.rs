@@ -12,7 +12,7 @@
 use super::engine::Ordering;
 use super::order::BadOrder;
 use crate::transport::Transport;
-use isomer_site::BatchOutcome;
+use isomer_site::{BatchOutcome, OrderedCommit};
 use std::collections::BTreeMap;
 
 impl<T: Transport> Ordering<T> {
@@ -40,7 +40,8 @@ impl<T: Transport> Ordering<T> {
                 return Err(BadOrder::NoOutcome(batch.number, known));
             }
             decided += u64::from(outcome.is_none());
-            self.execute(batch.number, &batch.commits, outcome).await?;
+            let commits: Vec<&OrderedCommit> = batch.commits.iter().collect();
+            self.execute(batch.number, &commits, outcome).await?;
             if let Some(outcome) = outcome.filter(|it| !reported.contains_key(&it.number)) {
                 self.progress.lock().unsettled.push_back((outcome.clone(), None));
             }

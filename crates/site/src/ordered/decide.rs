@@ -77,7 +77,7 @@ struct Condition {
 
 /// The conditions of a batch's commits, and the sites that can check them.
 pub struct Checklist<'b> {
-    commits: &'b [OrderedCommit],
+    commits: &'b [&'b OrderedCommit],
     shares: BTreeMap<SiteId, Share>,
     conditions: Vec<Condition>,
     /// Tables that a commit names and that do not exist.
@@ -86,7 +86,7 @@ pub struct Checklist<'b> {
 
 impl<'b> Checklist<'b> {
     /// The conditions of these commits, with the sites of a routing table.
-    pub fn new(commits: &'b [OrderedCommit], routing: &RoutingTable) -> Checklist<'b> {
+    pub fn new(commits: &'b [&'b OrderedCommit], routing: &RoutingTable) -> Checklist<'b> {
         let (shares, conditions, missing) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
         let mut list = Checklist { commits, shares, conditions, missing };
         for (at, commit) in commits.iter().enumerate() {
