@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::isolation::IsolationLevel;
 use crate::kafka::LogArgs;
 use crate::out;
-use crate::standby::{Hosting, host};
+use crate::standby::{Hosted, Hosting, Next, host};
 use crate::stop::Stop;
 use clap::Args;
 use isomer_cluster::{Checkpointing, Durability, Options, Recovering, log_line};
@@ -17,7 +17,7 @@ use isomer_design::{Backups, SiteId};
 use isomer_net::{Net, Role};
 use isomer_plan::elastic::{Fleet, Options as Elasticity};
 use isomer_plan::learned::{Mode, Tuning};
-use isomer_server::{Decider, Engine, Server, ServerOptions, Tls, Trust};
+use isomer_server::{Decider, Engine, Server, ServerOptions, Source, Tls, Trust, take_over};
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
@@ -33,14 +33,16 @@ const LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST,
 const SITES_MAX_HERE: usize = 64;
 /// The time between two writes of the strategy's memory, in microseconds.
 const KEEP_US: i64 = 30_000_000;
+/// The longest wait for a seat at the conductor, in microseconds.
+const SEAT_US: i64 = 5_000_000;
 /// The poll interval for a requested stop.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
 /// Serves a database to psql and every other client of PostgreSQL
 ///
 /// In a cluster whose logs outlive their processes (at the nodes, or in Kafka), every process is
-/// started like this, with its --name. One serves; the others host their sites, forward clients,
-/// and stand by to take its place.
+/// started like this, with its --name, and serves clients. One of them has the conductor, which
+/// keeps the locks and changes the design; the others stand by to take its place.
 #[derive(Args, Debug)]
 pub(crate) struct ServeArgs {
     /// The database's folder; a missing or empty one becomes a new database
@@ -185,11 +187,18 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
         place.give_way()?;
     }
     let survives = place.as_ref().is_some_and(|place| place.log.log.is_some());
+    let is_successor = place.as_ref().is_some_and(|place| place.own.role == Role::Standby);
     let (engine, net) = match place {
         Some(place) if place.own.role == Role::Standby => {
-            let Some(hosted) = host(place, &hosting(args, listen), &stop)? else { return Ok(()) };
-            let Some((node, net)) = hosted.work(&stop)? else { return Ok(()) };
-            log_line("this process takes the place of the one that served");
+            let Some(hosted) = host(place, &hosting(args, listen), &stop)? else {
+                return Ok(());
+            };
+            if serve_beside(args, &hosted, listen, descriptors, &stop)? == Next::Stopped {
+                return Ok(());
+            }
+            log_line("this process takes the place of the one that had the conductor");
+            let (node, net) = (hosted.node.clone(), hosted.net.clone());
+            drop(hosted);
             let decider = decider(args)?;
             let engine = stop.while_opening(|| Engine::open(node, decider, args.autopilot));
             (engine.map_err(|error| Failure::of_engine(&error))?, Some(net))
@@ -200,44 +209,75 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
             None => return Ok(()),
         },
     };
-    serve(args, &engine, net, survives, listen, descriptors, &stop)
+    let of_cluster = OfCluster { net, survive: survives, is_successor, is_due: &|| false };
+    serve(args, &engine, of_cluster, listen, descriptors, &stop)
 }
 
-/// Serves clients until a stop is requested, or another process has the database. Logs that
-/// `survive` their processes let another process take the place of this one.
+/// The cluster of a process that serves.
+struct OfCluster<'a> {
+    net: Option<Arc<Net>>,
+    /// Logs outlive their processes, so another process can take the place of this one.
+    survive: bool,
+    /// The database existed before this process conducts it.
+    is_successor: bool,
+    /// True once this process is to take the place of the one with the conductor.
+    is_due: &'a dyn Fn() -> bool,
+}
+
+/// Hosts sites, and serves clients once another process has the conductor. Returns once a stop is
+/// requested, or if this process is to take the place of the one with the conductor before it has
+/// served.
+fn serve_beside(
+    args: &ServeArgs,
+    hosted: &Hosted,
+    listen: SocketAddr,
+    descriptors: u64,
+    stop: &Stop,
+) -> Result<Next, Failure> {
+    loop {
+        match hosted.work(stop)? {
+            Next::Gateway => {}
+            next => return Ok(next),
+        }
+        let until = clock::now_us() + SEAT_US;
+        let is_over = Box::new(move || clock::now_us() > until);
+        let source = Source::Gateway(hosted.node.clone(), hosted.name.clone(), is_over);
+        let engine = match Engine::open(source, decider(args)?, None) {
+            Ok(engine) => engine,
+            Err(error) => {
+                log_line(format_args!("no seat at the conductor: {}", error.message));
+                continue;
+            }
+        };
+        let (net, is_due) = (Some(hosted.net.clone()), || hosted.is_due());
+        let of_cluster = OfCluster { net, survive: true, is_successor: true, is_due: &is_due };
+        serve(args, &engine, of_cluster, listen, descriptors, stop)?;
+        return Ok(Next::Stopped);
+    }
+}
+
+/// Serves clients until a stop is requested, or another process has the database. Takes the place
+/// of the process with the conductor when this one [is due](OfCluster::is_due).
 fn serve(
     args: &ServeArgs,
     engine: &Arc<Engine>,
-    net: Option<Arc<Net>>,
-    survive: bool,
+    OfCluster { net, survive, is_successor, is_due }: OfCluster<'_>,
     listen: SocketAddr,
     descriptors: u64,
     stop: &Stop,
 ) -> Result<(), Failure> {
-    if let Some(net) = &net {
-        let of = Arc::downgrade(engine);
-        net.set_known(move || {
-            of.upgrade().map_or_else(BTreeSet::new, |engine| engine.database().sites_with_rows())
-        });
-    }
-    if let Err(error) = engine.keep_histories(&args.data) {
-        log_line(format_args!("histories are not kept: {}: {error}", args.data.display()));
-    }
     if let Some(max) = args.site_memory {
         engine.database().set_site_memory(max);
     }
     for note in engine.database().notes() {
         log_line(note);
     }
-    if engine.database().is_new() && args.autopilot.is_none() {
-        engine
-            .set_autopilot(&Mode::Auto.to_string())
-            .map_err(|error| Failure::of_engine(&error))?;
-    }
-    if net.is_some() && survive {
-        let least = Backups { count: 1, on_disk: true };
-        if let Err(error) = engine.keep_definitions(least) {
-            log_line(format_args!("definitions have no backup: {error}"));
+    if !engine.database().is_gateway_only() {
+        begin_to_conduct(args, engine, net.as_ref(), survive)?;
+        let is_new = engine.database().is_new() && !is_successor;
+        if is_new && args.autopilot.is_none() {
+            let auto = Mode::Auto.to_string();
+            engine.set_autopilot(&auto).map_err(|error| Failure::of_engine(&error))?;
         }
     }
     let here = engine.database().sites().len();
@@ -273,20 +313,35 @@ fn serve(
         ));
     }
     let address = server.address();
-    out::tell(format_args!(
-        "isomer serves {} at {address}: {sites} sites, {} tables; psql {}",
-        args.data.display(),
-        engine.catalog().tables.len(),
-        ways(&server, args.trust, socket.as_deref())
-    ));
-    log_line(autopilot(engine.autopilot()));
+    let ways = ways(&server, args.trust, socket.as_deref());
+    if engine.database().is_gateway_only() {
+        out::tell(format_args!(
+            "clients at {address} are served here, while another process has the conductor; psql {ways}"
+        ));
+    } else {
+        out::tell(format_args!(
+            "isomer serves {} at {address}: {sites} sites, {} tables; psql {ways}",
+            args.data.display(),
+            engine.catalog().tables.len(),
+        ));
+    }
+    if !engine.database().is_gateway_only() {
+        log_line(autopilot(engine.autopilot()));
+    }
     let mut failed_over = BTreeSet::new();
     let mut kept = clock::now_us();
     #[cfg(feature = "console")]
     let _console = console(args, engine, address, socket.as_deref())?;
+    let cluster = net.clone();
     let (mut lost, mut watch) = (None, net.map(Watch::new));
     while !stop.is_asked() && lost.is_none() {
         clock::sleep(LOOK);
+        if engine.database().is_gateway_only() && is_due() {
+            log_line("this process takes the place of the one that had the conductor");
+            take_over(engine).map_err(|error| Failure::of_engine(&error))?;
+            log_line("this process has the conductor");
+            begin_to_conduct(args, engine, cluster.as_ref(), survive)?;
+        }
         engine.note_failovers(&mut failed_over);
         for node in watch.iter_mut().flat_map(Watch::look) {
             server.end_passed_by(&node);
@@ -307,6 +362,31 @@ fn serve(
     }
     engine.database().checkpoint().map_err(Failure::failed)?;
     log_line("stopped");
+    Ok(())
+}
+
+/// Does what only the process with the conductor does.
+fn begin_to_conduct(
+    args: &ServeArgs,
+    engine: &Arc<Engine>,
+    net: Option<&Arc<Net>>,
+    survive: bool,
+) -> Result<(), Failure> {
+    if let Some(net) = net {
+        let of = Arc::downgrade(engine);
+        net.set_known(move || {
+            of.upgrade().map_or_else(BTreeSet::new, |engine| engine.database().sites_with_rows())
+        });
+    }
+    if let Err(error) = engine.keep_histories(&args.data) {
+        log_line(format_args!("histories are not kept: {}: {error}", args.data.display()));
+    }
+    if net.is_some() && survive {
+        let least = Backups { count: 1, on_disk: true };
+        if let Err(error) = engine.keep_definitions(least) {
+            log_line(format_args!("definitions have no backup: {error}"));
+        }
+    }
     Ok(())
 }
 

@@ -2,13 +2,17 @@
 //! router's place if that process fails.
 //!
 //! ```text
-//!   node    sites ═▶ serves requests of the router        clients ─▶ passage ─▶ router's process
-//!     │
-//!     │  the router's process is gone, no other process reaches it,
+//!   node       sites ═▶ serves requests of others      clients: refused
+//!     │  reaches the process with the conductor
+//!     ▼
+//!   gateway    sites, and a seat at the conductor       clients ─▶ this process
+//!     │  the conductor's process is gone, no other process reaches it,
 //!     │  and this one comes first of those that stand by ([`is_due`])
 //!     ▼
-//!   successor   takes the catalog in a new term, and serves clients itself
+//!   successor  takes the catalog in a new term, and has the conductor
 //! ```
+//!
+//! A node with its logs in files never becomes a gateway: it forwards its clients.
 //!
 //! Two processes may both believe that it is their turn. The catalog's log decides: the second one
 //! to take it is the conductor, and the first one ends. So the rule need not be exact.
@@ -49,10 +53,10 @@ pub(crate) struct Hosting<'a> {
 
 /// Running sites, and what belongs to them.
 pub(crate) struct Hosted {
-    pub(crate) node: Node,
+    pub(crate) node: Arc<Node>,
     pub(crate) net: Arc<Net>,
-    passage: Option<Passage>,
-    name: String,
+    _passage: Option<Passage>,
+    pub(crate) name: String,
     /// The processes, in the order in which they take the router's place.
     order: Vec<String>,
     stands_by: bool,
@@ -71,7 +75,8 @@ pub(crate) fn host(
     let (order, clients) = (place.order.clone(), place.clients.clone());
     let known = Arc::new(OnceLock::new());
     let to = gateway(&name, &order, clients, hosting.serves_at, known.clone());
-    let passage = match hosting.listen {
+    // A process that stands by serves clients itself, once it has a seat.
+    let passage = match hosting.listen.filter(|_| role != Role::Standby) {
         Some(listen) => Some(forward(listen, &name, to, hosting.connections)?),
         None => None,
     };
@@ -107,7 +112,8 @@ pub(crate) fn host(
         out::tell(format_args!("clients at {address} are passed on to the process that serves"));
     }
     let stands_by = role == Role::Standby;
-    Ok(Some(Hosted { node, net, passage, name, order, stands_by }))
+    let node = Arc::new(node);
+    Ok(Some(Hosted { node, net, _passage: passage, name, order, stands_by }))
 }
 
 /// A function that returns where clients of the database are served now.
@@ -142,33 +148,57 @@ fn forward(
     Passage::start(passage).map_err(|error| Failure::failed(format!("{listen}: {error}")))
 }
 
+/// The next activity of a process that hosts sites.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Next {
+    /// It has stopped.
+    Stopped,
+    /// It serves clients while another process has the conductor.
+    Gateway,
+    /// It takes the place of the process with the conductor.
+    Successor,
+}
+
 impl Hosted {
-    /// Hosts the sites until a stop is requested, which is `None`, or until this process is to take
-    /// the router's place.
+    /// Hosts the sites until a stop is requested, or this process has something better to do.
     ///
     /// # Errors
     /// If another process has taken a site.
-    pub(crate) fn work(self, stop: &Stop) -> Result<Option<(Node, Arc<Net>)>, Failure> {
-        let Hosted { node, net, passage, name, order, stands_by } = self;
-        let mut watch = Watch::new(net.clone());
+    pub(crate) fn work(&self, stop: &Stop) -> Result<Next, Failure> {
+        let mut watch = Watch::new(self.net.clone());
         while !stop.is_asked() {
             clock::sleep(LOOK);
             // Forwarded sessions end at the gateway, so there is nothing to do here.
             let _ = watch.look();
-            if let Some(why) = node.is_lost() {
+            if let Some(why) = self.node.is_lost() {
                 return Err(Failure::failed(why));
             }
-            if stands_by && look_around(&net, &name, &order).is_some_and(|view| is_due(&view)) {
-                drop(passage);
-                return Ok(Some((node, net)));
+            if self.is_due() {
+                return Ok(Next::Successor);
+            }
+            if self.stands_by && self.reaches_conductor() {
+                return Ok(Next::Gateway);
             }
         }
         stop.begin_to_stop();
         log_line("stopping");
-        node.checkpoint().map_err(Failure::failed)?;
-        drop(node);
+        self.node.checkpoint().map_err(Failure::failed)?;
         log_line("stopped");
-        Ok(None)
+        Ok(Next::Stopped)
+    }
+
+    /// True if this process is to take the place of the one with the conductor.
+    pub(crate) fn is_due(&self) -> bool {
+        let view = || look_around(&self.net, &self.name, &self.order);
+        self.stands_by && view().is_some_and(|view| is_due(&view))
+    }
+
+    fn reaches_conductor(&self) -> bool {
+        let conductor = self.net.conductor();
+        self.net
+            .peers()
+            .iter()
+            .any(|peer| Some(&peer.member.name) == conductor.as_ref() && peer.reached.is_ok())
     }
 }
 

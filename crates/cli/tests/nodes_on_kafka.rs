@@ -11,13 +11,12 @@ mod run;
 
 use broker::{Broker, ports};
 use cluster::bank::{accounts, while_working};
+use cluster::up::{Ended, Up, client_at, clients_of, pid_of};
 use cluster::{Cluster, PROCESSES, wait_for};
-use postgres::{Client, Config, NoTls};
 use run::isomer;
-use std::io::{BufRead, BufReader, ErrorKind, Read};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 
 /// Three processes with their logs at a broker, whose statements wait up to `node_wait_seconds` for
 /// a missing node.
@@ -242,64 +241,6 @@ fn mismatches_are_refused_by_name_and_take_over_no_log() {
     client.batch_execute("update stays set v = v + 1").expect("all sites are there");
 }
 
-/// `isomer cluster up`, and its messages so far.
-struct Up {
-    child: Child,
-    port: u16,
-}
-
-impl Up {
-    fn start(data: &Path, more: &[&str]) -> Up {
-        let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-        let target =
-            target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"));
-        let mut up = Command::new(env!("CARGO_BIN_EXE_isomer"));
-        up.args(["cluster", "up", "--nodes", "3", "--sites", "1", "--listen", "127.0.0.1:0"]);
-        up.arg("--data").arg(data).args(more).env("ISOMER_KAFKA_HOME", target.join("kafka"));
-        let child = up.stdout(Stdio::piped()).spawn().expect("the program starts");
-        let mut up = Up { child, port: 0 };
-        let said = BufReader::new(up.child.stdout.take().expect("it is piped"));
-        let serves =
-            said.lines().map_while(Result::ok).find(|line| line.starts_with("isomer serves"));
-        let serves = serves.expect("it says where it serves");
-        let port = serves.split("127.0.0.1:").nth(1).and_then(|rest| rest.split(':').next());
-        up.port = port.and_then(|port| port.parse().ok()).expect("a port");
-        up
-    }
-
-    fn client(&self, data: &Path) -> Client {
-        let mut config = Config::new();
-        config.host_path(data.join("serve")).port(self.port).user("isomer").dbname("isomer");
-        config.connect(NoTls).expect("the server's user may connect")
-    }
-
-    fn stop(mut self) {
-        assert!(self.ended().success());
-    }
-
-    /// Its parts end with it, if it is stopped properly.
-    fn ended(&mut self) -> ExitStatus {
-        let asked = Command::new("kill").arg(self.child.id().to_string()).status();
-        assert!(asked.expect("kill is there").success());
-        self.child.wait().expect("it ends")
-    }
-}
-
-impl Drop for Up {
-    fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(None)) {
-            self.ended();
-        }
-    }
-}
-
-/// The addresses of the processes for clients, in the order of the file.
-fn clients_of(config: &str) -> Vec<u16> {
-    let text = std::fs::read_to_string(config).expect("it is there");
-    let ports = text.lines().filter_map(|line| line.strip_prefix("clients = \"127.0.0.1:"));
-    ports.map(|port| port.trim_end_matches('"').parse().expect("a port")).collect()
-}
-
 /// Runs a client program of PostgreSQL; `None` without one, which is reported.
 fn client_of(program: &str, port: u16, args: &[&str]) -> Option<String> {
     let port = port.to_string();
@@ -363,20 +304,6 @@ fn one_command_starts_a_broker_and_three_processes_and_goes_on_with_them_later()
     let counted = client.query_one("select count(*) from t", &[]).expect("all sites are there");
     assert_eq!(counted.get::<_, i64>(0), 3);
     up.stop();
-}
-
-/// A client of a process, once that is served with all definitions.
-fn client_at(port: u16) -> Option<Client> {
-    let mut config = Config::new();
-    config.host("127.0.0.1").port(port).user("isomer").dbname("isomer");
-    config.connect_timeout(Duration::from_secs(2)).connect(NoTls).ok()
-}
-
-/// The process id of the part with this name.
-fn pid_of(name: &str, config: &str) -> String {
-    let pattern = format!("isomer serve --name {name} --config {config}");
-    let found = Command::new("pgrep").args(["-f", &pattern]).output().expect("pgrep is there");
-    String::from_utf8(found.stdout).expect("a number").trim().to_owned()
 }
 
 #[test]
@@ -443,14 +370,4 @@ fn kill_two_that_serve(logs: &[&str]) {
         });
     }
     drop((back, up));
-}
-
-/// A process that ends with its test.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }

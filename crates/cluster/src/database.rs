@@ -8,14 +8,18 @@ mod home;
 mod opening;
 mod options;
 mod ordered;
+mod others;
 
 pub use explorer::Explorer;
 pub use options::Options;
 pub(crate) use options::log_options;
+pub use others::Others;
 
-use crate::conductor::{ChangeEvent, Conductor, FailedOver, Job};
+use crate::conductor::{ChangeEvent, Conductor, FailedOver, Job, link_of};
 use crate::embedded::{Embedded, Runtime, SiteReport};
 use crate::error::Error;
+use crate::gateways::desk::Desk;
+use crate::gateways::messages::Define;
 use crate::node::{Endpoint, Node};
 use crate::reach::Reach;
 use crate::reconfiguration::{Control, Reconfiguration};
@@ -33,8 +37,8 @@ use ordered::RunningOrder;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The number of attempts for a procedure whose explored footprint was wrong.
 const EXPLORED_MAX: usize = 20;
@@ -73,11 +77,14 @@ pub struct Database {
     router: Arc<Router<Embedded>>,
     background: Background,
     sessions: AtomicU64,
-    /// The sites of this process.
-    node: Node,
+    /// The sites of this process. They outlive a gateway whose conductor is in another process.
+    node: Arc<Node>,
+    /// Serves gateways of other processes, if the conductor is here and has a gateway.
+    desk: OnceLock<Arc<Desk<Embedded>>>,
     failed_over: Arc<Mutex<Vec<FailedOver>>>,
     /// The engine of ordered tables, once there are any.
     order: Mutex<Option<RunningOrder>>,
+    notes: Vec<String>,
 }
 
 impl Database {
@@ -88,7 +95,7 @@ impl Database {
 
     /// Notes about the state in which the database was found.
     pub fn notes(&self) -> &[String] {
-        self.node.notes()
+        &self.notes
     }
 
     /// Creates a table. `placement` has the first key and the master of each partition. The first
@@ -102,7 +109,14 @@ impl Database {
         placement: &[(Key, SiteId)],
     ) -> Result<TableId, Error> {
         let at = |(start, site): &(Key, SiteId)| (start.clone(), Placement::at(*site));
-        let partitions = placement.iter().map(at).collect();
+        let partitions: Vec<_> = placement.iter().map(at).collect();
+        if link_of(&self.conductor).is_some() {
+            let (id, schema) = (TableId(1), Arc::new(schema));
+            let mut only = Design::new(self.design().sites().iter()).map_err(Box::new)?;
+            only.create_table(id, schema, partitions).map_err(Box::new)?;
+            let made = self.others().define(Define::CreateTable(only.to_text()))?;
+            return Ok(TableId(made as u32));
+        }
         self.node.runtime.block_on(self.conductor.create_table(schema, partitions))
     }
 
@@ -115,6 +129,9 @@ impl Database {
     /// [`Error::Invalid`] if there are too few sites. Nothing has changed then, except that
     /// replicas that were added stay.
     pub fn set_backups(&self, table: TableId, backups: Backups) -> Result<(), Error> {
+        if self.is_gateway_only() {
+            return self.others().define(Define::Backups(table, backups)).map(drop);
+        }
         self.node.runtime.block_on(self.conductor.set_backups(table, backups))
     }
 
@@ -123,6 +140,9 @@ impl Database {
     /// # Errors
     /// [`Error::Invalid`] if there is no such table; nothing has changed then.
     pub fn set_pins(&self, table: TableId, pins: Pins) -> Result<(), Error> {
+        if self.is_gateway_only() {
+            return self.others().define(Define::Pins(table, pins.ranges().to_vec())).map(drop);
+        }
         self.node.runtime.block_on(crate::conductor::set_pins(&self.conductor, table, pins))
     }
 
@@ -130,6 +150,11 @@ impl Database {
     /// and completes the changes that have begun. Missing backups are added and replicas take over
     /// in any case.
     pub fn turn_plans(&self, on: bool) {
+        if self.is_gateway_only() {
+            // If the conductor is lost, the next one reads the setting.
+            let _ = self.others().define(Define::TurnPlans(on));
+            return;
+        }
         crate::conductor::turn_plans(&self.conductor, on);
     }
 
@@ -138,6 +163,9 @@ impl Database {
     /// # Errors
     /// [`Error::Invalid`] if there is no such table.
     pub fn drop_table(&self, id: TableId) -> Result<(), Error> {
+        if self.is_gateway_only() {
+            return self.others().define(Define::DropTable(id)).map(drop);
+        }
         ordered::settle_before_drop(self, id)?;
         let dropped = self.node.runtime.block_on(self.conductor.drop_table(id));
         if let (Ok(()), Some(queue)) = (&dropped, self.router.ordered()) {
@@ -294,6 +322,13 @@ impl Database {
     /// [`Error::Invalid`] if it does not fit the design, [`Error::Change`] if a site refuses; the
     /// old design is in force then.
     pub fn change(&self, change: Change, reason: &str) -> Result<ChangeEvent, Error> {
+        if self.is_gateway_only() {
+            let begun = self.now();
+            let text = change.to_text(&self.design());
+            self.others().define(Define::Changes(vec![(change.clone(), reason.to_owned())]))?;
+            let (reason, took_ns) = (reason.to_owned(), self.now().0.saturating_sub(begun.0));
+            return Ok(ChangeEvent { change, text, reason, begun, took_ns, rows: 0 });
+        }
         self.node.runtime.block_on(self.conductor.change(change, reason))
     }
 
@@ -302,6 +337,9 @@ impl Database {
     /// # Errors
     /// The first error.
     pub fn change_all(&self, plan: &Plan) -> Result<Vec<ChangeEvent>, Error> {
+        if self.is_gateway_only() {
+            return self.others().define(Define::Changes(sent(plan))).map(|_| Vec::new());
+        }
         self.node.runtime.block_on(self.conductor.change_all(plan))
     }
 
@@ -313,6 +351,9 @@ impl Database {
     /// [`Error::InvalidPlan`]. [`Error::Reconfiguration`] if the plan is empty, adds or removes
     /// sites, or needs a table that another reconfiguration holds.
     pub fn reconfigure(&self, plan: Plan) -> Result<u64, Error> {
+        if self.is_gateway_only() {
+            return self.others().define(Define::Reconfigure(sent(&plan)));
+        }
         self.conductor.reconfigure(plan)
     }
 
@@ -321,6 +362,9 @@ impl Database {
     /// # Errors
     /// [`Error::Reconfiguration`] if no reconfiguration has this number, or it is too late.
     pub fn control_reconfiguration(&self, number: u64, control: Control) -> Result<(), Error> {
+        if self.is_gateway_only() {
+            return self.others().define(Define::Control(number, control)).map(drop);
+        }
         self.conductor.control_reconfiguration(number, control)
     }
 
@@ -329,6 +373,9 @@ impl Database {
     /// # Errors
     /// As [`Database::reconfigure`]: the design may have changed since.
     pub fn reverse_reconfiguration(&self, number: u64) -> Result<u64, Error> {
+        if self.is_gateway_only() {
+            return self.others().define(Define::Reverse(number));
+        }
         self.conductor.reverse_reconfiguration(number)
     }
 
@@ -543,6 +590,16 @@ impl Database {
         }
     }
 
+    /// True if the conductor is in another process.
+    pub fn is_gateway_only(&self) -> bool {
+        link_of(&self.conductor).is_some()
+    }
+
+    /// The gateways of other processes.
+    pub fn others(&self) -> Others<'_> {
+        Others::of(self)
+    }
+
     /// The time of its sites.
     pub fn now(&self) -> Time {
         self.node.runtime.clock.now()
@@ -558,10 +615,22 @@ impl Database {
     }
 }
 
+/// The changes of a plan with their reasons.
+fn sent(plan: &Plan) -> Vec<(Change, String)> {
+    plan.steps.iter().map(|step| (step.change.clone(), step.reason.clone())).collect()
+}
+
 impl Drop for Database {
     fn drop(&mut self) {
+        if self.is_gateway_only() {
+            // The sites go on.
+            self.background.join();
+            return;
+        }
         self.node.runtime.begin_to_close();
         ordered::stop_order(self);
+        // The desk has the gateway, and with it the folder.
+        self.node.runtime.desk.lock().take();
         self.conductor.close();
         self.node.checkpointer.stop();
         self.background.join();

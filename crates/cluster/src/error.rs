@@ -67,6 +67,14 @@ pub enum Error {
     /// The limit of open snapshots is reached.
     #[error("{CONTEXTS_MAX} snapshots are open, which is the limit; try again later")]
     TooManySnapshots,
+    /// The gateway has no seat at the conductor, or the transaction began in an earlier one.
+    #[error(
+        "this process has lost the one with the conductor, and the locks of its transactions; run the transaction again"
+    )]
+    NoSeat,
+    /// The conductor, which is in another process, has refused a request.
+    #[error("{0}")]
+    AtConductor(String),
     /// A table's columns do not fit together.
     #[error(transparent)]
     Schema(#[from] SchemaError),

@@ -24,6 +24,7 @@
 //! | [`reconfiguration`](Reconfiguration) | a plan that an operator requests, pauses, cancels and reverses |
 //! | `branches` | the distribution of a transaction over several sites |
 //! | [`reorder`] | online reorganization of a table: the order of its steps |
+//! | [`gateways`] | gateways of other processes: seats, locks, news |
 //! | [`open`] | transactions that arrive statement by statement: snapshots, row locks, intents |
 //! | [`ordered`] | tables whose transactions one total order serializes |
 //! | [`shell`](OpenTransaction) | the same for threads that block |
@@ -45,6 +46,7 @@ mod database;
 mod embedded;
 mod error;
 mod folder;
+pub mod gateways;
 mod ids;
 mod node;
 mod notice;
@@ -61,7 +63,7 @@ mod transport;
 
 pub use claim::ClaimNote;
 pub use conductor::{ChangeEvent, Conductor, FailedOver, Job};
-pub use database::{Database, Explorer, Options};
+pub use database::{Database, Explorer, Options, Others};
 pub use embedded::{Checkpointing, Recovering, SiteReport};
 pub use error::{Error, OpenDatabaseError};
 pub use folder::{join_cluster, leave_if_empty, look, quorum_folder, read_cluster, sites_of};

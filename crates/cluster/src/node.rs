@@ -218,7 +218,8 @@ impl Endpoint {
         mut early: impl FnMut(Vec<u8>),
     ) -> Option<Vec<u8>> {
         let runtime = &self.here.runtime;
-        let served = serve(&*self.here, &runtime.pins, request, &mut early);
+        let desk = runtime.desk.lock().clone();
+        let served = serve(&*self.here, &runtime.pins, desk.as_deref(), request, &mut early);
         runtime.block_on_until(over, served).ok()
     }
 

@@ -54,7 +54,7 @@ impl fmt::Display for Progress {
 }
 
 /// A request of an operator to a reconfiguration.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub enum Control {
     /// Make no further change.
     Pause,

@@ -22,7 +22,7 @@
 //! reservation, for changes of reserved partitions, and whether a site is declared dead.
 
 use crate::branches::branches;
-use crate::conductor::{Conductor, Reservation, sites_of};
+use crate::conductor::{Conductor, Reservation, link_of, sites_of};
 use crate::error::Error;
 use crate::open::CancelReason;
 use crate::ordered::OrderQueue;
@@ -44,6 +44,8 @@ use std::task::{Poll, Waker};
 /// A transaction with reserved partitions that finds its keys elsewhere this number of times has
 /// found a fault of the router.
 const LOST_MAX: u32 = 100;
+/// The longest wait for the next conductor, in nanoseconds.
+const SUCCESSION_NS: u64 = 30_000_000_000;
 /// A transaction that met a change this number of times reserves what it needs.
 const STALE_MAX: u32 = 8;
 
@@ -301,11 +303,45 @@ impl<T: Transport> Router<T> {
                 }
                 result => return result,
             }
+            if let Some(link) = link_of(&self.conductor) {
+                link.has_missed();
+                unless(over, self.transport().retry(self.nearest())).await.map_err(unwritten)?;
+                continue;
+            }
             // Its partitions are being changed. It continues after that.
             let partitions = partitions_of(&self.design(), footprint);
             unless(over, self.conductor.passed(&partitions)).await.map_err(unwritten)?;
         }
-        self.run_reserved(session, &asked, request, published).await
+        match link_of(&self.conductor) {
+            Some(_) => self.run_at_conductor(session, &request, published, over).await,
+            None => self.run_reserved(session, &asked, request, published).await,
+        }
+    }
+
+    /// A site, to wait for its next tick.
+    fn nearest(&self) -> SiteId {
+        self.conductor.routing().sites().first().unwrap_or(SiteId(0))
+    }
+
+    /// Has the conductor, which is in another process, run a transaction with its partitions
+    /// reserved.
+    async fn run_at_conductor(
+        &self,
+        session: &mut Session,
+        request: &Request<'_>,
+        published: Published<'_>,
+        over: Over<'_>,
+    ) -> Result<(Ran, Vec<u8>), Error> {
+        let link = link_of(&self.conductor).expect("the conductor is in another process");
+        let running = link.run(self.transport(), session.seen, request);
+        let canceled = |why| Error::Canceled { why, may_be_written: true };
+        let ran = unless(over, running).await.map_err(canceled)??;
+        ran.committed.commit.into_iter().for_each(published);
+        session.has_seen(ran.committed.session());
+        self.has_committed(ran.committed.session());
+        let (place, committed, changes) = (ran.place(), ran.committed, ran.changes);
+        session.last_site = Some(place.site());
+        Ok((Ran { place, committed, changes, is_found: false }, ran.output))
     }
 
     /// A number for a transaction that begins, and whether the strategy wants a report of it.
@@ -431,7 +467,19 @@ impl<T: Transport> Router<T> {
         }
         match unless(over, self.transport().returns(site)).await.map_err(unwritten)? {
             true => Ok(()),
+            // The next conductor may let others take over from the site.
+            false if unless(over, self.until_seated()).await.map_err(unwritten)? => Ok(()),
             false => Err(Error::Failure(Failure::Unreachable { site, why })),
+        }
+    }
+
+    /// Waits for a seat at the next conductor, if this gateway has lost its seat. False if it has
+    /// not, or there is no seat for long.
+    pub(crate) async fn until_seated(&self) -> bool {
+        let now = || self.transport().now();
+        match link_of(&self.conductor) {
+            Some(link) if !link.is_seated(now()) => link.seated_within(now, SUCCESSION_NS).await,
+            _ => false,
         }
     }
 

@@ -5,10 +5,12 @@
 
 use crate::database::Database;
 use crate::embedded::{Embedded, Runtime};
+use crate::error::Error;
 use crate::open::{self, CancelReason, CancelToken, Isolation, LockMode, Locked, OpenError};
 use crate::reorder::{Batch, Copied, Entries};
 use crate::router::Ran;
 use isomer_design::{Direction, Key, KeyRange, TableId};
+use isomer_strategy::Strategy;
 use std::ops::{ControlFlow, Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,7 +37,19 @@ impl Gateway {
     pub fn new(database: Database) -> Arc<Gateway> {
         let open = open::Gateway::new(database.shared_router().clone());
         database.runtime().set_gateway(&open);
+        database.others().serve(&open);
         Arc::new(Gateway { open, database, closed: AtomicUsize::new(0) })
+    }
+
+    /// Makes this process the conductor, after the process that had it has failed. Clients stay
+    /// connected; transactions that began before fail.
+    ///
+    /// # Errors
+    /// [`Error::Open`]; this process should end then.
+    pub fn take_over(&self, strategy: impl Strategy + 'static) -> Result<(), Error> {
+        self.database.take_over(strategy)?;
+        self.database.others().serve(&self.open);
+        Ok(())
     }
 
     /// The database.
@@ -52,6 +66,14 @@ impl Gateway {
         let (txn, runtime) =
             (self.open.begin(isolation, cancel.clone()), self.database.runtime().clone());
         OpenTransaction { txn, runtime, cancel }
+    }
+
+    /// Waits until other gateways can have the locks that an owner has released.
+    pub fn until_released(&self, owner: open::Owner) {
+        let runtime = self.database.runtime();
+        if let Some(link) = self.database.others().link() {
+            runtime.block_on(link.until_released(owner, || self.database.now()));
+        }
     }
 
     /// Cancels the current wait of a client.

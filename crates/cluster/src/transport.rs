@@ -1,6 +1,7 @@
 //! How routers and the conductor reach sites: requests and answers that could cross a network.
 
 use crate::reach::Reach;
+use crate::remote::Unanswered;
 use isomer_design::{Domains, SiteId, Time};
 use isomer_log::{LogError, Position};
 use isomer_site::{
@@ -114,6 +115,23 @@ pub trait Transport {
     /// clients ask elsewhere. Its log has ended at `end`; `None` if it mastered nothing that was
     /// taken over.
     fn set_taken_over(&self, _site: SiteId, _end: Option<Position>) {}
+
+    /// The latest time that any site has given to a commit, or was read at: that of the sites of
+    /// this process, and of others that can be reached ([`isomer_site::latest`]). Asked for where
+    /// there are several gateways.
+    async fn latest(&self) -> Time {
+        Time::ZERO
+    }
+
+    /// Asks the process with the conductor, if that is not this process. An urgent request comes
+    /// before those that may wait for clients.
+    async fn ask_conductor(
+        &self,
+        _request: Vec<u8>,
+        _is_urgent: bool,
+    ) -> Result<Vec<u8>, Unanswered> {
+        Err(Unanswered::Unreachable("there is no other process".to_owned()))
+    }
 
     /// The load of a site, as far as the router knows.
     fn load(&self, site: SiteId) -> SiteLoad;

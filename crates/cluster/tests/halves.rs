@@ -2,6 +2,8 @@
 
 #[path = "halves/channel.rs"]
 mod channel;
+#[path = "halves/gateways.rs"]
+mod gateways;
 #[path = "common/service.rs"]
 mod service;
 #[path = "halves/succession.rs"]

@@ -20,9 +20,10 @@
 
 use crate::design::{Design, TableDesign, check_bound};
 use crate::{Invalid, Key, Placement, SiteId, SiteSet, TableId};
+use serde::{Deserialize, Serialize};
 
 /// One step from a design to another.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Change {
     /// Makes two partitions of the one that holds `at`, the second starting there.
     Split {

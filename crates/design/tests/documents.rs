@@ -87,7 +87,7 @@ const STATUS: [(&str, Option<&str>); 9] = [
     ("Several processes; takeover where tables have backups", Some("crates/cli/tests/nodes.rs")),
     ("[Ordered tables]", Some("crates/cluster/src/ordered/tests.rs")),
     ("[Console]", Some("crates/console/tests")),
-    ("Several gateways", None),
+    ("Clients at every process", Some("crates/cli/tests/gateways.rs")),
 ];
 
 #[test]

@@ -402,6 +402,18 @@ impl Wire for Net {
         }
     }
 
+    fn ask_conductor(&self, request: Vec<u8>) -> LocalBoxFuture<'_, Result<Vec<u8>, Unanswered>> {
+        let name = self.conductor();
+        let peer = self.shared.peers.iter().find(|peer| Some(&peer.member.name) == name.as_ref());
+        match peer {
+            Some(peer) => Box::pin(async move { peer.ask(request, &mut |_| {}).await }),
+            None => {
+                let why = "no other process is known to have the conductor".to_owned();
+                Box::pin(ready(Err(Unanswered::Unreachable(why))))
+            }
+        }
+    }
+
     fn send(&self, site: SiteId, message: Vec<u8>) {
         if let Some(peer) = self.peer(site) {
             peer.send(message);

@@ -12,14 +12,14 @@
 use crate::deadlock::{Waited, deadlock};
 use crate::deferred::{Deferred, DeferredMark};
 use crate::draft::{Draft, DraftMark};
-use crate::engine::{Engine, Reading, mixed};
+use crate::engine::{Closing, Engine, Reading, close_tables, mixed};
 use crate::limits;
 use crate::numbers::{NUMBERS, Numbers};
 use crate::snapshots::{Exported, Exports};
 use crate::temporary::Temporaries;
 use isomer_cluster::{
-    CancelToken, ClosedTables, Error, Expect, Failure, Isolation, Lack, LockMode, LogError,
-    OpenDatabaseError, OpenError, OpenTransaction, Ran, Refusal, Savepoint, share_snapshot,
+    CancelToken, Error, Expect, Failure, Isolation, Lack, LockMode, LogError, OpenDatabaseError,
+    OpenError, OpenTransaction, Ran, Refusal, Savepoint, share_snapshot,
 };
 use isomer_design::{Direction, Key, KeyRange, Span, TableId, Time};
 use isomer_sql::budget::Holding;
@@ -52,7 +52,7 @@ pub(crate) struct Backend {
     /// the tables.
     tables: Vec<(TableId, LockMode)>,
     /// Guards of tables that are locked against readers.
-    closed: Vec<ClosedTables>,
+    closed: Vec<Closing>,
     /// The version of the catalog in the current statement's plan.
     pub(crate) planned_for: u64,
     /// The catalog version in use.
@@ -159,7 +159,7 @@ impl Backend {
         }
         let waited = wait(self);
         if rests {
-            self.reading.renew(&self.engine);
+            self.reading.renew(&self.engine.published);
         }
         waited
     }
@@ -175,7 +175,7 @@ impl Backend {
         self.is_used = true;
         self.planned_for = NEWEST;
         if self.txn.fixed_time().is_none() {
-            self.reading.renew(&self.engine);
+            self.reading.renew(&self.engine.published);
         }
         self.txn.next_statement();
     }
@@ -294,7 +294,7 @@ impl Backend {
         waits: bool,
     ) -> Result<(), SqlError> {
         if mode == LockMode::Exclusive {
-            self.closed.push(self.engine.gateway().close_tables());
+            self.closed.push(close_tables(&self.engine));
         }
         for (id, _) in table.parts() {
             match self.txn.lock(id, &Key::min(), mode, waits) {
@@ -695,7 +695,7 @@ const UNKNOWN: &str =
 /// An error of the database in PostgreSQL's terms.
 pub(crate) fn database(error: Error) -> SqlError {
     let code = match &error {
-        Error::Gone => code::SERIALIZATION,
+        Error::Gone | Error::NoSeat => code::SERIALIZATION,
         Error::Failure(Failure::Log(error)) => log(error),
         Error::Change { refusal: Refusal::Log(error), .. } => log(error),
         Error::Open(OpenDatabaseError::Change(Refusal::Log(error))) => log(error),

@@ -3,6 +3,7 @@
 
 use crate::audit;
 use crate::backend::database;
+use crate::conducted;
 use crate::deadlock::lock_name;
 use crate::engine::{Engine, damaged};
 use crate::figures::Figure;
@@ -318,7 +319,11 @@ impl DesignView for Engine {
     }
 
     fn rows(&self, name: &str, catalog: &Catalog) -> Vec<Vec<Datum>> {
+        if let Some(rows) = conducted::rows_elsewhere(self, name) {
+            return rows;
+        }
         match name {
+            "gateways" => conducted::gateway_rows(self),
             "tables" => self.table_rows(catalog),
             "partitions" => self.partition_rows(catalog),
             "sites" => self.site_rows(),

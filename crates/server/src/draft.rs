@@ -30,7 +30,7 @@
 //! Left out: definitions in several blocks at a time.
 
 use crate::backend::{Backend, explain};
-use crate::engine::{Engine, Freshness};
+use crate::engine::{Engine, Freshness, keep_catalog, tell_catalog};
 use crate::temporary::Temporaries;
 use isomer_cluster::{Expect, LockMode, OpenTransaction, Ran};
 use isomer_design::{Schema, SharedMap, TableId};
@@ -148,7 +148,10 @@ impl Draft {
         for (key, row) in engine.changed_rows(&difference)? {
             txn.put(table, key, Expect::Anything, row).map_err(explain)?;
         }
-        let publishing = engine.begin_publishing(difference.old_parts().map(|(id, _)| id));
+        let is_for_all = !difference.is_empty();
+        let changing = difference.old_parts().map(|(id, _)| id);
+        let mut publishing = engine.begin_publishing(changing, is_for_all);
+        let kept_catalog = is_for_all.then(|| keep_catalog(&engine));
         let committed = txn.commit().map_err(explain);
         if let Err(error) = committed {
             if error.code == isomer_sql::code::UNKNOWN_OUTCOME {
@@ -164,6 +167,7 @@ impl Draft {
             true => engine.next_version(),
             false => engine.publish(all),
         };
+        drop(kept_catalog);
         self.temporaries.replace(own);
         for difference in [&difference, &own_difference] {
             let used: BTreeSet<TableId> = difference.new_parts().map(|(id, _)| id).collect();
@@ -172,6 +176,13 @@ impl Draft {
             for table in difference.old.iter().filter(|table| used.contains(&table.id)) {
                 engine.set_redefined(table.id, version);
             }
+        }
+        if is_for_all {
+            let used: BTreeSet<TableId> = difference.new_parts().map(|(id, _)| id).collect();
+            let (redefined, dropped) =
+                difference.old_parts().map(|(id, _)| id).partition(|id| used.contains(id));
+            tell_catalog(&engine, dropped, redefined);
+            publishing.is_settled = true;
         }
         drop(publishing);
         for difference in [&difference, &own_difference] {

@@ -9,17 +9,24 @@
 //! for all sessions, until the catalog changes.
 
 mod backups;
+mod gateways;
 mod ordered;
+pub(crate) mod questions;
 mod readers;
 mod sequences;
 mod stored;
 mod tables;
 
+pub use gateways::take_over;
+pub(crate) use gateways::{
+    Closing, Told, close_tables, keep_catalog, state, tell, tell_catalog, until_past_elsewhere,
+    until_seated,
+};
 pub(crate) use ordered::{
     check_one_isolation, inherit_isolation, is_table_ordered, mixed, order_table, switch_isolation,
 };
 pub(crate) use readers::{ReaderPlace, Reading};
-pub(crate) use stored::system_table;
+pub(crate) use stored::{entries_being_built, system_table};
 pub(crate) use tables::values_of;
 
 use crate::backend::{database, explain};
@@ -33,6 +40,7 @@ use crate::steering::Steering;
 use crate::users::Users;
 use arc_swap::ArcSwap;
 use foldhash::fast::FixedState;
+use gateways::{Herald, UnderConstruction};
 use hashbrown::HashMap;
 use isomer_cluster::{
     ChangeEvent, Database, Expect, Gateway, Isolation, LockMode, Node, OpenError, Options,
@@ -90,6 +98,8 @@ struct Redefined {
     /// Tables changed by definitions whose commit is in progress.
     soon: BTreeSet<TableId>,
     is_publishing: bool,
+    /// The same of definitions of gateways of other processes, by their seats.
+    elsewhere: BTreeMap<u64, BTreeSet<TableId>>,
 }
 
 /// Reserved values of a sequence.
@@ -112,6 +122,8 @@ pub(crate) enum Freshness {
 /// A commit of definitions in progress; dropping it ends the state.
 pub(crate) struct Publishing {
     engine: Arc<Engine>,
+    /// The gateways of other processes know how it has ended.
+    pub(crate) is_settled: bool,
 }
 
 impl Drop for Publishing {
@@ -119,13 +131,18 @@ impl Drop for Publishing {
         let mut redefined = self.engine.redefined.lock();
         redefined.soon.clear();
         redefined.is_publishing = false;
+        drop(redefined);
+        if !self.is_settled {
+            tell(&self.engine, &Told::Withdrawn);
+        }
     }
 }
 
 /// See the [module documentation](self).
 pub struct Engine {
     gateway: Arc<Gateway>,
-    catalog: ArcSwap<Catalog>,
+    /// The current catalog: see [`Engine::catalog`].
+    pub(crate) published: ArcSwap<Catalog>,
     /// The next version of the catalog, or of a pending one.
     next_version: AtomicU64,
     /// The next oid that is not in use.
@@ -157,6 +174,7 @@ pub struct Engine {
     pub(crate) steering: Arc<Steering>,
     /// The fewest backups of definitions.
     least_backups: OnceLock<Backups>,
+    pub(crate) herald: Herald,
 }
 
 /// From what an engine is opened.
@@ -164,7 +182,10 @@ pub enum Source {
     /// A database with these options.
     Options(Box<Options>),
     /// The sites of a process that takes the place of a failed one ([`Database::succeed`]).
-    Node(Box<Node>),
+    Node(Arc<Node>),
+    /// A gateway without the conductor ([`Database::follow`]), of the process with this name. It
+    /// gives up waiting for the conductor when the function returns true.
+    Gateway(Arc<Node>, String, Box<dyn Fn() -> bool>),
 }
 
 impl From<Options> for Source {
@@ -173,10 +194,36 @@ impl From<Options> for Source {
     }
 }
 
-impl From<Node> for Source {
-    fn from(node: Node) -> Source {
-        Source::Node(Box::new(node))
+impl From<Arc<Node>> for Source {
+    fn from(node: Arc<Node>) -> Source {
+        Source::Node(node)
     }
+}
+
+/// Reads what is stored, drops leftovers of a crash, and publishes the catalog, at the start of
+/// the process that has the conductor.
+fn begin_anew(engine: &Engine, mode: Option<Mode>) -> Result<(), SqlError> {
+    let mode = mode.map_or_else(|| engine.kept_autopilot(), |mode| Ok(Some(mode)))?;
+    engine.autopilot().set_mode(mode.unwrap_or(Mode::Off));
+    crate::proposals::turn_changes(engine, engine.kept_design_changes()?);
+    if let (Decider::Learned(learned), Some(percent)) =
+        (engine.autopilot(), engine.kept_autopilot_processor()?)
+    {
+        learned.set_processor_share(percent / 100.0);
+    }
+    // Definitions must work at a full site, because tables could not be dropped there
+    // otherwise.
+    engine.database().spare(engine.catalog_table.0);
+    if engine.database().site_memory().is_none() {
+        engine.database().set_site_memory(engine.kept_site_memory()?);
+    }
+    engine.read_users()?;
+    engine.drop_unused()?;
+    let catalog = engine.read_catalog(&UnderConstruction::default())?;
+    engine.forget_unused_numbers(&catalog)?;
+    gateways::raise_oids(engine, &catalog);
+    engine.publish(catalog);
+    Ok(())
 }
 
 impl Engine {
@@ -194,7 +241,8 @@ impl Engine {
         let steering = Arc::new(Steering::new(autopilot));
         let opened = match source.into() {
             Source::Options(options) => Database::open(options.strategy(steering.clone())),
-            Source::Node(node) => Database::succeed(*node, steering.clone()),
+            Source::Node(node) => Database::succeed(node, steering.clone()),
+            Source::Gateway(node, name, is_over) => Database::follow(node, &name, is_over),
         };
         let database = opened.map_err(database)?;
         let catalog_table = system_table(&database, catalog_schema())?;
@@ -206,7 +254,7 @@ impl Engine {
         database.watch(move |event: &ChangeEvent| told.changed(event));
         let engine = Engine {
             gateway: Gateway::new(database),
-            catalog: ArcSwap::default(),
+            published: ArcSwap::default(),
             next_version: AtomicU64::new(2),
             next_oid: AtomicU32::new(FIRST_OID),
             catalog_table,
@@ -228,30 +276,15 @@ impl Engine {
             shapes: Shapes::default(),
             steering,
             least_backups: OnceLock::new(),
+            herald: Herald::default(),
         };
-        let mode = mode.map_or_else(|| engine.kept_autopilot(), |mode| Ok(Some(mode)))?;
-        engine.autopilot().set_mode(mode.unwrap_or(Mode::Off));
-        crate::proposals::turn_changes(&engine, engine.kept_design_changes()?);
-        if let (Decider::Learned(learned), Some(percent)) =
-            (engine.autopilot(), engine.kept_autopilot_processor()?)
-        {
-            learned.set_processor_share(percent / 100.0);
+        if engine.database().is_gateway_only() {
+            return gateways::follow(engine);
         }
-        // Definitions must work at a full site, because tables could not be dropped there
-        // otherwise.
-        engine.database().spare(engine.catalog_table.0);
-        if engine.database().site_memory().is_none() {
-            engine.database().set_site_memory(engine.kept_site_memory()?);
-        }
-        engine.read_users()?;
-        engine.drop_unused()?;
-        let catalog = engine.read_catalog()?;
-        engine.forget_unused_numbers(&catalog)?;
-        engine
-            .next_oid
-            .store(catalog.oids().map(|oid| oid + 1).fold(FIRST_OID, u32::max), Ordering::Relaxed);
-        engine.catalog.store(Arc::new(catalog));
-        Ok(Arc::new(engine))
+        begin_anew(&engine, mode)?;
+        let engine = Arc::new(engine);
+        gateways::listen(&engine);
+        Ok(engine)
     }
 
     /// The gateway.
@@ -262,6 +295,11 @@ impl Engine {
     /// The database.
     pub fn database(&self) -> &Database {
         self.gateway.database()
+    }
+
+    /// The number of definitions that wait for read-only transactions, which hold no lock.
+    pub fn waiting_for_readers(&self) -> usize {
+        self.readers.waiting()
     }
 
     /// Keeps the histories in a folder from now on, and reads those that are there.
@@ -281,7 +319,7 @@ impl Engine {
 
     /// The current catalog.
     pub fn catalog(&self) -> Arc<Catalog> {
-        self.catalog.load_full()
+        self.published.load_full()
     }
 
     /// The strategy that changes the design, in the mode `auto`.
@@ -291,7 +329,7 @@ impl Engine {
 
     /// Publishes a changed catalog. Returns its version.
     pub(crate) fn replace_catalog(&self, change: impl FnOnce(&mut Relations<Table>)) -> u64 {
-        let mut catalog = Catalog::clone(&self.catalog.load());
+        let mut catalog = Catalog::clone(&self.published.load());
         change(&mut catalog.tables);
         self.publish(catalog)
     }
@@ -300,7 +338,7 @@ impl Engine {
     pub(crate) fn publish(&self, mut catalog: Catalog) -> u64 {
         catalog.version = self.next_version();
         let version = catalog.version;
-        self.catalog.store(Arc::new(catalog));
+        self.published.store(Arc::new(catalog));
         self.compiled.lock().clear();
         version
     }
@@ -316,20 +354,27 @@ impl Engine {
     }
 
     /// Announces that these tables are about to change: transactions that lock one of them wait
-    /// until the result is dropped.
+    /// until the result is dropped; those of gateways of other processes as well, if `is_for_all`.
     pub(crate) fn begin_publishing(
         self: &Arc<Engine>,
         tables: impl IntoIterator<Item = TableId>,
+        is_for_all: bool,
     ) -> Publishing {
         let mut redefined = self.redefined.lock();
         redefined.soon.extend(tables);
         redefined.is_publishing = true;
-        Publishing { engine: self.clone() }
+        let soon = redefined.soon.iter().copied().collect();
+        drop(redefined);
+        if is_for_all {
+            tell(self, &Told::Soon(soon));
+        }
+        Publishing { engine: self.clone(), is_settled: !is_for_all }
     }
 
     /// True between the commit of definitions and the publication of their catalog.
     pub(crate) fn is_publishing(&self) -> bool {
-        self.redefined.lock().is_publishing
+        let redefined = self.redefined.lock();
+        redefined.is_publishing || !redefined.elsewhere.is_empty()
     }
 
     /// Compiles a statement for the current catalog.
@@ -360,7 +405,7 @@ impl Engine {
 
     /// A cached statement, compiled for the current catalog.
     pub(crate) fn known(&self, text: &str) -> Option<Arc<Compiled>> {
-        let version = self.catalog.load().version;
+        let version = self.published.load().version;
         let known = self.compiled.lock().plans.get(text).cloned();
         known.filter(|compiled| compiled.version == version)
     }
@@ -368,7 +413,8 @@ impl Engine {
     /// Compares a plan for this version of the catalog with the current table.
     pub(crate) fn freshness(&self, table: TableId, version: u64) -> Freshness {
         let redefined = self.redefined.lock();
-        if redefined.soon.contains(&table) {
+        let mut elsewhere = redefined.elsewhere.values();
+        if redefined.soon.contains(&table) || elsewhere.any(|soon| soon.contains(&table)) {
             return Freshness::Soon;
         }
         match redefined.since.get(&table).is_some_and(|since| version < *since) {
@@ -380,8 +426,8 @@ impl Engine {
     /// Records that a store table now has all of its rows, before it takes the place of another.
     pub(crate) fn set_filled(&self, table: TableId) -> Result<(), SqlError> {
         let now = self.present();
-        self.filled.lock().insert(table, now);
-        self.last_filled.fetch_max(now.0, Ordering::SeqCst);
+        gateways::note_filled(self, table, now);
+        tell(self, &Told::Filled(table, now));
         Ok(())
     }
 
@@ -398,9 +444,8 @@ impl Engine {
 
     /// Records that a new store table has replaced an old one at this time.
     pub(crate) fn set_replaced(&self, old: TableId, new: TableId, since: Time) {
-        let mut replaced = self.replaced.lock();
-        replaced.remove(&new);
-        replaced.insert(old, since);
+        gateways::note_replaced(self, old, new, since);
+        tell(self, &Told::Replaced(old, new, since));
     }
 
     /// True if the store table was replaced after this time.

@@ -34,6 +34,7 @@
 //! | `snapshots` | snapshots that transactions share |
 //! | `design`, `autopilot`, `pilot`, `reconfigure` | the design in SQL, and its strategy |
 //! | `steering`, `proposals`, `heat` | proposals for operators, the heat map |
+//! | `conducted` | views and statements that the conductor's process answers |
 //! | `chronicle`, `audit`, `shapes` | histories on disk, the audit trail, statements by shape |
 //! | `backend` | the transaction that statements run in |
 //! | `figures`, `scrape` | metrics, for `isomer.metrics` and Prometheus |
@@ -78,6 +79,7 @@ mod autopilot;
 mod backend;
 mod chronicle;
 mod clients;
+mod conducted;
 mod connection;
 mod copy;
 mod ddl;
@@ -129,7 +131,7 @@ mod users;
 mod views;
 mod wire;
 
-pub use engine::{Engine, Source};
+pub use engine::{Engine, Source, take_over};
 pub use figures::{Figure, FigureValue};
 pub use options::{ServerOptions, Trust};
 pub use passage::{Passage, PassageOptions};

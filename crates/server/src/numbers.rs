@@ -40,6 +40,11 @@ impl Numbers {
         Numbers { gateway, owner: 0, counts: Counts::new(), memory }
     }
 
+    /// True if the session holds no lock.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.counts.is_empty()
+    }
+
     fn places(&self) -> Vec<(TableId, Key)> {
         self.counts.keys().map(|number| (NUMBERS, number.clone())).collect()
     }

@@ -10,6 +10,7 @@
 
 use crate::backend::database;
 use crate::engine::Engine;
+use crate::engine::questions::{Question, Reply, ask};
 use crate::pilot::Decider;
 use isomer_cluster::{Control, Progress};
 use isomer_design::Time;
@@ -41,6 +42,9 @@ fn wrong(number: u64, wrong: Wrong) -> SqlError {
 /// turned off.
 pub(crate) fn approve(engine: &Engine, number: u64, by: &str) -> Result<(), SqlError> {
     check_changes_are_on(engine)?;
+    if engine.database().is_gateway_only() {
+        return at_conductor(engine, &Question::Approve(number, by.to_owned()));
+    }
     let now = engine.database().now();
     let approved = engine.steering.proposals.lock().approve(now, number, by);
     let plan = approved.map_err(|why| wrong(number, why))?;
@@ -62,6 +66,16 @@ pub(crate) fn approve(engine: &Engine, number: u64, by: &str) -> Result<(), SqlE
     })
 }
 
+/// Has the conductor's process decide about a proposal.
+fn at_conductor(engine: &Engine, question: &Question) -> Result<(), SqlError> {
+    match ask(engine.database(), question).map_err(database)? {
+        Reply::Refused(message, detail, hint) => {
+            Err(SqlError { detail, hint, ..SqlError::new(code::NOT_READY, message) })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Rejects a proposal. The same is not proposed for a while.
 ///
 /// # Errors
@@ -72,6 +86,11 @@ pub(crate) fn reject(
     by: &str,
     because: Option<&str>,
 ) -> Result<(), SqlError> {
+    if engine.database().is_gateway_only() {
+        let because = because.map(str::to_owned);
+        let question = Question::Reject(number, by.to_owned(), because);
+        return at_conductor(engine, &question);
+    }
     let now = engine.database().now();
     let rejected = engine.steering.proposals.lock().reject(now, number, (by, because));
     rejected.map_err(|why| wrong(number, why))

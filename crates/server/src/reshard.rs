@@ -46,7 +46,7 @@ mod survey;
 use crate::alter::in_one_order;
 use crate::backend::explain;
 use crate::draft::Made;
-use crate::engine::Engine;
+use crate::engine::{Engine, until_past_elsewhere};
 use crate::explain::by;
 use crate::indexes::{Asker, Build, Builder, Target, key_index, sharding};
 use isomer_cluster::reorder::{Came, Reorder, Step};
@@ -231,6 +231,7 @@ impl Resharding<'_> {
         }
         let version = self.engine.catalog().version;
         self.engine.readers.wait_until_past(version, || self.pause(LOOK))?;
+        until_past_elsewhere(self.engine, self.cancel)?;
         self.let_go(&new)
     }
 
@@ -433,7 +434,8 @@ impl Resharding<'_> {
             Step::AwaitReaders => {
                 now("waits for readers of the old order");
                 let version = self.engine.catalog().version;
-                self.engine.readers.wait_until_past(version, || self.pause(LOOK))
+                let waited = self.engine.readers.wait_until_past(version, || self.pause(LOOK));
+                waited.and_then(|()| until_past_elsewhere(self.engine, self.cancel))
             }
             Step::LetGo => self.let_go(table),
             Step::Enter | Step::Close(_) | Step::Switch | Step::Done => {

@@ -16,6 +16,7 @@
 
 use crate::activity::Activity;
 use crate::clients::{Client, Clients, Entered, too_many};
+use crate::conducted;
 use crate::connection::{Connection, FLUSH_BYTES, Incoming, Sending, is_silence};
 use crate::engine::Engine;
 use crate::guesses::Guesses;
@@ -81,6 +82,8 @@ impl Server {
     /// is no encryption or no user with a password). If a setting is invalid.
     pub fn start(engine: Arc<Engine>, options: ServerOptions) -> io::Result<Server> {
         check_address(&engine, &options)?;
+        // A later server of this engine finds it set.
+        let _ = engine.herald.answers.set(conducted::answer);
         let mut decoy = [0; 16];
         (options.random)(&mut decoy);
         let settings = Settings::new(options.settings.clone().into());

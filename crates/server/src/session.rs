@@ -22,7 +22,7 @@ use crate::activity::Activity;
 use crate::backend::{Backend, Mark};
 use crate::clients::Clients;
 use crate::copy::CopyIn;
-use crate::engine::{Engine, ReaderPlace};
+use crate::engine::{Engine, ReaderPlace, until_seated};
 use crate::limits::{self, Memory, Watch};
 use crate::numbers::{Counts, Numbers};
 use crate::options::ServerOptions;
@@ -130,8 +130,17 @@ pub(crate) struct Session {
     /// The shape of the statement that runs, and those of the transaction.
     shape: Option<Arc<Shape>>,
     shapes: Vec<Arc<Shape>>,
+    /// The losses of the conductor that the session knows of.
+    moves: u64,
     /// The identity, for one version of the catalog and of the roles.
     identity: RefCell<Option<(u64, u32, Arc<Identity>)>>,
+}
+
+/// Tells the client of a session that it may go on. Other gateways can have the locks that it has
+/// released.
+fn ready(session: &Session, out: &mut Out) {
+    session.engine.gateway().until_released(session.cancel.owner());
+    out.ready(session.status());
 }
 
 /// A savepoint of a block.
@@ -198,6 +207,7 @@ impl Session {
         cancel.set_lock_limit(settings.limits.lock);
         let held = memory.session.keep(0).expect("nothing is always there");
         let numbers = Numbers::new(engine.gateway().clone(), held);
+        let moves = engine.herald.moves();
         let mut session = Session {
             reader: engine.readers.enter(),
             temporaries: Rc::new(Temporaries::new(engine.clone())),
@@ -238,6 +248,7 @@ impl Session {
             last_commit: None,
             shape: None,
             shapes: Vec::new(),
+            moves,
             identity: RefCell::default(),
         };
         session.look_in_path();
@@ -352,7 +363,7 @@ impl Session {
             b'S' => {
                 self.skips = false;
                 self.sync(out, flush);
-                out.ready(self.status());
+                ready(self, out);
             }
             b'H' => {}
             // The rest of a failed COPY.
@@ -401,7 +412,7 @@ impl Session {
                     count_failure(self, &error);
                     out.error(&error);
                 }
-                out.ready(self.status());
+                ready(self, out);
             }
             _ => {}
         }
@@ -472,7 +483,7 @@ impl Session {
                 break;
             }
         }
-        out.ready(self.status());
+        ready(self, out);
     }
 
     /// Runs the statements of a simple query that follow its COPY.
@@ -497,7 +508,7 @@ impl Session {
             count_failure(self, &error);
             out.error(&error);
         }
-        out.ready(self.status());
+        ready(self, out);
     }
 
     fn simple_statements(
@@ -631,13 +642,22 @@ impl Session {
             Level::Serializable => Isolation::Serializable,
         };
         let read_only = modes.read_only.unwrap_or(self.settings.read_only);
+        // Without a seat, each of its statements fails.
+        let _ = until_seated(&self.engine, &self.cancel);
+        let moves = self.engine.herald.moves();
+        if std::mem::replace(&mut self.moves, moves) != moves
+            && !(self.numbers.borrow().is_empty() && self.temporaries.is_empty())
+        {
+            // Its advisory locks and temporary tables were lost with the conductor.
+            self.cancel.end(CancelReason::Terminated);
+        }
         let txn = self.engine.gateway().begin(isolation, self.cancel.clone());
         let (engine, cancel) = (self.engine.clone(), self.cancel.clone());
         let own = self.temporaries.clone();
         let (numbers, sessions) = (self.numbers.clone(), self.clients.clone());
         self.numbers_before = numbers.borrow().mark();
         let written = self.memory.written.keep(0).expect("nothing is always there");
-        let reading = self.reader.begin(&engine);
+        let reading = self.reader.begin(&engine.published);
         let now_us = (self.clock)();
         self.activity.begin_transaction(now_us);
         let backend = Backend::new(

@@ -18,11 +18,12 @@
 //! Databases older than the introduction of superusers have a table `isomer_users`. Its users had
 //! all rights, so they become superusers.
 
+use crate::backend::explain;
 use crate::draft::Difference;
-use crate::engine::{Engine, damaged, system_table};
+use crate::engine::{Engine, Told, damaged, system_table, tell};
 use crate::scram::Verifier;
 use arc_swap::ArcSwap;
-use isomer_cluster::Database;
+use isomer_cluster::{Database, Isolation, LockMode};
 use isomer_design::{Column, ColumnType, Schema, SchemaError, TableId, Value};
 use isomer_sql::catalog::Namespace;
 use isomer_sql::parse::{UserAttributes, UserStatement};
@@ -114,6 +115,10 @@ impl Engine {
         by: &str,
         salt: [u8; 16],
     ) -> Result<UserChanged, SqlError> {
+        // One at a time, at all gateways.
+        let mut alone = self.gateway().begin(Isolation::ReadCommitted, Arc::default());
+        let (table, key) = self.row_of("turn", "roles")?;
+        alone.lock(table, &key, LockMode::Exclusive, true).map_err(explain)?;
         let mut known = self.users.known.lock();
         check_rights(&known, statement, by)?;
         let (name, tag) = match statement {
@@ -173,6 +178,8 @@ impl Engine {
         self.write_user(name, after.as_ref())?;
         self.users.tell(&changed);
         *known = changed;
+        drop(known);
+        tell(self, &Told::Roles);
         let dropped = after.is_none().then(|| name.clone());
         Ok(UserChanged { tag, dropped })
     }
@@ -196,6 +203,7 @@ impl Engine {
     pub(crate) fn read_users(&self) -> Result<(), SqlError> {
         self.take_over_old_users()?;
         let mut known = self.users.known.lock();
+        known.clear();
         let (table, schema) = &self.users.table;
         let mut rows = Vec::new();
         self.each_row(*table, |key, row| {

@@ -147,3 +147,9 @@ impl Site {
         }
     }
 }
+
+/// The latest time that a site has given to a commit, or was read at. Every commit that was visible
+/// there when this is called has this time or an earlier one.
+pub fn latest(site: &Site) -> Time {
+    site.store.clock.last()
+}

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 pub(crate) mod bank;
+pub(crate) mod up;
 
 use crate::ports::{LOOPBACK, free_port};
 use crate::run::isomer;

@@ -163,7 +163,7 @@ impl<T: Transport> Conductor<T> {
         let now = self.transport.now();
         for change in changes {
             let took_ns = Err(why.to_owned());
-            self.strategy.changed(&Changed { change, rows: 0, took_ns, now });
+            self.strategy().changed(&Changed { change, rows: 0, took_ns, now });
         }
     }
 
@@ -179,7 +179,7 @@ impl<T: Transport> Conductor<T> {
         let took_ns = now.0.saturating_sub(begun.0);
         let rows = *made.as_ref().unwrap_or(&0);
         let took = made.as_ref().map(|_| took_ns).map_err(Error::to_string);
-        self.strategy.changed(&Changed { change: &change, rows, took_ns: took, now });
+        self.strategy().changed(&Changed { change: &change, rows, took_ns: took, now });
         made?;
         Ok(self.announce(change, reason, begun, (took_ns, rows)))
     }
@@ -203,7 +203,7 @@ impl<T: Transport> Conductor<T> {
     pub(super) fn tell_of(&self, change: Change, reason: &str, begun: Time, rows: usize) {
         let now = self.transport.now();
         let took_ns = now.0.saturating_sub(begun.0);
-        self.strategy.changed(&Changed { change: &change, rows, took_ns: Ok(took_ns), now });
+        self.strategy().changed(&Changed { change: &change, rows, took_ns: Ok(took_ns), now });
         self.announce(change, reason, begun, (took_ns, rows));
     }
 

@@ -16,9 +16,11 @@
 //! Definitions are made one after the other: each reserves [`DEFINITIONS`], a table that does not
 //! exist. A readmission reserves it too, because no table may be created or dropped during one.
 
-use super::{Conductor, Reservation, backups, protocol};
+use super::{Conductor, Reservation, backups, copy, protocol};
 use crate::catalog::Definition;
+use crate::conductor::copy::home;
 use crate::error::Error;
+use crate::gateways::messages::News;
 use crate::transport::Transport;
 use isomer_design::{
     Backups, Change, Design, Invalid, Key, KeyRange, Placement, Schema, SiteId, SiteSet, TableId,
@@ -131,10 +133,11 @@ impl<T: Transport> Conductor<T> {
             let created = protocol::ask(&self.transport, site, Step::Create(id, ranges)).await;
             created.map_err(Error::Site)?;
         }
-        self.home.keep(&after, Definition::Table(id))?;
+        home(self).keep(&after, Definition::Table(id))?;
         let mut design = self.design.lock();
         design.create_table(id, schema, partitions).map_err(Box::new)?;
         self.table.store(Arc::new(self.table.load().with_table(&design, id)));
+        copy::tell_table(self, &design, id);
         Ok(())
     }
 
@@ -149,7 +152,7 @@ impl<T: Transport> Conductor<T> {
         after.drop_table(id).map_err(Box::new)?;
         // From here on the drop is durable: sites that still hold a part of the table forget it at
         // the next start.
-        self.home.keep(&after, Definition::Dropped(id))?;
+        home(self).keep(&after, Definition::Dropped(id))?;
         let everything = |design: &Design| -> Vec<(TableId, KeyRange)> {
             design.partitions_in(id, &KeyRange::all()).map(|(range, _)| (id, range)).collect()
         };
@@ -161,6 +164,7 @@ impl<T: Transport> Conductor<T> {
             let masters: SiteSet = placed.map(|(_, placement)| placement.master).collect();
             design.drop_table(id).map_err(Box::new)?;
             self.table.store(Arc::new(self.table.load().without_table(id)));
+            self.news.add(|| News::Dropped(id));
             (masters, design.sites().clone())
         };
         // Masters first: they make sure that no tail of theirs is at followers of this table alone.
@@ -186,10 +190,10 @@ impl<T: Transport> Conductor<T> {
         let _reserved = self.reserve_definitions().await;
         let mut after = self.design();
         after.set_backups(table, backups).map_err(Box::new)?;
-        self.home.keep(&after, Definition::Table(table))?;
+        home(self).keep(&after, Definition::Table(table))?;
         let set = self.set_backups_reserved(table, backups).await;
         if set.is_err() {
-            self.home.keep(&self.design(), Definition::Table(table))?;
+            home(self).keep(&self.design(), Definition::Table(table))?;
         }
         set
     }
@@ -227,7 +231,9 @@ impl<T: Transport> Conductor<T> {
                 return told;
             }
         }
-        self.design.lock().set_backups(table, backups).map_err(Box::new)?;
+        let mut design = self.design.lock();
+        design.set_backups(table, backups).map_err(Box::new)?;
+        copy::tell_table(self, &design, table);
         Ok(())
     }
 
@@ -269,15 +275,15 @@ impl<T: Transport> Conductor<T> {
         let change = Change::AddSite { site };
         let mut after = self.design();
         after.apply(&change).map_err(Box::new)?;
-        self.home.open_site(site)?;
+        home(self).open_site(site)?;
         let added = async {
             // Asked once, without retries: a site that does not answer cannot be added.
             if let Err(refusal) = self.transport.step(site, Step::Describe).await {
                 return Err(Error::Change { change: Box::new(change.clone()), refusal });
             }
-            self.home.keep(&after, Definition::Sites)
+            home(self).keep(&after, Definition::Sites)
         };
-        added.await.inspect_err(|_| self.home.close_site(site))?;
+        added.await.inspect_err(|_| home(self).close_site(site))?;
         self.tell_all_backups(site, &after).await?;
         self.enter(&change)
     }
@@ -292,11 +298,11 @@ impl<T: Transport> Conductor<T> {
         }
         self.enter(&change)?;
         let design = self.design();
-        self.home.keep(&design, Definition::Sites)?;
+        home(self).keep(&design, Definition::Sites)?;
         // Again, because the site could decide transactions until now. If its log fails in between,
         // the removal stands.
         let _ = protocol::ask(&self.transport, site, Step::Finish).await;
-        self.home.close_site(site);
+        home(self).close_site(site);
         for other in design.sites().iter() {
             // A site with a failed log does not cut its feed.
             let _ = protocol::ask(&self.transport, other, Step::Dismiss(site)).await;

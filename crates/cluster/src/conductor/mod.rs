@@ -24,6 +24,7 @@
 //! | [`membership`] | the failure, takeover and readmission of sites |
 //! | [`protocol`] | the steps of each change at the sites |
 //! | [`reservation`] | ranges that one task changes or relies on |
+//! | [`copy`] | the design of a conductor in another process |
 //! | [`backlog`], [`event`] | deferred work; subscribers of changes |
 //!
 //! *Invariants.*
@@ -35,6 +36,7 @@
 mod backlog;
 mod backups;
 mod change;
+mod copy;
 mod definitions;
 mod event;
 mod membership;
@@ -47,6 +49,7 @@ mod reservation;
 pub use crate::catalog::Definition;
 pub use change::Job;
 pub(crate) use change::sites_of;
+pub(crate) use copy::{become_conductor, begin_news, copy_of, follow, follow_anew, link_of};
 pub use definitions::Home;
 pub use event::ChangeEvent;
 pub use membership::FailedOver;
@@ -56,6 +59,9 @@ pub(crate) use pins::{around_pins, set_pins, turn_plans};
 pub(crate) use reservation::Reservation;
 
 use crate::error::Error;
+use crate::gateways::link::Link;
+use crate::gateways::messages::News;
+use crate::gateways::news;
 use crate::transport::Transport;
 use arc_swap::ArcSwap;
 use backlog::Backlog;
@@ -72,8 +78,8 @@ use parking_lot::Mutex;
 use reconfigure::Reconfigurations;
 use reservation::Reservations;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 /// The most deferred plans that wait; a plan beyond that is dropped, because the design would have
 /// changed before its turn.
@@ -81,12 +87,18 @@ const PLANS_MAX: usize = 64;
 /// The number of deferred plans that are carried out at once.
 const PLANS_AT_ONCE: usize = 64;
 
+/// The strategy of a conductor, and its environment.
+pub(crate) struct Around {
+    pub(crate) strategy: Box<dyn Strategy>,
+    pub(crate) home: Box<dyn Home>,
+}
+
 /// See the [module documentation](self).
 pub struct Conductor<T> {
     transport: T,
-    strategy: Box<dyn Strategy>,
-    /// Where definitions are kept, and sites of this process are opened.
-    home: Box<dyn Home>,
+    around: Around,
+    /// Set when a copy becomes the conductor.
+    later: OnceLock<Around>,
     design: Mutex<Design>,
     table: ArcSwap<RoutingTable>,
     reservations: Reservations,
@@ -101,6 +113,12 @@ pub struct Conductor<T> {
     occasions: Backlog<Planning>,
     /// The highest number of a table so far: none is given twice while the process runs.
     last_table: Mutex<TableId>,
+    /// The changes of the design, for gateways of other processes.
+    pub(crate) news: news::Log,
+    /// The way to the conductor, if this one is, or was, only a copy.
+    link: Option<Arc<Link>>,
+    /// True while it is a copy.
+    is_copy: AtomicBool,
 }
 
 /// A planning tick of the strategy.
@@ -123,8 +141,8 @@ impl<T: Transport> Conductor<T> {
     ) -> Conductor<T> {
         Conductor {
             transport,
-            strategy,
-            home,
+            around: Around { strategy, home },
+            later: OnceLock::new(),
             table: ArcSwap::from_pointee(RoutingTable::of(&design)),
             design: Mutex::new(design),
             reservations: Reservations::default(),
@@ -137,6 +155,9 @@ impl<T: Transport> Conductor<T> {
             are_plans_off: AtomicBool::new(false),
             occasions: Backlog::new(2),
             last_table: Mutex::new(last_table),
+            news: news::Log::default(),
+            link: None,
+            is_copy: AtomicBool::new(false),
         }
     }
 
@@ -147,12 +168,12 @@ impl<T: Transport> Conductor<T> {
 
     /// The strategy, which decides for routers and receives each change.
     pub fn strategy(&self) -> &dyn Strategy {
-        &*self.strategy
+        &*copy::around(self).strategy
     }
 
     /// The knowledge and decisions of the strategy, as text. `None` if it learns nothing.
     pub fn memory(&self) -> Option<String> {
-        self.strategy.memory(&self.design())
+        self.strategy().memory(&self.design())
     }
 
     /// The current design; cheap.
@@ -207,17 +228,18 @@ impl<T: Transport> Conductor<T> {
         design.apply(change).map_err(Box::new)?;
         let table = self.table.load().after(&design, change);
         self.table.store(Arc::new(table));
+        self.news.add(|| News::Changed(change.clone()));
         Ok(())
     }
 
     /// Reports the load of each site to the strategy, if it wants loads at `now`. The strategy then
     /// plans.
     pub(crate) fn tell_loads(&self, now: Time) {
-        if self.strategy.wants_loads(now) {
+        if self.strategy().wants_loads(now) {
             let table = self.table.load();
             let sites = table.sites().iter();
             let loads: Vec<SiteLoad> = sites.map(|id| self.transport.load(id)).collect();
-            self.strategy.loads(now, &loads);
+            self.strategy().loads(now, &loads);
             // If the queue is full, a planning tick is already pending, and one is enough.
             let _ = self.occasions.add(Planning::Globally(now));
         }
@@ -258,8 +280,8 @@ impl<T: Transport> Conductor<T> {
             let (design, worked_ns) = (&self.design(), &|| self.transport.worked_ns());
             let occasion = Occasion { now, design, worked_ns };
             match planning {
-                Planning::ForOne(_) => self.defer(self.strategy.plan(&occasion)),
-                Planning::Globally(_) => self.strategy.plan_globally(&occasion),
+                Planning::ForOne(_) => self.defer(self.strategy().plan(&occasion)),
+                Planning::Globally(_) => self.strategy().plan_globally(&occasion),
             }
         }
     }

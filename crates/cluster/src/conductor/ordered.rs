@@ -1,6 +1,7 @@
 //! The property of a table that its transactions are ordered ([`crate::ordered`]).
 
 use super::Conductor;
+use super::copy::{home, tell_table};
 use crate::catalog::Definition;
 use crate::error::Error;
 use crate::transport::Transport;
@@ -19,7 +20,9 @@ pub(crate) async fn set_ordered<T: Transport>(
     let _reserved = conductor.reserve_definitions().await;
     let mut after = conductor.design();
     after.set_ordered(table, is_ordered).map_err(Box::new)?;
-    conductor.home.keep(&after, Definition::Table(table))?;
-    conductor.design.lock().set_ordered(table, is_ordered).map_err(Box::new)?;
+    home(conductor).keep(&after, Definition::Table(table))?;
+    let mut design = conductor.design.lock();
+    design.set_ordered(table, is_ordered).map_err(Box::new)?;
+    tell_table(conductor, &design, table);
     Ok(())
 }

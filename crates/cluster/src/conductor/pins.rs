@@ -9,8 +9,9 @@
 //! next change; a change that has begun is completed, because sites may have made steps of it.
 //! Missing backups, takeovers and readmissions go on.
 
-use super::Conductor;
+use super::{Conductor, copy};
 use crate::catalog::Definition;
+use crate::conductor::copy::home;
 use crate::error::Error;
 use crate::transport::Transport;
 use isomer_design::{Pins, Plan, Step, TableId};
@@ -48,8 +49,10 @@ pub(crate) async fn set_pins<T: Transport>(
     let _reserved = conductor.reserve_definitions().await;
     let mut after = conductor.design();
     after.set_pins(table, pins.clone()).map_err(Box::new)?;
-    conductor.home.keep(&after, Definition::Table(table))?;
-    conductor.design.lock().set_pins(table, pins).map_err(Box::new)?;
+    home(conductor).keep(&after, Definition::Table(table))?;
+    let mut design = conductor.design.lock();
+    design.set_pins(table, pins).map_err(Box::new)?;
+    copy::tell_table(conductor, &design, table);
     Ok(())
 }
 

@@ -7,20 +7,32 @@
 //! | `isomer-reconf` | plans of operators |
 //! | `isomer-failover` | takeovers from failed sites |
 //! | `isomer-readmit` | readmission of restarted sites |
+//! | `isomer-seats` | seats of gateways of other processes |
+//! | `isomer-news`, `isomer-frees` | of a gateway whose conductor is in another process |
 //!
 //! They end when the conductor is closed, after completing the work that they have begun. None of
 //! that work waits for an unreachable site. The threads that work for the sites of the process are
 //! those of its [node](crate::Node).
 
-use crate::conductor::{Conductor, FailedOver};
+use crate::conductor::{Conductor, FailedOver, link_of};
 use crate::embedded::{Embedded, Runtime, start};
+use crate::gateways::{Desk, Link};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// The pause between two looks at the seats of gateways.
+const TICK: Duration = Duration::from_millis(20);
+/// The longest wait for an answer of the conductor, and the pause after none has come.
+const ANSWER: Duration = Duration::from_secs(2);
 
 /// See the [module documentation](self).
 pub(super) struct Background {
-    threads: Vec<JoinHandle<()>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// The threads that do not end with the conductor end with this.
+    stop: Arc<AtomicBool>,
 }
 
 impl Background {
@@ -29,12 +41,70 @@ impl Background {
         runtime: &Arc<Runtime>,
         failed_over: &Arc<Mutex<Vec<FailedOver>>>,
     ) -> Background {
-        Background { threads: of_conductor(conductor, runtime, failed_over) }
+        Background::with(of_conductor(conductor, runtime, failed_over), Arc::default())
+    }
+
+    fn with(threads: Vec<JoinHandle<()>>, stop: Arc<AtomicBool>) -> Background {
+        Background { threads: Mutex::new(threads), stop }
+    }
+
+    /// For a gateway whose conductor is in another process.
+    pub(super) fn follow(
+        conductor: &Arc<Conductor<Embedded>>,
+        runtime: &Arc<Runtime>,
+    ) -> Background {
+        let stop = Arc::new(AtomicBool::new(false));
+        let with = |name: &str, work: fn(&Conductor<Embedded>, &Link, &Runtime) -> bool| {
+            let (conductor, runtime, stop) = (conductor.clone(), runtime.clone(), stop.clone());
+            start(name, move || {
+                // Without a link, the conductor has come to this process.
+                while let Some(link) = link_of(&conductor).filter(|_| !stop.load(Ordering::SeqCst))
+                {
+                    if !work(&conductor, link, &runtime) {
+                        std::thread::park_timeout(TICK);
+                    }
+                }
+            })
+        };
+        let threads = vec![
+            with("isomer-news", |conductor, link, runtime| {
+                runtime.block_on_for(link.step(conductor), ANSWER).unwrap_or(false)
+            }),
+            with("isomer-frees", |conductor, link, runtime| {
+                let sending = link.send_frees(conductor.transport());
+                runtime.block_on_for(sending, ANSWER).unwrap_or(true)
+            }),
+        ];
+        Background::with(threads, stop)
+    }
+
+    /// For a gateway whose process has become the conductor.
+    pub(super) fn add_conductor(
+        &self,
+        conductor: &Arc<Conductor<Embedded>>,
+        runtime: &Arc<Runtime>,
+        failed_over: &Arc<Mutex<Vec<FailedOver>>>,
+    ) {
+        self.threads.lock().extend(of_conductor(conductor, runtime, failed_over));
+    }
+
+    /// Looks after the seats of gateways of other processes.
+    pub(super) fn serve_gateways(&self, runtime: &Arc<Runtime>, desk: &Arc<Desk<Embedded>>) {
+        let (stop, desk, runtime) = (self.stop.clone(), desk.clone(), runtime.clone());
+        let thread = start("isomer-seats", move || {
+            while !stop.load(Ordering::SeqCst) && !runtime.is_closing() {
+                desk.tick();
+                std::thread::park_timeout(TICK);
+            }
+        });
+        self.threads.lock().push(thread);
     }
 
     /// Waits for the threads to end.
-    pub(super) fn join(&mut self) {
-        for thread in self.threads.drain(..) {
+    pub(super) fn join(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+        for thread in self.threads.lock().drain(..) {
+            thread.thread().unpark();
             // A thread that panicked has reported it already.
             let _ = thread.join();
         }

@@ -21,10 +21,15 @@ use super::options::{Options, log_options};
 use super::{Database, REMEMBERED_EVERY};
 use crate::assemble::{Assembled, assemble};
 use crate::catalog::Kind;
-use crate::conductor::{Conductor, Unheard, has_not_heard, protocol};
+use crate::conductor::{
+    Around, Conductor, FailedOver, Home, Unheard, become_conductor, copy_of, has_not_heard,
+    protocol,
+};
 use crate::embedded::{Embedded, Runtime};
 use crate::error::{Error, OpenDatabaseError};
 use crate::folder::{Folder, design_of, read_cluster};
+use crate::gateways::link::Link;
+use crate::gateways::samples::OfGateway;
 use crate::node::Node;
 use crate::router::Router;
 use crate::storage::{Beside, InFolder, InMemory, Storage};
@@ -33,11 +38,15 @@ use isomer_design::{Design, SiteId, SiteSet, TableId};
 use isomer_site::{Answer, Holding, Refusal, Step};
 use isomer_strategy::Strategy;
 use parking_lot::Mutex;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// The longest wait of a new conductor for takeovers, before it serves what there is.
 const TAKEOVERS_NS: u64 = 30_000_000_000;
+
+/// The pause between two looks whether a gateway should still wait for a seat.
+const SEATED: Duration = Duration::from_millis(50);
 
 /// The design as the sites' holdings show it.
 struct Found {
@@ -72,7 +81,7 @@ impl Database {
         if node.storage.is_new() {
             node.storage.write_catalog(&catalog)?;
         }
-        Database::conduct(node, &catalog, options.strategy, options.accept_loss)
+        Database::conduct(Arc::new(node), &catalog, options.strategy, options.accept_loss)
     }
 
     /// Makes a node the place of the router and the conductor, after the process that had them has
@@ -82,61 +91,110 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::Open`]; the node's sites are closed then.
-    pub fn succeed(node: Node, strategy: impl Strategy + 'static) -> Result<Database, Error> {
+    pub fn succeed(node: Arc<Node>, strategy: impl Strategy + 'static) -> Result<Database, Error> {
         let catalog = node.storage.take_catalog()?;
         Database::conduct(node, &catalog, Box::new(strategy), false)
     }
 
+    /// A gateway over the sites of a node and of others, while the conductor is in another process.
+    /// Returns once that has given it a seat. The node's sites outlive the gateway.
+    ///
+    /// # Errors
+    /// [`Error::NoSeat`] if there is no answer until `is_over`.
+    pub fn follow(
+        node: Arc<Node>,
+        name: &str,
+        is_over: impl Fn() -> bool,
+    ) -> Result<Database, Error> {
+        let runtime = node.runtime.clone();
+        let sites = runtime.sites_here();
+        let design = Design::new(sites.iter()).map_err(Box::new)?;
+        let (transport, link) = (Embedded::new(runtime.clone()), Arc::new(Link::new(name)));
+        let strategy = Box::new(OfGateway::new(link.clone()));
+        let conductor = Arc::new(copy_of(transport, design, strategy, link.clone()));
+        let background = Background::follow(&conductor, &runtime);
+        let database = Database::of(conductor, background, Arc::default(), node);
+        let transport = database.conductor.transport();
+        let now = || transport.now();
+        while !link.is_seated(now()) {
+            if is_over() {
+                return Err(Error::NoSeat);
+            }
+            let _ = runtime.block_on_for(link.seated(now), SEATED);
+        }
+        Ok(database)
+    }
+
+    fn of(
+        conductor: Arc<Conductor<Embedded>>,
+        background: Background,
+        failed_over: Arc<Mutex<Vec<FailedOver>>>,
+        node: Arc<Node>,
+    ) -> Database {
+        let router = Arc::new(Router::new(conductor.clone()));
+        let (sessions, desk) = (AtomicU64::new(0), OnceLock::new());
+        let (notes, order) = (node.notes().to_vec(), Mutex::default());
+        Database { conductor, router, background, sessions, node, desk, failed_over, notes, order }
+    }
+
+    /// Makes this gateway's process the conductor, after the process that had it has failed: as
+    /// [`Database::succeed`], while clients stay connected. Transactions that began before it fail,
+    /// because their locks were lost.
+    ///
+    /// # Errors
+    /// [`Error::Open`]; this process should end then.
+    pub(crate) fn take_over(&self, strategy: impl Strategy + 'static) -> Result<(), Error> {
+        let catalog = self.node.storage.take_catalog()?;
+        let (assembly, _) = assemble_at(&self.node, &catalog, &strategy, false)?;
+        let Assembly { found, gone, lost } = assembly;
+        let around = Around { strategy: Box::new(strategy), home: home_of(&self.node) };
+        become_conductor(&self.conductor, found.design, found.last_table, around);
+        has_not_heard(&self.conductor, found.unheard, lost);
+        self.background.add_conductor(&self.conductor, &self.node.runtime, &self.failed_over);
+        self.begin(found.repairs, &gone)
+    }
+
     fn conduct(
-        mut node: Node,
+        node: Arc<Node>,
         catalog: &Design,
         strategy: Box<dyn Strategy>,
         accept_loss: bool,
     ) -> Result<Database, Error> {
-        let (runtime, storage) = (node.runtime.clone(), node.storage.clone());
-        let term = storage.begin_term(catalog)?;
-        runtime.conduct(term);
+        let runtime = node.runtime.clone();
+        let (assembly, notes) = assemble_at(&node, catalog, &*strategy, accept_loss)?;
+        let Assembly { found, gone, lost } = assembly;
+        let Found { design, repairs, last_table, unheard, .. } = found;
         let transport = Embedded::new(runtime.clone());
-        let lost = storage.lost();
-        let is_gone = |site: &SiteId| runtime.gone(*site).is_some();
-        let gone: SiteSet = catalog.sites().iter().filter(is_gone).collect();
-        let absent = &(&gone | &lost) & catalog.sites();
-        let found = read_design(&runtime, &transport, catalog, &absent, accept_loss)?;
-        let Found { design, repairs, last_table, lost_rows, unheard } = found;
-        if !lost_rows.is_empty() {
-            let lost = listed(&lost_rows);
-            node.notes.push(format!("no site has the rows of {lost}: they begin anew, empty"));
-        }
-        if let Some(memory) = storage.folder().and_then(|it| it.read_memory(strategy.name())) {
-            node.notes.extend(strategy.recall(&memory).err());
-        }
-        let home = Surroundings { runtime: runtime.clone(), storage, log: node.log };
-        let conductor = Conductor::new(transport, design, last_table, strategy, Box::new(home));
+        let conductor = Conductor::new(transport, design, last_table, strategy, home_of(&node));
         let conductor = Arc::new(conductor);
         has_not_heard(&conductor, unheard, lost);
-        hear_of_sites(&runtime, &conductor);
-        gone.iter().for_each(|site| runtime.look_whether_gone(site));
         let failed_over = Arc::default();
         let background = Background::start(&conductor, &runtime, &failed_over);
-        let database = Database {
-            router: Arc::new(Router::new(conductor.clone())),
-            conductor,
-            background,
-            sessions: AtomicU64::new(0),
-            failed_over,
-            order: Mutex::default(),
-            node,
-        };
+        let mut database = Database::of(conductor, background, failed_over, node);
+        database.notes.extend(notes);
+        database.begin(repairs, &gone)?;
+        Ok(database)
+    }
+
+    /// Completes what was under way, and takes over from sites that are gone.
+    fn begin(&self, repairs: Vec<(SiteId, Step)>, gone: &SiteSet) -> Result<(), Error> {
+        let runtime = &self.node.runtime;
+        hear_of_sites(runtime, &self.conductor);
+        let transport = self.conductor.transport();
+        // A gateway may have noticed failures before it had the conductor.
+        let failed = self.design();
+        let failed = failed.sites().iter().filter(|site| transport.failure(*site).is_some());
+        failed.for_each(|site| self.conductor.site_failed(site));
+        gone.iter().for_each(|site| runtime.look_whether_gone(site));
         for (site, step) in repairs {
-            let transport = database.conductor.transport();
             let repaired = runtime.block_on(protocol::ask(transport, site, step));
             repaired.map_err(OpenDatabaseError::Change)?;
         }
-        runtime.block_on(database.conductor.assure_backups())?;
-        runtime.block_on(database.until_replaced(&gone));
-        super::ordered::recover_order(&database)?;
-        database.remember_from_time_to_time();
-        Ok(database)
+        runtime.block_on(self.conductor.assure_backups())?;
+        runtime.block_on(self.until_replaced(gone));
+        super::ordered::recover_order(self)?;
+        self.remember_from_time_to_time();
+        Ok(())
     }
 
     /// Ready when others have taken over from these sites, or that takes too long.
@@ -174,6 +232,48 @@ impl Database {
             }
         });
     }
+}
+
+/// The design of a new conductor, and the sites that it cannot ask.
+struct Assembly {
+    found: Found,
+    /// Sites that are declared dead.
+    gone: SiteSet,
+    /// Sites that the catalog has as lost.
+    lost: SiteSet,
+}
+
+/// Begins a term with this catalog, and asks all sites for their holdings. Returns notes as well.
+fn assemble_at(
+    node: &Node,
+    catalog: &Design,
+    strategy: &dyn Strategy,
+    accept_loss: bool,
+) -> Result<(Assembly, Vec<String>), Error> {
+    let (runtime, storage) = (&node.runtime, &node.storage);
+    let term = storage.begin_term(catalog)?;
+    runtime.conduct(term);
+    let transport = Embedded::new(runtime.clone());
+    let lost = storage.lost();
+    let is_gone = |site: &SiteId| runtime.gone(*site).is_some();
+    let gone: SiteSet = catalog.sites().iter().filter(is_gone).collect();
+    let absent = &(&gone | &lost) & catalog.sites();
+    let found = read_design(runtime, &transport, catalog, &absent, accept_loss)?;
+    let mut notes = Vec::new();
+    if !found.lost_rows.is_empty() {
+        let lost = listed(&found.lost_rows);
+        notes.push(format!("no site has the rows of {lost}: they begin anew, empty"));
+    }
+    if let Some(memory) = storage.folder().and_then(|it| it.read_memory(strategy.name())) {
+        notes.extend(strategy.recall(&memory).err());
+    }
+    Ok((Assembly { found, gone, lost }, notes))
+}
+
+/// The environment of a conductor at a node.
+fn home_of(node: &Node) -> Box<dyn Home> {
+    let (runtime, storage) = (node.runtime.clone(), node.storage.clone());
+    Box::new(Surroundings { runtime, storage, log: node.log })
 }
 
 /// Opens the storage of the database, and reads its catalog.

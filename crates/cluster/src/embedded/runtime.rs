@@ -4,15 +4,17 @@ use super::clock::WallClock;
 use super::host::{Host, Renewal, Shared, Unsynced};
 use super::mailboxes::Mailboxes;
 use super::thread::start;
+use crate::gateways::desk::Serves;
 use crate::node::Endpoint;
 use crate::open::{CancelReason, CancelToken, Gateway};
-use crate::remote::{Remote, ServedPins, Wire};
+use crate::remote::{Remote, ServedPins, Unanswered, Wire};
 use crate::router::unless;
 use crate::transport::Transport;
 use arc_swap::{ArcSwap, Guard};
 use futures_util::FutureExt;
 use isomer_design::{Domains, SiteId, SiteSet};
 use isomer_log::{Durability, LogError};
+use isomer_site::wire::{self, ClientId, ToConductor, ToConductorNow};
 use isomer_site::{MemoryLimit, Message, Pin, Procedures, Site, TimeSource};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -40,7 +42,13 @@ pub(crate) struct Runtime {
     pub(crate) memory: Arc<MemoryLimit>,
     /// The pins that the sites of this process keep for clients elsewhere.
     pub(crate) pins: Arc<ServedPins<Pin>>,
+    /// The number of this process as a client of sites.
+    pub(crate) client: ClientId,
+    /// Serves the gateways of other processes, while the conductor is here.
+    pub(crate) desk: Mutex<Option<Arc<dyn Serves>>>,
     elsewhere: Option<Remote>,
+    /// A site of each other process.
+    others: OnceLock<Vec<SiteId>>,
     renewal: Arc<Renewal>,
     hosts: ArcSwap<BTreeMap<SiteId, Arc<Host>>>,
     wire: Option<Arc<dyn Wire>>,
@@ -63,6 +71,9 @@ impl Runtime {
         let client = RandomState::new().hash_one(clock.now().0);
         Runtime {
             elsewhere: wire.clone().map(|wire| Remote::new(wire, mailboxes.clone(), client)),
+            client,
+            desk: Mutex::new(None),
+            others: OnceLock::new(),
             wire,
             on_return: OnceLock::new(),
             mailboxes,
@@ -101,6 +112,41 @@ impl Runtime {
             processes.entry(node).or_default().insert(site);
         }
         processes.into_values().collect()
+    }
+
+    /// One site of each other process.
+    pub(super) fn one_of_each_process(&self) -> &[SiteId] {
+        self.others.get_or_init(|| {
+            let mut first: BTreeMap<String, SiteId> = BTreeMap::new();
+            for (wire, site) in
+                self.wire.iter().flat_map(|w| w.sites().into_iter().map(move |s| (w, s)))
+            {
+                let node = wire.reach(site).map_or_else(|| site.to_string(), |reach| reach.node);
+                first.entry(node).or_insert(site);
+            }
+            first.into_values().collect()
+        })
+    }
+
+    /// Asks the process with the conductor; before others, if it `is_urgent`.
+    pub(super) async fn ask_conductor(
+        &self,
+        request: Vec<u8>,
+        is_urgent: bool,
+    ) -> Result<Vec<u8>, Unanswered> {
+        let Some(wire) = &self.wire else {
+            return Err(Unanswered::Unreachable("there is no other process".to_owned()));
+        };
+        // Every request has a site; here it stands for the process.
+        let any = SiteId(1);
+        let answer = if is_urgent {
+            let request = wire::ask(any, &ToConductorNow(request));
+            wire::read_answer::<ToConductorNow>(&wire.ask_conductor(request).await?)
+        } else {
+            let request = wire::ask(any, &ToConductor(request));
+            wire::read_answer::<ToConductor>(&wire.ask_conductor(request).await?)
+        };
+        answer.map_err(|_| Unanswered::Lost)
     }
 
     /// The sites of this process.
@@ -194,8 +240,14 @@ impl Runtime {
         let gateway = Arc::downgrade(gateway);
         let is_first = if self.elsewhere.is_some() {
             let runtime = self.clone();
-            let renewer = start("isomer-lease", move || runtime.renew_leases(&gateway));
-            self.renewer.lock().replace(renewer).is_none()
+            let mut renewer = self.renewer.lock();
+            if let Some(before) = renewer.take() {
+                // Its gateway has ended, and this process has become the conductor.
+                before.thread().unpark();
+                let _ = before.join();
+            }
+            *renewer = Some(start("isomer-lease", move || runtime.renew_leases(&gateway)));
+            true
         } else {
             let renew = move || {
                 if let Some(gateway) = gateway.upgrade() {
@@ -235,7 +287,7 @@ impl Runtime {
         self.closing.store(true, Ordering::SeqCst);
     }
 
-    pub(super) fn is_closing(&self) -> bool {
+    pub(crate) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::SeqCst)
     }
 

@@ -3,8 +3,9 @@
 
 use super::runtime::Runtime;
 use crate::reach::Reach;
-use crate::remote::{ClientPin, Remote};
+use crate::remote::{ClientPin, Remote, Unanswered};
 use crate::transport::{Transport, load_of};
+use futures_util::future::join_all;
 use isomer_design::{Domains, SiteId, Time};
 use isomer_log::{LogError, Position};
 use isomer_site::{
@@ -132,6 +133,11 @@ impl Transport for Here {
         }
     }
 
+    async fn latest(&self) -> Time {
+        let hosts = self.runtime.hosts();
+        hosts.values().map(|host| isomer_site::latest(&host.site)).max().unwrap_or(Time::ZERO)
+    }
+
     fn failure(&self, site: SiteId) -> Option<LogError> {
         let hosts = self.runtime.hosts();
         hosts.get(&site).and_then(|host| host.site.failure())
@@ -195,7 +201,11 @@ impl Transport for Embedded {
     async fn lease(&self, site: SiteId, from: Time) -> Result<Time, Failure> {
         match self.elsewhere(site) {
             Some(remote) => remote.lease(site, from).await,
-            None => self.here.lease(site, from).await,
+            None => {
+                let runtime = &self.here.runtime;
+                let from = runtime.pins.least(site, runtime.client, from, self.now());
+                self.here.lease(site, from).await
+            }
         }
     }
 
@@ -258,6 +268,25 @@ impl Transport for Embedded {
         if let Some(remote) = self.elsewhere(site) {
             remote.set_taken_over(site);
         }
+    }
+
+    async fn latest(&self) -> Time {
+        let runtime = &self.here.runtime;
+        let others = runtime.one_of_each_process().iter().filter_map(|site| {
+            let remote = self.elsewhere(*site)?;
+            Some(remote.latest(*site))
+        });
+        // No client of this process sees the rows of a process that cannot be reached.
+        let latest = join_all(others).await.into_iter().flatten().max();
+        latest.unwrap_or(Time::ZERO).max(self.here.latest().await)
+    }
+
+    async fn ask_conductor(
+        &self,
+        request: Vec<u8>,
+        is_urgent: bool,
+    ) -> Result<Vec<u8>, Unanswered> {
+        self.here.runtime.ask_conductor(request, is_urgent).await
     }
 
     fn load(&self, site: SiteId) -> SiteLoad {

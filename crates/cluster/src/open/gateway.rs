@@ -8,6 +8,9 @@
 use super::history::History;
 use super::locks::{Asked, LockMode, LockShown, Owner, RowLocks};
 use super::transaction::{Isolation, OpenError, OpenTransaction};
+use crate::conductor::link_of;
+use crate::error::Error;
+use crate::gateways::link::{Link, owner, seat_of};
 use crate::router::Router;
 use crate::transport::Transport;
 use foldhash::fast::FixedState;
@@ -152,6 +155,21 @@ impl<T: Transport> Gateway<T> {
         })
     }
 
+    /// The way to the conductor, if that is in another process.
+    pub(super) fn link(&self) -> Option<&Arc<Link>> {
+        link_of(self.router.conductor())
+    }
+
+    /// An error if the gateway may not serve a transaction, because its seat has ended.
+    pub(super) fn check(&self, owner: Owner) -> Result<(), Error> {
+        match self.link() {
+            Some(link) => link.check(owner, self.transport().now()),
+            // It began while the conductor was in another process, which kept its locks.
+            None if seat_of(owner) != 0 => Err(Error::NoSeat),
+            None => Ok(()),
+        }
+    }
+
     /// The router.
     pub fn router(&self) -> &Router<T> {
         &self.router
@@ -174,7 +192,8 @@ impl<T: Transport> Gateway<T> {
         isolation: Isolation,
         cancel: Arc<CancelToken>,
     ) -> OpenTransaction<T> {
-        let owner = self.next_owner.fetch_add(1, Ordering::Relaxed);
+        let seat = self.link().map_or(0, |link| link.seat());
+        let owner = owner(seat, self.next_owner.fetch_add(1, Ordering::Relaxed));
         cancel.owner.store(owner, Ordering::Relaxed);
         OpenTransaction::new(self.clone(), owner, isolation, cancel)
     }
@@ -211,13 +230,38 @@ impl<T: Transport> Gateway<T> {
         self.unknown.load(Ordering::SeqCst)
     }
 
-    /// A time that includes all commits that were acknowledged until now.
+    /// A time that includes all commits that this gateway has acknowledged until now.
     pub fn present(&self) -> Time {
         self.router.present()
     }
 
+    /// A time that includes all commits that any gateway has acknowledged until now.
+    pub(super) async fn present_everywhere(&self) -> Time {
+        let conductor = self.router.conductor();
+        match self.link().is_some() || conductor.news.is_read() {
+            true => self.transport().latest().await.max(self.present()),
+            false => self.present(),
+        }
+    }
+
     /// Locks a row, and waits for it if `waits`. Returns true if the owner did not hold it before.
     pub(super) async fn lock(
+        &self,
+        owner: Owner,
+        place: (TableId, Key),
+        mode: LockMode,
+        waits: bool,
+        cancel: &CancelToken,
+    ) -> Result<bool, OpenError> {
+        self.check(owner)?;
+        match self.link() {
+            Some(link) => link.lock(self.transport(), (owner, place), mode, waits, cancel).await,
+            None => self.lock_here(owner, place, mode, waits, cancel).await,
+        }
+    }
+
+    /// [`Gateway::lock`] in the lock table of this process.
+    pub(crate) async fn lock_here(
         &self,
         owner: Owner,
         place: (TableId, Key),
@@ -246,6 +290,20 @@ impl<T: Transport> Gateway<T> {
         place: (TableId, Key),
         cancel: &CancelToken,
     ) -> Result<(), OpenError> {
+        self.check(owner)?;
+        match self.link() {
+            Some(link) => link.wait_for_holders(self.transport(), owner, place, cancel).await,
+            None => self.wait_for_holders_here(owner, place, cancel).await,
+        }
+    }
+
+    /// [`Gateway::wait_for_holders`] in the lock table of this process.
+    pub(crate) async fn wait_for_holders_here(
+        &self,
+        owner: Owner,
+        place: (TableId, Key),
+        cancel: &CancelToken,
+    ) -> Result<(), OpenError> {
         let asked = self.shared.lock().locks.wait_for_holders(owner, place);
         match asked {
             Asked::Granted(_) => Ok(()),
@@ -267,16 +325,34 @@ impl<T: Transport> Gateway<T> {
 
     /// The number of transactions that wait for others.
     pub fn waiting(&self) -> usize {
-        self.shared.lock().locks.waiting()
+        match self.link() {
+            Some(link) => link.waiting(),
+            None => self.shared.lock().locks.waiting(),
+        }
     }
 
     /// True if a transaction waits for others.
     pub fn is_waiting(&self, owner: Owner) -> bool {
-        self.shared.lock().locks.is_waiting(owner)
+        match self.link() {
+            Some(link) => link.is_waiting(owner),
+            None => self.shared.lock().locks.is_waiting(owner),
+        }
+    }
+
+    /// The places that some owners hold in the lock table of this process.
+    pub(crate) fn held_by(
+        &self,
+        is_wanted: impl Fn(Owner) -> bool,
+    ) -> Vec<(Owner, Vec<(TableId, Key)>)> {
+        self.shared.lock().locks.held_by(is_wanted)
     }
 
     pub(super) fn release(&self, owner: Owner, places: &[(TableId, Key)]) {
         if places.is_empty() {
+            return;
+        }
+        if let Some(link) = self.link() {
+            link.release(owner, places);
             return;
         }
         let mut shared = self.shared.lock();
@@ -286,6 +362,14 @@ impl<T: Transport> Gateway<T> {
 
     /// Transfers locks from one owner to another, which holds none of them.
     pub fn hand_over(&self, from: Owner, to: Owner, places: &[(TableId, Key)]) {
+        match self.link() {
+            Some(link) => link.hand_over(from, to, places),
+            None => self.hand_over_here(from, to, places),
+        }
+    }
+
+    /// [`Gateway::hand_over`] in the lock table of this process.
+    pub(crate) fn hand_over_here(&self, from: Owner, to: Owner, places: &[(TableId, Key)]) {
         self.shared.lock().locks.hand_over(from, to, places);
     }
 

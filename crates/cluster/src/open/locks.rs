@@ -63,7 +63,7 @@ type Place = (TableId, Key);
 ///   AllButReads             .  x  x  x  x  x  x  x    EXCLUSIVE, as PostgreSQL has it for tables
 ///   Exclusive               x  x  x  x  x  x  x  x    keeps out all others: ACCESS EXCLUSIVE
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 #[allow(missing_docs, reason = "the table above says what they are")]
 pub enum LockMode {
     AccessShare,
@@ -323,6 +323,17 @@ impl RowLocks {
             }
         }
         woken
+    }
+
+    /// The places that some owners hold, by owner.
+    pub fn held_by(&self, is_wanted: impl Fn(Owner) -> bool) -> Vec<(Owner, Vec<Place>)> {
+        let mut held: HashMap<Owner, Vec<Place>, FixedState> = HashMap::default();
+        for (place, row) in &self.rows {
+            for (owner, _) in row.holders.iter().filter(|(owner, _)| is_wanted(*owner)) {
+                held.entry(*owner).or_default().push(place.clone());
+            }
+        }
+        held.into_iter().collect()
     }
 
     /// Transfers rows from one owner to another, which holds none of them.

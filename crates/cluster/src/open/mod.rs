@@ -43,8 +43,9 @@
 //! an open transaction checks the time of each row's newest version. So embedded callers cannot
 //! cause a lost update; the open transaction must restart instead.
 //!
-//! **Left out.** Row locks of several gateways: all clients come through one process. Predicate
-//! locks: ranges are validated.
+//! **Several gateways** lock rows in one table, that of the conductor ([`crate::gateways`]).
+//!
+//! **Left out.** Predicate locks: ranges are validated.
 
 pub(crate) mod commit;
 pub(crate) mod gateway;

@@ -102,6 +102,10 @@ impl<T: Transport> Commit<'_, T> {
             let mut is_worth_a_look = true;
             if published_at.get().is_none() {
                 match self.ask(request.again(), &mut noted).await {
+                    Err(Error::NoSeat) => {
+                        let seated = self.gateway.router().until_seated();
+                        is_worth_a_look = unless(self.call.over, seated).await.unwrap_or(false);
+                    }
                     Err(error) if is_lost(&error) || is_passing(&error) => is_worth_a_look = false,
                     // An earlier attempt has committed, or another transaction has changed a row.
                     Err(Error::Abort(Abort::Changed { .. } | Abort::ReadChanged { .. })) => {}

@@ -121,11 +121,10 @@ impl<T: Transport> Snapshot<T> {
     /// # Errors
     /// [`Error::TooManySnapshots`].
     pub(super) async fn take(gateway: &Gateway<T>) -> Result<Snapshot<T>, Error> {
-        let mut present = gateway.present();
-        if !gateway.history.is_leased(present) {
+        if !gateway.history.is_leased(gateway.transport().now()) {
             gateway.renew().await;
-            present = gateway.present();
         }
+        let present = gateway.present_everywhere().await;
         let (snapshot_pin, time) = gateway.history.open(present).ok_or(Error::TooManySnapshots)?;
         let (open, seen) = (Some(snapshot_pin), Seen::default());
         Ok(Snapshot { time, open, pins: None, reads_left: READS_BY_CLOCK, seen })
@@ -337,6 +336,7 @@ impl<T: Transport> Snapshot<T> {
             }
             Err(Failure::Unreachable { site, why }) => match transport.returns(site).await {
                 true => Ok(false),
+                false if gateway.router().until_seated().await => Ok(false),
                 false => Err(Failure::Unreachable { site, why }.into()),
             },
             Err(failure) => Err(failure.into()),

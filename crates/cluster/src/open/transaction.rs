@@ -610,11 +610,12 @@ impl<T: Transport> OpenTransaction<T> {
         let gateway = self.gateway.clone();
         let cancel = self.cancel.clone();
         let over = |waker: &Waker| cancel.poll_over(waker);
+        gateway.check(self.owner)?;
         self.session.has_seen(gateway.router().latest());
         if self.keeps_reads() {
             // Its commit time is after all commits that were acknowledged until now, whatever
             // happens next to the rows that it has read.
-            self.session.has_seen(gateway.present());
+            self.session.has_seen(gateway.present_everywhere().await);
         }
         let (reads, writes) = (&self.reads, self.workspace.writes());
         let footprint = footprint(gateway.router(), writes, reads);
@@ -763,6 +764,7 @@ impl<T: Transport> OpenTransaction<T> {
         &mut self,
         is_fixed: bool,
     ) -> Result<(&mut Snapshot<T>, &Gateway<T>), OpenError> {
+        self.gateway.check(self.owner)?;
         let mut snapshots = 0;
         loop {
             let snapshot = match &mut self.snapshot {

@@ -8,7 +8,7 @@ use crate::transport::calls_for_failover;
 use isomer_design::{SiteId, SiteSet, Time};
 use isomer_log::LogError;
 use isomer_site::wire::{
-    self, Asked, BadMessage, ClientId, Execute, Leased, PinAt, ReadAt, Rows, Tick,
+    self, Asked, BadMessage, ClientId, Execute, Latest, Leased, PinAt, ReadAt, Rows, Tick,
 };
 use isomer_site::{
     Answer, Failure, Network, Part, PartAnswer, Published, Read, Refusal, Reply, Request, SeenUpTo,
@@ -142,6 +142,11 @@ impl Remote {
             self.pass_by(site, error);
         }
         Ok(from)
+    }
+
+    /// The latest time of the site's process.
+    pub(crate) async fn latest(&self, site: SiteId) -> Option<Time> {
+        self.ask(site, &Latest).await.ok()
     }
 
     pub(crate) async fn until_durable(&self, site: SiteId, seen: SeenUpTo) -> Result<(), Failure> {

@@ -86,6 +86,13 @@ pub trait Wire: Send + Sync {
         early: Early<'a>,
     ) -> LocalBoxFuture<'a, Result<Vec<u8>, Unanswered>>;
 
+    /// Sends a request to the endpoint of the process that has the conductor, and returns its
+    /// answer.
+    fn ask_conductor(&self, _request: Vec<u8>) -> LocalBoxFuture<'_, Result<Vec<u8>, Unanswered>> {
+        let why = "no other process has the conductor".to_owned();
+        Box::pin(std::future::ready(Err(Unanswered::Unreachable(why))))
+    }
+
     /// Sends a message to the endpoint of a site; never blocks.
     fn send(&self, site: SiteId, message: Vec<u8>);
 

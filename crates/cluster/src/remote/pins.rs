@@ -68,6 +68,15 @@ impl Drop for ClientPin {
 /// The pins that the sites of this process keep for clients elsewhere.
 pub(crate) struct ServedPins<P> {
     clients: Mutex<BTreeMap<(ClientId, SiteId), Kept<P>>>,
+    /// The history that each client wants, at each site.
+    wanted: Mutex<BTreeMap<SiteId, BTreeMap<ClientId, Wanted>>>,
+}
+
+/// A client wants history.
+struct Wanted {
+    from: Time,
+    /// When it has said so.
+    heard: Time,
 }
 
 /// The pins of one client at one site.
@@ -79,7 +88,7 @@ struct Kept<P> {
 
 impl<P> Default for ServedPins<P> {
     fn default() -> ServedPins<P> {
-        ServedPins { clients: Mutex::default() }
+        ServedPins { clients: Mutex::default(), wanted: Mutex::default() }
     }
 }
 
@@ -108,6 +117,17 @@ impl<P> ServedPins<P> {
         if kept.pins.is_empty() {
             clients.remove(&(lease.client, site));
         }
+    }
+
+    /// Notes that a client wants history from a time on. Returns the time from which on some client
+    /// wants it.
+    pub(crate) fn least(&self, site: SiteId, client: ClientId, from: Time, now: Time) -> Time {
+        let mut wanted = self.wanted.lock();
+        let clients = wanted.entry(site).or_default();
+        clients.insert(client, Wanted { from, heard: now });
+        let oldest = Time(now.0.saturating_sub(HISTORY_NS_MAX));
+        clients.retain(|_, wanted| wanted.heard >= oldest);
+        clients.values().map(|wanted| wanted.from).min().unwrap_or(from)
     }
 
     /// Drops the pins of clients that have been silent for long.
@@ -160,6 +180,16 @@ mod tests {
         drop(second);
         served.lease(S1, &client.lease(S1, Time(65)), Time(6));
         assert_eq!(served.len(), 0);
+    }
+
+    #[test]
+    fn history_is_kept_for_the_client_that_wants_most_of_it() {
+        let served = ServedPins::<()>::default();
+        assert_eq!(served.least(S1, 7, Time(40), Time(50)), Time(40));
+        assert_eq!(served.least(S1, 8, Time(60), Time(60)), Time(40));
+        assert_eq!(served.least(S1, 7, Time(90), Time(90)), Time(60));
+        let late = Time(60 + HISTORY_NS_MAX + 1);
+        assert_eq!(served.least(S1, 7, Time(95), late), Time(95), "the other client is lost");
     }
 
     #[test]

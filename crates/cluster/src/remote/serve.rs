@@ -1,19 +1,24 @@
 //! Answers requests from other processes, with any transport to the sites of this process.
 
 use super::ServedPins;
+use crate::gateways::desk::Serves;
 use crate::transport::Transport;
 use isomer_design::{SiteId, Time};
 use isomer_site::wire::{
-    self, Ask, Execute, Lease, Leased, PinAt, ReadAt, Rows, Tick, answer, not_understood,
+    self, Ask, Execute, Latest, Lease, Leased, PinAt, ReadAt, Rows, Tick, ToConductor,
+    ToConductorNow, answer, not_understood,
 };
 use isomer_site::{Failure, Part, Peers, RowsBuffer, SeenUpTo, Step};
 use isomer_strategy::SiteLoad;
 use std::ops::ControlFlow;
 
+const NO_CONDUCTOR: &str = "this process does not have the conductor";
+
 /// Carries out a request, and returns the answer. `early` receives what must be sent before it.
 pub(crate) async fn serve<T: Transport + Peers>(
     here: &T,
     pins: &ServedPins<T::Pin>,
+    desk: Option<&dyn Serves>,
     request: &[u8],
     early: &mut dyn FnMut(Vec<u8>),
 ) -> Vec<u8> {
@@ -40,6 +45,15 @@ pub(crate) async fn serve<T: Transport + Peers>(
             here.retry(site).await;
             answer::<Tick>(&())
         }
+        Ask::Latest(Latest) => answer::<Latest>(&here.latest().await),
+        Ask::ToConductor(ToConductor(request)) => match desk {
+            Some(desk) => answer::<ToConductor>(&desk.serve(&request).await),
+            None => not_understood(NO_CONDUCTOR),
+        },
+        Ask::ToConductorNow(ToConductorNow(request)) => match desk {
+            Some(desk) => answer::<ToConductorNow>(&desk.serve(&request).await),
+            None => not_understood(NO_CONDUCTOR),
+        },
     }
 }
 
@@ -67,7 +81,8 @@ async fn lease<T: Transport>(
     sent: &Lease,
 ) -> Result<Leased, Failure> {
     pins.lease(site, sent, here.now());
-    let from = here.lease(site, sent.from).await?;
+    let from = pins.least(site, sent.client, sent.from, here.now());
+    let from = here.lease(site, from).await?;
     let SiteLoad { busy, memory_bytes, memory_max, hot_locks, .. } = here.load(site);
     let failure = here.failure(site);
     Ok(Leased { from, busy, memory_bytes, memory_max, hot_locks, failure })

@@ -67,6 +67,10 @@ pub(crate) struct Weather {
     gone: Mutex<BTreeSet<SiteId>>,
     /// The terms in which processes have had the conductor.
     pub(crate) terms: Mutex<Vec<u64>>,
+    /// The sites of the process that has the conductor; at first, those of the first process.
+    conductor: Mutex<Option<Vec<SiteId>>>,
+    /// No request reaches the conductor.
+    pub(crate) is_conductor_silent: AtomicBool,
 }
 
 impl Weather {
@@ -162,6 +166,16 @@ impl Wire for Channels {
         }))
     }
 
+    fn ask_conductor(&self, request: Vec<u8>) -> LocalBoxFuture<'_, Result<Vec<u8>, Unanswered>> {
+        if self.weather.is_conductor_silent.load(Ordering::SeqCst) {
+            let why = Unanswered::Unreachable("for the test".to_owned());
+            return Box::pin(async { Err(why) });
+        }
+        let sites = self.weather.conductor.lock().expect("no thread panics with it").clone();
+        let site = sites.unwrap_or_else(|| self.all[0].0.clone())[0];
+        Box::pin(async move { self.ask(site, request, &mut |_| {}).await })
+    }
+
     fn send(&self, site: SiteId, message: Vec<u8>) {
         self.weather.passes(&message);
         // Messages may be lost.
@@ -202,6 +216,8 @@ impl Wire for Channels {
 
     fn conduct(&self, term: u64) {
         self.weather.terms.lock().expect("no thread panics with it").push(term);
+        let mut conductor = self.weather.conductor.lock().expect("no thread panics with it");
+        *conductor = Some(self.own.clone()).filter(|own| !own.is_empty());
     }
 }
 
@@ -247,7 +263,7 @@ fn answer(endpoint: &Endpoint, weather: &Weather, request: &[u8], Answering(call
 /// A database of four sites, in one process for each list of sites.
 pub(crate) struct Cluster {
     pub(crate) gateway: Arc<Gateway>,
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) nodes: Vec<Arc<Node>>,
     pub(crate) weather: Arc<Weather>,
     serving: Vec<Serving>,
     wires: Vec<Arc<Channels>>,
@@ -294,7 +310,7 @@ impl Cluster {
             let of_node = options(at).sites(&all[at].0).procedures(procedures());
             let node = Node::open(of_node.elsewhere(wires[at].clone())).expect("a node");
             host(node.endpoint(), inbox);
-            nodes.push(node);
+            nodes.push(Arc::new(node));
         }
         let options = options(0).elsewhere(wires[0].clone()).procedures(procedures());
         let database = Database::open(options).expect("all sites can be asked");

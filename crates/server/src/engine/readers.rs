@@ -5,8 +5,9 @@
 //! the version of its catalog in a slot of its own. A definition that has replaced a catalog can
 //! thus tell when the old one has no readers left, without locks or shared counters in sessions.
 
-use super::Engine;
+use arc_swap::ArcSwap;
 use isomer_sql::SqlError;
+use isomer_sql::catalog::Catalog;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -28,14 +29,12 @@ pub(crate) struct ReaderPlace(Arc<AtomicU64>);
 /// The use of a catalog by a session, until this is dropped.
 pub(crate) struct Reading(Arc<AtomicU64>);
 
-impl Engine {
-    /// The number of definitions that wait for read-only transactions, which hold no lock.
-    pub fn waiting_for_readers(&self) -> usize {
-        self.readers.waiting.load(Ordering::SeqCst)
-    }
-}
-
 impl Readers {
+    /// The number of definitions that wait for readers.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn enter(&self) -> ReaderPlace {
         let place = Arc::new(AtomicU64::new(IDLE));
         let mut all = self.all.lock();
@@ -59,7 +58,7 @@ impl Readers {
         waited
     }
 
-    fn are_past(&self, version: u64) -> bool {
+    pub(super) fn are_past(&self, version: u64) -> bool {
         let mut all = self.all.lock();
         all.retain(|place| place.strong_count() > 0);
         let places = all.iter().filter_map(Weak::upgrade);
@@ -69,9 +68,9 @@ impl Readers {
 
 impl ReaderPlace {
     /// Begins to use the current catalog.
-    pub(crate) fn begin(&self, engine: &Engine) -> Reading {
+    pub(crate) fn begin(&self, catalog: &ArcSwap<Catalog>) -> Reading {
         let reading = Reading(self.0.clone());
-        reading.renew(engine);
+        reading.renew(catalog);
         reading
     }
 
@@ -90,13 +89,13 @@ impl Reading {
     }
 
     /// Uses the current catalog from here on.
-    pub(crate) fn renew(&self, engine: &Engine) {
+    pub(crate) fn renew(&self, catalog: &ArcSwap<Catalog>) {
         // A publisher reads the slots after it has stored its catalog. So either it sees this
         // version, or this load sees its catalog.
         loop {
-            let version = engine.catalog.load().version;
+            let version = catalog.load().version;
             self.0.store(version, Ordering::SeqCst);
-            if engine.catalog.load().version == version {
+            if catalog.load().version == version {
                 return;
             }
         }

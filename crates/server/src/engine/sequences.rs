@@ -9,11 +9,12 @@
 //! rest of a block becomes a gap when the process ends. A rollback returns no value. Each sequence
 //! has its own lock, which is held while a block is reserved.
 
-use super::{Engine, damaged};
+use super::gateways::tell;
+use super::{Engine, Told, damaged};
 use crate::backend::explain;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use isomer_cluster::Isolation;
+use isomer_cluster::{Isolation, LockMode, OpenError};
 use isomer_design::{Column, ColumnType, Key, Schema, TableId, Value};
 use isomer_sql::SqlError;
 use isomer_sql::catalog::Catalog;
@@ -60,6 +61,11 @@ impl Numbers {
     fn block(&self, state: u32) -> Arc<Mutex<Block>> {
         self.blocks.lock().entry(state).or_default().clone()
     }
+
+    /// Gives up the values of a sequence that are reserved here, because it was set elsewhere.
+    pub(super) fn forget_block(&self, state: u32) {
+        self.blocks.lock().remove(&state);
+    }
 }
 
 impl Engine {
@@ -68,25 +74,26 @@ impl Engine {
         let block = self.numbers.block(sequence.state);
         let mut block = block.lock();
         let of = (sequence.increment, sequence.min, sequence.max);
-        let (last, is_called) = match block.last {
-            Some(last) => last,
-            None => self.kept_number(sequence)?,
-        };
-        let next = if is_called { sequence.after(last)? } else { last };
-        if block.left > 0 && block.of == of {
-            block.left -= 1;
-        } else {
+        if let Some((last, _)) = block.last.filter(|_| block.left > 0 && block.of == of) {
+            let next = sequence.after(last)?;
+            (block.last, block.left) = (Some((next, true)), block.left - 1);
+            return Ok(next);
+        }
+        let before = block.last.filter(|_| !self.database().others().are_there());
+        let (mut next, mut more) = (0, 0);
+        change_number(self, sequence, |stored| {
+            // Without other gateways, the rest of a block with other bounds is not lost.
+            let (last, is_called) = before.unwrap_or(stored);
+            next = if is_called { sequence.after(last)? } else { last };
             // At most the values up to the end of the sequence or its wrap-around.
             let way = if sequence.increment > 0 { sequence.max } else { sequence.min };
             let most = (i128::from(way) - i128::from(next)) / i128::from(sequence.increment);
-            let more =
+            more =
                 i64::try_from(most).unwrap_or(i64::MAX).min(BLOCK.max(sequence.cache) - 1).max(0);
             let reserved = i128::from(next) + i128::from(more) * i128::from(sequence.increment);
-            let reserved = i64::try_from(reserved).map_err(damaged)?;
-            self.keep_number(sequence.state, reserved, true)?;
-            (block.left, block.of) = (more, of);
-        }
-        block.last = Some((next, true));
+            Ok((i64::try_from(reserved).map_err(damaged)?, true))
+        })?;
+        *block = Block { last: Some((next, true)), left: more, of };
         Ok(next)
     }
 
@@ -101,6 +108,8 @@ impl Engine {
         let mut block = block.lock();
         self.keep_number(sequence.state, value, is_called)?;
         *block = Block { last: Some((value, is_called)), ..Block::default() };
+        drop(block);
+        tell(self, &Told::Number(sequence.state));
         Ok(())
     }
 
@@ -143,10 +152,8 @@ impl Engine {
     }
 
     fn keep_number(&self, state: u32, last: i64, is_called: bool) -> Result<(), SqlError> {
-        let (table, schema) = &self.numbers.table;
-        let values = [Value::Int64(state.into()), Value::Int64(last), Value::Bool(is_called)];
-        let (key, row) = schema.encode_row(&values).map_err(damaged)?;
-        self.write(*table, &[(key, Some(row))])
+        let (key, row) = number_row(self, state, last, is_called)?;
+        self.write(self.numbers.table.0, &[(key, Some(row))])
     }
 
     fn kept_number(&self, sequence: &Sequence) -> Result<(i64, bool), SqlError> {
@@ -159,9 +166,49 @@ impl Engine {
             found = schema.decode_row(key.as_bytes(), row).ok();
         })
         .map_err(explain)?;
-        match found.as_deref() {
-            Some([_, Value::Int64(last), Value::Bool(is_called)]) => Ok((*last, *is_called)),
-            _ => Err(damaged(format!("sequence \"{}\" has no number", sequence.name))),
+        stored(sequence, found.as_deref())
+    }
+}
+
+/// Changes the stored value of a sequence, while no other gateway does.
+fn change_number(
+    engine: &Engine,
+    sequence: &Sequence,
+    mut change: impl FnMut((i64, bool)) -> Result<(i64, bool), SqlError>,
+) -> Result<(), SqlError> {
+    let (table, schema) = &engine.numbers.table;
+    let key = schema.encode_key(&[Value::Int64(sequence.state.into())]).map_err(damaged)?;
+    loop {
+        let mut txn = engine.gateway().begin(Isolation::ReadCommitted, Arc::default());
+        txn.lock(*table, &key, LockMode::Exclusive, true).map_err(explain)?;
+        txn.look_again();
+        let mut found = None;
+        let read = |row: &[u8]| found = schema.decode_row(key.as_bytes(), row).ok();
+        let locked = txn.get_locked(*table, &key, read).map_err(explain)?;
+        let (last, is_called) = change(stored(sequence, found.as_deref())?)?;
+        let row = number_row(engine, sequence.state, last, is_called)?.1;
+        txn.put(*table, key.clone(), locked.base, Some(row)).map_err(explain)?;
+        match txn.commit() {
+            Err(OpenError::Changed) => {}
+            done => return done.map(drop).map_err(explain),
         }
+    }
+}
+
+fn number_row(
+    engine: &Engine,
+    state: u32,
+    last: i64,
+    is_called: bool,
+) -> Result<(Key, Vec<u8>), SqlError> {
+    let values = [Value::Int64(state.into()), Value::Int64(last), Value::Bool(is_called)];
+    engine.numbers.table.1.encode_row(&values).map_err(damaged)
+}
+
+/// The value in the row of a sequence.
+fn stored(sequence: &Sequence, row: Option<&[Value]>) -> Result<(i64, bool), SqlError> {
+    match row {
+        Some([_, Value::Int64(last), Value::Bool(is_called)]) => Ok((*last, *is_called)),
+        _ => Err(damaged(format!("sequence \"{}\" has no number", sequence.name))),
     }
 }

@@ -37,6 +37,7 @@
 //! table, the missing values follow, one per line. The database knows the schema from the table's
 //! creation; it is completed here.
 
+use super::gateways::{Told, ToldEntry, UnderConstruction, keep_catalog, tell, tell_catalog};
 use super::{Engine, damaged};
 use crate::backend::database;
 use crate::draft::Difference;
@@ -95,8 +96,10 @@ const SITE_MEMORY: &str = "site_memory";
 const DESIGN_CHANGES: &str = "design_changes";
 
 impl Engine {
-    pub(super) fn read_catalog(&self) -> Result<Catalog, SqlError> {
-        let entries = self.entries()?;
+    /// Reads the stored catalog, with what other gateways build.
+    pub(super) fn read_catalog(&self, built: &UnderConstruction) -> Result<Catalog, SqlError> {
+        let mut entries = self.entries()?;
+        built.entries.iter().for_each(|entry| entries.extend(Entry::told(entry)));
         let mut catalog = Catalog { path: Arc::new([PUBLIC.to_owned()]), ..Catalog::default() };
         let public = Namespace::public();
         catalog.schemas.insert(public.name.clone(), Arc::new(public));
@@ -133,6 +136,7 @@ impl Engine {
             let layout = besides.remove(&name).map(Arc::new);
             let beside = |layout| Beside { layout, is_kept: true, is_entered: true };
             table.beside = layout.map(beside);
+            built.mark(&mut table);
             catalog.tables.insert(Arc::new(table));
         }
         for entry in entries.iter().filter(|entry| entry.kind == VIEW) {
@@ -268,7 +272,9 @@ impl Engine {
 
     fn keep(&self, setting: &str, value: String) -> Result<(), SqlError> {
         let (key, row) = self.catalog_row(&Entry::new("setting", setting, value))?;
-        self.write(self.catalog_table.0, &[(key, Some(row))])
+        self.write(self.catalog_table.0, &[(key, Some(row))])?;
+        tell(self, &Told::Settings);
+        Ok(())
     }
 
     fn schema_of(&self, id: TableId) -> Result<Arc<Schema>, SqlError> {
@@ -402,14 +408,17 @@ impl Engine {
     /// Replaces a table by a changed one, for all sessions, at once.
     pub(crate) fn put_in_place(&self, old: &Arc<Table>, new: Arc<Table>) -> Result<(), SqlError> {
         let difference = Difference::one(old, &new);
+        let kept_catalog = keep_catalog(self);
         self.write(self.catalog_table.0, &self.changed_rows(&difference)?)?;
         let id = new.id;
         let version = self.replace_catalog(|tables| {
             tables.remove(&old.full_name());
             tables.insert(new);
         });
+        drop(kept_catalog);
         // Transactions that wait for the table have planned without the change.
         self.set_redefined(id, version);
+        tell_catalog(self, Vec::new(), vec![id]);
         Ok(())
     }
 
@@ -500,6 +509,22 @@ fn entries_of(table: &Table) -> Vec<Entry> {
     let kept = table.beside.iter().filter(|beside| beside.is_kept);
     entries.extend(kept.flat_map(|beside| entries_as(&BESIDE, &beside.layout)));
     entries.extend(table.foreign_keys.iter().map(|key| foreign_entry(table, key)));
+    entries
+}
+
+/// The entries of what is being built of a table, which are not stored.
+pub(crate) fn entries_being_built(table: &Table) -> Vec<Entry> {
+    let unread = |kinds: &'static Kinds, table: &Table| -> Vec<Entry> {
+        let indexes = table.indexes.iter().filter(|index| index.readable.is_none());
+        indexes.map(|index| index_entry(kinds.index, table, index)).collect()
+    };
+    let mut entries = unread(&OWN, table);
+    if let Some(beside) = &table.beside {
+        if !beside.is_kept {
+            entries.extend(entries_as(&BESIDE, &beside.layout));
+        }
+        entries.extend(unread(&BESIDE, &beside.layout));
+    }
     entries
 }
 
@@ -659,6 +684,29 @@ impl Entry {
         ]
     }
 
+    /// As it is told to gateways of other processes.
+    pub(super) fn for_others(&self) -> ToldEntry {
+        let Entry { kind, name, table, oid, of, constraint, definition } = self;
+        let (name, of, definition) = (name.clone(), of.clone(), definition.clone());
+        ((*kind).to_owned(), name, *table, *oid, of, *constraint, definition)
+    }
+
+    /// An entry that another gateway has told.
+    fn told(told: &ToldEntry) -> Option<Entry> {
+        let (kind, name, table, oid, of, constraint, definition) = told.clone();
+        let kind = Entry::kind(&kind)?;
+        Some(Entry { kind, name, table, oid, of, constraint, definition })
+    }
+
+    fn kind(name: &str) -> Option<&'static str> {
+        let all = |kinds: &Kinds| [kinds.table, kinds.added, kinds.primary, kinds.index];
+        let mut kinds = all(&OWN).into_iter().chain(all(&BESIDE)).chain([
+            FOREIGN, SEQUENCE, VIEW, SCHEMA, TYPE, COMMENT, STATISTICS, RIGHTS, MEMBER, "setting",
+            UNUSED,
+        ]);
+        kinds.find(|known| *known == name)
+    }
+
     fn read(values: Vec<Value>) -> Result<Entry, SqlError> {
         let values: Result<[Value; 7], _> = values.try_into();
         let Ok(
@@ -675,12 +723,7 @@ impl Entry {
         else {
             return Err(damaged("a row of the catalog has other columns"));
         };
-        let all = |kinds: &Kinds| [kinds.table, kinds.added, kinds.primary, kinds.index];
-        let mut kinds = all(&OWN).into_iter().chain(all(&BESIDE)).chain([
-            FOREIGN, SEQUENCE, VIEW, SCHEMA, TYPE, COMMENT, STATISTICS, RIGHTS, MEMBER, "setting",
-            UNUSED,
-        ]);
-        let kind = kinds.find(|known| *known == kind).ok_or_else(|| {
+        let kind = Entry::kind(&kind).ok_or_else(|| {
             damaged(format!("the catalog has a row of the unknown kind {kind:?}"))
         })?;
         let table = TableId(u32::try_from(table).map_err(damaged)?);

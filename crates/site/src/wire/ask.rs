@@ -67,6 +67,9 @@ asked! {
     6 Step         => Result<Answer, Refusal>;
     7 Part         => Result<PartAnswer, Failure>;
     8 Tick         => ();
+    9 Latest       => Time;
+    10 ToConductor => Vec<u8>;
+    11 ToConductorNow => Vec<u8>;
 }
 
 /// A [`Request`] whose body is data.
@@ -245,3 +248,18 @@ pub struct Leased {
 /// Answer at the next tick, and nothing else.
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 pub struct Tick;
+
+/// Return the latest time that any site of the process has given to a commit or a read.
+#[derive(Clone, Copy, Serialize, Deserialize, Debug)]
+pub struct Latest;
+
+/// Serve a gateway of another process, if this process has the conductor. The bytes are a request
+/// of the crate with the gateways, and so is the answer. The site of the request stands for its
+/// process.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct ToConductor(#[serde(with = "serde_bytes")] pub Vec<u8>);
+
+/// As [`ToConductor`], for requests that others may wait for: it gets a thread even if requests of
+/// clients have taken all of theirs.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct ToConductorNow(#[serde(with = "serde_bytes")] pub Vec<u8>);

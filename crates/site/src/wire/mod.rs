@@ -11,6 +11,9 @@
 //!          6  step                                      a Step                 Answer, or Refusal
 //!          7  part                                      a Part                 PartAnswer, or Failure
 //!          8  tick                                      nothing                nothing
+//!          9  latest                                    nothing                Time
+//!         10  to the conductor                          bytes of its gateways  bytes
+//!         11  to the conductor, now                     bytes of its gateways  bytes
 //!         64  message         body: from, to, and a Message           none
 //!   96 - 111  the carrier's   bodies of its own, such as handshakes
 //!        127  published       body: a Time. Comes before the answer of an execute
@@ -48,7 +51,10 @@ use crate::execute::SeenUpTo;
 use crate::message::Message;
 use crate::step::Step;
 use crate::two_phase::Part;
-pub use ask::{Asked, ClientId, Execute, Lease, Leased, PinAt, PinId, ReadAt, Rows, Tick};
+pub use ask::{
+    Asked, ClientId, Execute, Latest, Lease, Leased, PinAt, PinId, ReadAt, Rows, Tick, ToConductor,
+    ToConductorNow,
+};
 use isomer_design::{SiteId, Time};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -146,6 +152,12 @@ pub enum Ask {
     Part(Part),
     /// Answer at the next tick.
     Tick(Tick),
+    /// Say the latest time of the process.
+    Latest(Latest),
+    /// Serve a gateway of another process.
+    ToConductor(ToConductor),
+    /// The same, before others.
+    ToConductorNow(ToConductorNow),
 }
 
 /// Encodes a request to a site.
@@ -175,7 +187,10 @@ pub fn read_ask(bytes: &[u8]) -> Result<(SiteId, Ask), BadMessage> {
         Step::KIND => of(&opened, Ask::Step),
         Part::KIND => of(&opened, Ask::Part),
         Tick::KIND => of(&opened, Ask::Tick),
-        kind => Err(BadMessage::Kind { kind, expected: "1 to 8, a request" }),
+        Latest::KIND => of(&opened, Ask::Latest),
+        ToConductor::KIND => of(&opened, Ask::ToConductor),
+        ToConductorNow::KIND => of(&opened, Ask::ToConductorNow),
+        kind => Err(BadMessage::Kind { kind, expected: "1 to 11, a request" }),
     }
 }
 

@@ -204,6 +204,8 @@ pub(super) static TABLES: &[Definition] = tables! {
         "since" TSTZ, "seconds" I4, "reads" BIGINTS, "writes" BIGINTS)
     "isomer" "statements" ("query" TEXT, "calls" I8, "errors" I8, "total_ms" F8, "mean_ms" F8, "max_ms" F8,
         "commits" I8, "at_one_site_percent" F8, "last_commit" TEXT, "last" TSTZ)
+    "isomer" "gateways" ("name" TEXT, "has_conductor" BOOL, "silent_ms" F8, "news_behind" I8,
+        "lock_waits" I8, "misses" I8)
     "isomer" "failovers" ("at" TSTZ, "site" TEXT, "event" TEXT)
     "isomer" "audit" ("at" TSTZ, "user_name" TEXT, "client" TEXT, "action" TEXT, "outcome" TEXT)
     "isomer" "reconfigurations" ("number" I8, "reason" TEXT, "state" TEXT, "changes" I8, "made" I8,

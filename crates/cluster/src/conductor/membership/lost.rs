@@ -11,6 +11,7 @@
 //! nothing in the place of s3.
 
 use crate::conductor::Conductor;
+use crate::conductor::copy::home;
 use crate::error::Error;
 use crate::transport::Transport;
 use isomer_design::{SiteId, SiteSet};
@@ -26,7 +27,7 @@ pub(super) fn note_lost<T: Transport>(
     let mut lost = conductor.membership.lost.lock();
     let all = &*lost | sites;
     if all != *lost {
-        conductor.home.keep_lost(&conductor.design(), &all)?;
+        home(conductor).keep_lost(&conductor.design(), &all)?;
         *lost = all;
     }
     Ok(())
@@ -37,7 +38,7 @@ pub(super) fn note_found<T: Transport>(conductor: &Conductor<T>, site: SiteId) {
     let mut lost = conductor.membership.lost.lock();
     let left = lost.without(site);
     // If this fails, the next conductor readmits the site once more.
-    if left != *lost && conductor.home.keep_lost(&conductor.design(), &left).is_ok() {
+    if left != *lost && home(conductor).keep_lost(&conductor.design(), &left).is_ok() {
         *lost = left;
     }
 }

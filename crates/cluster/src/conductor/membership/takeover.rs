@@ -54,7 +54,9 @@ use super::promotion::{Surveyed, promote};
 use super::report::FailedOver;
 use super::state::Towards;
 use super::{AT_ONCE, Place, describe, has_backups, placement, places, ranges};
+use crate::conductor::copy::home;
 use crate::conductor::{Conductor, Reservation};
+use crate::gateways::messages::News;
 use crate::transport::Transport;
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
@@ -201,6 +203,7 @@ impl<'c, T: Transport> Takeover<'c, T> {
                     let decided = found.end.is_some().then_some(found.decided);
                     conductor.membership.replace(lost, moved, decided);
                     conductor.transport.set_taken_over(lost, found.end);
+                    conductor.news.add(|| News::TakenOver(lost));
                 }
                 let moved = conductor.membership.replaced(site).map_or(0, |it| it.moved);
                 Ok(self.failed_over(moved, &left))
@@ -338,7 +341,7 @@ impl<'c, T: Transport> Takeover<'c, T> {
         if let Some(known) = histories.get(&site) {
             return Ok(Some(known.clone()));
         }
-        let read = self.conductor.home.history(site).map_err(|error| error.to_string())?;
+        let read = home(self.conductor).history(site).map_err(|error| error.to_string())?;
         histories.extend(read.clone().map(|read| (site, read)));
         Ok(read)
     }

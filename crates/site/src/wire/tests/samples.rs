@@ -19,7 +19,10 @@ use crate::step::{Answer, Step};
 use crate::tail::{Fenced, FrameBytes, Settled, TailCopy, TailFrame, Unended};
 use crate::two_phase::{Entered, Part, PartAnswer};
 use crate::validate::ReadSet;
-use crate::wire::ask::{Asked, Execute, Lease, Leased, PinAt, PinId, ReadAt, Rows, Tick};
+use crate::wire::ask::{
+    Asked, Execute, Latest, Lease, Leased, PinAt, PinId, ReadAt, Rows, Tick, ToConductor,
+    ToConductorNow,
+};
 use crate::wire::{self, BadMessage};
 use isomer_design::{
     Access, Backups, Direction, Footprint, HotLock, Item, Key, KeyRange, SiteId, SiteSet, Span,
@@ -138,6 +141,9 @@ fn asks(seed: u64, samples: &mut Vec<Sample>) {
         asked(g, &part)
     });
     add("tick", 1, |g, _| asked(g, &Tick));
+    add("latest", 1, |g, _| asked(g, &Latest));
+    add("to the conductor", 1, |g, _| asked(g, &ToConductor(b"of a gateway".to_vec())));
+    add("to the conductor now", 1, |g, _| asked(g, &ToConductorNow(b"of a gateway".to_vec())));
 }
 
 fn answers(seed: u64, samples: &mut Vec<Sample>) {
@@ -219,6 +225,9 @@ fn answers(seed: u64, samples: &mut Vec<Sample>) {
         })
     });
     add("ticked", 1, |_, _| answered::<Tick>(&()));
+    add("latest is", 1, |g, _| answered::<Latest>(&g.time()));
+    add("from the conductor", 1, |_, _| answered::<ToConductor>(&b"to a gateway".to_vec()));
+    add("from the conductor now", 1, |_, _| answered::<ToConductorNow>(&b"to it".to_vec()));
 }
 
 /// A sample of each variant of a kind.
@@ -249,7 +258,10 @@ fn asked<A: Asked + Debug>(g: &mut Gen, asked: &A) -> Sample {
     let site = g.site();
     sample(wire::ask(site, asked), &(site, asked), |bytes| {
         let (site, ask) = wire::read_ask(bytes)?;
-        use wire::Ask::{Execute, Lease, Part, Pin, Read, Step, Tick, UntilDurable};
+        use wire::Ask::{
+            Execute, Latest, Lease, Part, Pin, Read, Step, Tick, ToConductor, ToConductorNow,
+            UntilDurable,
+        };
         Ok(match ask {
             Execute(asked) => (text(&(site, &asked)), wire::ask(site, &asked)),
             Read(asked) => (text(&(site, &asked)), wire::ask(site, &asked)),
@@ -259,6 +271,9 @@ fn asked<A: Asked + Debug>(g: &mut Gen, asked: &A) -> Sample {
             Step(asked) => (text(&(site, &asked)), wire::ask(site, &asked)),
             Part(asked) => (text(&(site, &asked)), wire::ask(site, &asked)),
             Tick(asked) => (text(&(site, &asked)), wire::ask(site, &asked)),
+            Latest(asked) => (text(&(site, &asked)), wire::ask(site, &asked)),
+            ToConductor(asked) => (text(&(site, &asked)), wire::ask(site, &asked)),
+            ToConductorNow(asked) => (text(&(site, &asked)), wire::ask(site, &asked)),
         })
     })
 }

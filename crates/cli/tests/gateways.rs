@@ -1,0 +1,280 @@
+//! Three processes that all run SQL: what one of them has committed or defined holds at once at the
+//! others, and clients of two stay connected while the third is killed, the conductor's as well.
+
+#![allow(clippy::disallowed_methods, reason = "a test of processes waits for them")]
+
+mod cluster;
+#[path = "../src/cluster/ports.rs"]
+mod ports;
+mod run;
+
+use cluster::up::{Ended, Up, client_at, clients_of, pid_of};
+use cluster::wait_for;
+use postgres::Client;
+use run::isomer;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+const ACCOUNTS: i32 = 20;
+const START: i64 = 100;
+
+fn clients(ports: &[u16]) -> Vec<Client> {
+    let client = |port: &u16| {
+        let mut found = None;
+        wait_for("each process serves", || {
+            found = client_at(*port);
+            found.is_some()
+        });
+        found.expect("it was waited for")
+    };
+    ports.iter().map(client).collect()
+}
+
+fn one(client: &mut Client, query: &str) -> String {
+    let found = client.simple_query(query).unwrap_or_else(|error| panic!("{query}: {error:?}"));
+    let row = found.iter().find_map(|message| match message {
+        postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    });
+    row.unwrap_or_default()
+}
+
+/// As [`one`], again after a conflict.
+fn seen(client: &mut Client, query: &str) -> String {
+    for _ in 0..20 {
+        match client.simple_query(query) {
+            Err(error) if code(&error) == "40001" => {}
+            Err(error) => panic!("{query}: {error:?}"),
+            Ok(_) => return one(client, query),
+        }
+    }
+    panic!("{query}: too many conflicts");
+}
+
+fn code(error: &postgres::Error) -> String {
+    error.code().map_or_else(|| error.to_string(), |code| code.code().to_owned())
+}
+
+#[test]
+fn every_process_runs_sql_and_may_be_killed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let up = Up::start(folder.path(), &["--trust", "loopback", "--when-one-ends", "leave"]);
+    let config = folder.path().join("cluster.toml").display().to_string();
+    let ports = clients_of(&config);
+    let mut first = client_at(ports[0]).expect("it serves");
+    wait_for("the others have seats", || {
+        one(&mut first, "select count(*) from isomer.gateways where not has_conductor") == "2"
+    });
+    definitions_hold_everywhere(&mut clients(&ports));
+    locks_are_common(&mut clients(&ports));
+    first
+        .batch_execute(&format!(
+            "create table accounts (id int primary key, v bigint) with (backups = 1);
+             insert into accounts select g, {START} from generate_series(0, {ACCOUNTS} - 1) g;
+             alter table accounts split at (10); alter table accounts remaster at (10) to site 2"
+        ))
+        .expect("rows at two processes");
+    // A process without the conductor.
+    let _node2 = while_transferring(&ports[..2], || {
+        let back = kill(&config, folder.path(), "node2");
+        let mut client = client_at(ports[0]).expect("it serves");
+        let seats = "select count(*) from isomer.gateways where not has_conductor";
+        wait_for("it has a seat again", || one(&mut client, seats) == "2");
+        wait_for("it serves", || client_at(ports[2]).is_some());
+        back
+    });
+    wait_for("all rows have backups", || {
+        let lacking = "select value::int from isomer.metrics where name = 'isomer_backups_missing'";
+        one(&mut first, lacking) == "0"
+    });
+    drop(first);
+    wait_for("all have all logs", || {
+        let status = isomer(&["cluster", "status", "--config", &config]);
+        let logs = status.out.split_once("redo logs at the nodes\n").map(|(_, logs)| logs);
+        let mut rows = logs.unwrap_or_default().lines().skip(1);
+        let rows = rows.by_ref().take_while(|row| !row.trim().is_empty()).collect::<Vec<_>>();
+        rows.len() == 4 && rows.iter().all(|row| row.trim().ends_with("none"))
+    });
+    // The conductor's.
+    let _back = while_transferring(&ports[1..], || {
+        let back = kill(&config, folder.path(), "serve");
+        wait_for("another process has the conductor", || {
+            let found = client_at(ports[2]);
+            let known = "select count(*) from isomer.gateways";
+            found.is_some_and(|mut client| client.simple_query(known).is_ok())
+        });
+        back
+    });
+    drop(up);
+}
+
+/// Kills a process, and starts it again after some seconds.
+fn kill(config: &str, folder: &Path, name: &str) -> Ended {
+    let killed = Command::new("kill").args(["-9", &pid_of(name, config)]).status();
+    assert!(killed.expect("kill is there").success());
+    std::thread::sleep(Duration::from_secs(14));
+    let mut again = Command::new(env!("CARGO_BIN_EXE_isomer"));
+    again.args(["serve", "--name", name, "--config", config, "--trust", "loopback", "--data"]);
+    let again = again.arg(folder.join(name)).stdout(Stdio::null()).spawn();
+    let ended = Ended(again.expect("the program starts"));
+    wait_for("it is back", || {
+        let status = isomer(&["cluster", "status", "--config", config]);
+        assert!(status.code < 2, "{}", status.err);
+        let line = status.out.lines().find(|line| line.starts_with(name));
+        line.is_some_and(|line| line.trim().ends_with("ok"))
+    });
+    ended
+}
+
+fn definitions_hold_everywhere(all: &mut [Client]) {
+    let [a, b, c] = all else { panic!("three") };
+    a.batch_execute("create table t (id serial primary key, v text)").expect("a table");
+    b.batch_execute("insert into t (v) select 'b' from generate_series(1, 100)").expect("rows");
+    c.batch_execute("insert into t (v) select 'c' from generate_series(1, 100)").expect("rows");
+    assert_eq!(one(a, "select count(distinct id) from t"), "200", "no number was given twice");
+    c.batch_execute("create index by_v on t (v); alter table t add column w int default 7")
+        .expect("definitions");
+    b.batch_execute("insert into t (v) values ('d'); update t set v = 'e' where id = 1")
+        .expect("the index is kept by all");
+    assert_eq!(one(a, "select string_agg(v || w, ' ' order by v) from t where v >= 'd'"), "d7 e7");
+    // While rows come at two gateways, a third one builds an index.
+    let ports_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for writer in [a, b] {
+            scope.spawn(|| {
+                let mut round = 0;
+                while !ports_done.load(Ordering::SeqCst) {
+                    round += 1;
+                    let text = format!("insert into t (v, w) values ('x', {round})");
+                    if let Err(error) = writer.batch_execute(&text) {
+                        assert_eq!(code(&error), "40001", "{error:?}");
+                    }
+                }
+            });
+        }
+        for round in 0..3 {
+            c.batch_execute(&format!("create index by_w{round} on t (w)")).expect("an index");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        ports_done.store(true, Ordering::SeqCst);
+    });
+    let [a, b, c] = all else { panic!("three") };
+    let by_index = one(b, "select count(*) from t where w between 0 and 1000000");
+    assert_eq!(by_index, one(a, "select count(*) from t where w + 0 between 0 and 1000000"));
+    c.batch_execute("create temporary table own (x int); insert into own values (1)").expect("one");
+    assert_eq!(one(c, "select x from own"), "1");
+    assert!(a.simple_query("select x from own").is_err(), "it is c's");
+    b.batch_execute("create role joe login").expect("a role");
+    assert_eq!(one(c, "select count(*) from pg_roles where rolname = 'joe'"), "1");
+    c.batch_execute("drop role joe; drop table t").expect("they are there");
+    let gone = a.simple_query("select * from t").expect_err("it was dropped");
+    assert_eq!(code(&gone), "42P01");
+    c.batch_execute("alter system set autopilot = off").expect("a setting");
+    assert_eq!(one(a, "select mode from isomer.autopilot"), "off");
+    assert_eq!(one(b, "select mode from isomer.autopilot"), "off");
+}
+
+fn locks_are_common(all: &mut [Client]) {
+    let [a, b, c] = all else { panic!("three") };
+    a.batch_execute(
+        "create table l (id int primary key, v int); insert into l values (1, 0), (2, 0)",
+    )
+    .expect("a table");
+    a.batch_execute("begin; update l set v = 1 where id = 1").expect("it is free");
+    let taken = b.simple_query("select * from l where id = 1 for update nowait");
+    assert_eq!(code(&taken.expect_err("it is locked at another gateway")), "55P03");
+    b.batch_execute("begin; update l set v = 2 where id = 2").expect("it is free");
+    // A deadlock over two gateways: one of the two ends.
+    let ended = std::thread::scope(|scope| {
+        let first = &mut *a;
+        let waits = scope.spawn(move || first.batch_execute("update l set v = 3 where id = 2"));
+        std::thread::sleep(Duration::from_millis(200));
+        let closes = b.batch_execute("update l set v = 3 where id = 1");
+        b.batch_execute("rollback").expect("it is connected");
+        [waits.join().expect("no panic"), closes]
+    });
+    a.batch_execute("rollback").expect("it is connected");
+    let lost: Vec<String> = ended.iter().filter_map(|done| done.as_ref().err()).map(code).collect();
+    assert_eq!(lost, ["40P01"]);
+    // A table lock of one keeps writers of all out.
+    c.batch_execute("begin; lock table l in exclusive mode").expect("it is free");
+    b.batch_execute("set lock_timeout = 200").expect("a setting");
+    let kept_out = b.simple_query("update l set v = 5 where id = 1").expect_err("c has the table");
+    assert_eq!(code(&kept_out), "55P03");
+    c.batch_execute("commit").expect("nothing is in the way");
+    b.batch_execute("update l set v = 5 where id = 1; set lock_timeout = 0").expect("it is free");
+    assert_eq!(one(c, "select pg_try_advisory_lock(7)"), "t");
+    assert_eq!(one(a, "select pg_try_advisory_lock(7)"), "f");
+    c.batch_execute("select pg_advisory_unlock(7)").expect("it holds the lock");
+    assert_eq!(one(a, "select pg_try_advisory_lock(7), pg_advisory_unlock(7)"), "t");
+}
+
+/// Transfers at some gateways while `trouble` lasts, each by clients that stay connected. After
+/// each commit another gateway shows it. Nothing but conflicts may fail.
+fn while_transferring<R>(ports: &[u16], trouble: impl FnOnce() -> R) -> R {
+    let (is_over, done) = (AtomicBool::new(false), AtomicU64::new(0));
+    let result = std::thread::scope(|scope| {
+        let working: Vec<_> = (0..4)
+            .map(|number: usize| {
+                let (is_over, done) = (&is_over, &done);
+                let [own, other] = [number, number + 1].map(|at| ports[at % ports.len()]);
+                let [own, other] = [own, other].map(|port| client_at(port).expect("it serves"));
+                scope.spawn(move || transfer(own, other, number as i32, is_over, done))
+            })
+            .collect();
+        let result = trouble();
+        let so_far = done.load(Ordering::SeqCst);
+        wait_for("transfers go on", || done.load(Ordering::SeqCst) > so_far + 40);
+        is_over.store(true, Ordering::SeqCst);
+        working.into_iter().for_each(|client| client.join().expect("no panic"));
+        result
+    });
+    for port in ports {
+        let mut client = client_at(*port).expect("it serves");
+        let sum = one(&mut client, "select sum(v) from accounts where id < 1000");
+        assert_eq!(sum, (i64::from(ACCOUNTS) * START).to_string());
+    }
+    result
+}
+
+fn transfer(
+    mut own: Client,
+    mut other: Client,
+    number: i32,
+    is_over: &AtomicBool,
+    done: &AtomicU64,
+) {
+    // Each client has a row of its own, which only it writes.
+    let mark = 1000 + number;
+    let insert =
+        format!("insert into accounts values ({mark}, 0) on conflict (id) do update set v = 0");
+    own.batch_execute(&insert).expect("a row of its own");
+    let (mut round, mut written) = (number, 0_i64);
+    while !is_over.load(Ordering::SeqCst) {
+        round += 1;
+        let (from, to) = ((round * 7) % ACCOUNTS, (round * 11 + 3) % ACCOUNTS);
+        let (low, high) = (from.min(to), from.max(to));
+        if low == high {
+            continue;
+        }
+        let moved = own.batch_execute(&format!(
+            "begin; update accounts set v = v - 1 where id = {low};
+             update accounts set v = v + 1 where id = {high};
+             update accounts set v = v + 1 where id = {mark}; commit"
+        ));
+        match moved {
+            Ok(()) => {
+                written += 1;
+                let shown = seen(&mut other, &format!("select v from accounts where id = {mark}"));
+                assert_eq!(shown, written.to_string(), "what was committed is seen elsewhere");
+                done.fetch_add(1, Ordering::SeqCst);
+            }
+            Err(error) => {
+                assert!(["40001", "40P01"].contains(&&*code(&error)), "{error:?}");
+                own.batch_execute("rollback").expect("it is connected");
+            }
+        }
+    }
+}

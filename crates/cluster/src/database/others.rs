@@ -1,0 +1,144 @@
+//! The gateways of other processes, as a database uses them: at the conductor by its
+//! [desk](Desk), elsewhere by its [link](Link).
+
+use super::Database;
+use crate::conductor::link_of;
+use crate::embedded::Embedded;
+use crate::error::Error;
+use crate::gateways::Listener;
+use crate::gateways::desk::{Desk, SeatShown};
+use crate::gateways::link::{Link, LinkShown};
+use crate::gateways::messages::Define;
+use crate::open::{CancelToken, Gateway};
+use crate::router::unless;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// See the [module documentation](self).
+#[derive(Clone, Copy)]
+pub struct Others<'d> {
+    database: &'d Database,
+}
+
+impl<'d> Others<'d> {
+    pub(super) fn of(database: &'d Database) -> Others<'d> {
+        Others { database }
+    }
+
+    pub(crate) fn link(self) -> Option<&'d Arc<Link>> {
+        link_of(&self.database.conductor)
+    }
+
+    /// True if other processes have, or had, gateways.
+    pub fn are_there(self) -> bool {
+        self.database.is_gateway_only() || self.database.conductor.news.is_read()
+    }
+
+    /// Has the conductor of another process change the design.
+    pub(super) fn define(self, definition: Define) -> Result<u64, Error> {
+        let link = link_of(&self.database.conductor).expect("the conductor is in another process");
+        self.database
+            .node
+            .runtime
+            .block_on(link.define(self.database.conductor.transport(), definition))
+    }
+
+    /// Serves gateways of other processes beside this one from now on, if the conductor is here.
+    pub(crate) fn serve(self, gateway: &Arc<Gateway<Embedded>>) {
+        if self.database.is_gateway_only() || !self.database.node.runtime.has_wire() {
+            return;
+        }
+        // The numbers of seats differ from those of an earlier conductor, whose gateways may still
+        // have some.
+        let last = self.database.now().0 / 1_000_000 % (1 << 22);
+        let desk = Arc::new(Desk::new(gateway.clone(), last));
+        if self.database.desk.set(desk.clone()).is_ok() {
+            self.database.background.serve_gateways(&self.database.node.runtime, &desk);
+            *self.database.node.runtime.desk.lock() = Some(desk);
+        }
+    }
+
+    /// Tells the gateways of all other processes, and waits until each has heard it. Returns the
+    /// number of the announcement.
+    ///
+    /// # Errors
+    /// [`Error::NoSeat`]: some may not have heard it.
+    pub fn announce(self, announcement: &[u8]) -> Result<u64, Error> {
+        let runtime = &self.database.node.runtime;
+        match (link_of(&self.database.conductor), self.database.desk.get()) {
+            (Some(link), _) => {
+                let transport = self.database.conductor.transport();
+                runtime.block_on(link.announce(transport, announcement.to_vec()))
+            }
+            (None, Some(desk)) => Ok(runtime.block_on(desk.announce(0, announcement))),
+            (None, None) => Ok(0),
+        }
+    }
+
+    /// Waits until an announcement has taken effect at the gateways of all other processes.
+    ///
+    /// # Errors
+    /// [`Error::NoSeat`], [`Error::Canceled`].
+    pub fn until_past(self, number: u64, cancel: &CancelToken) -> Result<(), Error> {
+        let waiting = async {
+            match (link_of(&self.database.conductor), self.database.desk.get()) {
+                (Some(link), _) => {
+                    link.until_past(self.database.conductor.transport(), number).await
+                }
+                (None, Some(desk)) => {
+                    desk.until_past(0, number).await;
+                    Ok(())
+                }
+                (None, None) => Ok(()),
+            }
+        };
+        let waited = self.database.node.runtime.block_on_until(cancel, waiting);
+        waited.unwrap_or_else(|why| Err(Error::Canceled { why, may_be_written: false }))
+    }
+
+    /// Asks the layer above the conductor, which is in another process.
+    ///
+    /// # Errors
+    /// [`Error::NoSeat`] if there is no answer.
+    pub fn question(self, question: Vec<u8>) -> Result<Vec<u8>, Error> {
+        let link = link_of(&self.database.conductor).ok_or(Error::NoSeat)?;
+        self.database
+            .node
+            .runtime
+            .block_on(link.question(self.database.conductor.transport(), question))
+    }
+
+    /// Waits for a seat, if the conductor is in another process and this gateway has none.
+    pub fn until_seated(self, longest: Duration, cancel: &CancelToken) -> Result<(), Error> {
+        let Some(link) = link_of(&self.database.conductor) else { return Ok(()) };
+        let now = || self.database.now();
+        if link.is_seated(now()) {
+            return Ok(());
+        }
+        let seated = async { unless(&|waker| cancel.poll_over(waker), link.seated(now)).await };
+        match self.database.node.runtime.block_on_for(seated, longest) {
+            Some(Ok(())) => Ok(()),
+            Some(Err(why)) => Err(Error::Canceled { why, may_be_written: false }),
+            None => Err(Error::NoSeat),
+        }
+    }
+
+    /// Sets what this gateway does with announcements of others.
+    pub fn listen(self, listener: Arc<dyn Listener>) {
+        match (link_of(&self.database.conductor), self.database.desk.get()) {
+            (Some(link), _) => link.listen(listener),
+            (None, Some(desk)) => desk.listen(listener),
+            (None, None) => {}
+        }
+    }
+
+    /// The gateways of other processes, as the conductor sees them.
+    pub fn seats(self) -> Vec<SeatShown> {
+        self.database.desk.get().map_or_else(Vec::new, |desk| desk.seats())
+    }
+
+    /// The state of this gateway, if the conductor is in another process.
+    pub fn seat(self) -> Option<LinkShown> {
+        link_of(&self.database.conductor).map(|link| link.shown(self.database.now()))
+    }
+}

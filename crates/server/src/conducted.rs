@@ -1,0 +1,91 @@
+//! Questions of gateways that only the process with the conductor can answer.
+//!
+//! ```text
+//!   b: SELECT .. FROM isomer.decisions ──── rows of "decisions" ───▶ a: the strategy's journal
+//!   b: ALTER SYSTEM APPROVE 3 ───────────── approve 3, by joe ─────▶ a: the proposals
+//! ```
+//!
+//! The journal of the strategy, proposals, running changes and the histories are in the memory of
+//! that process. Views of them have the same rows at every gateway. Other views show what the asked
+//! process knows: its sessions, its statements, its sites.
+
+use crate::backend::database;
+use crate::engine::questions::{Cell, Question, Reply, ask};
+use crate::engine::{Engine, state};
+use crate::proposals;
+use isomer_cluster::Error;
+use isomer_sql::SqlError;
+use isomer_sql::datum::Datum;
+
+/// The views of schema `isomer` whose rows the conductor's process has.
+const VIEWS: [&str; 11] = [
+    "changes",
+    "jobs",
+    "reconfigurations",
+    "benefit",
+    "autopilot",
+    "decisions",
+    "proposals",
+    "heat",
+    "failovers",
+    "audit",
+    "gateways",
+];
+
+/// The rows of a view, if another process has them. None while that cannot be reached.
+pub(crate) fn rows_elsewhere(engine: &Engine, view: &str) -> Option<Vec<Vec<Datum>>> {
+    if !engine.database().is_gateway_only() || !VIEWS.contains(&view) {
+        return None;
+    }
+    let rows = match ask(engine.database(), &Question::Rows(view.to_owned())) {
+        Ok(Reply::Rows(rows)) => rows,
+        _ => Vec::new(),
+    };
+    let row = |row: Vec<Cell>| row.into_iter().map(Cell::datum).collect();
+    Some(rows.into_iter().map(row).collect())
+}
+
+/// Answers a gateway of another process.
+pub(crate) fn answer(engine: &Engine, question: &[u8]) -> Reply {
+    let refused = |error: SqlError| Reply::Refused(error.message, error.detail, error.hint);
+    let done = |done: Result<(), SqlError>| done.map_or_else(refused, |()| Reply::Done);
+    match serde_json::from_slice(question) {
+        Ok(Question::State) => Reply::State(state(engine)),
+        Ok(Question::Rows(view)) if VIEWS.contains(&&*view) => {
+            let rows = isomer_sql::system::DesignView::rows(engine, &view, &engine.catalog());
+            let row = |row: Vec<Datum>| row.into_iter().map(Cell::of).collect();
+            Reply::Rows(rows.into_iter().map(row).collect())
+        }
+        Ok(Question::Approve(number, by)) => done(proposals::approve(engine, number, &by)),
+        Ok(Question::Reject(number, by, because)) => {
+            done(proposals::reject(engine, number, &by, because.as_deref()))
+        }
+        Ok(Question::Rows(_)) | Err(_) => {
+            refused(database(Error::AtConductor("the question is not understood".to_owned())))
+        }
+    }
+}
+
+/// The gateways, as the conductor sees them. Its own comes first.
+pub(crate) fn gateway_rows(engine: &Engine) -> Vec<Vec<Datum>> {
+    let own = vec![
+        Datum::Null,
+        Datum::Bool(true),
+        Datum::Float(0.0),
+        Datum::Int(0),
+        Datum::Int(engine.gateway().waiting() as i64),
+        Datum::Int(0),
+    ];
+    let row = |seat: isomer_cluster::gateways::SeatShown| {
+        vec![
+            Datum::Text(seat.name),
+            Datum::Bool(false),
+            Datum::Float(seat.silent_ns as f64 / 1e6),
+            Datum::Int(seat.behind as i64),
+            Datum::Int(seat.waits as i64),
+            Datum::Int(seat.misses as i64),
+        ]
+    };
+    let others = engine.database().others().seats().into_iter().map(row);
+    std::iter::once(own).chain(others).collect()
+}
