@@ -151,7 +151,7 @@ impl Database {
         become_conductor(&self.conductor, found.design, found.last_table, around);
         has_not_heard(&self.conductor, found.unheard, lost);
         self.background.add_conductor(&self.conductor, &self.node.runtime, &self.failed_over);
-        self.begin(found.repairs, &gone)
+        begin(self, found.repairs, &gone)
     }
 
     fn conduct(
@@ -172,66 +172,66 @@ impl Database {
         let background = Background::start(&conductor, &runtime, &failed_over);
         let mut database = Database::of(conductor, background, failed_over, node);
         database.notes.extend(notes);
-        database.begin(repairs, &gone)?;
+        begin(&database, repairs, &gone)?;
         Ok(database)
     }
+}
 
-    /// Completes what was under way, and takes over from sites that are gone.
-    fn begin(&self, repairs: Vec<(SiteId, Step)>, gone: &SiteSet) -> Result<(), Error> {
-        let runtime = &self.node.runtime;
-        hear_of_sites(runtime, &self.conductor);
-        let transport = self.conductor.transport();
-        // A gateway may have noticed failures before it had the conductor.
-        let failed = self.design();
-        let failed = failed.sites().iter().filter(|site| transport.failure(*site).is_some());
-        failed.for_each(|site| self.conductor.site_failed(site));
-        gone.iter().for_each(|site| runtime.look_whether_gone(site));
-        for (site, step) in repairs {
-            let repaired = runtime.block_on(protocol::ask(transport, site, step));
-            repaired.map_err(OpenDatabaseError::Change)?;
-        }
-        runtime.block_on(self.conductor.assure_backups())?;
-        runtime.block_on(self.until_replaced(gone));
-        super::ordered::recover_order(self)?;
-        self.remember_from_time_to_time();
-        Ok(())
+/// Completes what was under way, and takes over from sites that are gone.
+fn begin(database: &Database, repairs: Vec<(SiteId, Step)>, gone: &SiteSet) -> Result<(), Error> {
+    let runtime = &database.node.runtime;
+    hear_of_sites(runtime, &database.conductor);
+    let transport = database.conductor.transport();
+    // A gateway may have noticed failures before it had the conductor.
+    let failed = database.design();
+    let failed = failed.sites().iter().filter(|site| transport.failure(*site).is_some());
+    failed.for_each(|site| database.conductor.site_failed(site));
+    gone.iter().for_each(|site| runtime.look_whether_gone(site));
+    for (site, step) in repairs {
+        let repaired = runtime.block_on(protocol::ask(transport, site, step));
+        repaired.map_err(OpenDatabaseError::Change)?;
     }
+    runtime.block_on(database.conductor.assure_backups())?;
+    runtime.block_on(until_replaced(database, gone));
+    super::ordered::recover_order(database)?;
+    remember_from_time_to_time(database);
+    Ok(())
+}
 
-    /// Ready when others have taken over from these sites, or that takes too long.
-    async fn until_replaced(&self, sites: &SiteSet) {
-        let transport = self.conductor.transport();
-        let here = self.node.runtime.sites_here().first().or(sites.first());
-        let until = transport.now().0 + TAKEOVERS_NS;
-        let is_over = || {
-            transport.now().0 > until
-                || sites.iter().all(|site| {
-                    self.conductor.membership().is_replaced(site)
-                        || transport.failure(site).is_none()
-                })
-        };
-        while let Some(here) = here.filter(|_| !is_over()) {
-            transport.retry(here).await;
-        }
+/// Ready when others have taken over from these sites, or that takes too long.
+async fn until_replaced(database: &Database, sites: &SiteSet) {
+    let transport = database.conductor.transport();
+    let here = database.node.runtime.sites_here().first().or(sites.first());
+    let until = transport.now().0 + TAKEOVERS_NS;
+    let is_over = || {
+        transport.now().0 > until
+            || sites.iter().all(|site| {
+                database.conductor.membership().is_replaced(site)
+                    || transport.failure(site).is_none()
+            })
+    };
+    while let Some(here) = here.filter(|_| !is_over()) {
+        transport.retry(here).await;
     }
+}
 
-    /// Writes the strategy's state to disk after every [`REMEMBERED_EVERY`] design changes.
-    fn remember_from_time_to_time(&self) {
-        if self.node.storage.folder().is_none() {
-            return;
-        }
-        let storage = self.node.storage.clone();
-        let (conductor, changes) = (Arc::downgrade(&self.conductor), AtomicU64::new(0));
-        self.conductor.watch(move |_| {
-            if changes.fetch_add(1, Ordering::Relaxed) % REMEMBERED_EVERY == REMEMBERED_EVERY - 1
-                && let Some(conductor) = conductor.upgrade()
-                && let Some(memory) = conductor.memory()
-                && let Some(folder) = storage.folder()
-            {
-                // A failure does not matter, because it is written again soon.
-                let _ = folder.write_memory(conductor.strategy().name(), &memory);
-            }
-        });
+/// Writes the strategy's state to disk after every [`REMEMBERED_EVERY`] design changes.
+fn remember_from_time_to_time(database: &Database) {
+    if database.node.storage.folder().is_none() {
+        return;
     }
+    let storage = database.node.storage.clone();
+    let (conductor, changes) = (Arc::downgrade(&database.conductor), AtomicU64::new(0));
+    database.conductor.watch(move |_| {
+        if changes.fetch_add(1, Ordering::Relaxed) % REMEMBERED_EVERY == REMEMBERED_EVERY - 1
+            && let Some(conductor) = conductor.upgrade()
+            && let Some(memory) = conductor.memory()
+            && let Some(folder) = storage.folder()
+        {
+            // A failure does not matter, because it is written again soon.
+            let _ = folder.write_memory(conductor.strategy().name(), &memory);
+        }
+    });
 }
 
 /// The design of a new conductor, and the sites that it cannot ask.
