@@ -22,7 +22,7 @@
 //! reservation, for changes of reserved partitions, and whether a site is declared dead.
 
 use crate::branches::branches;
-use crate::conductor::{Conductor, Reservation, link_of, sites_of};
+use crate::conductor::{Conductor, Reservation, is_new, link_of, sites_of};
 use crate::error::Error;
 use crate::open::CancelReason;
 use crate::ordered::OrderQueue;
@@ -468,18 +468,32 @@ impl<T: Transport> Router<T> {
         match unless(over, self.transport().returns(site)).await.map_err(unwritten)? {
             true => Ok(()),
             // The next conductor may let others take over from the site.
-            false if unless(over, self.until_seated()).await.map_err(unwritten)? => Ok(()),
+            false if unless(over, self.until_succeeded(site)).await.map_err(unwritten)? => Ok(()),
             false => Err(Error::Failure(Failure::Unreachable { site, why })),
         }
     }
 
-    /// Waits for a seat at the next conductor, if this gateway has lost its seat. False if it has
-    /// not, or there is no seat for long.
-    pub(crate) async fn until_seated(&self) -> bool {
+    /// Waits while another process takes the conductor's place: for a seat there; or for the
+    /// takeover from a site that cannot be reached, if this process is the next conductor. False if
+    /// nothing of that is to be waited for.
+    pub(crate) async fn until_succeeded(&self, site: SiteId) -> bool {
         let now = || self.transport().now();
         match link_of(&self.conductor) {
             Some(link) if !link.is_seated(now()) => link.seated_within(now, SUCCESSION_NS).await,
-            _ => false,
+            // The design may be another one by now.
+            Some(link) if link.is_new(now()) => {
+                self.transport().retry(self.nearest()).await;
+                true
+            }
+            Some(_) => false,
+            None => {
+                let is_taken_over = self.conductor.membership().is_replaced(site);
+                let waits = is_new(&self.conductor, SUCCESSION_NS) && !is_taken_over;
+                if waits {
+                    self.transport().retry(self.nearest()).await;
+                }
+                waits
+            }
         }
     }
 

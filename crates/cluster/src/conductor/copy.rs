@@ -35,6 +35,12 @@ pub(crate) fn link_of<T>(conductor: &Conductor<T>) -> Option<&Arc<Link>> {
     conductor.link.as_ref().filter(|_| conductor.is_copy.load(Ordering::SeqCst))
 }
 
+/// True if a conductor was a copy, and became the conductor less than a time in nanoseconds ago.
+pub(crate) fn is_new<T: Transport>(conductor: &Conductor<T>, time_ns: u64) -> bool {
+    let ended = conductor.link.as_ref().and_then(|link| link.ended());
+    ended.is_some_and(|ended| conductor.transport.now().0 < ended.0 + time_ns)
+}
+
 pub(super) fn around<T>(conductor: &Conductor<T>) -> &Around {
     conductor.later.get().unwrap_or(&conductor.around)
 }
@@ -90,7 +96,8 @@ pub(crate) fn become_conductor<T: Transport>(
     *conductor.last_table.lock() = last_table;
     follow_anew(conductor, design);
     conductor.is_copy.store(false, Ordering::SeqCst);
-    conductor.link.iter().for_each(|link| link.end());
+    let now = conductor.transport.now();
+    conductor.link.iter().for_each(|link| link.end(now));
 }
 
 /// Makes a change that the conductor has made. Returns false if that is not possible: then the copy

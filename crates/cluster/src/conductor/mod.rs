@@ -49,7 +49,9 @@ mod reservation;
 pub use crate::catalog::Definition;
 pub use change::Job;
 pub(crate) use change::sites_of;
-pub(crate) use copy::{become_conductor, begin_news, copy_of, follow, follow_anew, link_of};
+pub(crate) use copy::{
+    become_conductor, begin_news, copy_of, follow, follow_anew, is_new, link_of,
+};
 pub use definitions::Home;
 pub use event::ChangeEvent;
 pub use membership::FailedOver;

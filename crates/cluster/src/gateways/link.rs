@@ -28,7 +28,7 @@ use isomer_site::{Failure, Request};
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, VecDeque};
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
 
@@ -69,8 +69,10 @@ pub struct Link {
     listener: OnceLock<Arc<dyn Listener>>,
     /// Transactions and reads that found their rows elsewhere.
     misses: AtomicU64,
-    /// True once this process has the conductor.
-    is_over: AtomicBool,
+    /// The time at which it got its seat.
+    seated_at: AtomicU64,
+    /// The time since which this process has the conductor; 0: it does not.
+    over_since: AtomicU64,
     /// The part of the tickets that the strategy at the conductor samples.
     wanted: AtomicU64,
     samples: Mutex<Vec<Sample>>,
@@ -119,7 +121,7 @@ impl Link {
         let [seat, has, until, last, misses] = [0; 5].map(AtomicU64::new);
         let (freeing, waiting, until_news) = Default::default();
         let (name, listener) = (name.to_owned(), OnceLock::new());
-        let (is_over, wanted, samples) = Default::default();
+        let (over_since, seated_at, wanted, samples) = Default::default();
         Link {
             name,
             seat,
@@ -131,7 +133,8 @@ impl Link {
             until_news,
             listener,
             misses,
-            is_over,
+            over_since,
+            seated_at,
             wanted,
             samples,
         }
@@ -181,21 +184,33 @@ impl Link {
 
     /// Waits for a seat while there is none.
     pub(crate) async fn seated(&self, now: impl Fn() -> Time) {
-        self.news(|| self.is_seated(now()) || self.is_over.load(Ordering::SeqCst)).await;
+        self.news(|| self.is_seated(now()) || self.ended().is_some()).await;
     }
 
     /// Waits for a seat, or until this process has the conductor itself, but not longer than a time
     /// in nanoseconds. Each attempt to reach the conductor looks at the time.
     pub(crate) async fn seated_within(&self, now: impl Fn() -> Time, longest_ns: u64) -> bool {
         let until = now().0 + longest_ns;
-        let has_come = || self.is_seated(now()) || self.is_over.load(Ordering::SeqCst);
+        let has_come = || self.is_seated(now()) || self.ended().is_some();
         self.news(|| has_come() || now().0 > until).await;
         has_come()
     }
 
+    /// True for a moment after it got its seat: requests of before may have an old route.
+    pub(crate) fn is_new(&self, now: Time) -> bool {
+        now.0 < self.seated_at.load(Ordering::SeqCst) + LEASE_NS
+    }
+
+    /// The time since which this process has the conductor, if it does.
+    pub(crate) fn ended(&self) -> Option<Time> {
+        Some(Time(self.over_since.load(Ordering::SeqCst))).filter(|time| *time != Time::ZERO)
+    }
+
     /// This process has the conductor from now on.
-    pub(crate) fn end(&self) {
-        self.is_over.store(true, Ordering::SeqCst);
+    pub(crate) fn end(&self, now: Time) {
+        self.over_since.store(now.0, Ordering::SeqCst);
+        // The locks were those of the conductor before: there is nothing to free.
+        self.forget_frees();
         self.wake();
     }
 
@@ -249,11 +264,12 @@ impl Link {
             Ok(Answer::Joined { seat, after, design }) => {
                 let Ok(design) = Design::parse(&design) else { return false };
                 follow_anew(conductor, design);
-                *self.freeing.lock() = Freeing::default();
+                self.forget_frees();
                 self.has.store(after, Ordering::SeqCst);
                 let listener = self.listener.get();
                 listener.iter().for_each(|listener| listener.leaving());
                 self.until.store(until, Ordering::SeqCst);
+                self.seated_at.store(asked.0, Ordering::SeqCst);
                 self.seat.store(seat, Ordering::SeqCst);
                 if listener.is_some_and(|listener| !listener.joined(after)) {
                     self.seat.store(0, Ordering::SeqCst);
@@ -347,11 +363,19 @@ impl Link {
         locked
     }
 
+    /// Drops all frees, because the locks have ended with the seat.
+    fn forget_frees(&self) {
+        let mut freeing = self.freeing.lock();
+        let mut before = std::mem::take(&mut *freeing);
+        drop(freeing);
+        before.wake();
+    }
+
     /// Waits until the conductor has all releases of an owner.
     async fn until_freed(&self, owner: Owner) {
         poll_fn(|cx| {
             let mut freeing = self.freeing.lock();
-            if !freeing.has(owner) {
+            if !freeing.has(owner) || self.ended().is_some() {
                 return Poll::Ready(());
             }
             freeing.wakers.push(cx.waker().clone());

@@ -103,7 +103,7 @@ impl<T: Transport> Commit<'_, T> {
             if published_at.get().is_none() {
                 match self.ask(request.again(), &mut noted).await {
                     Err(Error::NoSeat) => {
-                        let seated = self.gateway.router().until_seated();
+                        let seated = self.gateway.router().until_succeeded(self.home());
                         is_worth_a_look = unless(self.call.over, seated).await.unwrap_or(false);
                     }
                     Err(error) if is_lost(&error) || is_passing(&error) => is_worth_a_look = false,

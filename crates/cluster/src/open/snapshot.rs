@@ -336,7 +336,7 @@ impl<T: Transport> Snapshot<T> {
             }
             Err(Failure::Unreachable { site, why }) => match transport.returns(site).await {
                 true => Ok(false),
-                false if gateway.router().until_seated().await => Ok(false),
+                false if gateway.router().until_succeeded(site).await => Ok(false),
                 false => Err(Failure::Unreachable { site, why }.into()),
             },
             Err(failure) => Err(failure.into()),
