@@ -480,7 +480,7 @@ impl<T: Transport> Router<T> {
         let now = || self.transport().now();
         match link_of(&self.conductor) {
             Some(link) if !link.is_seated(now()) => link.seated_within(now, SUCCESSION_NS).await,
-            // The design may be another one by now.
+            // The design may have changed since.
             Some(link) if link.is_new(now()) => {
                 self.transport().retry(self.nearest()).await;
                 true
