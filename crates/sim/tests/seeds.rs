@@ -106,6 +106,9 @@ fn seeds_that_failed_once_keep_every_promise() {
         (6_100_959, SimOptions { backups: true, cluster: true, ..usual }),
         // Rows were copied to another layout that their site had served, and lost in a restart.
         (6_000_041, SimOptions { reshard: true, ..usual }),
+        // A commit was logged at a site that had restarted since the transaction's reads there, and
+        // the reads were lost.
+        (700_242, SimOptions { reshard: true, cluster: true, ..usual }),
         // No broker answered while a process opened its sites.
         (20_083, SimOptions { reshard: true, cluster: true, ..usual }),
     ];

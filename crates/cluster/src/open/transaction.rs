@@ -620,11 +620,13 @@ impl<T: Transport> OpenTransaction<T> {
         let (reads, writes) = (&self.reads, self.workspace.writes());
         let footprint = footprint(gateway.router(), writes, reads);
         if !self.is_asynchronous {
-            // A durable commit may not depend on reads that a crash of another site could undo.
-            // Reads at a site that logs the commit precede it in the same log.
+            // A durable commit may not depend on reads that a crash could undo. Reads at a site that
+            // logs the commit precede it in the same log, unless the site has restarted since the
+            // reads: that is possible where it is in another process.
             let logged = logged_at(&gateway.router().routing_table(), &footprint);
             let transport = gateway.transport();
-            let durable = self.seen.until_durable(transport, |site| logged.contains(site));
+            let is_logged_after = |site| logged.contains(site) && transport.drop_revokes(site);
+            let durable = self.seen.until_durable(transport, is_logged_after);
             unless(&over, durable).await.map_err(OpenError::Canceled)??;
         }
         // A client that was disconnected during the wait may have got the lock of another such
@@ -679,7 +681,7 @@ impl<T: Transport> OpenTransaction<T> {
             }
         };
         gateway.count(ran.place);
-        // The reads at sites that log the commit are durable with it.
+        // The reads at sites of this process that log the commit are durable with it.
         Ok(ran)
     }
 
