@@ -475,7 +475,7 @@ impl<T: Transport> Router<T> {
 
     /// Waits while another process takes the conductor's place: for a seat there; or for the
     /// takeover from a site that cannot be reached, if this process is the next conductor. False if
-    /// nothing of that is to be waited for.
+    /// there is no such wait.
     pub(crate) async fn until_succeeded(&self, site: SiteId) -> bool {
         let now = || self.transport().now();
         match link_of(&self.conductor) {

@@ -620,9 +620,9 @@ impl<T: Transport> OpenTransaction<T> {
         let (reads, writes) = (&self.reads, self.workspace.writes());
         let footprint = footprint(gateway.router(), writes, reads);
         if !self.is_asynchronous {
-            // A durable commit may not depend on reads that a crash could undo. Reads at a site that
-            // logs the commit precede it in the same log, unless the site has restarted since the
-            // reads: that is possible where it is in another process.
+            // A durable commit may not depend on reads that a crash could undo. Reads at a site
+            // that logs the commit precede it in the same log, unless the site has restarted since
+            // the reads: that is possible where it is in another process.
             let logged = logged_at(&gateway.router().routing_table(), &footprint);
             let transport = gateway.transport();
             let is_logged_after = |site| logged.contains(site) && transport.drop_revokes(site);
