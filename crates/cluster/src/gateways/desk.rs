@@ -48,6 +48,8 @@ pub struct Desk<T: Transport> {
     listener: OnceLock<Arc<dyn Listener>>,
     /// The number of samples so far.
     heard: AtomicU64,
+    /// The tickets that the strategy wants, and when it was asked.
+    wanted: Mutex<(Time, Arc<[u64]>)>,
 }
 
 struct Seats {
@@ -101,8 +103,8 @@ impl<T: Transport> Desk<T> {
     /// `last`, which no seat of an earlier conductor should have.
     pub(crate) fn new(gateway: Arc<Gateway<T>>, last: Seat) -> Desk<T> {
         let seats = Seats { last, taken: BTreeMap::new(), waiting: Vec::new() };
-        let (listener, heard) = (OnceLock::new(), AtomicU64::new(0));
-        Desk { gateway, seats: Mutex::new(seats), listener, heard }
+        let (listener, heard, wanted) = Default::default();
+        Desk { gateway, seats: Mutex::new(seats), listener, heard, wanted }
     }
 
     /// Sets the listener of the conductor's process. May be called once.
@@ -262,12 +264,20 @@ impl<T: Transport> Desk<T> {
     fn join(&self, name: String) -> Answer {
         let (design, after) = begin_news(self.conductor());
         let mut seats = self.seats.lock();
+        // A process has one gateway, so an earlier one of its name has ended.
+        let earlier: Vec<Seat> =
+            seats.taken.iter().filter(|(_, it)| it.name == name).map(|(seat, _)| *seat).collect();
+        let ended: Vec<(Seat, Taken)> =
+            earlier.iter().filter_map(|seat| seats.taken.remove_entry(seat)).collect();
         seats.last += 1;
         let seat = seats.last;
         let (heard, has, past, misses, freed) = (self.now(), after, after, 0, 0);
         let (waits, granted, given_up) = Default::default();
         let taken = Taken { name, heard, has, past, misses, freed, waits, granted, given_up };
         seats.taken.insert(seat, taken);
+        seats.wake();
+        drop(seats);
+        ended.iter().for_each(|(seat, taken)| self.end(*seat, taken));
         Answer::Joined { seat, after, design: design.to_text() }
     }
 
@@ -284,7 +294,7 @@ impl<T: Transport> Desk<T> {
         let is_over = || self.now().0 > begun.0 + POLL_NS;
         match self.conductor().news.next(after, is_over).await {
             Some(news) => {
-                let wanted = samples::wanted(self.conductor().strategy()).len() as u64;
+                let wanted = self.wanted().len() as u64;
                 Answer::News { news, wanted }
             }
             None => {
@@ -297,13 +307,23 @@ impl<T: Transport> Desk<T> {
 
     /// Reports transactions of a gateway to the strategy, like those of this one that it samples.
     fn hear(&self, samples: &[Sample]) {
-        let tickets = samples::wanted(self.conductor().strategy());
+        let tickets = self.wanted();
         let session = Session::new(0);
         for sample in samples.iter().filter(|_| !tickets.is_empty()) {
             let at = self.heard.fetch_add(1, Ordering::Relaxed) as usize % tickets.len();
             let (footprint, measured) = (sample.footprint.clone(), samples::measured(sample));
             self.gateway.router().hear(&session, tickets[at], &Heard { footprint, measured });
         }
+    }
+
+    /// The tickets that the strategy wants, as it was asked last.
+    fn wanted(&self) -> Arc<[u64]> {
+        let now = self.now();
+        let mut wanted = self.wanted.lock();
+        if now.0 >= wanted.0.0 + POLL_NS {
+            *wanted = (now, samples::wanted(self.conductor().strategy()).into());
+        }
+        wanted.1.clone()
     }
 
     /// Waits for a lock in the name of a seat.

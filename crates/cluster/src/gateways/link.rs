@@ -253,10 +253,12 @@ impl Link {
         let ask = match seat {
             0 => Ask::Join { name: self.name.clone() },
             seat => {
-                let past = self.listener.get().map_or(u64::MAX, |listener| listener.past());
+                // Without a layer above, no statement runs.
+                let has = self.has.load(Ordering::SeqCst);
+                let past = self.listener.get().map_or(has, |listener| listener.past());
                 let samples = std::mem::take(&mut *self.samples.lock());
                 let misses = self.misses.load(Ordering::Relaxed);
-                Ask::Poll { seat, after: self.has.load(Ordering::SeqCst), past, misses, samples }
+                Ask::Poll { seat, after: has, past, misses, samples }
             }
         };
         let until = asked.0 + LEASE_NS - MARGIN_NS;

@@ -67,7 +67,8 @@ const MARGIN_NS: u64 = 1_000_000_000;
 /// The longest wait of a poll for news, in nanoseconds.
 const POLL_NS: u64 = 300_000_000;
 
-/// The layer above a gateway, as a receiver of announcements. News come one at a time.
+/// The layer above a gateway, as a receiver of announcements. They come one at a time, but at the
+/// conductor several may come at once.
 pub trait Listener: Send + Sync {
     /// Takes note of an announcement of the gateway with seat `from`. From the return on, new
     /// statements of this gateway obey it. Returns false if it was missed, so that the gateway must

@@ -63,7 +63,15 @@ impl Engine {
 
     /// Drops a store table that is not in use any more.
     pub(crate) fn discard(&self, table: TableId, schema: &Schema) -> Result<(), SqlError> {
-        self.database().drop_table(table).map_err(database)?;
+        let design = self.database().design();
+        match design.table(table) {
+            Ok(found) if found.name() == schema.name() => {
+                self.database().drop_table(table).map_err(database)?;
+            }
+            // The next conductor has dropped it, and may have given its number to a new table.
+            Ok(_) => return Ok(()),
+            Err(_) => {}
+        }
         // A client's column may have that name too; then there is no such sequence.
         if schema.key_columns().last().is_some_and(|column| column.name.starts_with("row_id")) {
             self.set_sequence(&row_id_sequence(table), None)?;

@@ -6,6 +6,7 @@ use super::{Flush, RUNS_MAX, Session, in_failed, until};
 use crate::alter::folded;
 use crate::backend::{Backend, read_only_call};
 use crate::ddl::Definer;
+use crate::engine::until_seated;
 use crate::limits::{self, Limited};
 use crate::rights::{check_all_designs, check_design, check_lock, check_use};
 use crate::users::check_superuser;
@@ -506,6 +507,9 @@ impl Session {
     /// Begins a statement, and its transaction if there is none.
     pub(crate) fn begin_statement(&mut self) -> Result<(), SqlError> {
         let has_savepoint = !self.savepoints.is_empty();
+        if self.txn.is_none() {
+            until_seated(&self.engine, &self.cancel)?;
+        }
         let backend = self.backend();
         backend.has_savepoint = has_savepoint;
         backend.next_statement();
