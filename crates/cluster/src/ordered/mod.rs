@@ -7,14 +7,14 @@
 //! ```
 //!
 //! A transaction reads on an ordinary snapshot and keeps its writes in its workspace
-//! ([`crate::open`]). It takes no row lock. Its COMMIT is data: the spans that it has read, with
-//! the number of rows, and its checked writes ([`OrderedCommit`]). The order decides what comes
-//! first. A commit is applied if everything that it has read is unchanged at its place. Otherwise
-//! it fails, and its client runs it again.
+//! ([`crate::open`]). It takes no row lock. Its COMMIT is data ([`isomer_site::OrderedCommit`]): the
+//! spans that it has read, with the number of rows, and its checked writes. The order decides what
+//! comes first. A commit is applied if everything that it has read is unchanged at its place.
+//! Otherwise it fails, and its client runs it again.
 //!
 //! **A batch closes** when the orderer is free, which is at once if nothing else waits. While a
-//! batch is made durable, the next one gathers, up to [`Limits`]. So under load one sync of the
-//! disk serves many commits, and a lone commit waits for nothing but its own sync.
+//! batch is made durable, the next one gathers, up to [`queue::Limits`]. So under load one sync of
+//! the disk serves many commits, and a lone commit waits for nothing but its own sync.
 //!
 //! **Outcomes.** The time of a batch, and which of its commits were applied, is known once all
 //! sites have entered it. A later batch reports that to the order, and the frames of the sites
